@@ -1,0 +1,64 @@
+// Who gave us which hosts, and which part of them this process is. Every field knows its origin.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/base/ids.hpp"
+#include "ddprun/base/sourced.hpp"
+
+namespace ddprun {
+
+enum class Scheduler { none, by_hand, slurm };
+
+// How many ddprun processes there are and what each one stands for.
+enum class LaunchStyle {
+  alone,           // this process is the whole job, on this host
+  agent_per_node,  // one ddprun a host; each starts the host's workers
+  agent_per_task,  // the scheduler started one ddprun a worker; ranks are the scheduler's
+  not_started,     // inside an allocation of several hosts, but no step has been started on them
+};
+
+struct Host {
+  std::string name;  // as the scheduler spells it
+  int tasks = 1;     // ddprun processes on this host in this step (1 in agent_per_node)
+  friend bool operator==(const Host&, const Host&) = default;
+};
+
+// A remark for the user that does not stop the launch: one sentence and what to do about it.
+struct Notice {
+  std::string what;
+  std::string hint;
+  friend bool operator==(const Notice&, const Notice&) = default;
+};
+
+struct Allocation {
+  Sourced<Scheduler> scheduler;
+  Sourced<LaunchStyle> style;
+  Sourced<std::string> job_id;       // "29"; empty when there is no job
+  Sourced<std::string> step_id;      // "0"; empty outside a step
+  Sourced<int> restart_count;        // how often the scheduler requeued the job
+  Sourced<std::vector<Host>> hosts;  // of this launch (the step's, not the job's), scheduler's order
+  Sourced<int> job_nodes;            // hosts of the whole job; 0 when unknown
+  Sourced<NodeIndex> node_index;     // this process' host in `hosts`
+  Sourced<int> task_count;           // ddprun processes in this launch
+  Sourced<int> task_rank;            // this process among them, the scheduler's number (PROCID)
+  Sourced<LocalRank> task_local;     // this process among those on its host
+  Sourced<int> cpus_on_node;         // CPUs the scheduler granted on this host; 0 when unknown
+  std::optional<Sourced<std::int64_t>> end_time;         // unix seconds
+  std::optional<Sourced<std::vector<int>>> reserved_ports;  // ascending
+  std::optional<Sourced<std::string>> first_address;     // host or address of the coordinator if the user gave it
+  std::optional<Sourced<int>> first_port;                // port of the coordinator if the user gave it
+  std::vector<Notice> notices;
+};
+
+std::string to_string(Scheduler scheduler);      // "none", "by hand", "slurm"
+std::string to_string(LaunchStyle style);        // "alone", "one ddprun a node", ...
+
+// What every process of this launch shares and no other launch has: "slurm/29/0/0" (job, restart count, step),
+// "by-hand/<rdzv id>". Port sequences and handshakes are keyed by it.
+std::string launch_key(const Allocation& allocation);
+
+}  // namespace ddprun

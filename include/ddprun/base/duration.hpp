@@ -1,0 +1,20 @@
+// The durations a user types and reads.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+using Milliseconds = std::chrono::milliseconds;
+// The driver's monotonic clock; state machines get it as an argument and never read it.
+using TimePoint = std::chrono::steady_clock::time_point;
+
+// "30", "1.5" (seconds), "250ms", "90s", "10m", "2h"; nothing for anything else or a negative value.
+std::optional<Milliseconds> parse_duration(std::string_view text);
+// "250 ms", "1.5 s", "90 s", "10 min", "2 h".
+std::string describe_duration(Milliseconds duration);
+
+}  // namespace ddprun

@@ -1,0 +1,40 @@
+// Small text tools with strict rules: a number is the whole text or it is nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+// Pieces between separators; "a,,b" has an empty middle piece; "" gives one empty piece.
+std::vector<std::string> split(std::string_view text, char separator);
+// Non-empty pieces between runs of blanks, tabs and line ends.
+std::vector<std::string> split_words(std::string_view text);
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+std::string_view trim(std::string_view text);
+std::string to_lower(std::string_view text);
+std::string to_upper(std::string_view text);
+
+// The whole text as a decimal number (an optional leading '-'); nothing on any other character or overflow.
+std::optional<std::int64_t> parse_integer(std::string_view text);
+std::optional<double> parse_number(std::string_view text);
+
+// The text as one word of a POSIX shell; unchanged when nothing in it needs quoting.
+std::string shell_quote(std::string_view text);
+std::string shell_quote(const std::vector<std::string>& words);
+
+// The candidate closest to `word` (edit distance at most 3 and below half its length), for "did you mean".
+std::optional<std::string> closest_match(std::string_view word, const std::vector<std::string>& candidates);
+
+// "n3" of "n3.cluster.example"; a numeric address is returned whole.
+std::string_view short_host_name(std::string_view name);
+// Same machine by short name, ignoring case.
+bool same_host(std::string_view a, std::string_view b);
+
+// Control bytes and bytes that are not UTF-8 replaced by \xNN, so that a peer's text cannot drive the terminal.
+std::string printable(std::string_view text, std::size_t max_length = 200);
+
+}  // namespace ddprun

@@ -1,0 +1,77 @@
+// Everything ddprun looks at before it plans, as one value: read once by os/capture, or from a --snapshot file.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+using Environment = std::map<std::string, std::string>;
+
+struct InterfaceAddress {
+  std::string interface;  // "eth0"
+  std::string address;    // numeric, IPv4 or IPv6 without scope
+  int prefix_length = 0;
+  bool loopback = false;
+  friend bool operator==(const InterfaceAddress&, const InterfaceAddress&) = default;
+};
+
+// What the vendor runtime would enumerate before any visibility variable: the devices this process may open.
+struct Gpu {
+  std::string vendor;       // "nvidia", "amd", "intel"
+  std::string pci_address;  // "0000:c1:00.0", empty when unknown
+  friend bool operator==(const Gpu&, const Gpu&) = default;
+};
+
+// An ancestor process: the titles of slurmstepd say which step we really are in.
+struct Ancestor {
+  int pid = 0;
+  std::string title;  // "slurmstepd: [29.0]"
+  friend bool operator==(const Ancestor&, const Ancestor&) = default;
+};
+
+struct HostFacts {
+  std::string name;  // gethostname(), as it is
+  int uid = 0;
+  int pid = 0;
+  std::vector<InterfaceAddress> addresses;      // of interfaces that are up, kernel order
+  std::vector<int> allowed_cpus;                // sched_getaffinity, ascending
+  int allowed_cores = 0;                        // of those, SMT siblings counted once
+  int online_cpus = 0;                          // of the whole host
+  std::optional<double> cpu_quota;              // cgroup cpu.max, in CPUs
+  std::vector<Gpu> gpus;
+  std::pair<int, int> ephemeral_ports{32768, 60999};  // ip_local_port_range
+  bool munge = false;                           // a munge daemon's socket is there
+  std::string cgroup;                           // /proc/self/cgroup, whole
+  std::vector<Ancestor> ancestors;              // parent first; only what /proc shows
+  bool stdin_is_terminal = false;
+  bool stderr_is_terminal = false;
+  friend bool operator==(const HostFacts&, const HostFacts&) = default;
+};
+
+struct Snapshot {
+  static constexpr int k_format = 1;
+  std::vector<std::string> arguments;        // argv without the program name
+  std::string working_directory;
+  Environment environment;                   // complete in memory; a captured file holds the allow-listed part
+  std::map<std::string, std::string> files;  // path -> contents of the files a scheduler points to
+  HostFacts host;
+  std::int64_t unix_time = 0;                // seconds
+  friend bool operator==(const Snapshot&, const Snapshot&) = default;
+};
+
+// The value of a variable; nothing when unset. An empty variable is an empty string.
+std::optional<std::string> find_variable(const Snapshot& snapshot, const std::string& name);
+
+// What --capture writes: variables that planning reads or that tell about the site, secrets removed.
+Snapshot without_secrets(const Snapshot& snapshot);
+
+std::string render_snapshot(const Snapshot& snapshot);  // JSON, stable key order, ends with a line end
+// Throws Error naming `source`, the line or key and what is wrong with it. Unknown keys are an error.
+Snapshot parse_snapshot(const std::string& json, const std::string& source);
+
+}  // namespace ddprun

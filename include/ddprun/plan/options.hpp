@@ -1,0 +1,85 @@
+// What the user asked for, from the command line and PET_ variables, as a value. The grammar of single options
+// is here and pure; app/command_line turns argv into it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/allocation/detect.hpp"
+#include "ddprun/base/duration.hpp"
+#include "ddprun/base/sourced.hpp"
+
+namespace ddprun {
+
+enum class WorkersKind { unset, number, auto_count, gpu, cpu, xpu };  // --nproc-per-node
+
+struct WorkersPerNode {
+  WorkersKind kind = WorkersKind::unset;
+  int number = 0;      // for WorkersKind::number, at least 1
+  std::string origin;  // "--nproc-per-node", "PET_NPROC_PER_NODE"
+};
+
+enum class DryRun { off, text, json, env };
+enum class StoreHost { agent, worker };  // --store: who listens on MASTER_PORT
+
+struct Options {
+  PlaceOptions place;
+  WorkersPerNode workers;
+
+  // The command.
+  bool module = false;     // -m: python -m NAME
+  bool no_python = false;  // --no-python: run the program as it is
+  bool run_path = false;   // --run-path: always through python
+  std::vector<std::string> command;  // the program or script and its arguments
+
+  std::string role = "default";
+  Sourced<int> max_restarts{0, "default"};
+  Sourced<Milliseconds> shutdown_timeout{Milliseconds{30000}, "default"};  // grace between TERM and KILL
+  Sourced<Milliseconds> join_timeout{Milliseconds{600000}, "default"};     // until all agents are there
+  Sourced<std::vector<int>> stop_signals;  // --signals-to-handle; empty: TERM INT HUP QUIT
+  std::optional<Sourced<std::string>> local_address;  // --local-addr: what this node publishes
+  bool virtual_local_rank = false;
+  StoreHost store = StoreHost::agent;
+  std::string key_file;  // --key-file: secret shared by the agents; empty: the default place in the home directory
+
+  DryRun dry_run = DryRun::off;
+  std::string capture_file;   // --capture FILE: write the snapshot and stop
+  std::string snapshot_file;  // --snapshot FILE: plan from it instead of this machine; implies --dry-run
+  bool verbose = false;
+  bool quiet = false;
+};
+
+struct NodeRange {
+  int least = 1;
+  int most = 1;
+};
+
+// "4" or "2:4"; throws UsageError naming `origin`.
+NodeRange parse_node_range(const std::string& text, const std::string& origin);
+WorkersPerNode parse_workers_per_node(const std::string& text, const std::string& origin);
+
+// torchrun's redirect and tee grammar: "3" for all ranks or "0:1,12:3"; ranks may have several digits.
+struct StreamChoice {
+  int all = 0;                   // 0 none, 1 stdout, 2 stderr, 3 both
+  std::map<int, int> by_local_rank;
+  bool nothing() const;
+};
+StreamChoice parse_stream_choice(const std::string& text, const std::string& origin);
+
+struct Endpoint {
+  std::string host;
+  std::optional<int> port;
+};
+// "host", "host:port", "[v6]:port", "v6".
+Endpoint parse_endpoint(const std::string& text, const std::string& origin);
+
+// "k=v,k=v", the whole or any part in quotes; unknown keys are kept; an empty value is a UsageError.
+std::map<std::string, std::string> parse_rendezvous_conf(const std::string& text, const std::string& origin);
+
+// "SIGTERM,INT,15" -> numbers; unknown names are a UsageError that suggests the right one.
+std::vector<int> parse_signals(const std::string& text, const std::string& origin);
+std::string signal_name(int number);  // "SIGSEGV", "SIGRTMIN+1", "signal 99"
+
+}  // namespace ddprun

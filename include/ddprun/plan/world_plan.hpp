@@ -1,0 +1,56 @@
+// From what every agent announced to who has which ranks: made by the coordinator, the same after every restart.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/base/ids.hpp"
+
+namespace ddprun {
+
+// What one agent tells the coordinator about itself.
+struct Announcement {
+  AgentIndex agent;
+  std::string host;                     // the scheduler's spelling
+  NodeIndex node;                       // position of the host in the scheduler's order
+  int workers = 1;
+  std::optional<GlobalRank> fixed_rank;  // one agent a task: the scheduler's rank of its only worker
+  LocalRank first_local_rank;           // one agent a task: its place on the host; else 0
+  std::string role = "default";
+  int max_restarts = 0;
+  friend bool operator==(const Announcement&, const Announcement&) = default;
+};
+
+// One worker's place in the world.
+struct WorkerSeat {
+  GlobalRank rank;
+  LocalRank local_rank;
+  int role_rank = 0;
+  int role_world_size = 1;
+  friend bool operator==(const WorkerSeat&, const WorkerSeat&) = default;
+};
+
+// One agent's share of the world: all that its workers' environment needs.
+struct Assignment {
+  Attempt attempt;
+  int world_size = 1;
+  int local_world_size = 1;  // workers on this host
+  NodeIndex node;            // GROUP_RANK
+  int node_count = 1;        // GROUP_WORLD_SIZE
+  std::string master_address;
+  int master_port = 0;
+  std::vector<WorkerSeat> seats;  // by this agent's own order of workers
+  friend bool operator==(const Assignment&, const Assignment&) = default;
+};
+
+struct WorldPlan {
+  int world_size = 0;
+  std::vector<Assignment> assignments;  // by agent index; attempt, address and port are filled per attempt
+};
+
+// Checks the announcements against each other and lays out ranks: node order, then local rank; with fixed ranks,
+// the scheduler's. Throws Error naming the host for gaps, duplicates or agents that disagree.
+WorldPlan make_world_plan(const std::vector<Announcement>& announcements);
+
+}  // namespace ddprun

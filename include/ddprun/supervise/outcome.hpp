@@ -1,0 +1,58 @@
+// How workers end, and how the job ends.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ddprun/base/ids.hpp"
+
+namespace ddprun {
+
+// How one process ended.
+struct ExitStatus {
+  enum class Kind { exited, signalled, not_started };
+  Kind kind = Kind::exited;
+  int value = 0;            // exit code, signal number, or errno of the stage that failed
+  std::string stage;        // not_started: "exec", "chdir", ...
+  bool core_dumped = false;
+  bool success() const { return kind == Kind::exited && value == 0; }
+  friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
+};
+
+// The code a launcher gives on: the exit code, 128+n for a signal, 126/127 for a program that cannot start.
+int exit_code_of(const ExitStatus& status);
+
+// One worker's failure with what helps to understand it.
+struct Failure {
+  Attempt attempt;
+  GlobalRank rank;
+  LocalRank local_rank;
+  std::string host;
+  int pid = 0;
+  std::string program;                  // first word of the command
+  ExitStatus status;
+  std::int64_t unix_milliseconds = 0;   // on its host
+  std::string message;                  // from the worker's error file; may be empty
+  std::vector<std::string> last_lines;  // of its stderr, else stdout
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+// Why the whole job stopped; the first cause wins.
+struct Cause {
+  enum class Kind { success, worker_failed, stopped_by_signal, agent_lost, deadline, launcher_failed };
+  Kind kind = Kind::success;
+  Failure failure;      // worker_failed
+  int signal = 0;       // stopped_by_signal
+  std::string host;     // stopped_by_signal, agent_lost
+  std::string detail;   // agent_lost, deadline, launcher_failed: the sentence
+  friend bool operator==(const Cause&, const Cause&) = default;
+};
+
+int exit_code_of(const Cause& cause);
+
+// One sentence: "rank 3 on n2 exited with code 1", "rank 0 on n1 was killed by SIGSEGV (core dumped)".
+std::string describe(const Failure& failure);
+std::string describe(const Cause& cause);
+
+}  // namespace ddprun

@@ -1,0 +1,31 @@
+# The flags every target of ours is built with, as one interface target.
+set(DDPRUN_SANITIZE "" CACHE STRING "Sanitizers, comma separated")
+option(DDPRUN_WERROR "Warnings are errors" OFF)
+option(DDPRUN_HARDEN "Hardening flags, link-time optimisation, static C++ runtime" OFF)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+add_library(ddprun_settings INTERFACE)
+target_include_directories(ddprun_settings INTERFACE "${PROJECT_SOURCE_DIR}/include")
+target_compile_definitions(ddprun_settings INTERFACE DDPRUN_VERSION="${PROJECT_VERSION}")
+target_compile_options(ddprun_settings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast -Wcast-align
+  -Woverloaded-virtual -Wformat=2 -Wimplicit-fallthrough)
+if(DDPRUN_WERROR)
+  target_compile_options(ddprun_settings INTERFACE -Werror)
+endif()
+if(DDPRUN_SANITIZE)
+  target_compile_options(ddprun_settings INTERFACE
+    -fsanitize=${DDPRUN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_definitions(ddprun_settings INTERFACE _GLIBCXX_ASSERTIONS)
+  target_link_options(ddprun_settings INTERFACE -fsanitize=${DDPRUN_SANITIZE})
+endif()
+if(DDPRUN_HARDEN)
+  set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(ddprun_settings INTERFACE -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fcf-protection)
+  target_link_options(ddprun_settings INTERFACE
+    -pie -Wl,-z,relro,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc)
+endif()

@@ -1,0 +1,156 @@
+#include "ddprun/base/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <numeric>
+
+namespace ddprun {
+
+namespace {
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v'; }
+
+std::string map_ascii(std::string_view text, int (*change)(int)) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(change(static_cast<unsigned char>(c)));
+  return result;
+}
+
+template <class Number>
+std::optional<Number> parse_whole(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+// Length of the well-formed UTF-8 sequence at the start of `text`; 0 when there is none.
+std::size_t utf8_length(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const std::size_t length = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 0;
+  if (length == 0 || lead > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return 0;
+  }
+  return length;
+}
+
+}  // namespace
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t start = 0;
+  for (std::size_t end = text.find(separator); end != std::string_view::npos;
+       end = text.find(separator, start)) {
+    parts.emplace_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  parts.emplace_back(text.substr(start));
+  return parts;
+}
+
+std::vector<std::string> split_words(std::string_view text) {
+  std::vector<std::string> words;
+  auto position = text.begin();
+  while (true) {
+    position = std::find_if_not(position, text.end(), is_blank);
+    if (position == text.end()) return words;
+    const auto end = std::find_if(position, text.end(), is_blank);
+    words.emplace_back(position, end);
+    position = end;
+  }
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  return fmt::format("{}", fmt::join(parts, separator));
+}
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::string to_lower(std::string_view text) { return map_ascii(text, [](int c) { return std::tolower(c); }); }
+std::string to_upper(std::string_view text) { return map_ascii(text, [](int c) { return std::toupper(c); }); }
+
+std::optional<std::int64_t> parse_integer(std::string_view text) { return parse_whole<std::int64_t>(text); }
+std::optional<double> parse_number(std::string_view text) { return parse_whole<double>(text); }
+
+std::string shell_quote(std::string_view text) {
+  const auto safe = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_-./=:,@%+").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), safe)) return std::string(text);
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string shell_quote(const std::vector<std::string>& words) {
+  std::vector<std::string> quoted;
+  quoted.reserve(words.size());
+  for (const std::string& word : words) quoted.push_back(shell_quote(std::string_view(word)));
+  return join(quoted, " ");
+}
+
+std::optional<std::string> closest_match(std::string_view word, const std::vector<std::string>& candidates) {
+  std::optional<std::string> best;
+  std::size_t best_distance = std::min<std::size_t>(3, (word.size() - (word.empty() ? 0 : 1)) / 2) + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string_view short_host_name(std::string_view name) {
+  const bool numeric = name.find(':') != std::string_view::npos ||
+                       name.find_first_not_of("0123456789.") == std::string_view::npos;
+  return numeric ? name : name.substr(0, name.find('.'));
+}
+
+bool same_host(std::string_view a, std::string_view b) {
+  return to_lower(short_host_name(a)) == to_lower(short_host_name(b));
+}
+
+std::string printable(std::string_view text, std::size_t max_length) {
+  std::string result;
+  while (!text.empty()) {
+    if (result.size() >= max_length) return result + "...";
+    const std::size_t length = utf8_length(text);
+    const auto lead = static_cast<unsigned char>(text[0]);
+    if (length == 0 || (length == 1 && (lead < 0x20 || lead == 0x7f))) {
+      result += fmt::format("\\x{:02x}", lead);
+      text.remove_prefix(1);
+    } else {
+      result += text.substr(0, length);
+      text.remove_prefix(length);
+    }
+  }
+  return result;
+}
+
+}  // namespace ddprun

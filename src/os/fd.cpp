@@ -1,0 +1,11 @@
+#include "ddprun/os/fd.hpp"
+
+#include <unistd.h>
+
+namespace ddprun {
+
+void Fd::close() noexcept {
+  if (number_ >= 0) ::close(std::exchange(number_, -1));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,49 @@
+#include "ddprun/base/text.hpp"
+
+#include "catch.hpp"
+
+using namespace ddprun;
+
+TEST_CASE("splitting keeps empty pieces and words drop them") {
+  CHECK(split("a,,b", ',') == std::vector<std::string>{"a", "", "b"});
+  CHECK(split("", ',') == std::vector<std::string>{""});
+  CHECK(split_words(" a\t b\n") == std::vector<std::string>{"a", "b"});
+  CHECK(split_words("  ").empty());
+}
+
+TEST_CASE("a number is the whole text or nothing") {
+  CHECK(parse_integer("-5") == -5);
+  CHECK(parse_integer("4294967290") == 4294967290);
+  for (const char* text : {"", " 1", "1 ", "+1", "0x1", "1.0", "99999999999999999999", "-"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_integer(text));
+  }
+}
+
+TEST_CASE("quoted words survive a shell") {
+  CHECK(shell_quote("train.py") == "train.py");
+  CHECK(shell_quote("") == "''");
+  CHECK(shell_quote("a b") == "'a b'");
+  CHECK(shell_quote("it's") == "'it'\\''s'");
+}
+
+TEST_CASE("a misspelt word finds its neighbour and a stranger none") {
+  const std::vector<std::string> options{"nnodes", "nproc-per-node", "node-rank"};
+  CHECK(closest_match("nnode", options) == "nnodes");
+  CHECK(closest_match("nproc-pre-node", options) == "nproc-per-node");
+  CHECK_FALSE(closest_match("zzz", options));
+  CHECK_FALSE(closest_match("", options));
+}
+
+TEST_CASE("hosts are compared by short name without case") {
+  CHECK(same_host("N3.cluster.example", "n3"));
+  CHECK_FALSE(same_host("n3", "n30"));
+  CHECK(short_host_name("10.0.0.1") == "10.0.0.1");
+}
+
+TEST_CASE("a stranger's text cannot drive the terminal") {
+  CHECK(printable("a\x1b[2Jb") == "a\\x1b[2Jb");
+  CHECK(printable("gr\xc3\xbc\xc3\x9f") == "gr\xc3\xbc\xc3\x9f");
+  CHECK(printable("\xff\xc3") == "\\xff\\xc3");
+  CHECK(printable("abcdef", 3) == "abc...");
+}
