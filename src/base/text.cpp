@@ -11,7 +11,9 @@ namespace ddprun {
 
 namespace {
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v'; }
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
+}
 
 std::string map_ascii(std::string_view text, int (*change)(int)) {
   std::string result(text);
@@ -89,11 +91,19 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-std::string to_lower(std::string_view text) { return map_ascii(text, [](int c) { return std::tolower(c); }); }
-std::string to_upper(std::string_view text) { return map_ascii(text, [](int c) { return std::toupper(c); }); }
+std::string to_lower(std::string_view text) {
+  return map_ascii(text, [](int c) { return std::tolower(c); });
+}
+std::string to_upper(std::string_view text) {
+  return map_ascii(text, [](int c) { return std::toupper(c); });
+}
 
-std::optional<std::int64_t> parse_integer(std::string_view text) { return parse_whole<std::int64_t>(text); }
-std::optional<double> parse_number(std::string_view text) { return parse_whole<double>(text); }
+std::optional<std::int64_t> parse_integer(std::string_view text) {
+  return parse_whole<std::int64_t>(text);
+}
+std::optional<double> parse_number(std::string_view text) {
+  return parse_whole<double>(text);
+}
 
 std::string shell_quote(std::string_view text) {
   const auto safe = [](char c) {

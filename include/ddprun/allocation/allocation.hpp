@@ -47,18 +47,19 @@ struct Allocation {
   Sourced<int> task_rank;            // this process among them, the scheduler's number (PROCID)
   Sourced<LocalRank> task_local;     // this process among those on its host
   Sourced<int> cpus_on_node;         // CPUs the scheduler granted on this host; 0 when unknown
-  std::optional<Sourced<std::int64_t>> end_time;         // unix seconds
+  std::optional<Sourced<std::int64_t>> end_time;            // unix seconds
   std::optional<Sourced<std::vector<int>>> reserved_ports;  // ascending
-  std::optional<Sourced<std::string>> first_address;     // host or address of the coordinator if the user gave it
-  std::optional<Sourced<int>> first_port;                // port of the coordinator if the user gave it
+  std::optional<Sourced<std::string>>
+      first_address;                       // host or address of the coordinator if the user gave it
+  std::optional<Sourced<int>> first_port;  // port of the coordinator if the user gave it
   std::vector<Notice> notices;
 };
 
-std::string to_string(Scheduler scheduler);      // "none", "by hand", "slurm"
-std::string to_string(LaunchStyle style);        // "alone", "one ddprun a node", ...
+std::string to_string(Scheduler scheduler);  // "none", "by hand", "slurm"
+std::string to_string(LaunchStyle style);    // "alone", "one ddprun a node", ...
 
-// What every process of this launch shares and no other launch has: "slurm/29/0/0" (job, restart count, step),
-// "by-hand/<rdzv id>". Port sequences and handshakes are keyed by it.
+// What every process of this launch shares and no other launch has: "slurm/29/0/0" (job, restart count,
+// step), "by-hand/<rdzv id>". Port sequences and handshakes are keyed by it.
 std::string launch_key(const Allocation& allocation);
 
 }  // namespace ddprun

@@ -34,7 +34,8 @@ std::string_view short_host_name(std::string_view name);
 // Same machine by short name, ignoring case.
 bool same_host(std::string_view a, std::string_view b);
 
-// Control bytes and bytes that are not UTF-8 replaced by \xNN, so that a peer's text cannot drive the terminal.
+// Control bytes and bytes that are not UTF-8 replaced by \xNN, so that a peer's text cannot drive the
+// terminal.
 std::string printable(std::string_view text, std::size_t max_length = 200);
 
 }  // namespace ddprun

@@ -1,4 +1,5 @@
-// Everything ddprun looks at before it plans, as one value: read once by os/capture, or from a --snapshot file.
+// Everything ddprun looks at before it plans, as one value: read once by os/capture, or from a --snapshot
+// file.
 #pragma once
 
 #include <chrono>
@@ -38,16 +39,16 @@ struct HostFacts {
   std::string name;  // gethostname(), as it is
   int uid = 0;
   int pid = 0;
-  std::vector<InterfaceAddress> addresses;      // of interfaces that are up, kernel order
-  std::vector<int> allowed_cpus;                // sched_getaffinity, ascending
-  int allowed_cores = 0;                        // of those, SMT siblings counted once
-  int online_cpus = 0;                          // of the whole host
-  std::optional<double> cpu_quota;              // cgroup cpu.max, in CPUs
+  std::vector<InterfaceAddress> addresses;  // of interfaces that are up, kernel order
+  std::vector<int> allowed_cpus;            // sched_getaffinity, ascending
+  int allowed_cores = 0;                    // of those, SMT siblings counted once
+  int online_cpus = 0;                      // of the whole host
+  std::optional<double> cpu_quota;          // cgroup cpu.max, in CPUs
   std::vector<Gpu> gpus;
   std::pair<int, int> ephemeral_ports{32768, 60999};  // ip_local_port_range
-  bool munge = false;                           // a munge daemon's socket is there
-  std::string cgroup;                           // /proc/self/cgroup, whole
-  std::vector<Ancestor> ancestors;              // parent first; only what /proc shows
+  bool munge = false;                                 // a munge daemon's socket is there
+  std::string cgroup;                                 // /proc/self/cgroup, whole
+  std::vector<Ancestor> ancestors;                    // parent first; only what /proc shows
   bool stdin_is_terminal = false;
   bool stderr_is_terminal = false;
   friend bool operator==(const HostFacts&, const HostFacts&) = default;
@@ -55,12 +56,12 @@ struct HostFacts {
 
 struct Snapshot {
   static constexpr int k_format = 1;
-  std::vector<std::string> arguments;        // argv without the program name
+  std::vector<std::string> arguments;  // argv without the program name
   std::string working_directory;
-  Environment environment;                   // complete in memory; a captured file holds the allow-listed part
+  Environment environment;  // complete in memory; a captured file holds the allow-listed part
   std::map<std::string, std::string> files;  // path -> contents of the files a scheduler points to
   HostFacts host;
-  std::int64_t unix_time = 0;                // seconds
+  std::int64_t unix_time = 0;  // seconds
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
 

@@ -1,4 +1,5 @@
-// What this ddprun process will do, complete and printable: --dry-run, the real run and the tests use this object.
+// What this ddprun process will do, complete and printable: --dry-run, the real run and the tests use this
+// object.
 #pragma once
 
 #include <optional>
@@ -31,26 +32,27 @@ enum class RendezvousRole { solo, coordinator, member };
 struct RendezvousPlan {
   RendezvousRole role = RendezvousRole::solo;
   int agents = 1;
-  AgentIndex agent;                 // this process; 0 coordinates
-  std::string key;                  // launch_key: what strangers do not share
-  std::vector<std::string> peers;   // host name by agent index, for "waiting for ..."
+  AgentIndex agent;                             // this process; 0 coordinates
+  std::string key;                              // launch_key: what strangers do not share
+  std::vector<std::string> peers;               // host name by agent index, for "waiting for ..."
   Sourced<std::vector<std::string>> addresses;  // names or numeric addresses of the coordinator, best first
-  Sourced<std::vector<int>> ports;  // the coordinator binds the first it can; members try all
+  Sourced<std::vector<int>> ports;              // the coordinator binds the first it can; members try all
   Milliseconds join_timeout{0};
 };
 
 struct NodePlan {
   Allocation allocation;
   RendezvousPlan rendezvous;
-  std::string host;  // this host's name as the scheduler spells it, else gethostname()
+  std::string host;          // this host's name as the scheduler spells it, else gethostname()
   int local_world_size = 1;  // workers on this host, all its agents together
   Sourced<int> workers;      // workers of this agent
   std::vector<PlannedWorker> planned;
-  Sourced<int> threads;      // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
-  std::vector<VariableChange> changes;  // the same for every worker; per-rank ones are added by worker_environment
-  std::string run_id;        // TORCHELASTIC_RUN_ID
+  Sourced<int> threads;  // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
+  std::vector<VariableChange>
+      changes;         // the same for every worker; per-rank ones are added by worker_environment
+  std::string run_id;  // TORCHELASTIC_RUN_ID
   std::optional<Sourced<int>> world_size;  // known before the rendezvous when it follows from the allocation
-  std::optional<int> store_port;  // asked for by --master-port; else any free one
+  std::optional<int> store_port;           // asked for by --master-port; else any free one
   std::vector<Notice> notices;
   Options options;
 };

@@ -1,5 +1,5 @@
-// What the user asked for, from the command line and PET_ variables, as a value. The grammar of single options
-// is here and pure; app/command_line turns argv into it.
+// What the user asked for, from the command line and PET_ variables, as a value. The grammar of single
+// options is here and pure; app/command_line turns argv into it.
 #pragma once
 
 #include <map>
@@ -29,20 +29,21 @@ struct Options {
   WorkersPerNode workers;
 
   // The command.
-  bool module = false;     // -m: python -m NAME
-  bool no_python = false;  // --no-python: run the program as it is
-  bool run_path = false;   // --run-path: always through python
+  bool module = false;               // -m: python -m NAME
+  bool no_python = false;            // --no-python: run the program as it is
+  bool run_path = false;             // --run-path: always through python
   std::vector<std::string> command;  // the program or script and its arguments
 
   std::string role = "default";
   Sourced<int> max_restarts{0, "default"};
   Sourced<Milliseconds> shutdown_timeout{Milliseconds{30000}, "default"};  // grace between TERM and KILL
   Sourced<Milliseconds> join_timeout{Milliseconds{600000}, "default"};     // until all agents are there
-  Sourced<std::vector<int>> stop_signals;  // --signals-to-handle; empty: TERM INT HUP QUIT
+  Sourced<std::vector<int>> stop_signals;             // --signals-to-handle; empty: TERM INT HUP QUIT
   std::optional<Sourced<std::string>> local_address;  // --local-addr: what this node publishes
   bool virtual_local_rank = false;
   StoreHost store = StoreHost::agent;
-  std::string key_file;  // --key-file: secret shared by the agents; empty: the default place in the home directory
+  std::string
+      key_file;  // --key-file: secret shared by the agents; empty: the default place in the home directory
 
   DryRun dry_run = DryRun::off;
   std::string capture_file;   // --capture FILE: write the snapshot and stop
@@ -62,7 +63,7 @@ WorkersPerNode parse_workers_per_node(const std::string& text, const std::string
 
 // torchrun's redirect and tee grammar: "3" for all ranks or "0:1,12:3"; ranks may have several digits.
 struct StreamChoice {
-  int all = 0;                   // 0 none, 1 stdout, 2 stderr, 3 both
+  int all = 0;  // 0 none, 1 stdout, 2 stderr, 3 both
   std::map<int, int> by_local_rank;
   bool nothing() const;
 };

@@ -10,7 +10,8 @@
 
 namespace ddprun {
 
-// Launcher leftovers to remove where one agent starts several workers (they would all carry the agent's own rank).
+// Launcher leftovers to remove where one agent starts several workers (they would all carry the agent's own
+// rank).
 std::vector<VariableChange> scrub_changes(const Environment& environment, const Allocation& allocation,
                                           int workers);
 

@@ -1,4 +1,5 @@
-// From what every agent announced to who has which ranks: made by the coordinator, the same after every restart.
+// From what every agent announced to who has which ranks: made by the coordinator, the same after every
+// restart.
 #pragma once
 
 #include <optional>
@@ -12,11 +13,11 @@ namespace ddprun {
 // What one agent tells the coordinator about itself.
 struct Announcement {
   AgentIndex agent;
-  std::string host;                     // the scheduler's spelling
-  NodeIndex node;                       // position of the host in the scheduler's order
+  std::string host;  // the scheduler's spelling
+  NodeIndex node;    // position of the host in the scheduler's order
   int workers = 1;
   std::optional<GlobalRank> fixed_rank;  // one agent a task: the scheduler's rank of its only worker
-  LocalRank first_local_rank;           // one agent a task: its place on the host; else 0
+  LocalRank first_local_rank;            // one agent a task: its place on the host; else 0
   std::string role = "default";
   int max_restarts = 0;
   friend bool operator==(const Announcement&, const Announcement&) = default;
@@ -49,8 +50,8 @@ struct WorldPlan {
   std::vector<Assignment> assignments;  // by agent index; attempt, address and port are filled per attempt
 };
 
-// Checks the announcements against each other and lays out ranks: node order, then local rank; with fixed ranks,
-// the scheduler's. Throws Error naming the host for gaps, duplicates or agents that disagree.
+// Checks the announcements against each other and lays out ranks: node order, then local rank; with fixed
+// ranks, the scheduler's. Throws Error naming the host for gaps, duplicates or agents that disagree.
 WorldPlan make_world_plan(const std::vector<Announcement>& announcements);
 
 }  // namespace ddprun

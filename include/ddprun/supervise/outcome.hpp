@@ -13,8 +13,8 @@ namespace ddprun {
 struct ExitStatus {
   enum class Kind { exited, signalled, not_started };
   Kind kind = Kind::exited;
-  int value = 0;            // exit code, signal number, or errno of the stage that failed
-  std::string stage;        // not_started: "exec", "chdir", ...
+  int value = 0;      // exit code, signal number, or errno of the stage that failed
+  std::string stage;  // not_started: "exec", "chdir", ...
   bool core_dumped = false;
   bool success() const { return kind == Kind::exited && value == 0; }
   friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
@@ -30,7 +30,7 @@ struct Failure {
   LocalRank local_rank;
   std::string host;
   int pid = 0;
-  std::string program;                  // first word of the command
+  std::string program;  // first word of the command
   ExitStatus status;
   std::int64_t unix_milliseconds = 0;   // on its host
   std::string message;                  // from the worker's error file; may be empty
@@ -42,10 +42,10 @@ struct Failure {
 struct Cause {
   enum class Kind { success, worker_failed, stopped_by_signal, agent_lost, deadline, launcher_failed };
   Kind kind = Kind::success;
-  Failure failure;      // worker_failed
-  int signal = 0;       // stopped_by_signal
-  std::string host;     // stopped_by_signal, agent_lost
-  std::string detail;   // agent_lost, deadline, launcher_failed: the sentence
+  Failure failure;     // worker_failed
+  int signal = 0;      // stopped_by_signal
+  std::string host;    // stopped_by_signal, agent_lost
+  std::string detail;  // agent_lost, deadline, launcher_failed: the sentence
   friend bool operator==(const Cause&, const Cause&) = default;
 };
 
