@@ -47,11 +47,13 @@ struct NodePlan {
   int local_world_size = 1;  // workers on this host, all its agents together
   Sourced<int> workers;      // workers of this agent
   std::vector<PlannedWorker> planned;
+  std::string device_variable = "CUDA_VISIBLE_DEVICES";  // the one that lists the devices
   Sourced<int> threads;  // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
   std::vector<VariableChange>
       changes;         // the same for every worker; per-rank ones are added by worker_environment
   std::string run_id;  // TORCHELASTIC_RUN_ID
   std::optional<Sourced<int>> world_size;  // known before the rendezvous when it follows from the allocation
+  std::string solo_address;  // MASTER_ADDR where this is the only agent
   std::optional<int> store_port;           // asked for by --master-port; else any free one
   std::vector<Notice> notices;
   Options options;

@@ -10,16 +10,30 @@
 
 namespace ddprun {
 
-// Launcher leftovers to remove where one agent starts several workers (they would all carry the agent's own
-// rank).
+// What is known only when the worker is about to start.
+struct WorkerContext {
+  std::size_t worker = 0;  // index of the seat
+  std::string error_file;  // where the worker may leave {"message": ...}
+  std::string launch_id;   // marks every process of this launch, for the keeper
+  std::string interface;   // the network interface that was proven between hosts; empty: one host
+};
+
+// Launcher leftovers to remove where one agent starts several workers: they would all carry the agent's own
+// rank, and frameworks look at them before RANK.
 std::vector<VariableChange> scrub_changes(const Environment& environment, const Allocation& allocation,
                                           int workers);
 
-// What differs from the agent's environment for one seat; `error_file` may be empty.
-std::vector<VariableChange> worker_changes(const NodePlan& plan, const Assignment& assignment,
-                                           const WorkerSeat& seat, const Environment& environment,
-                                           const std::string& error_file);
+// Whether the workers' store is hosted by the worker of rank 0. A world of one is left to itself, so that a
+// script that starts processes of its own on an address of its own finds nobody else's rules.
+bool worker_hosts_store(const Options& options, int world_size);
+
+// What differs from the agent's environment for one worker.
+std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assignment& assignment,
+                                                const Environment& environment, const WorkerContext& context);
 
 Environment apply_changes(Environment environment, const std::vector<VariableChange>& changes);
+
+// "NAME=value" strings as exec wants them.
+std::vector<std::string> make_environment_strings(const Environment& environment);
 
 }  // namespace ddprun

@@ -1,0 +1,18 @@
+// Where agents that share only a few variables look for each other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// Ports of the deterministic sequence lie in [first, last): above the fixed ports of common services and
+// below Linux' default ephemeral range (32768-60999), where any outgoing connection may sit.
+inline constexpr int k_first_sequence_port = 20480;
+inline constexpr int k_last_sequence_port = 32256;
+
+// `count` different ports that follow from the launch key alone: the coordinator binds the first free one,
+// members try all of them, and the handshake tells strangers apart.
+std::vector<int> make_port_sequence(const std::string& launch_key, int count = 8);
+
+}  // namespace ddprun

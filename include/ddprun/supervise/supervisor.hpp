@@ -1,0 +1,109 @@
+// The workers of one ddprun process, over all attempts, as a state machine that calls nothing.
+//
+// States:  idle ──start──► running ──(all ended | stop)──► stopping ──► sweeping ──► idle
+//
+//   running   some main process lives and nobody asked to stop. The first failure is reported once; the
+//   others
+//             keep running until the coordinator says stop, so that one host decides for all.
+//   stopping  the main processes got the stop signal; at the end of the grace period their process groups are
+//             killed. A main process that ends is not signalled again: its data loaders are not ours to hurry
+//             while a sibling writes its checkpoint.
+//   sweeping  every main process has ended. Whatever they left behind (their groups, processes that escaped
+//   by
+//             setsid) gets SIGTERM, a short while later SIGKILL, until nothing is left.
+//   idle      nothing of ours runs. The end of the attempt has been reported: succeeded, or stopped.
+//
+// Two phases: the note_ functions only settle facts; decide() then returns what follows from all of them. Two
+// workers that end in one wake-up therefore give the same result in either order: a death by signal counts
+// before an exit code (a killed rank makes its peers fail, not the other way round), then the lower rank.
+//
+// Rules that win over others: a second stop signal hurries (no grace is left); a stop is never taken back;
+// nothing is signalled after its end was noted.
+#pragma once
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "ddprun/base/duration.hpp"
+#include "ddprun/plan/world_plan.hpp"
+#include "ddprun/supervise/outcome.hpp"
+
+namespace ddprun {
+
+namespace act {
+struct Spawn {
+  std::size_t worker;  // index into the assignment's seats
+};
+struct SignalWorker {  // its main process only
+  std::size_t worker;
+  int signal;
+};
+struct KillGroup {  // SIGKILL to the worker's process group
+  std::size_t worker;
+};
+struct SignalDescendants {  // every process below us but the main processes; answer with note_descendants
+  int signal;
+};
+struct ReportFailure {  // the first failure of this attempt on this host
+  std::size_t worker;
+};
+struct ReportSuccess {};
+struct ReportStopped {};
+}  // namespace act
+
+using SupervisorAction = std::variant<act::Spawn, act::SignalWorker, act::KillGroup, act::SignalDescendants,
+                                      act::ReportFailure, act::ReportSuccess, act::ReportStopped>;
+
+class Supervisor {
+ public:
+  // `grace`: between the stop signal and the kill.
+  explicit Supervisor(Milliseconds grace) : grace_(grace) {}
+
+  void note_start(const Assignment& assignment);  // ignored unless idle
+  void note_spawned(std::size_t worker);
+  void note_ended(std::size_t worker, const ExitStatus& status);  // also a start that failed
+  void note_descendants(std::size_t count);                       // how many are left after a sweep
+  // Asks for a stop with this signal; a later one hurries when `hurry` is set.
+  void note_stop(int signal, bool hurry, TimePoint now);
+  void note_signal(int signal);  // to be passed on to the main processes
+
+  std::vector<SupervisorAction> decide(TimePoint now);
+  std::optional<TimePoint> deadline() const { return deadline_; }
+
+  bool idle() const { return state_ == State::idle; }
+  Attempt attempt() const { return attempt_; }
+  std::optional<ExitStatus> status(std::size_t worker) const;
+  bool running(std::size_t worker) const;
+
+ private:
+  enum class State { idle, running, stopping, sweeping };
+  struct Worker {
+    GlobalRank rank;
+    bool running = false;
+    std::optional<ExitStatus> ended;
+  };
+
+  void begin(std::vector<SupervisorAction>& actions);
+  void report_first_failure(std::vector<SupervisorAction>& actions);
+  void stop(std::vector<SupervisorAction>& actions, TimePoint now);
+  void sweep(std::vector<SupervisorAction>& actions, TimePoint now);
+  void finish(std::vector<SupervisorAction>& actions);
+  bool all_ended() const;
+
+  Milliseconds grace_;
+  State state_ = State::idle;
+  Attempt attempt_;
+  std::vector<Worker> workers_;
+  bool start_wanted_ = false;
+  bool failure_reported_ = false;
+  std::optional<int> stop_signal_;  // the stop that was asked for
+  bool stop_sent_ = false;
+  bool hurry_ = false;
+  std::vector<int> forwarded_;
+  int sweeps_ = 0;
+  std::optional<std::size_t> descendants_;
+  std::optional<TimePoint> deadline_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,38 @@
+#include "ddprun/plan/ports.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ddprun {
+
+namespace {
+
+// FNV-1a, finished by splitmix64: stable across versions and machines, which std::hash is not.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash;
+}
+
+std::uint64_t next_of(std::uint64_t& state) {
+  state += 0x9e3779b97f4a7c15U;
+  std::uint64_t mixed = state;
+  mixed = (mixed ^ (mixed >> 30U)) * 0xbf58476d1ce4e5b9U;
+  mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebU;
+  return mixed ^ (mixed >> 31U);
+}
+
+}  // namespace
+
+std::vector<int> make_port_sequence(const std::string& launch_key, int count) {
+  constexpr std::uint64_t k_range = k_last_sequence_port - k_first_sequence_port;
+  std::vector<int> ports;
+  std::uint64_t state = hash_of(launch_key);
+  while (static_cast<int>(ports.size()) < count) {
+    const int port = k_first_sequence_port + static_cast<int>(next_of(state) % k_range);
+    if (std::find(ports.begin(), ports.end(), port) == ports.end()) ports.push_back(port);
+  }
+  return ports;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,177 @@
+#include "ddprun/plan/worker_env.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// Per-process values of PMI, PMIx and the MPI launchers; tuning (OMPI_MCA_, I_MPI_, PMIX_MCA_) stays.
+constexpr const char* k_launcher_prefixes[] = {"PMI_",
+                                               "PMI2_",
+                                               "PMIX_",
+                                               "OMPI_",
+                                               "PRTE_",
+                                               "MV2_COMM_WORLD_",
+                                               "MPI_LOCAL",
+                                               "HYDI_",
+                                               "HYDRA_",
+                                               "PALS_",
+                                               "JSM_",
+                                               "SLURM_PMIX",
+                                               "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
+constexpr const char* k_tuning_prefixes[] = {"OMPI_MCA_", "PMIX_MCA_", "PRTE_MCA_"};
+// Open MPI hands its daemons' addresses to the processes under the same prefix as the user's tuning.
+constexpr const char* k_not_tuning_prefixes[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"};
+
+template <class Prefixes>
+bool starts_with_any(const std::string& name, const Prefixes& prefixes) {
+  return std::any_of(std::begin(prefixes), std::end(prefixes),
+                     [&](const char* prefix) { return name.starts_with(prefix); });
+}
+
+bool is_launcher_leftover(const std::string& name) {
+  if (!starts_with_any(name, k_launcher_prefixes)) return false;
+  return !starts_with_any(name, k_tuning_prefixes) || starts_with_any(name, k_not_tuning_prefixes);
+}
+
+bool stands_for_several_workers(const Allocation& allocation, int workers) {
+  return workers > 1 && allocation.style.value != LaunchStyle::agent_per_task;
+}
+
+class Changes {
+ public:
+  explicit Changes(std::vector<VariableChange> start) : list_(std::move(start)) {}
+  void set(std::string name, std::string value, std::string origin) {
+    list_.push_back({std::move(name), std::move(value), std::move(origin)});
+  }
+  void set(std::string name, int value, std::string origin) {
+    set(std::move(name), fmt::format("{}", value), std::move(origin));
+  }
+  void set_default(const Environment& environment, const std::string& name, std::string value,
+                   std::string origin) {
+    if (!environment.contains(name)) set(name, std::move(value), std::move(origin));
+  }
+  std::vector<VariableChange> take() { return std::move(list_); }
+
+ private:
+  std::vector<VariableChange> list_;
+};
+
+// Scripts that set themselves up from Slurm's numbers get those of the worker instead of the agent's.
+void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const WorkerSeat& seat,
+                           const Environment& environment) {
+  const std::pair<const char*, int> numbers[] = {{"SLURM_PROCID", seat.rank.value},
+                                                 {"SLURM_LOCALID", seat.local_rank.value},
+                                                 {"SLURM_NTASKS", assignment.world_size},
+                                                 {"SLURM_NPROCS", assignment.world_size},
+                                                 {"SLURM_STEP_NUM_TASKS", assignment.world_size},
+                                                 {"SLURM_NTASKS_PER_NODE", assignment.local_world_size}};
+  for (const auto& [name, value] : numbers) {
+    if (environment.contains(name)) changes.set(name, value, "this worker instead of the agent");
+  }
+}
+
+void set_ranks(Changes& changes, const NodePlan& plan, const Assignment& assignment, const WorkerSeat& seat) {
+  const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
+  const std::string order = per_task ? plan.allocation.task_rank.origin : "node order, then local rank";
+  const bool virtual_rank = plan.options.virtual_local_rank;
+  changes.set("RANK", seat.rank.value, order);
+  changes.set("LOCAL_RANK", virtual_rank ? 0 : seat.local_rank.value,
+              virtual_rank ? "one visible device each"
+              : per_task   ? plan.allocation.task_local.origin
+                           : order);
+  changes.set("WORLD_SIZE", assignment.world_size, "all workers");
+  changes.set("LOCAL_WORLD_SIZE", assignment.local_world_size,
+              per_task ? plan.allocation.hosts.origin : plan.workers.origin);
+  changes.set("GROUP_RANK", assignment.node.value, plan.allocation.node_index.origin);
+  changes.set("GROUP_WORLD_SIZE", assignment.node_count, plan.allocation.hosts.origin);
+  changes.set("ROLE_NAME", plan.options.role, "--role");
+  changes.set("ROLE_RANK", seat.role_rank, order);
+  changes.set("ROLE_WORLD_SIZE", seat.role_world_size, "workers of the same role");
+}
+
+void set_elastic(Changes& changes, const NodePlan& plan, const Assignment& assignment,
+                 const WorkerContext& context) {
+  const bool by_worker = worker_hosts_store(plan.options, assignment.world_size);
+  changes.set("TORCHELASTIC_RESTART_COUNT", assignment.attempt.value, "attempt of the whole world");
+  changes.set("TORCHELASTIC_MAX_RESTARTS", plan.options.max_restarts.value, plan.options.max_restarts.origin);
+  changes.set("TORCHELASTIC_RUN_ID", plan.run_id, "job and step");
+  changes.set("TORCHELASTIC_USE_AGENT_STORE", by_worker ? "False" : "True",
+              by_worker ? "rank 0 hosts the store" : "ddprun hosts the store");
+  changes.set("TORCHELASTIC_ERROR_FILE", context.error_file, "temporary folder");
+  std::vector<std::string> names;
+  for (const int signal : plan.options.stop_signals.value) names.push_back(signal_name(signal));
+  if (names.empty()) names = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"};
+  changes.set("TORCHELASTIC_SIGNALS_TO_HANDLE", join(names, ","), plan.options.stop_signals.origin);
+}
+
+void narrow_devices(Changes& changes, const NodePlan& plan, const WorkerContext& context) {
+  if (!plan.options.virtual_local_rank || context.worker >= plan.planned.size()) return;
+  const std::string& device = plan.planned[context.worker].device;
+  if (!device.empty()) changes.set(plan.device_variable, device, "--virtual-local-rank");
+}
+
+}  // namespace
+
+std::vector<VariableChange> scrub_changes(const Environment& environment, const Allocation& allocation,
+                                          int workers) {
+  std::vector<VariableChange> changes;
+  if (!stands_for_several_workers(allocation, workers)) return changes;
+  for (const auto& [name, value] : environment) {
+    if (is_launcher_leftover(name)) changes.push_back({name, std::nullopt, "of the agent, not of a worker"});
+  }
+  return changes;
+}
+
+bool worker_hosts_store(const Options& options, int world_size) {
+  return options.store == StoreHost::worker || world_size == 1;
+}
+
+std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assignment& assignment,
+                                                const Environment& environment,
+                                                const WorkerContext& context) {
+  const WorkerSeat& seat = assignment.seats.at(context.worker);
+  Changes changes(plan.changes);
+  set_ranks(changes, plan, assignment, seat);
+  changes.set("MASTER_ADDR", assignment.master_address, "rendezvous");
+  changes.set("MASTER_PORT", assignment.master_port, "rendezvous");
+  set_elastic(changes, plan, assignment, context);
+  if (stands_for_several_workers(plan.allocation, plan.workers.value)) {
+    rewrite_slurm_numbers(changes, assignment, seat, environment);
+  }
+  if (plan.threads.value > 0) changes.set("OMP_NUM_THREADS", plan.threads.value, plan.threads.origin);
+  changes.set_default(environment, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", "torchrun's default");
+  if (!context.interface.empty()) {
+    // Gloo would otherwise publish whatever the host's own name resolves to, often 127.0.1.1.
+    changes.set_default(environment, "GLOO_SOCKET_IFNAME", context.interface, "proven between the hosts");
+    changes.set_default(environment, "NCCL_SOCKET_IFNAME", context.interface, "proven between the hosts");
+  }
+  narrow_devices(changes, plan, context);
+  changes.set("DDPRUN_LAUNCH_ID", context.launch_id, "marks the processes of this launch");
+  return changes.take();
+}
+
+Environment apply_changes(Environment environment, const std::vector<VariableChange>& changes) {
+  for (const VariableChange& change : changes) {
+    if (change.value) {
+      environment[change.name] = *change.value;
+    } else {
+      environment.erase(change.name);
+    }
+  }
+  return environment;
+}
+
+std::vector<std::string> make_environment_strings(const Environment& environment) {
+  std::vector<std::string> strings;
+  strings.reserve(environment.size());
+  for (const auto& [name, value] : environment) strings.push_back(name + "=" + value);
+  return strings;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,90 @@
+#include "ddprun/supervise/outcome.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/plan/options.hpp"
+
+namespace ddprun {
+
+namespace {
+
+std::string lower_first(std::string text) {
+  if (text.size() > 1 && text[1] >= 'a' && text[1] <= 'z') {
+    text[0] = static_cast<char>(text[0] | 0x20);
+  }
+  return text;
+}
+
+std::string describe_errno(int number) {
+  return number == ENOENT ? "no such file" : lower_first(std::strerror(number));
+}
+
+}  // namespace
+
+int exit_code_of(const ExitStatus& status) {
+  switch (status.kind) {
+    case ExitStatus::Kind::exited:
+      return status.value;
+    case ExitStatus::Kind::signalled:
+      return 128 + status.value;
+    case ExitStatus::Kind::not_started:
+      return status.value == ENOENT ? k_exit_not_found : k_exit_not_executable;
+  }
+  return k_exit_own_failure;
+}
+
+int exit_code_of(const Cause& cause) {
+  switch (cause.kind) {
+    case Cause::Kind::success:
+      return 0;
+    case Cause::Kind::worker_failed:
+      return exit_code_of(cause.failure.status);
+    case Cause::Kind::stopped_by_signal:
+      return 128 + cause.signal;
+    case Cause::Kind::deadline:
+      return k_exit_deadline;
+    case Cause::Kind::agent_lost:
+    case Cause::Kind::launcher_failed:
+      return k_exit_own_failure;
+  }
+  return k_exit_own_failure;
+}
+
+std::string describe(const Failure& failure) {
+  const std::string who = fmt::format("rank {} on {}", failure.rank.value, failure.host);
+  const ExitStatus& status = failure.status;
+  switch (status.kind) {
+    case ExitStatus::Kind::exited:
+      return fmt::format("{} exited with code {}", who, status.value);
+    case ExitStatus::Kind::signalled:
+      return fmt::format("{} was killed by {}{}", who, signal_name(status.value),
+                         status.core_dumped ? " (core dumped)" : "");
+    case ExitStatus::Kind::not_started:
+      return fmt::format("cannot start {} on {}, rank {}: {}", failure.program, failure.host,
+                         failure.rank.value, describe_errno(status.value));
+  }
+  return who;
+}
+
+std::string describe(const Cause& cause) {
+  switch (cause.kind) {
+    case Cause::Kind::success:
+      return "all workers succeeded";
+    case Cause::Kind::worker_failed:
+      return describe(cause.failure);
+    case Cause::Kind::stopped_by_signal:
+      return fmt::format("stopped by {} on {}", signal_name(cause.signal), cause.host);
+    case Cause::Kind::agent_lost:
+    case Cause::Kind::deadline:
+    case Cause::Kind::launcher_failed:
+      return cause.detail;
+  }
+  return cause.detail;
+}
+
+}  // namespace ddprun

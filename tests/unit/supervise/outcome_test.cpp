@@ -1,0 +1,68 @@
+#include "ddprun/supervise/outcome.hpp"
+
+#include <cerrno>
+#include <csignal>
+
+#include "catch.hpp"
+#include "ddprun/supervise/supervisor.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+Failure failure_with(ExitStatus status) {
+  Failure failure;
+  failure.rank = GlobalRank{3};
+  failure.host = "n2";
+  failure.program = "python3";
+  failure.status = std::move(status);
+  return failure;
+}
+
+}  // namespace
+
+TEST_CASE("a failure reads as one sentence with rank, host and cause") {
+  CHECK(describe(failure_with({ExitStatus::Kind::exited, 1, "", false})) == "rank 3 on n2 exited with code 1");
+  CHECK(describe(failure_with({ExitStatus::Kind::signalled, SIGSEGV, "", false})) ==
+        "rank 3 on n2 was killed by SIGSEGV");
+  CHECK(describe(failure_with({ExitStatus::Kind::signalled, SIGABRT, "", true})) ==
+        "rank 3 on n2 was killed by SIGABRT (core dumped)");
+  CHECK(describe(failure_with({ExitStatus::Kind::not_started, ENOENT, "exec", false})) ==
+        "cannot start python3 on n2, rank 3: no such file");
+  CHECK(describe(failure_with({ExitStatus::Kind::not_started, EACCES, "exec", false})) ==
+        "cannot start python3 on n2, rank 3: permission denied");
+}
+
+TEST_CASE("exit codes follow the first failure and the habits of env(1), timeout(1) and shells") {
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::exited, 3, "", false}) == 3);
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::signalled, SIGSEGV, "", false}) == 139);
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, ENOENT, "exec", false}) == 127);
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, EACCES, "exec", false}) == 126);
+
+  Cause cause;
+  CHECK(exit_code_of(cause) == 0);
+  cause.kind = Cause::Kind::worker_failed;
+  cause.failure.status = {ExitStatus::Kind::exited, 7, "", false};
+  CHECK(exit_code_of(cause) == 7);
+  cause.kind = Cause::Kind::stopped_by_signal;
+  cause.signal = SIGTERM;
+  CHECK(exit_code_of(cause) == 143);
+  cause.kind = Cause::Kind::deadline;
+  CHECK(exit_code_of(cause) == 124);
+  cause.kind = Cause::Kind::agent_lost;
+  CHECK(exit_code_of(cause) == 125);
+  cause.kind = Cause::Kind::launcher_failed;
+  CHECK(exit_code_of(cause) == 125);
+}
+
+TEST_CASE("a cause is described by its own words") {
+  Cause cause;
+  CHECK(describe(cause) == "all workers succeeded");
+  cause.kind = Cause::Kind::stopped_by_signal;
+  cause.signal = SIGTERM;
+  cause.host = "n1";
+  CHECK(describe(cause) == "stopped by SIGTERM on n1");
+  cause.kind = Cause::Kind::agent_lost;
+  cause.detail = "lost n3";
+  CHECK(describe(cause) == "lost n3");
+}

@@ -1,0 +1,232 @@
+#include "ddprun/supervise/supervisor.hpp"
+
+#include <csignal>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+
+#include "catch.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+const TimePoint k_start{};
+
+TimePoint at(int milliseconds) { return k_start + Milliseconds{milliseconds}; }
+
+Assignment world_of(int workers, int attempt = 0) {
+  Assignment assignment;
+  assignment.attempt = Attempt{attempt};
+  assignment.world_size = workers;
+  for (int i = 0; i < workers; ++i) assignment.seats.push_back({GlobalRank{i}, LocalRank{i}, i, workers});
+  return assignment;
+}
+
+ExitStatus exited(int code) { return {ExitStatus::Kind::exited, code, "", false}; }
+ExitStatus killed(int signal) { return {ExitStatus::Kind::signalled, signal, "", false}; }
+
+struct Describe {
+  std::string operator()(const act::Spawn& a) const { return "spawn " + std::to_string(a.worker); }
+  std::string operator()(const act::SignalWorker& a) const {
+    return "signal " + std::to_string(a.worker) + " with " + std::to_string(a.signal);
+  }
+  std::string operator()(const act::KillGroup& a) const { return "kill group " + std::to_string(a.worker); }
+  std::string operator()(const act::SignalDescendants& a) const { return "sweep " + std::to_string(a.signal); }
+  std::string operator()(const act::ReportFailure& a) const { return "failed " + std::to_string(a.worker); }
+  std::string operator()(const act::ReportSuccess&) const { return "succeeded"; }
+  std::string operator()(const act::ReportStopped&) const { return "stopped"; }
+};
+
+std::vector<std::string> decide(Supervisor& supervisor, TimePoint now) {
+  std::vector<std::string> words;
+  for (const auto& action : supervisor.decide(now)) words.push_back(std::visit(Describe{}, action));
+  return words;
+}
+
+using Words = std::vector<std::string>;
+
+Supervisor running(int workers, Milliseconds grace = Milliseconds{1000}) {
+  Supervisor supervisor(grace);
+  supervisor.note_start(world_of(workers));
+  supervisor.decide(k_start);
+  for (int i = 0; i < workers; ++i) supervisor.note_spawned(static_cast<std::size_t>(i));
+  return supervisor;
+}
+
+}  // namespace
+
+TEST_CASE("a start spawns every worker once") {
+  Supervisor supervisor(Milliseconds{1000});
+  CHECK(supervisor.idle());
+  supervisor.note_start(world_of(2));
+  CHECK(decide(supervisor, k_start) == Words{"spawn 0", "spawn 1"});
+  CHECK(decide(supervisor, k_start).empty());
+  CHECK_FALSE(supervisor.idle());
+}
+
+TEST_CASE("when all succeed what they left is swept and success reported") {
+  Supervisor supervisor = running(2);
+  supervisor.note_ended(0, exited(0));
+  CHECK(decide(supervisor, at(1)).empty());
+  supervisor.note_ended(1, exited(0));
+  CHECK(decide(supervisor, at(2)) == Words{"sweep " + std::to_string(SIGTERM)});
+  supervisor.note_descendants(0);
+  CHECK(decide(supervisor, at(3)) == Words{"succeeded"});
+  CHECK(supervisor.idle());
+}
+
+TEST_CASE("a failure is reported once and the others run on until told to stop") {
+  Supervisor supervisor = running(3);
+  supervisor.note_ended(1, exited(5));
+  CHECK(decide(supervisor, at(1)) == Words{"failed 1"});
+  supervisor.note_ended(2, exited(1));
+  CHECK(decide(supervisor, at(2)).empty());
+  supervisor.note_stop(SIGTERM, false, at(3));
+  CHECK(decide(supervisor, at(3)) == Words{"signal 0 with 15"});
+}
+
+TEST_CASE("two failures in one wake-up: a death by signal counts first, then the lower rank") {
+  Supervisor by_signal = running(3);
+  by_signal.note_ended(0, exited(1));
+  by_signal.note_ended(2, killed(SIGSEGV));
+  CHECK(decide(by_signal, at(1)) == Words{"failed 2"});
+
+  for (const bool reversed : {false, true}) {
+    Supervisor by_rank = running(3);
+    by_rank.note_ended(reversed ? 2 : 1, exited(reversed ? 2 : 1));
+    by_rank.note_ended(reversed ? 1 : 2, exited(reversed ? 1 : 2));
+    CHECK(decide(by_rank, at(1)) == Words{"failed 1"});
+  }
+}
+
+TEST_CASE("a stop signals main processes only, and kills groups after the grace") {
+  Supervisor supervisor = running(2, Milliseconds{500});
+  supervisor.note_stop(SIGTERM, false, at(10));
+  CHECK(decide(supervisor, at(10)) == Words{"signal 0 with 15", "signal 1 with 15"});
+  REQUIRE(supervisor.deadline());
+  CHECK(*supervisor.deadline() == at(510));
+  supervisor.note_ended(0, killed(SIGTERM));
+  CHECK(decide(supervisor, at(20)).empty());
+  CHECK(decide(supervisor, at(509)).empty());
+  CHECK(decide(supervisor, at(510)) == Words{"kill group 1"});
+  supervisor.note_ended(1, killed(SIGKILL));
+  CHECK(decide(supervisor, at(511)) == Words{"sweep " + std::to_string(SIGKILL)});
+  supervisor.note_descendants(0);
+  CHECK(decide(supervisor, at(512)) == Words{"stopped"});
+}
+
+TEST_CASE("a second stop signal leaves no grace") {
+  Supervisor supervisor = running(1, Milliseconds{30000});
+  supervisor.note_stop(SIGINT, true, at(0));
+  CHECK(decide(supervisor, at(0)) == Words{"signal 0 with 2"});
+  supervisor.note_stop(SIGINT, true, at(200));
+  CHECK(decide(supervisor, at(200)) == Words{"kill group 0"});
+}
+
+TEST_CASE("descendants that ignore SIGTERM get SIGKILL") {
+  Supervisor supervisor = running(1);
+  supervisor.note_ended(0, exited(0));
+  CHECK(decide(supervisor, at(0)) == Words{"sweep 15"});
+  supervisor.note_descendants(2);
+  CHECK(decide(supervisor, at(1)).empty());
+  REQUIRE(supervisor.deadline());
+  CHECK(decide(supervisor, *supervisor.deadline()) == Words{"sweep 9"});
+  supervisor.note_descendants(0);
+  CHECK(decide(supervisor, at(5000)) == Words{"succeeded"});
+}
+
+TEST_CASE("a process that even SIGKILL does not end holds nobody for ever") {
+  Supervisor supervisor = running(1);
+  supervisor.note_ended(0, exited(0));
+  Words last;
+  for (int second = 0; second < 20 && !supervisor.idle(); ++second) {
+    supervisor.note_descendants(1);
+    last = decide(supervisor, at(second * 1001));
+  }
+  CHECK(supervisor.idle());
+  CHECK(last == Words{"succeeded"});
+}
+
+TEST_CASE("other signals are passed to the running main processes") {
+  Supervisor supervisor = running(2);
+  supervisor.note_ended(0, exited(0));
+  supervisor.note_signal(SIGUSR1);
+  CHECK(decide(supervisor, at(1)) == Words{"signal 1 with " + std::to_string(SIGUSR1)});
+  CHECK(decide(supervisor, at(2)).empty());
+}
+
+TEST_CASE("a worker that could not start is a failure like any other") {
+  Supervisor supervisor(Milliseconds{1000});
+  supervisor.note_start(world_of(2));
+  supervisor.decide(k_start);
+  supervisor.note_ended(0, {ExitStatus::Kind::not_started, 2, "exec", false});
+  supervisor.note_spawned(1);
+  CHECK(decide(supervisor, at(1)) == Words{"failed 0"});
+}
+
+TEST_CASE("the next attempt starts from nothing") {
+  Supervisor supervisor = running(1);
+  supervisor.note_ended(0, exited(1));
+  CHECK(decide(supervisor, at(0)) == Words{"failed 0", "sweep 15"});
+  supervisor.note_descendants(0);
+  CHECK(decide(supervisor, at(1)) == Words{"stopped"});
+  supervisor.note_start(world_of(1, 1));
+  CHECK(decide(supervisor, at(2)) == Words{"spawn 0"});
+  CHECK(supervisor.attempt() == Attempt{1});
+  supervisor.note_spawned(0);
+  supervisor.note_ended(0, exited(0));
+  CHECK(decide(supervisor, at(3)) == Words{"sweep 15"});
+  supervisor.note_descendants(0);
+  CHECK(decide(supervisor, at(4)) == Words{"succeeded"});
+}
+
+TEST_CASE("whatever the order of events, every attempt is reported once and no ended worker is signalled") {
+  for (unsigned seed = 0; seed < 2000; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const std::size_t count = 1 + random() % 4;
+    Supervisor supervisor = running(static_cast<int>(count), Milliseconds{random() % 50});
+    std::set<std::size_t> alive;
+    for (std::size_t i = 0; i < count; ++i) alive.insert(i);
+    int failures = 0;
+    int ends = 0;
+    int now = 0;
+    for (int step = 0; step < 400 && !supervisor.idle(); ++step) {
+      now += static_cast<int>(random() % 20);
+      const unsigned choice = random() % 6;
+      if (choice == 0) supervisor.note_stop(SIGTERM, random() % 2 == 0, at(now));
+      if (choice == 1) supervisor.note_signal(SIGUSR1);
+      if (choice == 2 && !alive.empty()) {
+        const std::size_t worker = *std::next(alive.begin(), static_cast<long>(random() % alive.size()));
+        alive.erase(worker);
+        supervisor.note_ended(worker, random() % 2 == 0 ? exited(static_cast<int>(random() % 2)) : killed(9));
+      }
+      if (supervisor.deadline() && random() % 3 == 0) {
+        now = std::max(now, static_cast<int>((*supervisor.deadline() - k_start) / Milliseconds{1}));
+      }
+      for (const auto& action : supervisor.decide(at(now))) {
+        if (const auto* kill = std::get_if<act::KillGroup>(&action)) {
+          REQUIRE(alive.count(kill->worker) == 1);
+          alive.erase(kill->worker);
+          supervisor.note_ended(kill->worker, killed(9));
+        }
+        if (const auto* signal = std::get_if<act::SignalWorker>(&action)) {
+          REQUIRE(alive.count(signal->worker) == 1);
+        }
+        if (std::holds_alternative<act::SignalDescendants>(action)) {
+          REQUIRE(alive.empty());
+          supervisor.note_descendants(random() % 2);
+        }
+        failures += std::holds_alternative<act::ReportFailure>(action) ? 1 : 0;
+        const bool end = std::holds_alternative<act::ReportSuccess>(action) ||
+                         std::holds_alternative<act::ReportStopped>(action);
+        ends += end ? 1 : 0;
+      }
+    }
+    CHECK(supervisor.idle());
+    CHECK(failures <= 1);
+    CHECK(ends == 1);
+  }
+}
