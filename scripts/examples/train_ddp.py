@@ -1,0 +1,41 @@
+"""A small DistributedDataParallel training on the CPU: fits a line, prints the loss falling.
+
+Nothing in it is about the launcher: it reads what every launcher sets (RANK, WORLD_SIZE, ...).
+"""
+
+import argparse
+import os
+import socket
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=40)
+    steps = parser.parse_args().steps
+
+    dist.init_process_group("gloo")
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    print(f"rank {rank} of {world_size} on {socket.gethostname()}, "
+          f"local rank {os.environ['LOCAL_RANK']}, {torch.get_num_threads()} threads", flush=True)
+
+    torch.manual_seed(rank)
+    model = DistributedDataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    target = torch.tensor([[1.0], [-2.0], [3.0], [0.5]])
+    for step in range(steps + 1):
+        inputs = torch.randn(64, 4)
+        loss = torch.nn.functional.mse_loss(model(inputs), inputs @ target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if rank == 0 and step % 10 == 0:
+            print(f"step {step:3d}  loss {loss.item():.6f}", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
