@@ -11,9 +11,7 @@ namespace ddprun {
 
 namespace {
 
-bool is_blank(char c) {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
-}
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v'; }
 
 std::string map_ascii(std::string_view text, int (*change)(int)) {
   std::string result(text);
@@ -98,12 +96,8 @@ std::string to_upper(std::string_view text) {
   return map_ascii(text, [](int c) { return std::toupper(c); });
 }
 
-std::optional<std::int64_t> parse_integer(std::string_view text) {
-  return parse_whole<std::int64_t>(text);
-}
-std::optional<double> parse_number(std::string_view text) {
-  return parse_whole<double>(text);
-}
+std::optional<std::int64_t> parse_integer(std::string_view text) { return parse_whole<std::int64_t>(text); }
+std::optional<double> parse_number(std::string_view text) { return parse_whole<double>(text); }
 
 std::string shell_quote(std::string_view text) {
   const auto safe = [](char c) {

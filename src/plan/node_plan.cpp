@@ -213,7 +213,7 @@ NodePlan make_node_plan(const Snapshot& snapshot, const Options& options) {
   plan.rendezvous = make_rendezvous_plan(plan.allocation, options);
   plan.world_size = known_world_size(plan);
   plan.run_id = make_run_id(plan.allocation, options, snapshot);
-  plan.solo_address = options.local_address                 ? options.local_address->value
+  plan.solo_address = options.local_address           ? options.local_address->value
                       : plan.allocation.first_address ? plan.allocation.first_address->value
                                                       : "127.0.0.1";
   if (plan.allocation.first_port) plan.store_port = plan.allocation.first_port->value;

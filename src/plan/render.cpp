@@ -36,7 +36,8 @@ class Table {
     const bool narrow = value.size() <= k_value_width && indent == k_name_width + 3;
     if (origin.empty() || !narrow) {
       append_wrapped(line, value, indent);
-      if (!origin.empty()) append_wrapped(std::string(k_name_width + 3, ' '), "<- " + origin, k_name_width + 6);
+      if (!origin.empty())
+        append_wrapped(std::string(k_name_width + 3, ' '), "<- " + origin, k_name_width + 6);
       return;
     }
     line += fmt::format("{:<{}} ", value, k_value_width);
@@ -119,15 +120,16 @@ void show_allocation(Table& table, const NodePlan& plan) {
   table.row("scheduler", to_string(allocation.scheduler.value), allocation.scheduler.origin);
   table.row("style", to_string(allocation.style.value), allocation.style.origin);
   if (!allocation.job_id.value.empty()) table.row("job", allocation.job_id.value, allocation.job_id.origin);
-  if (!allocation.step_id.value.empty()) table.row("step", allocation.step_id.value, allocation.step_id.origin);
+  if (!allocation.step_id.value.empty())
+    table.row("step", allocation.step_id.value, allocation.step_id.origin);
   const std::size_t hosts = allocation.hosts.value.size();
   table.row("hosts", fmt::format("{}: {}", hosts, compress_host_list(host_names(allocation))),
             allocation.hosts.origin);
-  table.row("this host", fmt::format("{}, node {} of {}", plan.host, allocation.node_index.value.value, hosts),
+  table.row("this host",
+            fmt::format("{}, node {} of {}", plan.host, allocation.node_index.value.value, hosts),
             allocation.node_index.origin);
   if (allocation.style.value == LaunchStyle::agent_per_task) {
-    table.row("this task",
-              fmt::format("{} of {}", allocation.task_rank.value, allocation.task_count.value),
+    table.row("this task", fmt::format("{} of {}", allocation.task_rank.value, allocation.task_count.value),
               allocation.task_rank.origin);
   }
 }
@@ -151,8 +153,9 @@ void show_workers(Table& table, const NodePlan& plan) {
     table.row("in all", fmt::format("{}", plan.world_size->value), plan.world_size->origin);
   }
   table.row("restarts", fmt::format("{}", plan.options.max_restarts.value), plan.options.max_restarts.origin);
-  table.row("stop", fmt::format("the signal, {} of grace, then SIGKILL",
-                                describe_duration(plan.options.shutdown_timeout.value)),
+  table.row("stop",
+            fmt::format("the signal, {} of grace, then SIGKILL",
+                        describe_duration(plan.options.shutdown_timeout.value)),
             plan.options.shutdown_timeout.origin);
   for (const PlannedWorker& worker : plan.planned) {
     const std::string device = worker.device.empty() ? "" : ", device " + worker.device;
@@ -164,8 +167,8 @@ void show_workers(Table& table, const NodePlan& plan) {
 
 void show_variables(Table& table, const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.planned.empty()) return;
-  table.heading(fmt::format("variables of rank {}",
-                            plan.planned.front().rank ? plan.planned.front().rank->value : 0));
+  table.heading(
+      fmt::format("variables of rank {}", plan.planned.front().rank ? plan.planned.front().rank->value : 0));
   for (const VariableChange& change : expected_changes(plan, snapshot, 0)) {
     table.row(change.name, change.value ? printable(*change.value, 400) : "(removed)", change.origin);
   }
@@ -179,7 +182,8 @@ Json with_origin(const T& value, const std::string& origin) {
 Json allocation_json(const NodePlan& plan) {
   const Allocation& allocation = plan.allocation;
   Json hosts = Json::array();
-  for (const Host& host : allocation.hosts.value) hosts.push_back({{"name", host.name}, {"tasks", host.tasks}});
+  for (const Host& host : allocation.hosts.value)
+    hosts.push_back({{"name", host.name}, {"tasks", host.tasks}});
   Json json;
   json["scheduler"] = with_origin(to_string(allocation.scheduler.value), allocation.scheduler.origin);
   json["style"] = with_origin(to_string(allocation.style.value), allocation.style.origin);
@@ -206,8 +210,8 @@ Json rendezvous_json(const NodePlan& plan) {
   json["addresses"] = with_origin(rendezvous.addresses.value, rendezvous.addresses.origin);
   json["ports"] = with_origin(rendezvous.ports.value, rendezvous.ports.origin);
   json["join_timeout_seconds"] = static_cast<double>(rendezvous.join_timeout.count()) / 1000.0;
-  json["store"] = worker_hosts_store(plan.options, plan.world_size ? plan.world_size->value : 0) ? "worker"
-                                                                                                 : "agent";
+  json["store"] =
+      worker_hosts_store(plan.options, plan.world_size ? plan.world_size->value : 0) ? "worker" : "agent";
   return json;
 }
 
@@ -256,7 +260,8 @@ Assignment make_expected_assignment(const NodePlan& plan) {
 
 std::string render_text(const NodePlan& plan, const Snapshot& snapshot) {
   Table table;
-  table.heading(fmt::format("ddprun {}: what would happen on {}; nothing is started", DDPRUN_VERSION, plan.host));
+  table.heading(
+      fmt::format("ddprun {}: what would happen on {}; nothing is started", DDPRUN_VERSION, plan.host));
   show_allocation(table, plan);
   show_rendezvous(table, plan);
   show_workers(table, plan);
@@ -276,9 +281,11 @@ std::string render_json(const NodePlan& plan, const Snapshot& snapshot) {
   json["host"] = plan.host;
   json["allocation"] = allocation_json(plan);
   json["rendezvous"] = rendezvous_json(plan);
-  json["world_size"] = plan.world_size ? with_origin(plan.world_size->value, plan.world_size->origin) : Json();
+  json["world_size"] =
+      plan.world_size ? with_origin(plan.world_size->value, plan.world_size->origin) : Json();
   json["workers"] = Json::array();
-  for (std::size_t i = 0; i < plan.planned.size(); ++i) json["workers"].push_back(worker_json(plan, snapshot, i));
+  for (std::size_t i = 0; i < plan.planned.size(); ++i)
+    json["workers"].push_back(worker_json(plan, snapshot, i));
   json["notices"] = Json::array();
   for (const Notice& notice : plan.notices) {
     json["notices"].push_back({{"what", notice.what}, {"hint", notice.hint}});
@@ -293,7 +300,8 @@ std::string render_shell(const NodePlan& plan, const Snapshot& snapshot) {
     std::string value = change.value.value_or("");
     if (change.name == "MASTER_ADDR" && !is_decided(value)) value = rendezvous.addresses.value.front();
     if (change.name == "MASTER_PORT" && !is_decided(value)) {
-      const auto ports = rendezvous.ports.value.empty() ? make_port_sequence(rendezvous.key) : rendezvous.ports.value;
+      const auto ports =
+          rendezvous.ports.value.empty() ? make_port_sequence(rendezvous.key) : rendezvous.ports.value;
       value = fmt::format("{}", ports.front());
     }
     // No agent will be there to host the store.

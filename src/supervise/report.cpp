@@ -27,11 +27,13 @@ std::string details(const Failure& failure, int max_restarts) {
   return text + "\n";
 }
 
-std::string quoted_block(const std::string& heading, const std::vector<std::string>& lines, std::size_t most) {
+std::string quoted_block(const std::string& heading, const std::vector<std::string>& lines,
+                         std::size_t most) {
   if (lines.empty()) return {};
   std::string text = "  " + heading + "\n";
   const std::size_t skipped = lines.size() > most ? lines.size() - most : 0;
-  for (std::size_t i = skipped; i < lines.size(); ++i) text += "  | " + printable(lines[i], k_line_width) + "\n";
+  for (std::size_t i = skipped; i < lines.size(); ++i)
+    text += "  | " + printable(lines[i], k_line_width) + "\n";
   return text;
 }
 

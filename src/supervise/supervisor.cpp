@@ -29,18 +29,14 @@ void Supervisor::note_start(const Assignment& assignment) {
   deadline_.reset();
 }
 
-void Supervisor::note_spawned(std::size_t worker) {
-  workers_.at(worker).running = true;
-}
+void Supervisor::note_spawned(std::size_t worker) { workers_.at(worker).running = true; }
 
 void Supervisor::note_ended(std::size_t worker, const ExitStatus& status) {
   workers_.at(worker).running = false;
   workers_.at(worker).ended = status;
 }
 
-void Supervisor::note_descendants(std::size_t count) {
-  descendants_ = count;
-}
+void Supervisor::note_descendants(std::size_t count) { descendants_ = count; }
 
 void Supervisor::note_stop(int signal, bool hurry, TimePoint now) {
   if (stop_signal_ && hurry) {
@@ -51,9 +47,7 @@ void Supervisor::note_stop(int signal, bool hurry, TimePoint now) {
   if (!stop_signal_) stop_signal_ = signal;
 }
 
-void Supervisor::note_signal(int signal) {
-  forwarded_.push_back(signal);
-}
+void Supervisor::note_signal(int signal) { forwarded_.push_back(signal); }
 
 std::vector<SupervisorAction> Supervisor::decide(TimePoint now) {
   std::vector<SupervisorAction> actions;
@@ -74,13 +68,9 @@ std::vector<SupervisorAction> Supervisor::decide(TimePoint now) {
   return actions;
 }
 
-std::optional<ExitStatus> Supervisor::status(std::size_t worker) const {
-  return workers_.at(worker).ended;
-}
+std::optional<ExitStatus> Supervisor::status(std::size_t worker) const { return workers_.at(worker).ended; }
 
-bool Supervisor::running(std::size_t worker) const {
-  return workers_.at(worker).running;
-}
+bool Supervisor::running(std::size_t worker) const { return workers_.at(worker).running; }
 
 void Supervisor::begin(std::vector<SupervisorAction>& actions) {
   start_wanted_ = false;

@@ -53,7 +53,7 @@ struct NodePlan {
       changes;         // the same for every worker; per-rank ones are added by worker_environment
   std::string run_id;  // TORCHELASTIC_RUN_ID
   std::optional<Sourced<int>> world_size;  // known before the rendezvous when it follows from the allocation
-  std::string solo_address;  // MASTER_ADDR where this is the only agent
+  std::string solo_address;                // MASTER_ADDR where this is the only agent
   std::optional<int> store_port;           // asked for by --master-port; else any free one
   std::vector<Notice> notices;
   Options options;

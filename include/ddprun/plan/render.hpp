@@ -1,5 +1,5 @@
-// The plan as a person, a program or a shell reads it. Nothing here is computed for show: the values are those
-// of the real run, as far as they are known before the agents have met.
+// The plan as a person, a program or a shell reads it. Nothing here is computed for show: the values are
+// those of the real run, as far as they are known before the agents have met.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace ddprun {
 
-// This agent's share as it follows from the plan alone; address empty and port 0 where the rendezvous decides.
+// This agent's share as it follows from the plan alone; address empty and port 0 where the rendezvous
+// decides.
 Assignment make_expected_assignment(const NodePlan& plan);
 
 // A table of at most 100 columns: what was derived and where each value came from.

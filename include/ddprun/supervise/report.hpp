@@ -7,8 +7,8 @@
 
 namespace ddprun {
 
-// Lines without the "ddprun: " in front of the first; at most one screen. Text that came from workers or peers
-// is made printable. Empty for success.
+// Lines without the "ddprun: " in front of the first; at most one screen. Text that came from workers or
+// peers is made printable. Empty for success.
 std::string render_report(const Cause& cause, int max_restarts);
 
 // "rank 3 on n2 exited with code 1; starting all workers again (restart 1 of 3)".

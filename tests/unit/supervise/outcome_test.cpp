@@ -22,7 +22,8 @@ Failure failure_with(ExitStatus status) {
 }  // namespace
 
 TEST_CASE("a failure reads as one sentence with rank, host and cause") {
-  CHECK(describe(failure_with({ExitStatus::Kind::exited, 1, "", false})) == "rank 3 on n2 exited with code 1");
+  CHECK(describe(failure_with({ExitStatus::Kind::exited, 1, "", false})) ==
+        "rank 3 on n2 exited with code 1");
   CHECK(describe(failure_with({ExitStatus::Kind::signalled, SIGSEGV, "", false})) ==
         "rank 3 on n2 was killed by SIGSEGV");
   CHECK(describe(failure_with({ExitStatus::Kind::signalled, SIGABRT, "", true})) ==

@@ -33,7 +33,9 @@ struct Describe {
     return "signal " + std::to_string(a.worker) + " with " + std::to_string(a.signal);
   }
   std::string operator()(const act::KillGroup& a) const { return "kill group " + std::to_string(a.worker); }
-  std::string operator()(const act::SignalDescendants& a) const { return "sweep " + std::to_string(a.signal); }
+  std::string operator()(const act::SignalDescendants& a) const {
+    return "sweep " + std::to_string(a.signal);
+  }
   std::string operator()(const act::ReportFailure& a) const { return "failed " + std::to_string(a.worker); }
   std::string operator()(const act::ReportSuccess&) const { return "succeeded"; }
   std::string operator()(const act::ReportStopped&) const { return "stopped"; }
