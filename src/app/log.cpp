@@ -20,7 +20,8 @@ struct Log {
 Log& log() {
   static Log instance;
   if (!instance.lines) {
-    instance.lines = std::make_shared<spdlog::logger>("ddprun", std::make_shared<spdlog::sinks::stderr_sink_st>());
+    instance.lines =
+        std::make_shared<spdlog::logger>("ddprun", std::make_shared<spdlog::sinks::stderr_sink_st>());
     instance.lines->set_pattern("%v");
   }
   return instance;

@@ -10,9 +10,9 @@ enum class Talk { quiet, normal, verbose };
 // Call once, before anything is said.
 void set_up_log(Talk talk, bool stderr_is_terminal);
 
-void say(const std::string& text);                            // normal: what a user wants to know
-void say_detail(const std::string& text);                     // verbose only
-void say_notice(const std::string& what, const std::string& hint);  // a remark that stops nothing
+void say(const std::string& text);                                      // normal: what a user wants to know
+void say_detail(const std::string& text);                               // verbose only
+void say_notice(const std::string& what, const std::string& hint);      // a remark that stops nothing
 void say_error(const std::string& what, const std::string& hint = {});  // always, also when quiet
 
 // One status line at a time: on a terminal the next one, or anything else that is said, replaces it.

@@ -1,0 +1,164 @@
+#include "ddprun/plan/worker_env.hpp"
+
+#include <algorithm>
+
+#include "catch.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+NodePlan plan_of(LaunchStyle style, int workers) {
+  NodePlan plan;
+  plan.allocation.style = {style, "test"};
+  plan.allocation.hosts = {{{"n1", 1}, {"n2", 1}}, "SLURM_STEP_NODELIST"};
+  plan.workers = {workers, "test"};
+  plan.threads = {6, "12 cores for 2 workers"};
+  plan.run_id = "29.0";
+  plan.options.max_restarts = {3, "--max-restarts"};
+  for (int i = 0; i < workers; ++i)
+    plan.planned.push_back({LocalRank{i}, GlobalRank{i}, {"true"}, std::to_string(i + 4)});
+  return plan;
+}
+
+Assignment second_node(int workers) {
+  Assignment assignment;
+  assignment.attempt = Attempt{2};
+  assignment.world_size = 2 * workers;
+  assignment.local_world_size = workers;
+  assignment.node = NodeIndex{1};
+  assignment.node_count = 2;
+  assignment.master_address = "10.0.0.1";
+  assignment.master_port = 41234;
+  for (int i = 0; i < workers; ++i) {
+    assignment.seats.push_back({GlobalRank{workers + i}, LocalRank{i}, workers + i, 2 * workers});
+  }
+  return assignment;
+}
+
+Environment environment_of(const NodePlan& plan, const Assignment& assignment, Environment base,
+                           const WorkerContext& context) {
+  return apply_changes(base, make_worker_changes(plan, assignment, base, context));
+}
+
+}  // namespace
+
+TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
+  const NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
+  const Environment worker =
+      environment_of(plan, second_node(2), {{"PATH", "/bin"}}, {1, "/tmp/x/1/error.json", "cafe", "hsn0"});
+  const Environment expected{{"PATH", "/bin"},
+                             {"RANK", "3"},
+                             {"LOCAL_RANK", "1"},
+                             {"WORLD_SIZE", "4"},
+                             {"LOCAL_WORLD_SIZE", "2"},
+                             {"GROUP_RANK", "1"},
+                             {"GROUP_WORLD_SIZE", "2"},
+                             {"ROLE_NAME", "default"},
+                             {"ROLE_RANK", "3"},
+                             {"ROLE_WORLD_SIZE", "4"},
+                             {"MASTER_ADDR", "10.0.0.1"},
+                             {"MASTER_PORT", "41234"},
+                             {"TORCHELASTIC_RESTART_COUNT", "2"},
+                             {"TORCHELASTIC_MAX_RESTARTS", "3"},
+                             {"TORCHELASTIC_RUN_ID", "29.0"},
+                             {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                             {"TORCHELASTIC_ERROR_FILE", "/tmp/x/1/error.json"},
+                             {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
+                             {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                             {"OMP_NUM_THREADS", "6"},
+                             {"GLOO_SOCKET_IFNAME", "hsn0"},
+                             {"NCCL_SOCKET_IFNAME", "hsn0"},
+                             {"DDPRUN_LAUNCH_ID", "cafe"}};
+  CHECK(worker == expected);
+}
+
+TEST_CASE("what the user or the site has set is left alone") {
+  NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
+  plan.threads.value = 0;  // OMP_NUM_THREADS is set
+  const Environment worker = environment_of(plan, second_node(2),
+                                            {{"OMP_NUM_THREADS", "3"},
+                                             {"GLOO_SOCKET_IFNAME", "eth7"},
+                                             {"NCCL_SOCKET_IFNAME", "hsn"},
+                                             {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}},
+                                            {0, "", "cafe", "hsn0"});
+  CHECK(worker.at("OMP_NUM_THREADS") == "3");
+  CHECK(worker.at("GLOO_SOCKET_IFNAME") == "eth7");
+  CHECK(worker.at("NCCL_SOCKET_IFNAME") == "hsn");
+  CHECK(worker.at("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "0");
+}
+
+TEST_CASE("on one host no socket interface is prescribed") {
+  const Environment worker =
+      environment_of(plan_of(LaunchStyle::alone, 2), second_node(2), {}, {0, "", "cafe", ""});
+  CHECK_FALSE(worker.contains("GLOO_SOCKET_IFNAME"));
+  CHECK_FALSE(worker.contains("NCCL_SOCKET_IFNAME"));
+}
+
+TEST_CASE("the store is the worker's when asked for, and in a world of one") {
+  Options options;
+  CHECK_FALSE(worker_hosts_store(options, 2));
+  CHECK(worker_hosts_store(options, 1));
+  options.store = StoreHost::worker;
+  CHECK(worker_hosts_store(options, 2));
+
+  NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
+  plan.options.store = StoreHost::worker;
+  CHECK(environment_of(plan, second_node(2), {}, {0, "", "cafe", ""}).at("TORCHELASTIC_USE_AGENT_STORE") ==
+        "False");
+}
+
+TEST_CASE("virtual local ranks: local rank 0 and one device each") {
+  NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
+  plan.options.virtual_local_rank = true;
+  const Environment worker = environment_of(plan, second_node(2), {}, {1, "", "cafe", ""});
+  CHECK(worker.at("LOCAL_RANK") == "0");
+  CHECK(worker.at("CUDA_VISIBLE_DEVICES") == "5");
+  CHECK(worker.at("RANK") == "3");
+}
+
+TEST_CASE("the agent's own ranks do not reach several workers") {
+  const Environment agent{{"PMI_RANK", "1"},
+                          {"PMIX_RANK", "1"},
+                          {"OMPI_COMM_WORLD_RANK", "1"},
+                          {"SLURM_PMIX_MAPPING", ""},
+                          {"PALS_RANKID", "1"},
+                          {"OMPI_MCA_btl", "tcp"},
+                          {"I_MPI_PIN", "1"},
+                          {"OMPI_MCA_orte_num_nodes", "2"},
+                          {"SLURM_JOB_ID", "29"},
+                          {"PMIX_MCA_gds", "hash"},
+                          {"PATH", "/bin"}};
+  Allocation allocation;
+  allocation.style.value = LaunchStyle::agent_per_node;
+  std::vector<std::string> removed;
+  for (const auto& change : scrub_changes(agent, allocation, 2)) {
+    CHECK_FALSE(change.value);
+    removed.push_back(change.name);
+  }
+  CHECK(removed == std::vector<std::string>{"OMPI_COMM_WORLD_RANK", "OMPI_MCA_orte_num_nodes", "PALS_RANKID",
+                                            "PMIX_RANK", "PMI_RANK", "SLURM_PMIX_MAPPING"});
+  CHECK(scrub_changes(agent, allocation, 1).empty());
+  allocation.style.value = LaunchStyle::agent_per_task;
+  CHECK(scrub_changes(agent, allocation, 2).empty());
+}
+
+TEST_CASE("Slurm's numbers are those of the worker where one agent starts several") {
+  const Environment agent{{"SLURM_PROCID", "1"}, {"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "2"}};
+  const Environment several =
+      environment_of(plan_of(LaunchStyle::agent_per_node, 2), second_node(2), agent, {1, "", "cafe", ""});
+  CHECK(several.at("SLURM_PROCID") == "3");
+  CHECK(several.at("SLURM_LOCALID") == "1");
+  CHECK(several.at("SLURM_NTASKS") == "4");
+  CHECK_FALSE(several.contains("SLURM_NPROCS"));
+  const Environment one =
+      environment_of(plan_of(LaunchStyle::agent_per_task, 1), second_node(1), agent, {0, "", "cafe", ""});
+  CHECK(one.at("SLURM_PROCID") == "1");
+  CHECK(one.at("SLURM_NTASKS") == "2");
+}
+
+TEST_CASE("changes set and remove, and strings are as exec wants them") {
+  const Environment changed =
+      apply_changes({{"A", "1"}, {"B", "2"}}, {{"A", std::nullopt, ""}, {"C", "x=y", ""}});
+  CHECK(make_environment_strings(changed) == std::vector<std::string>{"B=2", "C=x=y"});
+}
