@@ -1,0 +1,226 @@
+#include "ddprun/allocation/hostlist.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::size_t k_max_digits = 18;  // any such number fits 64 bits
+
+// Where a complaint belongs: the variable and the comma-separated piece of it.
+struct Place {
+  const std::string& variable;
+  std::string_view piece;
+
+  [[noreturn]] void fail(const std::string& why) const {
+    throw Error(fmt::format("{} is not a host list: {} in \"{}\"", variable, why, printable(piece, 80)),
+                "a host list looks like n[1-3,7],login1; clear the variable if it was set by hand");
+  }
+};
+
+// One name with brackets: texts[0] groups[0] texts[1] ... groups[n-1] texts[n].
+struct Pattern {
+  std::vector<std::string> texts;
+  std::vector<std::vector<std::string>> groups;
+};
+
+bool is_separator(char c) {
+  return c == ',' || c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_host_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+}
+
+std::uint64_t parse_bound(std::string_view text, const Place& place) {
+  if (text.empty() || !std::all_of(text.begin(), text.end(), is_digit)) {
+    if (text.find('x') != std::string_view::npos) {
+      place.fail(fmt::format("\"{}\" is a box of several dimensions, which ddprun does not read,",
+                             printable(text, 40)));
+    }
+    place.fail(fmt::format("\"{}\" is not a number", printable(text, 40)));
+  }
+  if (text.size() > k_max_digits) place.fail(fmt::format("a number of more than {} digits", k_max_digits));
+  return static_cast<std::uint64_t>(*parse_integer(text));
+}
+
+// "7" or "001-003" onto `values`; the width is that of the low bound.
+void expand_range(std::string_view range, const Place& place, std::vector<std::string>& values) {
+  const std::size_t dash = range.find('-');
+  const std::string_view low_text = range.substr(0, dash);
+  const std::uint64_t low = parse_bound(low_text, place);
+  const std::uint64_t high =
+      dash == std::string_view::npos ? low : parse_bound(range.substr(dash + 1), place);
+  if (high < low) place.fail(fmt::format("range {} runs backwards", range));
+  if (high - low >= k_max_hosts_per_range)
+    place.fail(fmt::format("range {} has more than {} hosts", range, k_max_hosts_per_range));
+  for (std::uint64_t number = low; number <= high; ++number)
+    values.push_back(fmt::format("{:0{}}", number, low_text.size()));
+}
+
+std::vector<std::string> expand_group(std::string_view text, const Place& place) {
+  std::vector<std::string> values;
+  for (const std::string& range : split(text, ',')) {
+    expand_range(range, place, values);
+    if (values.size() > k_max_hosts) place.fail(fmt::format("more than {} hosts", k_max_hosts));
+  }
+  return values;
+}
+
+Pattern parse_pattern(const Place& place) {
+  Pattern pattern;
+  std::string_view rest = place.piece;
+  while (true) {
+    const std::size_t bracket = rest.find_first_of("[]");
+    const std::string_view text = rest.substr(0, bracket);
+    const auto stranger = std::find_if_not(text.begin(), text.end(), is_host_character);
+    if (stranger != text.end()) {
+      place.fail(fmt::format("'{}' is not a character of host names",
+                             printable(text.substr(static_cast<std::size_t>(stranger - text.begin()), 1))));
+    }
+    pattern.texts.emplace_back(text);
+    if (bracket == std::string_view::npos) return pattern;
+    if (rest[bracket] == ']') place.fail("a ']' without '['");
+    rest.remove_prefix(bracket + 1);
+    const std::size_t end = rest.find_first_of("[]");
+    if (end == std::string_view::npos) place.fail("a '[' without ']'");
+    if (rest[end] == '[') place.fail("a '[' inside brackets");
+    pattern.groups.push_back(expand_group(rest.substr(0, end), place));
+    rest.remove_prefix(end + 1);
+  }
+}
+
+// Which group turns slowest to fastest. libslurm pushes the last bracket as ranges and recurses leftwards
+// through the others, so that a[1-2]b[3-4]c[5-6] is c fastest, then a, then b.
+std::vector<std::size_t> turning_order(std::size_t groups) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = groups - 1; i-- > 0;) order.push_back(i);
+  order.push_back(groups - 1);
+  return order;
+}
+
+std::string fill_pattern(const Pattern& pattern, const std::vector<std::size_t>& chosen) {
+  std::string name = pattern.texts[0];
+  for (std::size_t i = 0; i < chosen.size(); ++i) name += pattern.groups[i][chosen[i]] + pattern.texts[i + 1];
+  return name;
+}
+
+void append_names(const Pattern& pattern, const Place& place, std::vector<std::string>& hosts) {
+  std::size_t count = 1;
+  for (const auto& group : pattern.groups) {
+    count *= group.size();  // both factors are at most k_max_hosts
+    if (hosts.size() + count > k_max_hosts) place.fail(fmt::format("more than {} hosts", k_max_hosts));
+  }
+  if (hosts.size() + count > k_max_hosts) place.fail(fmt::format("more than {} hosts", k_max_hosts));
+  const auto order =
+      pattern.groups.empty() ? std::vector<std::size_t>{} : turning_order(pattern.groups.size());
+  std::vector<std::size_t> chosen(pattern.groups.size(), 0);
+  for (; count > 0; --count) {
+    hosts.push_back(fill_pattern(pattern, chosen));
+    if (hosts.back().size() > k_max_host_name)
+      place.fail(fmt::format("a name of more than {} bytes", k_max_host_name));
+    for (auto group = order.rbegin(); group != order.rend(); ++group) {
+      if (++chosen[*group] < pattern.groups[*group].size()) break;
+      chosen[*group] = 0;
+    }
+  }
+}
+
+// A name that ends in digits, for grouping: "nid0012" is {"nid", "0012", 12}.
+struct Numbered {
+  std::string_view prefix;
+  std::string_view digits;
+  std::uint64_t number = 0;
+};
+
+Numbered split_number(std::string_view name) {
+  std::size_t start = name.size();
+  while (start > 0 && is_digit(name[start - 1]) && name.size() - start < k_max_digits) --start;
+  Numbered result{name.substr(0, start), name.substr(start), 0};
+  if (!result.digits.empty()) result.number = static_cast<std::uint64_t>(*parse_integer(result.digits));
+  return result;
+}
+
+// Whether `next` continues a range "low-high" that ends in `last`: its width must be what the low bound's
+// width makes of it.
+bool continues(const Numbered& low, const Numbered& last, const Numbered& next) {
+  return next.number == last.number + 1 &&
+         next.digits == fmt::format("{:0{}}", next.number, low.digits.size());
+}
+
+// Zeros that every name of the group starts with, leaving at least one digit.
+std::size_t shared_zeros(const std::vector<Numbered>& names) {
+  std::size_t shared = names[0].digits.size() - 1;
+  for (const Numbered& name : names) {
+    const bool same_width = name.digits.size() == names[0].digits.size();
+    const std::size_t first = std::min(name.digits.find_first_not_of('0'), name.digits.size() - 1);
+    shared = same_width ? std::min(shared, first) : 0;
+  }
+  return shared;
+}
+
+std::string render_group(const std::vector<Numbered>& names) {
+  if (names.size() == 1) return fmt::format("{}{}", names[0].prefix, names[0].digits);
+  const std::size_t zeros = shared_zeros(names);
+  std::vector<std::string> ranges;
+  for (std::size_t start = 0; start < names.size();) {
+    std::size_t end = start;
+    while (end + 1 < names.size() && end + 1 - start < k_max_hosts_per_range &&
+           continues(names[start], names[end], names[end + 1]))
+      ++end;
+    const std::string_view low = names[start].digits.substr(zeros);
+    const std::string_view high = names[end].digits.substr(zeros);
+    ranges.push_back(end == start ? std::string(low) : fmt::format("{}-{}", low, high));
+    start = end + 1;
+  }
+  const std::string inside = join(ranges, ",");
+  return fmt::format("{}{}[{}]", names[0].prefix, names[0].digits.substr(0, zeros), inside);
+}
+
+}  // namespace
+
+std::vector<std::string> expand_hostlist(std::string_view text, const std::string& variable) {
+  std::vector<std::string> hosts;
+  std::size_t start = 0;
+  bool bracketed = false;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size()) {
+      if (text[i] == '[') bracketed = true;
+      if (text[i] == ']') bracketed = false;
+      if (bracketed || !is_separator(text[i])) continue;
+    }
+    const Place place{variable, text.substr(start, i - start)};
+    if (!place.piece.empty()) append_names(parse_pattern(place), place, hosts);
+    start = i + 1;
+  }
+  return hosts;
+}
+
+std::string compress_hostlist(const std::vector<std::string>& hosts) {
+  std::vector<std::string> pieces;
+  std::vector<Numbered> group;
+  for (const std::string& host : hosts) {
+    const Numbered name = split_number(host);
+    const bool joins =
+        !group.empty() && !name.digits.empty() && !group[0].digits.empty() && name.prefix == group[0].prefix;
+    if (!joins && !group.empty()) {
+      pieces.push_back(render_group(group));
+      group.clear();
+    }
+    group.push_back(name);
+  }
+  if (!group.empty()) pieces.push_back(render_group(group));
+  return join(pieces, ",");
+}
+
+}  // namespace ddprun
