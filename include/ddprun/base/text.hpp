@@ -34,6 +34,10 @@ std::string_view short_host_name(std::string_view name);
 // Same machine by short name, ignoring case.
 bool same_host(std::string_view a, std::string_view b);
 
+// Length of the well-formed UTF-8 sequence at the start of `text` (no overlong forms, no surrogates, nothing
+// past U+10FFFF); 0 when there is none.
+std::size_t utf8_length(std::string_view text);
+
 // Control bytes and bytes that are not UTF-8 replaced by \xNN, so that a peer's text cannot drive the
 // terminal.
 std::string printable(std::string_view text, std::size_t max_length = 200);

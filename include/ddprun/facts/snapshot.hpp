@@ -7,11 +7,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-namespace ddprun {
+#include "ddprun/facts/program.hpp"
 
-using Environment = std::map<std::string, std::string>;
+namespace ddprun {
 
 struct InterfaceAddress {
   std::string interface;  // "eth0"
@@ -36,8 +37,8 @@ struct Ancestor {
 };
 
 struct HostFacts {
-  std::string name;  // gethostname(), as it is
-  int uid = 0;
+  std::string name;      // gethostname(), as it is
+  std::int64_t uid = 0;  // effective
   int pid = 0;
   std::vector<InterfaceAddress> addresses;  // of interfaces that are up, kernel order
   std::vector<int> allowed_cpus;            // sched_getaffinity, ascending
@@ -59,7 +60,8 @@ struct Snapshot {
   std::vector<std::string> arguments;  // argv without the program name
   std::string working_directory;
   Environment environment;  // complete in memory; a captured file holds the allow-listed part
-  std::map<std::string, std::string> files;  // path -> contents of the files a scheduler points to
+  std::map<std::string, std::string> files;      // path -> contents of the files a scheduler points to
+  std::map<std::string, ProgramFacts> programs;  // by word: the command's program, python_candidates()
   HostFacts host;
   std::int64_t unix_time = 0;  // seconds
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
@@ -68,11 +70,19 @@ struct Snapshot {
 // The value of a variable; nothing when unset. An empty variable is an empty string.
 std::optional<std::string> find_variable(const Snapshot& snapshot, const std::string& name);
 
-// What --capture writes: variables that planning reads or that tell about the site, secrets removed.
+// What --capture writes: variables that planning reads or that tell about the site (facts/secrets.hpp has the
+// list), secrets replaced by k_removed_secret in variables, arguments and ancestors' titles.
 Snapshot without_secrets(const Snapshot& snapshot);
 
-std::string render_snapshot(const Snapshot& snapshot);  // JSON, stable key order, ends with a line end
-// Throws Error naming `source`, the line or key and what is wrong with it. Unknown keys are an error.
+// A longer file is refused before it is parsed.
+inline constexpr std::size_t k_snapshot_limit = 4 << 20;
+
+// JSON with a stable order of keys that ends with a line end. Text that is not UTF-8 survives: such a byte is
+// written as the four characters \xNN, and so is a backslash before an x (\x5cx); parse_snapshot turns them
+// back.
+std::string render_snapshot(const Snapshot& snapshot);
+// A key that is absent has its default, except "format". Throws Error naming `source`, the line or key and
+// what is wrong with it; unknown and repeated keys are errors.
 Snapshot parse_snapshot(const std::string& json, const std::string& source);
 
 }  // namespace ddprun

@@ -41,6 +41,18 @@ TEST_CASE("hosts are compared by short name without case") {
   CHECK(short_host_name("10.0.0.1") == "10.0.0.1");
 }
 
+TEST_CASE("only well-formed UTF-8 has a length") {
+  CHECK(utf8_length("a") == 1);
+  CHECK(utf8_length("\xc3\xbc") == 2);
+  CHECK(utf8_length("\xe2\x82\xac!") == 3);
+  CHECK(utf8_length("\xf0\x9f\x98\x80") == 4);
+  for (const char* bad : {"", "\x80", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf0\x80\x80\xaf",
+                          "\xf4\x90\x80\x80", "\xff", "\xc3", "\xe2\x82"}) {
+    CAPTURE(bad);
+    CHECK(utf8_length(bad) == 0);
+  }
+}
+
 TEST_CASE("a stranger's text cannot drive the terminal") {
   CHECK(printable("a\x1b[2Jb") == "a\\x1b[2Jb");
   CHECK(printable("gr\xc3\xbc\xc3\x9f") == "gr\xc3\xbc\xc3\x9f");

@@ -1,0 +1,42 @@
+// What the words of a command stand for on this machine, and which Python is the active one.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+using Environment = std::map<std::string, std::string>;
+
+enum class ProgramKind {
+  missing,         // no such file here or on PATH
+  directory,       // names a directory
+  not_executable,  // a file that may not be executed and is no Python script
+  python_file,     // *.py, or a file without execute permission whose first line asks for Python
+  executable,      // can be started as it is
+};
+
+struct ProgramFacts {
+  ProgramKind kind = ProgramKind::missing;
+  std::string path;  // the file that was found; empty when missing
+  friend bool operator==(const ProgramFacts&, const ProgramFacts&) = default;
+};
+
+std::string to_string(ProgramKind kind);  // "missing", "directory", "not executable", "python file", ...
+std::optional<ProgramKind> parse_program_kind(std::string_view text);
+
+// What a file found for `word` is; `head` is the beginning of its contents (128 bytes are enough).
+ProgramKind judge_program(std::string_view word, bool directory, bool may_execute, std::string_view head);
+
+// Where the active Python may be, best first: PYTHON_EXEC alone when set (the user's word, as for torchrun);
+// else bin/python of VIRTUAL_ENV, then of CONDA_PREFIX, then `python3` and `python` on PATH.
+std::vector<std::string> python_candidates(const Environment& environment);
+
+// The path of the first candidate that `programs` knows as executable.
+std::optional<std::string> choose_python(const Environment& environment,
+                                         const std::map<std::string, ProgramFacts>& programs);
+
+}  // namespace ddprun

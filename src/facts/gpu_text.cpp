@@ -1,0 +1,67 @@
+#include "ddprun/facts/gpu_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+NvidiaInformation parse_nvidia_information(std::string_view text) {
+  NvidiaInformation information;
+  for (const std::string& line : split(text, '\n')) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string_view value = trim(std::string_view(line).substr(colon + 1));
+    if (line.starts_with("GPU Excluded")) information.excluded = value == "Yes";
+    if (!line.starts_with("Device Minor")) continue;
+    const auto minor = parse_integer(value);
+    if (minor && *minor >= 0 && *minor < 4096) information.minor = static_cast<int>(*minor);
+  }
+  return information;
+}
+
+std::optional<KfdGpu> parse_kfd_properties(std::string_view text) {
+  std::int64_t simd_count = 0;
+  std::int64_t location = 0;
+  std::int64_t domain = 0;
+  std::int64_t render_minor = 0;
+  for (const std::string& line : split(text, '\n')) {
+    const std::vector<std::string> words = split_words(line);
+    if (words.size() != 2) continue;
+    const std::int64_t value = parse_integer(words[1]).value_or(0);
+    if (words[0] == "simd_count") simd_count = value;
+    if (words[0] == "location_id") location = value;
+    if (words[0] == "domain") domain = value;
+    if (words[0] == "drm_render_minor") render_minor = value;
+  }
+  if (simd_count <= 0) return std::nullopt;
+  KfdGpu gpu;
+  // location_id is the kernel's pci_dev_id: bus, device and function in 8, 5 and 3 bits.
+  gpu.pci_address = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain & 0xffffffff, (location >> 8) & 0xff,
+                                (location >> 3) & 0x1f, location & 7);
+  if (render_minor > 0 && render_minor < 4096) gpu.render_minor = static_cast<int>(render_minor);
+  return gpu;
+}
+
+std::optional<std::uint32_t> parse_pci_id(std::string_view text) {
+  text = trim(text);
+  if (!text.starts_with("0x") || text.size() < 3) return std::nullopt;
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), value, 16);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool is_intel_accelerator(std::uint32_t vendor, std::uint32_t device) {
+  // The ids of INTEL_PVC_IDS and INTEL_ATS_M_IDS in the kernel's include/drm/intel/pciids.h.
+  static constexpr auto k_ids =
+      std::to_array<std::uint32_t>({0x0b69, 0x0b6e, 0x0bd4, 0x0bd5, 0x0bd6, 0x0bd7, 0x0bd8, 0x0bd9, 0x0bda,
+                                    0x0bdb, 0x0be0, 0x0be1, 0x0be5, 0x56c0, 0x56c1, 0x56c2});
+  return vendor == 0x8086 && std::find(k_ids.begin(), k_ids.end(), device) != k_ids.end();
+}
+
+}  // namespace ddprun

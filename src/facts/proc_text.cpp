@@ -1,0 +1,106 @@
+#include "ddprun/facts/proc_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// A decimal number without sign, at most `limit`.
+std::optional<int> parse_below(std::string_view text, int limit) {
+  const auto number = parse_integer(text);
+  if (!number || *number < 0 || *number > limit) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+std::optional<double> divide(std::optional<std::int64_t> quota, std::optional<std::int64_t> period) {
+  if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
+  return static_cast<double>(*quota) / static_cast<double>(*period);
+}
+
+}  // namespace
+
+std::optional<std::vector<int>> parse_cpu_list(std::string_view text) {
+  std::vector<int> cpus;
+  text = trim(text);
+  if (text.empty()) return cpus;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t dash = part.find('-');
+    const auto first = parse_below(std::string_view(part).substr(0, dash), k_highest_cpu);
+    const auto last = dash == std::string::npos
+                          ? first
+                          : parse_below(std::string_view(part).substr(dash + 1), k_highest_cpu);
+    if (!first || !last || *last < *first) return std::nullopt;
+    if (!cpus.empty() && *first <= cpus.back()) return std::nullopt;
+    for (int cpu = *first; cpu <= *last; ++cpu) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+std::string render_cpu_list(const std::vector<int>& cpus) {
+  std::string text;
+  for (std::size_t i = 0; i < cpus.size();) {
+    std::size_t end = i + 1;
+    while (end < cpus.size() && cpus[end] == cpus[end - 1] + 1) ++end;
+    text += fmt::format("{}{}", i == 0 ? "" : ",", cpus[i]);
+    if (end - i > 1) text += fmt::format("-{}", cpus[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+std::optional<double> parse_cpu_max(std::string_view text) {
+  const std::vector<std::string> words = split_words(text);
+  if (words.size() != 2) return std::nullopt;
+  return divide(parse_integer(words[0]), parse_integer(words[1]));
+}
+
+std::optional<double> parse_cfs_quota(std::string_view quota, std::string_view period) {
+  return divide(parse_integer(trim(quota)), parse_integer(trim(period)));
+}
+
+CgroupPaths parse_cgroups(std::string_view text) {
+  CgroupPaths paths;
+  for (const std::string& line : split(text, '\n')) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string path = line.substr(second + 1);
+    if (controllers.empty() && line.starts_with("0:")) paths.unified = path;
+    const std::vector<std::string> names = split(controllers, ',');
+    if (std::find(names.begin(), names.end(), "cpu") == names.end()) continue;
+    paths.cpu = path;
+    paths.cpu_controllers = controllers;
+  }
+  return paths;
+}
+
+std::optional<std::pair<int, int>> parse_port_range(std::string_view text) {
+  const std::vector<std::string> words = split_words(text);
+  if (words.size() != 2) return std::nullopt;
+  const auto low = parse_below(words[0], 65535);
+  const auto high = parse_below(words[1], 65535);
+  if (!low || !high || *low > *high) return std::nullopt;
+  return std::pair(*low, *high);
+}
+
+std::optional<int> parse_parent_pid(std::string_view stat) {
+  const std::size_t end_of_name = stat.rfind(')');
+  if (end_of_name == std::string_view::npos) return std::nullopt;
+  const std::vector<std::string> words = split_words(stat.substr(end_of_name + 1));
+  if (words.size() < 2) return std::nullopt;
+  return parse_below(words[1], 1 << 30);
+}
+
+std::string parse_title(std::string_view cmdline) {
+  std::string title(cmdline.substr(0, 1000));
+  std::replace(title.begin(), title.end(), '\0', ' ');
+  return std::string(trim(title));
+}
+
+}  // namespace ddprun

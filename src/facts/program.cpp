@@ -1,0 +1,82 @@
+#include "ddprun/facts/program.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::array<std::pair<ProgramKind, std::string_view>, 5> k_kinds{{
+    {ProgramKind::missing, "missing"},
+    {ProgramKind::directory, "directory"},
+    {ProgramKind::not_executable, "not executable"},
+    {ProgramKind::python_file, "python file"},
+    {ProgramKind::executable, "executable"},
+}};
+
+// "#!/usr/bin/env python3", "#!/opt/python-3.12/bin/python -u": the interpreter's own name decides, or the
+// word after env.
+bool asks_for_python(std::string_view head) {
+  if (!head.starts_with("#!")) return false;
+  std::string_view line = head.substr(2, head.find('\n') - 2);
+  while (!line.empty()) {
+    const std::size_t start = line.find_first_not_of(" \t\r");
+    if (start == std::string_view::npos) return false;
+    line.remove_prefix(start);
+    std::string_view word = line.substr(0, line.find_first_of(" \t\r"));
+    line.remove_prefix(word.size());
+    word.remove_prefix(word.find_last_of('/') + 1);
+    if (word.starts_with("python")) return true;
+    if (word != "env" && !word.starts_with("-")) return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string to_string(ProgramKind kind) {
+  const auto* const found =
+      std::find_if(k_kinds.begin(), k_kinds.end(), [&](const auto& entry) { return entry.first == kind; });
+  return std::string(found->second);
+}
+
+std::optional<ProgramKind> parse_program_kind(std::string_view text) {
+  for (const auto& [kind, name] : k_kinds) {
+    if (name == text) return kind;
+  }
+  return std::nullopt;
+}
+
+ProgramKind judge_program(std::string_view word, bool directory, bool may_execute, std::string_view head) {
+  if (directory) return ProgramKind::directory;
+  if (word.ends_with(".py")) return ProgramKind::python_file;
+  if (may_execute) return ProgramKind::executable;
+  return asks_for_python(head) ? ProgramKind::python_file : ProgramKind::not_executable;
+}
+
+std::vector<std::string> python_candidates(const Environment& environment) {
+  const auto value = [&](const char* name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string() : found->second;
+  };
+  if (const std::string chosen = value("PYTHON_EXEC"); !chosen.empty()) return {chosen};
+  std::vector<std::string> candidates;
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    if (const std::string prefix = value(name); !prefix.empty()) candidates.push_back(prefix + "/bin/python");
+  }
+  candidates.insert(candidates.end(), {"python3", "python"});
+  return candidates;
+}
+
+std::optional<std::string> choose_python(const Environment& environment,
+                                         const std::map<std::string, ProgramFacts>& programs) {
+  for (const std::string& candidate : python_candidates(environment)) {
+    const auto found = programs.find(candidate);
+    if (found != programs.end() && found->second.kind == ProgramKind::executable) return found->second.path;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ddprun

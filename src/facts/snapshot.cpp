@@ -1,0 +1,91 @@
+#include "ddprun/facts/snapshot.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ddprun/facts/byte_text.hpp"
+#include "ddprun/facts/proc_text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson render_texts(const std::map<std::string, std::string>& texts) {
+  OrderedJson object = OrderedJson::object();
+  for (const auto& [name, text] : texts) object[escape_bytes(name)] = escape_bytes(text);
+  return object;
+}
+
+OrderedJson render_host(const HostFacts& host) {
+  OrderedJson object;
+  object["name"] = escape_bytes(host.name);
+  object["uid"] = host.uid;
+  object["pid"] = host.pid;
+  object["addresses"] = OrderedJson::array();
+  for (const InterfaceAddress& address : host.addresses) {
+    OrderedJson entry;
+    entry["interface"] = escape_bytes(address.interface);
+    entry["address"] = escape_bytes(address.address);
+    entry["prefix_length"] = address.prefix_length;
+    entry["loopback"] = address.loopback;
+    object["addresses"].push_back(std::move(entry));
+  }
+  object["allowed_cpus"] = render_cpu_list(host.allowed_cpus);
+  object["allowed_cores"] = host.allowed_cores;
+  object["online_cpus"] = host.online_cpus;
+  if (host.cpu_quota) object["cpu_quota"] = *host.cpu_quota;
+  object["gpus"] = OrderedJson::array();
+  for (const Gpu& gpu : host.gpus) {
+    OrderedJson entry;
+    entry["vendor"] = escape_bytes(gpu.vendor);
+    entry["pci_address"] = escape_bytes(gpu.pci_address);
+    object["gpus"].push_back(std::move(entry));
+  }
+  object["ephemeral_ports"] = fmt::format("{}-{}", host.ephemeral_ports.first, host.ephemeral_ports.second);
+  object["munge"] = host.munge;
+  object["cgroup"] = escape_bytes(host.cgroup);
+  object["ancestors"] = OrderedJson::array();
+  for (const Ancestor& ancestor : host.ancestors) {
+    OrderedJson entry;
+    entry["pid"] = ancestor.pid;
+    entry["title"] = escape_bytes(ancestor.title);
+    object["ancestors"].push_back(std::move(entry));
+  }
+  object["stdin_is_terminal"] = host.stdin_is_terminal;
+  object["stderr_is_terminal"] = host.stderr_is_terminal;
+  return object;
+}
+
+}  // namespace
+
+std::optional<std::string> find_variable(const Snapshot& snapshot, const std::string& name) {
+  const auto found = snapshot.environment.find(name);
+  if (found == snapshot.environment.end()) return std::nullopt;
+  return found->second;
+}
+
+std::string render_snapshot(const Snapshot& snapshot) {
+  OrderedJson object;
+  object["format"] = Snapshot::k_format;
+  object["arguments"] = OrderedJson::array();
+  for (const std::string& argument : snapshot.arguments)
+    object["arguments"].push_back(escape_bytes(argument));
+  object["working_directory"] = escape_bytes(snapshot.working_directory);
+  object["environment"] = render_texts(snapshot.environment);
+  object["files"] = render_texts(snapshot.files);
+  object["programs"] = OrderedJson::object();
+  for (const auto& [word, facts] : snapshot.programs) {
+    OrderedJson entry;
+    entry["kind"] = to_string(facts.kind);
+    entry["path"] = escape_bytes(facts.path);
+    object["programs"][escape_bytes(word)] = std::move(entry);
+  }
+  object["host"] = render_host(snapshot.host);
+  object["unix_time"] = snapshot.unix_time;
+  return object.dump(2) + "\n";
+}
+
+}  // namespace ddprun

@@ -1,0 +1,106 @@
+#include "ddprun/facts/secrets.hpp"
+
+#include "catch.hpp"
+#include "ddprun/facts/snapshot.hpp"
+
+using namespace ddprun;
+
+TEST_CASE("only variables of planning and of the site are captured") {
+  for (const char* name : {"SLURM_JOB_ID",
+                           "PBS_NODEFILE",
+                           "PMI_RANK",
+                           "OMPI_MCA_btl",
+                           "PALS_RANKID",
+                           "MPI_LOCALRANKID",
+                           "HYDI_CONTROL_FD",
+                           "I_MPI_PIN",
+                           "RANK",
+                           "WORLD_SIZE",
+                           "LOCAL_RANK",
+                           "CUDA_VISIBLE_DEVICES",
+                           "ROCR_VISIBLE_DEVICES",
+                           "ZE_AFFINITY_MASK",
+                           "NCCL_DEBUG",
+                           "OMP_NUM_THREADS",
+                           "TORCH_DISTRIBUTED_DEBUG",
+                           "TORCHELASTIC_RUN_ID",
+                           "PYTHON_EXEC",
+                           "PATH",
+                           "HOME",
+                           "FI_PROVIDER",
+                           "CRAY_ROOTFS",
+                           "PET_NNODES",
+                           "MASTER_ADDR",
+                           "LSB_JOBID",
+                           "FLUX_URI",
+                           "XDG_CONFIG_HOME"}) {
+    CAPTURE(name);
+    CHECK(is_captured_variable(name));
+  }
+  for (const char* name : {"AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "http_proxy", "WANDB_API_KEY",
+                           "SSH_AUTH_SOCK", "RANKS", "DATABASE_URL", ""}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_captured_variable(name));
+  }
+}
+
+TEST_CASE("names that carry secrets are known") {
+  for (const char* name : {"PMI_SHARED_SECRET", "PBS_JOBCOOKIE", "OMPI_MCA_orte_precondition_transports",
+                           "SLURM_JWT", "NCCL_KEY", "ompi_token", "FLUX_PASSWORD", "CRAY_CREDENTIALS"}) {
+    CAPTURE(name);
+    CHECK(is_secret_variable(name));
+  }
+  CHECK_FALSE(is_secret_variable("SLURM_JOB_ID"));
+}
+
+TEST_CASE("values given to secret names are removed from text") {
+  CHECK(mask_text("--token=abc") == "--token=(secret removed)");
+  CHECK(mask_text("--wandb_api_key=abc") == "--wandb_api_key=(secret removed)");
+  CHECK(mask_text("ALL,HF_TOKEN=abc,A=1") == "ALL,HF_TOKEN=(secret removed),A=1");
+  CHECK(mask_text("export MY_SECRET_1='a b'; run") == "export MY_SECRET_1=(secret removed); run");
+  CHECK(mask_text("password=\"open") == "password=(secret removed)");
+  CHECK(mask_text("a=b=c key=") == "a=b=c key=(secret removed)");
+  CHECK(mask_text("redis://me:pw@host:6379/0") == "redis://me:(secret removed)@host:6379/0");
+  CHECK(mask_text("https://h/a@b http://u:p@h") == "https://h/a@b http://u:(secret removed)@h");
+}
+
+TEST_CASE("what only resembles a secret stays") {
+  for (const char* text : {"--tokenizer=gpt2", "--max-tokens=512", "--key-file=/home/u/k", "--lr=0.1",
+                           "http://host:80/", "git@host:a/b", "=", "x=", ""}) {
+    CAPTURE(text);
+    CHECK(mask_text(text) == text);
+  }
+}
+
+TEST_CASE("the word after an option for a secret is removed") {
+  CHECK(mask_words({"train.py", "--password", "x", "--lr", "1"}) ==
+        std::vector<std::string>{"train.py", "--password", "(secret removed)", "--lr", "1"});
+  CHECK(mask_words({"--token=a", "b"}) == std::vector<std::string>{"--token=(secret removed)", "b"});
+  CHECK(mask_words({"monkey", "b", "--key"}) == std::vector<std::string>{"monkey", "b", "--key"});
+}
+
+TEST_CASE("only launchers keep their arguments in a title") {
+  CHECK(mask_title("slurmstepd: [29.0]") == "slurmstepd: [29.0]");
+  CHECK(mask_title("/usr/bin/hydra_pmi_proxy --control-port n1:1 --auth-token x") ==
+        "/usr/bin/hydra_pmi_proxy --control-port n1:1 --auth-token (secret removed)");
+  CHECK(mask_title("bash -c login hunter2") == "bash");
+  CHECK(mask_title("") == "");
+}
+
+TEST_CASE("a snapshot without secrets keeps what a plan needs") {
+  Snapshot snapshot;
+  snapshot.arguments = {"--token", "t0ps3cret"};
+  snapshot.environment = {{"SLURM_JOB_ID", "29"},
+                          {"PBS_JOBCOOKIE", "t0ps3cret"},
+                          {"HF_TOKEN", "t0ps3cret"},
+                          {"SLURM_EXPORT_ENV", "HF_TOKEN=t0ps3cret"}};
+  snapshot.host.name = "n1";
+  snapshot.host.ancestors = {{7, "bash -c t0ps3cret"}, {6, "slurmstepd: [29.0]"}};
+  const Snapshot clean = without_secrets(snapshot);
+  CHECK(render_snapshot(clean).find("t0ps3cret") == std::string::npos);
+  CHECK(clean.environment == Environment{{"SLURM_JOB_ID", "29"},
+                                         {"PBS_JOBCOOKIE", "(secret removed)"},
+                                         {"SLURM_EXPORT_ENV", "HF_TOKEN=(secret removed)"}});
+  CHECK(clean.host.name == "n1");
+  CHECK(clean.host.ancestors[1].title == "slurmstepd: [29.0]");
+}
