@@ -50,6 +50,8 @@ struct Options {
   std::string snapshot_file;  // --snapshot FILE: plan from it instead of this machine; implies --dry-run
   bool verbose = false;
   bool quiet = false;
+
+  std::vector<Notice> notices;  // what was accepted without effect, and why; shown by --verbose
 };
 
 struct NodeRange {
@@ -57,29 +59,41 @@ struct NodeRange {
   int most = 1;
 };
 
-// "4" or "2:4"; throws UsageError naming `origin`.
+// Every parser below throws UsageError for anything outside its grammar, with a sentence that begins with
+// `origin` (the option or the variable the text came from) and a hint that shows the right form.
+
+// "4" or "2:4", 1 <= MIN <= MAX.
 NodeRange parse_node_range(const std::string& text, const std::string& origin);
+// A number from 1 on, or "auto", "gpu", "cpu", "xpu".
 WorkersPerNode parse_workers_per_node(const std::string& text, const std::string& origin);
 
-// torchrun's redirect and tee grammar: "3" for all ranks or "0:1,12:3"; ranks may have several digits.
+// torchrun's redirect and tee grammar: "3" for all ranks or "0:1,12:3"; ranks may have several digits, which
+// torchrun's own may not.
 struct StreamChoice {
   int all = 0;  // 0 none, 1 stdout, 2 stderr, 3 both
   std::map<int, int> by_local_rank;
-  bool nothing() const;
+  bool nothing() const;  // no rank has a stream to redirect
 };
 StreamChoice parse_stream_choice(const std::string& text, const std::string& origin);
 
-struct Endpoint {
-  std::string host;
-  std::optional<int> port;
-};
-// "host", "host:port", "[v6]:port", "v6".
-Endpoint parse_endpoint(const std::string& text, const std::string& origin);
+// "0,1,12": local ranks, ascending and each once.
+std::vector<int> parse_rank_list(const std::string& text, const std::string& origin);
 
-// "k=v,k=v", the whole or any part in quotes; unknown keys are kept; an empty value is a UsageError.
+struct Endpoint {
+  std::string host;         // without brackets
+  std::optional<int> port;  // 0 .. 65535; 0 is torchrun's "any free port"
+};
+// "host", "host:port", "[v6]", "[v6]:port", "v6".
+Endpoint parse_endpoint(const std::string& text, const std::string& origin);
+// The same without a port: the value of --master-addr.
+std::string parse_host(const std::string& text, const std::string& origin);
+
+// "k=v,k=v", the whole or any part in quotes (torchrun's own tests quote the whole inside one argument);
+// unknown keys are kept; an empty value is a UsageError. Of equal keys the last one counts.
 std::map<std::string, std::string> parse_rendezvous_conf(const std::string& text, const std::string& origin);
 
-// "SIGTERM,INT,15" -> numbers; unknown names are a UsageError that suggests the right one.
+// "SIGTERM,INT,15" -> numbers in that order, each once; unknown names are a UsageError that suggests the
+// right one, and so are signals that cannot mean "stop" (KILL, STOP, CHLD).
 std::vector<int> parse_signals(const std::string& text, const std::string& origin);
 std::string signal_name(int number);  // "SIGSEGV", "SIGRTMIN+1", "signal 99"
 

@@ -1,0 +1,56 @@
+#include "ddprun/plan/worker_command.hpp"
+
+#include "catch.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+Options options_for(Words command) {
+  Options options;
+  options.command = std::move(command);
+  return options;
+}
+
+Words command_of(const Options& options, ProgramKind kind = ProgramKind::python_file) {
+  return make_worker_command(options, "/opt/bin/python", kind, LocalRank{3});
+}
+
+}  // namespace
+
+TEST_CASE("a script runs unbuffered under the chosen python") {
+  CHECK(command_of(options_for({"train.py", "--lr", "1"})) ==
+        Words{"/opt/bin/python", "-u", "train.py", "--lr", "1"});
+  CHECK(command_of(options_for({"train"}), ProgramKind::other) == Words{"/opt/bin/python", "-u", "train"});
+}
+
+TEST_CASE("an executable that is no Python file runs as it is") {
+  CHECK(command_of(options_for({"./train.sh", "x"}), ProgramKind::executable) == Words{"./train.sh", "x"});
+}
+
+TEST_CASE("a module runs with -m even where an executable has its name") {
+  Options options = options_for({"pkg.train"});
+  options.module = true;
+  CHECK(command_of(options, ProgramKind::executable) == Words{"/opt/bin/python", "-u", "-m", "pkg.train"});
+}
+
+TEST_CASE("--no-python runs a Python file as it is") {
+  Options options = options_for({"./train.py", "x"});
+  options.no_python = true;
+  CHECK(command_of(options) == Words{"./train.py", "x"});
+}
+
+TEST_CASE("--run-path wins over --no-python and --module") {
+  Options options = options_for({"tool"});
+  options.run_path = options.no_python = options.module = true;
+  CHECK(command_of(options, ProgramKind::executable) == Words{"/opt/bin/python", "-u", "tool"});
+}
+
+TEST_CASE("the local rank macro is replaced in every word and nothing else is") {
+  CHECK(command_of(options_for({"t.py", "--local-rank=${local_rank}", "${local_rank}${local_rank}",
+                                "$local_rank", "$$", "${local_ran", "${rank}"})) ==
+        Words{"/opt/bin/python", "-u", "t.py", "--local-rank=3", "33", "$local_rank", "$$", "${local_ran",
+              "${rank}"});
+}
