@@ -1,0 +1,27 @@
+// What each request does to the store and what its sender is told.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ddprun/store/request.hpp"
+#include "ddprun/store/store_state.hpp"
+
+namespace ddprun {
+
+// One-byte answers, the same in all releases.
+inline constexpr char k_store_ready = 0;
+inline constexpr char k_store_not_ready = 1;
+inline constexpr char k_store_stop_waiting = 0;
+inline constexpr char k_store_wait_canceled = 1;
+inline constexpr char k_store_watch_registered = 3;
+
+// Carries the request out, appends the answer to `reply` and what others are owed to `effects`. Returns why
+// the connection has to be closed, if so; then the request has changed nothing.
+std::optional<std::string> answer(const StoreRequest& request, StoreClient client, const StoreLimits& limits,
+                                  StoreState& state, StoreEffects& effects, std::string& reply);
+
+// What torch 2.0 and older read on a connection that watches keys.
+void append_watch_notice(std::string& bytes, const WatchNotice& notice);
+
+}  // namespace ddprun

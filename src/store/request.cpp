@@ -1,0 +1,82 @@
+#include "ddprun/store/request.hpp"
+
+#include <array>
+#include <bit>
+
+namespace ddprun {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "numbers on the wire are little-endian");
+
+struct OperationFacts {
+  StoreOperation operation;
+  std::string_view name;
+  RequestShape shape;
+};
+
+// In the order of torch 2.2 and newer, whose numbers are the positions; watch_key comes last and has none.
+constexpr std::array k_operations = {
+    OperationFacts{StoreOperation::validate, "VALIDATE", {false, "w"}},
+    OperationFacts{StoreOperation::set, "SET", {false, "kv"}},
+    OperationFacts{StoreOperation::compare_set, "COMPARE_SET", {false, "kvv"}},
+    OperationFacts{StoreOperation::get, "GET", {false, "k"}},
+    OperationFacts{StoreOperation::add, "ADD", {false, "ki"}},
+    OperationFacts{StoreOperation::check, "CHECK", {true, "k"}},
+    OperationFacts{StoreOperation::wait, "WAIT", {true, "k"}},
+    OperationFacts{StoreOperation::count_keys, "GETNUMKEYS", {false, ""}},
+    OperationFacts{StoreOperation::delete_key, "DELETE_KEY", {false, "k"}},
+    OperationFacts{StoreOperation::append, "APPEND", {false, "kv"}},
+    OperationFacts{StoreOperation::multi_get, "MULTI_GET", {true, "k"}},
+    OperationFacts{StoreOperation::multi_set, "MULTI_SET", {true, "kv"}},
+    OperationFacts{StoreOperation::cancel_wait, "CANCEL_WAIT", {false, ""}},
+    OperationFacts{StoreOperation::ping, "PING", {false, "w"}},
+    OperationFacts{StoreOperation::queue_push, "QUEUE_PUSH", {false, "kv"}},
+    OperationFacts{StoreOperation::queue_pop, "QUEUE_POP", {false, "k"}},
+    OperationFacts{StoreOperation::queue_length, "QUEUE_LEN", {false, "k"}},
+    OperationFacts{StoreOperation::list_keys, "LIST_KEYS", {false, ""}},
+    OperationFacts{StoreOperation::barrier, "BARRIER", {false, "ki"}},
+    OperationFacts{StoreOperation::watch_key, "WATCH_KEY", {false, "k"}},
+};
+
+constexpr bool in_order() {
+  for (std::size_t i = 0; i < k_operations.size(); ++i) {
+    if (static_cast<std::size_t>(k_operations[i].operation) != i) return false;
+  }
+  return true;
+}
+static_assert(in_order());
+
+const OperationFacts& facts_of(StoreOperation operation) {
+  return k_operations[static_cast<std::size_t>(operation)];
+}
+
+}  // namespace
+
+std::optional<StoreOperation> store_operation(StoreDialect dialect, std::uint8_t number) {
+  std::uint8_t current = number;
+  switch (dialect) {
+    case StoreDialect::torch_2_2:
+      if (number > static_cast<std::uint8_t>(StoreOperation::barrier)) return std::nullopt;
+      break;
+    case StoreDialect::torch_2_1:  // as 2.2 without VALIDATE, up to CANCEL_WAIT
+      if (number > 11) return std::nullopt;
+      current = static_cast<std::uint8_t>(number + 1);
+      break;
+    case StoreDialect::torch_2_0:  // as 2.1 up to GETNUMKEYS, then WATCH_KEY and DELETE_KEY
+      if (number > 8) return std::nullopt;
+      if (number == 7) return StoreOperation::watch_key;
+      current = number == 8 ? 8 : static_cast<std::uint8_t>(number + 1);
+      break;
+  }
+  return static_cast<StoreOperation>(current);
+}
+
+std::string_view describe(StoreOperation operation) {
+  return facts_of(operation).name;
+}
+
+RequestShape request_shape(StoreOperation operation) {
+  return facts_of(operation).shape;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,237 @@
+#include "ddprun/store/store_state.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+namespace {
+
+// Room for names that a client keeps from one wait to the next.
+constexpr std::size_t k_keys_kept = 16;
+
+// Text of a 64-bit number without an allocation.
+struct Decimal {
+  char digits[24];
+  std::size_t length = 0;
+  explicit Decimal(std::int64_t value) {
+    length = static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits);
+  }
+  std::string_view view() const { return {digits, length}; }
+};
+
+// Small values reuse their memory, and one large value does not keep its memory for ever.
+void assign(std::string& slot, std::string_view value) {
+  constexpr std::size_t k_worth_releasing = 4096;
+  if (slot.capacity() > k_worth_releasing && value.size() < slot.capacity() / 4) {
+    slot = std::string(value);
+  } else {
+    slot.assign(value);
+  }
+}
+
+std::optional<std::int64_t> sum(std::string_view value, std::int64_t delta) {
+  const auto number = parse_integer(value);
+  std::int64_t result = 0;
+  if (!number || __builtin_add_overflow(*number, delta, &result)) return std::nullopt;
+  return result;
+}
+
+}  // namespace
+
+template <class Value>
+Value& StoreState::entry(Map<Value>& map, std::string_view key) {
+  const auto found = map.find(key);
+  return found != map.end() ? found->second : map.emplace(std::string(key), Value{}).first->second;
+}
+
+std::optional<std::string_view> StoreState::get(std::string_view key) const {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return std::nullopt;
+  return std::string_view(found->second);
+}
+
+void StoreState::set(std::string_view key, std::string_view value, StoreEffects& effects) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) {
+    values_.emplace(std::string(key), std::string(value));
+    notify(key, KeyChange::created, {}, value, effects);
+    arrived(key, effects);
+    return;
+  }
+  notify(key, KeyChange::updated, found->second, value, effects);
+  assign(found->second, value);
+}
+
+std::optional<std::int64_t> StoreState::add(std::string_view key, std::int64_t delta, StoreEffects& effects) {
+  const auto result = sum(get(key).value_or("0"), delta);
+  if (result) set(key, Decimal(*result).view(), effects);
+  return result;
+}
+
+bool StoreState::append(std::string_view key, std::string_view tail, StoreEffects& effects) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) {
+    set(key, tail, effects);
+    return true;
+  }
+  std::string& value = found->second;
+  if (tail.size() > max_value_ - std::min(max_value_, value.size())) return false;
+  if (!watchers_.empty()) notify(key, KeyChange::updated, value, value + std::string(tail), effects);
+  value.append(tail);
+  return true;
+}
+
+std::string_view StoreState::compare_set(std::string_view key, std::string_view expected,
+                                         std::string_view desired, StoreEffects& effects) {
+  const auto found = values_.find(key);
+  if (found == values_.end() && !expected.empty()) return expected;
+  if (found != values_.end() && found->second != expected) return found->second;
+  set(key, desired, effects);
+  return desired;
+}
+
+bool StoreState::erase(std::string_view key, StoreEffects& effects) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return false;
+  notify(key, KeyChange::deleted, found->second, {}, effects);
+  values_.erase(found);
+  return true;
+}
+
+void StoreState::push(std::string_view queue, std::string_view value, StoreEffects& effects) {
+  entry(queues_, queue).emplace_back(value);
+  const auto found = waiters_.find(queue);
+  if (found == waiters_.end() || found->second.key.empty()) return;
+  const StoreClient longest = found->second.key.front();
+  found->second.key.erase(found->second.key.begin());
+  if (found->second.empty()) waiters_.erase(found);
+  count_down(longest, effects);
+}
+
+std::size_t StoreState::queue_length(std::string_view queue) const {
+  const auto found = queues_.find(queue);
+  return found == queues_.end() ? 0 : found->second.size();
+}
+
+std::optional<std::string> StoreState::pop(std::string_view queue) {
+  const auto found = queues_.find(queue);
+  if (found == queues_.end()) return std::nullopt;
+  std::string value = std::move(found->second.front());
+  found->second.pop_front();
+  if (found->second.empty()) queues_.erase(found);
+  return value;
+}
+
+bool StoreState::present(std::string_view key) const {
+  return values_.contains(key) || (!queues_.empty() && queues_.contains(key));
+}
+
+StoreState::Wait& StoreState::wait_of(StoreClient client) {
+  const auto index = static_cast<std::size_t>(client.value);
+  if (index >= waits_.size()) waits_.resize(index + 1);
+  return waits_[index];
+}
+
+void StoreState::wait_for(StoreClient client, std::string_view key) {
+  if (present(key)) return;
+  auto& list = entry(waiters_, key).key;
+  if (!list.empty() && list.back() == client) return;  // named twice in this wait
+  list.push_back(client);
+  Wait& wait = wait_of(client);
+  wait.keys.emplace_back(key);
+  ++wait.missing;
+}
+
+bool StoreState::waiting(StoreClient client) const {
+  const auto index = static_cast<std::size_t>(client.value);
+  return index < waits_.size() && waits_[index].missing > 0;
+}
+
+bool StoreState::enter_barrier(StoreClient client, std::string_view key, std::int64_t world,
+                               StoreEffects& effects) {
+  const auto count = add(key, 1, effects);
+  if (!count) return false;
+  if (*count < world) {
+    entry(waiters_, key).barrier.push_back(client);
+    Wait& wait = wait_of(client);
+    wait.keys.emplace_back(key);
+    wait.missing = 1;
+    return true;
+  }
+  if (const auto found = waiters_.find(key); found != waiters_.end()) {
+    const std::vector<StoreClient> others = std::move(found->second.barrier);
+    found->second.barrier.clear();
+    if (found->second.empty()) waiters_.erase(found);
+    for (const StoreClient other : others) count_down(other, effects);
+  }
+  effects.woken.push_back(client);
+  return true;
+}
+
+void StoreState::cancel_wait(StoreClient client) {
+  if (!waiting(client)) return;
+  Wait wait = std::exchange(wait_of(client), Wait{});
+  for (const std::string& key : wait.keys) {
+    const auto found = waiters_.find(key);
+    if (found == waiters_.end()) continue;  // it came meanwhile
+    std::erase(found->second.key, client);
+    std::erase(found->second.barrier, client);
+    if (found->second.empty()) waiters_.erase(found);
+  }
+}
+
+void StoreState::watch(StoreClient client, std::string_view key) {
+  entry(watchers_, key).push_back(client);
+}
+
+void StoreState::forget(StoreClient client) {
+  cancel_wait(client);
+  for (auto watched = watchers_.begin(); watched != watchers_.end();) {
+    std::erase(watched->second, client);
+    watched = watched->second.empty() ? watchers_.erase(watched) : std::next(watched);
+  }
+}
+
+std::size_t StoreState::listed() const {
+  std::size_t total = 0;
+  for (const auto& [key, waiters] : waiters_) total += waiters.key.size() + waiters.barrier.size();
+  for (const auto& [key, clients] : watchers_) total += clients.size();
+  return total;
+}
+
+void StoreState::arrived(std::string_view key, StoreEffects& effects) {
+  if (waiters_.empty()) return;
+  const auto found = waiters_.find(key);
+  if (found == waiters_.end()) return;
+  const std::vector<StoreClient> clients = std::move(found->second.key);
+  found->second.key.clear();
+  if (found->second.empty()) waiters_.erase(found);
+  for (const StoreClient client : clients) count_down(client, effects);
+}
+
+void StoreState::count_down(StoreClient client, StoreEffects& effects) {
+  Wait& wait = wait_of(client);
+  if (--wait.missing > 0) return;
+  if (wait.keys.capacity() > k_keys_kept) {
+    wait = Wait{};
+  } else {
+    wait.keys.clear();
+  }
+  effects.woken.push_back(client);
+}
+
+void StoreState::notify(std::string_view key, KeyChange change, std::string_view old_value,
+                        std::string_view new_value, StoreEffects& effects) const {
+  if (watchers_.empty()) return;
+  const auto found = watchers_.find(key);
+  if (found == watchers_.end()) return;
+  for (const StoreClient client : found->second) {
+    effects.notices.push_back(
+        {client, change, std::string(key), std::string(old_value), std::string(new_value)});
+  }
+}
+
+}  // namespace ddprun
