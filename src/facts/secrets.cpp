@@ -151,9 +151,7 @@ bool is_secret_variable(std::string_view name) {
                      [&](std::string_view mark) { return upper.find(mark) != std::string::npos; });
 }
 
-std::string mask_text(std::string_view text) {
-  return mask_url_passwords(mask_assignments(text));
-}
+std::string mask_text(std::string_view text) { return mask_url_passwords(mask_assignments(text)); }
 
 std::vector<std::string> mask_words(const std::vector<std::string>& words) {
   std::vector<std::string> result;

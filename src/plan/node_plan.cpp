@@ -10,6 +10,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/plan/devices.hpp"
 #include "ddprun/plan/ports.hpp"
+#include "ddprun/plan/worker_command.hpp"
 #include "ddprun/plan/worker_env.hpp"
 
 namespace ddprun {
@@ -162,7 +163,9 @@ std::optional<Sourced<int>> known_world_size(const NodePlan& plan) {
                              plan.workers.value));
 }
 
-void plan_workers(NodePlan& plan, const VisibleDevices& devices) {
+void plan_workers(NodePlan& plan, const VisibleDevices& devices, const Snapshot& snapshot) {
+  const std::string python = find_python(snapshot);
+  const ProgramKind kind = find_program_kind(plan.options, snapshot);
   if (!devices.variable.empty()) plan.device_variable = devices.variable;
   const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
   for (int i = 0; i < plan.workers.value; ++i) {
@@ -172,6 +175,7 @@ void plan_workers(NodePlan& plan, const VisibleDevices& devices) {
                            : GlobalRank{plan.rendezvous.agent.value * plan.workers.value + i};
     const auto index = static_cast<std::size_t>(devices.entries.size() == 1 ? 0 : worker.local_rank.value);
     if (index < devices.entries.size()) worker.device = devices.entries[index];
+    worker.command = make_worker_command(plan.options, python, kind, worker.local_rank);
     plan.planned.push_back(std::move(worker));
   }
 }
@@ -221,7 +225,7 @@ NodePlan make_node_plan(const Snapshot& snapshot, const Options& options) {
   adapt_to_private_devices(plan, devices);
   shorten_grace_below_kill_wait(plan);
   notice_too_few_cores(plan, snapshot);
-  plan_workers(plan, devices);
+  plan_workers(plan, devices, snapshot);
   plan.changes = scrub_changes(snapshot.environment, plan.allocation, plan.workers.value);
   return plan;
 }

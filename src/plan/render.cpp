@@ -123,7 +123,7 @@ void show_allocation(Table& table, const NodePlan& plan) {
   if (!allocation.step_id.value.empty())
     table.row("step", allocation.step_id.value, allocation.step_id.origin);
   const std::size_t hosts = allocation.hosts.value.size();
-  table.row("hosts", fmt::format("{}: {}", hosts, compress_host_list(host_names(allocation))),
+  table.row("hosts", fmt::format("{}: {}", hosts, compress_hostlist(host_names(allocation))),
             allocation.hosts.origin);
   table.row("this host",
             fmt::format("{}, node {} of {}", plan.host, allocation.node_index.value.value, hosts),

@@ -67,9 +67,7 @@ std::string suggest_signal(std::string_view text) {
 }
 
 // KILL and STOP cannot be caught; CHLD comes whenever a worker ends.
-bool can_mean_stop(int number) {
-  return number != SIGKILL && number != SIGSTOP && number != SIGCHLD;
-}
+bool can_mean_stop(int number) { return number != SIGKILL && number != SIGSTOP && number != SIGCHLD; }
 
 }  // namespace
 

@@ -1,6 +1,10 @@
 #include "ddprun/plan/worker_command.hpp"
 
+#include <fmt/format.h>
+
 #include <string_view>
+
+#include "ddprun/base/error.hpp"
 
 namespace ddprun {
 
@@ -24,6 +28,33 @@ bool needs_python(const Options& options, ProgramKind kind) {
 }
 
 }  // namespace
+
+std::string find_python(const Snapshot& snapshot) {
+  return choose_python(snapshot.environment, snapshot.programs).value_or("python3");
+}
+
+ProgramKind find_program_kind(const Options& options, const Snapshot& snapshot) {
+  const std::string& word = options.command.front();
+  const auto found = snapshot.programs.find(word);
+  if (options.module || found == snapshot.programs.end()) {
+    return word.ends_with(".py") || !options.no_python ? ProgramKind::python_file : ProgramKind::executable;
+  }
+  const ProgramKind kind = found->second.kind;
+  const std::string what = fmt::format("cannot start {} on {}: ", word, snapshot.host.name);
+  if (kind == ProgramKind::missing) {
+    throw Error(what + "no such file",
+                word.find('/') == std::string::npos
+                    ? fmt::format("it is neither in {} nor on PATH", snapshot.working_directory)
+                    : fmt::format("the working directory is {}", snapshot.working_directory),
+                k_exit_not_found);
+  }
+  if (options.no_python && kind != ProgramKind::executable && kind != ProgramKind::python_file) {
+    throw Error(what + (kind == ProgramKind::directory ? "it is a directory" : "it is not executable"),
+                kind == ProgramKind::directory ? "" : fmt::format("chmod +x {}", word),
+                k_exit_not_executable);
+  }
+  return kind;
+}
 
 std::vector<std::string> make_worker_command(const Options& options, const std::string& python,
                                              ProgramKind kind, LocalRank local_rank) {

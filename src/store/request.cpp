@@ -71,12 +71,8 @@ std::optional<StoreOperation> store_operation(StoreDialect dialect, std::uint8_t
   return static_cast<StoreOperation>(current);
 }
 
-std::string_view describe(StoreOperation operation) {
-  return facts_of(operation).name;
-}
+std::string_view describe(StoreOperation operation) { return facts_of(operation).name; }
 
-RequestShape request_shape(StoreOperation operation) {
-  return facts_of(operation).shape;
-}
+RequestShape request_shape(StoreOperation operation) { return facts_of(operation).shape; }
 
 }  // namespace ddprun

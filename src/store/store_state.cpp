@@ -183,9 +183,7 @@ void StoreState::cancel_wait(StoreClient client) {
   }
 }
 
-void StoreState::watch(StoreClient client, std::string_view key) {
-  entry(watchers_, key).push_back(client);
-}
+void StoreState::watch(StoreClient client, std::string_view key) { entry(watchers_, key).push_back(client); }
 
 void StoreState::forget(StoreClient client) {
   cancel_wait(client);

@@ -5,10 +5,17 @@
 #include <vector>
 
 #include "ddprun/base/ids.hpp"
-#include "ddprun/facts/program_kind.hpp"
+#include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/options.hpp"
 
 namespace ddprun {
+
+// The active Python, "python3" where the snapshot does not know one (its own search will say what is wrong).
+std::string find_python(const Snapshot& snapshot);
+
+// What the first word of the command is on the snapshot's machine. Throws Error naming the host when it is
+// not there or cannot be started; a snapshot that never looked leaves the answer to the name.
+ProgramKind find_program_kind(const Options& options, const Snapshot& snapshot);
 
 // `python -u [-m] SCRIPT ARGUMENTS`, or the program as it is: after --no-python, and where the file is an
 // executable that is not Python's. --run-path wins over --no-python and --module, as in torchrun. Every

@@ -23,7 +23,8 @@ Words command_of(const Options& options, ProgramKind kind = ProgramKind::python_
 TEST_CASE("a script runs unbuffered under the chosen python") {
   CHECK(command_of(options_for({"train.py", "--lr", "1"})) ==
         Words{"/opt/bin/python", "-u", "train.py", "--lr", "1"});
-  CHECK(command_of(options_for({"train"}), ProgramKind::other) == Words{"/opt/bin/python", "-u", "train"});
+  CHECK(command_of(options_for({"train"}), ProgramKind::not_executable) ==
+        Words{"/opt/bin/python", "-u", "train"});
 }
 
 TEST_CASE("an executable that is no Python file runs as it is") {
