@@ -1,0 +1,77 @@
+// The run phase: one thread, one io_context, in which the state machines meet processes and sockets.
+//
+// Nothing is decided here. What a peer says goes to the supervisor or the coordinator, what they decide is
+// carried out by the worker group, the store and the link.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ddprun/app/job_store.hpp"
+#include "ddprun/app/worker_group.hpp"
+#include "ddprun/net/agent_link.hpp"
+#include "ddprun/os/signals.hpp"
+#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/supervise/supervisor.hpp"
+
+namespace ddprun {
+
+class Driver {
+ public:
+  Driver(const NodePlan& plan, const Snapshot& snapshot);
+
+  // Runs the job to its end and returns the exit code.
+  int run();
+
+ private:
+  void join();
+  void on_message(const CoordinatorMessage& message);
+  void handle(const Refused& refused);
+  void handle(const Probe& probe);
+  void handle(const Start& start);
+  void handle(const Stop& stop);
+  void handle(const Finish& finish);
+  void on_lost(const std::string& sentence);
+
+  void wait_for_signals();
+  void on_signal(const SignalEvent& event);
+  void stop_on_signal(int signal);
+
+  void decide();
+  void carry_out(const act::Spawn& action);
+  void carry_out(const act::SignalWorker& action);
+  void carry_out(const act::KillGroup& action);
+  void carry_out(const act::SignalDescendants& action);
+  void carry_out(const act::ReportFailure& action);
+  void carry_out(const act::ReportSuccess& action);
+  void carry_out(const act::ReportStopped& action);
+  void answer_stop();
+  void arm_timer();
+  void end(const Cause& cause);
+  void leave();
+
+  const NodePlan& plan_;
+  boost::asio::io_context context_;
+  SignalSource signals_;
+  boost::asio::posix::stream_descriptor signal_watch_;
+  boost::asio::steady_timer timer_;
+  Supervisor supervisor_;
+  WorkerGroup workers_;
+  std::unique_ptr<JobStore> store_;
+  std::unique_ptr<AgentLink> link_;
+
+  bool deciding_ = false;
+  bool joined_ = false;
+  bool reporting_ = false;            // a failure is being described; the end of the attempt waits for it
+  std::optional<Attempt> asked_to_stop_;
+  std::optional<Attempt> stop_answered_;
+  std::optional<TimePoint> last_stop_signal_;
+  std::optional<Cause> ending_;       // the job is over once nothing of ours runs
+  int exit_code_ = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,92 @@
+// The worker processes of this host's current attempt: carries out what the supervisor decides.
+//
+// A worker has ended when its main process has. It keeps its number until the attempt is over, so that its
+// group can be signalled safely all the time; then everything is reaped at once.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/app/input_pump.hpp"
+#include "ddprun/app/output_pump.hpp"
+#include "ddprun/facts/snapshot.hpp"
+#include "ddprun/os/child.hpp"
+#include "ddprun/os/keeper.hpp"
+#include "ddprun/os/temp_dir.hpp"
+#include "ddprun/os/terminal.hpp"
+#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/world_plan.hpp"
+#include "ddprun/supervise/outcome.hpp"
+
+namespace ddprun {
+
+class WorkerGroup {
+ public:
+  // `ended`: a main process has ended, or could not be started.
+  using Ended = std::function<void(std::size_t worker, const ExitStatus& status)>;
+
+  WorkerGroup(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot, Ended ended);
+
+  void begin_attempt(const Assignment& assignment, const std::string& interface);
+  bool start(std::size_t worker);  // false: it could not be started, and `ended` was called
+  void signal(std::size_t worker, int number);
+  void kill_group(std::size_t worker);
+  // Signals everything below us but the main processes; says how many there were.
+  std::size_t signal_descendants(int number);
+  std::size_t count_descendants();
+  void end_attempt();  // every main process has ended: give their numbers back
+
+  // Calls once all the worker has written is read and its error file can be looked at.
+  void describe_failure(std::size_t worker, const ExitStatus& status, std::function<void(Failure)> handler);
+  void look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker
+  void continue_all();    // after SIGCONT
+  // Calls when all output is written, or after `limit`.
+  void when_drained(Milliseconds limit, std::function<void()> handler);
+  void dismiss_keeper();
+  void insert_line(const std::string& line);
+
+ private:
+  struct Worker {
+    std::optional<Child> child;
+    boost::asio::posix::stream_descriptor watch;
+    std::optional<StreamId> output;
+    std::optional<StreamId> error;
+    std::string error_file;
+    bool ended = false;
+    explicit Worker(boost::asio::io_context& context) : watch(context) {}
+  };
+  struct Streams;  // the descriptors one worker is started with
+
+  bool lends_terminal() const;
+  Streams open_streams(std::size_t worker);
+  void watch(std::size_t worker);
+  void note_end(std::size_t worker);
+  std::vector<int> main_processes() const;
+  std::string read_error_file(const Worker& worker) const;
+  std::vector<std::string> last_lines(const Worker& worker) const;
+
+  boost::asio::io_context& context_;
+  const NodePlan& plan_;
+  const Snapshot& snapshot_;
+  Ended ended_;
+  std::string launch_id_;
+  Keeper keeper_;
+  TempDir folder_;
+  OutputPump output_;
+  OutputPump error_;
+  std::optional<Terminal> terminal_;
+  std::optional<InputPump> input_;
+  std::vector<int> inherited_;
+  std::vector<int> ignored_signals_;
+
+  Assignment assignment_;
+  std::string interface_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,267 @@
+#include "ddprun/app/worker_group.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <utility>
+
+#include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/process_table.hpp"
+#include "ddprun/os/read_file.hpp"
+#include "ddprun/os/signals.hpp"
+#include "ddprun/os/spawn.hpp"
+#include "ddprun/plan/worker_env.hpp"
+#include "ddprun/supervise/error_file.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using boost::system::error_code;
+
+// How long a worker's pipes are read after its end when a process it left behind keeps them open.
+constexpr Milliseconds k_pipe_grace{250};
+constexpr std::size_t k_error_file_limit = std::size_t{1} << 20U;
+constexpr std::size_t k_reported_lines = 20;
+
+Fd open_null() { return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }
+
+std::int64_t unix_milliseconds() {
+  return std::chrono::duration_cast<Milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+struct WorkerGroup::Streams {
+  int input = 0;
+  int output = 1;
+  int error = 2;
+  int terminal = -1;
+  std::vector<Fd> owned;  // closed once the worker has them
+};
+
+WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot,
+                         Ended ended)
+    : context_(context),
+      plan_(plan),
+      snapshot_(snapshot),
+      ended_(std::move(ended)),
+      launch_id_(make_launch_id()),
+      keeper_(launch_id_),
+      folder_(find_variable(snapshot, "TMPDIR")),
+      output_(context, STDOUT_FILENO),
+      error_(context, STDERR_FILENO),
+      inherited_(capture_inherited_descriptors()),
+      ignored_signals_(capture_ignored_signals(handled_signals())) {
+  if (lends_terminal()) terminal_ = Terminal::open_controlling();
+}
+
+// One worker on a terminal gets the terminal itself; several share it through the pumps.
+bool WorkerGroup::lends_terminal() const { return plan_.workers.value == 1 && is_terminal(STDIN_FILENO); }
+
+void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string& interface) {
+  assignment_ = assignment;
+  interface_ = interface;
+  workers_.clear();
+  for (std::size_t i = 0; i < assignment.seats.size(); ++i) {
+    workers_.push_back(std::make_unique<Worker>(context_));
+  }
+}
+
+WorkerGroup::Streams WorkerGroup::open_streams(std::size_t worker) {
+  Streams streams;
+  const bool first = worker == 0;
+  const auto own = [&](Fd descriptor) {
+    streams.owned.push_back(std::move(descriptor));
+    return streams.owned.back().get();
+  };
+  if (!first) {
+    streams.input = own(open_null());
+  } else if (terminal_) {
+    streams.terminal = terminal_->in_foreground() ? terminal_->descriptor() : -1;
+  } else if (is_terminal(STDIN_FILENO)) {
+    Pipe pipe = make_pipe();
+    streams.input = own(std::move(pipe.reader));
+    input_.emplace(context_, STDIN_FILENO, std::move(pipe.writer));
+  }
+  Worker& state = *workers_[worker];
+  const auto pump_through = [&](OutputPump& pump, std::optional<StreamId>& stream) {
+    Pipe pipe = make_pipe();
+    stream = pump.add(std::move(pipe.reader), first && input_.has_value());
+    return own(std::move(pipe.writer));
+  };
+  if (!terminal_ || !is_terminal(STDOUT_FILENO)) streams.output = pump_through(output_, state.output);
+  if (!terminal_ || !is_terminal(STDERR_FILENO)) streams.error = pump_through(error_, state.error);
+  return streams;
+}
+
+bool WorkerGroup::start(std::size_t worker) {
+  Worker& state = *workers_[worker];
+  state.error_file = folder_.path() + "/attempt_" + std::to_string(assignment_.attempt.value) + "/" +
+                     std::to_string(worker) + "/error.json";
+  std::filesystem::create_directories(std::filesystem::path(state.error_file).parent_path());
+  const Streams streams = open_streams(worker);
+
+  const WorkerContext context{worker, state.error_file, launch_id_, interface_};
+  SpawnRequest request;
+  request.arguments = plan_.planned[worker].command;
+  request.environment = make_environment_strings(apply_changes(
+      snapshot_.environment, make_worker_changes(plan_, assignment_, snapshot_.environment, context)));
+  request.standard_input = streams.input;
+  request.standard_output = streams.output;
+  request.standard_error = streams.error;
+  request.terminal = streams.terminal;
+  request.group = terminal_ ? ChildGroup::own_group : ChildGroup::own_session;
+  request.ignored_signals = ignored_signals_;
+  if (!plan_.changes.empty()) request.close_descriptors = inherited_;
+
+  auto result = spawn(request);
+  if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
+    state.ended = true;
+    ended_(worker, not_started(*failure));
+    return false;
+  }
+  state.child = std::move(std::get<Child>(result));
+  keeper_.watch(state.child->pid());
+  watch(worker);
+  return true;
+}
+
+void WorkerGroup::watch(std::size_t worker) {
+  Worker& state = *workers_[worker];
+  if (!state.child->pidfd()) return;  // an old kernel: look_for_stops looks at every SIGCHLD
+  state.watch.assign(duplicate(state.child->pidfd().get()).release());
+  state.watch.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                         [this, worker, attempt = assignment_.attempt](const error_code& error) {
+                           if (!error && attempt == assignment_.attempt) note_end(worker);
+                         });
+}
+
+void WorkerGroup::note_end(std::size_t worker) {
+  Worker& state = *workers_[worker];
+  if (state.ended || !state.child) return;
+  const auto status = state.child->ending();
+  if (!status) return;
+  state.ended = true;
+  if (terminal_) terminal_->take_back(state.child->pid());
+  ended_(worker, *status);
+}
+
+void WorkerGroup::signal(std::size_t worker, int number) {
+  Worker& state = *workers_[worker];
+  if (!state.ended && state.child) state.child->send_signal(number);
+}
+
+void WorkerGroup::kill_group(std::size_t worker) {
+  Worker& state = *workers_[worker];
+  if (!state.ended && state.child) state.child->send_signal_to_group(SIGKILL);
+}
+
+std::vector<int> WorkerGroup::main_processes() const {
+  std::vector<int> known{keeper_.pid()};
+  for (const auto& worker : workers_) {
+    if (worker->child) known.push_back(worker->child->pid());
+  }
+  return known;
+}
+
+std::size_t WorkerGroup::signal_descendants(int number) {
+  const std::vector<int> known = main_processes();
+  reap_orphans(known);
+  if (has_only_children(known)) return 0;
+  if (number == SIGKILL) return kill_descendants(known);
+  const ProcessTable below = find_descendants(capture_process_table(), ::getpid(), known);
+  for (const ProcessEntry& process : below) send_signal_to(process, number);
+  return below.size();
+}
+
+std::size_t WorkerGroup::count_descendants() {
+  const std::vector<int> known = main_processes();
+  reap_orphans(known);
+  if (has_only_children(known)) return 0;
+  return find_descendants(capture_process_table(), ::getpid(), known).size();
+}
+
+void WorkerGroup::end_attempt() {
+  for (const auto& worker : workers_) {
+    if (!worker->child) continue;
+    keeper_.forget(worker->child->pid());
+    worker->watch.close();
+    worker->child->reap();
+    worker->child.reset();
+  }
+  input_.reset();
+}
+
+void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
+                                   std::function<void(Failure)> handler) {
+  Worker& state = *workers_[worker];
+  Failure failure;
+  failure.attempt = assignment_.attempt;
+  failure.rank = assignment_.seats[worker].rank;
+  failure.local_rank = assignment_.seats[worker].local_rank;
+  failure.host = plan_.host;
+  failure.pid = state.child ? state.child->pid() : 0;
+  failure.program = plan_.planned[worker].command.front();
+  failure.status = status;
+  failure.unix_milliseconds = unix_milliseconds();
+  const auto read = [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
+    failure.message = read_error_file(*workers_[worker]);
+    failure.last_lines = last_lines(*workers_[worker]);
+    handler(std::move(failure));
+  };
+  const auto then_error = [this, error = state.error, read]() mutable {
+    error ? error_.finish(*error, k_pipe_grace, read) : read();
+  };
+  state.output ? output_.finish(*state.output, k_pipe_grace, then_error)
+               : boost::asio::post(context_, then_error);
+}
+
+std::string WorkerGroup::read_error_file(const Worker& worker) const {
+  const auto text = read_file(worker.error_file, k_error_file_limit);
+  return text ? parse_error_file(*text) : std::string();
+}
+
+std::vector<std::string> WorkerGroup::last_lines(const Worker& worker) const {
+  std::vector<std::string> lines;
+  if (worker.error) lines = error_.last_lines(*worker.error);
+  if (lines.empty() && worker.output) lines = output_.last_lines(*worker.output);
+  if (lines.size() > k_reported_lines) {
+    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(k_reported_lines));
+  }
+  return lines;
+}
+
+void WorkerGroup::look_for_stops() {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    Worker& state = *workers_[i];
+    if (state.ended || !state.child) continue;
+    if (!state.child->pidfd()) note_end(i);
+    if (!terminal_ || state.ended || !state.child->take_stop()) continue;
+    const int group = state.child->pid();
+    terminal_->take_back(group);
+    stop_own_group();
+    if (terminal_->in_foreground()) terminal_->give_to(group);
+    state.child->send_signal_to_group(SIGCONT);
+  }
+}
+
+void WorkerGroup::continue_all() {
+  for (const auto& worker : workers_) {
+    if (!worker->ended && worker->child) worker->child->send_signal_to_group(SIGCONT);
+  }
+}
+
+void WorkerGroup::when_drained(Milliseconds limit, std::function<void()> handler) {
+  output_.when_drained(limit, [this, limit, handler = std::move(handler)](bool) {
+    error_.when_drained(limit, [handler](bool) { handler(); });
+  });
+}
+
+void WorkerGroup::dismiss_keeper() { keeper_.dismiss(); }
+
+}  // namespace ddprun
