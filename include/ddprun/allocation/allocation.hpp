@@ -39,6 +39,8 @@ struct Allocation {
   Sourced<LaunchStyle> style;
   Sourced<std::string> job_id;       // "29"; empty when there is no job
   Sourced<std::string> step_id;      // "0"; empty outside a step
+  Sourced<std::string> instance;     // tells launches of one job and step apart: --rdzv-id, or the host and
+                                     // process of a launch that is alone; may be empty
   Sourced<int> restart_count;        // how often the scheduler requeued the job
   Sourced<std::vector<Host>> hosts;  // of this launch (the step's, not the job's), scheduler's order
   Sourced<int> job_nodes;            // hosts of the whole job; 0 when unknown
@@ -53,13 +55,15 @@ struct Allocation {
       first_address;                       // host or address of the coordinator if the user gave it
   std::optional<Sourced<int>> first_port;  // port of the coordinator if the user gave it
   std::vector<Notice> notices;
+  friend bool operator==(const Allocation&, const Allocation&) = default;
 };
 
 std::string to_string(Scheduler scheduler);  // "none", "by hand", "slurm"
 std::string to_string(LaunchStyle style);    // "alone", "one ddprun a node", ...
 
-// What every process of this launch shares and no other launch has: "slurm/29/0/0" (job, restart count,
-// step), "by-hand/<rdzv id>". Port sequences and handshakes are keyed by it.
+// What every process of this launch shares and no other launch has: "slurm/29/0/0" (job, restart count, step,
+// then the --rdzv-id if there is one), "slurm/29/0/-/n1.1829" (alone in a batch script), "by-hand/<rdzv id>",
+// "alone/<host>.<process>". Port sequences and handshakes are keyed by it.
 std::string launch_key(const Allocation& allocation);
 
 }  // namespace ddprun

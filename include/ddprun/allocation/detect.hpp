@@ -11,9 +11,11 @@ namespace ddprun {
 
 // The part of the command line that decides where we are (torchrun's spellings).
 struct PlaceOptions {
-  std::optional<Sourced<int>> nodes;             // --nnodes
-  std::optional<Sourced<int>> node_rank;         // --node-rank
-  std::optional<Sourced<std::string>> address;   // --master-addr or host part of --rdzv-endpoint
+  std::optional<Sourced<int>> nodes;      // --nnodes
+  std::optional<Sourced<int>> node_rank;  // --node-rank
+  // --master-addr or host part of --rdzv-endpoint; an origin with "endpoint" in it makes 29400 the default
+  // port instead of 29500, as torchrun's c10d does.
+  std::optional<Sourced<std::string>> address;
   std::optional<Sourced<int>> port;              // --master-port or port part of --rdzv-endpoint
   std::optional<Sourced<std::string>> run_id;    // --rdzv-id
   std::optional<Sourced<int>> workers_per_node;  // --nproc-per-node as a number
@@ -22,6 +24,9 @@ struct PlaceOptions {
 
 // Throws Error or UsageError when the variables contradict each other, belong to another job, or make a
 // launch that cannot be right; what is odd but workable comes back in Allocation::notices.
+// Asked in this order: Slurm (a job id is set), by hand (--nnodes above 1 or --node-rank), an MPI launcher
+// outside Slurm (refused), alone. --standalone needs no scheduler: what is wrong with its variables is then
+// only a notice.
 Allocation detect_allocation(const Snapshot& snapshot, const PlaceOptions& options);
 
 }  // namespace ddprun

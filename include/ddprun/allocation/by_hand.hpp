@@ -1,0 +1,27 @@
+// Launches without a scheduler: torchrun's flags on every node, or one host alone.
+#pragma once
+
+#include "ddprun/allocation/detect.hpp"
+
+namespace ddprun {
+
+// Several nodes by flag (--nnodes above 1), or a --node-rank, which makes no sense without them.
+bool is_by_hand(const PlaceOptions& options);
+
+// Whether the flags say all that is needed to follow them without a scheduler: how many nodes and which one.
+bool is_complete_by_hand(const PlaceOptions& options);
+
+// One agent a node. Throws UsageError when a flag is missing, out of range or at odds with another.
+Allocation parse_by_hand(const Snapshot& snapshot, const PlaceOptions& options);
+
+// This process is the whole launch.
+Allocation make_alone(const Snapshot& snapshot, const PlaceOptions& options, const std::string& origin);
+
+// --master-addr, --master-port and --rdzv-endpoint onto the coordinator's address and port; port 0 is "any".
+// Throws UsageError for a port past 65535.
+void apply_coordinator_flags(const PlaceOptions& options, Allocation& allocation);
+
+// The same for every host of the launch: "localhost", 127.0.0.0/8, ::1.
+bool is_loopback_name(std::string_view address);
+
+}  // namespace ddprun

@@ -1,0 +1,60 @@
+// Hosts a c10d store on a TCP port, for the workers of one attempt.
+//
+// One thread, no timer while there is descriptor room, no wake-up while nobody speaks. All connections hang
+// in an epoll set of the server's own and Asio watches that one descriptor, so a burst of requests costs Asio
+// one event, and a silent connection costs a table entry and no buffer. Answers to everything one read
+// brought leave in one write. A client that does not read what it asked for, that sends what is no request,
+// or that may not be here is closed; what it had half sent touches nobody else.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ddprun/store/request.hpp"
+
+namespace ddprun {
+
+struct StoreServerOptions {
+  int port = 0;  // 0: any free one
+  // Who may connect, by remote address (IPv4 as such, never mapped into IPv6). Unset: everyone.
+  std::function<bool(const boost::asio::ip::address&)> allowed;
+  int backlog = boost::asio::socket_base::max_listen_connections;  // the kernel caps it at somaxconn
+  // What clients before torch 2.2 are, where the installed torch was seen; else it is told from what they
+  // send.
+  std::optional<StoreDialect> old_dialect;
+  StoreLimits limits;
+  std::size_t max_unsent = 512 * 1024 * 1024;  // bytes one connection may leave unread
+  // Told in one line when the server closes a connection of its own accord or cannot accept. For logs; may be
+  // unset.
+  std::function<void(const std::string&)> report;
+};
+
+class StoreServer {
+ public:
+  // Listens when it returns, on [::] for both families, or on 0.0.0.0 where there is no IPv6. Throws Error
+  // naming the port when it cannot.
+  StoreServer(boost::asio::io_context& context, StoreServerOptions options);
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  int port() const;
+  // Serves a connection that was accepted elsewhere, `allowed` or not, and whose first bytes have been read
+  // there.
+  void adopt(boost::asio::ip::tcp::socket socket, std::string first_bytes);
+  // Ends the listener and all connections, at once.
+  void close();
+  std::size_t connections() const;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;  // shared with the handler that Asio may still hold
+};
+
+}  // namespace ddprun

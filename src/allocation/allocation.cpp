@@ -1,0 +1,48 @@
+#include "ddprun/allocation/allocation.hpp"
+
+#include <fmt/format.h>
+
+namespace ddprun {
+
+std::string to_string(Scheduler scheduler) {
+  switch (scheduler) {
+    case Scheduler::none:
+      return "none";
+    case Scheduler::by_hand:
+      return "by hand";
+    case Scheduler::slurm:
+      return "slurm";
+  }
+  return {};
+}
+
+std::string to_string(LaunchStyle style) {
+  switch (style) {
+    case LaunchStyle::alone:
+      return "alone";
+    case LaunchStyle::agent_per_node:
+      return "one ddprun a node";
+    case LaunchStyle::agent_per_task:
+      return "one ddprun a task";
+    case LaunchStyle::not_started:
+      return "not started";
+  }
+  return {};
+}
+
+std::string launch_key(const Allocation& allocation) {
+  const std::string& instance = allocation.instance.value;
+  switch (allocation.scheduler.value) {
+    case Scheduler::none:
+      return "alone/" + instance;
+    case Scheduler::by_hand:
+      return "by-hand/" + (instance.empty() ? "none" : instance);  // torchrun's default --rdzv-id
+    case Scheduler::slurm:
+      return fmt::format("slurm/{}/{}/{}{}{}", allocation.job_id.value, allocation.restart_count.value,
+                         allocation.step_id.value.empty() ? "-" : allocation.step_id.value,
+                         instance.empty() ? "" : "/", instance);
+  }
+  return {};
+}
+
+}  // namespace ddprun

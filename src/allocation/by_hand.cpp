@@ -1,0 +1,116 @@
+#include "ddprun/allocation/by_hand.hpp"
+
+#include <fmt/format.h>
+
+#include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// torchrun's defaults: --master-port, and the c10d rendezvous' endpoint.
+constexpr int k_static_port = 29500;
+constexpr int k_c10d_port = 29400;
+
+int node_count(const PlaceOptions& options) {
+  return options.nodes ? options.nodes->value : 1;
+}
+
+Sourced<NodeIndex> require_node_rank(const PlaceOptions& options) {
+  const int nodes = node_count(options);
+  if (!options.node_rank) {
+    throw UsageError(
+        fmt::format("{} {} does not say which of the nodes this host is", options.nodes->origin, nodes),
+        "add --node-rank N, from 0 on the first node; inside a Slurm step neither is needed");
+  }
+  const auto& rank = *options.node_rank;
+  if (rank.value < 0 || rank.value >= nodes) {
+    const std::string count = options.nodes ? fmt::format("{} {}", options.nodes->origin, nodes)
+                                            : std::string("one node (no --nnodes)");
+    throw UsageError(fmt::format("{} {} is out of range for {}", rank.origin, rank.value, count),
+                     "node ranks go from 0 to --nnodes - 1");
+  }
+  return sourced(NodeIndex{rank.value}, rank.origin);
+}
+
+Sourced<int> default_port(const Sourced<std::string>& address) {
+  const bool c10d = to_lower(address.origin).find("endpoint") != std::string::npos;
+  return sourced(c10d ? k_c10d_port : k_static_port, "default");
+}
+
+}  // namespace
+
+bool is_by_hand(const PlaceOptions& options) {
+  return node_count(options) > 1 || (options.node_rank && options.node_rank->value != 0);
+}
+
+bool is_complete_by_hand(const PlaceOptions& options) {
+  return node_count(options) > 1 && options.node_rank.has_value();
+}
+
+void apply_coordinator_flags(const PlaceOptions& options, Allocation& allocation) {
+  allocation.first_address = options.address;
+  if (!options.port) return;
+  if (options.port->value < 0 || options.port->value > 65535) {
+    throw UsageError(fmt::format("{} {} is not a port", options.port->origin, options.port->value),
+                     "ports go from 1 to 65535");
+  }
+  if (options.port->value != 0) allocation.first_port = options.port;
+}
+
+bool is_loopback_name(std::string_view address) {
+  return to_lower(address) == "localhost" || address.substr(0, 4) == "127." || address == "::1";
+}
+
+Allocation parse_by_hand(const Snapshot& snapshot, const PlaceOptions& options) {
+  const int nodes = node_count(options);
+  if (nodes > static_cast<int>(k_max_hosts)) {
+    throw UsageError(fmt::format("{} {} is more than {} nodes", options.nodes->origin, nodes, k_max_hosts));
+  }
+  Allocation allocation;
+  allocation.node_index = require_node_rank(options);
+  if (!options.address) {
+    throw UsageError(fmt::format("{} {} does not say where node 0 is", options.nodes->origin, nodes),
+                     "add --master-addr HOST or --rdzv-endpoint HOST:PORT, the same on every node");
+  }
+  const std::string& origin = options.nodes->origin;
+  allocation.scheduler = sourced(Scheduler::by_hand, origin);
+  allocation.style = sourced(LaunchStyle::agent_per_node, origin);
+  if (options.run_id) allocation.instance = *options.run_id;
+  allocation.restart_count = sourced(0, "default");
+  allocation.hosts.origin = origin;
+  for (int node = 0; node < nodes; ++node)
+    allocation.hosts.value.push_back({fmt::format("node {}", node), 1});
+  const int own = allocation.node_index.value.value;
+  allocation.hosts.value[static_cast<std::size_t>(own)].name = snapshot.host.name;
+  allocation.task_count = sourced(nodes, origin);
+  allocation.task_rank = sourced(own, allocation.node_index.origin);
+  allocation.task_local = sourced(LocalRank{0}, "one ddprun a node");
+  apply_coordinator_flags(options, allocation);
+  if (options.port && options.port->value == 0) {
+    throw UsageError(fmt::format("{} 0 lets nobody know where node 0 listens", options.port->origin),
+                     "name a port, the same on every node, or leave it out");
+  }
+  if (!allocation.first_port) allocation.first_port = default_port(*options.address);
+  return allocation;
+}
+
+Allocation make_alone(const Snapshot& snapshot, const PlaceOptions& options, const std::string& origin) {
+  Allocation allocation;
+  allocation.scheduler = sourced(Scheduler::none, "no scheduler's variables");
+  allocation.style = sourced(LaunchStyle::alone, origin);
+  allocation.instance =
+      sourced(fmt::format("{}.{}", snapshot.host.name, snapshot.host.pid), "host and process");
+  allocation.restart_count = sourced(0, "default");
+  allocation.hosts = sourced(std::vector<Host>{{snapshot.host.name, 1}}, "host name");
+  allocation.node_index = sourced(NodeIndex{0}, origin);
+  allocation.task_count = sourced(1, origin);
+  allocation.task_rank = sourced(0, origin);
+  allocation.task_local = sourced(LocalRank{0}, origin);
+  apply_coordinator_flags(options, allocation);
+  return allocation;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,218 @@
+#include "ddprun/app/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <set>
+
+#include "ddprun/app/arguments.hpp"
+#include "ddprun/app/option_table.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+void apply(Draft& draft, const OptionEntry& option, const Given& given) {
+  draft.origins[option.name] = given.origin;
+  option.apply(draft, given);
+}
+
+// CLI11 gets full names with separate values, the form in which it takes any text for a value.
+void apply_command_line(Draft& draft, std::vector<std::string> words) {
+  CLI::App app;
+  app.set_help_flag();
+  for (const OptionEntry& option : option_table()) {
+    const std::string name = fmt::format("--{}", option.name);
+    if (option.value == OptionValue::none) {
+      app.add_flag_callback(name,
+                            [&draft, &option, name] {
+                              apply(draft, option, {"1", name});
+                            })
+          ->take_last();
+    } else {
+      const auto set = [&draft, &option, name](const std::string& text) {
+        apply(draft, option, {text, name});
+      };
+      app.add_option_function<std::string>(name, set)->take_last();
+    }
+  }
+  std::reverse(words.begin(), words.end());
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("the command line cannot be read: {}", printable(error.what())),
+                     "ddprun --help lists the options");
+  }
+}
+
+bool flag_is_on(const Given& given) {
+  const auto number = parse_integer(trim(given.value));
+  if (!number) {
+    throw UsageError(fmt::format("{} is not a number: '{}'", given.origin, printable(given.value)),
+                     "set it to 1 for on or 0 for off, or unset it");
+  }
+  return *number != 0;
+}
+
+// What is on the command line is in draft.origins by now and wins.
+void apply_variables(Draft& draft, const Environment& environment) {
+  for (const OptionEntry& option : option_table()) {
+    const auto variable = environment.find(variable_of(option));
+    if (variable == environment.end() || draft.origins.count(option.name) != 0) continue;
+    const Given given{variable->second, variable->first};
+    if (option.value == OptionValue::none && !flag_is_on(given)) continue;
+    apply(draft, option, given);
+  }
+}
+
+void note(Draft& draft, const std::string& what, const std::string& why) {
+  draft.options.notices.push_back({what, why});
+}
+
+// torchrun's --standalone replaces everything that says where the others are without a word; here the user
+// can read it.
+void settle_standalone(Draft& draft) {
+  PlaceOptions& place = draft.options.place;
+  if (!place.standalone) return;
+  const std::string standalone = draft.origins["standalone"];
+  if (place.nodes && place.nodes->value != 1) {
+    throw UsageError(
+        fmt::format("{} is one node, but {} says {}", standalone, place.nodes->origin, place.nodes->value),
+        fmt::format("leave out {} or {}", standalone, place.nodes->origin));
+  }
+  for (const char* name : {"node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id"}) {
+    const auto given = draft.origins.find(name);
+    if (given == draft.origins.end()) continue;
+    note(draft, given->second + " has no effect", standalone + " means this machine alone");
+  }
+  draft.endpoint.reset();
+  PlaceOptions alone;
+  alone.nodes = place.nodes;
+  alone.workers_per_node = place.workers_per_node;
+  alone.standalone = true;
+  place = alone;
+}
+
+// torchrun's port 0 means any free one, which is ddprun's way without a port.
+void settle_address(Draft& draft) {
+  PlaceOptions& place = draft.options.place;
+  if (draft.endpoint) {
+    const auto& [endpoint, origin] = *draft.endpoint;
+    if (place.address && place.address->value != endpoint.host) {
+      note(draft, place.address->origin + " has no effect", origin + " gives the address");
+    }
+    place.address = sourced(endpoint.host, origin);
+    if (endpoint.port) {
+      if (place.port && place.port->value != *endpoint.port) {
+        note(draft, place.port->origin + " has no effect", origin + " gives the port");
+      }
+      place.port = sourced(*endpoint.port, origin);
+    }
+  }
+  if (place.port && place.port->value == 0) place.port.reset();
+}
+
+// torchrun's static rendezvous calls its patience timeout, the dynamic one join_timeout.
+void settle_conf(Draft& draft) {
+  if (!draft.conf) return;
+  std::map<std::string, std::string> conf = draft.conf->value;
+  const std::string key = conf.count("join_timeout") != 0 ? "join_timeout" : "timeout";
+  const auto patience = conf.find(key);
+  const std::string& origin = draft.conf->origin;
+  if (patience != conf.end() && draft.origins.count("join-timeout") == 0) {
+    const auto time = parse_duration(patience->second);
+    if (!time || *time == Milliseconds{0}) {
+      throw UsageError(
+          fmt::format("{} has a {} that is not a time: '{}'", origin, key, printable(patience->second)),
+          "give seconds above 0");
+    }
+    draft.options.join_timeout = sourced(*time, fmt::format("{} {}", origin, key));
+    conf.erase(patience);
+  }
+  for (const auto& [name, value] : conf) {
+    note(draft, fmt::format("{} in {} has no effect", printable(name), origin),
+         "ddprun decides by itself who hosts the rendezvous and how long its steps may take");
+  }
+}
+
+// "package.module:function", which torchrun's Python interface takes and a launcher of programs cannot.
+bool names_function(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  if (colon == 0 || colon == std::string_view::npos || colon + 1 == text.size()) return false;
+  return std::all_of(
+             text.begin(), text.end(),
+             [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '.' || c == ':'; }) &&
+         text.find(".py:") == std::string_view::npos && text.rfind(':') == colon;
+}
+
+void settle_program(Draft& draft) {
+  Options& options = draft.options;
+  if (options.run_path) {
+    for (const char* name : {"module", "no-python"}) {
+      const auto given = draft.origins.find(name);
+      if (given == draft.origins.end()) continue;
+      note(draft, given->second + " has no effect", draft.origins["run-path"] + " runs the file with python");
+    }
+    if (!options.command.empty() && names_function(options.command.front())) {
+      throw UsageError(fmt::format("{} takes a file, and {} names a function", draft.origins["run-path"],
+                                   printable(options.command.front())),
+                       "give the path of a script");
+    }
+  } else if (options.module && options.no_python) {
+    throw UsageError(
+        fmt::format("{} and {} contradict each other", draft.origins["module"], draft.origins["no-python"]),
+        "leave out one of them: a module needs python to run it");
+  }
+  if (options.command.empty() && options.capture_file.empty()) {
+    throw UsageError("there is no script to run", "write it after the options, as in ddprun train.py");
+  }
+}
+
+void refuse_together(const Draft& draft, const char* one, const char* other) {
+  if (draft.origins.count(one) == 0 || draft.origins.count(other) == 0) return;
+  throw UsageError(fmt::format("--{} and --{} contradict each other", one, other), "leave out one of them");
+}
+
+void settle_shutdown(Draft& draft, const Environment& environment) {
+  const auto variable = environment.find("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+  if (variable == environment.end() || draft.origins.count("shutdown-timeout") != 0) return;
+  const auto& table = option_table();
+  const auto option = std::find_if(table.begin(), table.end(), [](const OptionEntry& each) {
+    return std::string_view(each.name) == "shutdown-timeout";
+  });
+  apply(draft, *option, {variable->second, variable->first});
+}
+
+void settle(Draft& draft, const Environment& environment) {
+  refuse_together(draft, "verbose", "quiet");
+  refuse_together(draft, "capture", "snapshot");
+  settle_standalone(draft);
+  settle_address(draft);
+  settle_conf(draft);
+  settle_shutdown(draft, environment);
+  settle_program(draft);
+  if (!draft.options.snapshot_file.empty() && draft.options.dry_run == DryRun::off) {
+    draft.options.dry_run = DryRun::text;
+  }
+}
+
+}  // namespace
+
+std::variant<Options, Printed> parse_command_line(const std::vector<std::string>& arguments,
+                                                  const Environment& environment) {
+  Arguments normalised = normalise_arguments(arguments, option_table());
+  Draft draft;
+  apply_command_line(draft, std::move(normalised.options));
+  if (draft.help) return Printed{render_help()};
+  if (draft.version) return Printed{"ddprun " DDPRUN_VERSION "\n"};
+  if (!draft.completion.empty()) return Printed{render_completion(draft.completion)};
+  draft.options.command = std::move(normalised.command);
+  apply_variables(draft, environment);
+  settle(draft, environment);
+  return std::move(draft.options);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,248 @@
+#include "option_setters.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+
+namespace ddprun::setters {
+
+namespace {
+
+constexpr std::int64_t k_most = std::numeric_limits<int>::max();
+
+UsageError not_a(const Given& given, std::string_view thing, std::string hint) {
+  return UsageError(fmt::format("{} is not {}: '{}'", given.origin, thing, printable(given.value)),
+                    std::move(hint));
+}
+
+Sourced<int> number_from(const Given& given, std::int64_t most, std::string_view thing, const char* hint) {
+  const auto number = parse_integer(given.value);
+  if (!number || *number < 0 || *number > most) throw not_a(given, thing, hint);
+  return {static_cast<int>(*number), given.origin};
+}
+
+Sourced<Milliseconds> time_from(const Given& given) {
+  const auto time = parse_duration(given.value);
+  if (!time) throw not_a(given, "a time", "give seconds, or a number with ms, s, m or h, as in 90s");
+  return {*time, given.origin};
+}
+
+std::string file_from(const Given& given) {
+  if (given.value.empty()) throw UsageError(given.origin + " names no file", "give the path of a file");
+  return given.value;
+}
+
+// The position of the value among the words.
+std::size_t choice_from(const Given& given, const std::vector<std::string>& words) {
+  const auto word = std::find(words.begin(), words.end(), given.value);
+  const std::string choices = join(words, ", ");
+  if (word == words.end()) {
+    const auto match = closest_match(given.value, words);
+    throw not_a(given, "one of " + choices,
+                match ? fmt::format("did you mean {}?", *match) : "give one of them");
+  }
+  return static_cast<std::size_t>(word - words.begin());
+}
+
+void note(Draft& draft, const Given& given, std::string why) {
+  draft.options.notices.push_back({given.origin + " has no effect", std::move(why)});
+}
+
+UsageError not_supported(const Given& given, std::string instead) {
+  return UsageError(given.origin + " is not supported yet", std::move(instead));
+}
+
+}  // namespace
+
+void module(Draft& draft, const Given&) {
+  draft.options.module = true;
+}
+void no_python(Draft& draft, const Given&) {
+  draft.options.no_python = true;
+}
+void run_path(Draft& draft, const Given&) {
+  draft.options.run_path = true;
+}
+
+void workers_per_node(Draft& draft, const Given& given) {
+  draft.options.workers = parse_workers_per_node(given.value, given.origin);
+  if (draft.options.workers.kind == WorkersKind::number) {
+    draft.options.place.workers_per_node = sourced(draft.options.workers.number, given.origin);
+  }
+}
+
+void nodes(Draft& draft, const Given& given) {
+  const NodeRange range = parse_node_range(given.value, given.origin);
+  if (range.least != range.most) {
+    throw UsageError(fmt::format("{} {} lets the number of nodes change, which is not supported yet",
+                                 given.origin, given.value),
+                     fmt::format("give one number, as in --nnodes {}", range.most));
+  }
+  draft.options.place.nodes = sourced(range.most, given.origin);
+}
+
+void node_rank(Draft& draft, const Given& given) {
+  draft.options.place.node_rank =
+      number_from(given, k_most, "the number of a node", "nodes are numbered from 0");
+}
+
+void master_address(Draft& draft, const Given& given) {
+  draft.options.place.address = sourced(parse_host(given.value, given.origin), given.origin);
+}
+
+void master_port(Draft& draft, const Given& given) {
+  draft.options.place.port =
+      number_from(given, 65535, "a port", "give a number up to 65535; 0 means one that is free");
+}
+
+void local_address(Draft& draft, const Given& given) {
+  draft.options.local_address = sourced(parse_host(given.value, given.origin), given.origin);
+}
+
+void standalone(Draft& draft, const Given&) {
+  draft.options.place.standalone = true;
+}
+void role(Draft& draft, const Given& given) {
+  draft.options.role = given.value;
+}
+void virtual_local_rank(Draft& draft, const Given&) {
+  draft.options.virtual_local_rank = true;
+}
+
+void rendezvous_backend(Draft& draft, const Given& given) {
+  if (given.value == "etcd" || given.value == "etcd-v2") {
+    throw UsageError(fmt::format("{} {} is not supported", given.origin, given.value),
+                     "leave it out: ddprun has its own rendezvous and needs no etcd server");
+  }
+  if (given.value != "static" && given.value != "c10d") {
+    throw not_a(given, "known", "leave it out, or give static or c10d; both mean ddprun's own rendezvous");
+  }
+  note(draft, given, "static and c10d both mean ddprun's own rendezvous");
+}
+
+void rendezvous_endpoint(Draft& draft, const Given& given) {
+  if (given.value.empty()) return;
+  draft.endpoint = sourced(parse_endpoint(given.value, given.origin), given.origin);
+}
+
+void rendezvous_id(Draft& draft, const Given& given) {
+  draft.options.place.run_id = given;
+}
+
+void rendezvous_conf(Draft& draft, const Given& given) {
+  draft.conf = sourced(parse_rendezvous_conf(given.value, given.origin), given.origin);
+}
+
+void join_timeout(Draft& draft, const Given& given) {
+  draft.options.join_timeout = time_from(given);
+  if (draft.options.join_timeout.value == Milliseconds{0}) {
+    throw UsageError(given.origin + " leaves no time to join", "give a time above 0, as in 10m");
+  }
+}
+
+void key_file(Draft& draft, const Given& given) {
+  draft.options.key_file = file_from(given);
+}
+
+void store(Draft& draft, const Given& given) {
+  draft.options.store = choice_from(given, {"agent", "worker"}) == 0 ? StoreHost::agent : StoreHost::worker;
+}
+
+void max_restarts(Draft& draft, const Given& given) {
+  draft.options.max_restarts = number_from(given, k_most, "a number of restarts", "give a number from 0 on");
+}
+
+void shutdown_timeout(Draft& draft, const Given& given) {
+  draft.options.shutdown_timeout = time_from(given);
+}
+
+void signals_to_handle(Draft& draft, const Given& given) {
+  draft.options.stop_signals = sourced(parse_signals(given.value, given.origin), given.origin);
+}
+
+void dry_run(Draft& draft, const Given& given) {
+  static constexpr DryRun k_forms[] = {DryRun::text, DryRun::json, DryRun::env};
+  draft.options.dry_run = k_forms[choice_from(given, {"text", "json", "env"})];
+}
+
+void capture(Draft& draft, const Given& given) {
+  draft.options.capture_file = file_from(given);
+}
+void snapshot(Draft& draft, const Given& given) {
+  draft.options.snapshot_file = file_from(given);
+}
+void verbose(Draft& draft, const Given&) {
+  draft.options.verbose = true;
+}
+void quiet(Draft& draft, const Given&) {
+  draft.options.quiet = true;
+}
+void help(Draft& draft, const Given&) {
+  draft.help = true;
+}
+void version(Draft& draft, const Given&) {
+  draft.version = true;
+}
+
+void print_completion(Draft& draft, const Given& given) {
+  choice_from(given, {"bash", "zsh", "tcsh"});
+  draft.completion = given.value;
+}
+
+void monitor_interval(Draft& draft, const Given& given) {
+  const auto seconds = parse_number(given.value);
+  if (!seconds || !(*seconds >= 0)) throw not_a(given, "a number of seconds", "leave it out, or give one");
+  note(draft, given, "ddprun is told at once when a worker ends and has nothing to poll");
+}
+
+void start_method(Draft& draft, const Given& given) {
+  if (choice_from(given, {"spawn", "fork", "forkserver"}) == 0) return;
+  note(draft, given, "every worker is a program of its own");
+}
+
+void event_log_handler(Draft&, const Given& given) {
+  if (choice_from(given, {"null", "console", "dynamic_rendezvous"}) == 0) return;
+  throw not_supported(given, "leave it out; --verbose tells what ddprun does");
+}
+
+void log_dir(Draft&, const Given& given) {
+  if (given.value == "/dev/null") return;
+  throw not_supported(given, "leave it out and keep ddprun's output instead, as in srun --output=%t.log");
+}
+
+void streams_to_files(Draft&, const Given& given) {
+  if (parse_stream_choice(given.value, given.origin).nothing()) return;
+  throw not_supported(given, "leave it out: workers write where ddprun does; srun --label names their node");
+}
+
+void local_ranks_filter(Draft&, const Given& given) {
+  if (given.value.empty()) return;
+  parse_rank_list(given.value, given.origin);
+  throw not_supported(given, "leave it out and let the script print on one rank only");
+}
+
+void duplicate_filters(Draft&, const Given& given) {
+  if (given.value.empty()) return;
+  throw not_supported(given, "leave it out and search ddprun's output instead, as with grep");
+}
+
+void log_line_prefix(Draft&, const Given& given) {
+  if (given.value.empty()) return;
+  throw not_supported(given, "leave it out; srun --label names the node in front of each line");
+}
+
+void logs_specs(Draft&, const Given& given) {
+  throw not_supported(given, "leave it out: ddprun loads no Python plug-ins");
+}
+
+void numa_binding(Draft&, const Given& given) {
+  choice_from(given, {"node", "socket", "exclusive", "core-complex"});
+  throw not_supported(given,
+                      "leave it out and bind through the scheduler, as with srun --cpu-bind, or numactl");
+}
+
+}  // namespace ddprun::setters

@@ -1,0 +1,64 @@
+// What each option does to the draft. All throw UsageError naming the option or variable given.
+#pragma once
+
+#include "ddprun/app/option_table.hpp"
+
+namespace ddprun::setters {
+
+// The program.
+void module(Draft& draft, const Given& given);
+void no_python(Draft& draft, const Given& given);
+void run_path(Draft& draft, const Given& given);
+
+// Workers and nodes.
+void workers_per_node(Draft& draft, const Given& given);
+void nodes(Draft& draft, const Given& given);
+void node_rank(Draft& draft, const Given& given);
+void master_address(Draft& draft, const Given& given);
+void master_port(Draft& draft, const Given& given);
+void local_address(Draft& draft, const Given& given);
+void standalone(Draft& draft, const Given& given);
+void role(Draft& draft, const Given& given);
+void virtual_local_rank(Draft& draft, const Given& given);
+
+// How the nodes meet.
+void rendezvous_backend(Draft& draft, const Given& given);
+void rendezvous_endpoint(Draft& draft, const Given& given);
+void rendezvous_id(Draft& draft, const Given& given);
+void rendezvous_conf(Draft& draft, const Given& given);
+void join_timeout(Draft& draft, const Given& given);
+void key_file(Draft& draft, const Given& given);
+void store(Draft& draft, const Given& given);
+
+// Failures and signals.
+void max_restarts(Draft& draft, const Given& given);
+void shutdown_timeout(Draft& draft, const Given& given);
+void signals_to_handle(Draft& draft, const Given& given);
+
+// Looking first.
+void dry_run(Draft& draft, const Given& given);
+void capture(Draft& draft, const Given& given);
+void snapshot(Draft& draft, const Given& given);
+void verbose(Draft& draft, const Given& given);
+void quiet(Draft& draft, const Given& given);
+
+// About ddprun.
+void help(Draft& draft, const Given& given);
+void version(Draft& draft, const Given& given);
+void print_completion(Draft& draft, const Given& given);
+
+// Torchrun's options that have nothing to act on here: checked, and noted for --verbose.
+void monitor_interval(Draft& draft, const Given& given);
+void start_method(Draft& draft, const Given& given);
+void event_log_handler(Draft& draft, const Given& given);
+
+// Torchrun's options whose effect ddprun does not have: the value that asks for nothing passes.
+void log_dir(Draft& draft, const Given& given);
+void streams_to_files(Draft& draft, const Given& given);
+void local_ranks_filter(Draft& draft, const Given& given);
+void duplicate_filters(Draft& draft, const Given& given);
+void log_line_prefix(Draft& draft, const Given& given);
+void logs_specs(Draft& draft, const Given& given);
+void numa_binding(Draft& draft, const Given& given);
+
+}  // namespace ddprun::setters

@@ -1,0 +1,171 @@
+#include "ddprun/app/option_table.hpp"
+
+#include <algorithm>
+
+#include "ddprun/base/text.hpp"
+#include "option_setters.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using enum OptionValue;
+using enum OptionSource;
+using enum OptionGroup;
+using enum Completes;
+
+constexpr char k_no_letter = '\0';
+
+OptionEntry flag(const char* name, char letter, OptionSource source, OptionGroup group, const char* help,
+                 void (*apply)(Draft&, const Given&)) {
+  return {name, letter, none, "", source, group, nothing, "", help, apply};
+}
+
+OptionEntry value(const char* name, const char* metavar, OptionSource source, OptionGroup group,
+                  const char* help, void (*apply)(Draft&, const Given&)) {
+  return {name, k_no_letter, required, metavar, source, group, nothing, "", help, apply};
+}
+
+OptionEntry file_value(const char* name, const char* metavar, OptionSource source, OptionGroup group,
+                       const char* help, void (*apply)(Draft&, const Given&)) {
+  return {name, k_no_letter, required, metavar, source, group, file, "", help, apply};
+}
+
+OptionEntry word_value(const char* name, const char* metavar, const char* choices, OptionSource source,
+                       OptionGroup group, const char* help, void (*apply)(Draft&, const Given&)) {
+  return {name, k_no_letter, required, metavar, source, group, words, choices, help, apply};
+}
+
+void add_program_and_workers(std::vector<OptionEntry>& table) {
+  table.insert(
+      table.end(),
+      {flag("module", 'm', torchrun, program, "run SCRIPT as a module, as python -m does", setters::module),
+       flag("no-python", k_no_letter, torchrun, program, "run the program itself, without python",
+            setters::no_python),
+       flag("run-path", k_no_letter, torchrun, program, "run the file with python even if it is executable",
+            setters::run_path),
+       word_value("nproc-per-node", "N", "auto gpu cpu xpu", torchrun, workers,
+                  "workers on each node: a number, auto, gpu, cpu or xpu (default: the visible GPUs, else 1)",
+                  setters::workers_per_node),
+       value("nnodes", "N", torchrun, workers, "nodes (default: those of the allocation, else 1)",
+             setters::nodes),
+       value("node-rank", "R", torchrun, workers,
+             "number of this node, from 0 (default: its place in the allocation)", setters::node_rank),
+       value("master-addr", "HOST", torchrun, workers,
+             "address of node 0 (default: the first node of the allocation)", setters::master_address),
+       value("master-port", "PORT", torchrun, workers, "port on node 0 (default: one that is free)",
+             setters::master_port),
+       value("local-addr", "HOST", torchrun, workers,
+             "address of this node for the others (default: one they are known to reach)",
+             setters::local_address),
+       flag("standalone", k_no_letter, torchrun, workers, "this machine alone, whatever the environment says",
+            setters::standalone),
+       value("role", "NAME", torchrun, workers, "what the workers find in ROLE_NAME", setters::role),
+       flag("virtual-local-rank", k_no_letter, torchrun, workers,
+            "every worker gets LOCAL_RANK 0 and sees one GPU", setters::virtual_local_rank)});
+}
+
+void add_meeting(std::vector<OptionEntry>& table) {
+  table.insert(
+      table.end(),
+      {value("rdzv-endpoint", "HOST[:PORT]", torchrun, meeting, "--master-addr and --master-port in one",
+             setters::rendezvous_endpoint),
+       value("rdzv-id", "ID", torchrun, meeting, "name of the job (default: the scheduler's)",
+             setters::rendezvous_id),
+       word_value("rdzv-backend", "NAME", "static c10d", torchrun, meeting,
+                  "static or c10d; both mean ddprun's own rendezvous", setters::rendezvous_backend),
+       value("rdzv-conf", "KEY=VALUE,...", torchrun, meeting,
+             "join_timeout is --join-timeout; ddprun(1) tells about the other keys",
+             setters::rendezvous_conf),
+       value("join-timeout", "TIME", own, meeting, "how long to wait for all nodes (default: 10m)",
+             setters::join_timeout),
+       file_value("key-file", "FILE", own, meeting,
+                  "secret by which the nodes know each other (default: one in the home directory)",
+                  setters::key_file),
+       word_value("store", "WHO", "agent worker", own, meeting,
+                  "who serves the workers' store: agent (ddprun) or worker (rank 0) (default: agent)",
+                  setters::store)});
+}
+
+void add_failures(std::vector<OptionEntry>& table) {
+  table.insert(
+      table.end(),
+      {value("max-restarts", "N", torchrun, failures, "restarts of all workers after a failure",
+             setters::max_restarts),
+       value("shutdown-timeout", "TIME", torchrun, failures,
+             "how long a worker may take to stop before it is killed", setters::shutdown_timeout),
+       value("signals-to-handle", "LIST", torchrun, failures,
+             "signals that are passed on to the workers and stop the job", setters::signals_to_handle)});
+}
+
+void add_looking_and_about(std::vector<OptionEntry>& table) {
+  table.insert(
+      table.end(),
+      {OptionEntry{"dry-run", k_no_letter, optional, "text|json|env", own, looking, words, "text json env",
+                   "print what would happen and where every value came from", setters::dry_run},
+       file_value("capture", "FILE", own, looking,
+                  "write what ddprun sees here to FILE, without secrets, and stop", setters::capture),
+       file_value("snapshot", "FILE", own, looking,
+                  "plan from a captured FILE instead of this machine; implies --dry-run", setters::snapshot),
+       flag("verbose", 'v', own, looking, "tell what ddprun does and why", setters::verbose),
+       flag("quiet", 'q', own, looking, "tell only what went wrong", setters::quiet),
+       flag("help", 'h', torchrun_plain, about, "print this text", setters::help),
+       flag("version", k_no_letter, own, about, "print the version", setters::version),
+       word_value("print-completion", "SHELL", "bash zsh tcsh", torchrun_plain, about,
+                  "print the completion script for bash, zsh or tcsh", setters::print_completion)});
+}
+
+void add_compatibility(std::vector<OptionEntry>& table) {
+  OptionEntry redirects = value("redirects", "CHOICE", torchrun, unsupported,
+                                "write streams of workers to files", setters::streams_to_files);
+  redirects.letter = 'r';
+  OptionEntry tee = value("tee", "CHOICE", torchrun, unsupported,
+                          "write streams of workers to files and the terminal", setters::streams_to_files);
+  tee.letter = 't';
+  table.insert(table.end(),
+               {value("monitor-interval", "SECONDS", torchrun, without_effect, "nothing is polled",
+                      setters::monitor_interval),
+                word_value("start-method", "NAME", "spawn fork forkserver", torchrun, without_effect,
+                           "every worker is a program of its own", setters::start_method),
+                word_value("event-log-handler", "NAME", "null", torchrun, unsupported,
+                           "where events are recorded", setters::event_log_handler),
+                file_value("log-dir", "FOLDER", torchrun, unsupported, "folder for the workers' logs",
+                           setters::log_dir),
+                redirects, tee,
+                value("local-ranks-filter", "RANKS", torchrun, unsupported,
+                      "local ranks that show on the terminal", setters::local_ranks_filter),
+                value("duplicate-stdout-filters", "LIST", torchrun, unsupported,
+                      "lines of stdout to copy to a file", setters::duplicate_filters),
+                value("duplicate-stderr-filters", "LIST", torchrun, unsupported,
+                      "lines of stderr to copy to a file", setters::duplicate_filters),
+                value("log-line-prefix-template", "TEXT", torchrun, unsupported,
+                      "what stands before each line", setters::log_line_prefix),
+                value("logs-specs", "NAME", torchrun_plain, unsupported, "a Python plug-in for logs",
+                      setters::logs_specs),
+                word_value("numa-binding", "MODE", "node socket exclusive core-complex", torchrun_plain,
+                           unsupported, "bind workers to the CPUs near their GPU", setters::numa_binding)});
+}
+
+}  // namespace
+
+const std::vector<OptionEntry>& option_table() {
+  static const std::vector<OptionEntry> k_table = [] {
+    std::vector<OptionEntry> table;
+    add_program_and_workers(table);
+    add_meeting(table);
+    add_failures(table);
+    add_looking_and_about(table);
+    add_compatibility(table);
+    return table;
+  }();
+  return k_table;
+}
+
+std::string variable_of(const OptionEntry& option) {
+  if (option.source != torchrun) return "";
+  std::string name = "PET_" + to_upper(option.name);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,358 @@
+#include "ddprun/app/command_line.hpp"
+
+#include <csignal>
+
+#include "catch.hpp"
+#include "error_text.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+// The options of `ddprun WORDS train.py`.
+Options parse(Words words, const Environment& environment = {}) {
+  words.emplace_back("train.py");
+  return std::get<Options>(parse_command_line(words, environment));
+}
+
+std::string error_for(Words words, const Environment& environment = {}) {
+  words.emplace_back("train.py");
+  return usage_error_of([&] { parse_command_line(words, environment); });
+}
+
+std::string notice_of(const Options& options) {
+  if (options.notices.size() != 1) return std::to_string(options.notices.size()) + " notices";
+  return options.notices.front().what + " | " + options.notices.front().hint;
+}
+
+Printed printed(const Words& words, const Environment& environment = {}) {
+  return std::get<Printed>(parse_command_line(words, environment));
+}
+
+}  // namespace
+
+TEST_CASE("a script alone leaves everything to be found out") {
+  const Options options = parse({});
+  CHECK(options.command == Words{"train.py"});
+  CHECK(options.workers.kind == WorkersKind::unset);
+  CHECK_FALSE(options.place.nodes);
+  CHECK_FALSE(options.place.address);
+  CHECK(options.max_restarts.value == 0);
+  CHECK(options.stop_signals.value.empty());
+  CHECK(options.dry_run == DryRun::off);
+  CHECK(options.notices.empty());
+}
+
+TEST_CASE("torchrun's static launch is understood with its origins") {
+  const Options options = parse({"--nnodes=2", "--node_rank=1", "--nproc_per_node", "4", "--master_addr=n1",
+                                 "--master-port", "29501", "--max-restarts=3", "--role=trainer"});
+  CHECK(options.place.nodes == sourced(2, "--nnodes"));
+  CHECK(options.place.node_rank == sourced(1, "--node-rank"));
+  CHECK(options.place.workers_per_node == sourced(4, "--nproc-per-node"));
+  CHECK(options.place.address == sourced(std::string("n1"), "--master-addr"));
+  CHECK(options.place.port == sourced(29501, "--master-port"));
+  CHECK(options.max_restarts == sourced(3, "--max-restarts"));
+  CHECK(options.workers.number == 4);
+  CHECK(options.role == "trainer");
+}
+
+TEST_CASE("an endpoint gives address and port") {
+  const Options options = parse({"--rdzv-endpoint=[fe80::1]:29400", "--rdzv-id=job7"});
+  CHECK(options.place.address == sourced(std::string("fe80::1"), "--rdzv-endpoint"));
+  CHECK(options.place.port == sourced(29400, "--rdzv-endpoint"));
+  CHECK(options.place.run_id == sourced(std::string("job7"), "--rdzv-id"));
+  CHECK_FALSE(parse({"--rdzv-endpoint="}).place.address);
+}
+
+TEST_CASE("port 0 asks for a free one") {
+  CHECK_FALSE(parse({"--rdzv-endpoint=localhost:0"}).place.port);
+  CHECK_FALSE(parse({"--master-port=0"}).place.port);
+}
+
+TEST_CASE("an endpoint wins over the address it replaces and says so") {
+  const Options options = parse({"--rdzv-endpoint=n2", "--master-addr=n1", "--master-port=29501"});
+  CHECK(options.place.address == sourced(std::string("n2"), "--rdzv-endpoint"));
+  CHECK(options.place.port == sourced(29501, "--master-port"));
+  CHECK(notice_of(options) == "--master-addr has no effect | --rdzv-endpoint gives the address");
+  CHECK(notice_of(parse({"--rdzv-endpoint=n2:1", "--master-port=2"})) ==
+        "--master-port has no effect | --rdzv-endpoint gives the port");
+}
+
+TEST_CASE("standalone forgets the other nodes and says so") {
+  const Options options =
+      parse({"--standalone", "--nproc-per-node=2", "--rdzv-endpoint=n1:29400", "--nnodes=1"});
+  CHECK(options.place.standalone);
+  CHECK_FALSE(options.place.address);
+  CHECK_FALSE(options.place.port);
+  CHECK(options.place.workers_per_node->value == 2);
+  CHECK(notice_of(options) == "--rdzv-endpoint has no effect | --standalone means this machine alone");
+  CHECK(error_for({"--standalone"}, {{"PET_NNODES", "2"}}) ==
+        "--standalone is one node, but PET_NNODES says 2 | leave out --standalone or PET_NNODES");
+}
+
+TEST_CASE("everything may come through PET_ variables") {
+  const Options options = parse({}, {{"PET_NNODES", "1:1"},
+                                     {"PET_NPROC_PER_NODE", "4"},
+                                     {"PET_RDZV_ID", "job"},
+                                     {"PET_RDZV_BACKEND", "c10d"},
+                                     {"PET_RDZV_ENDPOINT", "n1:29400"},
+                                     {"PET_RDZV_CONF", "join_timeout=5"},
+                                     {"PET_MODULE", "1"},
+                                     {"PET_VIRTUAL_LOCAL_RANK", "2"},
+                                     {"PET_SIGNALS_TO_HANDLE", "SIGUSR1"},
+                                     {"PET_LOG_DIR", "/dev/null"},
+                                     {"PET_TEE", "0"}});
+  CHECK(options.place.nodes == sourced(1, "PET_NNODES"));
+  CHECK(options.workers.origin == "PET_NPROC_PER_NODE");
+  CHECK(options.place.address == sourced(std::string("n1"), "PET_RDZV_ENDPOINT"));
+  CHECK(options.join_timeout == sourced(Milliseconds{5000}, "PET_RDZV_CONF join_timeout"));
+  CHECK(options.module);
+  CHECK(options.virtual_local_rank);
+  CHECK(options.stop_signals == sourced(std::vector<int>{SIGUSR1}, "PET_SIGNALS_TO_HANDLE"));
+}
+
+TEST_CASE("the command line wins over a PET_ variable, even a broken one") {
+  CHECK(parse({"--nnodes=3"}, {{"PET_NNODES", "2"}}).place.nodes->value == 3);
+  CHECK(parse({"--nnodes=3"}, {{"PET_NNODES", "x"}}).place.nodes->value == 3);
+  CHECK(parse({"--module"}, {{"PET_MODULE", "0"}}).module);
+  CHECK_FALSE(parse({}, {{"PET_MODULE", "0"}}).module);
+}
+
+TEST_CASE("a broken PET_ variable is named") {
+  CHECK(error_for({}, {{"PET_MODULE", "yes"}}) ==
+        "PET_MODULE is not a number: 'yes' | set it to 1 for on or 0 for off, or unset it");
+  CHECK(error_for({}, {{"PET_MODULE", ""}}) ==
+        "PET_MODULE is not a number: '' | set it to 1 for on or 0 for off, or unset it");
+  CHECK(error_for({}, {{"PET_NPROC_PER_NODE", "unknown"}}) ==
+        "PET_NPROC_PER_NODE is not a number of workers: 'unknown' | give a number from 1 on, or auto, gpu, "
+        "cpu or xpu");
+  CHECK(error_for({}, {{"PET_NNODES", ""}}) ==
+        "PET_NNODES is not a number of nodes: '' | give one number from 1 on, or MIN:MAX");
+}
+
+TEST_CASE("our own options have no variable") {
+  CHECK_FALSE(
+      parse({}, {{"PET_VERBOSE", "1"}, {"PET_LOGS_SPECS", "x"}, {"PET_NUMA_BINDING", "node"}}).verbose);
+}
+
+TEST_CASE("of a repeated option the last one counts") {
+  CHECK(parse({"--nnodes=2", "--nnodes=3"}).place.nodes->value == 3);
+  CHECK(parse({"-m", "-m"}).module);
+}
+
+TEST_CASE("values reach the options as they were typed") {
+  CHECK(parse({"--role", "[a,b]"}).role == "[a,b]");
+  CHECK(parse({"--role={}"}).role == "{}");
+  CHECK(parse({"--role="}).role.empty());
+  CHECK(parse({"--role=--nnodes"}).role == "--nnodes");
+  CHECK(parse({"--role= %% \\n"}).role == " %% \\n");
+}
+
+TEST_CASE("module and no-python contradict each other wherever they come from") {
+  CHECK(error_for({"-m", "--no-python"}) ==
+        "--module and --no-python contradict each other | leave out one of them: a module needs python to "
+        "run it");
+  CHECK(error_for({}, {{"PET_MODULE", "1"}, {"PET_NO_PYTHON", "1"}}) ==
+        "PET_MODULE and PET_NO_PYTHON contradict each other | leave out one of them: a module needs python "
+        "to run it");
+}
+
+TEST_CASE("run-path wants a file and wins over its rivals") {
+  const Options options = parse({"--run-path", "--no-python"});
+  CHECK(options.run_path);
+  CHECK(notice_of(options) == "--no-python has no effect | --run-path runs the file with python");
+  const auto error = [](const char* name) {
+    return usage_error_of([&] { parse_command_line({"--run-path", name}, {}); });
+  };
+  CHECK(error("pkg.train:main") ==
+        "--run-path takes a file, and pkg.train:main names a function | give the path "
+        "of a script");
+  CHECK(error("/a/b:c.py") == "no error");
+  CHECK(error("train.py:") == "no error");
+}
+
+TEST_CASE("a missing script is an error unless there is nothing to run") {
+  CHECK(usage_error_of([] {
+          parse_command_line({"--nnodes", "2"}, {});
+        }) == "there is no script to run | write it after the options, as in ddprun train.py");
+  CHECK(std::get<Options>(parse_command_line({"--capture", "here.json"}, {})).capture_file == "here.json");
+}
+
+TEST_CASE("times are seconds or have a unit") {
+  CHECK(parse({"--shutdown-timeout=0"}).shutdown_timeout.value == Milliseconds{0});
+  CHECK(parse({"--shutdown-timeout=90s"}).shutdown_timeout ==
+        sourced(Milliseconds{90000}, "--shutdown-timeout"));
+  CHECK(parse({"--join-timeout=2m"}).join_timeout == sourced(Milliseconds{120000}, "--join-timeout"));
+  CHECK(parse({}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "600"}}).shutdown_timeout ==
+        sourced(Milliseconds{600000}, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"));
+  CHECK(parse({"--shutdown-timeout=1"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "x"}}).shutdown_timeout.value ==
+        Milliseconds{1000});
+}
+
+TEST_CASE("times and numbers below nothing are refused") {
+  CHECK(error_for({"--shutdown-timeout=-1"}) ==
+        "--shutdown-timeout is not a time: '-1' | give seconds, or a number with ms, s, m or h, as in 90s");
+  CHECK(error_for({}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon"}}) ==
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT is not a time: 'soon' | give seconds, or a number with ms, s, m or "
+        "h, as in "
+        "90s");
+  CHECK(error_for({"--join-timeout=0"}) ==
+        "--join-timeout leaves no time to join | give a time above 0, as in 10m");
+  CHECK(error_for({"--max-restarts=-1"}) ==
+        "--max-restarts is not a number of restarts: '-1' | give a number from "
+        "0 on");
+  CHECK(error_for({"--node-rank=first"}) ==
+        "--node-rank is not the number of a node: 'first' | nodes are numbered "
+        "from 0");
+  CHECK(error_for({"--master-port=65536"}) ==
+        "--master-port is not a port: '65536' | give a number up to 65535; 0 means one that is free");
+}
+
+TEST_CASE("a rendezvous configuration sets how long to wait") {
+  CHECK(parse({"--rdzv-conf='join_timeout=5,timeout=7'"}).join_timeout.value == Milliseconds{5000});
+  CHECK(parse({"--rdzv-conf=timeout=1200"}).join_timeout ==
+        sourced(Milliseconds{1200000}, "--rdzv-conf timeout"));
+  CHECK(parse({"--rdzv-conf=join_timeout=5", "--join-timeout=9"}).join_timeout ==
+        sourced(Milliseconds{9000}, "--join-timeout"));
+  CHECK(notice_of(parse({"--rdzv-conf=is_host=1"})) ==
+        "is_host in --rdzv-conf has no effect | ddprun decides by itself who hosts the rendezvous and how "
+        "long its "
+        "steps may take");
+  CHECK(error_for({"--rdzv-conf=join_timeout=never"}) ==
+        "--rdzv-conf has a join_timeout that is not a time: 'never' | give seconds above 0");
+}
+
+TEST_CASE("rendezvous backends are static and c10d") {
+  for (const char* backend : {"static", "c10d"}) {
+    CHECK(notice_of(parse({"--rdzv-backend", backend})) ==
+          "--rdzv-backend has no effect | static and c10d both mean ddprun's own rendezvous");
+  }
+  CHECK(error_for({"--rdzv-backend=etcd-v2"}) ==
+        "--rdzv-backend etcd-v2 is not supported | leave it out: ddprun has its own rendezvous and needs no "
+        "etcd "
+        "server");
+  CHECK(error_for({"--rdzv-backend=zeus"}) ==
+        "--rdzv-backend is not known: 'zeus' | leave it out, or give static or "
+        "c10d; both mean ddprun's own rendezvous");
+}
+
+TEST_CASE("looking first") {
+  CHECK(parse({"--dry-run"}).dry_run == DryRun::text);
+  CHECK(parse({"--dry-run=json"}).dry_run == DryRun::json);
+  CHECK(parse({"--dry-run=env"}).dry_run == DryRun::env);
+  CHECK(parse({"--snapshot=s.json"}).dry_run == DryRun::text);
+  CHECK(parse({"--snapshot=s.json", "--dry-run=json"}).dry_run == DryRun::json);
+  CHECK(parse({"-v"}).verbose);
+  CHECK(parse({"-q"}).quiet);
+  CHECK(error_for({"--dry-run=jason"}) ==
+        "--dry-run is not one of text, json, env: 'jason' | did you mean json?");
+  CHECK(error_for({"--dry-run=yes"}) == "--dry-run is not one of text, json, env: 'yes' | give one of them");
+  CHECK(error_for({"-v", "-q"}) == "--verbose and --quiet contradict each other | leave out one of them");
+  CHECK(error_for({"--capture=a", "--snapshot=b"}) ==
+        "--capture and --snapshot contradict each other | leave out one of them");
+  CHECK(error_for({"--capture="}) == "--capture names no file | give the path of a file");
+}
+
+TEST_CASE("the store is served by ddprun or by rank 0") {
+  CHECK(parse({"--store=worker"}).store == StoreHost::worker);
+  CHECK(parse({"--store=agent"}).store == StoreHost::agent);
+  CHECK(error_for({"--store=agents"}) ==
+        "--store is not one of agent, worker: 'agents' | did you mean agent?");
+  CHECK(parse({"--key-file=k"}).key_file == "k");
+  CHECK(parse({"--local-addr=10.0.0.1"}).local_address == sourced(std::string("10.0.0.1"), "--local-addr"));
+}
+
+TEST_CASE("what has nothing to act on is checked and noted") {
+  CHECK(
+      notice_of(parse({"--monitor-interval=5"})) ==
+      "--monitor-interval has no effect | ddprun is told at once when a worker ends and has nothing to poll");
+  CHECK(notice_of(parse({"--start-method=fork"})) ==
+        "--start-method has no effect | every worker is a program of its own");
+  CHECK(parse({"--start-method=spawn", "--event-log-handler=null"}).notices.empty());
+  CHECK(error_for({"--monitor-interval=often"}) ==
+        "--monitor-interval is not a number of seconds: 'often' | leave it out, or give one");
+  CHECK(error_for({"--start-method=forks"}) ==
+        "--start-method is not one of spawn, fork, forkserver: 'forks' | did you mean fork?");
+}
+
+TEST_CASE("what is not supported is refused with the way around it") {
+  struct Case {
+    Words words;
+    const char* text;
+  };
+  for (const Case& each : {
+           Case{{"--nnodes=1:4"},
+                "--nnodes 1:4 lets the number of nodes change, which is not supported yet | give one number, "
+                "as in "
+                "--nnodes 4"},
+           Case{{"--log-dir=logs"},
+                "--log-dir is not supported yet | leave it out and keep ddprun's output instead, as in srun "
+                "--output=%t.log"},
+           Case{{"-r", "3"},
+                "--redirects is not supported yet | leave it out: workers write where ddprun does; srun "
+                "--label names "
+                "their node"},
+           Case{{"--tee=12:3"},
+                "--tee is not supported yet | leave it out: workers write where ddprun does; srun --label "
+                "names their "
+                "node"},
+           Case{{"--local-ranks-filter=0,1"},
+                "--local-ranks-filter is not supported yet | leave it out and let the script print on one "
+                "rank only"},
+           Case{{"--duplicate-stdout-filters=a"},
+                "--duplicate-stdout-filters is not supported yet | leave it out and search ddprun's output "
+                "instead, as "
+                "with grep"},
+           Case{{"--duplicate-stderr-filters=a"},
+                "--duplicate-stderr-filters is not supported yet | leave it out and search ddprun's output "
+                "instead, as "
+                "with grep"},
+           Case{{"--log-line-prefix-template=[${rank}]"},
+                "--log-line-prefix-template is not supported yet | leave it out; srun --label names the node "
+                "in front "
+                "of each line"},
+           Case{{"--logs-specs=mine"},
+                "--logs-specs is not supported yet | leave it out: ddprun loads no Python plug-ins"},
+           Case{{"--numa-binding=node"},
+                "--numa-binding is not supported yet | leave it out and bind through the scheduler, as with "
+                "srun "
+                "--cpu-bind, or numactl"},
+           Case{{"--event-log-handler=console"},
+                "--event-log-handler is not supported yet | leave it out; --verbose tells what ddprun does"},
+       }) {
+    CHECK(error_for(each.words) == each.text);
+  }
+}
+
+TEST_CASE("what is not supported is checked all the same") {
+  CHECK(error_for({"--tee=11"}).starts_with("--tee is not a choice of streams: '11'"));
+  CHECK(error_for({"--local-ranks-filter=a"})
+            .starts_with("--local-ranks-filter is not a list of local ranks: 'a'"));
+  CHECK(error_for({"--numa-binding=nodes"}) ==
+        "--numa-binding is not one of node, socket, exclusive, core-complex: 'nodes' | did you mean node?");
+}
+
+TEST_CASE("asking for what happens anyway passes") {
+  const Options options =
+      parse({"--nnodes=2:2", "--log-dir=/dev/null", "--redirects=0", "-t0:0,1:0", "--local-ranks-filter=",
+             "--duplicate-stdout-filters=", "--duplicate-stderr-filters=", "--log-line-prefix-template="});
+  CHECK(options.place.nodes->value == 2);
+  CHECK(options.notices.empty());
+}
+
+TEST_CASE("help, version and completion print and need no script") {
+  CHECK(printed({"--help"}).text == render_help());
+  CHECK(printed({"-h"}, {{"PET_NNODES", "broken"}}).text == render_help());
+  CHECK(printed({"--version"}).text == "ddprun " DDPRUN_VERSION "\n");
+  CHECK(printed({"--print-completion=zsh"}).text == render_completion("zsh"));
+  CHECK(printed({"--help"}).exit_code == 0);
+  CHECK(error_for({"--print-completion=fish"}) ==
+        "--print-completion is not one of bash, zsh, tcsh: 'fish' | did you mean bash?");
+}
+
+TEST_CASE("an option after the script is the script's") {
+  const auto options = std::get<Options>(parse_command_line({"train.py", "--help", "--nnodes", "x"}, {}));
+  CHECK(options.command == Words{"train.py", "--help", "--nnodes", "x"});
+}
