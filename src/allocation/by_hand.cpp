@@ -14,9 +14,7 @@ namespace {
 constexpr int k_static_port = 29500;
 constexpr int k_c10d_port = 29400;
 
-int node_count(const PlaceOptions& options) {
-  return options.nodes ? options.nodes->value : 1;
-}
+int node_count(const PlaceOptions& options) { return options.nodes ? options.nodes->value : 1; }
 
 Sourced<NodeIndex> require_node_rank(const PlaceOptions& options) {
   const int nodes = node_count(options);

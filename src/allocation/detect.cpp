@@ -20,9 +20,7 @@ struct Detector {
   Allocation (*parse)(const Snapshot&, const PlaceOptions&);
 };
 
-bool in_slurm_job(const Snapshot& snapshot, const PlaceOptions&) {
-  return has_slurm_job(snapshot);
-}
+bool in_slurm_job(const Snapshot& snapshot, const PlaceOptions&) { return has_slurm_job(snapshot); }
 
 bool has_flags(const Snapshot&, const PlaceOptions& options) {
   return is_by_hand(options) && !options.standalone;
@@ -48,9 +46,7 @@ Allocation refuse_mpi_launcher(const Snapshot& snapshot, const PlaceOptions&) {
       "--standalone");
 }
 
-bool always(const Snapshot&, const PlaceOptions&) {
-  return true;
-}
+bool always(const Snapshot&, const PlaceOptions&) { return true; }
 
 Allocation parse_alone(const Snapshot& snapshot, const PlaceOptions& options) {
   return make_alone(snapshot, options, options.standalone ? "--standalone" : "default");

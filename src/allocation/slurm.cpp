@@ -42,9 +42,7 @@ Scene read_scene(const Snapshot& snapshot, const PlaceOptions& options) {
   return scene;
 }
 
-std::string count_nodes(std::size_t count) {
-  return fmt::format("{} node{}", count, count == 1 ? "" : "s");
-}
+std::string count_nodes(std::size_t count) { return fmt::format("{} node{}", count, count == 1 ? "" : "s"); }
 
 Allocation start_allocation(const Scene& scene) {
   Allocation allocation;

@@ -38,9 +38,7 @@ bool take_step(std::string_view& text, SlurmPlace& place) {
   return true;
 }
 
-bool take_offset(std::string_view& text) {
-  return !take(text, "+") || take_number(text).has_value();
-}
+bool take_offset(std::string_view& text) { return !take(text, "+") || take_number(text).has_value(); }
 
 }  // namespace
 

@@ -323,13 +323,9 @@ StoreServer::StoreServer(asio::io_context& context, StoreServerOptions options)
   impl_->wait_until_ready();
 }
 
-StoreServer::~StoreServer() {
-  close();
-}
+StoreServer::~StoreServer() { close(); }
 
-int StoreServer::port() const {
-  return impl_->port();
-}
+int StoreServer::port() const { return impl_->port(); }
 
 void StoreServer::adopt(tcp::socket socket, std::string first_bytes) {
   boost::system::error_code ignored;
@@ -338,12 +334,8 @@ void StoreServer::adopt(tcp::socket socket, std::string first_bytes) {
   if (!ignored) impl_->adopt(descriptor, first_bytes);
 }
 
-void StoreServer::close() {
-  impl_->close();
-}
+void StoreServer::close() { impl_->close(); }
 
-std::size_t StoreServer::connections() const {
-  return impl_->connections();
-}
+std::size_t StoreServer::connections() const { return impl_->connections(); }
 
 }  // namespace ddprun

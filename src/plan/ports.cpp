@@ -7,6 +7,8 @@ namespace ddprun {
 
 namespace {
 
+constexpr int k_torchrun_port = 29500;  // where another launcher of the same user may sit
+
 // FNV-1a, finished by splitmix64: stable across versions and machines, which std::hash is not.
 std::uint64_t hash_of(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325U;
@@ -30,7 +32,8 @@ std::vector<int> make_port_sequence(const std::string& launch_key, int count) {
   std::uint64_t state = hash_of(launch_key);
   while (static_cast<int>(ports.size()) < count) {
     const int port = k_first_sequence_port + static_cast<int>(next_of(state) % k_range);
-    if (std::find(ports.begin(), ports.end(), port) == ports.end()) ports.push_back(port);
+    const bool taken = port == k_torchrun_port || std::find(ports.begin(), ports.end(), port) != ports.end();
+    if (!taken) ports.push_back(port);
   }
   return ports;
 }

@@ -66,11 +66,11 @@ class Driver {
 
   bool deciding_ = false;
   bool joined_ = false;
-  bool reporting_ = false;            // a failure is being described; the end of the attempt waits for it
+  bool reporting_ = false;  // a failure is being described; the end of the attempt waits for it
   std::optional<Attempt> asked_to_stop_;
   std::optional<Attempt> stop_answered_;
   std::optional<TimePoint> last_stop_signal_;
-  std::optional<Cause> ending_;       // the job is over once nothing of ours runs
+  std::optional<Cause> ending_;  // the job is over once nothing of ours runs
   int exit_code_ = 0;
 };
 

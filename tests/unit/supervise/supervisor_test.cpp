@@ -197,7 +197,7 @@ TEST_CASE("whatever the order of events, every attempt is reported once and no e
     int now = 0;
     for (int step = 0; step < 400 && !supervisor.idle(); ++step) {
       now += static_cast<int>(random() % 20);
-      const unsigned choice = random() % 6;
+      const auto choice = random() % 6;
       if (choice == 0) supervisor.note_stop(SIGTERM, random() % 2 == 0, at(now));
       if (choice == 1) supervisor.note_signal(SIGUSR1);
       if (choice == 2 && !alive.empty()) {

@@ -1,0 +1,38 @@
+// Which address of the coordinator becomes MASTER_ADDR: one that every agent is known to reach.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// What one agent knows. Agents on the coordinator's own host reach every address of it.
+struct AddressWitness {
+  std::string host;
+  bool beside_coordinator = false;
+  std::string reached;                             // by its join; empty for the coordinator's own agent
+  std::optional<std::vector<std::string>> probed;  // what it reached when asked
+};
+
+// "::ffff:10.0.0.1" is "10.0.0.1"; a scope is cut off.
+std::string plain_address(const std::string& address);
+// Not loopback, not link-local IPv6, not the wildcard: means the same host everywhere.
+bool crosses_hosts(const std::string& address);
+
+// The address when the joins alone decide; nothing when the witnesses have to be asked.
+std::optional<std::string> agreed_address(const std::vector<AddressWitness>& witnesses,
+                                          const std::vector<std::string>& own_addresses);
+// What to ask them about: own addresses, best first, then what somebody reached besides.
+std::vector<std::string> addresses_to_probe(const std::vector<AddressWitness>& witnesses,
+                                            const std::vector<std::string>& own_addresses);
+// The first candidate that all reach; nothing when there is none.
+std::optional<std::string> common_address(const std::vector<AddressWitness>& witnesses,
+                                          const std::vector<std::string>& candidates);
+// Why there is none: "no address of n1 is reached by all nodes (tried 10.0.0.1, 10.1.0.1): n2
+// reaches 10.0.0.1 only; n3 reaches none".
+std::string describe_no_common_address(const std::string& coordinator,
+                                       const std::vector<AddressWitness>& witnesses,
+                                       const std::vector<std::string>& candidates);
+
+}  // namespace ddprun

@@ -1,0 +1,181 @@
+// Brings the agents of a launch together, starts them, and decides how the job goes on when something ends.
+//
+//   gathering -> [probing] -> opening -> running -> stopping -> opening (next attempt)
+//                                           |           |
+//                                           +-> finished <- (from every state)
+//
+// gathering  Waits for one Join of every agent. Who disagrees about the launch (version, count, host) ends
+//            it: nothing can repair that, and the allocation is expensive. A second process for a place that
+//            is taken is refused alone.
+// probing    Only when the agents reached the coordinator by different addresses: asks all of them about the
+//            candidates and takes the best that all reach.
+// opening    The store of the attempt is being opened; then every agent gets Start.
+// running    Until all succeeded, or the first failure, loss of an agent or signal. There is no deadline
+// here:
+//            training may take weeks, and a lost host shows in its connection.
+// stopping   All agents have been sent Stop; each answers Stopped or is lost, at the latest when the stop
+//            time-out ends. Then: the next attempt with an empty store on a new port if a worker's failure
+//            was the cause and restarts are left, else the end.
+// finished   Every connected agent has been sent one Finish, then came one EndJob. A late Join is answered
+//            with Finish too.
+//
+// Rules. The first cause wins; failures that arrive with the same `now` belong to one wake-up, and the lowest
+// rank of them is the first. A failure that was going to be answered with a restart gives way to a lost agent
+// or a signal, since these end the job. Messages about another attempt are late and ignored. The set of
+// agents is fixed: an agent that is lost after Start ends the job. A change of membership would be one more
+// reason to go from running to stopping, and the next attempt would start from a new world plan.
+//
+// Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ddprun/rendezvous/address_choice.hpp"
+#include "ddprun/rendezvous/message.hpp"
+
+namespace ddprun {
+
+using ConnectionId = Id<struct ConnectionTag>;        // one authenticated connection; never used again
+inline constexpr ConnectionId k_local_connection{0};  // agent 0, in this process
+
+struct CoordinatorSettings {
+  int agents = 1;
+  std::vector<std::string> peers;  // host names by agent index, empty where unknown; [0] is this host
+  std::string version;             // of ddprun
+  int max_restarts = 0;
+  Milliseconds join_timeout{600000};
+  Milliseconds stop_timeout{40000};    // from Stop to Stopped: the agents' grace and a margin
+  Milliseconds probe_timeout{30000};   // from Probe to Probed
+  std::vector<std::string> addresses;  // of this host, numeric, best first
+  int port = 0;                        // where this process listens for agents, named in Probe
+};
+
+struct SendTo {
+  ConnectionId connection;
+  CoordinatorMessage message;
+};
+// After what was sent to it is on its way.
+struct CloseConnection {
+  ConnectionId connection;
+};
+// Answer with on_store_ready or on_store_failed. `address` is MASTER_ADDR.
+struct OpenStore {
+  Attempt attempt;
+  std::string address;
+};
+// Also for a store that was asked for and has not answered yet.
+struct CloseStore {
+  Attempt attempt;
+};
+// One line that replaces the one before; empty: nothing to wait for any more.
+struct ShowStatus {
+  std::string text;
+};
+// A worker's failure was answered with another attempt.
+struct ShowRestart {
+  Failure cause;
+  Attempt next;
+  int max_restarts = 0;
+};
+// Always the last action.
+struct EndJob {
+  Cause cause;
+};
+using CoordinatorAction =
+    std::variant<SendTo, CloseConnection, OpenStore, CloseStore, ShowStatus, ShowRestart, EndJob>;
+
+class Coordinator {
+ public:
+  using Actions = std::vector<CoordinatorAction>;
+
+  Coordinator(CoordinatorSettings settings, TimePoint now);
+
+  Actions on_message(ConnectionId connection, const AgentMessage& message, TimePoint now);
+  // The connection is gone, or what came through it could not be understood; `why` is a sentence.
+  Actions on_closed(ConnectionId connection, const std::string& why, TimePoint now);
+  // Somebody at `address` failed to prove itself.
+  Actions on_refused(const std::string& address, const std::string& why, TimePoint now);
+  Actions on_store_ready(Attempt attempt, int port, TimePoint now);
+  Actions on_store_failed(Attempt attempt, const std::string& why, TimePoint now);
+  Actions on_time(TimePoint now);
+  // When on_time wants to be called; nothing while the workers run.
+  std::optional<TimePoint> deadline() const;
+  bool finished() const { return state_ == State::finished; }
+
+ private:
+  enum class State { gathering, probing, opening, running, stopping, finished };
+
+  struct Agent {
+    std::optional<ConnectionId> connection;
+    std::optional<Announcement> announcement;
+    std::string reached;
+    std::string last_error;  // why it was connected and is not any more
+    std::optional<std::vector<std::string>> probed;
+    bool succeeded = false;
+    bool stopped = false;
+  };
+
+  void handle(ConnectionId connection, const Join& join, TimePoint now);
+  void handle(ConnectionId connection, const Probed& probed, TimePoint now);
+  void handle(ConnectionId connection, const AttemptFailed& failed, TimePoint now);
+  void handle(ConnectionId connection, const AttemptSucceeded& succeeded, TimePoint now);
+  void handle(ConnectionId connection, const Stopped& stopped, TimePoint now);
+  void handle(ConnectionId connection, const StopRequest& request, TimePoint now);
+
+  std::string disagreement(const Join& join) const;
+  void everybody_here(TimePoint now);
+  void check_probes();
+  void open_store();
+  void begin_stop(TimePoint now);
+  void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
+  void check_stopped();
+  void restart();
+  void end_with(Cause cause, TimePoint now);
+  void finish(const Cause& cause);
+  void join_deadline_passed();
+  void stop_deadline_passed(TimePoint now);
+  void update_status(TimePoint now);
+  void send_all(const CoordinatorMessage& message);
+  void note_further(const Failure& failure);
+
+  std::vector<int> missing() const;
+  std::vector<AddressWitness> witnesses() const;
+  std::string host_of(AgentIndex agent) const;
+  std::string name_of(AgentIndex agent) const;  // "n3 (ranks 8-15)"
+  Cause failed_here(std::string detail) const;
+  Agent& at(AgentIndex agent) { return agents_[static_cast<std::size_t>(agent.value)]; }
+  const Agent& at(AgentIndex agent) const { return agents_[static_cast<std::size_t>(agent.value)]; }
+  Agent* find(ConnectionId connection);
+
+  CoordinatorSettings settings_;
+  State state_ = State::gathering;
+  std::vector<Agent> agents_;
+  std::map<ConnectionId, AgentIndex> by_connection_;
+  std::size_t joined_ = 0;
+  std::map<std::string, std::string> refused_;  // address -> why, the first few
+  std::optional<TimePoint> state_deadline_;
+  TimePoint status_due_;
+  bool status_stale_ = true;
+  std::string status_shown_;
+
+  WorldPlan world_;
+  std::string address_;
+  std::vector<std::string> candidates_;
+  Attempt attempt_;
+  bool store_asked_ = false;
+
+  std::optional<Failure> first_failure_;  // of this attempt
+  TimePoint failed_at_;
+  std::optional<Cause> final_cause_;  // decided while stopping
+  std::vector<Failure> others_;
+  std::vector<std::string> remarks_;
+  Cause ended_with_;
+  Actions actions_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,96 @@
+// How two agents prove to each other that they belong to the same launch, before anything else is parsed.
+//
+//   member       -> hello {magic, protocol version, methods, nonce}                       44 bytes
+//   coordinator  -> hello                                                                 44 bytes
+//   member       -> proof {kind, method, length, sealed}     or refusal {kind, 0, length, sentence}
+//   coordinator  -> proof                                    or refusal
+//   then frames (codec.hpp) both ways
+//
+// The member speaks first, so that a listener can tell a stranger by its first bytes and say nothing to it.
+// What a proof seals is: both hellos as they were sent (so neither nonces nor methods can be swapped), the
+// sender's role (so a proof cannot be sent back to its maker) and the launch key, in that order. Only who
+// holds the key can open it, so a stranger does not learn the job's name. A sealed proof of an earlier
+// conversation opens, but carries other nonces.
+//
+// It authenticates the ends, it does not encrypt what follows: agents exchange host names and exit codes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+inline constexpr std::uint8_t k_protocol_version = 1;
+inline constexpr std::string_view k_protocol_magic{"ddprun\0", 7};  // the version byte follows
+inline constexpr std::size_t k_hello_size = 8 + 4 + 32;
+inline constexpr std::size_t k_max_proof = 8192;      // a munge credential of our payload is under 1 KiB
+inline constexpr std::size_t k_max_refusal = 512;     // a sentence
+inline constexpr std::size_t k_max_launch_key = 512;  // what is longer is cut, on both sides alike
+
+// In order of preference.
+enum class ProofMethod : std::uint8_t { munge = 1, key_file = 2 };
+std::string to_string(ProofMethod method);
+
+struct ProofResult {
+  bool ok = false;
+  std::string text;  // the bytes; or a sentence saying why there are none
+};
+
+// Who can seal and open. open(seal(x)) == x for everyone who holds the same key (or is the same user, for
+// munge) and nobody else can make something that opens. Calls may block for as long as the munge daemon
+// needs; they have a deadline of their own.
+struct Prover {
+  std::vector<ProofMethod> methods;  // usable here, best first
+  std::function<ProofResult(ProofMethod, const std::string& payload)> seal;
+  std::function<ProofResult(ProofMethod, const std::string& sealed)> open;
+};
+
+using Nonce = std::array<std::uint8_t, 32>;
+enum class HandshakeRole : std::uint8_t { member = 1, coordinator = 2 };
+
+struct HandshakeStep {
+  enum class State { more, done, failed, foreign };
+  State state = State::more;
+  std::string send;  // to be sent before anything else is done, also before closing
+  std::string
+      text;  // failed: why, one sentence; foreign: all bytes received; done: bytes after the handshake
+};
+
+// One conversation. Feed it what arrives, in any pieces, until a step is not `more`.
+class Handshake {
+ public:
+  // `nonce` is random and used once.
+  Handshake(HandshakeRole role, const std::string& launch_key, const Nonce& nonce, Prover prover);
+
+  std::string start() const;  // bytes to send at once; none for the coordinator
+  HandshakeStep feed(std::string_view bytes);
+  // What the conversation is waiting for, for the sentence of a deadline: "sent nothing".
+  std::string waiting_for() const;
+
+ private:
+  enum class Stage { hello, proof, over };
+
+  HandshakeStep read_hello();
+  HandshakeStep read_proof();
+  HandshakeStep check_hello();
+  HandshakeStep check_proof(ProofMethod method, const std::string& sealed);
+  HandshakeStep make_proof();
+  HandshakeStep fail(std::string why, bool tell_peer, std::string before = {});
+  std::string payload(HandshakeRole sender) const;
+
+  HandshakeRole role_;
+  std::string launch_key_;
+  Prover prover_;
+  Stage stage_ = Stage::hello;
+  std::string own_hello_;
+  std::string peer_hello_;
+  std::string buffer_;
+  std::vector<ProofMethod> common_;
+  ProofMethod method_ = ProofMethod::munge;
+};
+
+}  // namespace ddprun

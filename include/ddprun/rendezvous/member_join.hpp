@@ -1,0 +1,112 @@
+// How a member finds the coordinator: it walks the candidates, address by port, until one of them proves to
+// be the coordinator of this launch or the join deadline passes.
+//
+// All ports of an address are tried at once. Addresses start one after the other, best first, a moment apart,
+// so that members agree on the best one when several work. A name is looked up first and retried when it is
+// not known yet; each candidate that fails is tried again after a pause that doubles up to a limit: the
+// coordinator may be late. Strangers and other jobs on a port are failures like a refused connection. The
+// first that proves itself wins; the others are dropped. The last failure of each candidate is kept for the
+// sentence at the end.
+//
+// Nothing here looks at a clock or a socket: events and `now` in, actions out.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ddprun/base/duration.hpp"
+#include "ddprun/base/ids.hpp"
+
+namespace ddprun {
+
+using CandidateId = Id<struct CandidateTag>;
+
+struct MemberJoinSettings {
+  std::string coordinator;             // its host name, for messages
+  std::vector<std::string> addresses;  // names or numeric addresses, best first
+  std::vector<int> ports;
+  Milliseconds join_timeout{600000};
+};
+
+// Answer with on_resolved or on_resolve_failed.
+struct ResolveName {
+  std::string name;
+};
+// Connect and shake hands; answer with on_failed or on_authenticated.
+struct DialCandidate {
+  CandidateId candidate;
+  std::string address;  // numeric
+  int port = 0;
+};
+// Drop every look-up and dial but this one: it is the coordinator.
+struct TakeCandidate {
+  CandidateId candidate;
+};
+// The last action: drop everything.
+struct GiveUp {
+  std::string what;
+  std::string hint;
+};
+struct ShowJoinStatus {
+  std::string text;
+};
+using MemberJoinAction = std::variant<ResolveName, DialCandidate, TakeCandidate, GiveUp, ShowJoinStatus>;
+
+// True for "10.0.0.1" and anything with a colon: no look-up needed.
+bool is_numeric_address(const std::string& text);
+
+class MemberJoin {
+ public:
+  using Actions = std::vector<MemberJoinAction>;
+
+  MemberJoin(MemberJoinSettings settings, TimePoint now);
+
+  Actions start(TimePoint now) { return on_time(now); }
+  Actions on_resolved(const std::string& name, const std::vector<std::string>& addresses, TimePoint now);
+  Actions on_resolve_failed(const std::string& name, const std::string& why, TimePoint now);
+  Actions on_failed(CandidateId candidate, const std::string& why, TimePoint now);
+  Actions on_authenticated(CandidateId candidate, TimePoint now);
+  Actions on_time(TimePoint now);
+  std::optional<TimePoint> deadline() const;  // when on_time wants to be called; nothing when over
+  bool over() const { return over_; }
+
+ private:
+  // Something that is tried, fails and is tried again.
+  struct Trial {
+    bool under_way = false;
+    bool done = false;
+    TimePoint next;
+    Milliseconds pause{0};
+    std::string error;
+  };
+  struct Name {
+    std::string text;
+    Trial trial;
+  };
+  struct Candidate {
+    std::string name;  // what the user or the scheduler calls it
+    std::string address;
+    int port = 0;
+    Trial trial;
+  };
+
+  void add_candidates(std::size_t place, const std::string& address, TimePoint now);
+  void fail(Trial& trial, const std::string& why, Milliseconds first_pause, TimePoint now);
+  void start_due(TimePoint now, Actions& actions);
+  void show_status(TimePoint now, Actions& actions);
+  std::vector<std::string> describe_failures() const;
+  GiveUp give_up() const;
+
+  MemberJoinSettings settings_;
+  TimePoint started_;
+  std::vector<Name> names_;  // by place in settings_.addresses; numeric ones are done
+  std::vector<Candidate> candidates_;
+  TimePoint status_due_;
+  std::string status_shown_;
+  bool over_ = false;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,105 @@
+// What the agents of one launch say to each other after they have proved that they belong together.
+//
+// One agent is one ddprun process. Agent 0 coordinates; every agent, agent 0 too, talks to the coordinator
+// only. An attempt is one start of the whole world; messages about an attempt name it, so that a late one is
+// recognised and dropped.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ddprun/base/duration.hpp"
+#include "ddprun/base/ids.hpp"
+#include "ddprun/plan/world_plan.hpp"
+#include "ddprun/supervise/outcome.hpp"
+
+namespace ddprun {
+
+// ---- agent to coordinator
+
+// The first message of an agent, once.
+struct Join {
+  Announcement announcement;
+  std::string version;  // of ddprun
+  std::string reached;  // numeric address of the coordinator that worked; empty for agent 0
+  int agents = 1;       // how many agents this one believes there are
+  friend bool operator==(const Join&, const Join&) = default;
+};
+
+// Answer to Probe.
+struct Probed {
+  std::vector<std::string> reachable;
+  friend bool operator==(const Probed&, const Probed&) = default;
+};
+
+// A worker failed. The agent may stop its other workers at once; it still answers the Stop that follows.
+struct AttemptFailed {
+  Attempt attempt;
+  Failure failure;
+  friend bool operator==(const AttemptFailed&, const AttemptFailed&) = default;
+};
+
+// All workers of this agent ended with success.
+struct AttemptSucceeded {
+  Attempt attempt;
+  friend bool operator==(const AttemptSucceeded&, const AttemptSucceeded&) = default;
+};
+
+// Answer to Stop, always, also when nothing was running: no worker of the attempt is left on this agent.
+struct Stopped {
+  Attempt attempt;
+  std::vector<Failure> failures;  // beyond the one reported
+  friend bool operator==(const Stopped&, const Stopped&) = default;
+};
+
+// Somebody signalled this ddprun: the whole job is to end.
+struct StopRequest {
+  int signal = 0;
+  std::string host;
+  friend bool operator==(const StopRequest&, const StopRequest&) = default;
+};
+
+// ---- coordinator to agent
+
+// Instead of everything else: this agent cannot take part. The connection ends.
+struct Refused {
+  std::string reason;
+  std::string hint;
+  friend bool operator==(const Refused&, const Refused&) = default;
+};
+
+// Which of these addresses of the coordinator can you reach?
+struct Probe {
+  std::vector<std::string> addresses;
+  int port = 0;
+  friend bool operator==(const Probe&, const Probe&) = default;
+};
+
+// Start the workers; the store at master_address:master_port is already listening.
+struct Start {
+  Assignment assignment;
+  friend bool operator==(const Start&, const Start&) = default;
+};
+
+// Stop the workers of this attempt and answer Stopped.
+struct Stop {
+  Attempt attempt;
+  std::optional<Milliseconds> grace;  // between the first signal and SIGKILL; nothing: the agent's own
+  friend bool operator==(const Stop&, const Stop&) = default;
+};
+
+// The last message to every agent, once: end with exit_code_of(cause). Workers still running are killed.
+struct Finish {
+  Cause cause;
+  std::vector<Failure> others;       // failures after the first; only where report_here
+  std::vector<std::string> remarks;  // sentences for the report, "lost n3 while stopping"; likewise
+  bool report_here = false;          // exactly one agent prints the report
+  friend bool operator==(const Finish&, const Finish&) = default;
+};
+
+using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest>;
+using CoordinatorMessage = std::variant<Refused, Probe, Start, Stop, Finish>;
+
+}  // namespace ddprun

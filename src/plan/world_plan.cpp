@@ -1,0 +1,172 @@
+#include "ddprun/plan/world_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Announcements = std::vector<Announcement>;
+
+constexpr int k_max_world = 1 << 24;
+
+std::string host_name(const Announcement& announcement) { return printable(announcement.host); }
+
+void check_agents(const Announcements& announcements) {
+  for (std::size_t i = 0; i < announcements.size(); ++i) {
+    if (announcements[i].agent != AgentIndex{static_cast<int>(i)}) {
+      throw Error(fmt::format("{} announced itself as number {} in the place of number {}",
+                              host_name(announcements[i]), announcements[i].agent.value, i));
+    }
+  }
+}
+
+void check_agreement(const Announcements& announcements) {
+  const Announcement& first = announcements.front();
+  for (const Announcement& other : announcements) {
+    if (other.max_restarts != first.max_restarts) {
+      throw Error(fmt::format("{} allows {} restarts and {} allows {}", host_name(first), first.max_restarts,
+                              host_name(other), other.max_restarts),
+                  "give all nodes the same --max-restarts");
+    }
+    if (other.fixed_rank.has_value() != first.fixed_rank.has_value()) {
+      throw Error(
+          fmt::format("{} and {} disagree whether the launcher started one ddprun a node or one a worker",
+                      host_name(first), host_name(other)),
+          "start all ddprun processes of a job in the same way");
+    }
+    if (other.fixed_rank && other.workers != 1) {
+      throw Error(fmt::format("{} has {} workers for the one rank {} of its launcher", host_name(other),
+                              other.workers, other.fixed_rank->value));
+    }
+    if (other.workers < 1)
+      throw Error(fmt::format("{} announced {} workers", host_name(other), other.workers));
+  }
+}
+
+// Every number 0 .. n-1 has its host; `what` is "rank" or "node".
+void check_no_gaps(const std::map<int, std::string>& hosts, const std::string& what, std::size_t agents) {
+  int expected = 0;
+  for (const auto& [number, host] : hosts) {
+    if (number != expected) {
+      const std::string hint = fmt::format("number the {}s from 0 without gaps", what);
+      throw Error(fmt::format("{} has {} {}, but none of the {} ddprun processes has {} {}", host, what,
+                              number, agents, what, expected),
+                  hint);
+    }
+    ++expected;
+  }
+}
+
+int check_nodes(const Announcements& announcements) {
+  std::map<int, std::string> nodes;
+  for (const Announcement& announcement : announcements) {
+    const auto [entry, added] = nodes.emplace(announcement.node.value, host_name(announcement));
+    if (!added && (!announcement.fixed_rank || !same_host(entry->second, announcement.host))) {
+      throw Error(fmt::format("{} and {} both are node {}", entry->second, host_name(announcement),
+                              announcement.node.value),
+                  "give each node its own --node-rank");
+    }
+  }
+  check_no_gaps(nodes, "node", announcements.size());
+  return static_cast<int>(nodes.size());
+}
+
+// First global rank of each agent.
+std::vector<int> lay_out_fixed(const Announcements& announcements) {
+  std::vector<int> first_ranks;
+  std::map<int, std::string> ranks;
+  std::map<std::pair<int, int>, int> local_ranks;
+  for (const Announcement& announcement : announcements) {
+    const int rank = announcement.fixed_rank->value;
+    const auto [entry, added] = ranks.emplace(rank, host_name(announcement));
+    if (!added) {
+      throw Error(fmt::format("{} and {} both have rank {}", entry->second, host_name(announcement), rank),
+                  "start all ddprun processes in one step");
+    }
+    const int local = announcement.first_local_rank.value;
+    const auto [place, free] = local_ranks.emplace(std::pair{announcement.node.value, local}, rank);
+    if (!free) {
+      throw Error(fmt::format("ranks {} and {} on {} both have local rank {}", place->second, rank,
+                              host_name(announcement), local),
+                  "start all ddprun processes in one step");
+    }
+    first_ranks.push_back(rank);
+  }
+  check_no_gaps(ranks, "rank", announcements.size());
+  return first_ranks;
+}
+
+std::vector<int> lay_out_by_node(const Announcements& announcements) {
+  std::map<int, std::size_t> by_node;
+  for (std::size_t i = 0; i < announcements.size(); ++i) by_node[announcements[i].node.value] = i;
+  std::vector<int> first_ranks(announcements.size());
+  int next = 0;
+  for (const auto& [node, index] : by_node) {
+    first_ranks[index] = next;
+    next += announcements[index].workers;
+  }
+  return first_ranks;
+}
+
+// Numbers the workers of each role in rank order.
+void number_roles(const Announcements& announcements, std::vector<Assignment>& assignments) {
+  std::map<int, std::pair<std::size_t, std::size_t>> seat_by_rank;
+  for (std::size_t agent = 0; agent < assignments.size(); ++agent) {
+    for (std::size_t seat = 0; seat < assignments[agent].seats.size(); ++seat) {
+      seat_by_rank[assignments[agent].seats[seat].rank.value] = {agent, seat};
+    }
+  }
+  std::map<std::string, int> role_sizes;
+  for (const auto& [rank, place] : seat_by_rank) {
+    assignments[place.first].seats[place.second].role_rank = role_sizes[announcements[place.first].role]++;
+  }
+  for (std::size_t agent = 0; agent < assignments.size(); ++agent) {
+    for (WorkerSeat& seat : assignments[agent].seats) {
+      seat.role_world_size = role_sizes[announcements[agent].role];
+    }
+  }
+}
+
+}  // namespace
+
+WorldPlan make_world_plan(const Announcements& announcements) {
+  if (announcements.empty()) throw Error("no ddprun process announced itself");
+  check_agents(announcements);
+  check_agreement(announcements);
+  const int nodes = check_nodes(announcements);
+
+  WorldPlan world;
+  std::map<int, int> workers_by_node;
+  for (const Announcement& announcement : announcements) {
+    if (announcement.workers > k_max_world - world.world_size) {
+      throw Error(fmt::format("more than {} workers in all", k_max_world));
+    }
+    world.world_size += announcement.workers;
+    workers_by_node[announcement.node.value] += announcement.workers;
+  }
+  const std::vector<int> first_ranks =
+      announcements.front().fixed_rank ? lay_out_fixed(announcements) : lay_out_by_node(announcements);
+  for (std::size_t i = 0; i < announcements.size(); ++i) {
+    const Announcement& announcement = announcements[i];
+    Assignment& assignment = world.assignments.emplace_back();
+    assignment.world_size = world.world_size;
+    assignment.local_world_size = workers_by_node[announcement.node.value];
+    assignment.node = announcement.node;
+    assignment.node_count = nodes;
+    for (int worker = 0; worker < announcement.workers; ++worker) {
+      const int local = announcement.first_local_rank.value + worker;
+      assignment.seats.push_back({{first_ranks[i] + worker}, {local}, 0, 1});
+    }
+  }
+  number_roles(announcements, world.assignments);
+  return world;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,111 @@
+#include "ddprun/rendezvous/address_choice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/rendezvous/codec.hpp"
+#include "ddprun/rendezvous/waiting_text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+bool contains(const std::vector<std::string>& list, const std::string& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+// An address that answered at the join needs no second proof.
+std::vector<std::string> reached_by(const AddressWitness& witness,
+                                    const std::vector<std::string>& candidates) {
+  std::vector<std::string> reached;
+  for (const std::string& address : candidates) {
+    if (address == plain_address(witness.reached) || (witness.probed && contains(*witness.probed, address))) {
+      reached.push_back(address);
+    }
+  }
+  return reached;
+}
+
+}  // namespace
+
+std::string plain_address(const std::string& address) {
+  static const std::string k_mapped = "::ffff:";
+  std::string plain = to_lower(address.substr(0, address.find('%')));
+  if (plain.starts_with(k_mapped) && plain.find('.') != std::string::npos) plain.erase(0, k_mapped.size());
+  return plain;
+}
+
+bool crosses_hosts(const std::string& address) {
+  const std::string plain = plain_address(address);
+  const bool link_local = plain.size() > 4 && plain.starts_with("fe") && plain.find(':') == 4 &&
+                          std::string_view("89ab").find(plain[2]) != std::string_view::npos;
+  return !plain.empty() && !plain.starts_with("127.") && plain != "::1" && plain != "::" &&
+         plain != "0.0.0.0" && !link_local;
+}
+
+std::optional<std::string> agreed_address(const std::vector<AddressWitness>& witnesses,
+                                          const std::vector<std::string>& own_addresses) {
+  std::optional<std::string> agreed;
+  for (const AddressWitness& witness : witnesses) {
+    if (witness.beside_coordinator) continue;
+    const std::string reached = plain_address(witness.reached);
+    if (!crosses_hosts(reached) || (agreed && *agreed != reached)) return std::nullopt;
+    agreed = reached;
+  }
+  if (agreed) return agreed;
+  // All on one host: any own address will do.
+  return own_addresses.empty() ? "127.0.0.1" : plain_address(own_addresses.front());
+}
+
+std::vector<std::string> addresses_to_probe(const std::vector<AddressWitness>& witnesses,
+                                            const std::vector<std::string>& own_addresses) {
+  std::vector<std::string> candidates;
+  const auto add = [&candidates](const std::string& address) {
+    const std::string plain = plain_address(address);
+    if (crosses_hosts(plain) && !contains(candidates, plain) && candidates.size() < k_max_addresses) {
+      candidates.push_back(plain);
+    }
+  };
+  for (const std::string& address : own_addresses) add(address);
+  for (const AddressWitness& witness : witnesses) add(witness.reached);
+  return candidates;
+}
+
+std::optional<std::string> common_address(const std::vector<AddressWitness>& witnesses,
+                                          const std::vector<std::string>& candidates) {
+  std::map<std::string, std::size_t> count;
+  std::size_t asked = 0;
+  for (const AddressWitness& witness : witnesses) {
+    if (witness.beside_coordinator) continue;
+    ++asked;
+    for (const std::string& address : reached_by(witness, candidates)) ++count[address];
+  }
+  const auto all_reach = [&](const std::string& address) { return count[address] == asked; };
+  const auto found = std::find_if(candidates.begin(), candidates.end(), all_reach);
+  return found == candidates.end() ? std::nullopt : std::optional(*found);
+}
+
+std::string describe_no_common_address(const std::string& coordinator,
+                                       const std::vector<AddressWitness>& witnesses,
+                                       const std::vector<std::string>& candidates) {
+  if (candidates.empty()) {
+    return fmt::format("{} has no address that other hosts can use, only loopback ones", coordinator);
+  }
+  std::map<std::string, std::vector<std::string>> hosts_by_reached;
+  for (const AddressWitness& witness : witnesses) {
+    if (witness.beside_coordinator) continue;
+    const std::vector<std::string> reached = reached_by(witness, candidates);
+    hosts_by_reached[reached.empty() ? "none" : join(reached, ", ")].push_back(witness.host);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [reached, hosts] : hosts_by_reached) {
+    parts.push_back(fmt::format("{} reached {}", describe_hosts(hosts), reached));
+  }
+  return fmt::format("no address of {} is reached by all nodes (tried {}): {}", coordinator,
+                     join(candidates, ", "), join(parts, "; "));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,315 @@
+#include "ddprun/rendezvous/codec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "json_fields.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// ---- writing
+
+std::string cut(const std::string& text, std::size_t limit = k_max_text) { return text.substr(0, limit); }
+
+template <class T>
+std::vector<T> first_of(const std::vector<T>& items, std::size_t limit) {
+  return {items.begin(), items.begin() + static_cast<std::ptrdiff_t>(std::min(items.size(), limit))};
+}
+
+Json texts_to_json(const std::vector<std::string>& texts, std::size_t limit) {
+  Json list = Json::array();
+  for (const std::string& text : first_of(texts, limit)) list.push_back(cut(text));
+  return list;
+}
+
+Json to_json(const ExitStatus& status) {
+  return {{"kind", static_cast<int>(status.kind)},
+          {"value", status.value},
+          {"stage", cut(status.stage)},
+          {"core", status.core_dumped}};
+}
+
+Json to_json(const Failure& failure, std::size_t text_limit, std::size_t line_limit) {
+  // The last lines matter most.
+  const auto& lines = failure.last_lines;
+  const auto skipped = static_cast<std::ptrdiff_t>(lines.size() - std::min(lines.size(), line_limit));
+  return {{"attempt", failure.attempt.value},
+          {"rank", failure.rank.value},
+          {"local_rank", failure.local_rank.value},
+          {"host", cut(failure.host)},
+          {"pid", failure.pid},
+          {"program", cut(failure.program)},
+          {"status", to_json(failure.status)},
+          {"time", failure.unix_milliseconds},
+          {"message", cut(failure.message, text_limit)},
+          {"lines", texts_to_json({lines.begin() + skipped, lines.end()}, line_limit)}};
+}
+
+Json first_failure(const Failure& failure) {
+  return to_json(failure, k_max_failure_text, k_max_failure_lines);
+}
+
+Json further_failures(const std::vector<Failure>& failures) {
+  Json list = Json::array();
+  for (const Failure& failure : first_of(failures, k_max_further_failures)) {
+    list.push_back(to_json(failure, k_max_further_text, k_max_further_lines));
+  }
+  return list;
+}
+
+Json to_json(const Cause& cause) {
+  return {{"kind", static_cast<int>(cause.kind)},
+          {"failure", first_failure(cause.failure)},
+          {"signal", cause.signal},
+          {"host", cut(cause.host)},
+          {"detail", cut(cause.detail)}};
+}
+
+Json to_json(const Announcement& announcement) {
+  Json json = {{"agent", announcement.agent.value},
+               {"host", cut(announcement.host)},
+               {"node", announcement.node.value},
+               {"workers", announcement.workers},
+               {"first_local_rank", announcement.first_local_rank.value},
+               {"role", cut(announcement.role)},
+               {"max_restarts", announcement.max_restarts}};
+  if (announcement.fixed_rank) json["fixed_rank"] = announcement.fixed_rank->value;
+  return json;
+}
+
+Json to_json(const Assignment& assignment) {
+  Json seats = Json::array();
+  for (const WorkerSeat& seat : assignment.seats) {
+    seats.push_back({seat.rank.value, seat.local_rank.value, seat.role_rank, seat.role_world_size});
+  }
+  return {{"attempt", assignment.attempt.value},
+          {"world_size", assignment.world_size},
+          {"local_world_size", assignment.local_world_size},
+          {"node", assignment.node.value},
+          {"node_count", assignment.node_count},
+          {"address", cut(assignment.master_address)},
+          {"port", assignment.master_port},
+          {"seats", std::move(seats)}};
+}
+
+struct ToJson {
+  Json operator()(const Join& join) const {
+    return {{"type", "join"},
+            {"announcement", to_json(join.announcement)},
+            {"version", cut(join.version)},
+            {"reached", cut(join.reached)},
+            {"agents", join.agents}};
+  }
+  Json operator()(const Probed& probed) const {
+    return {{"type", "probed"}, {"reachable", texts_to_json(probed.reachable, k_max_addresses)}};
+  }
+  Json operator()(const AttemptFailed& failed) const {
+    return {
+        {"type", "failed"}, {"attempt", failed.attempt.value}, {"failure", first_failure(failed.failure)}};
+  }
+  Json operator()(const AttemptSucceeded& succeeded) const {
+    return {{"type", "succeeded"}, {"attempt", succeeded.attempt.value}};
+  }
+  Json operator()(const Stopped& stopped) const {
+    return {{"type", "stopped"},
+            {"attempt", stopped.attempt.value},
+            {"failures", further_failures(stopped.failures)}};
+  }
+  Json operator()(const StopRequest& request) const {
+    return {{"type", "stop_request"}, {"signal", request.signal}, {"host", cut(request.host)}};
+  }
+  Json operator()(const Refused& refused) const {
+    return {{"type", "refused"}, {"reason", cut(refused.reason)}, {"hint", cut(refused.hint)}};
+  }
+  Json operator()(const Probe& probe) const {
+    return {{"type", "probe"},
+            {"addresses", texts_to_json(probe.addresses, k_max_addresses)},
+            {"port", probe.port}};
+  }
+  Json operator()(const Start& start) const {
+    return {{"type", "start"}, {"assignment", to_json(start.assignment)}};
+  }
+  Json operator()(const Stop& stop) const {
+    Json json = {{"type", "stop"}, {"attempt", stop.attempt.value}};
+    if (stop.grace) json["grace_ms"] = stop.grace->count();
+    return json;
+  }
+  Json operator()(const Finish& finish) const {
+    return {{"type", "finish"},
+            {"cause", to_json(finish.cause)},
+            {"others", further_failures(finish.others)},
+            {"remarks", texts_to_json(finish.remarks, k_max_remarks)},
+            {"report_here", finish.report_here}};
+  }
+};
+
+template <class Message>
+std::string encode_any(const Message& message) {
+  const std::string payload =
+      std::visit(ToJson{}, message).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string frame;
+  frame.reserve(k_frame_header + payload.size());
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    frame.push_back(static_cast<char>((payload.size() >> shift) & 0xff));
+  }
+  return frame + payload;
+}
+
+// ---- reading
+
+ExitStatus read_status(const Fields& fields) {
+  ExitStatus status;
+  status.kind = static_cast<ExitStatus::Kind>(fields.integer("kind", 0, 2));
+  status.value = fields.integer("value");
+  status.stage = fields.text("stage");
+  status.core_dumped = fields.flag("core");
+  return status;
+}
+
+Failure read_failure(const Fields& fields, std::size_t text_limit, std::size_t line_limit) {
+  Failure failure;
+  failure.attempt.value = fields.count("attempt");
+  failure.rank.value = fields.count("rank");
+  failure.local_rank.value = fields.count("local_rank");
+  failure.host = fields.text("host");
+  failure.pid = fields.integer("pid");
+  failure.program = fields.text("program");
+  failure.status = read_status(fields.object("status"));
+  failure.unix_milliseconds = fields.integer64("time");
+  failure.message = fields.text("message", text_limit);
+  failure.last_lines = fields.texts("lines", line_limit);
+  return failure;
+}
+
+Failure read_first_failure(const Fields& fields) {
+  return read_failure(fields, k_max_failure_text, k_max_failure_lines);
+}
+
+std::vector<Failure> read_further_failures(const Fields& fields, const char* name) {
+  std::vector<Failure> failures;
+  for (const Fields& item : fields.objects(name, k_max_further_failures)) {
+    failures.push_back(read_failure(item, k_max_further_text, k_max_further_lines));
+  }
+  return failures;
+}
+
+Cause read_cause(const Fields& fields) {
+  Cause cause;
+  cause.kind = static_cast<Cause::Kind>(fields.integer("kind", 0, 5));
+  cause.failure = read_first_failure(fields.object("failure"));
+  cause.signal = fields.integer("signal");
+  cause.host = fields.text("host");
+  cause.detail = fields.text("detail");
+  return cause;
+}
+
+Announcement read_announcement(const Fields& fields) {
+  Announcement announcement;
+  announcement.agent.value = fields.count("agent");
+  announcement.host = fields.text("host");
+  announcement.node.value = fields.count("node");
+  announcement.workers = fields.integer("workers", 1, k_max_workers);
+  announcement.first_local_rank.value = fields.count("first_local_rank");
+  announcement.role = fields.text("role");
+  announcement.max_restarts = fields.count("max_restarts");
+  if (fields.has("fixed_rank")) announcement.fixed_rank = GlobalRank{fields.count("fixed_rank")};
+  return announcement;
+}
+
+Assignment read_assignment(const Fields& fields) {
+  Assignment assignment;
+  assignment.attempt.value = fields.count("attempt");
+  assignment.world_size = fields.count("world_size");
+  assignment.local_world_size = fields.count("local_world_size");
+  assignment.node.value = fields.count("node");
+  assignment.node_count = fields.count("node_count");
+  assignment.master_address = fields.text("address");
+  assignment.master_port = fields.integer("port", 0, 65535);
+  for (const auto& seat : fields.rows<4>("seats", k_max_workers)) {
+    assignment.seats.push_back({{seat[0]}, {seat[1]}, seat[2], seat[3]});
+  }
+  return assignment;
+}
+
+std::optional<AgentMessage> read_agent_message(const std::string& type, const Fields& fields) {
+  if (type == "join") {
+    return Join{read_announcement(fields.object("announcement")), fields.text("version"),
+                fields.text("reached"), fields.count("agents")};
+  }
+  if (type == "probed") return Probed{fields.texts("reachable", k_max_addresses)};
+  if (type == "failed") {
+    return AttemptFailed{{fields.count("attempt")}, read_first_failure(fields.object("failure"))};
+  }
+  if (type == "succeeded") return AttemptSucceeded{{fields.count("attempt")}};
+  if (type == "stopped") {
+    return Stopped{{fields.count("attempt")}, read_further_failures(fields, "failures")};
+  }
+  if (type == "stop_request") return StopRequest{fields.integer("signal", 1, 64), fields.text("host")};
+  return std::nullopt;
+}
+
+std::optional<CoordinatorMessage> read_coordinator_message(const std::string& type, const Fields& fields) {
+  if (type == "refused") return Refused{fields.text("reason"), fields.text("hint")};
+  if (type == "probe") {
+    return Probe{fields.texts("addresses", k_max_addresses), fields.integer("port", 1, 65535)};
+  }
+  if (type == "start") return Start{read_assignment(fields.object("assignment"))};
+  if (type == "stop") {
+    Stop stop{{fields.count("attempt")}, std::nullopt};
+    if (fields.has("grace_ms")) stop.grace = Milliseconds{fields.count("grace_ms")};
+    return stop;
+  }
+  if (type == "finish") {
+    return Finish{read_cause(fields.object("cause")), read_further_failures(fields, "others"),
+                  fields.texts("remarks", k_max_remarks), fields.flag("report_here")};
+  }
+  return std::nullopt;
+}
+
+template <class Message, class Read>
+std::variant<Message, CodecError> decode_any(std::string_view payload, const Read& read) {
+  const Json json = Json::parse(payload, nullptr, false);
+  std::string problem;
+  const Fields fields(json, problem);
+  const std::string type = fields.text("type");
+  const std::optional<Message> message = problem.empty() ? read(type, fields) : std::nullopt;
+  if (!problem.empty()) return CodecError{"a message that cannot be understood: " + problem};
+  if (!message) return CodecError{"a message of an unknown kind"};
+  return *message;
+}
+
+}  // namespace
+
+std::string encode(const AgentMessage& message) { return encode_any(message); }
+std::string encode(const CoordinatorMessage& message) { return encode_any(message); }
+
+std::variant<AgentMessage, CodecError> decode_agent_message(std::string_view payload) {
+  return decode_any<AgentMessage>(payload, read_agent_message);
+}
+std::variant<CoordinatorMessage, CodecError> decode_coordinator_message(std::string_view payload) {
+  return decode_any<CoordinatorMessage>(payload, read_coordinator_message);
+}
+
+std::variant<std::monostate, std::string, CodecError> FrameReader::next() {
+  if (buffer_.size() < k_frame_header) return std::monostate{};
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < k_frame_header; ++i) {
+    length = length << 8 | static_cast<unsigned char>(buffer_[i]);
+  }
+  if (length > k_max_frame) {
+    return CodecError{fmt::format("a message of {} bytes, the limit is {}", length, k_max_frame)};
+  }
+  if (buffer_.size() - k_frame_header < length) return std::monostate{};
+  std::string payload = buffer_.substr(k_frame_header, length);
+  buffer_.erase(0, k_frame_header + length);
+  return payload;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,409 @@
+#include "ddprun/rendezvous/coordinator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/rendezvous/codec.hpp"
+#include "ddprun/rendezvous/waiting_text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::chrono::seconds k_status_interval{1};
+constexpr std::size_t k_max_refused_shown = 8;
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
+    : settings_(std::move(settings)),
+      agents_(static_cast<std::size_t>(settings_.agents)),
+      state_deadline_(now + settings_.join_timeout),
+      status_due_(now + k_status_interval) {}
+
+// ---- events
+
+Coordinator::Actions Coordinator::on_message(ConnectionId connection, const AgentMessage& message,
+                                             TimePoint now) {
+  std::visit([&](const auto& content) { handle(connection, content, now); }, message);
+  update_status(now);
+  return std::exchange(actions_, {});
+}
+
+Coordinator::Actions Coordinator::on_closed(ConnectionId connection, const std::string& why, TimePoint now) {
+  const auto found = by_connection_.find(connection);
+  if (found == by_connection_.end()) return {};
+  const AgentIndex agent = found->second;
+  at(agent).connection.reset();
+  by_connection_.erase(found);
+  lose(agent, fmt::format("lost {}: {}", name_of(agent), why), now);
+  update_status(now);
+  return std::exchange(actions_, {});
+}
+
+Coordinator::Actions Coordinator::on_refused(const std::string& address, const std::string& why,
+                                             TimePoint now) {
+  if (refused_.size() < k_max_refused_shown || refused_.contains(address)) {
+    status_stale_ |= std::exchange(refused_[address], why) != why;
+  }
+  update_status(now);
+  return std::exchange(actions_, {});
+}
+
+Coordinator::Actions Coordinator::on_store_ready(Attempt attempt, int port, TimePoint) {
+  if (state_ != State::opening || attempt != attempt_) return {};
+  state_ = State::running;
+  for (int index = 0; index < settings_.agents; ++index) {
+    const AgentIndex agent{index};
+    Assignment assignment = world_.assignments[static_cast<std::size_t>(index)];
+    assignment.attempt = attempt_;
+    assignment.master_address = address_;
+    assignment.master_port = port;
+    at(agent).succeeded = false;
+    actions_.push_back(SendTo{*at(agent).connection, Start{std::move(assignment)}});
+  }
+  return std::exchange(actions_, {});
+}
+
+Coordinator::Actions Coordinator::on_store_failed(Attempt attempt, const std::string& why, TimePoint) {
+  if (state_ != State::opening || attempt != attempt_) return {};
+  finish(failed_here(fmt::format("cannot open the store on {}: {}", host_of({0}), why)));
+  return std::exchange(actions_, {});
+}
+
+Coordinator::Actions Coordinator::on_time(TimePoint now) {
+  if (state_deadline_ && now >= *state_deadline_) {
+    if (state_ == State::gathering) join_deadline_passed();
+    if (state_ == State::probing) check_probes();
+    if (state_ == State::stopping) stop_deadline_passed(now);
+  }
+  update_status(now);
+  return std::exchange(actions_, {});
+}
+
+std::optional<TimePoint> Coordinator::deadline() const {
+  const bool show = state_ == State::gathering && status_stale_;
+  if (!state_deadline_) return std::nullopt;
+  return show ? std::min(*state_deadline_, status_due_) : *state_deadline_;
+}
+
+// ---- gathering
+
+void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint now) {
+  if (state_ == State::finished) {
+    actions_.push_back(SendTo{connection, Finish{ended_with_, {}, {}, false}});
+    actions_.push_back(CloseConnection{connection});
+    return;
+  }
+  if (by_connection_.contains(connection)) return;
+  if (const std::string problem = disagreement(join); !problem.empty()) {
+    actions_.push_back(SendTo{connection, Finish{failed_here(problem), {}, {}, false}});
+    actions_.push_back(CloseConnection{connection});
+    end_with(failed_here(problem), now);
+    return;
+  }
+  const AgentIndex agent = join.announcement.agent;
+  if (state_ != State::gathering || at(agent).connection) {
+    const std::string host = printable(join.announcement.host);
+    const std::string reason =
+        fmt::format("another ddprun has already joined in the place of {} (number {})", host, agent.value);
+    actions_.push_back(SendTo{connection, Refused{reason, "start ddprun once in each place of the job"}});
+    actions_.push_back(CloseConnection{connection});
+    return;
+  }
+  at(agent).connection = connection;
+  at(agent).announcement = join.announcement;
+  at(agent).reached = join.reached;
+  by_connection_[connection] = agent;
+  ++joined_;
+  status_stale_ = true;
+  if (joined_ == agents_.size()) everybody_here(now);
+}
+
+std::string Coordinator::disagreement(const Join& join) const {
+  const std::string host = printable(join.announcement.host);
+  const std::string here = host_of({0});
+  const int agent = join.announcement.agent.value;
+  if (join.version != settings_.version) {
+    return fmt::format("{} runs ddprun {} and {} runs ddprun {}; install the same version on all nodes", host,
+                       printable(join.version), here, settings_.version);
+  }
+  if (join.agents != settings_.agents) {
+    return fmt::format(
+        "{} counts {} ddprun processes in this job and {} counts {}; start all of them in one step, "
+        "or with the same --nnodes",
+        host, join.agents, here, settings_.agents);
+  }
+  if (agent < 0 || agent >= settings_.agents) {
+    return fmt::format("{} says it is number {} of {}; give each node its own --node-rank below {}", host,
+                       agent, settings_.agents, settings_.agents);
+  }
+  const auto index = static_cast<std::size_t>(agent);
+  const std::string expected = index < settings_.peers.size() ? settings_.peers[index] : "";
+  if (!expected.empty() && !same_host(expected, join.announcement.host)) {
+    return fmt::format(
+        "{} joined as number {}, which is {} in the host list that {} has; check that all nodes see the "
+        "same list",
+        host, agent, expected, here);
+  }
+  return {};
+}
+
+void Coordinator::everybody_here(TimePoint now) {
+  std::vector<Announcement> announcements;
+  for (const Agent& agent : agents_) announcements.push_back(*agent.announcement);
+  try {
+    world_ = make_world_plan(announcements);
+  } catch (const Error& error) {
+    const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
+    return finish(failed_here(error.what() + hint));
+  }
+  if (const auto agreed = agreed_address(witnesses(), settings_.addresses)) {
+    address_ = *agreed;
+    return open_store();
+  }
+  candidates_ = addresses_to_probe(witnesses(), settings_.addresses);
+  state_ = State::probing;
+  state_deadline_ = now + settings_.probe_timeout;
+  for (Agent& agent : agents_) {
+    const bool beside = agent.announcement->node == agents_.front().announcement->node;
+    if (candidates_.empty() || beside) {
+      agent.probed.emplace();
+    } else {
+      actions_.push_back(SendTo{*agent.connection, Probe{candidates_, settings_.port}});
+    }
+  }
+  if (candidates_.empty()) check_probes();
+}
+
+void Coordinator::handle(ConnectionId connection, const Probed& probed, TimePoint) {
+  Agent* agent = find(connection);
+  if (state_ != State::probing || agent == nullptr) return;
+  agent->probed = probed.reachable;
+  if (std::all_of(agents_.begin(), agents_.end(), [](const Agent& a) { return a.probed.has_value(); })) {
+    check_probes();
+  }
+}
+
+void Coordinator::check_probes() {
+  if (const auto common = common_address(witnesses(), candidates_)) {
+    address_ = *common;
+    return open_store();
+  }
+  finish(failed_here(describe_no_common_address(host_of({0}), witnesses(), candidates_) +
+                     "; name one that all reach with --master-addr"));
+}
+
+void Coordinator::open_store() {
+  state_ = State::opening;
+  state_deadline_.reset();
+  store_asked_ = true;
+  actions_.push_back(OpenStore{attempt_, address_});
+}
+
+void Coordinator::join_deadline_passed() {
+  const std::vector<int> absent = missing();
+  std::string text = fmt::format("gave up after {} waiting for {}", describe_duration(settings_.join_timeout),
+                                 describe_missing(absent, settings_.agents, settings_.peers));
+  std::vector<std::string> seen;
+  for (const int agent : absent) {
+    const std::string& error = at({agent}).last_error;
+    if (!error.empty() && seen.size() < k_max_refused_shown) seen.push_back(error);
+  }
+  for (const auto& [address, why] : refused_) {
+    seen.push_back(fmt::format("refused {}: {}", printable(address), why));
+  }
+  if (!seen.empty()) text += "; " + join(seen, "; ");
+  finish({Cause::Kind::deadline, {}, 0, {}, text});
+}
+
+void Coordinator::update_status(TimePoint now) {
+  std::string text = status_shown_;
+  if (state_ != State::gathering) {
+    text.clear();
+  } else if (status_stale_ && now >= status_due_) {
+    text = "waiting for " + describe_missing(missing(), settings_.agents, settings_.peers);
+    if (!refused_.empty()) {
+      text += fmt::format("; refused {}: {}", printable(refused_.begin()->first), refused_.begin()->second);
+    }
+    status_stale_ = false;
+  }
+  if (text == status_shown_) return;
+  status_shown_ = text;
+  status_due_ = now + k_status_interval;
+  // EndJob stays the last action.
+  const auto end = state_ == State::finished ? actions_.end() - 1 : actions_.end();
+  actions_.insert(end, ShowStatus{text});
+}
+
+// ---- running and stopping
+
+void Coordinator::handle(ConnectionId connection, const AttemptFailed& failed, TimePoint now) {
+  if (find(connection) == nullptr || failed.attempt != attempt_) return;
+  if (state_ == State::running) {
+    first_failure_ = failed.failure;
+    failed_at_ = now;
+    begin_stop(now);
+  } else if (state_ == State::stopping) {
+    Failure further = failed.failure;
+    const bool same_wake_up = first_failure_ && now == failed_at_;
+    if (same_wake_up && further.rank < first_failure_->rank) std::swap(further, *first_failure_);
+    note_further(further);
+  }
+}
+
+void Coordinator::handle(ConnectionId connection, const AttemptSucceeded& succeeded, TimePoint) {
+  Agent* agent = find(connection);
+  if (state_ != State::running || agent == nullptr || succeeded.attempt != attempt_) return;
+  agent->succeeded = true;
+  if (std::all_of(agents_.begin(), agents_.end(), [](const Agent& a) { return a.succeeded; })) finish({});
+}
+
+void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePoint) {
+  Agent* agent = find(connection);
+  if (state_ != State::stopping || agent == nullptr || stopped.attempt != attempt_) return;
+  for (const Failure& failure : stopped.failures) note_further(failure);
+  agent->stopped = true;
+  check_stopped();
+}
+
+void Coordinator::handle(ConnectionId connection, const StopRequest& request, TimePoint now) {
+  if (find(connection) == nullptr) return;
+  end_with({Cause::Kind::stopped_by_signal, {}, request.signal, request.host, {}}, now);
+}
+
+void Coordinator::begin_stop(TimePoint now) {
+  state_ = State::stopping;
+  state_deadline_ = now + settings_.stop_timeout;
+  for (Agent& agent : agents_) agent.stopped = false;
+  send_all(Stop{attempt_, std::nullopt});
+  check_stopped();
+}
+
+void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint now) {
+  if (state_ == State::finished) return;
+  if (state_ == State::gathering) {
+    at(agent).last_error = sentence;
+    --joined_;
+    status_stale_ = true;
+    return;
+  }
+  end_with({Cause::Kind::agent_lost, {}, 0, host_of(agent), sentence}, now);
+  if (state_ != State::stopping) return;
+  const bool is_the_cause = final_cause_ && final_cause_->detail == sentence;
+  if (!is_the_cause && remarks_.size() < k_max_remarks) remarks_.push_back(sentence);
+  check_stopped();
+}
+
+void Coordinator::check_stopped() {
+  const bool all = std::all_of(agents_.begin(), agents_.end(),
+                               [](const Agent& agent) { return agent.stopped || !agent.connection; });
+  if (!all) return;
+  if (final_cause_) return finish(*final_cause_);
+  if (attempt_.value < settings_.max_restarts) return restart();
+  finish({Cause::Kind::worker_failed, *first_failure_, 0, {}, {}});
+}
+
+void Coordinator::restart() {
+  actions_.push_back(CloseStore{attempt_});
+  ++attempt_.value;
+  actions_.push_back(ShowRestart{*first_failure_, attempt_, settings_.max_restarts});
+  first_failure_.reset();
+  others_.clear();
+  remarks_.clear();
+  open_store();
+}
+
+// Ends the job at once, or after the workers have been stopped.
+void Coordinator::end_with(Cause cause, TimePoint now) {
+  if (state_ == State::stopping) {
+    const bool restart_planned = first_failure_ && attempt_.value < settings_.max_restarts;
+    if (!final_cause_ && restart_planned) final_cause_ = std::move(cause);
+  } else if (state_ == State::running) {
+    final_cause_ = std::move(cause);
+    begin_stop(now);
+  } else if (state_ != State::finished) {
+    finish(cause);
+  }
+}
+
+void Coordinator::stop_deadline_passed(TimePoint now) {
+  for (int index = 0; index < settings_.agents && state_ == State::stopping; ++index) {
+    Agent& agent = at({index});
+    if (!agent.connection || agent.stopped) continue;
+    agent.stopped = true;
+    lose({index},
+         fmt::format("{} did not stop its workers within {}", name_of({index}),
+                     describe_duration(settings_.stop_timeout)),
+         now);
+  }
+}
+
+void Coordinator::finish(const Cause& cause) {
+  if (store_asked_) actions_.push_back(CloseStore{attempt_});
+  state_ = State::finished;
+  state_deadline_.reset();
+  ended_with_ = cause;
+  for (const auto& [connection, agent] : by_connection_) {
+    const bool here = connection == k_local_connection;
+    actions_.push_back(here ? SendTo{connection, Finish{cause, others_, remarks_, true}}
+                            : SendTo{connection, Finish{cause, {}, {}, false}});
+  }
+  actions_.push_back(EndJob{cause});
+}
+
+void Coordinator::send_all(const CoordinatorMessage& message) {
+  for (const auto& [connection, agent] : by_connection_) actions_.push_back(SendTo{connection, message});
+}
+
+void Coordinator::note_further(const Failure& failure) {
+  if (others_.size() < k_max_further_failures) others_.push_back(failure);
+}
+
+// ---- names
+
+std::vector<int> Coordinator::missing() const {
+  std::vector<int> absent;
+  for (int index = 0; index < settings_.agents; ++index) {
+    if (!at({index}).connection) absent.push_back(index);
+  }
+  return absent;
+}
+
+std::vector<AddressWitness> Coordinator::witnesses() const {
+  std::vector<AddressWitness> all;
+  for (const Agent& agent : agents_) {
+    const bool beside = agent.announcement->node == agents_.front().announcement->node;
+    all.push_back({agent.announcement->host, beside, agent.reached, agent.probed});
+  }
+  return all;
+}
+
+std::string Coordinator::host_of(AgentIndex agent) const {
+  const auto index = static_cast<std::size_t>(agent.value);
+  if (at(agent).announcement) return printable(at(agent).announcement->host);
+  if (index < settings_.peers.size() && !settings_.peers[index].empty()) return settings_.peers[index];
+  return fmt::format("number {}", agent.value);
+}
+
+std::string Coordinator::name_of(AgentIndex agent) const {
+  const auto index = static_cast<std::size_t>(agent.value);
+  if (index >= world_.assignments.size()) return host_of(agent);
+  std::vector<int> ranks;
+  for (const WorkerSeat& seat : world_.assignments[index].seats) ranks.push_back(seat.rank.value);
+  return fmt::format("{} ({})", host_of(agent), describe_ranks(std::move(ranks)));
+}
+
+Cause Coordinator::failed_here(std::string detail) const {
+  return {Cause::Kind::launcher_failed, {}, 0, host_of({0}), std::move(detail)};
+}
+
+Coordinator::Agent* Coordinator::find(ConnectionId connection) {
+  const auto found = by_connection_.find(connection);
+  return found == by_connection_.end() ? nullptr : &at(found->second);
+}
+
+}  // namespace ddprun

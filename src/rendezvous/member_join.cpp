@@ -1,0 +1,190 @@
+#include "ddprun/rendezvous/member_join.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr Milliseconds k_address_stagger{200};
+constexpr Milliseconds k_first_dial_pause{100};
+constexpr Milliseconds k_first_lookup_pause{500};
+constexpr Milliseconds k_longest_pause{2000};
+constexpr Milliseconds k_first_status{5000};
+constexpr std::size_t k_max_addresses_of_a_name = 8;
+constexpr std::size_t k_max_candidates = 256;
+constexpr std::ptrdiff_t k_max_under_way = 64;
+
+std::string describe_ports(const std::vector<int>& ports) {
+  return fmt::format("{} {}", ports.size() == 1 ? "port" : "ports", fmt::join(ports, ", "));
+}
+
+}  // namespace
+
+bool is_numeric_address(const std::string& text) {
+  return text.find(':') != std::string::npos ||
+         (!text.empty() && text.find_first_not_of("0123456789.") == std::string::npos);
+}
+
+MemberJoin::MemberJoin(MemberJoinSettings settings, TimePoint now)
+    : settings_(std::move(settings)), started_(now), status_due_(now + k_first_status) {
+  for (const std::string& address : settings_.addresses) {
+    names_.push_back({address, {}});
+    names_.back().trial.next = now;
+    if (!is_numeric_address(address)) continue;
+    names_.back().trial.done = true;
+    add_candidates(names_.size() - 1, address, now);
+  }
+}
+
+void MemberJoin::add_candidates(std::size_t place, const std::string& address, TimePoint now) {
+  const auto known = [&address](const Candidate& candidate) { return candidate.address == address; };
+  if (std::any_of(candidates_.begin(), candidates_.end(), known)) return;
+  for (const int port : settings_.ports) {
+    if (candidates_.size() >= k_max_candidates) return;
+    Candidate& candidate = candidates_.emplace_back();
+    candidate.name = names_[place].text;
+    candidate.address = address;
+    candidate.port = port;
+    candidate.trial.next = std::max(now, started_ + static_cast<int>(place) * k_address_stagger);
+  }
+}
+
+MemberJoin::Actions MemberJoin::on_resolved(const std::string& name,
+                                            const std::vector<std::string>& addresses, TimePoint now) {
+  for (std::size_t place = 0; place < names_.size() && !over_; ++place) {
+    Name& entry = names_[place];
+    if (entry.text != name || entry.trial.done) continue;
+    entry.trial.done = true;
+    entry.trial.under_way = false;
+    const std::size_t count = std::min(addresses.size(), k_max_addresses_of_a_name);
+    for (std::size_t i = 0; i < count; ++i) add_candidates(place, addresses[i], now);
+  }
+  return on_time(now);
+}
+
+MemberJoin::Actions MemberJoin::on_resolve_failed(const std::string& name, const std::string& why,
+                                                  TimePoint now) {
+  for (Name& entry : names_) {
+    if (entry.text == name && entry.trial.under_way) fail(entry.trial, why, k_first_lookup_pause, now);
+  }
+  return on_time(now);
+}
+
+MemberJoin::Actions MemberJoin::on_failed(CandidateId candidate, const std::string& why, TimePoint now) {
+  fail(candidates_[static_cast<std::size_t>(candidate.value)].trial, why, k_first_dial_pause, now);
+  return on_time(now);
+}
+
+MemberJoin::Actions MemberJoin::on_authenticated(CandidateId candidate, TimePoint) {
+  if (over_) return {};
+  over_ = true;
+  Actions actions{TakeCandidate{candidate}};
+  if (!status_shown_.empty()) actions.push_back(ShowJoinStatus{});
+  return actions;
+}
+
+MemberJoin::Actions MemberJoin::on_time(TimePoint now) {
+  Actions actions;
+  if (over_) return actions;
+  if (now >= started_ + settings_.join_timeout) {
+    over_ = true;
+    if (!status_shown_.empty()) actions.push_back(ShowJoinStatus{});
+    actions.push_back(give_up());
+    return actions;
+  }
+  start_due(now, actions);
+  show_status(now, actions);
+  return actions;
+}
+
+std::optional<TimePoint> MemberJoin::deadline() const {
+  if (over_) return std::nullopt;
+  TimePoint soonest = std::min(started_ + settings_.join_timeout, status_due_);
+  const auto consider = [&soonest](const Trial& trial) {
+    if (!trial.under_way && !trial.done) soonest = std::min(soonest, trial.next);
+  };
+  for (const Name& name : names_) consider(name.trial);
+  const auto under_way = std::count_if(candidates_.begin(), candidates_.end(),
+                                       [](const Candidate& c) { return c.trial.under_way; });
+  if (under_way >= k_max_under_way) return soonest;
+  for (const Candidate& candidate : candidates_) consider(candidate.trial);
+  return soonest;
+}
+
+void MemberJoin::fail(Trial& trial, const std::string& why, Milliseconds first_pause, TimePoint now) {
+  trial.under_way = false;
+  trial.error = why;
+  trial.pause = trial.pause == Milliseconds{0} ? first_pause : std::min(trial.pause * 2, k_longest_pause);
+  trial.next = now + trial.pause;
+}
+
+void MemberJoin::start_due(TimePoint now, Actions& actions) {
+  for (Name& name : names_) {
+    if (name.trial.done || name.trial.under_way || now < name.trial.next) continue;
+    name.trial.under_way = true;
+    actions.push_back(ResolveName{name.text});
+  }
+  auto under_way = std::count_if(candidates_.begin(), candidates_.end(),
+                                 [](const Candidate& c) { return c.trial.under_way; });
+  for (std::size_t i = 0; i < candidates_.size() && under_way < k_max_under_way; ++i) {
+    Candidate& candidate = candidates_[i];
+    if (candidate.trial.under_way || now < candidate.trial.next) continue;
+    candidate.trial.under_way = true;
+    ++under_way;
+    actions.push_back(DialCandidate{{static_cast<int>(i)}, candidate.address, candidate.port});
+  }
+}
+
+void MemberJoin::show_status(TimePoint now, Actions& actions) {
+  if (now < status_due_) return;
+  status_due_ = now + k_first_status;
+  const std::string text =
+      fmt::format("looking for ddprun on {}: {}", settings_.coordinator, join(describe_failures(), "; "));
+  if (text == status_shown_) return;
+  status_shown_ = text;
+  actions.push_back(ShowJoinStatus{text});
+}
+
+// One piece for each name that is not known and for each address and kind of failure.
+std::vector<std::string> MemberJoin::describe_failures() const {
+  std::vector<std::string> pieces;
+  for (const Name& name : names_) {
+    if (!name.trial.done) {
+      const std::string why = name.trial.error.empty() ? "no answer from the name service" : name.trial.error;
+      pieces.push_back(fmt::format("{}: {}", name.text, why));
+    }
+  }
+  std::vector<std::pair<std::string, std::vector<int>>> ports;  // of "address\nerror"
+  for (const Candidate& candidate : candidates_) {
+    const std::string address = candidate.name == candidate.address
+                                    ? candidate.address
+                                    : fmt::format("{} ({})", candidate.address, candidate.name);
+    const std::string error = candidate.trial.error.empty() ? "no answer yet" : candidate.trial.error;
+    const std::string key = address + '\n' + error;
+    auto entry = std::find_if(ports.begin(), ports.end(), [&key](const auto& e) { return e.first == key; });
+    if (entry == ports.end()) entry = ports.insert(ports.end(), {key, {}});
+    entry->second.push_back(candidate.port);
+  }
+  for (const auto& [key, of_them] : ports) {
+    const std::size_t cut = key.find('\n');
+    pieces.push_back(
+        fmt::format("{} {}: {}", key.substr(0, cut), describe_ports(of_them), key.substr(cut + 1)));
+  }
+  return pieces;
+}
+
+GiveUp MemberJoin::give_up() const {
+  return {fmt::format("cannot reach the coordinator {} within {}: {}", settings_.coordinator,
+                      describe_duration(settings_.join_timeout), join(describe_failures(), "; ")),
+          fmt::format(
+              "check that ddprun runs on {}, that its name leads to an address of the compute network and "
+              "that no firewall is between; --master-addr names another address",
+              settings_.coordinator)};
+}
+
+}  // namespace ddprun
