@@ -1,0 +1,51 @@
+// The c10d store of the current attempt, or the port that is kept for a worker that hosts it itself.
+//
+// Every attempt gets an empty store on a new port, so no key and no straggler survives a restart. With a port
+// the user named, attempt n listens on the n-th after it (the next free one from there): firewalls are opened
+// for ranges.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "ddprun/base/ids.hpp"
+#include "ddprun/net/store_server.hpp"
+
+namespace ddprun {
+
+struct JobStoreSettings {
+  std::optional<int> port;  // --master-port
+  bool worker_hosts = false;
+  bool port_is_shared = false;  // the rendezvous listens on the user's port; attempt 0 is served through it
+};
+
+class JobStore {
+ public:
+  JobStore(boost::asio::io_context& context, JobStoreSettings settings);
+
+  // Who may connect besides this host; numeric addresses.
+  void allow(const std::vector<std::string>& addresses);
+  // Returns the port workers are told. Throws Error.
+  int open(Attempt attempt);
+  void close();
+  // A connection that reached the rendezvous' port and speaks the store's language.
+  void adopt(boost::asio::ip::tcp::socket socket, std::string first_bytes);
+
+ private:
+  int serve(int port);
+  int keep(int port);
+  int first_free(int port, int (JobStore::*take)(int));
+
+  boost::asio::io_context& context_;
+  JobStoreSettings settings_;
+  std::shared_ptr<std::set<boost::asio::ip::address>> allowed_;
+  std::unique_ptr<StoreServer> server_;
+  std::optional<boost::asio::ip::tcp::acceptor> kept_;  // bound, never listening
+  bool shared_open_ = false;
+};
+
+}  // namespace ddprun

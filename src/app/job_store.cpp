@@ -1,0 +1,99 @@
+#include "ddprun/app/job_store.hpp"
+
+#include <fmt/format.h>
+
+#include "ddprun/app/log.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using boost::asio::ip::tcp;
+
+constexpr int k_ports_tried = 64;  // from the one that was asked for
+
+}  // namespace
+
+JobStore::JobStore(boost::asio::io_context& context, JobStoreSettings settings)
+    : context_(context),
+      settings_(settings),
+      allowed_(std::make_shared<std::set<boost::asio::ip::address>>()) {}
+
+void JobStore::allow(const std::vector<std::string>& addresses) {
+  for (const std::string& text : addresses) {
+    boost::system::error_code error;
+    const auto address = boost::asio::ip::make_address(text, error);
+    if (!error) allowed_->insert(address);
+  }
+}
+
+int JobStore::open(Attempt attempt) {
+  close();
+  const auto take = settings_.worker_hosts ? &JobStore::keep : &JobStore::serve;
+  if (!settings_.port) return (this->*take)(0);
+  if (settings_.port_is_shared && attempt.value == 0 && !settings_.worker_hosts) {
+    shared_open_ = true;
+    serve(0);
+    return *settings_.port;
+  }
+  if (attempt.value == 0 && !settings_.port_is_shared) return (this->*take)(*settings_.port);
+  return first_free(*settings_.port + std::max(1, attempt.value), take);
+}
+
+int JobStore::first_free(int port, int (JobStore::*take)(int)) {
+  for (int candidate = port; candidate < std::min(port + k_ports_tried, 65535); ++candidate) {
+    try {
+      return (this->*take)(candidate);
+    } catch (const Error&) {  // taken: the next one
+      continue;
+    }
+  }
+  throw Error(fmt::format("no free port for the store from {} to {}", port, port + k_ports_tried - 1),
+              "choose another --master-port");
+}
+
+int JobStore::serve(int port) {
+  StoreServerOptions options;
+  options.port = port;
+  options.allowed = [allowed = allowed_](const boost::asio::ip::address& address) {
+    return address.is_loopback() || allowed->contains(address);
+  };
+  options.report = [](const std::string& text) { say_detail("store: " + text); };
+  server_ = std::make_unique<StoreServer>(context_, std::move(options));
+  return server_->port();
+}
+
+// The worker of rank 0 will listen here. Bound and not listening, the port goes to no outgoing connection
+// meanwhile, and SO_REUSEADDR lets the worker (which sets it too) bind it beside us.
+int JobStore::keep(int port) {
+  kept_.emplace(context_);
+  boost::system::error_code error;
+  kept_->open(tcp::v4());
+  kept_->set_option(tcp::acceptor::reuse_address(true));
+  kept_->bind({tcp::v4(), static_cast<unsigned short>(port)}, error);
+  if (error) {
+    kept_.reset();
+    throw Error(fmt::format("cannot use port {}: {}", port, error.message()),
+                "choose another --master-port, or none: ddprun finds a free one");
+  }
+  return kept_->local_endpoint().port();
+}
+
+void JobStore::close() {
+  if (server_) server_->close();
+  server_.reset();
+  kept_.reset();
+  shared_open_ = false;
+}
+
+void JobStore::adopt(tcp::socket socket, std::string first_bytes) {
+  boost::system::error_code error;
+  const auto peer = socket.remote_endpoint(error);
+  if (error || !shared_open_ || !server_) return;  // closes it
+  if (!peer.address().is_loopback() && !allowed_->contains(peer.address())) return;
+  server_->adopt(std::move(socket), std::move(first_bytes));
+}
+
+}  // namespace ddprun
