@@ -170,7 +170,7 @@ std::string mask_title(std::string_view title) {
   const std::string program = words.front().substr(words.front().find_last_of('/') + 1);
   const bool launcher =
       std::find(k_launcher_programs.begin(), k_launcher_programs.end(), program) != k_launcher_programs.end();
-  return launcher ? join(mask_words(words), " ") : words.front();
+  return launcher ? join(mask_words(words), " ") : mask_text(words.front());
 }
 
 Snapshot without_secrets(const Snapshot& snapshot) {

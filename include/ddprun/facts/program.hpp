@@ -21,7 +21,9 @@ enum class ProgramKind {
 
 struct ProgramFacts {
   ProgramKind kind = ProgramKind::missing;
-  std::string path;  // the file that was found; empty when missing
+  // The file that was found. When missing: an executable file in the working directory that PATH does not
+  // reach (execvp does not look there), else empty.
+  std::string path;
   friend bool operator==(const ProgramFacts&, const ProgramFacts&) = default;
 };
 

@@ -8,7 +8,7 @@
 namespace ddprun {
 
 // Stands where a secret was: that there was one is a fact planning may need (a job's own secret is a key).
-inline constexpr std::string_view k_removed_secret = "(secret removed)";
+inline constexpr std::string_view k_removed_secret = "<secret-removed>";
 
 // A variable that planning reads or that tells about the site: of schedulers, MPI launchers, visible devices,
 // thread libraries, networks and the active Python.

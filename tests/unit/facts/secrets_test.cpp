@@ -54,14 +54,14 @@ TEST_CASE("names that carry secrets are known") {
 }
 
 TEST_CASE("values given to secret names are removed from text") {
-  CHECK(mask_text("--token=abc") == "--token=(secret removed)");
-  CHECK(mask_text("--wandb_api_key=abc") == "--wandb_api_key=(secret removed)");
-  CHECK(mask_text("ALL,HF_TOKEN=abc,A=1") == "ALL,HF_TOKEN=(secret removed),A=1");
-  CHECK(mask_text("export MY_SECRET_1='a b'; run") == "export MY_SECRET_1=(secret removed); run");
-  CHECK(mask_text("password=\"open") == "password=(secret removed)");
-  CHECK(mask_text("a=b=c key=") == "a=b=c key=(secret removed)");
-  CHECK(mask_text("redis://me:pw@host:6379/0") == "redis://me:(secret removed)@host:6379/0");
-  CHECK(mask_text("https://h/a@b http://u:p@h") == "https://h/a@b http://u:(secret removed)@h");
+  CHECK(mask_text("--token=abc") == "--token=<secret-removed>");
+  CHECK(mask_text("--wandb_api_key=abc") == "--wandb_api_key=<secret-removed>");
+  CHECK(mask_text("ALL,HF_TOKEN=abc,A=1") == "ALL,HF_TOKEN=<secret-removed>,A=1");
+  CHECK(mask_text("export MY_SECRET_1='a b'; run") == "export MY_SECRET_1=<secret-removed>; run");
+  CHECK(mask_text("password=\"open") == "password=<secret-removed>");
+  CHECK(mask_text("a=b=c key=") == "a=b=c key=<secret-removed>");
+  CHECK(mask_text("redis://me:pw@host:6379/0") == "redis://me:<secret-removed>@host:6379/0");
+  CHECK(mask_text("https://h/a@b http://u:p@h") == "https://h/a@b http://u:<secret-removed>@h");
 }
 
 TEST_CASE("what only resembles a secret stays") {
@@ -74,15 +74,15 @@ TEST_CASE("what only resembles a secret stays") {
 
 TEST_CASE("the word after an option for a secret is removed") {
   CHECK(mask_words({"train.py", "--password", "x", "--lr", "1"}) ==
-        std::vector<std::string>{"train.py", "--password", "(secret removed)", "--lr", "1"});
-  CHECK(mask_words({"--token=a", "b"}) == std::vector<std::string>{"--token=(secret removed)", "b"});
+        std::vector<std::string>{"train.py", "--password", "<secret-removed>", "--lr", "1"});
+  CHECK(mask_words({"--token=a", "b"}) == std::vector<std::string>{"--token=<secret-removed>", "b"});
   CHECK(mask_words({"monkey", "b", "--key"}) == std::vector<std::string>{"monkey", "b", "--key"});
 }
 
 TEST_CASE("only launchers keep their arguments in a title") {
   CHECK(mask_title("slurmstepd: [29.0]") == "slurmstepd: [29.0]");
   CHECK(mask_title("/usr/bin/hydra_pmi_proxy --control-port n1:1 --auth-token x") ==
-        "/usr/bin/hydra_pmi_proxy --control-port n1:1 --auth-token (secret removed)");
+        "/usr/bin/hydra_pmi_proxy --control-port n1:1 --auth-token <secret-removed>");
   CHECK(mask_title("bash -c login hunter2") == "bash");
   CHECK(mask_title("") == "");
 }
@@ -99,8 +99,8 @@ TEST_CASE("a snapshot without secrets keeps what a plan needs") {
   const Snapshot clean = without_secrets(snapshot);
   CHECK(render_snapshot(clean).find("t0ps3cret") == std::string::npos);
   CHECK(clean.environment == Environment{{"SLURM_JOB_ID", "29"},
-                                         {"PBS_JOBCOOKIE", "(secret removed)"},
-                                         {"SLURM_EXPORT_ENV", "HF_TOKEN=(secret removed)"}});
+                                         {"PBS_JOBCOOKIE", "<secret-removed>"},
+                                         {"SLURM_EXPORT_ENV", "HF_TOKEN=<secret-removed>"}});
   CHECK(clean.host.name == "n1");
   CHECK(clean.host.ancestors[1].title == "slurmstepd: [29.0]");
 }

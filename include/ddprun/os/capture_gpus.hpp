@@ -1,0 +1,17 @@
+// GPUs this process may open, from device files and the drivers' text files. No device is opened, since that
+// alone can take seconds to initialise it, and no vendor library is loaded.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddprun/facts/snapshot.hpp"
+
+namespace ddprun {
+
+// NVIDIA in PCI order, AMD in the order of the kernel's KFD topology (which ROCm follows), Intel data-centre
+// GPUs in PCI order, one entry a tile. Device control groups are respected: access(2) asks them. `root`
+// stands in front of /dev, /proc and /sys (for tests).
+std::vector<Gpu> capture_gpus(const std::string& root = "");
+
+}  // namespace ddprun

@@ -1,0 +1,25 @@
+// CPUs this process may use.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/facts/proc_text.hpp"
+
+namespace ddprun {
+
+// The affinity mask of the calling thread, ascending, for machines of any size; empty when the kernel
+// refuses.
+std::vector<int> capture_allowed_cpus();
+
+// How many cores `cpus` are, SMT siblings counted once. `root` stands in front of /sys (for tests).
+int capture_core_count(const std::vector<int>& cpus, const std::string& root = "");
+
+// CPUs of the whole host.
+int capture_online_cpus(const std::string& root = "");
+
+// The tightest CPU quota between the control group and the top of its hierarchy, in CPUs; version 2 and 1.
+std::optional<double> capture_cpu_quota(const CgroupPaths& cgroups, const std::string& root = "");
+
+}  // namespace ddprun

@@ -1,0 +1,22 @@
+// Whole small files, with a limit, without ever waiting for a FIFO or a device.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+// A file of /proc or /sys that ddprun looks at is never longer.
+inline constexpr std::size_t k_small_file = 64 << 10;
+
+// The contents; nothing when the file is missing, unreadable, not a regular file or longer than `limit`.
+std::optional<std::string> try_read_file(const std::string& path, std::size_t limit = k_small_file);
+
+// The same for a file the user named: throws Error "cannot read PATH: <why>".
+std::string read_file(const std::string& path, std::size_t limit);
+
+// The first `count` bytes, fewer when the file is shorter; empty when it cannot be read.
+std::string read_head(const std::string& path, std::size_t count);
+
+}  // namespace ddprun

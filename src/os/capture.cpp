@@ -1,0 +1,85 @@
+#include "ddprun/os/capture.hpp"
+
+#include <fmt/format.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "ddprun/facts/proc_text.hpp"
+#include "ddprun/os/capture_gpus.hpp"
+#include "ddprun/os/capture_network.hpp"
+#include "ddprun/os/capture_processes.hpp"
+#include "ddprun/os/capture_processors.hpp"
+#include "ddprun/os/find_program.hpp"
+#include "ddprun/os/munge.hpp"
+#include "ddprun/os/read_file.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// Variables that name a file with the hosts of a launch.
+constexpr std::array<const char*, 1> k_file_variables{"SLURM_HOSTFILE"};
+constexpr std::size_t k_file_limit = 1 << 20;
+
+Environment capture_environment() {
+  Environment environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    // The first of two entries of one name counts, as for getenv(3).
+    if (equals == std::string_view::npos || equals == 0) continue;
+    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+std::string capture_working_directory() {
+  char path[PATH_MAX] = {};
+  return ::getcwd(path, sizeof path) == nullptr ? std::string() : std::string(path);
+}
+
+HostFacts capture_host() {
+  HostFacts host;
+  host.name = capture_host_name();
+  host.uid = ::geteuid();
+  host.pid = ::getpid();
+  host.addresses = capture_addresses();
+  host.allowed_cpus = capture_allowed_cpus();
+  host.allowed_cores = capture_core_count(host.allowed_cpus);
+  host.online_cpus = capture_online_cpus();
+  host.cgroup = try_read_file("/proc/self/cgroup").value_or("");
+  host.cpu_quota = capture_cpu_quota(parse_cgroups(host.cgroup));
+  host.gpus = capture_gpus();
+  host.ephemeral_ports = capture_ephemeral_ports();
+  host.munge = capture_munge_presence();
+  host.ancestors = capture_ancestors();
+  host.stdin_is_terminal = ::isatty(STDIN_FILENO) == 1;
+  host.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;
+  return host;
+}
+
+}  // namespace
+
+Snapshot capture_snapshot(int argc, const char* const* argv) {
+  Snapshot snapshot;
+  for (int i = 1; i < argc; ++i) snapshot.arguments.emplace_back(argv[i]);
+  snapshot.working_directory = capture_working_directory();
+  snapshot.environment = capture_environment();
+  for (const char* variable : k_file_variables) {
+    const auto path = find_variable(snapshot, variable);
+    if (!path) continue;
+    if (auto contents = try_read_file(*path, k_file_limit)) snapshot.files[*path] = std::move(*contents);
+  }
+  for (const std::string& candidate : python_candidates(snapshot.environment)) {
+    snapshot.programs[candidate] = capture_program(candidate, find_variable(snapshot, "PATH"));
+  }
+  snapshot.host = capture_host();
+  snapshot.unix_time = ::time(nullptr);
+  return snapshot;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,106 @@
+#include "ddprun/os/capture_processors.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <set>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/read_file.hpp"
+
+namespace ddprun {
+
+namespace {
+
+std::optional<double> tighter(std::optional<double> a, std::optional<double> b) {
+  if (!a || !b) return a ? a : b;
+  return std::min(*a, *b);
+}
+
+// Asks `read_quota` for each folder from mount + path up to the mount itself. A path that leads out of the
+// mount ("/../x", as seen from inside a control-group namespace) stands for the mount.
+template <class ReadQuota>
+std::optional<double> tightest_upwards(const std::string& mount, std::string path, ReadQuota read_quota) {
+  if (path.find("..") != std::string::npos) path.clear();
+  while (path.ends_with('/')) path.pop_back();
+  std::optional<double> quota = read_quota(mount + path);
+  while (!path.empty()) {
+    path.resize(std::min(path.rfind('/'), path.size() - 1));
+    quota = tighter(quota, read_quota(mount + path));
+  }
+  return quota;
+}
+
+std::optional<double> read_unified_quota(const std::string& folder) {
+  const auto text = try_read_file(folder + "/cpu.max");
+  return text ? parse_cpu_max(*text) : std::nullopt;
+}
+
+std::optional<double> read_cfs_quota(const std::string& folder) {
+  const auto quota = try_read_file(folder + "/cpu.cfs_quota_us");
+  const auto period = try_read_file(folder + "/cpu.cfs_period_us");
+  return quota && period ? parse_cfs_quota(*quota, *period) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<int> capture_allowed_cpus() {
+  std::vector<int> cpus;
+  // The kernel refuses a mask smaller than its own with EINVAL, so the mask grows until it fits.
+  for (std::size_t count = 1024; count <= std::size_t{k_highest_cpu} + 1; count *= 2) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(CPU_ALLOC(count),
+                                                                [](cpu_set_t* set) { CPU_FREE(set); });
+    const std::size_t size = CPU_ALLOC_SIZE(count);
+    if (!mask) return cpus;
+    CPU_ZERO_S(size, mask.get());
+    if (::sched_getaffinity(0, size, mask.get()) != 0) {
+      if (errno == EINVAL) continue;
+      return cpus;
+    }
+    for (std::size_t cpu = 0; cpu < count; ++cpu) {
+      if (CPU_ISSET_S(cpu, size, mask.get())) cpus.push_back(static_cast<int>(cpu));
+    }
+    return cpus;
+  }
+  return cpus;
+}
+
+int capture_core_count(const std::vector<int>& cpus, const std::string& root) {
+  const std::string folder = root + "/sys/devices/system/cpu";
+  const auto active = try_read_file(folder + "/smt/active");
+  if (active && trim(*active) == "0") return static_cast<int>(cpus.size());
+  std::set<int> counted;  // CPUs of the cores that have been counted
+  int cores = 0;
+  for (const int cpu : cpus) {
+    if (counted.contains(cpu)) continue;
+    ++cores;
+    const auto text = try_read_file(fmt::format("{}/cpu{}/topology/thread_siblings_list", folder, cpu));
+    const auto siblings = text ? parse_cpu_list(*text) : std::nullopt;
+    if (siblings) counted.insert(siblings->begin(), siblings->end());
+  }
+  return cores;
+}
+
+int capture_online_cpus(const std::string& root) {
+  const auto text = try_read_file(root + "/sys/devices/system/cpu/online");
+  const auto cpus = text ? parse_cpu_list(*text) : std::nullopt;
+  if (cpus && !cpus->empty()) return static_cast<int>(cpus->size());
+  return static_cast<int>(std::max(::sysconf(_SC_NPROCESSORS_ONLN), 1L));
+}
+
+std::optional<double> capture_cpu_quota(const CgroupPaths& cgroups, const std::string& root) {
+  const std::string mount = root + "/sys/fs/cgroup";
+  std::optional<double> quota;
+  if (cgroups.unified) quota = tightest_upwards(mount, *cgroups.unified, read_unified_quota);
+  if (cgroups.cpu) {
+    const std::string hierarchy = mount + "/" + cgroups.cpu_controllers;
+    quota = tighter(quota, tightest_upwards(hierarchy, *cgroups.cpu, read_cfs_quota));
+  }
+  return quota;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,71 @@
+#include "ddprun/os/read_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/fd.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// Opens a regular file; errno tells why not (EINVAL: it is something else).
+Fd open_regular(const std::string& path) {
+  Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0) return {};
+  if (S_ISREG(status.st_mode)) return file;
+  errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+  return {};
+}
+
+// Reads until the end or `count` bytes; false leaves errno.
+bool read_up_to(const Fd& file, std::size_t count, std::string& contents) {
+  while (contents.size() < count) {
+    char buffer[4096];
+    const ssize_t got = ::read(file.get(), buffer, std::min(sizeof buffer, count - contents.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return false;
+    if (got == 0) return true;
+    contents.append(buffer, static_cast<std::size_t>(got));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::string> try_read_file(const std::string& path, std::size_t limit) {
+  const Fd file = open_regular(path);
+  std::string contents;
+  if (!file || !read_up_to(file, limit + 1, contents) || contents.size() > limit) return std::nullopt;
+  return contents;
+}
+
+std::string read_file(const std::string& path, std::size_t limit) {
+  const Fd file = open_regular(path);
+  std::string contents;
+  if (!file || !read_up_to(file, limit + 1, contents)) {
+    const char* const why = errno == EINVAL ? "it is not a regular file" : std::strerror(errno);
+    throw Error(fmt::format("cannot read {}: {}", printable(path), to_lower(why)));
+  }
+  if (contents.size() > limit) {
+    throw Error(fmt::format("cannot read {}: it is longer than {} bytes", printable(path), limit));
+  }
+  return contents;
+}
+
+std::string read_head(const std::string& path, std::size_t count) {
+  const Fd file = open_regular(path);
+  std::string contents;
+  if (!file || !read_up_to(file, count, contents)) return {};
+  return contents;
+}
+
+}  // namespace ddprun
