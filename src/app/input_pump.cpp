@@ -26,6 +26,10 @@ InputPump::InputPump(asio::io_context& context, int terminal, Fd writer)
     return;
   }
   watch_.assign(duplicate(input_.watch().get()).release());
+  // A pipe's writer is told so when nobody is left to read.
+  writer_.async_wait(asio::posix::descriptor_base::wait_error, [this](const error_code& error) {
+    if (!error) stop();
+  });
   wait_for_input();
 }
 
