@@ -5,20 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "ddprun/base/exit_status.hpp"
 #include "ddprun/base/ids.hpp"
 
 namespace ddprun {
-
-// How one process ended.
-struct ExitStatus {
-  enum class Kind { exited, signalled, not_started };
-  Kind kind = Kind::exited;
-  int value = 0;      // exit code, signal number, or errno of the stage that failed
-  std::string stage;  // not_started: "exec", "chdir", ...
-  bool core_dumped = false;
-  bool success() const { return kind == Kind::exited && value == 0; }
-  friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
-};
 
 // The code a launcher gives on: the exit code, 128+n for a signal, 126/127 for a program that cannot start.
 int exit_code_of(const ExitStatus& status);

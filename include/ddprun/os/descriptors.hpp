@@ -1,0 +1,34 @@
+// Descriptors in general: pipes, what we inherited, and waiting on what is shared with others.
+#pragma once
+
+#include <vector>
+
+#include "ddprun/os/fd.hpp"
+
+namespace ddprun {
+
+struct Pipe {
+  Fd reader;
+  Fd writer;
+};
+
+// Both ends close-on-exec and blocking. Throws Error when descriptors have run out.
+Pipe make_pipe();
+// Empty when descriptors have run out.
+Fd duplicate(int descriptor);
+
+// Opens /dev/null for each of 0, 1 and 2 that is closed, so that no socket of ours ever becomes "stdout".
+// The first thing main does.
+void ensure_standard_descriptors();
+
+// What we were started with beyond 0, 1, 2 and would pass on: all without close-on-exec. Meant for the start
+// of the program, before anything else opens descriptors.
+std::vector<int> capture_inherited_descriptors();
+
+// A descriptor that becomes readable when `descriptor` is ready, and that may be made non-blocking, which
+// `descriptor` may not where others share its open file. Empty where readiness has no meaning (files: always
+// ready).
+enum class Readiness { readable, writable };
+Fd watch_readiness(int descriptor, Readiness readiness);
+
+}  // namespace ddprun

@@ -1,0 +1,47 @@
+// A helper process that cleans up after a ddprun that could not: killed by SIGKILL, crashed, out of memory.
+//
+// It holds the read end of a pipe whose only writer is ddprun, and sleeps in read(): no wake-ups. ddprun
+// tells it which workers live. When the pipe ends without "all is well", it kills the workers' families and
+// every process that carries this launch's marker variable, which also reaches what left the family, until a
+// look finds none. It is in a session of its own with every signal blocked, holds no other descriptor of ours
+// (srun's or a shell's pipes end with ddprun, not with it) and shows up as "ddprun-keeper".
+//
+// A child of ddprun that is forked and does not run another program would hold the writer too: close
+// `descriptor()` there.
+#pragma once
+
+#include <string>
+
+#include "ddprun/os/fd.hpp"
+
+namespace ddprun {
+
+// Goes into every worker's environment, with the launch's own random value.
+inline constexpr const char* k_launch_variable = "DDPRUN_LAUNCH_ID";
+std::string make_launch_id();  // 32 hexadecimal digits from the kernel
+
+class Keeper {
+ public:
+  // Forks; before the first worker, while we are small. Throws Error.
+  explicit Keeper(const std::string& launch_id);
+  Keeper(Keeper&&) = default;
+  // Without dismiss(): the keeper kills what it watches.
+  ~Keeper() = default;
+
+  int pid() const noexcept { return pid_; }  // not to be killed by a sweep, reaped by dismiss()
+  int descriptor() const noexcept { return writer_.get(); }
+
+  // A worker that leads its own group or session. Forget it before it is reaped: then its number is free.
+  void watch(int leader);
+  void forget(int leader);
+  // All is well: the keeper ends without doing anything. Waits for that, at most a second.
+  void dismiss();
+
+ private:
+  void tell(char what, int leader);
+
+  Fd writer_;
+  int pid_ = -1;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,40 @@
+// The machine's processes as /proc shows them, and who belongs to whom among them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+struct ProcessEntry {
+  int pid = 0;
+  std::string name;  // at most 15 bytes, the kernel's "comm"
+  char state = '?';  // 'Z': ended and not yet reaped
+  int parent = 0;
+  int group = 0;
+  int session = 0;
+  std::uint64_t start_time =
+      0;  // clock ticks since boot: tells a process from a later one of the same number
+};
+
+using ProcessTable = std::vector<ProcessEntry>;
+
+// One line of /proc/PID/stat (proc(5)); the name may hold blanks and parentheses.
+std::optional<ProcessEntry> parse_process_stat(std::string_view line);
+
+// All processes this user may see. A process that starts meanwhile may be missing: loop when it matters.
+ProcessTable capture_processes();
+std::optional<ProcessEntry> capture_process(int pid);
+
+// Everything below `root`, without `root`, without `except` and what is below those.
+ProcessTable find_descendants(const ProcessTable& table, int root, const std::vector<int>& except = {});
+// The leaders, every member of the groups and sessions they lead, and everything below any of these.
+ProcessTable find_families(const ProcessTable& table, const std::vector<int>& leaders);
+
+// Sends to this very process; false when it is gone, even when its number is in use again.
+bool send_signal_to(const ProcessEntry& process, int signal);
+
+}  // namespace ddprun

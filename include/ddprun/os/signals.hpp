@@ -1,0 +1,46 @@
+// Signals to ddprun as values, read from a descriptor; no handler ever runs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ddprun/os/fd.hpp"
+
+namespace ddprun {
+
+struct SignalEvent {
+  int number = 0;
+  int sender_pid = 0;  // 0: the kernel (a key at the terminal), or a process we cannot see
+  int code = 0;        // si_code; for SIGCHLD one of CLD_*
+  friend bool operator==(const SignalEvent&, const SignalEvent&) = default;
+};
+
+// What a launcher has to answer: requests to stop, advance warnings, job control and its children.
+// SIGTTIN and SIGTTOU keep their defaults: in the background we are stopped as any program is.
+std::vector<int> handled_signals();
+
+// Those of `signals` that we were started with ignored (nohup: SIGHUP; a shell's `&`: SIGINT, SIGQUIT). They
+// stay ignored here and in the workers.
+std::vector<int> capture_ignored_signals(const std::vector<int>& signals);
+
+// Takes `signals` (less what we were started with ignored) from the process while it lives; SIGPIPE is
+// ignored. One at a time, in the only thread. spawn() gives children the defaults back.
+class SignalSource {
+ public:
+  // Throws Error when the kernel refuses.
+  explicit SignalSource(const std::vector<int>& signals);
+  SignalSource(const SignalSource&) = delete;
+  SignalSource& operator=(const SignalSource&) = delete;
+  ~SignalSource();
+
+  const Fd& descriptor() const noexcept { return descriptor_; }  // readable when a signal has come
+  std::optional<SignalEvent> read();                             // never waits
+
+ private:
+  struct Saved;
+  std::unique_ptr<Saved> saved_;
+  Fd descriptor_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,55 @@
+#include "ddprun/os/descriptors.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/spawn.hpp"
+
+namespace ddprun {
+
+Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw Error("cannot make a pipe: " + describe_errno(errno));
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+Fd duplicate(int descriptor) {
+  return Fd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3));
+}
+
+void ensure_standard_descriptors() {
+  for (int descriptor = 0; descriptor < 3; ++descriptor) {
+    // open takes the lowest free number, and all below are open by now
+    if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
+  }
+}
+
+std::vector<int> capture_inherited_descriptors() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), ::closedir);
+  std::vector<int> inherited;
+  if (!directory) return inherited;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const auto number = parse_integer(static_cast<const char*>(entry->d_name));
+    if (!number || *number < 3) continue;
+    const int flags = ::fcntl(static_cast<int>(*number), F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) inherited.push_back(static_cast<int>(*number));
+  }
+  return inherited;
+}
+
+Fd watch_readiness(int descriptor, Readiness readiness) {
+  Fd watch(::epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = readiness == Readiness::readable ? EPOLLIN : EPOLLOUT;
+  if (!watch || ::epoll_ctl(watch.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) return {};
+  return watch;
+}
+
+}  // namespace ddprun

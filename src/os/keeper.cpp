@@ -1,0 +1,159 @@
+#include "ddprun/os/keeper.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/os/child.hpp"
+#include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/process_table.hpp"
+#include "ddprun/os/spawn.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr const char* k_keeper_name = "ddprun-keeper";
+constexpr char k_watch = 'w', k_forget = 'f', k_all_is_well = 'x';
+// A process asleep in the kernel survives SIGKILL for as long as it likes.
+constexpr int k_rounds = 250;
+constexpr auto k_between_rounds = std::chrono::milliseconds(20);
+constexpr std::size_t k_environment_limit = std::size_t{4} << 20;
+
+struct Message {
+  char what;
+  int leader;
+};
+
+std::string read_environment(int pid) {
+  const Fd file(::open(fmt::format("/proc/{}/environ", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  std::array<char, 16384> chunk;
+  while (file && text.size() < k_environment_limit) {
+    const ssize_t length = ::read(file.get(), chunk.data(), chunk.size());
+    if (length <= 0) break;
+    text.append(chunk.data(), static_cast<std::size_t>(length));
+  }
+  return text;
+}
+
+bool carries(const std::string& environment, const std::string& marker) {
+  const std::size_t at = environment.find(marker + '\0');  // every entry ends with a NUL, the last one too
+  return at == 0 || (at != std::string::npos && environment[at - 1] == '\0');
+}
+
+// A keeper of a launch inside ours carries our marker; it has its own to clean up and ends by itself.
+bool may_kill(const ProcessEntry& process) {
+  return process.state != 'Z' && process.pid != ::getpid() && process.name != k_keeper_name;
+}
+
+// True when nothing was left to kill.
+bool kill_round(const std::vector<int>& leaders, const std::string& marker) {
+  const ProcessTable table = capture_processes();
+  std::vector<int> roots = leaders;
+  for (const ProcessEntry& process : table) {
+    if (carries(read_environment(process.pid), marker)) roots.push_back(process.pid);
+  }
+  bool none = true;
+  for (const ProcessEntry& process : find_families(table, roots)) {
+    if (may_kill(process) && send_signal_to(process, SIGKILL)) none = false;
+  }
+  return none;
+}
+
+// Leaves the calling process with `kept` as its only descriptor beyond /dev/null as 0, 1 and 2; returns it.
+int drop_descriptors(int kept) {
+  const int moved = ::fcntl(kept, F_DUPFD, 3);
+  for (int descriptor = 0; descriptor < 3; ++descriptor) ::close(descriptor);
+  ensure_standard_descriptors();
+  if (moved != 3) ::dup2(moved, 3);
+  if (::syscall(SYS_close_range, 4U, ~0U, 0U) != 0) {  // before Linux 5.9
+    const long limit = ::sysconf(_SC_OPEN_MAX);
+    for (int descriptor = 4; descriptor < limit; ++descriptor) ::close(descriptor);
+  }
+  return 3;
+}
+
+[[noreturn]] void keep(int reader, const std::string& marker) noexcept {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  ::prctl(PR_SET_NAME, k_keeper_name, 0, 0, 0);
+  ::setsid();
+  reader = drop_descriptors(reader);
+  if (::chdir("/") != 0) ::_exit(k_exit_own_failure);
+
+  std::vector<int> leaders;
+  Message message;
+  while (::read(reader, &message, sizeof message) == sizeof message) {
+    if (message.what == k_all_is_well) ::_exit(0);
+    if (message.what == k_watch) leaders.push_back(message.leader);
+    if (message.what == k_forget) std::erase(leaders, message.leader);
+  }
+  for (int round = 0; round < k_rounds && !kill_round(leaders, marker); ++round) {
+    std::this_thread::sleep_for(k_between_rounds);
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+std::string make_launch_id() {
+  std::array<unsigned char, 16> bytes;
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    throw Error("cannot get random bytes: " + describe_errno(errno));
+  }
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
+}
+
+Keeper::Keeper(const std::string& launch_id) {
+  Pipe pipe = make_pipe();
+  // Should it ever be stopped, we are not.
+  ::fcntl(pipe.writer.get(), F_SETFL, O_NONBLOCK);
+  const std::string marker = std::string(k_launch_variable) + "=" + launch_id;
+  pid_ = ::fork();
+  if (pid_ < 0) throw Error("cannot start the keeper process: " + describe_errno(errno));
+  if (pid_ == 0) keep(pipe.reader.get(), marker);
+  writer_ = std::move(pipe.writer);
+}
+
+void Keeper::tell(char what, int leader) {
+  Message message{};
+  message.what = what;
+  message.leader = leader;
+  // Should the keeper be gone, all goes on without it.
+  [[maybe_unused]] const ssize_t written = ::write(writer_.get(), &message, sizeof message);
+}
+
+void Keeper::watch(int leader) {
+  tell(k_watch, leader);
+}
+
+void Keeper::forget(int leader) {
+  tell(k_forget, leader);
+}
+
+void Keeper::dismiss() {
+  tell(k_all_is_well, 0);
+  writer_.close();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (!reap(pid_) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,114 @@
+#include "ddprun/os/process_table.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <set>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/child.hpp"
+#include "ddprun/os/fd.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// Fields of /proc/PID/stat after the name, counted from the state (proc(5) calls it field 3).
+constexpr std::size_t k_state = 0, k_parent = 1, k_group = 2, k_session = 3, k_start_time = 19;
+
+template <class Matches>
+ProcessTable close_over_children(const ProcessTable& table, std::set<int> found, const Matches& may_join) {
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (const ProcessEntry& entry : table) {
+      if (found.count(entry.parent) != 0 && may_join(entry)) grew |= found.insert(entry.pid).second;
+    }
+  }
+  ProcessTable result;
+  std::copy_if(table.begin(), table.end(), std::back_inserter(result),
+               [&](const ProcessEntry& entry) { return found.count(entry.pid) != 0; });
+  return result;
+}
+
+bool contains(const std::vector<int>& numbers, int number) {
+  return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+}
+
+}  // namespace
+
+std::optional<ProcessEntry> parse_process_stat(std::string_view line) {
+  const std::size_t open = line.find(" (");
+  const std::size_t close = line.rfind(") ");  // the name itself may hold ") "
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return std::nullopt;
+  const std::vector<std::string> fields = split_words(line.substr(close + 2));
+  if (fields.size() <= k_start_time || fields[k_state].size() != 1) return std::nullopt;
+  const auto pid = parse_integer(line.substr(0, open));
+  const auto parent = parse_integer(fields[k_parent]);
+  const auto group = parse_integer(fields[k_group]);
+  const auto session = parse_integer(fields[k_session]);
+  const auto start_time = parse_integer(fields[k_start_time]);
+  if (!pid || !parent || !group || !session || !start_time) return std::nullopt;
+  return ProcessEntry{static_cast<int>(*pid),
+                      std::string(line.substr(open + 2, close - open - 2)),
+                      fields[k_state][0],
+                      static_cast<int>(*parent),
+                      static_cast<int>(*group),
+                      static_cast<int>(*session),
+                      static_cast<std::uint64_t>(*start_time)};
+}
+
+std::optional<ProcessEntry> capture_process(int pid) {
+  const Fd file(::open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  std::array<char, 1024> text;  // the line has about 50 numbers
+  const ssize_t length = ::read(file.get(), text.data(), text.size());
+  if (length <= 0) return std::nullopt;
+  return parse_process_stat({text.data(), static_cast<std::size_t>(length)});
+}
+
+ProcessTable capture_processes() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc"), ::closedir);
+  ProcessTable table;
+  if (!directory) return table;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const auto pid = parse_integer(static_cast<const char*>(entry->d_name));
+    if (!pid) continue;
+    if (auto process = capture_process(static_cast<int>(*pid))) table.push_back(std::move(*process));
+  }
+  return table;
+}
+
+ProcessTable find_descendants(const ProcessTable& table, int root, const std::vector<int>& except) {
+  ProcessTable result = close_over_children(
+      table, {root}, [&](const ProcessEntry& entry) { return !contains(except, entry.pid); });
+  std::erase_if(result, [&](const ProcessEntry& entry) { return entry.pid == root; });
+  return result;
+}
+
+ProcessTable find_families(const ProcessTable& table, const std::vector<int>& leaders) {
+  std::set<int> found;
+  for (const ProcessEntry& entry : table) {
+    if (contains(leaders, entry.pid) || contains(leaders, entry.group) || contains(leaders, entry.session)) {
+      found.insert(entry.pid);
+    }
+  }
+  return close_over_children(table, std::move(found), [](const ProcessEntry&) { return true; });
+}
+
+bool send_signal_to(const ProcessEntry& process, int signal) {
+  // The descriptor pins the process; only then is it certain that what is compared is what gets the signal.
+  const Fd descriptor = open_pidfd(process.pid);
+  const auto now = capture_process(process.pid);
+  if (!now || now->start_time != process.start_time) return false;
+  if (!descriptor) return ::kill(process.pid, signal) == 0;  // before Linux 5.3
+  return ::syscall(SYS_pidfd_send_signal, descriptor.get(), signal, nullptr, 0) == 0;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,65 @@
+#include "ddprun/os/signals.hpp"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/os/spawn.hpp"
+
+namespace ddprun {
+
+struct SignalSource::Saved {
+  sigset_t mask;
+  struct sigaction pipe_action;
+  struct sigaction child_action;
+};
+
+std::vector<int> handled_signals() {
+  return {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
+}
+
+std::vector<int> capture_ignored_signals(const std::vector<int>& signals) {
+  std::vector<int> ignored;
+  std::copy_if(signals.begin(), signals.end(), std::back_inserter(ignored), [](int signal) {
+    struct sigaction action {};
+    return signal != SIGCHLD && ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+  });
+  return ignored;
+}
+
+SignalSource::SignalSource(const std::vector<int>& signals) : saved_(std::make_unique<Saved>()) {
+  const std::vector<int> ignored = capture_ignored_signals(signals);
+  sigset_t taken;
+  ::sigemptyset(&taken);
+  for (const int signal : signals) {
+    if (std::find(ignored.begin(), ignored.end(), signal) == ignored.end()) ::sigaddset(&taken, signal);
+  }
+  descriptor_ = Fd(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!descriptor_) throw Error("cannot watch signals: " + describe_errno(errno));
+  ::sigprocmask(SIG_BLOCK, &taken, &saved_->mask);
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, &saved_->pipe_action);
+  struct sigaction standard {
+  };  // ignored, as some parents leave it, children would be reaped behind our back
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &standard, &saved_->child_action);
+}
+
+SignalSource::~SignalSource() {
+  ::sigaction(SIGPIPE, &saved_->pipe_action, nullptr);
+  ::sigaction(SIGCHLD, &saved_->child_action, nullptr);
+  ::sigprocmask(SIG_SETMASK, &saved_->mask, nullptr);
+}
+
+std::optional<SignalEvent> SignalSource::read() {
+  signalfd_siginfo info;
+  if (::read(descriptor_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
+  return SignalEvent{static_cast<int>(info.ssi_signo), static_cast<int>(info.ssi_pid), info.ssi_code};
+}
+
+}  // namespace ddprun

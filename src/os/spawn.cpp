@@ -1,0 +1,244 @@
+#include "ddprun/os/spawn.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "ddprun/base/text.hpp"
+
+// The child leaves its functions by execve, which would leave the sanitizer's marks on a stack we use again.
+#define DDPRUN_IN_CHILD __attribute__((no_sanitize("address", "undefined")))
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::size_t k_stack_size = std::size_t{64} * 1024;
+
+// All the child needs, made before it exists: it may not allocate.
+struct Prepared {
+  const SpawnRequest& request;
+  std::vector<char*> arguments;
+  std::vector<char*> environment;
+  std::vector<std::string> program_paths;  // tried in turn
+  std::vector<unsigned long> cpu_mask;     // empty: unchanged
+  std::array<bool, _NSIG> ignored{};
+  int parent;
+  std::optional<SpawnFailure> failure;  // written by the child, in the memory it shares with us
+};
+
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// As execvp(3), but with the child's PATH; an empty piece is the working directory.
+std::vector<std::string> program_paths(const SpawnRequest& request) {
+  const std::string& program = request.arguments[0];
+  if (program.find('/') != std::string::npos) return {program};
+  constexpr std::string_view k_path = "PATH=";
+  std::string path = "/bin:/usr/bin";
+  for (const std::string& variable : request.environment) {
+    if (variable.starts_with(k_path)) path = variable.substr(k_path.size());
+  }
+  std::vector<std::string> paths = split(path, ':');
+  for (std::string& directory : paths) directory = directory.empty() ? program : directory + "/" + program;
+  return paths;
+}
+
+std::vector<unsigned long> cpu_mask(const std::vector<int>& cpus) {
+  constexpr std::size_t k_bits = 8 * sizeof(unsigned long);
+  std::vector<unsigned long> mask;
+  for (const int cpu : cpus) {
+    const auto number = static_cast<std::size_t>(cpu);
+    if (mask.size() <= number / k_bits) mask.resize(number / k_bits + 1);
+    mask[number / k_bits] |= 1UL << (number % k_bits);
+  }
+  return mask;
+}
+
+DDPRUN_IN_CHILD bool die_with_parent(const Prepared& prepared) {
+  if (!prepared.request.die_with_parent) return true;
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return false;
+  if (::getppid() != prepared.parent) ::_exit(128 + SIGKILL);  // it died before the line above
+  return true;
+}
+
+DDPRUN_IN_CHILD bool enter_group(ChildGroup group) {
+  if (group == ChildGroup::own_session) return ::setsid() >= 0;
+  return group == ChildGroup::ours || ::setpgid(0, 0) == 0;
+}
+
+DDPRUN_IN_CHILD bool place_descriptors(const SpawnRequest& request) {
+  for (const int descriptor : request.close_descriptors) ::close(descriptor);
+  int sources[] = {request.standard_input, request.standard_output, request.standard_error};
+  for (int target = 0; target < 3; ++target) {
+    // Out of the way first: a source may be another's target.
+    if (sources[target] < 3 && sources[target] != target) {
+      sources[target] = ::fcntl(sources[target], F_DUPFD_CLOEXEC, 3);
+      if (sources[target] < 0) return false;
+    }
+  }
+  for (int target = 0; target < 3; ++target) {
+    const bool placed = sources[target] == target ? ::fcntl(target, F_SETFD, 0) == 0
+                                                  : ::dup2(sources[target], target) == target;
+    if (!placed) return false;
+  }
+  return true;
+}
+
+// Caught signals would be reset by execve, but one that arrives before it would run our handler in the child.
+DDPRUN_IN_CHILD void reset_signals(const Prepared& prepared) {
+  struct sigaction action;
+  std::memset(&action, 0, sizeof action);
+  for (int signal = 1; signal < _NSIG; ++signal) {
+    action.sa_handler = prepared.ignored[static_cast<std::size_t>(signal)] ? SIG_IGN : SIG_DFL;
+    ::sigaction(signal, &action, nullptr);
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// Returns only when no candidate could be run. A later one that works wins over an earlier one that does not.
+DDPRUN_IN_CHILD SpawnFailure run_program_file(const Prepared& prepared) {
+  SpawnFailure failure{SpawnStage::exec, ENOENT};
+  for (const std::string& path : prepared.program_paths) {
+    ::execve(path.c_str(), prepared.arguments.data(), prepared.environment.data());
+    if (errno == ENOENT && ::access(path.c_str(), F_OK) == 0) {
+      failure = {SpawnStage::interpreter, ENOENT};
+    } else if (errno == EACCES) {
+      failure = {SpawnStage::exec, EACCES};
+    } else if (errno != ENOENT && errno != ENOTDIR) {
+      return {SpawnStage::exec, errno};
+    }
+  }
+  return failure;
+}
+
+DDPRUN_IN_CHILD SpawnFailure become_program(const Prepared& prepared) {
+  const SpawnRequest& request = prepared.request;
+  if (!die_with_parent(prepared)) return {SpawnStage::parent_death, errno};
+  if (!enter_group(request.group)) return {SpawnStage::group, errno};
+  // Signals are still blocked, SIGTTOU too: else a background process is stopped here.
+  if (request.terminal >= 0 && ::tcsetpgrp(request.terminal, ::getpid()) != 0) {
+    return {SpawnStage::terminal, errno};
+  }
+  if (!prepared.cpu_mask.empty() &&
+      ::sched_setaffinity(0, prepared.cpu_mask.size() * sizeof(unsigned long),
+                          reinterpret_cast<const cpu_set_t*>(prepared.cpu_mask.data())) != 0) {
+    return {SpawnStage::cpus, errno};
+  }
+  if (!request.working_directory.empty() && ::chdir(request.working_directory.c_str()) != 0) {
+    return {SpawnStage::working_directory, errno};
+  }
+  if (!place_descriptors(request)) return {SpawnStage::descriptors, errno};
+  reset_signals(prepared);
+  return run_program_file(prepared);
+}
+
+DDPRUN_IN_CHILD int child_main(void* argument) {
+  auto& prepared = *static_cast<Prepared*>(argument);
+  prepared.failure = become_program(prepared);
+  ::_exit(127);
+}
+
+}  // namespace
+
+std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request) {
+  if (request.arguments.empty()) return SpawnFailure{SpawnStage::exec, ENOENT};
+  Prepared prepared{request,
+                    pointers_to(request.arguments),
+                    pointers_to(request.environment),
+                    program_paths(request),
+                    cpu_mask(request.cpus),
+                    {},
+                    ::getpid(),
+                    std::nullopt};
+  for (const int signal : request.ignored_signals)
+    prepared.ignored.at(static_cast<std::size_t>(signal)) = true;
+  const std::unique_ptr<char[]> stack(new char[k_stack_size]);  // grows down
+
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);  // no handler of ours may run in the child
+  int pidfd = -1;                             // left alone by kernels before 5.2, which ignore CLONE_PIDFD
+  const int pid = ::clone(child_main, stack.get() + k_stack_size,
+                          CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &prepared, &pidfd);
+  const int clone_error = errno;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+
+  if (pid < 0) return SpawnFailure{SpawnStage::process, clone_error};
+  Child child(pid, Fd(pidfd), request.group != ChildGroup::ours);
+  if (!prepared.failure) return child;
+  ::waitpid(pid, nullptr, 0);  // it is ending: it shares our memory no more
+  return *prepared.failure;
+}
+
+std::string_view stage_name(SpawnStage stage) {
+  switch (stage) {
+    case SpawnStage::process:
+      return "process";
+    case SpawnStage::parent_death:
+      return "parent death";
+    case SpawnStage::group:
+      return "group";
+    case SpawnStage::terminal:
+      return "terminal";
+    case SpawnStage::cpus:
+      return "cpus";
+    case SpawnStage::working_directory:
+      return "working directory";
+    case SpawnStage::descriptors:
+      return "descriptors";
+    case SpawnStage::exec:
+      return "exec";
+    case SpawnStage::interpreter:
+      return "interpreter";
+  }
+  return "unknown";
+}
+
+ExitStatus not_started(const SpawnFailure& failure) {
+  return {ExitStatus::Kind::not_started, failure.error, std::string(stage_name(failure.stage)), false};
+}
+
+std::string describe(const SpawnFailure& failure) {
+  const std::string error = describe_errno(failure.error);
+  switch (failure.stage) {
+    case SpawnStage::exec:
+      return failure.error == ENOEXEC ? "neither a program nor a script with a #! line" : error;
+    case SpawnStage::interpreter:
+      return "the interpreter in its first line does not exist";
+    case SpawnStage::process:
+      return "no new process: " + error;
+    case SpawnStage::working_directory:
+      return "its working directory: " + error;
+    case SpawnStage::cpus:
+      return "none of its CPUs may be used: " + error;
+    default:
+      return std::string(stage_name(failure.stage)) + ": " + error;
+  }
+}
+
+std::string describe_errno(int error) {
+  std::string text = std::strerror(error);
+  if (text.size() > 1 && text[1] >= 'a') text[0] = to_lower(text.substr(0, 1))[0];
+  return text;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,70 @@
+#include "ddprun/os/terminal.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+namespace ddprun {
+
+namespace {
+
+// In a background group tcsetpgrp and tcsetattr stop the caller, unless SIGTTOU is blocked (tcsetpgrp(3)).
+class WithoutTerminalStop {
+ public:
+  WithoutTerminalStop() {
+    sigset_t blocked;
+    ::sigemptyset(&blocked);
+    ::sigaddset(&blocked, SIGTTOU);
+    ::sigprocmask(SIG_BLOCK, &blocked, &before_);
+  }
+  WithoutTerminalStop(const WithoutTerminalStop&) = delete;
+  WithoutTerminalStop& operator=(const WithoutTerminalStop&) = delete;
+  ~WithoutTerminalStop() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+bool is_terminal(int descriptor) {
+  return ::isatty(descriptor) == 1;
+}
+
+std::optional<Terminal> Terminal::open_controlling() {
+  Fd descriptor(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (!descriptor) return std::nullopt;
+  return Terminal(std::move(descriptor));
+}
+
+Terminal::Terminal(Fd descriptor)
+    : descriptor_(std::move(descriptor)), has_modes_(::tcgetattr(descriptor_.get(), &modes_) == 0) {}
+
+bool Terminal::in_foreground() const {
+  return ::tcgetpgrp(descriptor_.get()) == ::getpgrp();
+}
+
+bool Terminal::give_to(int group) {
+  return in_foreground() && ::tcsetpgrp(descriptor_.get(), group) == 0;
+}
+
+void Terminal::take_back(int borrower) {
+  if (::tcgetpgrp(descriptor_.get()) != borrower) return;
+  const WithoutTerminalStop guard;
+  ::tcsetpgrp(descriptor_.get(), ::getpgrp());
+  if (has_modes_) ::tcsetattr(descriptor_.get(), TCSANOW, &modes_);
+}
+
+void stop_own_group() {
+  // SIGTSTP, not SIGSTOP: the kernel drops it for an orphaned group, which nobody could ever continue.
+  sigset_t stop;
+  sigset_t before;
+  ::sigemptyset(&stop);
+  ::sigaddset(&stop, SIGTSTP);
+  ::sigprocmask(SIG_BLOCK, &stop, &before);
+  ::kill(0, SIGTSTP);
+  ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);  // we stand still in here
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace ddprun

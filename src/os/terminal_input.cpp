@@ -1,0 +1,40 @@
+#include "ddprun/os/terminal_input.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "ddprun/os/descriptors.hpp"
+
+namespace ddprun {
+
+TerminalInput::TerminalInput(int descriptor)
+    : descriptor_(descriptor), watch_(watch_readiness(descriptor, Readiness::readable)) {}
+
+TerminalInput::Result TerminalInput::read() const {
+  if (::tcgetpgrp(descriptor_) != ::getpgrp()) return {State::in_background, {}};
+  pollfd ready{descriptor_, POLLIN, 0};
+  if (::poll(&ready, 1, 0) == 0) return {State::nothing_yet, {}};
+
+  // Should we lose the foreground in between, a blocked SIGTTIN turns the stop into EIO.
+  sigset_t blocked;
+  sigset_t before;
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, SIGTTIN);
+  ::sigprocmask(SIG_BLOCK, &blocked, &before);
+  std::array<char, 4096> text;
+  const ssize_t length = ::read(descriptor_, text.data(), text.size());
+  const int error = errno;
+  const bool still_ours = ::tcgetpgrp(descriptor_) == ::getpgrp();
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+
+  if (length > 0) return {State::typed, std::string(text.data(), static_cast<std::size_t>(length))};
+  if (length < 0 && (error == EAGAIN || error == EINTR)) return {State::nothing_yet, {}};
+  if (length < 0 && !still_ours) return {State::in_background, {}};
+  return {State::ended, {}};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,30 @@
+#include "ddprun/app/input_pump.hpp"
+
+#include "catch.hpp"
+#include "processes.hpp"
+#include "pseudo_terminal.hpp"
+
+using namespace ddprun;
+using namespace ddprun::testing;
+
+TEST_CASE("what is typed reaches the worker's pipe, and ^D ends it") {
+  PseudoTerminal terminal({"type_for", DDPRUN_TEST_WORKER, "read_lines"});
+  terminal.expect("reading");
+  terminal.type("hello\n");
+  terminal.expect("got hello");
+  terminal.type("\x04");
+  terminal.expect("end of input");
+  terminal.expect("launcher ends");
+  CHECK(terminal.wait_for_end().success());
+}
+
+TEST_CASE("input after the worker's end ends the pump, not the launcher") {
+  PseudoTerminal terminal({"type_for", DDPRUN_TEST_WORKER, "read_lines"});
+  terminal.expect("reading");
+  terminal.type("quit\n");
+  terminal.type("nobody\n");
+  terminal.type("listens\n");
+  terminal.expect("launcher ends");
+  terminal.expect("job ended with 0");
+  CHECK(terminal.wait_for_end().success());
+}

@@ -1,0 +1,35 @@
+#include "ddprun/os/descriptors.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "catch.hpp"
+
+using namespace ddprun;
+
+TEST_CASE("a closed standard descriptor becomes /dev/null") {
+  const Fd saved = duplicate(0);
+  ::close(0);
+  ensure_standard_descriptors();
+  char byte = 0;
+  CHECK(::read(0, &byte, 1) == 0);
+  REQUIRE(::dup2(saved.get(), 0) == 0);
+}
+
+TEST_CASE("readiness is seen without a change to the descriptor; a file has none") {
+  Pipe pipe = make_pipe();
+  const Fd watch = watch_readiness(pipe.reader.get(), Readiness::readable);
+  REQUIRE(watch);
+  pollfd ready{watch.get(), POLLIN, 0};
+  CHECK(::poll(&ready, 1, 0) == 0);
+  REQUIRE(::write(pipe.writer.get(), "x", 1) == 1);
+  CHECK(::poll(&ready, 1, 0) == 1);
+  CHECK((::fcntl(pipe.reader.get(), F_GETFL) & O_NONBLOCK) == 0);
+
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
+  CHECK_FALSE(watch_readiness(::fileno(file.get()), Readiness::writable));
+}

@@ -1,0 +1,117 @@
+#include "ddprun/os/keeper.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "catch.hpp"
+#include "ddprun/os/process_table.hpp"
+#include "processes.hpp"
+
+using namespace ddprun;
+using namespace ddprun::testing;
+
+namespace {
+
+struct Launched {
+  Child launcher;
+  Fd output;
+  std::string said;
+};
+
+// A launcher with one worker, which has a child in a session of its own.
+Launched launch(const std::string& mode) {
+  Pipe pipe = make_pipe();
+  SpawnRequest request = launcher_request({mode, DDPRUN_TEST_WORKER, "leave_grandchild", "stay"});
+  request.standard_output = pipe.writer.get();
+  Child launcher = start(request);
+  pipe.writer.close();
+  std::string said;
+  const std::string last = mode == "keep" ? "keeper " : "worker ";
+  while (said.find("grandchild ") == std::string::npos || said.find(last) == std::string::npos) {
+    said += read_until(pipe.reader.get(), "\n");
+  }
+  return {std::move(launcher), std::move(pipe.reader), said};
+}
+
+}  // namespace
+
+TEST_CASE("a launch id is random") {
+  CHECK(make_launch_id().size() == 32);
+  CHECK(make_launch_id() != make_launch_id());
+}
+
+TEST_CASE("a worker dies with its launcher") {
+  Launched launched = launch("no_keeper");
+  const Fd worker = open_pidfd(number_after(launched.said, "worker "));
+  const int grandchild = number_after(launched.said, "grandchild ");
+  launched.launcher.send_signal(SIGKILL);
+  wait_for_end(launched.launcher);
+  wait_until_gone(worker);
+  ::kill(grandchild, SIGKILL);
+}
+
+TEST_CASE("after a launcher killed by SIGKILL the keeper kills workers and what left their session") {
+  Launched launched = launch("keep");
+  const Fd worker = open_pidfd(number_after(launched.said, "worker "));
+  const Fd grandchild = open_pidfd(number_after(launched.said, "grandchild "));
+  const Fd keeper = open_pidfd(number_after(launched.said, "keeper "));
+  launched.launcher.send_signal(SIGKILL);
+  wait_for_end(launched.launcher);
+  wait_until_gone(worker);
+  wait_until_gone(grandchild);
+  wait_until_gone(keeper);
+  CHECK(read_until(launched.output.get(), "").find("cannot") == std::string::npos);  // nobody holds the pipe
+}
+
+TEST_CASE("a dismissed keeper ends and harms nobody") {
+  const std::string id = make_launch_id();
+  Keeper keeper(id);
+  SpawnRequest request = worker_request({"sleep_forever"});
+  request.environment = {std::string(k_launch_variable) + "=" + id};
+  Pipe pipe = make_pipe();
+  request.standard_output = pipe.writer.get();
+  Child worker = start(request);
+  read_until(pipe.reader.get(), "ready");
+  keeper.watch(worker.pid());
+  keeper.dismiss();
+  CHECK_FALSE(capture_process(keeper.pid()));
+  CHECK_FALSE(worker.ending());
+  worker.send_signal(SIGKILL);
+  wait_for_end(worker);
+}
+
+TEST_CASE("a keeper left without a word kills what it watches, and not what it was told to forget") {
+  const auto sleeper = [] { return start(worker_request({"sleep_forever"})); };
+  Child watched = sleeper();
+  Child forgotten = sleeper();
+  int keeper_pid = 0;
+  {
+    Keeper keeper(make_launch_id());
+    keeper_pid = keeper.pid();
+    keeper.watch(watched.pid());
+    keeper.watch(forgotten.pid());
+    keeper.forget(forgotten.pid());
+  }
+  CHECK(wait_for_end(watched).value == SIGKILL);
+  wait_until_gone(open_pidfd(keeper_pid));
+  reap(keeper_pid);
+  CHECK_FALSE(forgotten.ending());
+  forgotten.send_signal(SIGKILL);
+  wait_for_end(forgotten);
+}
+
+TEST_CASE("the keeper is known by its name, in its own session, and deaf to the keys") {
+  Keeper keeper(make_launch_id());
+  // It has read this once it has done all it does before; no answer is needed to see that in its name.
+  const Fd pidfd = open_pidfd(keeper.pid());
+  std::optional<ProcessEntry> entry;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  do {
+    entry = capture_process(keeper.pid());
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+  } while (entry && (entry->name != "ddprun-keeper" || entry->session != keeper.pid()));
+  REQUIRE(entry);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) ::kill(keeper.pid(), signal);
+  CHECK(capture_process(keeper.pid())->state != 'T');
+  keeper.dismiss();
+}

@@ -1,0 +1,62 @@
+#include "ddprun/os/signals.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "catch.hpp"
+#include "ddprun/os/descriptors.hpp"
+#include "processes.hpp"
+
+using namespace ddprun;
+using namespace ddprun::testing;
+
+TEST_CASE("signals are read as values with their sender") {
+  SignalSource signals({SIGUSR1, SIGCHLD});
+  CHECK_FALSE(signals.read());
+  ::kill(::getpid(), SIGUSR1);
+  CHECK(signals.read() == SignalEvent{SIGUSR1, ::getpid(), SI_USER});
+  CHECK_FALSE(signals.read());
+
+  Child worker = start(worker_request({"exit_with", "0"}));
+  pollfd ready{signals.descriptor().get(), POLLIN, 0};
+  REQUIRE(::poll(&ready, 1, 10'000) == 1);
+  CHECK(signals.read() == SignalEvent{SIGCHLD, worker.pid(), CLD_EXITED});
+  wait_for_end(worker);
+}
+
+TEST_CASE("what we were started with ignored stays ignored") {
+  const auto before = ::signal(SIGHUP, SIG_IGN);
+  {
+    SignalSource signals(handled_signals());
+    CHECK(capture_ignored_signals(handled_signals()) == std::vector<int>{SIGHUP});
+    ::kill(::getpid(), SIGHUP);
+    CHECK_FALSE(signals.read());
+  }
+  ::signal(SIGHUP, before);
+}
+
+TEST_CASE("children can be waited for although our parent ignored SIGCHLD") {
+  const auto before = ::signal(SIGCHLD, SIG_IGN);
+  {
+    const SignalSource signals(handled_signals());
+    Child worker = start(worker_request({"exit_with", "3"}));
+    CHECK(wait_for_end(worker).value == 3);
+  }
+  CHECK(::signal(SIGCHLD, before) == SIG_IGN);
+}
+
+TEST_CASE("a write to a closed pipe is an error, not a signal, and the mask is as before afterwards") {
+  sigset_t mask;
+  {
+    const SignalSource signals(handled_signals());
+    Pipe pipe = make_pipe();
+    pipe.reader.close();
+    CHECK(::write(pipe.writer.get(), "x", 1) == -1);
+    CHECK(errno == EPIPE);
+  }
+  ::sigprocmask(SIG_SETMASK, nullptr, &mask);
+  CHECK(::sigismember(&mask, SIGTERM) == 0);
+}

@@ -1,0 +1,161 @@
+// A launcher without a plan, for what only shows when the parent dies or has a terminal of its own.
+//   mini_launcher keep|no_keeper WORKER...   starts the worker, says its pid, waits to be killed
+//   mini_launcher lend WORKER...             gives its terminal to the worker, through ^Z and back
+//   mini_launcher keep_terminal WORKER...    does not: the worker is stopped when it reads
+//   mini_launcher type_for WORKER...         reads the terminal for the worker
+//   mini_launcher shell LAUNCHER...          a session leader with job control on the terminal that is its
+//   stdin
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/app/input_pump.hpp"
+#include "ddprun/os/child.hpp"
+#include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/keeper.hpp"
+#include "ddprun/os/signals.hpp"
+#include "ddprun/os/spawn.hpp"
+#include "ddprun/os/terminal.hpp"
+
+extern char** environ;
+
+namespace {
+
+using namespace ddprun;
+using Arguments = std::vector<std::string>;
+
+void say(const std::string& line) {
+  std::fputs((line + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+SpawnRequest request_for(const Arguments& arguments) {
+  SpawnRequest request;
+  request.arguments = arguments;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    request.environment.emplace_back(*variable);
+  return request;
+}
+
+Child start(const SpawnRequest& request) {
+  auto started = spawn(request);
+  if (auto* child = std::get_if<Child>(&started)) return std::move(*child);
+  say("cannot start: " + describe(std::get<SpawnFailure>(started)));
+  ::_exit(1);
+}
+
+[[noreturn]] void wait_to_be_killed() {
+  while (true) ::pause();
+}
+
+int keep(const Arguments& arguments, bool with_keeper) {
+  const std::string id = make_launch_id();
+  std::optional<Keeper> keeper;
+  if (with_keeper) keeper.emplace(id);
+  SpawnRequest request = request_for(arguments);
+  if (with_keeper) request.environment.push_back(std::string(k_launch_variable) + "=" + id);
+  // Only the keeper is to reach the worker where one is tested.
+  request.die_with_parent = !with_keeper;
+  Child worker = start(request);
+  if (keeper) keeper->watch(worker.pid());
+  say("worker " + std::to_string(worker.pid()));
+  if (keeper) say("keeper " + std::to_string(keeper->pid()));
+  wait_to_be_killed();
+}
+
+// Follows a job through stops until it ends, as the driver and a shell do.
+template <class OnStop>
+ExitStatus follow(Child& child, SignalSource& signals, const OnStop& on_stop) {
+  while (true) {
+    if (const auto status = child.reap()) return *status;
+    if (const auto stop = child.take_stop()) on_stop(*stop);
+    pollfd ready{signals.descriptor().get(), POLLIN, 0};
+    ::poll(&ready, 1, -1);
+    while (signals.read()) continue;
+  }
+}
+
+int lend(const Arguments& arguments) {
+  SignalSource signals({SIGCHLD});
+  auto terminal = Terminal::open_controlling();
+  if (!terminal) return 1;
+  SpawnRequest request = request_for(arguments);
+  request.terminal = terminal->descriptor();
+  Child worker = start(request);
+  follow(worker, signals, [&](int) {
+    terminal->take_back(worker.pid());
+    say("launcher stops");
+    stop_own_group();
+    say(std::string("launcher continues ") + (terminal->in_foreground() ? "in front" : "behind"));
+    terminal->give_to(worker.pid());
+    worker.send_signal_to_group(SIGCONT);
+  });
+  terminal->take_back(worker.pid());
+  say(std::string("terminal ") + (terminal->in_foreground() ? "is back" : "is lost"));
+  return 0;
+}
+
+int keep_terminal(const Arguments& arguments) {
+  SignalSource signals({SIGCHLD});
+  Child worker = start(request_for(arguments));
+  follow(worker, signals, [&](int signal) {
+    say("worker stopped by " + std::to_string(signal));
+    worker.send_signal(SIGKILL);
+  });
+  return 0;
+}
+
+int type_for(const Arguments& arguments) {
+  boost::asio::io_context context;
+  Pipe pipe = make_pipe();
+  SpawnRequest request = request_for(arguments);
+  request.standard_input = pipe.reader.get();
+  Child worker = start(request);
+  pipe.reader.close();
+  InputPump pump(context, 0, std::move(pipe.writer));
+  context.run();  // until the worker has closed its input, or the terminal is at its end
+  pollfd ended{worker.pidfd().get(), POLLIN, 0};
+  ::poll(&ended, 1, -1);
+  worker.reap();
+  say("launcher ends");
+  return 0;
+}
+
+int shell(const Arguments& arguments) {
+  SignalSource signals({SIGCHLD});
+  ::ioctl(0, TIOCSCTTY, 0);
+  auto terminal = Terminal::open_controlling();
+  if (!terminal) return 1;
+  SpawnRequest request = request_for(arguments);
+  request.terminal = terminal->descriptor();
+  Child job = start(request);
+  const ExitStatus status = follow(job, signals, [&](int signal) {
+    terminal->take_back(job.pid());
+    say("job stopped by " + std::to_string(signal));
+    terminal->give_to(job.pid());
+    job.send_signal_to_group(SIGCONT);
+  });
+  terminal->take_back(job.pid());
+  say("job ended with " + std::to_string(status.value));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string verb = argc > 1 ? argv[1] : "";
+  const Arguments arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
+  if (verb == "keep" || verb == "no_keeper") return keep(arguments, verb == "keep");
+  if (verb == "lend") return lend(arguments);
+  if (verb == "keep_terminal") return keep_terminal(arguments);
+  if (verb == "type_for") return type_for(arguments);
+  if (verb == "shell") return shell(arguments);
+  return 2;
+}

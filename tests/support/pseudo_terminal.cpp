@@ -1,0 +1,53 @@
+#include "pseudo_terminal.hpp"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "catch.hpp"
+#include "processes.hpp"
+
+namespace ddprun::testing {
+
+namespace {
+
+Fd open_master() {
+  Fd master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE(master);
+  REQUIRE(::grantpt(master.get()) == 0);
+  REQUIRE(::unlockpt(master.get()) == 0);
+  return master;
+}
+
+Child start_shell(int master, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"shell", DDPRUN_MINI_LAUNCHER});
+  const Fd slave(::open(::ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE(slave);
+  SpawnRequest request = launcher_request(std::move(arguments));
+  request.group = ChildGroup::own_session;
+  request.standard_input = request.standard_output = request.standard_error = slave.get();
+  return start(request);
+}
+
+}  // namespace
+
+PseudoTerminal::PseudoTerminal(std::vector<std::string> arguments)
+    : master_(open_master()), shell_(start_shell(master_.get(), std::move(arguments))) {}
+
+void PseudoTerminal::type(const std::string& keys) {
+  REQUIRE(::write(master_.get(), keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()));
+}
+
+void PseudoTerminal::expect(const std::string& text) {
+  if (shown_.find(text) == std::string::npos) {
+    // What was shown may hold the beginning of it.
+    while (shown_.find(text) == std::string::npos) shown_ += read_until(master_.get(), "\n");
+  }
+  shown_.erase(0, shown_.find(text) + text.size());
+}
+
+ExitStatus PseudoTerminal::wait_for_end() {
+  return testing::wait_for_end(shell_);
+}
+
+}  // namespace ddprun::testing
