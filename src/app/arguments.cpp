@@ -14,9 +14,7 @@ namespace ddprun {
 
 namespace {
 
-bool is_option_word(std::string_view word) {
-  return word.size() > 1 && word.front() == '-';
-}
+bool is_option_word(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
 
 // argparse's rule: a negative number or a text with blanks is a value although it begins with '-'.
 bool is_taken_for_option(std::string_view word) {

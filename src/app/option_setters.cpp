@@ -58,15 +58,9 @@ UsageError not_supported(const Given& given, std::string instead) {
 
 }  // namespace
 
-void module(Draft& draft, const Given&) {
-  draft.options.module = true;
-}
-void no_python(Draft& draft, const Given&) {
-  draft.options.no_python = true;
-}
-void run_path(Draft& draft, const Given&) {
-  draft.options.run_path = true;
-}
+void module(Draft& draft, const Given&) { draft.options.module = true; }
+void no_python(Draft& draft, const Given&) { draft.options.no_python = true; }
+void run_path(Draft& draft, const Given&) { draft.options.run_path = true; }
 
 void workers_per_node(Draft& draft, const Given& given) {
   draft.options.workers = parse_workers_per_node(given.value, given.origin);
@@ -103,15 +97,9 @@ void local_address(Draft& draft, const Given& given) {
   draft.options.local_address = sourced(parse_host(given.value, given.origin), given.origin);
 }
 
-void standalone(Draft& draft, const Given&) {
-  draft.options.place.standalone = true;
-}
-void role(Draft& draft, const Given& given) {
-  draft.options.role = given.value;
-}
-void virtual_local_rank(Draft& draft, const Given&) {
-  draft.options.virtual_local_rank = true;
-}
+void standalone(Draft& draft, const Given&) { draft.options.place.standalone = true; }
+void role(Draft& draft, const Given& given) { draft.options.role = given.value; }
+void virtual_local_rank(Draft& draft, const Given&) { draft.options.virtual_local_rank = true; }
 
 void rendezvous_backend(Draft& draft, const Given& given) {
   if (given.value == "etcd" || given.value == "etcd-v2") {
@@ -129,9 +117,7 @@ void rendezvous_endpoint(Draft& draft, const Given& given) {
   draft.endpoint = sourced(parse_endpoint(given.value, given.origin), given.origin);
 }
 
-void rendezvous_id(Draft& draft, const Given& given) {
-  draft.options.place.run_id = given;
-}
+void rendezvous_id(Draft& draft, const Given& given) { draft.options.place.run_id = given; }
 
 void rendezvous_conf(Draft& draft, const Given& given) {
   draft.conf = sourced(parse_rendezvous_conf(given.value, given.origin), given.origin);
@@ -144,9 +130,7 @@ void join_timeout(Draft& draft, const Given& given) {
   }
 }
 
-void key_file(Draft& draft, const Given& given) {
-  draft.options.key_file = file_from(given);
-}
+void key_file(Draft& draft, const Given& given) { draft.options.key_file = file_from(given); }
 
 void store(Draft& draft, const Given& given) {
   draft.options.store = choice_from(given, {"agent", "worker"}) == 0 ? StoreHost::agent : StoreHost::worker;
@@ -156,9 +140,7 @@ void max_restarts(Draft& draft, const Given& given) {
   draft.options.max_restarts = number_from(given, k_most, "a number of restarts", "give a number from 0 on");
 }
 
-void shutdown_timeout(Draft& draft, const Given& given) {
-  draft.options.shutdown_timeout = time_from(given);
-}
+void shutdown_timeout(Draft& draft, const Given& given) { draft.options.shutdown_timeout = time_from(given); }
 
 void signals_to_handle(Draft& draft, const Given& given) {
   draft.options.stop_signals = sourced(parse_signals(given.value, given.origin), given.origin);
@@ -169,24 +151,12 @@ void dry_run(Draft& draft, const Given& given) {
   draft.options.dry_run = k_forms[choice_from(given, {"text", "json", "env"})];
 }
 
-void capture(Draft& draft, const Given& given) {
-  draft.options.capture_file = file_from(given);
-}
-void snapshot(Draft& draft, const Given& given) {
-  draft.options.snapshot_file = file_from(given);
-}
-void verbose(Draft& draft, const Given&) {
-  draft.options.verbose = true;
-}
-void quiet(Draft& draft, const Given&) {
-  draft.options.quiet = true;
-}
-void help(Draft& draft, const Given&) {
-  draft.help = true;
-}
-void version(Draft& draft, const Given&) {
-  draft.version = true;
-}
+void capture(Draft& draft, const Given& given) { draft.options.capture_file = file_from(given); }
+void snapshot(Draft& draft, const Given& given) { draft.options.snapshot_file = file_from(given); }
+void verbose(Draft& draft, const Given&) { draft.options.verbose = true; }
+void quiet(Draft& draft, const Given&) { draft.options.quiet = true; }
+void help(Draft& draft, const Given&) { draft.help = true; }
+void version(Draft& draft, const Given&) { draft.version = true; }
 
 void print_completion(Draft& draft, const Given& given) {
   choice_from(given, {"bash", "zsh", "tcsh"});

@@ -2,8 +2,6 @@
 
 namespace ddprun {
 
-int run_program(int, char**) noexcept {
-  return 0;
-}
+int run_program(int, char**) noexcept { return 0; }
 
 }  // namespace ddprun

@@ -31,9 +31,7 @@ UsageError conf_error(const std::string& origin, const std::string& why) {
   return UsageError(fmt::format("{} {}", origin, why), "write it as KEY=VALUE,KEY=VALUE");
 }
 
-bool is_quote(char c) {
-  return c == '\'' || c == '"';
-}
+bool is_quote(char c) { return c == '\'' || c == '"'; }
 
 // The text without one pair of quotes around it.
 std::string_view unquote(std::string_view text) {

@@ -9,9 +9,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-Arguments normalise(const Words& words) {
-  return normalise_arguments(words, option_table());
-}
+Arguments normalise(const Words& words) { return normalise_arguments(words, option_table()); }
 
 std::string error_for(const Words& words) {
   return usage_error_of([&] { normalise(words); });
