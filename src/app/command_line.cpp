@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <set>
+#include <cctype>
 
 #include "ddprun/app/arguments.hpp"
 #include "ddprun/app/option_table.hpp"
@@ -96,7 +96,6 @@ void settle_standalone(Draft& draft) {
   place = alone;
 }
 
-// torchrun's port 0 means any free one, which is ddprun's way without a port.
 void settle_address(Draft& draft) {
   PlaceOptions& place = draft.options.place;
   if (draft.endpoint) {
@@ -112,7 +111,6 @@ void settle_address(Draft& draft) {
       place.port = sourced(*endpoint.port, origin);
     }
   }
-  if (place.port && place.port->value == 0) place.port.reset();
 }
 
 // torchrun's static rendezvous calls its patience timeout, the dynamic one join_timeout.
@@ -140,12 +138,14 @@ void settle_conf(Draft& draft) {
 
 // "package.module:function", which torchrun's Python interface takes and a launcher of programs cannot.
 bool names_function(std::string_view text) {
+  const auto is_dotted_name = [](std::string_view name) {
+    return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+      return std::isalnum(c) != 0 || c == '_' || c == '.';
+    });
+  };
   const std::size_t colon = text.find(':');
-  if (colon == 0 || colon == std::string_view::npos || colon + 1 == text.size()) return false;
-  return std::all_of(
-             text.begin(), text.end(),
-             [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '.' || c == ':'; }) &&
-         text.find(".py:") == std::string_view::npos && text.rfind(':') == colon;
+  return colon != std::string_view::npos && !text.ends_with(".py") && is_dotted_name(text.substr(0, colon)) &&
+         is_dotted_name(text.substr(colon + 1));
 }
 
 void settle_program(Draft& draft) {
@@ -166,7 +166,9 @@ void settle_program(Draft& draft) {
         fmt::format("{} and {} contradict each other", draft.origins["module"], draft.origins["no-python"]),
         "leave out one of them: a module needs python to run it");
   }
-  if (options.command.empty() && options.capture_file.empty()) {
+  // The lines of --dry-run=env are for a script that the user's shell starts.
+  const bool runs_nothing = !options.capture_file.empty() || options.dry_run == DryRun::env;
+  if (options.command.empty() && !runs_nothing) {
     throw UsageError("there is no script to run", "write it after the options, as in ddprun train.py");
   }
 }

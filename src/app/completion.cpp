@@ -33,7 +33,7 @@ std::string all_names(const char* dashes) {
 
 // bash cuts "--name=value" into three words. After the script, files are all there is to offer.
 constexpr const char* k_bash_start = R"(_ddprun() {
-    local current=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD-1]} index
+    local current=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD-1]} joined= index
     COMPREPLY=()
     for ((index = 1; index < COMP_CWORD; index++)); do
         case ${COMP_WORDS[index]} in
@@ -46,9 +46,9 @@ constexpr const char* k_bash_values = R"(                [[ ${COMP_WORDS[index+1
         esac
     done
     if [[ $current == = ]]; then
-        current=
+        current= joined=1
     elif [[ $option == = ]]; then
-        option=${COMP_WORDS[COMP_CWORD-2]}
+        option=${COMP_WORDS[COMP_CWORD-2]} joined=1
     fi
     case $option in
 )";
@@ -68,13 +68,10 @@ std::string render_bash() {
   text += fmt::format("            {})\n", labels_of(takes_value)) + k_bash_values;
   for (const OptionEntry& option : option_table()) {
     if (option.completes != Completes::words) continue;
+    std::string offer = fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$current\")); return", option.words);
     // Without '=', an option whose value may be left out has none.
-    const std::string guard =
-        option.value == OptionValue::optional
-            ? "[[ ${COMP_WORDS[COMP_CWORD]} == = || ${COMP_WORDS[COMP_CWORD-1]} == = ]] && "
-            : "";
-    text += fmt::format("        {}) {}{{ COMPREPLY=($(compgen -W \"{}\" -- \"$current\")); return; }} ;;\n",
-                        join(spellings(option), "|"), guard, option.words);
+    if (option.value == OptionValue::optional) offer = fmt::format("[[ $joined ]] && {{ {}; }}", offer);
+    text += fmt::format("        {}) {} ;;\n", join(spellings(option), "|"), offer);
   }
   text +=
       fmt::format("        {}) compopt -o default; return ;;\n",

@@ -10,7 +10,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t k_width = 100;
-constexpr std::size_t k_help_column = 30;
+constexpr std::size_t k_help_column = 35;
 
 struct GroupTitle {
   OptionGroup group;
@@ -23,25 +23,17 @@ constexpr GroupTitle k_groups[] = {
     {OptionGroup::looking, "Looking first"},      {OptionGroup::about, "About ddprun"},
 };
 
-// Words joined by blanks into lines that begin at `indent` and end before `k_width`; the first line follows
-// `lead`.
-std::string wrap(std::string lead, const std::string& text, std::size_t indent) {
+// Lines that begin at `indent` and end before `k_width`, cut between words.
+std::string wrap(const std::string& text, std::size_t indent) {
   std::string result;
-  std::string line = std::move(lead);
-  if (line.size() >= indent && indent > 0) {
-    result = line + "\n";
-    line.clear();
-  }
-  line.resize(std::max(line.size(), indent), ' ');
-  bool empty = true;
+  std::string line(indent, ' ');
   for (const std::string& word : split_words(text)) {
-    if (!empty && line.size() + 1 + word.size() > k_width) {
+    if (line.size() > indent && line.size() + 1 + word.size() > k_width) {
       result += line + "\n";
       line.assign(indent, ' ');
-      empty = true;
     }
-    line += (empty ? "" : " ") + word;
-    empty = false;
+    if (line.size() > indent) line += ' ';
+    line += word;
   }
   return result + line + "\n";
 }
@@ -51,7 +43,14 @@ std::string spelling(const OptionEntry& option) {
   text += fmt::format("--{}", option.name);
   if (option.value == OptionValue::required) text += fmt::format(" {}", option.metavar);
   if (option.value == OptionValue::optional) text += fmt::format("[={}]", option.metavar);
-  return text + "  ";
+  return text;
+}
+
+std::string entry(const OptionEntry& option) {
+  const std::string name = spelling(option);
+  std::string help = wrap(option.help, k_help_column);
+  if (name.size() + 2 > k_help_column) return name + "\n" + help;
+  return help.replace(0, name.size(), name);
 }
 
 std::string names_in(OptionGroup group) {
@@ -76,16 +75,15 @@ std::string render_help() {
   for (const GroupTitle& group : k_groups) {
     text += fmt::format("\n{}:\n", group.title);
     for (const OptionEntry& option : option_table()) {
-      if (option.group == group.group) text += wrap(spelling(option), option.help, k_help_column);
+      if (option.group == group.group) text += entry(option);
     }
   }
-  text +=
-      "\n" + wrap("",
-                  "The options are torchrun's and more: names may be cut short, _ may stand for -, and "
-                  "PET_ variables give defaults. TIME is in seconds or has a unit, as in 250ms, 90s, 10m.",
-                  0);
-  text += wrap("", "Checked but without effect: " + names_in(OptionGroup::without_effect) + ".", 0);
-  text += wrap("", "Known but not supported yet: " + names_in(OptionGroup::unsupported) + ".", 0);
+  const std::string rules =
+      "The options are torchrun's and more: names may be cut short, _ may stand for -, and PET_ variables "
+      "give defaults. TIME is in seconds or has a unit, as in 250ms, 90s, 10m.";
+  text += "\n" + wrap(rules, 0);
+  text += "\nChecked but without effect:\n" + wrap(names_in(OptionGroup::without_effect), 2);
+  text += "\nKnown but not supported yet:\n" + wrap(names_in(OptionGroup::unsupported), 2);
   return text + "\nMore in man ddprun.\n";
 }
 

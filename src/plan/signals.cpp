@@ -45,7 +45,9 @@ std::optional<int> parse_real_time(std::string_view name) {
 
 std::optional<int> parse_signal(std::string_view text) {
   if (const auto number = parse_integer(text)) {
-    if (*number < 1 || *number > SIGRTMAX) return std::nullopt;
+    // The C library keeps the first real-time signals of the kernel to itself.
+    const bool usual = *number >= 1 && *number <= SIGSYS;
+    if (!usual && (*number < SIGRTMIN || *number > SIGRTMAX)) return std::nullopt;
     return static_cast<int>(*number);
   }
   std::string name = to_upper(text);

@@ -64,12 +64,14 @@ TEST_CASE("the help names every option and fits 100 columns") {
   }
 }
 
-TEST_CASE("the man page has an entry for every option") {
+TEST_CASE("the man page has an entry for every option and names its variable") {
   const std::set<std::string> entries = man_entries();
+  const std::string page = man_page();
   for (const OptionEntry& option : option_table()) {
     CAPTURE(option.name);
     CHECK(entries.count(std::string("--") + option.name) == 1);
     if (option.letter != '\0') CHECK(entries.count(std::string("-") + option.letter) == 1);
+    CHECK(contains(page, "( " + variable_of(option)));
   }
 }
 

@@ -187,6 +187,7 @@ TEST_CASE("an unknown signal suggests the right one") {
   CHECK(signals_error("hello, world") == "--signals-to-handle names an unknown signal: 'hello'" + hint);
   CHECK(signals_error("RTMIN+99") == "--signals-to-handle names an unknown signal: 'RTMIN+99'" + hint);
   CHECK(signals_error("0") == "--signals-to-handle names an unknown signal: '0'" + hint);
+  CHECK(signals_error("33") == "--signals-to-handle names an unknown signal: '33'" + hint);
   CHECK(signals_error("65") == "--signals-to-handle names an unknown signal: '65'" + hint);
 }
 
