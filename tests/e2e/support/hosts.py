@@ -145,7 +145,7 @@ class Host:
 
     def check(self, command: Sequence[str], **arguments) -> str:
         result = self.run(command, **arguments)
-        assert result.code == 0, result
+        assert result.code == 0, str(result)
         return result.stdout
 
     def attach(self, command: Sequence[str], cwd: str | Path) -> int:

@@ -15,7 +15,9 @@ PROGRAMS = ("slurmctld", "slurmd", "munged", "srun", "sbatch", "scontrol")
 GPUS = 4
 CPUS = 8
 
-# Eight CPUs and four GPUs are promised to Slurm whatever the machine has: nothing is pinned to them.
+# Eight CPUs and four GPUs are promised to Slurm whatever the machine has. Nothing is pinned: task/affinity refuses
+# to start a task when the machine has fewer CPUs than promised ("failed to distribute tasks"). bf_interval:
+# heterogeneous jobs are started by the backfill scheduler only, which runs every 30 s by default.
 CONFIGURATION = """\
 ClusterName=ddprun
 SlurmctldHost=ctl({control_address})
@@ -37,7 +39,7 @@ MpiDefault=none
 {more}
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
-SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000,bf_interval=1
 GresTypes=gpu
 JobAcctGatherType=jobacct_gather/none
 ReturnToService=2
