@@ -1,0 +1,44 @@
+"""What both end-to-end suites share: the program under test, a Python with torch, and skipping as a result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import programs
+
+NOTHING_RAN = 77  # ctest's SKIP_RETURN_CODE
+
+
+@pytest.fixture(scope="session")
+def binary() -> Path:
+    reason = programs.why_no_binary()
+    if reason is not None:
+        pytest.skip(reason)
+    return programs.binary()
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> Path:
+    reason = programs.why_no_torch()
+    if reason is not None:
+        pytest.skip(reason)
+    return programs.torch_python()
+
+
+@pytest.fixture
+def directory(hosts, request) -> Iterator[Path]:
+    """An empty directory for this test, the same on all hosts."""
+    path = hosts.home / re.sub(r"\W+", "-", request.node.name)
+    path.mkdir()
+    yield path
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    ran = any(reporter.stats.get(outcome) for outcome in ("passed", "failed", "error"))
+    if exitstatus == pytest.ExitCode.OK and not ran:
+        session.exitstatus = NOTHING_RAN

@@ -1,0 +1,140 @@
+"""Two machines started by hand, as torchrun's users do it, and one machine alone."""
+
+from __future__ import annotations
+
+import re
+import signal
+import uuid
+
+import pytest
+
+from support import evidence
+from support.hosts import HostGroup, Process, Result, wait_until
+from support.programs import SCRIPTS
+
+ALLREDUCE = str(SCRIPTS / "allreduce.py")
+PRINT = str(SCRIPTS / "print_env.py")
+PORT = "29500"  # the hosts are this run's own: nobody else can have taken it
+
+
+def start(hosts: HostGroup, node: int, *arguments: str, address: str = "", env=None) -> Process:
+    """ddprun on host a (node 0) or b (node 1)."""
+    host = hosts["ab"[node]]
+    return host.popen(["ddprun", "--nnodes", "2", "--node-rank", str(node), "--master-addr",
+                       address or hosts["a"].address, "--master-port", PORT, *arguments], env=env)
+
+
+def as_text(results: list[Result]) -> str:
+    return "\n".join(str(result) for result in results)
+
+
+@pytest.fixture
+def key(directory) -> str:
+    path = directory / "key"
+    path.write_text("0123456789abcdef" * 4 + "\n")
+    path.chmod(0o600)
+    return str(path)
+
+
+@pytest.mark.usefixtures("torch_python")
+def test_two_hosts(hosts, key):
+    both = [start(hosts, node, "--key-file", key, ALLREDUCE) for node in (0, 1)]
+    results = [process.wait() for process in both]
+    assert [result.code for result in results] == [0, 0], as_text(results)
+    for rank, result in enumerate(results):
+        assert f"rank {rank} of 2: sum 1" in result.stdout, str(result)
+
+
+@pytest.mark.usefixtures("torch_python")
+def test_standalone(hosts):
+    result = hosts["a"].run(["ddprun", "--standalone", "--nproc-per-node", "2", ALLREDUCE])
+    assert result.code == 0, str(result)
+    assert sorted(re.findall("rank . of 2: sum 1", result.stdout)) == ["rank 0 of 2: sum 1", "rank 1 of 2: sum 1"]
+
+
+def test_one_host_without_any_option(hosts, directory):
+    result = hosts["a"].run(["ddprun", PRINT, str(directory)])
+    assert result.code == 0, str(result)
+    [worker] = evidence.workers(directory)
+    assert evidence.numbers(worker, "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE") == (0, 1, 1)
+
+
+def test_the_default_key_file_serves_hosts_that_share_a_home(hosts, directory):
+    both = [start(hosts, node, PRINT, str(directory)) for node in (0, 1)]
+    results = [process.wait() for process in both]
+    assert [result.code for result in results] == [0, 0], as_text(results)
+    assert [worker["host"] for worker in evidence.workers(directory)] == ["a", "b"]
+
+
+def test_the_second_host_may_come_first(hosts, directory, key):
+    before = refusals(hosts)
+    second = start(hosts, 1, "--key-file", key, PRINT, str(directory))
+    wait_until("the second host knocks", lambda: refusals(hosts) > before)
+    first = start(hosts, 0, "--key-file", key, PRINT, str(directory))
+    results = [first.wait(), second.wait()]
+    assert [result.code for result in results] == [0, 0], as_text(results)
+
+
+def refusals(hosts: HostGroup) -> int:
+    """How many connections host a has refused so far."""
+    return int(hosts["a"].check(["nstat", "-asz", "TcpOutRsts"]).split("TcpOutRsts")[1].split()[0])
+
+
+def test_a_failing_worker_ends_both_with_its_code(hosts, key):
+    program = ["--nproc-per-node", "2", "--no-python", "sh", "-c", "[ $RANK = 3 ] && exit 7; exec sleep 600"]
+    both = [start(hosts, node, "--key-file", key, *program) for node in (0, 1)]
+    results = [process.wait() for process in both]
+    assert [result.code for result in results] == [7, 7], as_text(results)
+    output = results[0].output + results[1].output
+    assert evidence.times_said(output, "rank 3 on b exited with code 7") == 1, output
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_killed_ddprun_takes_its_workers_along_and_ends_the_other(hosts, directory, key, killed):
+    markers = [f"DDPRUN_TEST_MARKER={uuid.uuid4()}" for _ in range(2)]
+    # The grandchild leaves its parent's session, as data loaders and shells' background jobs may.
+    worker = f"setsid sleep 600 & touch {directory}/ready.$RANK; wait"
+    both = [start(hosts, node, "--key-file", key, "--shutdown-timeout", "2", "--no-python", "sh", "-c", worker,
+                  env=dict([markers[node].split("=")])) for node in (0, 1)]
+    wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
+    both[killed].send_signal(signal.SIGKILL)
+    wait_until("the killed one's processes are gone", lambda: not hosts.processes_with(markers[killed]), 20)
+    result = both[1 - killed].wait()
+    assert result.code != 0, str(result)
+    assert evidence.spoken(result.stderr), str(result)
+    wait_until("no process is left", lambda: not hosts.processes_with(markers[1 - killed]), 20)
+    both[killed].wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_ddprun_stops_the_other(hosts, directory, key, number):
+    worker = (f"trap 'touch {directory}/stopped.$RANK; exit 0' TERM INT; touch {directory}/ready.$RANK;"
+              "sleep 600 & wait")
+    both = [start(hosts, node, "--key-file", key, "--no-python", "sh", "-c", worker) for node in (0, 1)]
+    wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
+    both[1].send_signal(number)
+    results = [process.wait() for process in both]
+    assert all(result.code != 0 for result in results), as_text(results)
+    assert sorted(path.name for path in directory.glob("stopped.*")) == ["stopped.0", "stopped.1"], results
+
+
+def test_a_wrong_key_is_refused_with_the_reason(hosts, directory, key):
+    other = directory / "other"
+    other.write_text("fedcba9876543210" * 4 + "\n")
+    other.chmod(0o600)
+    both = [start(hosts, node, "--join-timeout", "3", "--key-file", file, PRINT, str(directory))
+            for node, file in enumerate((key, str(other)))]
+    results = [process.wait() for process in both]
+    assert all(result.code in (124, 125) for result in results), as_text(results)
+    assert any("key" in line for line in evidence.spoken(results[1].stderr)), str(results[1])
+    assert not evidence.workers(directory)
+
+
+def test_an_unreachable_address_is_given_up_with_the_last_error(hosts, directory, key):
+    results = [process.wait() for process in (
+        start(hosts, 0, "--join-timeout", "3", "--key-file", key, PRINT, str(directory)),
+        start(hosts, 1, "--join-timeout", "3", "--key-file", key, PRINT, str(directory), address="10.77.0.77"))]
+    assert [result.code for result in results] == [124, 124], as_text(results)
+    assert "1 of 2 nodes" in results[0].stderr, str(results[0])
+    assert "10.77.0.77" in results[1].stderr, str(results[1])
+    assert re.search("no route to host|unreachable|timed out|no answer", results[1].stderr, re.IGNORECASE), str(results[1])

@@ -1,0 +1,172 @@
+"""Ranks under every layout Slurm makes, against what Slurm itself told each task."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from support import evidence
+from support.programs import SCRIPTS
+
+RECORD = str(SCRIPTS / "record_step.sh")
+PRINT = str(SCRIPTS / "print_env.py")
+
+
+def launch(cluster, directory, srun_options, ddprun_options=(), *, env=None):
+    """Runs print_env.py under `srun ddprun` and gives back the workers and Slurm's tasks."""
+    result = cluster.run("srun", *srun_options, "sh", RECORD, str(directory), "ddprun", *ddprun_options, PRINT,
+                         str(directory), env=env)
+    assert result.code == 0, str(result)
+    return evidence.workers(directory), evidence.steps(directory)
+
+
+def check_one_a_task(workers, steps):
+    """Each ddprun has one worker, whose ranks are Slurm's."""
+    per_host = Counter(step["host"] for step in steps)
+    expected = [(step["procid"], step["localid"], per_host[step["host"]], step["nodeid"], step["nodes"],
+                 step["ntasks"]) for step in steps]
+    assert [evidence.numbers(worker, "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
+                             "WORLD_SIZE") for worker in workers] == expected
+    assert [worker["host"] for worker in workers] == [step["host"] for step in steps]
+
+
+def check_agree(workers):
+    """All workers meet at one place, in one run."""
+    for name in ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"):
+        assert len({worker[name] for worker in workers}) == 1, name
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_one_a_node(cluster, directory, count):
+    workers, steps = launch(cluster, directory, ["-N3", "--ntasks-per-node=1"], ["--nproc-per-node", str(count)])
+    node_of = {step["host"]: step["nodeid"] for step in steps}
+    assert len(workers) == 3 * count
+    for worker in workers:
+        node = node_of[worker["host"]]
+        local = int(worker["LOCAL_RANK"])
+        assert evidence.numbers(worker, "RANK", "GROUP_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE") == (
+            node * count + local, node, count, 3 * count)
+    check_agree(workers)
+    assert {worker["MASTER_ADDR"] for worker in workers} == {cluster.hosts["n1"].address}
+
+
+def test_one_a_node_starts_a_worker_for_every_gpu(cluster, directory):
+    workers, _ = launch(cluster, directory, ["-N2", "--ntasks-per-node=1", "--gres=gpu:2"])
+    assert [evidence.numbers(worker, "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE") for worker in workers] == [
+        (0, 0, 2), (1, 1, 2), (2, 0, 2), (3, 1, 2)]
+
+
+def test_workers_of_one_ddprun_do_not_carry_its_slurm_rank(cluster, directory):
+    workers, _ = launch(cluster, directory, ["-N2", "--ntasks-per-node=1"], ["--nproc-per-node", "2"])
+    for name in ("SLURM_PROCID", "SLURM_LOCALID"):
+        assert all(name not in worker for worker in workers), name
+
+
+@pytest.mark.parametrize("mpi", ["none", "pmi2", "pmix"])
+def test_one_a_task(cluster, directory, mpi):
+    workers, steps = launch(cluster, directory, [f"--mpi={mpi}", "-N2", "--ntasks-per-node=2"])
+    check_one_a_task(workers, steps)
+    check_agree(workers)
+
+
+@pytest.mark.parametrize("mpi", ["pmi2", "pmix"])
+def test_one_a_node_with_mpi(cluster, directory, mpi):
+    workers, _ = launch(cluster, directory, [f"--mpi={mpi}", "-N2", "--ntasks-per-node=1"],
+                        ["--nproc-per-node", "2"])
+    assert [evidence.numbers(worker, "RANK", "LOCAL_RANK") for worker in workers] == [(0, 0), (1, 1), (2, 0), (3, 1)]
+    assert not any(name.startswith(("PMI_", "PMIX_")) for worker in workers for name in worker)
+
+
+@pytest.mark.parametrize(("options", "on_first_host"), [
+    pytest.param(["-N2", "--ntasks-per-node=2", "-m", "cyclic"], "0,2", id="cyclic"),
+    pytest.param(["-N2", "-n4", "-m", "block"], "0,1,2", id="uneven"),
+    pytest.param(["-N2", "-n4", "-m", "cyclic"], "0,2,3", id="uneven-cyclic"),
+    pytest.param(["-N3", "-n6", "-m", "plane=2"], "0,1,4,5", id="plane"),
+])
+def test_distributions(cluster, directory, options, on_first_host):
+    workers, steps = launch(cluster, directory, options)
+    assert steps[0]["gtids"] == on_first_host, "Slurm does not make the layout this test is about"
+    check_one_a_task(workers, steps)
+    check_agree(workers)
+
+
+def test_arbitrary_distribution_puts_rank_0_where_the_host_file_says(cluster, directory):
+    host_file = directory / "hostfile"
+    host_file.write_text("n3\nn1\nn3\nn2\n")
+    workers, steps = launch(cluster, directory, ["-N3", "-n4", "-m", "arbitrary"],
+                            env={"SLURM_HOSTFILE": str(host_file)})
+    assert [worker["host"] for worker in workers] == ["n3", "n1", "n3", "n2"]
+    check_one_a_task(workers, steps)
+    check_agree(workers)
+
+
+def test_a_step_on_part_of_the_job(cluster, directory):
+    result = cluster.run("salloc", "-N2", "srun", "-N1", "-n1", "-w", "n2", "ddprun", PRINT, str(directory))
+    assert result.code == 0, str(result)
+    [worker] = evidence.workers(directory)
+    assert worker["host"] == "n2"
+    assert evidence.numbers(worker, "RANK", "WORLD_SIZE", "GROUP_WORLD_SIZE") == (0, 1, 1)
+    notice = "\n".join(evidence.spoken(result.stderr))
+    assert "1 of the job's 2 nodes" in notice and "hint: " in notice, str(result)
+
+
+def test_heterogeneous_job(cluster, directory):
+    result = cluster.run("salloc", "-n1", "-w", "n1", ":", "-n2", "-N2", "-w", "n2,n3", "srun", "--het-group=0,1",
+                         "sh", RECORD, str(directory), "ddprun", PRINT, str(directory))
+    assert result.code == 0, str(result)
+    workers = evidence.workers(directory)
+    check_one_a_task(workers, evidence.steps(directory))
+    check_agree(workers)
+    assert [worker["host"] for worker in workers] == ["n1", "n2", "n3"]
+
+
+def test_two_jobs_on_the_same_nodes_at_once(cluster, directory):
+    command = ["srun", "-N2", "--ntasks-per-node=1", "ddprun", "--nproc-per-node", "2", PRINT, str(directory), "8"]
+    jobs = [cluster.popen(*command) for _ in range(2)]
+    for job in jobs:
+        result = job.wait()
+        assert result.code == 0, str(result)
+    by_job: dict[str, set[str]] = {}
+    for worker in evidence.workers(directory):
+        by_job.setdefault(worker["SLURM_JOB_ID"], set()).add(worker["MASTER_PORT"])
+    assert len(by_job) == 2
+    first, second = by_job.values()
+    assert len(first) == len(second) == 1 and first != second
+
+
+def test_two_steps_of_one_job_at_once(cluster, directory):
+    step = f"srun --overlap -N2 --ntasks-per-node=1 ddprun {PRINT} {directory} 4"
+    result = cluster.run("salloc", "-N2", "sh", "-c", f"{step} & first=$!; {step} || exit; wait $first")
+    assert result.code == 0, str(result)
+    workers = evidence.workers(directory)
+    assert [worker["RANK"] for worker in workers] == ["0", "0", "1", "1"]
+    assert len({worker["MASTER_PORT"] for worker in workers}) == 2
+
+
+def test_job_array(cluster, directory):
+    script = directory / "array.sh"
+    script.write_text(f"#!/bin/sh\nmkdir {directory}/$SLURM_ARRAY_TASK_ID\n"
+                      f"srun ddprun {PRINT} {directory}/$SLURM_ARRAY_TASK_ID\n")
+    result = cluster.run("sbatch", "--wait", "--array=0-1", "-N2", "--ntasks-per-node=1", f"--output={directory}/out.%a",
+                         str(script))
+    assert result.code == 0, str(result)
+    for element in ("0", "1"):
+        workers = evidence.workers(directory / element)
+        assert [evidence.numbers(worker, "RANK", "WORLD_SIZE") for worker in workers] == [(0, 2), (1, 2)]
+        check_agree(workers)
+
+
+def test_reserved_ports_carry_the_rendezvous(reserved_ports_cluster):
+    cluster = reserved_ports_cluster
+    directory = cluster.home / "reserved"
+    directory.mkdir()
+    command = ["srun", "-N2", "--ntasks-per-node=1", "sh", RECORD, str(directory), "ddprun"]
+    workers, steps = launch(cluster, directory, ["-N2", "--ntasks-per-node=1"])
+    check_agree(workers)
+    assert len(workers) == 2
+    assert steps[0]["reserved_ports"].startswith("120")
+    plan = cluster.run(*command, "--dry-run", PRINT, str(directory))
+    assert plan.code == 0, str(plan)
+    last = evidence.steps(directory)[0]["reserved_ports"].split("-")[-1].split(",")[-1]
+    assert last in plan.stdout and "SLURM_STEP_RESV_PORTS" in plan.stdout, str(plan)

@@ -1,0 +1,95 @@
+"""Real torch on the cluster: what users' scripts see."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from support.programs import SCRIPTS
+
+ALLREDUCE = str(SCRIPTS / "allreduce.py")
+TRAIN = str(SCRIPTS / "train_ddp.py")
+
+pytestmark = pytest.mark.usefixtures("torch_python")
+
+
+def sums(text: str) -> list[str]:
+    return sorted(re.findall(r"^rank \d+ .*?: .*$|^rank \d+: .*$", text, re.MULTILINE))
+
+
+def reduced(size: int) -> list[str]:
+    return [f"rank {rank} of {size}: sum {sum(range(size))}" for rank in range(size)]
+
+
+@pytest.mark.parametrize("options", [
+    pytest.param(["-N3", "--ntasks-per-node=1"], id="one-a-node"),
+    pytest.param(["-N2", "-n3", "-m", "cyclic"], id="one-a-task"),
+])
+def test_allreduce(cluster, options):
+    result = cluster.run("srun", *options, "ddprun", ALLREDUCE)
+    assert result.code == 0, str(result)
+    assert sums(result.stdout) == reduced(3), str(result)
+
+
+def test_the_store_can_be_left_to_rank_0(cluster):
+    result = cluster.run("srun", "-N2", "--ntasks-per-node=1", "ddprun", "--store", "worker", ALLREDUCE)
+    assert result.code == 0, str(result)
+    assert sums(result.stdout) == reduced(2), str(result)
+
+
+def test_a_training_that_fails_twice_ends_as_an_undisturbed_one(cluster, directory):
+    def train(name: str, *arguments: str) -> dict[int, dict]:
+        result = cluster.run("srun", "-N2", "--ntasks-per-node=1", "ddprun", "--max-restarts", "3", TRAIN,
+                             str(directory / name), *arguments, timeout=120)
+        assert result.code == 0, str(result)
+        records = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+        return {record["rank"]: record for record in records}
+
+    calm = train("calm")
+    disturbed = train("disturbed", "2")
+    assert [record["attempt"] for record in disturbed.values()] == [2, 2]
+    assert disturbed[0]["losses"] == calm[0]["losses"]
+    assert calm[0]["losses"][-1] < calm[0]["losses"][0]
+
+
+def test_own_name_on_loopback_as_debian_writes_it(cluster):
+    cluster.hosts.use_loopback_names()
+    try:
+        result = cluster.run("srun", "-N2", "--ntasks-per-node=1", "ddprun", ALLREDUCE)
+    finally:
+        cluster.hosts.use_plain_names()
+    assert result.code == 0, str(result)
+    assert sums(result.stdout) == reduced(2), str(result)
+
+
+def test_names_lead_to_an_unreachable_management_network_first(cluster):
+    cluster.hosts.use_management_network()
+    try:
+        result = cluster.run("srun", "-N2", "--ntasks-per-node=1", "ddprun", ALLREDUCE)
+    finally:
+        cluster.hosts.without_management_network()
+    assert result.code == 0, str(result)
+    assert sums(result.stdout) == reduced(2), str(result)
+
+
+def test_guide_script_that_spawns_its_own_processes(cluster):
+    result = cluster.run("srun", "-N2", "--ntasks-per-node=1", "ddprun", str(SCRIPTS / "guides" / "spawn.py"))
+    assert result.code == 0, str(result)
+    assert sums(result.stdout) == [f"rank {rank}: sum 6" for rank in range(4)], str(result)
+
+
+def test_guide_trainer(cluster):
+    result = cluster.run("srun", "-N1", "--ntasks-per-node=1", "ddprun", "--nproc-per-node", "2",
+                         str(SCRIPTS / "guides" / "trainer.py"))
+    assert result.code == 0, str(result)
+    lines = sums(result.stdout)
+    assert [line.split(":")[0] for line in lines] == ["rank 0 local 0", "rank 1 local 1"], str(result)
+    assert len({line.split(": ")[1] for line in lines}) == 1, str(result)
+
+
+def test_guide_script_that_takes_its_rank_from_slurm(cluster):
+    result = cluster.run("srun", "-N2", "-n3", "-m", "cyclic", "ddprun", str(SCRIPTS / "guides" / "slurm_procid.py"))
+    assert result.code == 0, str(result)
+    assert sums(result.stdout) == ["rank 0 local 0: sum 3", "rank 1 local 0: sum 3", "rank 2 local 1: sum 3"], str(result)

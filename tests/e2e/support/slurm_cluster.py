@@ -1,0 +1,138 @@
+"""A real Slurm on test hosts: munge everywhere, slurmctld on `ctl`, slurmd on n1, n2, ..."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from . import hosts
+from .hosts import Host, HostGroup, wait_until
+
+PROGRAMS = ("slurmctld", "slurmd", "munged", "srun", "sbatch", "scontrol")
+GPUS = 4
+CPUS = 8
+
+# Eight CPUs and four GPUs are promised to Slurm whatever the machine has. Nothing is pinned: task/affinity refuses
+# to start a task when the machine has fewer CPUs than promised ("failed to distribute tasks"). bf_interval:
+# heterogeneous jobs are started by the backfill scheduler only, which runs every 30 s by default.
+CONFIGURATION = """\
+ClusterName=ddprun
+SlurmctldHost=ctl({control_address})
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+StateSaveLocation={directory}/state
+SlurmctldPidFile={directory}/hosts/ctl/slurmctld.pid
+SlurmctldLogFile={directory}/hosts/ctl/slurmctld.log
+SlurmdPidFile={directory}/hosts/%n/slurmd.pid
+SlurmdLogFile={directory}/hosts/%n/slurmd.log
+SlurmdSpoolDir={directory}/hosts/%n/spool
+SlurmdParameters=config_overrides
+SlurmctldDebug=info
+SlurmdDebug=info
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+{more}
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000,bf_interval=1
+GresTypes=gpu
+JobAcctGatherType=jobacct_gather/none
+ReturnToService=2
+KillWait=5
+InactiveLimit=0
+MessageTimeout=20
+{nodes}
+PartitionName=test Nodes=ALL Default=YES MaxTime=60 State=UP
+"""
+
+
+def why_impossible() -> str | None:
+    for program in PROGRAMS:
+        if shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
+            return f"the Slurm tests need the program {program}"
+    return hosts.why_impossible()
+
+
+class SlurmCluster:
+    """Use as a context manager. `control` is the submit host, `nodes` run the jobs."""
+
+    def __init__(self, node_count: int = 4, *, reserved_ports: str = "", kept: Iterable[str | Path] = (),
+                 path: Iterable[str] = ()) -> None:
+        """`reserved_ports`: "12000-12099" makes Slurm reserve ports of that range for every step."""
+        names = [f"n{number}" for number in range(1, node_count + 1)]
+        self.hosts = HostGroup([*names, "ctl"], kept=kept, path=path)
+        self.directory = self.hosts.directory
+        self.home = self.hosts.home
+        self.control = self.hosts["ctl"]
+        self.nodes = [self.hosts[name] for name in names]
+        self._reserved_ports = reserved_ports
+
+    def __enter__(self) -> SlurmCluster:
+        try:
+            self.hosts.start()
+            self._configure()
+            self._start_daemons()
+        except BaseException:
+            self.hosts.stop()
+            raise
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.hosts.stop()
+
+    def run(self, *command: str, **arguments) -> hosts.Result:
+        """Runs a program on the submit host."""
+        return self.control.run(command, **arguments)
+
+    def popen(self, *command: str, **arguments) -> hosts.Process:
+        return self.control.popen(command, **arguments)
+
+    def has_no_jobs(self) -> bool:
+        return self.control.check(["squeue", "--noheader"]).strip() == ""
+
+    def cancel_all(self) -> None:
+        """Ends what a failed test may have left, so that the next one finds free nodes."""
+        if not self.has_no_jobs():
+            self.run("scancel", "--user=root")
+            wait_until("all jobs are gone", self.has_no_jobs)
+
+    def _configure(self) -> None:
+        self.hosts.environment["SLURM_CONF"] = str(self.directory / "slurm.conf")
+        nodes = "\n".join(f"NodeName={node.name} NodeAddr={node.address} CPUs={CPUS} RealMemory=1000 "
+                          f"Gres=gpu:{GPUS} State=UNKNOWN" for node in self.nodes)
+        ports = f"MpiParams=ports={self._reserved_ports}" if self._reserved_ports else ""
+        (self.directory / "slurm.conf").write_text(CONFIGURATION.format(
+            control_address=self.control.address, directory=self.directory, nodes=nodes, more=ports))
+        gpus = self.directory / "gpus"
+        gpus.mkdir()
+        for number in range(GPUS):  # any character device will do; this one is /dev/null
+            os.mknod(gpus / f"gpu{number}", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        (self.directory / "gres.conf").write_text(f"Name=gpu File={gpus}/gpu[0-{GPUS - 1}]\n")
+        (self.directory / "state").mkdir()
+        key = self.directory / "munge.key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o600)
+
+    def _start_daemons(self) -> None:
+        for host in self.hosts.hosts.values():
+            self._start_munge(host)
+        self.control.check(["slurmctld"])
+        for node in self.nodes:
+            (node.directory / "spool").mkdir()
+            node.check(["slurmd"])
+        wait_until("all nodes are idle", self._all_idle)
+
+    def _start_munge(self, host: Host) -> None:
+        host.check(["install", "-d", "-m", "755", "/run/munge"])
+        host.check(["munged", "--num-threads=2", f"--key-file={self.directory}/munge.key",
+                    "--socket=/run/munge/munge.socket.2", "--pid-file=/run/munge/munged.pid",
+                    f"--log-file={host.directory}/munged.log", f"--seed-file={host.directory}/munged.seed"])
+
+    def _all_idle(self) -> bool:
+        states = self.run("sinfo", "--noheader", "--Node", "--format=%T").stdout.split()
+        return states == ["idle"] * len(self.nodes)
