@@ -1,7 +1,97 @@
 #include "ddprun/app/run.hpp"
 
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "ddprun/app/command_line.hpp"
+#include "ddprun/app/driver.hpp"
+#include "ddprun/app/log.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/os/capture.hpp"
+#include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/find_program.hpp"
+#include "ddprun/os/read_file.hpp"
+#include "ddprun/plan/render.hpp"
+
 namespace ddprun {
 
-int run_program(int, char**) noexcept { return 0; }
+namespace {
+
+int print(const std::string& text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  return written ? 0 : k_exit_own_failure;
+}
+
+void add_program(Snapshot& snapshot, const Options& options) {
+  if (options.command.empty() || options.module) return;
+  const std::string& word = options.command.front();
+  snapshot.programs[word] = capture_program(word, find_variable(snapshot, "PATH"));
+}
+
+int write_capture(const Snapshot& snapshot, const std::string& path) {
+  const std::string text = render_snapshot(without_secrets(snapshot));
+  if (path == "-") return print(text);
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) throw Error(fmt::format("cannot write {}", path), "name another file for --capture");
+  say(fmt::format("wrote what ddprun sees here to {}; secrets are removed", path));
+  return 0;
+}
+
+// With many agents one of them speaks for all; =env is for the shell that asked.
+int print_plan(const NodePlan& plan, const Snapshot& snapshot) {
+  if (plan.options.dry_run == DryRun::env) return print(render_shell(plan, snapshot));
+  if (plan.rendezvous.agent.value != 0) return 0;
+  return print(plan.options.dry_run == DryRun::json ? render_json(plan, snapshot) : render_text(plan, snapshot));
+}
+
+void say_notices(const NodePlan& plan) {
+  for (const Notice& notice : plan.options.notices) say_detail(notice.what);
+  if (plan.rendezvous.agent.value != 0) return;
+  for (const Notice& notice : plan.notices) say_notice(notice.what, notice.hint);
+}
+
+int run(int argc, char** argv) {
+  ensure_standard_descriptors();
+  Snapshot snapshot = capture_snapshot(argc, argv);
+  set_up_log(Talk::normal, snapshot.host.stderr_is_terminal);
+  auto parsed = parse_command_line(snapshot.arguments, snapshot.environment);
+  if (const auto* printed = std::get_if<Printed>(&parsed)) {
+    const int code = print(printed->text);
+    return code != 0 ? code : printed->exit_code;
+  }
+  Options& options = std::get<Options>(parsed);
+  set_up_log(options.quiet     ? Talk::quiet
+             : options.verbose ? Talk::verbose
+                               : Talk::normal,
+             snapshot.host.stderr_is_terminal);
+  add_program(snapshot, options);
+  if (!options.capture_file.empty()) return write_capture(snapshot, options.capture_file);
+  if (!options.snapshot_file.empty()) {
+    snapshot = parse_snapshot(read_file(options.snapshot_file, k_snapshot_limit), options.snapshot_file);
+    if (options.dry_run == DryRun::off) options.dry_run = DryRun::text;
+  }
+  const NodePlan plan = make_node_plan(snapshot, options);
+  if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
+  say_notices(plan);
+  return Driver(plan, snapshot).run();
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) noexcept {
+  try {
+    return run(argc, argv);
+  } catch (const Error& error) {
+    say_error(error.what(), error.hint());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    say_error(fmt::format("internal error: {}", error.what()), "please report it with the output of ddprun --capture -");
+  }
+  return k_exit_own_failure;
+}
 
 }  // namespace ddprun

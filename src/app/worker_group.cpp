@@ -175,7 +175,7 @@ std::size_t WorkerGroup::signal_descendants(int number) {
   reap_orphans(known);
   if (has_only_children(known)) return 0;
   if (number == SIGKILL) return kill_descendants(known);
-  const ProcessTable below = find_descendants(capture_process_table(), ::getpid(), known);
+  const ProcessTable below = find_descendants(capture_processes(), ::getpid(), known);
   for (const ProcessEntry& process : below) send_signal_to(process, number);
   return below.size();
 }
@@ -184,7 +184,7 @@ std::size_t WorkerGroup::count_descendants() {
   const std::vector<int> known = main_processes();
   reap_orphans(known);
   if (has_only_children(known)) return 0;
-  return find_descendants(capture_process_table(), ::getpid(), known).size();
+  return find_descendants(capture_processes(), ::getpid(), known).size();
 }
 
 void WorkerGroup::end_attempt() {
@@ -223,7 +223,7 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
 }
 
 std::string WorkerGroup::read_error_file(const Worker& worker) const {
-  const auto text = read_file(worker.error_file, k_error_file_limit);
+  const auto text = try_read_file(worker.error_file, k_error_file_limit);
   return text ? parse_error_file(*text) : std::string();
 }
 

@@ -15,6 +15,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/fd.hpp"
+#include "ddprun/os/read_file.hpp"
 
 namespace ddprun {
 
@@ -83,6 +84,17 @@ ProcessTable capture_processes() {
     if (auto process = capture_process(static_cast<int>(*pid))) table.push_back(std::move(*process));
   }
   return table;
+}
+
+bool has_only_children(const std::vector<int>& known) {
+  // proc(5), task/TID/children: exact for a task that is not itself changing its children meanwhile.
+  const auto text = try_read_file(fmt::format("/proc/self/task/{}/children", ::gettid()));
+  if (!text) return false;
+  const std::vector<std::string> children = split_words(*text);
+  return std::all_of(children.begin(), children.end(), [&](const std::string& child) {
+    const auto pid = parse_integer(child);
+    return pid && contains(known, static_cast<int>(*pid));
+  });
 }
 
 ProcessTable find_descendants(const ProcessTable& table, int root, const std::vector<int>& except) {

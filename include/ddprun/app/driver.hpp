@@ -31,7 +31,7 @@ class Driver {
   void join();
   void on_message(const CoordinatorMessage& message);
   void handle(const Refused& refused);
-  void handle(const Probe& probe);
+  void handle(const Probe&) {}  // answered by the link
   void handle(const Start& start);
   void handle(const Stop& stop);
   void handle(const Finish& finish);
@@ -42,6 +42,7 @@ class Driver {
   void stop_on_signal(int signal);
 
   void decide();
+  void decide_soon();
   void carry_out(const act::Spawn& action);
   void carry_out(const act::SignalWorker& action);
   void carry_out(const act::KillGroup& action);
@@ -51,10 +52,13 @@ class Driver {
   void carry_out(const act::ReportStopped& action);
   void answer_stop();
   void arm_timer();
+  void report(const Finish& finish);
   void end(const Cause& cause);
-  void leave();
+  void leave_when_idle();
+  std::string proven_interface(const Assignment& assignment) const;
 
   const NodePlan& plan_;
+  const Snapshot& snapshot_;
   boost::asio::io_context context_;
   SignalSource signals_;
   boost::asio::posix::stream_descriptor signal_watch_;
@@ -64,13 +68,15 @@ class Driver {
   std::unique_ptr<JobStore> store_;
   std::unique_ptr<AgentLink> link_;
 
-  bool deciding_ = false;
-  bool joined_ = false;
-  bool reporting_ = false;  // a failure is being described; the end of the attempt waits for it
+  bool decision_pending_ = false;
+  bool joined_ = false;              // the coordinator knows of this agent
+  bool link_lost_ = false;
+  bool describing_failure_ = false;  // its last output is being read; Stopped waits for it
   std::optional<Attempt> asked_to_stop_;
-  std::optional<Attempt> stop_answered_;
   std::optional<TimePoint> last_stop_signal_;
   std::optional<Cause> ending_;  // the job is over once nothing of ours runs
+  bool leaving_ = false;
+  std::string report_;
   int exit_code_ = 0;
 };
 

@@ -48,7 +48,6 @@ class WorkerGroup {
   // Calls when all output is written, or after `limit`.
   void when_drained(Milliseconds limit, std::function<void()> handler);
   void dismiss_keeper();
-  void insert_line(const std::string& line);
 
  private:
   struct Worker {

@@ -71,7 +71,8 @@ class Supervisor {
   std::vector<SupervisorAction> decide(TimePoint now);
   std::optional<TimePoint> deadline() const { return deadline_; }
 
-  bool idle() const { return state_ == State::idle; }
+  bool idle() const { return state_ == State::idle && !start_wanted_; }
+  bool sweeping() const { return state_ == State::sweeping; }
   Attempt attempt() const { return attempt_; }
   std::optional<ExitStatus> status(std::size_t worker) const;
   bool running(std::size_t worker) const;

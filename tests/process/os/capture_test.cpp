@@ -13,7 +13,7 @@
 #include "catch.hpp"
 #include "ddprun/os/capture_gpus.hpp"
 #include "ddprun/os/capture_network.hpp"
-#include "ddprun/os/capture_processes.hpp"
+#include "ddprun/os/capture_ancestors.hpp"
 #include "ddprun/os/capture_processors.hpp"
 #include "ddprun/os/child_call.hpp"
 #include "ddprun/os/temp_dir.hpp"

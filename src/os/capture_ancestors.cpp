@@ -1,4 +1,4 @@
-#include "ddprun/os/capture_processes.hpp"
+#include "ddprun/os/capture_ancestors.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
