@@ -1,5 +1,6 @@
 #include "ddprun/app/output_pump.hpp"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
@@ -15,6 +16,8 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 constexpr std::size_t k_read_size = std::size_t{64} * 1024;  // a pipe's usual capacity
+// How often a stream whose worker has ended looks whether it may be read again.
+constexpr Milliseconds k_blocked_retry{50};
 constexpr std::size_t k_pending_limit = std::size_t{256} * 1024;
 
 TimePoint now() {
@@ -29,7 +32,6 @@ struct OutputPump::Source {
   StreamId id;
   asio::posix::stream_descriptor reader;
   asio::steady_timer grace_timer;
-  Milliseconds grace{0};
   bool waiting = false;  // for something to read
   std::function<void()> ended;
 };
@@ -63,8 +65,7 @@ void OutputPump::finish(StreamId stream, Milliseconds grace, std::function<void(
     return;
   }
   found->second->ended = std::move(ended);
-  found->second->grace = grace;
-  wait_for_grace(found->second);
+  wait_for_grace(found->second, grace);
 }
 
 void OutputPump::insert(std::string_view lines) {
@@ -112,12 +113,12 @@ void OutputPump::read_once(const SourcePointer& source) {
   advance();
 }
 
-void OutputPump::wait_for_grace(const SourcePointer& source) {
-  source->grace_timer.expires_after(source->grace);
-  source->grace_timer.async_wait([this, source](const error_code& error) {
+void OutputPump::wait_for_grace(const SourcePointer& source, Milliseconds grace) {
+  source->grace_timer.expires_after(grace);
+  source->grace_timer.async_wait([this, source, grace](const error_code& error) {
     if (error || !source->reader.is_open()) return;
     if (!may_read(*source)) {
-      wait_for_grace(source);
+      wait_for_grace(source, std::max(grace, k_blocked_retry));
       return;
     }
     read_once(source);

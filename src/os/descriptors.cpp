@@ -8,15 +8,14 @@
 #include <cerrno>
 #include <memory>
 
-#include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
-#include "ddprun/os/spawn.hpp"
+#include "ddprun/os/system_failure.hpp"
 
 namespace ddprun {
 
 Pipe make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw Error("cannot make a pipe: " + describe_errno(errno));
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw system_failure("cannot make a pipe", errno);
   return {Fd(ends[0]), Fd(ends[1])};
 }
 

@@ -21,7 +21,7 @@
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/process_table.hpp"
-#include "ddprun/os/spawn.hpp"
+#include "ddprun/os/system_failure.hpp"
 
 namespace ddprun {
 
@@ -115,7 +115,7 @@ int drop_descriptors(int kept) {
 std::string make_launch_id() {
   std::array<unsigned char, 16> bytes;
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw Error("cannot get random bytes: " + describe_errno(errno));
+    throw system_failure("cannot get random bytes", errno);
   }
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
@@ -126,7 +126,7 @@ Keeper::Keeper(const std::string& launch_id) {
   ::fcntl(pipe.writer.get(), F_SETFL, O_NONBLOCK);
   const std::string marker = std::string(k_launch_variable) + "=" + launch_id;
   pid_ = ::fork();
-  if (pid_ < 0) throw Error("cannot start the keeper process: " + describe_errno(errno));
+  if (pid_ < 0) throw system_failure("cannot start the keeper process", errno);
   if (pid_ == 0) keep(pipe.reader.get(), marker);
   writer_ = std::move(pipe.writer);
 }

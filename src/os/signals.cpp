@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/os/spawn.hpp"
+#include "ddprun/os/system_failure.hpp"
 
 namespace ddprun {
 
@@ -39,7 +38,7 @@ SignalSource::SignalSource(const std::vector<int>& signals) : saved_(std::make_u
     if (std::find(ignored.begin(), ignored.end(), signal) == ignored.end()) ::sigaddset(&taken, signal);
   }
   descriptor_ = Fd(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!descriptor_) throw Error("cannot watch signals: " + describe_errno(errno));
+  if (!descriptor_) throw system_failure("cannot watch signals", errno);
   ::sigprocmask(SIG_BLOCK, &taken, &saved_->mask);
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;

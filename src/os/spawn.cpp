@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "ddprun/base/text.hpp"
+#include "ddprun/os/system_failure.hpp"
 
 // The child leaves its functions by execve, which would leave the sanitizer's marks on a stack we use again.
 #define DDPRUN_IN_CHILD __attribute__((no_sanitize("address", "undefined")))
@@ -233,12 +234,6 @@ std::string describe(const SpawnFailure& failure) {
     default:
       return std::string(stage_name(failure.stage)) + ": " + error;
   }
-}
-
-std::string describe_errno(int error) {
-  std::string text = std::strerror(error);
-  if (text.size() > 1 && text[1] >= 'a') text[0] = to_lower(text.substr(0, 1))[0];
-  return text;
 }
 
 }  // namespace ddprun

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace ddprun {
 
 namespace {
@@ -49,7 +51,10 @@ bool Terminal::give_to(int group) {
 }
 
 void Terminal::take_back(int borrower) {
-  if (::tcgetpgrp(descriptor_.get()) != borrower) return;
+  const int foreground = ::tcgetpgrp(descriptor_.get());
+  // A borrower may have passed it on to a group of its own (an interactive shell) that has ended since.
+  const bool deserted = foreground > 0 && ::kill(-foreground, 0) != 0 && errno == ESRCH;
+  if (foreground != borrower && !deserted) return;
   const WithoutTerminalStop guard;
   ::tcsetpgrp(descriptor_.get(), ::getpgrp());
   if (has_modes_) ::tcsetattr(descriptor_.get(), TCSANOW, &modes_);

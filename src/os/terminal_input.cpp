@@ -15,7 +15,9 @@ TerminalInput::TerminalInput(int descriptor)
     : descriptor_(descriptor), watch_(watch_readiness(descriptor, Readiness::readable)) {}
 
 TerminalInput::Result TerminalInput::read() const {
-  if (::tcgetpgrp(descriptor_) != ::getpgrp()) return {State::in_background, {}};
+  const int foreground = ::tcgetpgrp(descriptor_);
+  if (foreground < 0) return {State::ended, {}};  // hung up
+  if (foreground != ::getpgrp()) return {State::in_background, {}};
   pollfd ready{descriptor_, POLLIN, 0};
   if (::poll(&ready, 1, 0) == 0) return {State::nothing_yet, {}};
 

@@ -3,8 +3,10 @@
 //   mini_launcher lend WORKER...             gives its terminal to the worker, through ^Z and back
 //   mini_launcher keep_terminal WORKER...    does not: the worker is stopped when it reads
 //   mini_launcher type_for WORKER...         reads the terminal for the worker
-//   mini_launcher shell LAUNCHER...          a session leader with job control on the terminal that is its
-//   stdin
+//   mini_launcher pour BYTES                 writes to a pipe that it may not open anew, as far as root can
+//   arrange that mini_launcher shell_with_bg LAUNCHER...  reads a line itself before the launcher comes to
+//   the foreground mini_launcher shell LAUNCHER...          a session leader with job control on the terminal
+//   that is its stdin
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -20,6 +22,7 @@
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/keeper.hpp"
+#include "ddprun/os/output_sink.hpp"
 #include "ddprun/os/signals.hpp"
 #include "ddprun/os/spawn.hpp"
 #include "ddprun/os/terminal.hpp"
@@ -128,14 +131,33 @@ int type_for(const Arguments& arguments) {
   return 0;
 }
 
-int shell(const Arguments& arguments) {
+// Slurm's and sudo's pipes belong to another user.
+int pour(const Arguments& arguments) {
+  if (::geteuid() == 0 && ::setuid(65534) != 0) return 1;
+  OutputSink sink(1);
+  std::string text(std::stoul(arguments.at(0)), 'x');
+  while (!text.empty()) {
+    text.erase(0, sink.write(text));
+    pollfd ready{sink.watch().get(), POLLIN, 0};
+    ::poll(&ready, 1, -1);
+  }
+  return sink.error();
+}
+
+int shell(const Arguments& arguments, bool in_background_first) {
   SignalSource signals({SIGCHLD});
   ::ioctl(0, TIOCSCTTY, 0);
   auto terminal = Terminal::open_controlling();
   if (!terminal) return 1;
   SpawnRequest request = request_for(arguments);
-  request.terminal = terminal->descriptor();
+  if (!in_background_first) request.terminal = terminal->descriptor();
   Child job = start(request);
+  if (in_background_first) {
+    char line[256];
+    if (std::fgets(line, sizeof line, stdin) == nullptr) return 1;
+    say(std::string("shell got ") + line);
+    terminal->give_to(job.pid());
+  }
   const ExitStatus status = follow(job, signals, [&](int signal) {
     terminal->take_back(job.pid());
     say("job stopped by " + std::to_string(signal));
@@ -156,6 +178,7 @@ int main(int argc, char** argv) {
   if (verb == "lend") return lend(arguments);
   if (verb == "keep_terminal") return keep_terminal(arguments);
   if (verb == "type_for") return type_for(arguments);
-  if (verb == "shell") return shell(arguments);
+  if (verb == "pour") return pour(arguments);
+  if (verb == "shell" || verb == "shell_with_bg") return shell(arguments, verb == "shell_with_bg");
   return 2;
 }

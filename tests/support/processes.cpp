@@ -1,5 +1,6 @@
 #include "processes.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@ SpawnRequest request_for(const char* program, std::vector<std::string> arguments
   SpawnRequest request;
   request.arguments = std::move(arguments);
   request.arguments.insert(request.arguments.begin(), program);
+  static const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  request.standard_output = null.get();
   return request;
 }
 

@@ -10,7 +10,8 @@
 
 namespace ddprun::testing {
 
-// A request for tests/programs/test_worker with these arguments and an empty environment.
+// A request for tests/programs/test_worker with these arguments and an empty environment; it writes to
+// /dev/null.
 SpawnRequest worker_request(std::vector<std::string> arguments);
 SpawnRequest launcher_request(std::vector<std::string> arguments);
 

@@ -19,8 +19,8 @@ Fd open_master() {
   return master;
 }
 
-Child start_shell(int master, std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {"shell", DDPRUN_MINI_LAUNCHER});
+Child start_shell(int master, const std::string& shell, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {shell, DDPRUN_MINI_LAUNCHER});
   const Fd slave(::open(::ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC));
   REQUIRE(slave);
   SpawnRequest request = launcher_request(std::move(arguments));
@@ -31,8 +31,8 @@ Child start_shell(int master, std::vector<std::string> arguments) {
 
 }  // namespace
 
-PseudoTerminal::PseudoTerminal(std::vector<std::string> arguments)
-    : master_(open_master()), shell_(start_shell(master_.get(), std::move(arguments))) {}
+PseudoTerminal::PseudoTerminal(std::vector<std::string> arguments, const std::string& shell)
+    : master_(open_master()), shell_(start_shell(master_.get(), shell, std::move(arguments))) {}
 
 void PseudoTerminal::type(const std::string& keys) {
   REQUIRE(::write(master_.get(), keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()));

@@ -12,7 +12,7 @@ namespace ddprun::testing {
 class PseudoTerminal {
  public:
   // Runs mini_launcher's shell on a new terminal, and in it mini_launcher with `arguments`.
-  explicit PseudoTerminal(std::vector<std::string> arguments);
+  explicit PseudoTerminal(std::vector<std::string> arguments, const std::string& shell = "shell");
 
   void type(const std::string& keys);
   // Reads on until this was shown; fails the test after ten seconds without.

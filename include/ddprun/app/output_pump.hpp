@@ -50,7 +50,7 @@ class OutputPump {
   void arm(const SourcePointer& source);
   void arm_all();
   void read_once(const SourcePointer& source);
-  void wait_for_grace(const SourcePointer& source);
+  void wait_for_grace(const SourcePointer& source, Milliseconds grace);
   void end(const SourcePointer& source);
   void advance();
   void write_out();

@@ -34,7 +34,8 @@ struct SpawnRequest {
   std::vector<int> close_descriptors;  // inherited by us without close-on-exec and not meant for the child
   // Signals the child ignores (nohup's SIGHUP); all others are at their defaults, and none is blocked.
   std::vector<int> ignored_signals;
-  bool die_with_parent = true;  // SIGKILL when we die, however we die
+  bool die_with_parent =
+      true;  // SIGKILL when the calling thread dies, however it dies: call from the only one
 };
 
 enum class SpawnStage {
@@ -61,7 +62,5 @@ std::string_view stage_name(SpawnStage stage);
 ExitStatus not_started(const SpawnFailure& failure);
 // Why a program was not started, to stand after "cannot start NAME: ".
 std::string describe(const SpawnFailure& failure);
-// "no such file or directory": strerror with a small first letter.
-std::string describe_errno(int error);
 
 }  // namespace ddprun

@@ -31,8 +31,9 @@ class Terminal {
   bool in_foreground() const;
   // Only from the foreground, else it would be taken from whoever has it: false, and nothing changed.
   bool give_to(int group);
-  // Makes our group the foreground again if the borrower's still is, with the modes of before the loan (a
-  // worker killed in the middle of a password prompt leaves echo off).
+  // Makes our group the foreground again if the borrower's is, or one that has ended, with the modes of
+  // before the loan (a worker killed in the middle of a password prompt leaves echo off). Else the user has
+  // put the job into the background and the terminal is somebody else's: nothing changes.
   void take_back(int borrower);
 
  private:

@@ -18,6 +18,18 @@ TEST_CASE("what is typed reaches the worker's pipe, and ^D ends it") {
   CHECK(terminal.wait_for_end().success());
 }
 
+TEST_CASE("in the background what is typed is left to the shell") {
+  PseudoTerminal terminal({"type_for", DDPRUN_TEST_WORKER, "read_lines"}, "shell_with_bg");
+  terminal.expect("reading");
+  terminal.type("for the shell\n");
+  terminal.expect("shell got for the shell");
+  terminal.type("for the worker\n");
+  terminal.expect("got for the worker");
+  terminal.type("quit\n");
+  terminal.expect("launcher ends");
+  CHECK(terminal.wait_for_end().success());
+}
+
 TEST_CASE("input after the worker's end ends the pump, not the launcher") {
   PseudoTerminal terminal({"type_for", DDPRUN_TEST_WORKER, "read_lines"});
   terminal.expect("reading");

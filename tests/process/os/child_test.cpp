@@ -1,5 +1,6 @@
 #include "ddprun/os/child.hpp"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -7,6 +8,7 @@
 
 #include "catch.hpp"
 #include "ddprun/os/process_table.hpp"
+#include "ddprun/os/signals.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;
@@ -59,6 +61,17 @@ TEST_CASE("an ending is seen without reaping, and after reaping nothing is signa
   CHECK_FALSE(worker.child.send_signal(0));
   CHECK_FALSE(worker.child.send_signal_to_group(0));
   CHECK_FALSE(worker.child.send_signal_to_family(0));
+}
+
+TEST_CASE("without a pidfd, SIGCHLD says when to look") {
+  SignalSource signals({SIGCHLD});
+  Started worker = start_and_hear({"sleep_forever"});
+  Child child(worker.child.pid(), Fd(), true);
+  CHECK_FALSE(child.ending());
+  CHECK(child.send_signal(SIGTERM));
+  pollfd ready{signals.descriptor().get(), POLLIN, 0};
+  REQUIRE(::poll(&ready, 1, 10'000) == 1);
+  CHECK(child.reap() == ExitStatus{ExitStatus::Kind::signalled, SIGTERM, {}, false});
 }
 
 TEST_CASE("a worker that ignores SIGTERM ends by SIGKILL") {

@@ -18,10 +18,10 @@ struct Launched {
   std::string said;
 };
 
-// A launcher with one worker, which has a child in a session of its own.
-Launched launch(const std::string& mode) {
+// A launcher with one worker, which has a child in a session of its own and stays or leaves it alone.
+Launched launch(const std::string& mode, const std::string& worker = "stay") {
   Pipe pipe = make_pipe();
-  SpawnRequest request = launcher_request({mode, DDPRUN_TEST_WORKER, "leave_grandchild", "stay"});
+  SpawnRequest request = launcher_request({mode, DDPRUN_TEST_WORKER, "leave_grandchild", worker});
   request.standard_output = pipe.writer.get();
   Child launcher = start(request);
   pipe.writer.close();
@@ -63,6 +63,15 @@ TEST_CASE("after a launcher killed by SIGKILL the keeper kills workers and what 
   CHECK(read_until(launched.output.get(), "").find("cannot") == std::string::npos);  // nobody holds the pipe
 }
 
+TEST_CASE("the keeper finds by its marker what no longer belongs to a worker") {
+  Launched launched = launch("keep", "leave");
+  wait_until_gone(open_pidfd(number_after(launched.said, "worker ")));
+  const Fd grandchild = open_pidfd(number_after(launched.said, "grandchild "));
+  launched.launcher.send_signal(SIGKILL);
+  wait_for_end(launched.launcher);
+  wait_until_gone(grandchild);
+}
+
 TEST_CASE("a dismissed keeper ends and harms nobody") {
   const std::string id = make_launch_id();
   Keeper keeper(id);
@@ -102,8 +111,6 @@ TEST_CASE("a keeper left without a word kills what it watches, and not what it w
 
 TEST_CASE("the keeper is known by its name, in its own session, and deaf to the keys") {
   Keeper keeper(make_launch_id());
-  // It has read this once it has done all it does before; no answer is needed to see that in its name.
-  const Fd pidfd = open_pidfd(keeper.pid());
   std::optional<ProcessEntry> entry;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   do {

@@ -14,6 +14,7 @@
 #include "catch.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/signals.hpp"
+#include "processes.hpp"
 
 using namespace ddprun;
 
@@ -59,6 +60,17 @@ TEST_CASE("a full socket takes what it can and says when it takes more") {
   const Fd written(ends[0]);
   const Fd read(ends[1]);
   check_slow_reader(written.get(), read.get());
+}
+
+TEST_CASE("a pipe that belongs to another user arrives whole, too") {
+  Pipe pipe = make_pipe();
+  SpawnRequest request = testing::launcher_request({"pour", std::to_string(k_much.size())});
+  request.standard_output = pipe.writer.get();
+  Child child = testing::start(request);
+  CHECK((::fcntl(pipe.writer.get(), F_GETFL) & O_NONBLOCK) == 0);
+  pipe.writer.close();
+  CHECK(testing::read_until(pipe.reader.get(), "") == k_much);
+  CHECK(testing::wait_for_end(child).success());
 }
 
 TEST_CASE("a file takes everything, after what others wrote to the same open file") {

@@ -53,7 +53,7 @@ TEST_CASE("descendants and families") {
 }
 
 TEST_CASE("a number that is in use again is not signalled") {
-  Child worker = start(worker_request({"die_by", "0"}));
+  Child worker = start(worker_request({"sleep_forever"}));
   auto entry = capture_process(worker.pid());
   REQUIRE(entry);
   CHECK(entry->parent == ::getpid());

@@ -94,6 +94,13 @@ TEST_CASE("why a program did not start is told apart") {
   check_failure(no_terminal, SpawnStage::terminal, ENOTTY, "terminal: inappropriate ioctl for device");
 }
 
+TEST_CASE("the stages that cannot be provoked here have their texts too") {
+  CHECK(describe(SpawnFailure{SpawnStage::process, EAGAIN}) ==
+        "no new process: resource temporarily unavailable");
+  CHECK(describe(SpawnFailure{SpawnStage::group, EPERM}) == "group: operation not permitted");
+  CHECK(describe(SpawnFailure{SpawnStage::parent_death, EINVAL}) == "parent death: invalid argument");
+}
+
 TEST_CASE("a failed start leaves no process and becomes an ending with its stage") {
   const SpawnFailure failure = failure_of(program("/no/such/program"));
   CHECK(not_started(failure) == ExitStatus{ExitStatus::Kind::not_started, ENOENT, "exec", false});
