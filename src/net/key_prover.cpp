@@ -36,9 +36,9 @@ ProofResult open_with(const SecretKey& key, const std::string& sealed) {
   const std::string differs = "the peer does not hold the key of this side's key file";
   if (sealed.size() < k_overhead) return {false, differs};
   std::string payload(sealed.size() - k_overhead, '\0');
-  const int result = crypto_secretbox_open_easy(bytes_of(payload), bytes_of(sealed) + crypto_secretbox_NONCEBYTES,
-                                                sealed.size() - crypto_secretbox_NONCEBYTES, bytes_of(sealed),
-                                                key.data());
+  const int result =
+      crypto_secretbox_open_easy(bytes_of(payload), bytes_of(sealed) + crypto_secretbox_NONCEBYTES,
+                                 sealed.size() - crypto_secretbox_NONCEBYTES, bytes_of(sealed), key.data());
   if (result != 0) return {false, differs};
   return {true, std::move(payload)};
 }
