@@ -1,0 +1,57 @@
+// Where agents knock: accepts connections and lets in who proves to belong to this launch.
+//
+// Strangers cannot do harm: nothing they send is parsed, each has a few seconds, and only so many are heard
+// at a time; the others wait in the kernel's queue.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ddprun/net/authentication.hpp"
+
+namespace ddprun {
+
+struct AgentListenerSettings {
+  std::vector<int> ports;  // the first that is free; 0 is any free one
+  std::string launch_key;
+  Prover prover;
+  std::vector<std::string> allowed;  // numeric addresses; empty: all
+  Milliseconds handshake_limit{10000};
+  std::size_t max_strangers = 256;  // connections that have not proved themselves yet
+};
+
+struct AgentListenerHooks {
+  std::function<void(Tcp::socket, std::string first_bytes)> on_agent;
+  std::function<void(std::string address, std::string why)> on_refused;
+  // Another protocol on this port; when not set, such a connection is refused.
+  std::function<void(Tcp::socket, std::string first_bytes)> on_foreign;
+};
+
+class AgentListener : public std::enable_shared_from_this<AgentListener> {
+ public:
+  // Binds and listens, on all addresses. Throws Error naming the ports when none is free.
+  AgentListener(boost::asio::io_context& context, AgentListenerSettings settings, AgentListenerHooks hooks);
+  void start();
+  void close();
+  int port() const { return port_; }
+
+ private:
+  void accept();
+  void pause();
+  void admit(Tcp::socket socket);
+  void conclude(const std::string& address, AuthenticationResult result);
+
+  AgentListenerSettings settings_;
+  AgentListenerHooks hooks_;
+  Tcp::acceptor acceptor_;
+  boost::asio::steady_timer retry_;
+  std::set<std::shared_ptr<Authentication>> strangers_;
+  bool accepting_ = false;
+  int port_ = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,49 @@
+// Shakes hands over a connected socket, within a time limit.
+#pragma once
+
+#include <array>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ddprun/net/tcp_tools.hpp"
+#include "ddprun/rendezvous/handshake.hpp"
+
+namespace ddprun {
+
+struct AuthenticationResult {
+  HandshakeStep::State state = HandshakeStep::State::failed;  // done, failed or foreign
+  std::string text;                                           // as in HandshakeStep
+  Tcp::socket socket;                                         // open when done or foreign
+};
+
+// Keeps itself alive while it works. `on_result` is called once, from the event loop, unless cancelled. After
+// a failure the last words are still delivered, within the same time limit.
+class Authentication : public std::enable_shared_from_this<Authentication> {
+ public:
+  using OnResult = std::function<void(AuthenticationResult)>;
+
+  Authentication(Tcp::socket socket, Handshake handshake, Milliseconds limit, OnResult on_result);
+  void start();
+  void cancel();
+
+ private:
+  void read();
+  void write(std::string bytes);
+  void handle(std::string_view bytes);
+  void report(HandshakeStep::State state, std::string text);
+  void fail(std::string why);
+  void close_politely();
+  void drain();
+
+  Tcp::socket socket_;
+  Handshake handshake_;
+  Milliseconds limit_;
+  OnResult on_result_;
+  boost::asio::steady_timer timer_;
+  std::array<char, 4096> buffer_{};
+  std::string outgoing_;
+};
+
+}  // namespace ddprun

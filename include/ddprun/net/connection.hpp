@@ -1,0 +1,46 @@
+// An authenticated connection that carries frames both ways.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ddprun/net/tcp_tools.hpp"
+#include "ddprun/rendezvous/codec.hpp"
+
+namespace ddprun {
+
+// Keeps itself alive until it is closed by either side.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  struct Hooks {
+    std::function<void(std::string payload)> on_frame;
+    std::function<void(std::string why)> on_closed;  // once, nothing after it; not after close()
+  };
+
+  explicit Connection(Tcp::socket socket);
+  // `first_bytes` came with the handshake. Hooks are called from the event loop only.
+  void start(Hooks hooks, std::string first_bytes);
+  void send(std::string frame);
+  // Delivers what was sent, tells the peer that nothing follows and waits for it to close; what it still
+  // says is dropped. on_closed follows when it has, so the caller bounds the wait with close().
+  void finish();
+  void close();
+
+ private:
+  void read();
+  void take(std::string_view bytes);
+  void write();
+  void end(const std::string& why);
+
+  Tcp::socket socket_;
+  Hooks hooks_;
+  FrameReader reader_;
+  std::deque<std::string> outgoing_;
+  std::array<char, 16384> buffer_{};
+  bool finishing_ = false;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,68 @@
+// Runs the Coordinator over sockets, with this process' own agent attached in memory.
+//
+// Events that arrive in one wake-up of the event loop are gathered first and then handled with one `now`, so
+// that two workers dying at once give the same first cause in either order. With one agent there is no
+// network at all. While workers run there are no timers: a host that vanishes shows in its connection.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ddprun/net/agent_link.hpp"
+#include "ddprun/net/tcp_tools.hpp"
+#include "ddprun/rendezvous/coordinator.hpp"
+#include "ddprun/rendezvous/handshake.hpp"
+
+namespace ddprun {
+
+struct CoordinatorServiceSettings {
+  CoordinatorSettings coordinator;  // its port is filled in here
+  Announcement announcement;        // of agent 0
+  std::vector<int> ports;           // the first free one is used; 0 is any
+  std::string launch_key;
+  Prover prover;
+  std::vector<std::string> allowed;  // numeric addresses of the job's hosts; empty: no filter
+  Milliseconds flush_timeout{5000};  // for the last messages to be taken
+  Milliseconds handshake_limit{10000};
+};
+
+struct StoreOpened {
+  int port = 0;
+  std::string error;  // a sentence; empty: the store listens on `port`
+};
+
+// Called from the event loop only, never from within start() or send(). All but on_foreign must be set.
+struct CoordinatorHooks {
+  std::function<StoreOpened(Attempt, const std::string& address)> open_store;
+  std::function<void(Attempt)> close_store;
+  std::function<void(const std::string& text)> show_status;  // empty: nothing is waited for any more
+  std::function<void(const ShowRestart&)> show_restart;
+  std::function<void(const CoordinatorMessage&)> on_message;  // for this process' agent; Finish is the last
+  std::function<void(const Cause&)> on_end;                   // once: all agents have been told
+  // A connection in another protocol on the rendezvous port, with what it sent so far. For a store that is
+  // reached on the very port the user gave.
+  std::function<void(Tcp::socket, std::string first_bytes)> on_foreign;
+};
+
+class CoordinatorService final : public AgentLink {
+ public:
+  // Binds and listens. Throws Error when no port is free.
+  CoordinatorService(boost::asio::io_context& context, CoordinatorServiceSettings settings,
+                     CoordinatorHooks hooks);
+  ~CoordinatorService() override;  // closes everything at once; no hook is called any more
+  CoordinatorService(const CoordinatorService&) = delete;
+  CoordinatorService& operator=(const CoordinatorService&) = delete;
+
+  void start();
+  void send(AgentMessage message) override;  // from agent 0
+  int port() const;                          // 0 when there is one agent
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,23 @@
+// Proves membership with a secret that all agents of the user can read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "ddprun/rendezvous/handshake.hpp"
+
+namespace ddprun {
+
+using SecretKey = std::array<std::uint8_t, 32>;
+
+// Seals with authenticated encryption (XSalsa20-Poly1305), so that only who holds the key can read or make a
+// proof. Throws Error when the system gives no randomness.
+Prover make_key_prover(const SecretKey& key);
+
+// Uses the first prover's methods first; both keep their own.
+Prover join_provers(Prover first, Prover second);
+
+// Unpredictable and never the same twice.
+Nonce make_nonce();
+
+}  // namespace ddprun

@@ -1,0 +1,62 @@
+// One member's side of the rendezvous over sockets: finds the coordinator, joins, and carries messages.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ddprun/net/agent_link.hpp"
+#include "ddprun/net/dial.hpp"
+#include "ddprun/rendezvous/handshake.hpp"
+#include "ddprun/rendezvous/member_join.hpp"
+
+namespace ddprun {
+
+struct MemberServiceSettings {
+  MemberJoinSettings join;
+  std::string launch_key;
+  Prover prover;
+  Announcement announcement;
+  std::string version;
+  int agents = 2;
+  DialLimits dial;
+  DialLimits probe{Milliseconds{3000}, Milliseconds{5000}};
+  Milliseconds lookup_limit{10000};
+  // After joining, for the first word of the coordinator beyond its own join deadline.
+  Milliseconds start_margin{60000};
+};
+
+// A name being looked up somewhere it can be given up: the descriptor gives numeric addresses, one a line, or
+// one line "error: <why>", and then its end. Dropping the owner ends the look-up and closes the descriptor.
+struct NameLookup {
+  int descriptor = -1;
+  std::shared_ptr<void> owner;
+};
+
+// Called from the event loop only, never from within start() or send(). All must be set.
+struct MemberHooks {
+  std::function<NameLookup(const std::string& name)> start_lookup;
+  // Start, Stop, Finish or Refused; the last two are the last.
+  std::function<void(const CoordinatorMessage&)> on_message;
+  // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
+  std::function<void(const std::string& what, const std::string& hint)> on_lost;
+  std::function<void(const std::string& text)> show_status;
+};
+
+class MemberService final : public AgentLink {
+ public:
+  MemberService(boost::asio::io_context& context, MemberServiceSettings settings, MemberHooks hooks);
+  ~MemberService() override;  // closes everything at once; no hook is called any more
+  MemberService(const MemberService&) = delete;
+  MemberService& operator=(const MemberService&) = delete;
+
+  void start();
+  void send(AgentMessage message) override;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

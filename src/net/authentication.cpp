@@ -1,0 +1,110 @@
+#include "ddprun/net/authentication.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/write.hpp>
+
+namespace ddprun {
+
+using State = HandshakeStep::State;
+
+Authentication::Authentication(Tcp::socket socket, Handshake handshake, Milliseconds limit,
+                               OnResult on_result)
+    : socket_(std::move(socket)),
+      handshake_(std::move(handshake)),
+      limit_(limit),
+      on_result_(std::move(on_result)),
+      timer_(socket_.get_executor()) {}
+
+void Authentication::start() {
+  timer_.expires_after(limit_);
+  timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+    if (error) return;
+    self->fail(fmt::format("{} within {}", self->handshake_.waiting_for(), describe_duration(self->limit_)));
+    self->cancel();
+  });
+  if (std::string greeting = handshake_.start(); !greeting.empty()) write(std::move(greeting));
+  read();
+}
+
+void Authentication::cancel() {
+  on_result_ = nullptr;
+  timer_.cancel();
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+}
+
+void Authentication::read() {
+  socket_.async_read_some(
+      boost::asio::buffer(buffer_),
+      [self = shared_from_this()](const boost::system::error_code& error, std::size_t size) {
+        if (!self->on_result_) return;
+        if (error) {
+          self->fail(describe_error(error) + " before the peer proved itself");
+          return self->cancel();
+        }
+        self->handle({self->buffer_.data(), size});
+      });
+}
+
+void Authentication::handle(std::string_view bytes) {
+  HandshakeStep step = handshake_.feed(bytes);
+  if (step.state == State::more) {
+    if (!step.send.empty()) write(std::move(step.send));
+    return read();
+  }
+  if (step.state == State::failed) {
+    fail(std::move(step.text));
+    outgoing_ = std::move(step.send);
+    return close_politely();
+  }
+  outgoing_ = std::move(step.send);
+  boost::asio::async_write(socket_, boost::asio::buffer(outgoing_),
+                           [self = shared_from_this(), state = step.state, text = std::move(step.text)](
+                               const boost::system::error_code& error, std::size_t) mutable {
+                             if (!self->on_result_) return;
+                             if (error) return self->fail(describe_error(error));
+                             self->report(state, std::move(text));
+                           });
+}
+
+// A conversation has at most one write under way: each side waits for the other's answer.
+void Authentication::write(std::string bytes) {
+  outgoing_ = std::move(bytes);
+  boost::asio::async_write(socket_, boost::asio::buffer(outgoing_),
+                           [self = shared_from_this()](const boost::system::error_code&, std::size_t) {
+                             // A failed write shows in the read that is under way.
+                           });
+}
+
+void Authentication::report(State state, std::string text) {
+  timer_.cancel();
+  const OnResult on_result = std::exchange(on_result_, nullptr);
+  if (on_result) on_result({state, std::move(text), std::move(socket_)});
+}
+
+void Authentication::fail(std::string why) {
+  const OnResult on_result = std::exchange(on_result_, nullptr);
+  if (on_result) on_result({State::failed, std::move(why), Tcp::socket(socket_.get_executor())});
+}
+
+// Closing a socket with unread bytes would make the kernel throw away what the peer has not read yet.
+void Authentication::close_politely() {
+  boost::asio::async_write(socket_, boost::asio::buffer(outgoing_),
+                           [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
+                             if (error) return self->cancel();
+                             boost::system::error_code ignored;
+                             self->socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+                             self->drain();
+                           });
+}
+
+void Authentication::drain() {
+  socket_.async_read_some(boost::asio::buffer(buffer_),
+                          [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
+                            if (error) return self->cancel();
+                            self->drain();
+                          });
+}
+
+}  // namespace ddprun

@@ -1,0 +1,77 @@
+#include "ddprun/net/connection.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+
+namespace ddprun {
+
+Connection::Connection(Tcp::socket socket) : socket_(std::move(socket)) {}
+
+void Connection::start(Hooks hooks, std::string first_bytes) {
+  hooks_ = std::move(hooks);
+  boost::asio::post(socket_.get_executor(), [self = shared_from_this(), bytes = std::move(first_bytes)] {
+    self->take(bytes);
+    self->read();
+  });
+}
+
+void Connection::send(std::string frame) {
+  if (finishing_ || !socket_.is_open()) return;
+  outgoing_.push_back(std::move(frame));
+  if (outgoing_.size() == 1) write();
+}
+
+void Connection::finish() {
+  if (std::exchange(finishing_, true) || !outgoing_.empty()) return;
+  boost::system::error_code ignored;
+  socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+}
+
+void Connection::close() {
+  hooks_ = {};
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+}
+
+void Connection::read() {
+  if (!socket_.is_open()) return;
+  socket_.async_read_some(
+      boost::asio::buffer(buffer_),
+      [self = shared_from_this()](const boost::system::error_code& error, std::size_t size) {
+        if (error) return self->end(describe_error(error));
+        self->take({self->buffer_.data(), size});
+        self->read();
+      });
+}
+
+void Connection::take(std::string_view bytes) {
+  if (finishing_) return;
+  reader_.append(bytes);
+  while (hooks_.on_frame) {
+    auto item = reader_.next();
+    if (std::holds_alternative<std::monostate>(item)) return;
+    if (const auto* error = std::get_if<CodecError>(&item)) return end("it sent " + error->what);
+    const auto on_frame = hooks_.on_frame;  // the hook may close this connection
+    on_frame(std::get<std::string>(std::move(item)));
+  }
+}
+
+void Connection::write() {
+  boost::asio::async_write(socket_, boost::asio::buffer(outgoing_.front()),
+                           [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
+                             if (error) return self->end(describe_error(error));
+                             self->outgoing_.pop_front();
+                             if (!self->outgoing_.empty()) return self->write();
+                             if (!self->finishing_) return;
+                             boost::system::error_code ignored;
+                             self->socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+                           });
+}
+
+void Connection::end(const std::string& why) {
+  const auto on_closed = hooks_.on_closed;
+  close();
+  if (on_closed) on_closed(why);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,259 @@
+#include "ddprun/net/coordinator_service.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <map>
+
+#include "ddprun/net/agent_listener.hpp"
+#include "ddprun/net/connection.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Code = boost::system::error_code;
+
+template <class... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+
+}  // namespace
+
+class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(boost::asio::io_context& context, CoordinatorServiceSettings settings, CoordinatorHooks hooks)
+      : context_(context), settings_(std::move(settings)), hooks_(std::move(hooks)), timer_(context) {}
+
+  void listen();
+  void start();
+  void send(AgentMessage message);
+  void close();
+  int port() const { return listener_ ? listener_->port() : 0; }
+
+ private:
+  struct MessageArrived {
+    ConnectionId connection;
+    AgentMessage message;
+  };
+  struct ConnectionClosed {
+    ConnectionId connection;
+    std::string why;
+  };
+  struct StrangerRefused {
+    std::string address;
+    std::string why;
+  };
+  struct TimePassed {};
+  struct StoreAnswered {
+    Attempt attempt;
+    StoreOpened result;
+  };
+  using Event = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, TimePassed, StoreAnswered>;
+
+  void add(Event event);
+  void handle_events();
+  Coordinator::Actions handle(const Event& event, TimePoint now);
+  void perform(const CoordinatorAction& action);
+  void admit(Tcp::socket socket, std::string first_bytes);
+  void receive(ConnectionId id, const std::string& payload);
+  void deliver(const SendTo& send);
+  void set_timer();
+  void begin_flush(const Cause& cause);
+  void check_flushed();
+
+  boost::asio::io_context& context_;
+  CoordinatorServiceSettings settings_;
+  CoordinatorHooks hooks_;
+  boost::asio::steady_timer timer_;
+  std::optional<Coordinator> coordinator_;
+  std::shared_ptr<AgentListener> listener_;
+  std::map<ConnectionId, std::shared_ptr<Connection>> connections_;
+  int last_connection_ = k_local_connection.value;
+  std::vector<Event> events_;
+  std::optional<Cause> flushing_;
+  bool closed_ = false;
+};
+
+void CoordinatorService::Impl::listen() {
+  if (settings_.coordinator.agents == 1) return;
+  AgentListenerHooks hooks;
+  hooks.on_agent = [weak = weak_from_this()](Tcp::socket socket, std::string first_bytes) {
+    if (const auto self = weak.lock()) self->admit(std::move(socket), std::move(first_bytes));
+  };
+  hooks.on_refused = [weak = weak_from_this()](std::string address, std::string why) {
+    if (const auto self = weak.lock()) self->add(StrangerRefused{std::move(address), std::move(why)});
+  };
+  hooks.on_foreign = hooks_.on_foreign;
+  AgentListenerSettings settings;
+  settings.ports = settings_.ports;
+  settings.launch_key = settings_.launch_key;
+  settings.prover = settings_.prover;
+  settings.allowed = settings_.allowed;
+  settings.handshake_limit = settings_.handshake_limit;
+  listener_ = std::make_shared<AgentListener>(context_, std::move(settings), std::move(hooks));
+  settings_.coordinator.port = listener_->port();
+}
+
+void CoordinatorService::Impl::start() {
+  coordinator_.emplace(settings_.coordinator, std::chrono::steady_clock::now());
+  Join join;
+  join.announcement = settings_.announcement;
+  join.version = settings_.coordinator.version;
+  join.agents = settings_.coordinator.agents;
+  send(std::move(join));
+  if (listener_) listener_->start();
+}
+
+void CoordinatorService::Impl::send(AgentMessage message) {
+  add(MessageArrived{k_local_connection, std::move(message)});
+}
+
+void CoordinatorService::Impl::close() {
+  closed_ = true;
+  timer_.cancel();
+  if (listener_) listener_->close();
+  for (const auto& [id, connection] : connections_) connection->close();
+  connections_.clear();
+}
+
+// The first event posts one call that runs after everything else that is ready in this wake-up.
+void CoordinatorService::Impl::add(Event event) {
+  events_.push_back(std::move(event));
+  if (events_.size() > 1) return;
+  boost::asio::post(context_, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->handle_events();
+  });
+}
+
+void CoordinatorService::Impl::handle_events() {
+  const TimePoint now = std::chrono::steady_clock::now();
+  Coordinator::Actions actions;
+  for (const Event& event : std::exchange(events_, {})) {
+    for (CoordinatorAction& action : handle(event, now)) actions.push_back(std::move(action));
+  }
+  for (const CoordinatorAction& action : actions) {
+    if (closed_) return;  // a hook may have ended it
+    perform(action);
+  }
+  if (closed_) return;
+  if (flushing_) {
+    check_flushed();
+  } else {
+    set_timer();
+  }
+}
+
+Coordinator::Actions CoordinatorService::Impl::handle(const Event& event, TimePoint now) {
+  return std::visit(
+      Overloaded{
+          [&](const MessageArrived& e) { return coordinator_->on_message(e.connection, e.message, now); },
+          [&](const ConnectionClosed& e) {
+            connections_.erase(e.connection);
+            return coordinator_->on_closed(e.connection, e.why, now);
+          },
+          [&](const StrangerRefused& e) { return coordinator_->on_refused(e.address, e.why, now); },
+          [&](const TimePassed&) { return coordinator_->on_time(now); },
+          [&](const StoreAnswered& e) {
+            return e.result.error.empty() ? coordinator_->on_store_ready(e.attempt, e.result.port, now)
+                                          : coordinator_->on_store_failed(e.attempt, e.result.error, now);
+          }},
+      event);
+}
+
+void CoordinatorService::Impl::perform(const CoordinatorAction& action) {
+  std::visit(Overloaded{[&](const SendTo& send) { deliver(send); },
+                        [&](const CloseConnection& close) {
+                          const auto found = connections_.find(close.connection);
+                          if (found != connections_.end()) found->second->finish();
+                        },
+                        [&](const OpenStore& open) {
+                          add(StoreAnswered{open.attempt, hooks_.open_store(open.attempt, open.address)});
+                        },
+                        [&](const CloseStore& close) { hooks_.close_store(close.attempt); },
+                        [&](const ShowStatus& status) { hooks_.show_status(status.text); },
+                        [&](const ShowRestart& restart) { hooks_.show_restart(restart); },
+                        [&](const EndJob& end) { begin_flush(end.cause); }},
+             action);
+}
+
+void CoordinatorService::Impl::admit(Tcp::socket socket, std::string first_bytes) {
+  const ConnectionId id{++last_connection_};
+  const auto connection = std::make_shared<Connection>(std::move(socket));
+  connections_[id] = connection;
+  Connection::Hooks hooks;
+  hooks.on_frame = [weak = weak_from_this(), id](const std::string& payload) {
+    if (const auto self = weak.lock()) self->receive(id, payload);
+  };
+  hooks.on_closed = [weak = weak_from_this(), id](std::string why) {
+    if (const auto self = weak.lock()) self->add(ConnectionClosed{id, std::move(why)});
+  };
+  connection->start(std::move(hooks), std::move(first_bytes));
+}
+
+void CoordinatorService::Impl::receive(ConnectionId id, const std::string& payload) {
+  auto decoded = decode_agent_message(payload);
+  if (auto* message = std::get_if<AgentMessage>(&decoded)) {
+    return add(MessageArrived{id, std::move(*message)});
+  }
+  if (const auto found = connections_.find(id); found != connections_.end()) found->second->close();
+  add(ConnectionClosed{id, "it sent " + std::get<CodecError>(decoded).what});
+}
+
+void CoordinatorService::Impl::deliver(const SendTo& send) {
+  if (send.connection == k_local_connection) return hooks_.on_message(send.message);
+  const auto found = connections_.find(send.connection);
+  if (found != connections_.end()) found->second->send(encode(send.message));
+}
+
+void CoordinatorService::Impl::set_timer() {
+  const auto deadline = coordinator_->deadline();
+  if (!deadline) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_at(*deadline);
+  timer_.async_wait([weak = weak_from_this()](const Code& error) {
+    const auto self = weak.lock();
+    if (self && !error) self->add(TimePassed{});
+  });
+}
+
+void CoordinatorService::Impl::begin_flush(const Cause& cause) {
+  flushing_ = cause;
+  for (const auto& [id, connection] : connections_) connection->finish();
+  timer_.expires_after(settings_.flush_timeout);
+  timer_.async_wait([weak = weak_from_this()](const Code& error) {
+    const auto self = weak.lock();
+    if (!self || error || self->closed_) return;
+    for (const auto& [id, connection] : std::exchange(self->connections_, {})) connection->close();
+    self->check_flushed();
+  });
+}
+
+void CoordinatorService::Impl::check_flushed() {
+  if (!connections_.empty()) return;
+  close();
+  hooks_.on_end(*flushing_);
+}
+
+CoordinatorService::CoordinatorService(boost::asio::io_context& context, CoordinatorServiceSettings settings,
+                                       CoordinatorHooks hooks)
+    : impl_(std::make_shared<Impl>(context, std::move(settings), std::move(hooks))) {
+  impl_->listen();
+}
+
+CoordinatorService::~CoordinatorService() {
+  impl_->close();
+}
+void CoordinatorService::start() {
+  impl_->start();
+}
+void CoordinatorService::send(AgentMessage message) {
+  impl_->send(std::move(message));
+}
+int CoordinatorService::port() const {
+  return impl_->port();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,57 @@
+#include "ddprun/net/dial.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+
+namespace ddprun {
+
+Dial::Dial(boost::asio::io_context& context, Handshake handshake, DialLimits limits,
+           Authentication::OnResult on_result)
+    : socket_(context),
+      timer_(context),
+      handshake_(std::move(handshake)),
+      limits_(limits),
+      on_result_(std::move(on_result)) {}
+
+void Dial::start(const std::string& address, int port) {
+  boost::system::error_code error;
+  const auto numeric = boost::asio::ip::make_address(address, error);
+  if (error) {
+    boost::asio::post(socket_.get_executor(),
+                      [self = shared_from_this()] { self->fail("this is not a numeric address"); });
+    return;
+  }
+  timer_.expires_after(limits_.connect);
+  timer_.async_wait([self = shared_from_this()](const boost::system::error_code& stopped) {
+    if (!stopped) self->fail(fmt::format("no answer within {}", describe_duration(self->limits_.connect)));
+  });
+  socket_.async_connect({numeric, static_cast<unsigned short>(port)},
+                        [self = shared_from_this()](const boost::system::error_code& failed) {
+                          if (!self->on_result_) return;
+                          if (failed) return self->fail(describe_error(failed));
+                          self->timer_.cancel();
+                          watch_connection(self->socket_);
+                          const auto authentication = std::make_shared<Authentication>(
+                              std::move(self->socket_), std::move(self->handshake_), self->limits_.handshake,
+                              std::exchange(self->on_result_, nullptr));
+                          self->authentication_ = authentication;
+                          authentication->start();
+                        });
+}
+
+void Dial::cancel() {
+  on_result_ = nullptr;
+  timer_.cancel();
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+  if (const auto authentication = authentication_.lock()) authentication->cancel();
+}
+
+void Dial::fail(const std::string& why) {
+  const auto on_result = std::exchange(on_result_, nullptr);
+  cancel();
+  if (on_result) on_result({HandshakeStep::State::failed, why, Tcp::socket(timer_.get_executor())});
+}
+
+}  // namespace ddprun

@@ -1,0 +1,80 @@
+#include "ddprun/net/key_prover.hpp"
+
+#include <sodium.h>
+
+#include <algorithm>
+
+#include "ddprun/base/error.hpp"
+
+namespace ddprun {
+
+namespace {
+
+static_assert(std::tuple_size_v<SecretKey> == crypto_secretbox_KEYBYTES);
+
+void start_sodium() {
+  if (sodium_init() < 0) throw Error("the system gives no random numbers for the handshake");
+}
+
+unsigned char* bytes_of(std::string& text) {
+  return reinterpret_cast<unsigned char*>(text.data());
+}
+const unsigned char* bytes_of(const std::string& text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+ProofResult seal_with(const SecretKey& key, const std::string& payload) {
+  std::string sealed(crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + payload.size(), '\0');
+  randombytes_buf(sealed.data(), crypto_secretbox_NONCEBYTES);
+  crypto_secretbox_easy(bytes_of(sealed) + crypto_secretbox_NONCEBYTES, bytes_of(payload), payload.size(),
+                        bytes_of(sealed), key.data());
+  return {true, std::move(sealed)};
+}
+
+ProofResult open_with(const SecretKey& key, const std::string& sealed) {
+  constexpr std::size_t k_overhead = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES;
+  const std::string differs = "the peer does not hold the key of this side's key file";
+  if (sealed.size() < k_overhead) return {false, differs};
+  std::string payload(sealed.size() - k_overhead, '\0');
+  const int result =
+      crypto_secretbox_open_easy(bytes_of(payload), bytes_of(sealed) + crypto_secretbox_NONCEBYTES,
+                                 sealed.size() - crypto_secretbox_NONCEBYTES, bytes_of(sealed), key.data());
+  if (result != 0) return {false, differs};
+  return {true, std::move(payload)};
+}
+
+}  // namespace
+
+Prover make_key_prover(const SecretKey& key) {
+  start_sodium();
+  Prover prover;
+  prover.methods = {ProofMethod::key_file};
+  prover.seal = [key](ProofMethod, const std::string& payload) { return seal_with(key, payload); };
+  prover.open = [key](ProofMethod, const std::string& sealed) { return open_with(key, sealed); };
+  return prover;
+}
+
+Prover join_provers(Prover first, Prover second) {
+  Prover both;
+  both.methods = first.methods;
+  both.methods.insert(both.methods.end(), second.methods.begin(), second.methods.end());
+  const auto choose = [](const Prover& a, const Prover& b, ProofMethod method) -> const Prover& {
+    return std::count(a.methods.begin(), a.methods.end(), method) > 0 ? a : b;
+  };
+  both.seal = [=](ProofMethod method, const std::string& payload) {
+    return choose(first, second, method).seal(method, payload);
+  };
+  both.open = [=](ProofMethod method, const std::string& sealed) {
+    return choose(first, second, method).open(method, sealed);
+  };
+  return both;
+}
+
+Nonce make_nonce() {
+  start_sodium();
+  Nonce nonce;
+  randombytes_buf(nonce.data(), nonce.size());
+  return nonce;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,270 @@
+#include "ddprun/net/member_service.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <map>
+
+#include "ddprun/net/connection.hpp"
+#include "ddprun/net/key_prover.hpp"
+#include "name_query.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Code = boost::system::error_code;
+using State = HandshakeStep::State;
+
+template <class... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+
+// Several addresses of the coordinator being tried for one Probe.
+struct Probing {
+  std::vector<std::string> addresses;
+  std::vector<bool> reached;
+  std::size_t open = 0;
+};
+
+}  // namespace
+
+class MemberService::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(boost::asio::io_context& context, MemberServiceSettings settings, MemberHooks hooks)
+      : context_(context), settings_(std::move(settings)), hooks_(std::move(hooks)), timer_(context) {}
+
+  void start();
+  void send(const AgentMessage& message);
+  void close();
+
+ private:
+  void perform(const MemberJoin::Actions& actions);
+  void look_up(const std::string& name);
+  void fail_lookup(const std::string& name, const std::string& why);
+  void dial(const DialCandidate& candidate);
+  void dial_ended(CandidateId candidate, AuthenticationResult result);
+  void drop_attempts();
+  void join(AuthenticationResult result);
+  void receive(const std::string& payload);
+  void probe(const Probe& request);
+  void lose(const std::string& what, const std::string& hint);
+  void set_timer();
+  Handshake handshake() const;
+
+  boost::asio::io_context& context_;
+  MemberServiceSettings settings_;
+  MemberHooks hooks_;
+  boost::asio::steady_timer timer_;
+  std::optional<MemberJoin> join_;
+  std::map<std::string, std::shared_ptr<NameQuery>> queries_;
+  std::map<CandidateId, std::shared_ptr<Dial>> dials_;
+  std::vector<std::shared_ptr<Dial>> probes_;
+  std::optional<AuthenticationResult> found_;
+  std::shared_ptr<Connection> connection_;
+  bool closed_ = false;
+};
+
+void MemberService::Impl::start() {
+  const TimePoint now = std::chrono::steady_clock::now();
+  join_.emplace(settings_.join, now);
+  boost::asio::post(context_, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self && !self->closed_) self->perform(self->join_->start(std::chrono::steady_clock::now()));
+  });
+}
+
+void MemberService::Impl::send(const AgentMessage& message) {
+  if (connection_) connection_->send(encode(message));
+}
+
+void MemberService::Impl::close() {
+  closed_ = true;
+  timer_.cancel();
+  drop_attempts();
+  for (const auto& dial : std::exchange(probes_, {})) dial->cancel();
+  if (connection_) connection_->close();
+  connection_.reset();
+}
+
+// ---- finding the coordinator
+
+void MemberService::Impl::perform(const MemberJoin::Actions& actions) {
+  for (const MemberJoinAction& action : actions) {
+    if (closed_) return;
+    std::visit(Overloaded{[&](const ResolveName& resolve) { look_up(resolve.name); },
+                          [&](const DialCandidate& candidate) { dial(candidate); },
+                          [&](const TakeCandidate&) {
+                            drop_attempts();
+                            join(std::move(*found_));
+                          },
+                          [&](const GiveUp& end) { lose(end.what, end.hint); },
+                          [&](const ShowJoinStatus& status) { hooks_.show_status(status.text); }},
+               action);
+  }
+  if (!closed_ && !join_->over()) set_timer();
+}
+
+void MemberService::Impl::look_up(const std::string& name) {
+  NameLookup lookup;
+  try {
+    lookup = hooks_.start_lookup(name);
+  } catch (const std::exception& error) {
+    return fail_lookup(name, error.what());
+  }
+  const auto query = std::make_shared<NameQuery>(
+      context_, std::move(lookup), settings_.lookup_limit,
+      [weak = weak_from_this(), name](const std::vector<std::string>& addresses, const std::string& error) {
+        const auto self = weak.lock();
+        if (!self || self->closed_) return;
+        self->queries_.erase(name);
+        const TimePoint now = std::chrono::steady_clock::now();
+        self->perform(error.empty() ? self->join_->on_resolved(name, addresses, now)
+                                    : self->join_->on_resolve_failed(name, error, now));
+      });
+  queries_[name] = query;
+  query->start();
+}
+
+// Not at once: the actions that asked for it are still being performed.
+void MemberService::Impl::fail_lookup(const std::string& name, const std::string& why) {
+  boost::asio::post(context_, [weak = weak_from_this(), name, why] {
+    const auto self = weak.lock();
+    if (!self || self->closed_) return;
+    self->perform(self->join_->on_resolve_failed(name, why, std::chrono::steady_clock::now()));
+  });
+}
+
+void MemberService::Impl::dial(const DialCandidate& candidate) {
+  const CandidateId id = candidate.candidate;
+  const auto attempt = std::make_shared<Dial>(context_, handshake(), settings_.dial,
+                                              [weak = weak_from_this(), id](AuthenticationResult result) {
+                                                if (const auto self = weak.lock())
+                                                  self->dial_ended(id, std::move(result));
+                                              });
+  dials_[id] = attempt;
+  attempt->start(candidate.address, candidate.port);
+}
+
+void MemberService::Impl::dial_ended(CandidateId candidate, AuthenticationResult result) {
+  if (closed_) return;
+  dials_.erase(candidate);
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (result.state != State::done) return perform(join_->on_failed(candidate, result.text, now));
+  found_.emplace(std::move(result));
+  perform(join_->on_authenticated(candidate, now));
+}
+
+void MemberService::Impl::drop_attempts() {
+  for (const auto& [name, query] : std::exchange(queries_, {})) query->cancel();
+  for (const auto& [id, dial] : std::exchange(dials_, {})) dial->cancel();
+}
+
+void MemberService::Impl::set_timer() {
+  timer_.expires_at(*join_->deadline());
+  timer_.async_wait([weak = weak_from_this()](const Code& error) {
+    const auto self = weak.lock();
+    if (!self || error || self->closed_ || self->join_->over()) return;
+    self->perform(self->join_->on_time(std::chrono::steady_clock::now()));
+  });
+}
+
+Handshake MemberService::Impl::handshake() const {
+  return {HandshakeRole::member, settings_.launch_key, make_nonce(), settings_.prover};
+}
+
+// ---- joined
+
+void MemberService::Impl::join(AuthenticationResult result) {
+  Join join;
+  join.announcement = settings_.announcement;
+  join.version = settings_.version;
+  join.reached = remote_address(result.socket);
+  join.agents = settings_.agents;
+
+  connection_ = std::make_shared<Connection>(std::move(result.socket));
+  Connection::Hooks hooks;
+  hooks.on_frame = [weak = weak_from_this()](const std::string& payload) {
+    if (const auto self = weak.lock()) self->receive(payload);
+  };
+  hooks.on_closed = [weak = weak_from_this()](const std::string& why) {
+    const auto self = weak.lock();
+    if (self)
+      self->lose(fmt::format("lost the coordinator {}: {}", self->settings_.join.coordinator, why), "");
+  };
+  connection_->start(std::move(hooks), std::move(result.text));
+  connection_->send(encode(AgentMessage{std::move(join)}));
+
+  const Milliseconds limit = settings_.join.join_timeout + settings_.start_margin;
+  timer_.expires_after(limit);
+  timer_.async_wait([weak = weak_from_this(), limit](const Code& error) {
+    const auto self = weak.lock();
+    if (!self || error || self->closed_) return;
+    self->lose(fmt::format("the coordinator {} took this node in but said nothing for {}",
+                           self->settings_.join.coordinator, describe_duration(limit)),
+               "ddprun on that host hangs or was stopped");
+  });
+}
+
+void MemberService::Impl::receive(const std::string& payload) {
+  auto decoded = decode_coordinator_message(payload);
+  if (const auto* error = std::get_if<CodecError>(&decoded)) {
+    return lose(fmt::format("lost the coordinator {}: it sent {}", settings_.join.coordinator, error->what),
+                "");
+  }
+  const auto& message = std::get<CoordinatorMessage>(decoded);
+  if (const auto* request = std::get_if<Probe>(&message)) return probe(*request);
+  timer_.cancel();
+  if (std::holds_alternative<Finish>(message) || std::holds_alternative<Refused>(message)) close();
+  hooks_.on_message(message);
+}
+
+void MemberService::Impl::probe(const Probe& request) {
+  const auto probing = std::make_shared<Probing>();
+  probing->addresses = request.addresses;
+  probing->reached.assign(request.addresses.size(), false);
+  probing->open = request.addresses.size();
+  if (probing->open == 0) return send(Probed{});
+  probes_.clear();
+  for (std::size_t i = 0; i < request.addresses.size(); ++i) {
+    const auto attempt =
+        std::make_shared<Dial>(context_, handshake(), settings_.probe,
+                               [weak = weak_from_this(), probing, i](const AuthenticationResult& result) {
+                                 const auto self = weak.lock();
+                                 if (!self || self->closed_) return;
+                                 probing->reached[i] = result.state == State::done;
+                                 if (--probing->open > 0) return;
+                                 Probed answer;
+                                 for (std::size_t k = 0; k < probing->addresses.size(); ++k) {
+                                   if (probing->reached[k]) answer.reachable.push_back(probing->addresses[k]);
+                                 }
+                                 self->send(answer);
+                               });
+    probes_.push_back(attempt);
+    attempt->start(request.addresses[i], request.port);
+  }
+}
+
+void MemberService::Impl::lose(const std::string& what, const std::string& hint) {
+  if (closed_) return;
+  close();
+  hooks_.on_lost(what, hint);
+}
+
+MemberService::MemberService(boost::asio::io_context& context, MemberServiceSettings settings,
+                             MemberHooks hooks)
+    : impl_(std::make_shared<Impl>(context, std::move(settings), std::move(hooks))) {}
+
+MemberService::~MemberService() {
+  impl_->close();
+}
+void MemberService::start() {
+  impl_->start();
+}
+void MemberService::send(AgentMessage message) {
+  impl_->send(message);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,71 @@
+#include "ddprun/net/tcp_tools.hpp"
+
+#include <fmt/format.h>
+#include <netinet/tcp.h>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/rendezvous/address_choice.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// Asio's form of an integer option of the TCP level.
+template <int Name>
+class TcpOption {
+ public:
+  explicit TcpOption(int value) : value_(value) {}
+  template <class Protocol>
+  int level(const Protocol&) const {
+    return IPPROTO_TCP;
+  }
+  template <class Protocol>
+  int name(const Protocol&) const {
+    return Name;
+  }
+  template <class Protocol>
+  const int* data(const Protocol&) const {
+    return &value_;
+  }
+  template <class Protocol>
+  std::size_t size(const Protocol&) const {
+    return sizeof value_;
+  }
+
+ private:
+  int value_;
+};
+
+}  // namespace
+
+void watch_connection(Tcp::socket& socket) {
+  constexpr int k_idle_seconds = 10;
+  constexpr int k_probe_seconds = 5;
+  constexpr int k_probes = 2;
+  boost::system::error_code ignored;  // a kernel without one of these notices later
+  socket.set_option(Tcp::no_delay(true), ignored);
+  socket.set_option(Tcp::socket::keep_alive(true), ignored);
+  socket.set_option(TcpOption<TCP_KEEPIDLE>(k_idle_seconds), ignored);
+  socket.set_option(TcpOption<TCP_KEEPINTVL>(k_probe_seconds), ignored);
+  socket.set_option(TcpOption<TCP_KEEPCNT>(k_probes), ignored);
+  socket.set_option(TcpOption<TCP_USER_TIMEOUT>(static_cast<int>(k_silence_limit.count())), ignored);
+}
+
+std::string describe_error(const boost::system::error_code& error) {
+  namespace e = boost::asio::error;
+  if (error == e::eof) return "the connection was closed";
+  if (error == e::connection_refused) return "connection refused";
+  if (error == e::connection_reset || error == e::broken_pipe) return "connection reset by the other side";
+  if (error == e::timed_out) return "the host does not answer any more";
+  if (error == e::host_unreachable) return "no route to the host";
+  if (error == e::network_unreachable) return "no route to the network";
+  return to_lower(error.message());
+}
+
+std::string remote_address(const Tcp::socket& socket) {
+  boost::system::error_code error;
+  const Tcp::endpoint endpoint = socket.remote_endpoint(error);
+  return error ? std::string() : plain_address(endpoint.address().to_string());
+}
+
+}  // namespace ddprun

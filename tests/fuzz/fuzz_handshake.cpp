@@ -1,0 +1,47 @@
+// A peer that says anything, heard by either side; the first byte chooses the side. The prover opens
+// everything, so that what lies inside a proof is reached too.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "ddprun/rendezvous/handshake.hpp"
+
+using namespace ddprun;
+using State = HandshakeStep::State;
+
+namespace {
+
+struct Heard {
+  State state = State::more;
+  std::string sent;
+};
+
+Heard listen(HandshakeRole role, std::string_view bytes, std::size_t piece) {
+  Prover prover;
+  prover.methods = {ProofMethod::munge, ProofMethod::key_file};
+  prover.seal = [](ProofMethod, const std::string& payload) { return ProofResult{true, payload}; };
+  prover.open = prover.seal;
+  Nonce nonce;
+  nonce.fill(role == HandshakeRole::member ? 1 : 2);
+  Handshake handshake(role, "slurm/29/0/0", nonce, prover);
+  Heard heard;
+  for (; !bytes.empty() && heard.state == State::more; bytes.remove_prefix(std::min(piece, bytes.size()))) {
+    HandshakeStep step = handshake.feed(bytes.substr(0, piece));
+    heard.state = step.state;
+    heard.sent += step.send;
+    if (step.state == State::failed && step.text.empty()) std::abort();
+  }
+  return heard;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const HandshakeRole role = data[0] % 2 == 0 ? HandshakeRole::coordinator : HandshakeRole::member;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const Heard whole = listen(role, bytes, bytes.size() + 1);
+  const Heard pieces = listen(role, bytes, 1);
+  if (whole.state != pieces.state || whole.sent != pieces.sent) std::abort();
+  return 0;
+}

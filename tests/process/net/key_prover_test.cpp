@@ -1,0 +1,56 @@
+#include "ddprun/net/key_prover.hpp"
+
+#include "catch.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+SecretKey key_of(std::uint8_t byte) {
+  SecretKey key;
+  key.fill(byte);
+  return key;
+}
+
+}  // namespace
+
+TEST_CASE("what one holder of the key seals, another opens, and nobody reads it on the way") {
+  const Prover one = make_key_prover(key_of(1));
+  const Prover other = make_key_prover(key_of(1));
+  const ProofResult sealed = one.seal(ProofMethod::key_file, "slurm/29/0/0");
+  REQUIRE(sealed.ok);
+  CHECK(sealed.text.find("slurm") == std::string::npos);
+  const ProofResult opened = other.open(ProofMethod::key_file, sealed.text);
+  CHECK(opened.ok);
+  CHECK(opened.text == "slurm/29/0/0");
+}
+
+TEST_CASE("another key, a changed byte and a short proof do not open") {
+  const Prover one = make_key_prover(key_of(1));
+  const std::string sealed = one.seal(ProofMethod::key_file, "payload").text;
+  const std::string sentence = "the peer does not hold the key of this side's key file";
+  CHECK(make_key_prover(key_of(2)).open(ProofMethod::key_file, sealed).text == sentence);
+  for (std::size_t i = 0; i < sealed.size(); ++i) {
+    std::string changed = sealed;
+    changed[i] = static_cast<char>(changed[i] ^ 1);
+    CHECK_FALSE(one.open(ProofMethod::key_file, changed).ok);
+  }
+  CHECK(one.open(ProofMethod::key_file, sealed.substr(0, 20)).text == sentence);
+  CHECK(one.open(ProofMethod::key_file, "").text == sentence);
+}
+
+TEST_CASE("joined provers keep their own methods, the first one's come first") {
+  Prover munge;
+  munge.methods = {ProofMethod::munge};
+  munge.seal = [](ProofMethod, const std::string&) { return ProofResult{true, "MUNGE:"}; };
+  munge.open = [](ProofMethod, const std::string&) { return ProofResult{false, "expired"}; };
+  const Prover both = join_provers(munge, make_key_prover(key_of(1)));
+  CHECK(both.methods == std::vector<ProofMethod>{ProofMethod::munge, ProofMethod::key_file});
+  CHECK(both.seal(ProofMethod::munge, "x").text == "MUNGE:");
+  CHECK(both.open(ProofMethod::munge, "x").text == "expired");
+  CHECK(both.open(ProofMethod::key_file, both.seal(ProofMethod::key_file, "x").text).text == "x");
+}
+
+TEST_CASE("a nonce is not used twice") {
+  CHECK(make_nonce() != make_nonce());
+}

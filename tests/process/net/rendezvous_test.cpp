@@ -1,0 +1,537 @@
+// Coordinator and members in one event loop, over loopback.
+#include <sys/resource.h>
+
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <functional>
+#include <map>
+
+#include "catch.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/net/agent_listener.hpp"
+#include "ddprun/net/connection.hpp"
+#include "ddprun/net/coordinator_service.hpp"
+#include "ddprun/net/key_prover.hpp"
+#include "ddprun/net/member_service.hpp"
+#include "ddprun/os/name_lookup.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+const char* const k_job = "slurm/29/0/0";
+
+Prover prover_with(std::uint8_t byte = 1) {
+  SecretKey key;
+  key.fill(byte);
+  return make_key_prover(key);
+}
+
+void run_until(boost::asio::io_context& context, const std::function<bool()>& reached) {
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  while (!reached()) {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    context.restart();
+    context.run_one_for(1s);
+  }
+}
+
+// One ddprun a task on one host, so that loopback is a proper address.
+Announcement announcement_of(int agent) {
+  Announcement announcement;
+  announcement.agent = {agent};
+  announcement.host = "n1";
+  announcement.fixed_rank = GlobalRank{agent};
+  announcement.first_local_rank = {agent};
+  return announcement;
+}
+
+template <class T>
+std::vector<T> all_of(const std::vector<CoordinatorMessage>& messages) {
+  std::vector<T> found;
+  for (const CoordinatorMessage& message : messages) {
+    if (const T* wanted = std::get_if<T>(&message)) found.push_back(*wanted);
+  }
+  return found;
+}
+
+struct TestCoordinator {
+  TestCoordinator(boost::asio::io_context& context, int agents,
+                  const std::function<void(CoordinatorServiceSettings&, CoordinatorHooks&)>& change = {}) {
+    CoordinatorServiceSettings settings;
+    settings.coordinator.agents = agents;
+    settings.coordinator.peers.assign(static_cast<std::size_t>(agents), "n1");
+    settings.coordinator.version = "0.1.0";
+    settings.coordinator.join_timeout = 30s;
+    settings.coordinator.addresses = {"127.0.0.1"};
+    settings.announcement = announcement_of(0);
+    settings.ports = {0};
+    settings.launch_key = k_job;
+    settings.prover = prover_with();
+    CoordinatorHooks hooks;
+    hooks.open_store = [this](Attempt attempt, const std::string&) {
+      log.push_back("open " + std::to_string(attempt.value));
+      return StoreOpened{41000 + attempt.value, {}};
+    };
+    hooks.close_store = [this](Attempt attempt) { log.push_back("close " + std::to_string(attempt.value)); };
+    hooks.show_status = [this](const std::string& text) { status.push_back(text); };
+    hooks.show_restart = [this](const ShowRestart& restart) {
+      log.push_back("restart " + std::to_string(restart.next.value));
+    };
+    hooks.on_message = [this](const CoordinatorMessage& message) { messages.push_back(message); };
+    hooks.on_end = [this](const Cause& cause) { end = cause; };
+    if (change) change(settings, hooks);
+    service = std::make_unique<CoordinatorService>(context, std::move(settings), std::move(hooks));
+    service->start();
+  }
+  std::vector<std::string> log;
+  std::vector<std::string> status;
+  std::vector<CoordinatorMessage> messages;
+  std::optional<Cause> end;
+  std::unique_ptr<CoordinatorService> service;
+};
+
+struct TestMember {
+  TestMember(boost::asio::io_context& context, int agent, int agents, int port,
+             const std::function<void(MemberServiceSettings&)>& change = {}) {
+    MemberServiceSettings settings;
+    settings.join = {"n1", {"127.0.0.1"}, {port}, 30s};
+    settings.launch_key = k_job;
+    settings.prover = prover_with();
+    settings.announcement = announcement_of(agent);
+    settings.version = "0.1.0";
+    settings.agents = agents;
+    if (change) change(settings);
+    MemberHooks hooks;
+    hooks.start_lookup = [](const std::string& name) {
+      const auto child = std::make_shared<NameLookupChild>(name);
+      return NameLookup{child->descriptor(), child};
+    };
+    hooks.on_message = [this](const CoordinatorMessage& message) { messages.push_back(message); };
+    hooks.on_lost = [this](const std::string& what, const std::string&) { lost = what; };
+    hooks.show_status = [](const std::string&) {};
+    service = std::make_unique<MemberService>(context, std::move(settings), std::move(hooks));
+    service->start();
+  }
+  bool started() const { return !all_of<Start>(messages).empty(); }
+  bool finished() const { return !all_of<Finish>(messages).empty(); }
+  std::vector<CoordinatorMessage> messages;
+  std::string lost;
+  std::unique_ptr<MemberService> service;
+};
+
+// A program that is not ddprun.
+struct Stranger {
+  Stranger(boost::asio::io_context& context, int port, std::string says)
+      : socket(context), text(std::move(says)) {
+    socket.connect({boost::asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(port)});
+    boost::asio::write(socket, boost::asio::buffer(text));
+    boost::asio::async_read(socket, boost::asio::buffer(heard),
+                            [this](const boost::system::error_code&, std::size_t size) {
+                              closed = true;
+                              heard_size = size;
+                            });
+  }
+  Tcp::socket socket;
+  std::string text;
+  std::array<char, 1000> heard{};
+  std::size_t heard_size = 0;
+  bool closed = false;
+};
+
+// A port that was free a moment ago.
+int free_port(boost::asio::io_context& context) {
+  Tcp::acceptor acceptor(context, {boost::asio::ip::make_address("127.0.0.1"), 0});
+  return acceptor.local_endpoint().port();
+}
+
+}  // namespace
+
+TEST_CASE("three agents join, restart together after a failure, and end together") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 3, [](CoordinatorServiceSettings& settings, CoordinatorHooks&) {
+    settings.coordinator.max_restarts = 1;
+    settings.announcement.max_restarts = 1;
+  });
+  const auto with_restart = [](MemberServiceSettings& settings) { settings.announcement.max_restarts = 1; };
+  TestMember second(context, 1, 3, first.service->port(), with_restart);
+  TestMember third(context, 2, 3, first.service->port(), with_restart);
+  const auto starts = [](const auto& agent) { return all_of<Start>(agent.messages).size(); };
+  run_until(context, [&] { return starts(first) == 1 && starts(second) == 1 && starts(third) == 1; });
+  const Assignment assignment = all_of<Start>(third.messages)[0].assignment;
+  CHECK(assignment.world_size == 3);
+  CHECK(assignment.seats[0].rank == GlobalRank{2});
+  CHECK(assignment.master_address == "127.0.0.1");
+  CHECK(assignment.master_port == 41000);
+
+  Failure failure;
+  failure.rank = {2};
+  failure.host = "n1";
+  failure.status = {ExitStatus::Kind::signalled, 11, "", false};
+  third.service->send(AttemptFailed{{0}, failure});
+  run_until(context, [&] {
+    return !all_of<Stop>(first.messages).empty() && !all_of<Stop>(second.messages).empty() &&
+           !all_of<Stop>(third.messages).empty();
+  });
+  first.service->send(Stopped{{0}, {}});
+  second.service->send(Stopped{{0}, {}});
+  third.service->send(Stopped{{0}, {}});
+  run_until(context, [&] { return starts(first) == 2 && starts(second) == 2 && starts(third) == 2; });
+  CHECK(all_of<Start>(second.messages)[1].assignment.master_port == 41001);
+
+  first.service->send(AttemptSucceeded{{1}});
+  second.service->send(AttemptSucceeded{{1}});
+  third.service->send(AttemptSucceeded{{1}});
+  run_until(context, [&] { return first.end && second.finished() && third.finished(); });
+  CHECK(first.end->kind == Cause::Kind::success);
+  CHECK(all_of<Finish>(first.messages)[0].report_here);
+  CHECK_FALSE(all_of<Finish>(third.messages)[0].report_here);
+  CHECK(first.log == std::vector<std::string>{"open 0", "close 0", "restart 1", "open 1", "close 1"});
+  CHECK(second.lost.empty());
+}
+
+TEST_CASE("failures that arrive in one wake-up have the lowest rank as their cause") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 2);
+  TestMember second(context, 1, 2, first.service->port());
+  run_until(context, [&] { return second.started() && !first.messages.empty(); });
+  Failure of_one;
+  of_one.rank = {1};
+  Failure of_zero;
+  of_zero.rank = {0};
+  first.service->send(AttemptFailed{{0}, of_one});
+  first.service->send(AttemptFailed{{0}, of_zero});
+  first.service->send(Stopped{{0}, {}});
+  second.service->send(Stopped{{0}, {}});
+  run_until(context, [&] { return first.end && second.finished(); });
+  CHECK(first.end->failure.rank == GlobalRank{0});
+}
+
+TEST_CASE("one agent alone uses no network") {
+  boost::asio::io_context context;
+  TestCoordinator alone(context, 1);
+  CHECK(alone.service->port() == 0);
+  run_until(context, [&] { return !alone.messages.empty(); });
+  CHECK(all_of<Start>(alone.messages).size() == 1);
+  alone.service->send(AttemptSucceeded{{0}});
+  run_until(context, [&] { return alone.end.has_value(); });
+  CHECK(alone.end->kind == Cause::Kind::success);
+}
+
+TEST_CASE("members wait for a late coordinator, and the coordinator for a late member") {
+  boost::asio::io_context context;
+  const int port = free_port(context);
+  TestMember second(context, 1, 3, port);
+  context.run_for(20ms);  // the first dials are refused
+  TestCoordinator first(context, 3, [port](CoordinatorServiceSettings& settings, CoordinatorHooks&) {
+    settings.ports = {port};
+  });
+  run_until(context, [&] { return !first.status.empty(); });
+  CHECK(first.status[0] == "waiting for 1 of 3 tasks on n1");
+  TestMember third(context, 2, 3, port);
+  run_until(context, [&] { return second.started() && third.started(); });
+  CHECK(first.status.back().empty());
+}
+
+TEST_CASE("a wrong key is refused on both sides in words") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 2, [](CoordinatorServiceSettings& settings, CoordinatorHooks&) {
+    settings.coordinator.join_timeout = 2s;
+    settings.coordinator.peers = {"n1", "n2"};
+  });
+  TestMember second(context, 1, 2, first.service->port(), [](MemberServiceSettings& settings) {
+    settings.prover = prover_with(2);
+    settings.join.join_timeout = 1s;
+  });
+  run_until(context, [&] { return first.end && !second.lost.empty(); });
+  CHECK(first.end->kind == Cause::Kind::deadline);
+  CHECK(
+      first.end->detail ==
+      "gave up after 2 s waiting for 1 of 2 nodes: n2; refused 127.0.0.1: the peer does not hold the key of "
+      "this side's key file");
+  CHECK(second.lost == "cannot reach the coordinator n1 within 1 s: 127.0.0.1 port " +
+                           std::to_string(first.service->port()) +
+                           ": the peer refused: the peer does not hold the key of this side's key file");
+}
+
+TEST_CASE("an agent of another job is told which job this is, once it has proved whose it is") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 2);
+  TestMember other(context, 1, 2, first.service->port(), [](MemberServiceSettings& settings) {
+    settings.launch_key = "slurm/31/0/0";
+    settings.join.join_timeout = 1s;
+  });
+  run_until(context, [&] { return !other.lost.empty(); });
+  CHECK_THAT(other.lost, Catch::Matchers::Contains(
+                             "the peer refused: this is job slurm/29/0/0, the peer belongs to slurm/31/0/0"));
+}
+
+TEST_CASE("strangers are dropped and do not disturb: HTTP, silence, half a greeting") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 2, [](CoordinatorServiceSettings& settings, CoordinatorHooks&) {
+    settings.handshake_limit = 300ms;
+    settings.coordinator.join_timeout = 20s;
+  });
+  const int port = first.service->port();
+  Stranger browser(context, port, "GET / HTTP/1.1\r\n\r\n");
+  Stranger silent(context, port, "");
+  Stranger half(context, port, "ddprun");
+  run_until(context, [&] { return browser.closed && silent.closed && half.closed; });
+  CHECK(browser.heard_size == 0);
+  CHECK(silent.heard_size == 0);
+  CHECK(half.heard_size == 0);
+  run_until(context, [&] { return !first.status.empty(); });
+  CHECK_THAT(first.status[0], Catch::Matchers::Contains("refused 127.0.0.1: "));
+  TestMember second(context, 1, 2, port);
+  run_until(context, [&] { return second.started(); });
+}
+
+TEST_CASE("many silent strangers do not keep a member out for longer than their time limit") {
+  boost::asio::io_context context;
+  std::vector<std::string> refused;
+  int agents = 0;
+  AgentListenerSettings settings;
+  settings.ports = {0};
+  settings.launch_key = k_job;
+  settings.prover = prover_with();
+  settings.handshake_limit = 300ms;
+  settings.max_strangers = 2;
+  AgentListenerHooks hooks;
+  hooks.on_agent = [&](Tcp::socket, const std::string&) { ++agents; };
+  hooks.on_refused = [&](const std::string& address, const std::string& why) {
+    refused.push_back(address + ": " + why);
+  };
+  const auto listener = std::make_shared<AgentListener>(context, settings, hooks);
+  listener->start();
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  for (int i = 0; i < 5; ++i) strangers.push_back(std::make_unique<Stranger>(context, listener->port(), ""));
+  TestMember member(context, 1, 2, listener->port());
+  run_until(context, [&] { return agents == 1; });
+  CHECK(refused.size() >= 4);
+  CHECK(refused[0] == "127.0.0.1: it said nothing within 300 ms");
+  listener->close();
+}
+
+TEST_CASE("only hosts of the job are heard, where they are known") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 2, [](CoordinatorServiceSettings& settings, CoordinatorHooks&) {
+    settings.allowed = {"10.9.9.9"};
+  });
+  Stranger stranger(context, first.service->port(), "");
+  run_until(context, [&] { return stranger.closed && !first.status.empty(); });
+  CHECK_THAT(first.status[0], Catch::Matchers::Contains("refused 127.0.0.1: it is not a host of this job"));
+}
+
+TEST_CASE("another protocol on the port can be handed on with its first bytes") {
+  boost::asio::io_context context;
+  std::string first_bytes;
+  std::optional<Tcp::socket> handed;
+  TestCoordinator first(context, 2, [&](CoordinatorServiceSettings&, CoordinatorHooks& hooks) {
+    hooks.on_foreign = [&](Tcp::socket socket, const std::string& bytes) {
+      first_bytes = bytes;
+      handed.emplace(std::move(socket));
+    };
+  });
+  Stranger client(context, first.service->port(), std::string("\x00\x01store", 7));
+  run_until(context, [&] { return handed.has_value(); });
+  CHECK(first_bytes == std::string("\x00\x01store", 7));
+  boost::asio::write(*handed, boost::asio::buffer("hello", 5));
+  handed->close();
+  run_until(context, [&] { return client.closed; });
+  CHECK(client.heard_size == 5);
+}
+
+TEST_CASE("a taken port is skipped; when there is no other the sentence names it") {
+  boost::asio::io_context context;
+  TestCoordinator holder(context, 2);
+  const int taken = holder.service->port();
+  TestCoordinator second(context, 2, [taken](CoordinatorServiceSettings& settings, CoordinatorHooks&) {
+    settings.ports = {taken, 0};
+  });
+  CHECK(second.service->port() != taken);
+  const auto only_taken = [taken](CoordinatorServiceSettings& settings, CoordinatorHooks&) {
+    settings.ports = {taken};
+  };
+  try {
+    TestCoordinator third(context, 2, only_taken);
+    FAIL("the port was not taken");
+  } catch (const Error& error) {
+    CHECK(error.what() ==
+          "cannot listen for the other nodes on port " + std::to_string(taken) + " (address already in use)");
+    CHECK(error.hint() ==
+          "another program holds it, perhaps an earlier run; choose another one with --master-port");
+  }
+}
+
+TEST_CASE("a name that is not known is named in the end, and a good one is used") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 2);
+  const int port = first.service->port();
+  TestMember lost(context, 1, 2, port, [](MemberServiceSettings& settings) {
+    settings.join.addresses = {"no-such-host.invalid"};
+    settings.join.join_timeout = 1s;
+  });
+  run_until(context, [&] { return !lost.lost.empty(); });
+  CHECK_THAT(lost.lost,
+             Catch::Matchers::Contains("cannot reach the coordinator n1 within 1 s: no-such-host.invalid: "));
+  TestMember second(context, 1, 2, port, [](MemberServiceSettings& settings) {
+    settings.join.addresses = {"no-such-host.invalid", "localhost"};
+  });
+  run_until(context, [&] { return second.started(); });
+}
+
+TEST_CASE("a look-up that cannot start or never answers is only a failed candidate") {
+  boost::asio::io_context context;
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  MemberServiceSettings settings;
+  settings.join = {"n1", {"broken", "slow"}, {1}, 1s};
+  settings.launch_key = k_job;
+  settings.prover = prover_with();
+  settings.lookup_limit = 200ms;
+  std::string lost;
+  MemberHooks hooks;
+  hooks.start_lookup = [&](const std::string& name) {
+    if (name == "broken") throw Error("cannot look up the host name broken: too many processes");
+    return NameLookup{ends[0], nullptr};
+  };
+  hooks.on_message = [](const CoordinatorMessage&) {};
+  hooks.on_lost = [&](const std::string& what, const std::string&) { lost = what; };
+  hooks.show_status = [](const std::string&) {};
+  MemberService member(context, settings, hooks);
+  member.start();
+  run_until(context, [&] { return !lost.empty(); });
+  CHECK(lost ==
+        "cannot reach the coordinator n1 within 1 s: broken: cannot look up the host name broken: too many "
+        "processes; slow: no answer from the name service within 200 ms");
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_CASE("when the coordinator dies its members are told") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 2);
+  TestMember second(context, 1, 2, first.service->port());
+  run_until(context, [&] { return second.started(); });
+  first.service.reset();
+  run_until(context, [&] { return !second.lost.empty(); });
+  CHECK(second.lost == "lost the coordinator n1: the connection was closed");
+}
+
+TEST_CASE("when a member dies the job ends with its host, its ranks and the reason") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 3);
+  TestMember second(context, 1, 3, first.service->port());
+  TestMember third(context, 2, 3, first.service->port());
+  run_until(context, [&] { return second.started() && third.started(); });
+  third.service.reset();
+  run_until(context,
+            [&] { return !all_of<Stop>(first.messages).empty() && !all_of<Stop>(second.messages).empty(); });
+  first.service->send(Stopped{{0}, {}});
+  second.service->send(Stopped{{0}, {}});
+  run_until(context, [&] { return first.end && second.finished(); });
+  CHECK(first.end->kind == Cause::Kind::agent_lost);
+  CHECK(first.end->detail == "lost n1 (rank 2): the connection was closed");
+}
+
+TEST_CASE("an agent that does not take its last message cannot hold up the end") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 2, [](CoordinatorServiceSettings& settings, CoordinatorHooks&) {
+    settings.flush_timeout = 200ms;
+  });
+  // Proves itself, joins, and never reads again.
+  std::shared_ptr<Connection> mute;
+  const auto dial = std::make_shared<Dial>(
+      context, Handshake(HandshakeRole::member, k_job, make_nonce(), prover_with()), DialLimits{},
+      [&](AuthenticationResult result) {
+        mute = std::make_shared<Connection>(std::move(result.socket));
+        mute->send(encode(AgentMessage{Join{announcement_of(1), "0.1.0", "127.0.0.1", 2}}));
+        mute->send(encode(AgentMessage{AttemptSucceeded{{0}}}));
+      });
+  dial->start("127.0.0.1", first.service->port());
+  run_until(context, [&] { return !first.messages.empty(); });
+  first.service->send(StopRequest{15, "n1"});
+  first.service->send(Stopped{{0}, {}});
+  mute->send(encode(AgentMessage{Stopped{{0}, {}}}));
+  run_until(context, [&] { return first.end.has_value(); });
+  CHECK(first.end->kind == Cause::Kind::stopped_by_signal);
+}
+
+TEST_CASE("an agent that sends what cannot be understood is lost, with the reason") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 2);
+  std::shared_ptr<Connection> odd;
+  const auto dial = std::make_shared<Dial>(
+      context, Handshake(HandshakeRole::member, k_job, make_nonce(), prover_with()), DialLimits{},
+      [&](AuthenticationResult result) {
+        odd = std::make_shared<Connection>(std::move(result.socket));
+        odd->send(encode(AgentMessage{Join{announcement_of(1), "0.1.0", "127.0.0.1", 2}}));
+        odd->send(std::string("\x00\x00\x00\x02{}", 6));
+      });
+  dial->start("127.0.0.1", first.service->port());
+  bool answered = false;  // it may have been started by then
+  run_until(context, [&] {
+    if (!all_of<Stop>(first.messages).empty() && !std::exchange(answered, true)) {
+      first.service->send(Stopped{{0}, {}});
+    }
+    return first.end.has_value();
+  });
+  CHECK(first.end->detail ==
+        "lost n1 (rank 1): it sent a message that cannot be understood: \"type\" is missing");
+}
+
+TEST_CASE("a member that is asked which addresses it reaches tries them") {
+  boost::asio::io_context context;
+  std::shared_ptr<Connection> to_member;
+  std::vector<AgentMessage> heard;
+  std::vector<Tcp::socket> probes;
+  AgentListenerSettings settings;
+  settings.ports = {0};
+  settings.launch_key = k_job;
+  settings.prover = prover_with();
+  AgentListenerHooks hooks;
+  hooks.on_refused = [](const std::string&, const std::string&) {};
+  hooks.on_agent = [&](Tcp::socket socket, std::string first_bytes) {
+    if (to_member) return probes.push_back(std::move(socket));
+    to_member = std::make_shared<Connection>(std::move(socket));
+    to_member->start({[&](const std::string& payload) {
+                        heard.push_back(std::get<AgentMessage>(decode_agent_message(payload)));
+                      },
+                      [](const std::string&) {}},
+                     std::move(first_bytes));
+  };
+  const auto listener = std::make_shared<AgentListener>(context, settings, hooks);
+  listener->start();
+  TestMember member(context, 1, 2, listener->port());
+  run_until(context, [&] { return heard.size() == 1; });
+  CHECK(std::get<Join>(heard[0]).reached == "127.0.0.1");
+  to_member->send(
+      encode(CoordinatorMessage{Probe{{"nonsense", "127.0.0.2", "127.0.0.1"}, listener->port()}}));
+  run_until(context, [&] { return heard.size() == 2; });
+  CHECK(std::get<Probed>(heard[1]) == Probed{{"127.0.0.2", "127.0.0.1"}});
+  to_member->close();
+  listener->close();
+}
+
+TEST_CASE("running out of descriptors does not end the listening") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 2);
+  context.poll();
+  Tcp::socket client(context);
+  client.open(Tcp::v4());
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit none = before;
+  none.rlim_cur = 3;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  boost::system::error_code connected;
+  client.connect(
+      {boost::asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(first.service->port())},
+      connected);
+  context.poll();  // accept fails here
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  REQUIRE_FALSE(connected);
+  TestMember second(context, 1, 2, first.service->port());
+  run_until(context, [&] { return second.started(); });
+}

@@ -1,0 +1,111 @@
+#include "ddprun/plan/world_plan.hpp"
+
+#include "catch.hpp"
+#include "ddprun/base/error.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+Announcement node(int agent, const std::string& host, int workers, int index) {
+  Announcement announcement;
+  announcement.agent = {agent};
+  announcement.host = host;
+  announcement.node = {index};
+  announcement.workers = workers;
+  return announcement;
+}
+
+Announcement task(int agent, const std::string& host, int index, int rank, int local) {
+  Announcement announcement = node(agent, host, 1, index);
+  announcement.fixed_rank = GlobalRank{rank};
+  announcement.first_local_rank = {local};
+  return announcement;
+}
+
+std::vector<int> ranks_of(const Assignment& assignment) {
+  std::vector<int> ranks;
+  for (const WorkerSeat& seat : assignment.seats) ranks.push_back(seat.rank.value);
+  return ranks;
+}
+
+std::string refusal(const std::vector<Announcement>& announcements) {
+  try {
+    make_world_plan(announcements);
+  } catch (const Error& error) {
+    return error.what() + (error.hint().empty() ? "" : " / " + error.hint());
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("ranks follow the node order, then the place on the node") {
+  // Agent order is not node order.
+  const WorldPlan world = make_world_plan({node(0, "n2", 3, 1), node(1, "n1", 2, 0)});
+  CHECK(world.world_size == 5);
+  CHECK(ranks_of(world.assignments[0]) == std::vector<int>{2, 3, 4});
+  CHECK(ranks_of(world.assignments[1]) == std::vector<int>{0, 1});
+  CHECK(world.assignments[0].local_world_size == 3);
+  CHECK(world.assignments[0].node == NodeIndex{1});
+  CHECK(world.assignments[0].node_count == 2);
+  CHECK(world.assignments[0].seats[2].local_rank == LocalRank{2});
+}
+
+TEST_CASE("with one ddprun a task the launcher's ranks are kept, also when they are cyclic over the nodes") {
+  const WorldPlan world = make_world_plan(
+      {task(0, "n1", 0, 0, 0), task(1, "n2", 1, 1, 0), task(2, "n1", 0, 2, 1), task(3, "n2", 1, 3, 1)});
+  CHECK(world.world_size == 4);
+  CHECK(ranks_of(world.assignments[2]) == std::vector<int>{2});
+  CHECK(world.assignments[2].local_world_size == 2);
+  CHECK(world.assignments[2].seats[0].local_rank == LocalRank{1});
+  CHECK(world.assignments[3].node_count == 2);
+}
+
+TEST_CASE("each role is numbered by itself in rank order") {
+  std::vector<Announcement> announcements{node(0, "n1", 2, 0), node(1, "n2", 1, 1), node(2, "n3", 2, 2)};
+  announcements[1].role = "reader";
+  const WorldPlan world = make_world_plan(announcements);
+  CHECK(world.assignments[2].seats[1] == WorkerSeat{{4}, {1}, 3, 4});
+  CHECK(world.assignments[1].seats[0] == WorkerSeat{{2}, {0}, 0, 1});
+}
+
+TEST_CASE("a world that cannot be right names the hosts") {
+  CHECK(refusal({}) == "no ddprun process announced itself");
+  CHECK(refusal({node(1, "n1", 1, 0)}) == "n1 announced itself as number 1 in the place of number 0");
+  CHECK(refusal({node(0, "n1", 1, 0), node(1, "n2", 1, 0)}) ==
+        "n1 and n2 both are node 0 / give each node its own --node-rank");
+  CHECK(
+      refusal({node(0, "n1", 1, 0), node(1, "n3", 1, 2)}) ==
+      "n3 has node 2, but none of the 2 ddprun processes has node 1 / number the nodes from 0 without gaps");
+  CHECK(
+      refusal({task(0, "n1", 0, 0, 0), task(1, "n1", 0, 2, 1)}) ==
+      "n1 has rank 2, but none of the 2 ddprun processes has rank 1 / number the ranks from 0 without gaps");
+  CHECK(refusal({task(0, "n1", 0, 1, 0), task(1, "n2", 1, 1, 0)}) ==
+        "n1 and n2 both have rank 1 / start all ddprun processes in one step");
+  CHECK(refusal({task(0, "n1", 0, 0, 0), task(1, "n1", 0, 1, 0)}) ==
+        "ranks 0 and 1 on n1 both have local rank 0 / start all ddprun processes in one step");
+  CHECK(
+      refusal({node(0, "n1", 1, 0), task(1, "n2", 1, 1, 0)}) ==
+      "n1 and n2 disagree whether the launcher started one ddprun a node or one a worker / start all ddprun "
+      "processes of a job in the same way");
+  CHECK(refusal({node(0, "n1", 0, 0)}) == "n1 announced 0 workers");
+}
+
+TEST_CASE("agents that disagree about restarts are told so") {
+  std::vector<Announcement> announcements{node(0, "n1", 1, 0), node(1, "n2", 1, 1)};
+  announcements[1].max_restarts = 3;
+  CHECK(refusal(announcements) ==
+        "n1 allows 0 restarts and n2 allows 3 / give all nodes the same --max-restarts");
+}
+
+TEST_CASE("one rank of the launcher is one worker") {
+  Announcement announcement = task(0, "n1", 0, 0, 0);
+  announcement.workers = 2;
+  CHECK(refusal({announcement}) == "n1 has 2 workers for the one rank 0 of its launcher");
+}
+
+TEST_CASE("the sum of the workers has a limit") {
+  std::vector<Announcement> announcements{node(0, "n1", 1 << 24, 0), node(1, "n2", 1, 1)};
+  CHECK(refusal(announcements) == "more than 16777216 workers in all");
+}

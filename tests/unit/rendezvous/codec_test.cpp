@@ -1,0 +1,165 @@
+#include "ddprun/rendezvous/codec.hpp"
+
+#include <random>
+
+#include "catch.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+Failure some_failure() {
+  Failure failure;
+  failure.attempt = {2};
+  failure.rank = {13};
+  failure.local_rank = {5};
+  failure.host = "n2";
+  failure.pid = 4711;
+  failure.program = "python";
+  failure.status = {ExitStatus::Kind::signalled, 11, "", true};
+  failure.unix_milliseconds = 1700000000123;
+  failure.message = "RuntimeError: \"gr\xc3\xbc\xc3\x9f\"";
+  failure.last_lines = {"a\tb", "", std::string("nul\0here", 8)};
+  return failure;
+}
+
+Assignment some_assignment() {
+  Assignment assignment{{1}, 4, 2, {1}, 2, "10.0.0.1", 41000, {}};
+  assignment.seats = {{{2}, {0}, 2, 4}, {{3}, {1}, 3, 4}};
+  return assignment;
+}
+
+std::vector<AgentMessage> agent_messages() {
+  Announcement plain{{3}, "n4", {3}, 8, std::nullopt, {0}, "trainer", 2};
+  Announcement fixed{{3}, "n4", {1}, 1, GlobalRank{7}, {3}, "default", 0};
+  return {Join{plain, "0.1.0", "10.0.0.1", 4},
+          Join{fixed, "0.1.0", "", 4},
+          Probed{{"10.0.0.1", "fd00::1"}},
+          Probed{},
+          AttemptFailed{{2}, some_failure()},
+          AttemptSucceeded{{1}},
+          Stopped{{2}, {some_failure(), some_failure()}},
+          StopRequest{15, "n3"}};
+}
+
+std::vector<CoordinatorMessage> coordinator_messages() {
+  Cause cause;
+  cause.kind = Cause::Kind::worker_failed;
+  cause.failure = some_failure();
+  return {Refused{"no place", "start once"},
+          Probe{{"10.0.0.1"}, 20480},
+          Start{some_assignment()},
+          Stop{{1}, std::nullopt},
+          Stop{{1}, Milliseconds{1500}},
+          Finish{cause, {some_failure()}, {"lost n3"}, true},
+          Finish{{Cause::Kind::agent_lost, {}, 0, "n3", "lost n3"}, {}, {}, false}};
+}
+
+std::vector<std::string> payloads_of(FrameReader& reader) {
+  std::vector<std::string> payloads;
+  for (auto item = reader.next(); std::holds_alternative<std::string>(item); item = reader.next()) {
+    payloads.push_back(std::get<std::string>(item));
+  }
+  return payloads;
+}
+
+std::string payload_of(const std::string& frame) {
+  return frame.substr(k_frame_header);
+}
+
+std::string error_of(std::string_view payload) {
+  const auto decoded = decode_agent_message(payload);
+  return std::holds_alternative<CodecError>(decoded) ? std::get<CodecError>(decoded).what : "";
+}
+
+}  // namespace
+
+TEST_CASE("every message survives the way") {
+  for (const AgentMessage& message : agent_messages()) {
+    CAPTURE(encode(message));
+    CHECK(std::get<AgentMessage>(decode_agent_message(payload_of(encode(message)))) == message);
+  }
+  for (const CoordinatorMessage& message : coordinator_messages()) {
+    CAPTURE(encode(message));
+    CHECK(std::get<CoordinatorMessage>(decode_coordinator_message(payload_of(encode(message)))) == message);
+  }
+}
+
+TEST_CASE("any split of the bytes gives the same messages") {
+  std::string stream;
+  std::vector<std::string> expected;
+  for (const AgentMessage& message : agent_messages()) {
+    stream += encode(message);
+    expected.push_back(payload_of(encode(message)));
+  }
+  const unsigned seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 20; ++round) {
+    FrameReader reader;
+    std::vector<std::string> payloads;
+    for (std::size_t start = 0; start < stream.size();) {
+      const std::size_t length = round == 0 ? 1 : 1 + random() % 700;
+      reader.append(std::string_view(stream).substr(start, length));
+      for (std::string& payload : payloads_of(reader)) payloads.push_back(std::move(payload));
+      start += length;
+    }
+    CHECK(payloads == expected);
+  }
+}
+
+TEST_CASE("a frame past the limit is an error before its bytes arrive") {
+  FrameReader reader;
+  reader.append(std::string("\x00\x10\x00\x01", 4));
+  auto item = reader.next();
+  REQUIRE(std::holds_alternative<CodecError>(item));
+  CHECK(std::get<CodecError>(item).what == "a message of 1048577 bytes, the limit is 1048576");
+}
+
+TEST_CASE("what cannot be understood is named") {
+  const std::string prefix = "a message that cannot be understood: ";
+  CHECK(error_of("") == prefix + "no object");
+  CHECK(error_of("[1") == prefix + "no object");
+  CHECK(error_of("[]") == prefix + "no object");
+  CHECK(error_of("{}") == prefix + "\"type\" is missing");
+  CHECK(error_of(R"({"type":7})") == prefix + "\"type\" is not a text");
+  CHECK(error_of(R"({"type":"dance"})") == "a message of an unknown kind");
+  CHECK(error_of(R"({"type":"start"})") == "a message of an unknown kind");  // not an agent's to send
+  CHECK(error_of(R"({"type":"succeeded"})") == prefix + "\"attempt\" is missing");
+  CHECK(error_of(R"({"type":"succeeded","attempt":-1})") == prefix + "\"attempt\" is out of range");
+  CHECK(error_of(R"({"type":"succeeded","attempt":1.5})") == prefix + "\"attempt\" is not a whole number");
+  CHECK(error_of(R"({"type":"succeeded","attempt":18446744073709551615})") ==
+        prefix + "\"attempt\" is out of range");
+  CHECK(error_of(R"({"type":"probed","reachable":"x"})") == prefix + "\"reachable\" is not a list");
+  CHECK(error_of(R"({"type":"probed","reachable":[1]})") == prefix + "\"reachable\" is not a text");
+  CHECK(error_of(R"({"type":"stop_request","signal":0,"host":"n1"})") ==
+        prefix + "\"signal\" is out of range");
+  const std::string wide(4 * k_max_text, 'a');
+  CHECK(error_of(R"({"type":"probed","reachable":[")" + wide + "\"]}") ==
+        prefix + "\"reachable\" is too long");
+}
+
+TEST_CASE("deep nesting is refused without harm") {
+  CHECK(error_of(std::string(k_max_frame, '[')) == "a message that cannot be understood: no object");
+}
+
+TEST_CASE("what a worker wrote is cut so that it fits, and its last lines are kept") {
+  Failure failure = some_failure();
+  failure.message = std::string(100000, '\x01');               // six bytes each in JSON
+  failure.last_lines.assign(1000, std::string(5000, '\xff'));  // not UTF-8
+  failure.last_lines.back() = "the end";
+  Cause cause;
+  cause.failure = failure;
+  cause.detail = std::string(100000, '\x01');
+  const Finish finish{cause, std::vector<Failure>(50, failure), std::vector<std::string>(50, cause.detail),
+                      true};
+  const std::string frame = encode(CoordinatorMessage{finish});
+  CHECK(frame.size() <= k_frame_header + k_max_frame);
+
+  const auto decoded = decode_coordinator_message(payload_of(frame));
+  REQUIRE(std::holds_alternative<CoordinatorMessage>(decoded));
+  const auto& kept = std::get<Finish>(std::get<CoordinatorMessage>(decoded));
+  CHECK(kept.cause.failure.last_lines.size() == k_max_failure_lines);
+  CHECK(kept.cause.failure.last_lines.back() == "the end");
+  CHECK(kept.others.size() == k_max_further_failures);
+}

@@ -1,0 +1,546 @@
+#include "ddprun/rendezvous/coordinator.hpp"
+
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+
+#include "catch.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+const TimePoint k_start{};
+
+CoordinatorSettings settings(int agents, int max_restarts = 0) {
+  CoordinatorSettings result;
+  result.agents = agents;
+  for (int i = 1; i <= agents; ++i) result.peers.push_back("n" + std::to_string(i));
+  result.version = "0.1.0";
+  result.max_restarts = max_restarts;
+  result.join_timeout = 60s;
+  result.stop_timeout = 40s;
+  result.probe_timeout = 30s;
+  result.addresses = {"10.0.0.1", "10.1.0.1"};
+  result.port = 20480;
+  return result;
+}
+
+Join join_of(int agent, int agents, const std::string& reached = "10.0.0.1", int workers = 2) {
+  Join join;
+  join.announcement.agent = {agent};
+  join.announcement.host = "n" + std::to_string(agent + 1);
+  join.announcement.node = {agent};
+  join.announcement.workers = workers;
+  join.version = "0.1.0";
+  join.reached = agent == 0 ? "" : reached;
+  join.agents = agents;
+  return join;
+}
+
+Failure failure_of(int rank, int attempt = 0) {
+  Failure failure;
+  failure.attempt = {attempt};
+  failure.rank = {rank};
+  failure.host = "n" + std::to_string(rank / 2 + 1);
+  failure.status = {ExitStatus::Kind::exited, 1, "", false};
+  return failure;
+}
+
+// Plays a launch: agent i speaks through connection i. What the coordinator does is collected.
+struct Play {
+  explicit Play(CoordinatorSettings chosen)
+      : agents(chosen.agents), coordinator(std::move(chosen), k_start) {}
+
+  void take(Coordinator::Actions actions) {
+    for (CoordinatorAction& action : actions) log.push_back(std::move(action));
+  }
+  void say(int agent, const AgentMessage& message) { take(coordinator.on_message({agent}, message, now)); }
+  void lose(int agent, const std::string& why) { take(coordinator.on_closed({agent}, why, now)); }
+  void pass(std::chrono::milliseconds time) {
+    now += time;
+    while (coordinator.deadline() && *coordinator.deadline() <= now) take(coordinator.on_time(now));
+  }
+  void all_join() {
+    for (int agent = 0; agent < agents; ++agent) say(agent, join_of(agent, agents));
+  }
+  void store_ready(int attempt, int port = 41000) { take(coordinator.on_store_ready({attempt}, port, now)); }
+  void run() {
+    all_join();
+    store_ready(0);
+    log.clear();
+  }
+  void all_stopped(int attempt) {
+    for (int agent = 0; agent < agents; ++agent) say(agent, Stopped{{attempt}, {}});
+  }
+
+  template <class T>
+  std::vector<T> all() const {
+    std::vector<T> found;
+    for (const CoordinatorAction& action : log) {
+      if (const T* wanted = std::get_if<T>(&action)) found.push_back(*wanted);
+    }
+    return found;
+  }
+  template <class T>
+  std::vector<std::pair<int, T>> sent() const {
+    std::vector<std::pair<int, T>> found;
+    for (const SendTo& send : all<SendTo>()) {
+      if (const T* wanted = std::get_if<T>(&send.message)) found.push_back({send.connection.value, *wanted});
+    }
+    return found;
+  }
+  Cause end() const {
+    const auto ends = all<EndJob>();
+    REQUIRE(ends.size() == 1);
+    REQUIRE(std::holds_alternative<EndJob>(log.back()));
+    return ends[0].cause;
+  }
+  std::string end_text() const { return end().detail; }
+
+  int agents;
+  TimePoint now = k_start;
+  Coordinator coordinator;
+  std::vector<CoordinatorAction> log;
+};
+
+}  // namespace
+
+TEST_CASE("when all have joined the store is opened and then all start, each with its ranks") {
+  Play play(settings(3));
+  play.all_join();
+  REQUIRE(play.all<OpenStore>().size() == 1);
+  CHECK(play.all<OpenStore>()[0].address == "10.0.0.1");
+  CHECK(play.sent<Start>().empty());
+  play.store_ready(0, 41000);
+  const auto starts = play.sent<Start>();
+  REQUIRE(starts.size() == 3);
+  const Assignment& last = starts[2].second.assignment;
+  CHECK(starts[2].first == 2);
+  CHECK(last.world_size == 6);
+  CHECK(last.master_address == "10.0.0.1");
+  CHECK(last.master_port == 41000);
+  CHECK(last.seats[1].rank == GlobalRank{5});
+  CHECK_FALSE(play.coordinator.deadline());  // idle while training
+}
+
+TEST_CASE("one agent needs nobody else") {
+  Play play(settings(1));
+  play.all_join();
+  play.store_ready(0);
+  CHECK(play.sent<Start>().size() == 1);
+  play.say(0, AttemptSucceeded{{0}});
+  CHECK(play.end().kind == Cause::Kind::success);
+}
+
+TEST_CASE("success of all is the end; the coordinator's own agent reports") {
+  Play play(settings(3));
+  play.run();
+  play.say(1, AttemptSucceeded{{0}});
+  play.say(0, AttemptSucceeded{{0}});
+  CHECK(play.log.empty());
+  play.say(2, AttemptSucceeded{{0}});
+  const auto finishes = play.sent<Finish>();
+  REQUIRE(finishes.size() == 3);
+  for (const auto& [agent, finish] : finishes) CHECK(finish.report_here == (agent == 0));
+  CHECK(play.all<CloseStore>().size() == 1);
+  CHECK(play.end().kind == Cause::Kind::success);
+}
+
+TEST_CASE("the status names who is missing, not before a second and at most once a second") {
+  Play play(settings(4));
+  play.say(0, join_of(0, 4));
+  CHECK(play.all<ShowStatus>().empty());
+  play.pass(1s);
+  REQUIRE(play.all<ShowStatus>().size() == 1);
+  CHECK(play.all<ShowStatus>()[0].text == "waiting for 3 of 4 nodes: n2, n3, n4");
+  play.pass(100ms);
+  play.say(2, join_of(2, 4));
+  CHECK(play.all<ShowStatus>().size() == 1);
+  play.pass(900ms);
+  REQUIRE(play.all<ShowStatus>().size() == 2);
+  CHECK(play.all<ShowStatus>()[1].text == "waiting for 2 of 4 nodes: n2, n4");
+  play.pass(5s);
+  CHECK(play.all<ShowStatus>().size() == 2);  // nothing new
+  play.say(1, join_of(1, 4));
+  play.say(3, join_of(3, 4));
+  CHECK(play.all<ShowStatus>().back().text.empty());
+}
+
+TEST_CASE("a fast start is silent") {
+  Play play(settings(4));
+  play.all_join();
+  play.pass(10s);
+  CHECK(play.all<ShowStatus>().empty());
+}
+
+TEST_CASE("a refused stranger shows in the status: it may be the missing node with a wrong key") {
+  Play play(settings(2));
+  play.say(0, join_of(0, 2));
+  play.pass(1s);
+  play.take(play.coordinator.on_refused("10.0.0.2", "the keys differ", play.now));
+  play.pass(1s);
+  CHECK(play.all<ShowStatus>().back().text ==
+        "waiting for 1 of 2 nodes: n2; refused 10.0.0.2: the keys differ");
+}
+
+TEST_CASE("the join deadline names the missing and what was seen of them") {
+  Play play(settings(4));
+  play.say(0, join_of(0, 4));
+  play.say(1, join_of(1, 4));
+  play.lose(1, "connection reset by peer");
+  play.take(play.coordinator.on_refused("10.0.0.3", "it said nothing for 10 s", play.now));
+  play.say(3, join_of(3, 4));
+  play.pass(60s);
+  CHECK(play.end().kind == Cause::Kind::deadline);
+  CHECK(play.end_text() ==
+        "gave up after 60 s waiting for 2 of 4 nodes: n2, n3; lost n2: connection reset by peer; refused "
+        "10.0.0.3: it said nothing for 10 s");
+  CHECK(play.sent<Finish>().size() == 2);
+}
+
+TEST_CASE("an agent that was lost while waiting may come back") {
+  Play play(settings(2));
+  play.say(0, join_of(0, 2));
+  play.say(1, join_of(1, 2));
+  Play again(settings(3));
+  again.say(0, join_of(0, 3));
+  again.say(1, join_of(1, 3));
+  again.lose(1, "connection reset by peer");
+  again.say(7, join_of(1, 3));
+  again.say(2, join_of(2, 3));
+  again.store_ready(0);
+  CHECK(again.sent<Start>()[1].first == 7);
+}
+
+TEST_CASE("agents that disagree about the launch end it, with both sides named") {
+  const auto text_for = [](const std::function<void(Join&)>& change) {
+    Play play(settings(2));
+    play.say(0, join_of(0, 2));
+    Join join = join_of(1, 2);
+    change(join);
+    play.say(1, join);
+    CHECK(play.sent<Finish>().size() == 2);
+    CHECK(play.end().kind == Cause::Kind::launcher_failed);
+    return play.end_text();
+  };
+  CHECK(text_for([](Join& join) { join.version = "0.2.0"; }) ==
+        "n2 runs ddprun 0.2.0 and n1 runs ddprun 0.1.0; install the same version on all nodes");
+  CHECK(
+      text_for([](Join& join) { join.agents = 4; }) ==
+      "n2 counts 4 ddprun processes in this job and n1 counts 2; start all of them in one step, or with the "
+      "same --nnodes");
+  CHECK(text_for([](Join& join) { join.announcement.agent = {2}; }) ==
+        "n2 says it is number 2 of 2; give each node its own --node-rank below 2");
+  CHECK(text_for([](Join& join) { join.announcement.host = "n9"; }) ==
+        "n9 joined as number 1, which is n2 in the host list that n1 has; check that all nodes see the same "
+        "list");
+  CHECK(text_for([](Join& join) { join.announcement.max_restarts = 3; }) ==
+        "n1 allows 0 restarts and n2 allows 3; give all nodes the same --max-restarts");
+}
+
+TEST_CASE("a second process for a place that is taken is refused alone") {
+  Play play(settings(2));
+  play.say(0, join_of(0, 2));
+  Join again = join_of(0, 2);
+  play.say(5, again);
+  REQUIRE(play.sent<Refused>().size() == 1);
+  CHECK(play.sent<Refused>()[0].first == 5);
+  CHECK(play.sent<Refused>()[0].second.reason ==
+        "another ddprun has already joined in the place of n1 (number 0)");
+  CHECK(play.sent<Refused>()[0].second.hint == "start ddprun once in each place of the job");
+  CHECK(play.all<CloseConnection>().size() == 1);
+  play.lose(5, "closed");  // of no importance
+  play.say(1, join_of(1, 2));
+  CHECK(play.all<OpenStore>().size() == 1);
+  play.store_ready(0);
+  play.say(6, join_of(1, 2));  // too late, likewise
+  CHECK(play.sent<Refused>().size() == 2);
+}
+
+TEST_CASE("agents that came by different addresses are asked, and the best common one is taken") {
+  Play play(settings(3));
+  play.say(0, join_of(0, 3));
+  play.say(1, join_of(1, 3, "10.0.0.1"));
+  play.say(2, join_of(2, 3, "10.1.0.1"));
+  const auto probes = play.sent<Probe>();
+  REQUIRE(probes.size() == 2);  // not agent 0
+  CHECK(probes[0].second == Probe{{"10.0.0.1", "10.1.0.1"}, 20480});
+  play.say(1, Probed{{"10.1.0.1"}});
+  CHECK(play.all<OpenStore>().empty());
+  play.say(2, Probed{{}});
+  REQUIRE(play.all<OpenStore>().size() == 1);
+  CHECK(play.all<OpenStore>()[0].address == "10.1.0.1");
+}
+
+TEST_CASE("without a common address the end says who reached what") {
+  Play play(settings(3));
+  play.say(0, join_of(0, 3));
+  play.say(1, join_of(1, 3, "10.0.0.1"));
+  play.say(2, join_of(2, 3, "10.1.0.1"));
+  play.say(1, Probed{{}});
+  play.pass(30s);  // n3 never answers
+  CHECK(play.end().kind == Cause::Kind::launcher_failed);
+  CHECK(
+      play.end_text() ==
+      "no address of n1 is reached by all nodes (tried 10.0.0.1, 10.1.0.1): n2 reached 10.0.0.1; n3 reached "
+      "10.1.0.1; name one that all reach with --master-addr");
+}
+
+TEST_CASE("a loopback address is never announced to another host") {
+  CoordinatorSettings only_loopback = settings(2);
+  only_loopback.addresses = {"127.0.0.1"};
+  Play play(only_loopback);
+  play.say(0, join_of(0, 2));
+  play.say(1, join_of(1, 2, "127.0.1.1"));
+  CHECK(play.end_text() ==
+        "n1 has no address that other hosts can use, only loopback ones; name one that all reach with "
+        "--master-addr");
+}
+
+TEST_CASE("a store that does not open is the end") {
+  Play play(settings(2));
+  play.all_join();
+  play.take(play.coordinator.on_store_failed({0}, "too many open files", play.now));
+  CHECK(play.end_text() == "cannot open the store on n1: too many open files");
+  CHECK(play.sent<Start>().empty());
+}
+
+TEST_CASE("a failure stops all, and all are told the same cause") {
+  Play play(settings(3));
+  play.run();
+  play.say(1, AttemptFailed{{0}, failure_of(3)});
+  CHECK(play.sent<Stop>().size() == 3);
+  CHECK(play.sent<Finish>().empty());
+  play.say(0, Stopped{{0}, {}});
+  play.say(2, Stopped{{0}, {failure_of(4)}});
+  play.say(1, Stopped{{0}, {}});
+  CHECK(play.end().kind == Cause::Kind::worker_failed);
+  CHECK(play.end().failure == failure_of(3));
+  for (const auto& [agent, finish] : play.sent<Finish>()) {
+    CHECK(finish.cause == play.end());
+    CHECK(finish.others == (agent == 0 ? std::vector<Failure>{failure_of(4)} : std::vector<Failure>{}));
+  }
+}
+
+TEST_CASE("of failures in one wake-up the lowest rank is the first, in either order; a later one is not") {
+  for (const bool low_first : {true, false}) {
+    Play play(settings(3));
+    play.run();
+    play.say(low_first ? 0 : 2, AttemptFailed{{0}, failure_of(low_first ? 1 : 5)});
+    play.say(low_first ? 2 : 0, AttemptFailed{{0}, failure_of(low_first ? 5 : 1)});
+    play.all_stopped(0);
+    CHECK(play.end().failure.rank == GlobalRank{1});
+  }
+  Play play(settings(3));
+  play.run();
+  play.say(2, AttemptFailed{{0}, failure_of(5)});
+  play.now += 1us;
+  play.say(0, AttemptFailed{{0}, failure_of(1)});
+  play.all_stopped(0);
+  CHECK(play.end().failure.rank == GlobalRank{5});
+}
+
+TEST_CASE("with restarts left all start again, in a new store, with the same ranks") {
+  Play play(settings(2, 1));
+  for (int agent = 0; agent < 2; ++agent) {
+    Join join = join_of(agent, 2);
+    join.announcement.max_restarts = 1;
+    play.say(agent, join);
+  }
+  play.store_ready(0, 41000);
+  const auto before = play.sent<Start>();
+  play.log.clear();
+  play.say(1, AttemptFailed{{0}, failure_of(2)});
+  play.all_stopped(0);
+  REQUIRE(play.log.size() == 5);  // 2 x Stop, then:
+  CHECK(std::get<CloseStore>(play.log[2]).attempt == Attempt{0});
+  CHECK(std::get<ShowRestart>(play.log[3]).next == Attempt{1});
+  CHECK(std::get<ShowRestart>(play.log[3]).cause == failure_of(2));
+  CHECK(std::get<OpenStore>(play.log[4]).attempt == Attempt{1});
+  play.store_ready(0, 41001);  // late answer of another attempt
+  CHECK(play.sent<Start>().empty());
+  play.store_ready(1, 41002);
+  const auto after = play.sent<Start>();
+  REQUIRE(after.size() == 2);
+  CHECK(after[1].second.assignment.attempt == Attempt{1});
+  CHECK(after[1].second.assignment.master_port == 41002);
+  CHECK(after[1].second.assignment.seats == before[1].second.assignment.seats);
+
+  play.say(0, AttemptFailed{{0}, failure_of(0)});  // a straggler of the first attempt
+  play.say(0, AttemptSucceeded{{0}});
+  play.say(1, AttemptSucceeded{{1}});
+  CHECK(play.all<EndJob>().empty());
+  play.say(0, AttemptFailed{{1}, failure_of(0, 1)});
+  play.all_stopped(1);
+  CHECK(play.end().failure == failure_of(0, 1));  // no restart left
+}
+
+TEST_CASE("a lost agent stops the others and ends the job, also when restarts are left") {
+  Play play(settings(3, 5));
+  for (int agent = 0; agent < 3; ++agent) {
+    Join join = join_of(agent, 3);
+    join.announcement.max_restarts = 5;
+    play.say(agent, join);
+  }
+  play.store_ready(0);
+  play.log.clear();
+  play.lose(2, "no answer for 20 s");
+  CHECK(play.sent<Stop>().size() == 2);
+  play.say(0, Stopped{{0}, {}});
+  play.say(1, Stopped{{0}, {}});
+  CHECK(play.end().kind == Cause::Kind::agent_lost);
+  CHECK(play.end().host == "n3");
+  CHECK(play.end_text() == "lost n3 (ranks 4-5): no answer for 20 s");
+  CHECK(play.sent<Finish>().size() == 2);
+}
+
+TEST_CASE("an agent lost while stopping: a planned restart becomes the end, a decided end keeps its cause") {
+  Play restarting(settings(3, 1));
+  for (int agent = 0; agent < 3; ++agent) {
+    Join join = join_of(agent, 3);
+    join.announcement.max_restarts = 1;
+    restarting.say(agent, join);
+  }
+  restarting.store_ready(0);
+  restarting.say(0, AttemptFailed{{0}, failure_of(1)});
+  restarting.lose(2, "connection reset by peer");
+  restarting.all_stopped(0);
+  CHECK(restarting.end_text() == "lost n3 (ranks 4-5): connection reset by peer");
+  CHECK(restarting.sent<Finish>()[0].second.remarks.empty());
+
+  Play ending(settings(3));
+  ending.run();
+  ending.say(0, AttemptFailed{{0}, failure_of(1)});
+  ending.lose(2, "connection reset by peer");
+  ending.all_stopped(0);
+  CHECK(ending.end().kind == Cause::Kind::worker_failed);
+  CHECK(ending.sent<Finish>()[0].second.remarks ==
+        std::vector<std::string>{"lost n3 (ranks 4-5): connection reset by peer"});
+}
+
+TEST_CASE("a stop request stops all and nothing is started again") {
+  Play play(settings(2, 3));
+  for (int agent = 0; agent < 2; ++agent) {
+    Join join = join_of(agent, 2);
+    join.announcement.max_restarts = 3;
+    play.say(agent, join);
+  }
+  play.store_ready(0);
+  play.log.clear();
+  play.say(1, StopRequest{15, "n2"});
+  play.say(0, StopRequest{15, "n1"});  // the scheduler signals every node; the first counts
+  CHECK(play.sent<Stop>().size() == 2);
+  play.say(0, AttemptFailed{{0}, failure_of(0)});  // died of the signal
+  play.all_stopped(0);
+  CHECK(play.end().kind == Cause::Kind::stopped_by_signal);
+  CHECK(play.end().signal == 15);
+  CHECK(play.end().host == "n2");
+}
+
+TEST_CASE("a stop request while waiting ends at once, and who comes later is told") {
+  Play play(settings(3));
+  play.say(0, join_of(0, 3));
+  play.say(0, StopRequest{2, "n1"});
+  CHECK(play.end().kind == Cause::Kind::stopped_by_signal);
+  play.log.clear();
+  play.say(1, join_of(1, 3));
+  REQUIRE(play.sent<Finish>().size() == 1);
+  CHECK(play.sent<Finish>()[0].second.cause.kind == Cause::Kind::stopped_by_signal);
+  CHECK(play.all<CloseConnection>().size() == 1);
+  CHECK(play.all<EndJob>().empty());
+}
+
+TEST_CASE("an agent that never answers Stop is bounded") {
+  Play play(settings(2));
+  play.run();
+  play.say(0, AttemptFailed{{0}, failure_of(0)});
+  play.say(0, Stopped{{0}, {}});
+  REQUIRE(play.coordinator.deadline());
+  play.pass(40s);
+  CHECK(play.end().kind == Cause::Kind::worker_failed);
+  CHECK(play.sent<Finish>().size() == 2);
+  CHECK(play.sent<Finish>()[0].second.remarks ==
+        std::vector<std::string>{"n2 (ranks 2-3) did not stop its workers within 40 s"});
+}
+
+// Agents that behave, in an order that does not: what is promised about every run must hold.
+TEST_CASE("any order of events gives one end, one Finish each and no store or start too many") {
+  const unsigned seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 400; ++round) {
+    CAPTURE(round);
+    const int agents = 1 + static_cast<int>(random() % 5);
+    const int restarts = static_cast<int>(random() % 3);
+    Play play(settings(agents, restarts));
+    std::set<int> connected;
+    std::set<int> stores;
+    std::map<int, int> finishes;
+    std::size_t read = 0;
+    bool ended = false;
+    int attempt = 0;
+
+    for (int step = 0; step < 2000 && !ended; ++step) {
+      const int agent = static_cast<int>(random() % static_cast<unsigned>(agents));
+      play.now += std::chrono::milliseconds(random() % 50);
+      switch (random() % 12) {
+        case 0:
+        case 1:
+        case 2: {
+          Join join = join_of(agent, agents, random() % 8 == 0 ? "10.1.0.1" : "10.0.0.1");
+          join.announcement.max_restarts = restarts;
+          if (connected.insert(agent).second) play.say(agent, join);
+          break;
+        }
+        case 3:
+        case 4:
+          play.say(agent, AttemptSucceeded{{attempt}});
+          break;
+        case 5:
+          if (random() % 4 == 0) play.say(agent, AttemptFailed{{attempt}, failure_of(agent * 2, attempt)});
+          break;
+        case 6:
+        case 7:
+          play.say(agent, Stopped{{attempt}, {}});
+          break;
+        case 8:
+          if (random() % 20 == 0 && agent != 0 && connected.erase(agent) > 0) play.lose(agent, "reset");
+          break;
+        case 9:
+          if (random() % 40 == 0) play.say(agent, StopRequest{15, "n1"});
+          break;
+        case 10:
+          play.say(agent, Probed{{"10.0.0.1"}});
+          break;
+        default:
+          play.pass(std::chrono::seconds(random() % 3));
+      }
+      for (; read < play.log.size(); ++read) {
+        const CoordinatorAction action = play.log[read];
+        REQUIRE_FALSE(ended);
+        if (const auto* open = std::get_if<OpenStore>(&action)) {
+          REQUIRE(stores.empty());
+          stores.insert(open->attempt.value);
+          attempt = open->attempt.value;
+          play.store_ready(attempt);
+        } else if (const auto* close = std::get_if<CloseStore>(&action)) {
+          REQUIRE(stores.erase(close->attempt.value) == 1);
+        } else if (const auto* send = std::get_if<SendTo>(&action)) {
+          if (std::holds_alternative<Finish>(send->message)) ++finishes[send->connection.value];
+          if (std::holds_alternative<Refused>(send->message)) connected.erase(send->connection.value);
+        } else if (std::holds_alternative<EndJob>(action)) {
+          ended = true;
+        }
+      }
+    }
+    play.pass(200s);
+    REQUIRE(play.all<EndJob>().size() <= 1);
+    if (!ended) continue;  // still running: nothing had to end it
+    REQUIRE(stores.empty());
+    for (const int agent : connected) REQUIRE(finishes[agent] == 1);
+    REQUIRE(finishes.size() == connected.size());
+  }
+}

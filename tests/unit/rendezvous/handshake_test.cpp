@@ -1,0 +1,212 @@
+#include "ddprun/rendezvous/handshake.hpp"
+
+#include "catch.hpp"
+
+using namespace ddprun;
+using State = HandshakeStep::State;
+
+namespace {
+
+// Sealed is "<key>|<payload>": opens only under the same key. The real one is tested with sockets.
+Prover prover_with(const std::string& key, std::vector<ProofMethod> methods = {ProofMethod::key_file}) {
+  Prover prover;
+  prover.methods = std::move(methods);
+  prover.seal = [key](ProofMethod, const std::string& payload) {
+    return ProofResult{true, key + "|" + payload};
+  };
+  prover.open = [key](ProofMethod, const std::string& sealed) {
+    if (!sealed.starts_with(key + "|")) return ProofResult{false, "the keys differ"};
+    return ProofResult{true, sealed.substr(key.size() + 1)};
+  };
+  return prover;
+}
+
+Nonce nonce(std::uint8_t byte) {
+  Nonce value;
+  value.fill(byte);
+  return value;
+}
+
+Handshake member(const Prover& prover = prover_with("k"), const std::string& job = "slurm/29/0/0") {
+  return {HandshakeRole::member, job, nonce(1), prover};
+}
+Handshake coordinator(const Prover& prover = prover_with("k"), const std::string& job = "slurm/29/0/0",
+                      std::uint8_t seed = 2) {
+  return {HandshakeRole::coordinator, job, nonce(seed), prover};
+}
+
+struct Talk {
+  HandshakeStep member;
+  HandshakeStep coordinator;
+  std::string member_bytes;  // all it sent
+};
+
+// Carries bytes between the two, `piece` at a time, until both are done or one has failed and said so.
+Talk talk(Handshake a, Handshake b, std::size_t piece = 100000) {
+  Talk result;
+  std::string to_coordinator = a.start();
+  std::string to_member;
+  while (!to_coordinator.empty() || !to_member.empty()) {
+    const bool up = !to_coordinator.empty();
+    std::string& from = up ? to_coordinator : to_member;
+    HandshakeStep& step = up ? result.coordinator : result.member;
+    const std::string bytes = from.substr(0, piece);
+    from.erase(0, bytes.size());
+    if (up) result.member_bytes += bytes;
+    if (step.state != State::more) continue;  // closed
+    step = up ? b.feed(bytes) : a.feed(bytes);
+    (up ? to_member : to_coordinator) += step.send;
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("two agents of one launch find each other, however the bytes are cut") {
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{43}, std::size_t{100000}}) {
+    CAPTURE(piece);
+    const Talk result = talk(member(), coordinator(), piece);
+    CHECK(result.member.state == State::done);
+    CHECK(result.coordinator.state == State::done);
+  }
+}
+
+TEST_CASE("bytes after the handshake are handed on") {
+  Handshake a = member();
+  Handshake b = coordinator();
+  const HandshakeStep greeting = b.feed(a.start());
+  const HandshakeStep proof = a.feed(greeting.send);
+  const HandshakeStep done = b.feed(proof.send + "frame");
+  CHECK(done.state == State::done);
+  CHECK(done.text == "frame");
+  CHECK(a.feed(done.send + "other").text == "other");
+}
+
+TEST_CASE("the launch key is not said in the clear before the peer has proved itself") {
+  const Prover other = prover_with("other");
+  Handshake b = coordinator();
+  const std::string greeting = b.feed(member(other).start()).send;
+  CHECK(greeting.size() == k_hello_size);
+  CHECK(greeting.find("slurm") == std::string::npos);
+}
+
+TEST_CASE("another key is refused, and the member learns why") {
+  const Talk result = talk(member(prover_with("other")), coordinator());
+  CHECK(result.coordinator.state == State::failed);
+  CHECK(result.coordinator.text == "the keys differ");
+  CHECK(result.member.text == "the peer refused: the keys differ");
+}
+
+TEST_CASE("another job of the same user is named to both") {
+  const Talk result = talk(member(prover_with("k"), "slurm/31/0/0"), coordinator());
+  CHECK(result.coordinator.text == "this is job slurm/29/0/0, the peer belongs to slurm/31/0/0");
+  CHECK(result.member.text == "the peer refused: this is job slurm/29/0/0, the peer belongs to slurm/31/0/0");
+}
+
+TEST_CASE("another protocol version is said on both sides") {
+  Handshake b = coordinator();
+  std::string hello = member().start();
+  hello[7] = 9;
+  const HandshakeStep step = b.feed(hello);
+  CHECK(step.state == State::failed);
+  CHECK(step.text ==
+        "the peer speaks protocol version 9 and this ddprun version 1; install the same ddprun on all nodes");
+  CHECK(step.send.size() == k_hello_size);  // the peer can tell the same from it
+}
+
+TEST_CASE("a stranger gets nothing, and its bytes are handed on") {
+  Handshake b = coordinator();
+  const HandshakeStep step = b.feed("GET / HTTP/1.1\r\n");
+  CHECK(step.state == State::foreign);
+  CHECK(step.send.empty());
+  CHECK(step.text == "GET / HTTP/1.1\r\n");
+  // A c10d client starts with a byte of its own.
+  CHECK(coordinator().feed(std::string("\x00", 1)).state == State::foreign);
+}
+
+TEST_CASE("a stranger that answers is shown by its first bytes") {
+  Handshake a = member();
+  const HandshakeStep step = a.feed("SSH-2.0-OpenSSH_9.2p1\r\n");
+  CHECK(step.state == State::failed);
+  CHECK(step.text == "something that is not ddprun answers there (its first bytes: SSH-2.0-OpenSSH_)");
+}
+
+TEST_CASE("a proof of an earlier conversation is a replay") {
+  const std::string recorded = talk(member(), coordinator()).member_bytes;
+  Handshake again = coordinator(prover_with("k"), "slurm/29/0/0", 3);  // a new nonce
+  const HandshakeStep step = again.feed(recorded);
+  CHECK(step.state == State::failed);
+  CHECK(step.text == "the peer's proof belongs to another connection (replayed)");
+}
+
+TEST_CASE("a member's own proof cannot be sent back to it") {
+  Handshake a = member();
+  Handshake b = coordinator();
+  const std::string greeting = b.feed(a.start()).send;
+  const std::string own_proof = a.feed(greeting).send;
+  CHECK(a.feed(own_proof).text == "the peer sent our own kind of proof back (reflected)");
+}
+
+TEST_CASE("a proof made for something else does not count") {
+  Prover elsewhere = prover_with("k");
+  elsewhere.seal = [](ProofMethod, const std::string&) { return ProofResult{true, "k|hello"}; };
+  CHECK(talk(member(elsewhere), coordinator()).coordinator.text ==
+        "the peer's proof was made for something else than a ddprun handshake");
+}
+
+TEST_CASE("methods: the best common one, or a sentence") {
+  const Prover both = prover_with("k", {ProofMethod::munge, ProofMethod::key_file});
+  CHECK(talk(member(both), coordinator()).member.state == State::done);
+  CHECK(talk(member(both), coordinator(both)).member_bytes[k_hello_size + 1] ==
+        static_cast<char>(ProofMethod::munge));
+
+  const Talk none = talk(member(prover_with("k", {ProofMethod::munge})), coordinator());
+  CHECK(none.coordinator.text ==
+        "no common way to prove who we are: this side can use a key file, the peer munge");
+  CHECK(none.member.text ==
+        "no common way to prove who we are: this side can use munge, the peer a key file");
+}
+
+TEST_CASE("a member whose munge does not answer uses the key file") {
+  Prover half = prover_with("k", {ProofMethod::munge, ProofMethod::key_file});
+  const auto seal = half.seal;
+  half.seal = [seal](ProofMethod method, const std::string& payload) {
+    if (method == ProofMethod::munge) return ProofResult{false, "the munge daemon does not answer"};
+    return seal(method, payload);
+  };
+  const Prover both = prover_with("k", {ProofMethod::munge, ProofMethod::key_file});
+  CHECK(talk(member(half), coordinator(both)).member.state == State::done);
+}
+
+TEST_CASE("a prover that cannot seal says so to both") {
+  Prover mute = prover_with("k");
+  mute.seal = [](ProofMethod, const std::string&) { return ProofResult{false, "the key file is gone"}; };
+  CHECK(talk(member(), coordinator(mute)).member.text == "the peer refused: the key file is gone");
+  CHECK(talk(member(mute), coordinator()).coordinator.text == "the peer refused: the key file is gone");
+}
+
+TEST_CASE("a proof has a limit") {
+  Handshake b = coordinator();
+  b.feed(member().start());
+  CHECK(b.feed(std::string("\x01\x02\xff\xff", 4)).text == "the peer's proof of 65535 bytes is too long");
+}
+
+TEST_CASE("a way of proof that was not offered and noise are refused") {
+  Handshake b = coordinator();
+  b.feed(member().start());
+  CHECK(b.feed(std::string("\x01\x01\x00\x01x", 5)).text ==
+        "the peer proves itself in a way that was not offered");
+  Handshake c = coordinator();
+  c.feed(member().start());
+  CHECK(c.feed("noise").text == "the peer sent something else than a proof after its greeting");
+}
+
+TEST_CASE("a silent peer is described by how far it came") {
+  Handshake b = coordinator();
+  CHECK(b.waiting_for() == "it said nothing");
+  b.feed("ddpr");
+  CHECK(b.waiting_for() == "it stopped inside its greeting");
+  Handshake c = coordinator();
+  c.feed(member().start());
+  CHECK(c.waiting_for() == "it greeted but sent no proof");
+}

@@ -1,0 +1,139 @@
+#include "ddprun/rendezvous/member_join.hpp"
+
+#include "catch.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+const TimePoint k_start{};
+
+MemberJoinSettings settings(std::vector<std::string> addresses, std::vector<int> ports = {20480, 20481}) {
+  return {"n1", std::move(addresses), std::move(ports), 60s};
+}
+
+template <class T>
+std::vector<T> all_of(const MemberJoin::Actions& actions) {
+  std::vector<T> found;
+  for (const MemberJoinAction& action : actions) {
+    if (const T* wanted = std::get_if<T>(&action)) found.push_back(*wanted);
+  }
+  return found;
+}
+
+std::vector<std::string> dials(const MemberJoin::Actions& actions) {
+  std::vector<std::string> found;
+  for (const auto& dial : all_of<DialCandidate>(actions)) {
+    found.push_back(dial.address + " " + std::to_string(dial.port));
+  }
+  return found;
+}
+
+using Texts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("numeric addresses need no look-up") {
+  CHECK(is_numeric_address("10.0.0.1"));
+  CHECK(is_numeric_address("fd00::1"));
+  CHECK_FALSE(is_numeric_address("n1"));
+  CHECK_FALSE(is_numeric_address(""));
+}
+
+TEST_CASE("all ports of the best address are tried at once, the next address a moment later") {
+  MemberJoin join(settings({"10.0.0.1", "10.1.0.1"}), k_start);
+  CHECK(dials(join.start(k_start)) == Texts{"10.0.0.1 20480", "10.0.0.1 20481"});
+  REQUIRE(join.deadline());
+  CHECK(*join.deadline() == k_start + 200ms);
+  CHECK(dials(join.on_time(k_start + 200ms)) == Texts{"10.1.0.1 20480", "10.1.0.1 20481"});
+}
+
+TEST_CASE("a name is looked up first, and again when it is not known yet") {
+  MemberJoin join(settings({"n1"}), k_start);
+  REQUIRE(all_of<ResolveName>(join.start(k_start)).size() == 1);
+  CHECK(join.on_resolve_failed("n1", "the name is not known", k_start).empty());
+  CHECK(*join.deadline() == k_start + 500ms);
+  CHECK(all_of<ResolveName>(join.on_time(k_start + 500ms)).size() == 1);
+  CHECK(dials(join.on_resolved("n1", {"10.0.0.1"}, k_start + 501ms)).size() == 2);
+}
+
+TEST_CASE("an address that two names lead to is tried once") {
+  MemberJoin join(settings({"n1", "n1.cluster"}, {20480}), k_start);
+  join.start(k_start);
+  CHECK(dials(join.on_resolved("n1", {"10.0.0.1"}, k_start + 1s)).size() == 1);
+  CHECK(dials(join.on_resolved("n1.cluster", {"10.0.0.1"}, k_start + 1s)).empty());
+}
+
+TEST_CASE("a candidate that fails is tried again after a pause that doubles up to a limit") {
+  MemberJoin join(settings({"10.0.0.1"}, {20480}), k_start);
+  join.start(k_start);
+  TimePoint now = k_start;
+  std::vector<Milliseconds> pauses;
+  for (int i = 0; i < 7; ++i) {
+    join.on_failed({0}, "connection refused", now);
+    TimePoint due = *join.deadline();
+    for (; dials(join.on_time(due)).empty(); due = *join.deadline()) {
+    }
+    pauses.push_back(std::chrono::duration_cast<Milliseconds>(due - now));
+    now = due;
+  }
+  CHECK(pauses == std::vector<Milliseconds>{100ms, 200ms, 400ms, 800ms, 1600ms, 2000ms, 2000ms});
+}
+
+TEST_CASE("the first that proves itself is taken and nothing is tried any more") {
+  MemberJoin join(settings({"10.0.0.1"}), k_start);
+  join.start(k_start);
+  const auto actions = join.on_authenticated({1}, k_start + 1s);
+  REQUIRE(all_of<TakeCandidate>(actions).size() == 1);
+  CHECK(all_of<TakeCandidate>(actions)[0].candidate == CandidateId{1});
+  CHECK(join.over());
+  CHECK_FALSE(join.deadline());
+  CHECK(join.on_authenticated({0}, k_start + 1s).empty());
+  CHECK(join.on_failed({0}, "connection refused", k_start + 2s).empty());
+}
+
+TEST_CASE("the end names each candidate and its last failure") {
+  MemberJoin join(settings({"n1", "n1-hsn0", "10.1.0.1"}, {20480, 20481, 20482}), k_start);
+  join.start(k_start);
+  join.on_resolved("n1", {"10.0.0.1"}, k_start);
+  join.on_resolve_failed("n1-hsn0", "the name is not known", k_start);
+  join.on_failed({0}, "connection refused", k_start);  // 10.1.0.1 was there first
+  join.on_failed({3}, "timed out", k_start);
+  join.on_failed({3}, "connection refused", k_start + 1s);
+  join.on_failed({4}, "connection refused", k_start + 1s);
+  join.on_failed({5}, "the peer refused: the keys differ", k_start + 1s);
+  const auto actions = join.on_time(k_start + 60s);
+  const auto ends = all_of<GiveUp>(actions);
+  REQUIRE(ends.size() == 1);
+  CHECK(ends[0].what ==
+        "cannot reach the coordinator n1 within 60 s: n1-hsn0: the name is not known; 10.1.0.1 port 20480: "
+        "connection refused; 10.1.0.1 ports 20481, 20482: no answer yet; 10.0.0.1 (n1) ports 20480, 20481: "
+        "connection refused; 10.0.0.1 (n1) port 20482: the peer refused: the keys differ");
+  CHECK(ends[0].hint ==
+        "check that ddprun runs on n1, that its name leads to an address of the compute network and that no "
+        "firewall is between; --master-addr names another address");
+  CHECK(join.over());
+}
+
+TEST_CASE("a member that cannot find the coordinator says so after a while, and again when it changes") {
+  MemberJoin join(settings({"n1"}), k_start);
+  join.start(k_start);
+  CHECK(all_of<ShowJoinStatus>(join.on_resolve_failed("n1", "the name is not known", k_start + 4s)).empty());
+  const auto first = all_of<ShowJoinStatus>(join.on_time(k_start + 5s));
+  REQUIRE(first.size() == 1);
+  CHECK(first[0].text == "looking for ddprun on n1: n1: the name is not known");
+  CHECK(all_of<ShowJoinStatus>(join.on_time(k_start + 10s)).empty());
+  CHECK(all_of<ShowJoinStatus>(join.on_resolved("n1", {"10.0.0.1"}, k_start + 15s)).size() == 1);
+  const auto taken = all_of<ShowJoinStatus>(join.on_authenticated({0}, k_start + 16s));
+  REQUIRE(taken.size() == 1);
+  CHECK(taken[0].text.empty());
+}
+
+TEST_CASE("a name with many addresses does not open connections without limit") {
+  MemberJoin join(settings({"n1"}, std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), k_start);
+  join.start(k_start);
+  Texts addresses;
+  for (int i = 0; i < 100; ++i) addresses.push_back("10.0.0." + std::to_string(i));
+  CHECK(dials(join.on_resolved("n1", addresses, k_start)).size() == 64);
+}
