@@ -20,6 +20,7 @@ namespace ddprun {
 namespace {
 
 constexpr int k_most = std::numeric_limits<int>::max();
+constexpr std::int64_t k_last_time = 253'402'300'799;  // the end of the year 9999
 
 // What the functions below look at, read once.
 struct Scene {
@@ -28,16 +29,32 @@ struct Scene {
   Variables variables;
   SlurmJob job;
   SlurmContext context = SlurmContext::shell;
-  std::string context_origin;
-  bool ours = false;  // something not inherited says so
+  std::string context_origin;  // what told the context
+  bool ours = false;           // something not inherited says so
 };
+
+const char* describe(SlurmContext context) {
+  switch (context) {
+    case SlurmContext::step:
+      return "a step";
+    case SlurmContext::batch:
+      return "a batch script";
+    case SlurmContext::interactive:
+      return "an interactive step";
+    case SlurmContext::external:
+      return "a shell adopted into the job";
+    case SlurmContext::shell:
+      return "a shell of salloc";
+  }
+  return "";
+}
 
 Scene read_scene(const Snapshot& snapshot, const PlaceOptions& options) {
   Scene scene{snapshot, options, Variables(snapshot.environment), {}, SlurmContext::shell, {}, false};
   scene.job = parse_slurm_job(scene.variables);
   const auto place = find_slurm_place(snapshot.host);
   scene.context = decide_context(scene.variables, scene.job, place);
-  scene.context_origin = place ? place->origin : "SLURM_ variables";
+  scene.context_origin = place ? place->origin : describe(scene.context);
   scene.ours = is_proven_ours(scene.variables, snapshot.host, place);
   return scene;
 }
@@ -54,8 +71,7 @@ Allocation start_allocation(const Scene& scene) {
   const auto restarts = scene.variables.number("SLURM_RESTART_COUNT", 0, k_most);
   allocation.restart_count =
       restarts ? sourced(static_cast<int>(restarts->value), restarts->origin) : sourced(0, "default");
-  allocation.end_time =
-      scene.variables.number("SLURM_JOB_END_TIME", 0, std::numeric_limits<std::int64_t>::max());
+  allocation.end_time = scene.variables.number("SLURM_JOB_END_TIME", 0, k_last_time);
   if (scene.context != SlurmContext::shell) {
     if (const auto cpus = scene.variables.number("SLURM_CPUS_ON_NODE", 1, k_most))
       allocation.cpus_on_node = sourced(static_cast<int>(cpus->value), cpus->origin);
@@ -70,11 +86,10 @@ void check_not_over(const Scene& scene, const Allocation& allocation) {
   if (scene.ours || !allocation.end_time) return;
   const std::int64_t ago = scene.snapshot.unix_time - allocation.end_time->value;
   if (ago <= 0) return;
-  constexpr std::int64_t k_longest = 1'000'000'000;  // seconds; keeps the conversion below in range
   throw Error(
       fmt::format("the variables of job {} are set ({}), but its time was over {} ago (SLURM_JOB_END_TIME)",
                   scene.job.id.value, name_leaked_variables(scene.variables),
-                  describe_duration(std::chrono::seconds(std::min(ago, k_longest)))),
+                  describe_duration(std::chrono::seconds(std::min(ago, k_last_time)))),
       std::string(k_leak_hint) + "; if its time limit was extended, unset SLURM_JOB_END_TIME");
 }
 
@@ -95,14 +110,20 @@ std::optional<MpiPlace> find_foreign_rank(const Scene& scene, const StepLayout* 
   return std::nullopt;
 }
 
+std::string contradict(const Scene& scene, const MpiPlace& place, const StepLayout* layout) {
+  if (layout == nullptr)
+    return fmt::format("{} is set where job {} has no step", describe(place), scene.job.id.value);
+  const bool same_rank =
+      place.rank.value == layout->rank && (!place.size || place.size->value == layout->task_count);
+  if (same_rank) return fmt::format("{} is set and SLURM_GTIDS is another node's", describe(place));
+  return fmt::format("{} contradicts SLURM_PROCID={} (of {})", describe(place), layout->rank,
+                     layout->task_count);
+}
+
 [[noreturn]] void refuse_mpi(const Scene& scene, const MpiPlace& place, const StepLayout* layout) {
-  const std::string slurm = layout ? fmt::format("SLURM_PROCID={} (of {})", layout->rank, layout->task_count)
-                                   : fmt::format("job {} has no step here", scene.job.id.value);
-  throw Error(
-      fmt::format("{} and {} do not fit: an MPI launcher started this ddprun, not srun", describe(place),
-                  slurm),
-      "start it with srun instead of mpiexec or mpirun: srun --ntasks-per-node=1 ddprun ...; or say where "
-      "it is with --nnodes, --node-rank and --master-addr");
+  throw Error(contradict(scene, place, layout) + ": an MPI launcher started this ddprun, not srun",
+              "start it with srun instead of mpiexec or mpirun: srun --ntasks-per-node=1 ddprun ...; or say "
+              "where it is with --nnodes, --node-rank and --master-addr");
 }
 
 Allocation follow_flags(const Scene& scene) {
@@ -145,12 +166,11 @@ void check_host(const Scene& scene, const StepLayout& layout) {
               k_leak_hint);
 }
 
-void check_ranks(const StepLayout& layout) {
+void check_ranks(const Scene& scene, const StepLayout& layout) {
   if (ranks_agree(layout)) return;
   throw Error(
-      fmt::format("SLURM_PROCID={} and SLURM_LOCALID={} do not fit SLURM_GTIDS, the {} rank{} on this node",
-                  layout.rank, layout.local, layout.local_ranks.size(),
-                  layout.local_ranks.size() == 1 ? "" : "s"),
+      fmt::format("SLURM_PROCID={} with SLURM_LOCALID={} is not what SLURM_GTIDS={} says", layout.rank,
+                  layout.local, printable(scene.variables.text("SLURM_GTIDS")->value, 80)),
       k_leak_hint);
 }
 
@@ -267,7 +287,7 @@ Allocation parse_step(const Scene& scene) {
     if (is_complete_by_hand(scene.options)) return follow_flags(scene);
     refuse_mpi(scene, *foreign, &layout);
   }
-  check_ranks(layout);
+  check_ranks(scene, layout);
   check_host(scene, layout);
   if (scene.options.standalone) return stand_alone_in_step(scene, layout);
   check_flags(scene, layout);

@@ -52,12 +52,13 @@ void check_layout(const Variables& variables, const StepLayout& layout) {
                           compress_hostlist(layout.hosts), layout.hosts.size()));
   }
   if (layout.rank >= layout.task_count)
-    fail_torn(fmt::format("SLURM_PROCID={}, but the step has {} tasks", layout.rank, layout.task_count));
+    fail_torn(fmt::format("SLURM_PROCID={}, but the step has {} task{}", layout.rank, layout.task_count,
+                          layout.task_count == 1 ? "" : "s"));
   const int here = layout.tasks[static_cast<std::size_t>(layout.node)];
   if (layout.local >= here) {
     fail_torn(
-        fmt::format("SLURM_LOCALID={}, but the step has {} tasks on node {} (SLURM_STEP_TASKS_PER_NODE)",
-                    layout.local, here, layout.node));
+        fmt::format("SLURM_LOCALID={}, but the step has {} task{} on node {} (SLURM_STEP_TASKS_PER_NODE)",
+                    layout.local, here, here == 1 ? "" : "s", layout.node));
   }
 }
 
