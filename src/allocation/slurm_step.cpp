@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
@@ -38,6 +39,14 @@ void check_count(const Variables& variables, const std::string& name, std::int64
   const auto stated = variables.number(name, 0, k_most);
   if (stated && stated->value != counted)
     fail_torn(fmt::format("{}={}, but {} has {}", name, stated->value, where, counted));
+}
+
+// Two entries of one host would be two agents with the same place.
+void check_unique(const std::vector<std::string>& hosts) {
+  std::vector<std::string> sorted = hosts;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) fail_torn(fmt::format("SLURM_STEP_NODELIST names {} twice", *twice));
 }
 
 void check_layout(const Variables& variables, const StepLayout& layout) {
@@ -78,6 +87,7 @@ StepLayout parse_step_layout(const Variables& variables) {
   layout.node = require_number(variables, "SLURM_NODEID");
   layout.rank = require_number(variables, "SLURM_PROCID");
   layout.local = require_number(variables, "SLURM_LOCALID");
+  check_unique(layout.hosts);
   check_layout(variables, layout);
   if (const auto ranks = variables.text("SLURM_GTIDS"))
     layout.local_ranks = expand_numbers(ranks->value, ranks->origin, k_most - 1);
