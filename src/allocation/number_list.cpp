@@ -57,7 +57,7 @@ std::vector<int> expand_numbers(std::string_view text, const std::string& variab
     const int high = dash == std::string::npos ? low : parse_in_range(whole.substr(dash + 1), 0, most);
     if (low < 0 || high < low ||
         numbers.size() + static_cast<std::size_t>(high) - static_cast<std::size_t>(low) >= k_max_numbers)
-      fail(variable, "numbers", piece, "12000-12004,13000");
+      fail(variable, "numbers", piece, "0-3,7");
     for (int number = low;; ++number) {
       numbers.push_back(number);
       if (number == high) break;

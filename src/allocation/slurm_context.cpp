@@ -155,9 +155,9 @@ SlurmContext decide_context(const Variables& variables, const SlurmJob& job,
     check_step_place(*place, step);
     return SlurmContext::step;
   }
-  if (find_step_id(variables) == k_interactive_step) return SlurmContext::interactive;
-  const auto special = find_step_id(variables);
-  if (special && !step) return SlurmContext::batch;
+  const auto id = find_step_id(variables);
+  if (id == k_interactive_step) return SlurmContext::interactive;
+  if (id && !step) return SlurmContext::batch;
   return decide_from_variables(variables, job, step);
 }
 
@@ -172,8 +172,9 @@ bool is_proven_ours(const Variables& variables, const HostFacts& host,
 
 std::string name_leaked_variables(const Variables& variables) {
   std::vector<std::string> names;
-  for (const char* name : {"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST",
-                           "SLURM_PROCID", "SLURM_NODEID", "SLURMD_NODENAME"}) {
+  if (!variables.has("SLURM_JOB_ID")) names.emplace_back("SLURM_JOBID");
+  for (const char* name : {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_PROCID",
+                           "SLURM_NODEID", "SLURMD_NODENAME"}) {
     if (variables.has(name)) names.emplace_back(name);
   }
   return join(names, ", ");

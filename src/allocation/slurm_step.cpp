@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
@@ -40,6 +41,14 @@ void check_count(const Variables& variables, const std::string& name, std::int64
     fail_torn(fmt::format("{}={}, but {} has {}", name, stated->value, where, counted));
 }
 
+// Two entries of one host would be two agents with the same place.
+void check_unique(const std::vector<std::string>& hosts) {
+  std::vector<std::string> sorted = hosts;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) fail_torn(fmt::format("SLURM_STEP_NODELIST names {} twice", *twice));
+}
+
 void check_layout(const Variables& variables, const StepLayout& layout) {
   check_count(variables, "SLURM_STEP_NUM_NODES", static_cast<std::int64_t>(layout.hosts.size()),
               fmt::format("SLURM_STEP_NODELIST={}", compress_hostlist(layout.hosts)));
@@ -52,12 +61,13 @@ void check_layout(const Variables& variables, const StepLayout& layout) {
                           compress_hostlist(layout.hosts), layout.hosts.size()));
   }
   if (layout.rank >= layout.task_count)
-    fail_torn(fmt::format("SLURM_PROCID={}, but the step has {} tasks", layout.rank, layout.task_count));
+    fail_torn(fmt::format("SLURM_PROCID={}, but the step has {} task{}", layout.rank, layout.task_count,
+                          layout.task_count == 1 ? "" : "s"));
   const int here = layout.tasks[static_cast<std::size_t>(layout.node)];
   if (layout.local >= here) {
     fail_torn(
-        fmt::format("SLURM_LOCALID={}, but the step has {} tasks on node {} (SLURM_STEP_TASKS_PER_NODE)",
-                    layout.local, here, layout.node));
+        fmt::format("SLURM_LOCALID={}, but the step has {} task{} on node {} (SLURM_STEP_TASKS_PER_NODE)",
+                    layout.local, here, here == 1 ? "" : "s", layout.node));
   }
 }
 
@@ -77,6 +87,7 @@ StepLayout parse_step_layout(const Variables& variables) {
   layout.node = require_number(variables, "SLURM_NODEID");
   layout.rank = require_number(variables, "SLURM_PROCID");
   layout.local = require_number(variables, "SLURM_LOCALID");
+  check_unique(layout.hosts);
   check_layout(variables, layout);
   if (const auto ranks = variables.text("SLURM_GTIDS"))
     layout.local_ranks = expand_numbers(ranks->value, ranks->origin, k_most - 1);

@@ -13,7 +13,7 @@
 namespace ddprun {
 
 inline constexpr std::size_t k_max_hosts_per_range = 65536;  // libslurm's MAX_RANGE
-inline constexpr std::size_t k_max_hosts = 262144;           // of one list
+inline constexpr std::size_t k_max_hosts = 131072;           // of one list; Slurm has 64 Ki nodes
 inline constexpr std::size_t k_max_host_name = 255;          // bytes, as in DNS
 
 // Order and duplicates are kept; an empty list gives no names. Throws Error that names `variable` and the

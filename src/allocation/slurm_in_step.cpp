@@ -1,0 +1,170 @@
+#include "ddprun/allocation/slurm_in_step.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/allocation/by_hand.hpp"
+#include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/allocation/number_list.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+void check_host(const SlurmScene& scene, const StepLayout& layout) {
+  const auto& claimed = layout.hosts[static_cast<std::size_t>(layout.node)];
+  const std::string& own = scene.snapshot.host.name;
+  const auto node_name = scene.variables.text("SLURMD_NODENAME");
+  if (node_name && !same_host(node_name->value, claimed)) {
+    throw Error(fmt::format("SLURMD_NODENAME={} and SLURM_NODEID={} do not fit: node {} of "
+                            "SLURM_STEP_NODELIST={} is {}",
+                            printable(node_name->value, 80), layout.node, layout.node,
+                            compress_hostlist(layout.hosts), claimed),
+                k_leak_hint);
+  }
+  // NodeName and host name may differ, so a proof that the step is ours counts for more than the name.
+  if (scene.ours || same_host(claimed, own)) return;
+  if (find_host(layout.hosts, own)) {
+    throw Error(
+        fmt::format("SLURM_NODEID={} is {}, but this host is {}: the variables were carried over from "
+                    "another node",
+                    layout.node, claimed, own),
+        "start ddprun on every node with srun: variables that ssh takes along are the first node's");
+  }
+  throw Error(fmt::format("the variables of job {} are set ({}), but this host, {}, is not in "
+                          "SLURM_STEP_NODELIST={}",
+                          scene.job.id.value, name_leaked_variables(scene.variables), own,
+                          compress_hostlist(layout.hosts)),
+              k_leak_hint);
+}
+
+void check_ranks(const SlurmScene& scene, const StepLayout& layout) {
+  if (ranks_agree(layout)) return;
+  throw Error(
+      fmt::format("SLURM_PROCID={} with SLURM_LOCALID={} is not what SLURM_GTIDS={} says", layout.rank,
+                  layout.local, printable(scene.variables.text("SLURM_GTIDS")->value, 80)),
+      k_leak_hint);
+}
+
+void check_flags(const SlurmScene& scene, const StepLayout& layout) {
+  const PlaceOptions& options = scene.options;
+  const std::size_t count = layout.hosts.size();
+  if (options.nodes && static_cast<std::int64_t>(options.nodes->value) != static_cast<std::int64_t>(count)) {
+    throw UsageError(fmt::format("{} {}, but srun started this step on {} ({})", options.nodes->origin,
+                                 options.nodes->value, count_nodes(count), compress_hostlist(layout.hosts)),
+                     fmt::format("leave {} out, or start on as many nodes: srun -N{} ...",
+                                 options.nodes->origin, options.nodes->value));
+  }
+  if (options.node_rank && options.node_rank->value != layout.node) {
+    throw UsageError(fmt::format("{} {}, but {} is node {} of the step (SLURM_NODEID)",
+                                 options.node_rank->origin, options.node_rank->value,
+                                 layout.hosts[static_cast<std::size_t>(layout.node)], layout.node),
+                     fmt::format("leave {} out: in a step ddprun knows it", options.node_rank->origin));
+  }
+  if (options.address && count > 1 && is_loopback_name(options.address->value)) {
+    throw UsageError(fmt::format("{} {} is another host on each of the step's {}", options.address->origin,
+                                 options.address->value, count_nodes(count)),
+                     fmt::format("leave {} out: ddprun uses {}, the step's first node",
+                                 options.address->origin, layout.hosts.front()));
+  }
+}
+
+// srun made the workers already: more of them for each would start tasks x workers on a host.
+void check_workers(const SlurmScene& scene, const StepLayout& layout) {
+  const auto& workers = scene.options.workers_per_node;
+  const auto most = std::max_element(layout.tasks.begin(), layout.tasks.end());
+  if (!workers || workers->value <= 1 || *most <= 1) return;
+  const std::string& host = layout.hosts[static_cast<std::size_t>(most - layout.tasks.begin())];
+  throw UsageError(
+      fmt::format("srun started {} ddprun on {} and {} {} asks each of them for {} workers: {} in all", *most,
+                  host, workers->origin, workers->value, workers->value,
+                  static_cast<std::int64_t>(*most) * workers->value),
+      fmt::format("start one ddprun a node (srun --ntasks-per-node=1 ...), or leave {} out to get one "
+                  "worker a task",
+                  workers->origin));
+}
+
+void add_step_notices(const SlurmScene& scene, const StepLayout& layout, Allocation& allocation) {
+  const std::size_t count = layout.hosts.size();
+  const int job_nodes = scene.job.nodes.value;
+  if (static_cast<std::int64_t>(count) < job_nodes && !scene.options.nodes) {
+    allocation.notices.push_back(
+        {fmt::format("the step has {} of the job's {} nodes ({})", count, job_nodes,
+                     compress_hostlist(layout.hosts)),
+         fmt::format("to use all of them: srun -N{} ...; if this is meant, --nnodes {} silences this",
+                     job_nodes, count)});
+  }
+  const auto [least, most] = std::minmax_element(layout.tasks.begin(), layout.tasks.end());
+  if (*least != *most && scene.job.components == 1) {
+    const auto name = [&](auto task) {
+      return layout.hosts[static_cast<std::size_t>(task - layout.tasks.begin())];
+    };
+    allocation.notices.push_back(
+        {fmt::format("srun started {} ddprun on {}, but {} on {}", *most, name(most), *least, name(least)),
+         "for the same number on every node: srun --ntasks-per-node=N ..."});
+  }
+}
+
+std::vector<int> read_reserved_ports(const Sourced<std::string>& list) {
+  std::vector<int> ports = expand_numbers(list.value, list.origin, 65535);
+  std::sort(ports.begin(), ports.end());
+  ports.erase(std::unique(ports.begin(), ports.end()), ports.end());
+  return ports;
+}
+
+Allocation describe_step(const SlurmScene& scene, const StepLayout& layout) {
+  Allocation allocation = start_allocation(scene);
+  const bool one_each = *std::max_element(layout.tasks.begin(), layout.tasks.end()) == 1;
+  const std::string tasks = "SLURM_STEP_TASKS_PER_NODE";
+  allocation.style = sourced(one_each ? LaunchStyle::agent_per_node : LaunchStyle::agent_per_task, tasks);
+  allocation.step_id = sourced(std::to_string(*find_normal_step(scene.variables)), "SLURM_STEP_ID");
+  if (scene.options.run_id) allocation.instance = *scene.options.run_id;
+  allocation.hosts.origin = "SLURM_STEP_NODELIST";
+  for (std::size_t i = 0; i < layout.hosts.size(); ++i)
+    allocation.hosts.value.push_back({layout.hosts[i], layout.tasks[i]});
+  allocation.node_index = sourced(NodeIndex{layout.node}, "SLURM_NODEID");
+  allocation.task_count = sourced(layout.task_count, tasks);
+  allocation.task_rank = sourced(layout.rank, "SLURM_PROCID");
+  allocation.task_local = sourced(LocalRank{layout.local}, "SLURM_LOCALID");
+  if (const auto ports = scene.variables.text("SLURM_STEP_RESV_PORTS"))
+    allocation.reserved_ports = sourced(read_reserved_ports(*ports), ports->origin);
+  return allocation;
+}
+
+// Every task of the step is a launch of its own, which is seldom meant where there are several.
+Allocation stand_alone_in_step(const SlurmScene& scene, const StepLayout& layout) {
+  const std::string& host = layout.hosts[static_cast<std::size_t>(layout.node)];
+  Allocation allocation = make_alone_in_job(scene, sourced(host, "SLURM_STEP_NODELIST"), "--standalone");
+  allocation.step_id = sourced(std::to_string(*find_normal_step(scene.variables)), "SLURM_STEP_ID");
+  if (layout.task_count > 1) {
+    allocation.notices.push_back(
+        {fmt::format("--standalone makes each of the step's {} ddprun a launch of its own",
+                     layout.task_count),
+         "leave --standalone out to join them"});
+  }
+  return allocation;
+}
+
+}  // namespace
+
+Allocation parse_in_step(const SlurmScene& scene) {
+  const StepLayout layout = parse_step_layout(scene.variables);
+  if (const auto foreign = find_foreign_rank(scene, &layout)) {
+    if (is_complete_by_hand(scene.options)) return follow_flags(scene);
+    refuse_mpi(scene, *foreign, &layout);
+  }
+  check_ranks(scene, layout);
+  check_host(scene, layout);
+  if (scene.options.standalone) return stand_alone_in_step(scene, layout);
+  check_flags(scene, layout);
+  check_workers(scene, layout);
+  Allocation allocation = describe_step(scene, layout);
+  check_not_over(scene, allocation);
+  add_step_notices(scene, layout, allocation);
+  return allocation;
+}
+
+}  // namespace ddprun

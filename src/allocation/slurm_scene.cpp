@@ -1,0 +1,137 @@
+#include "ddprun/allocation/slurm_scene.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "ddprun/allocation/by_hand.hpp"
+#include "ddprun/base/duration.hpp"
+#include "ddprun/base/error.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr int k_most = std::numeric_limits<int>::max();
+constexpr std::int64_t k_last_time = 253'402'300'799;  // the end of the year 9999
+
+const char* describe(SlurmContext context) {
+  switch (context) {
+    case SlurmContext::step:
+      return "a step";
+    case SlurmContext::batch:
+      return "a batch script";
+    case SlurmContext::interactive:
+      return "an interactive step";
+    case SlurmContext::external:
+      return "a shell adopted into the job";
+    case SlurmContext::shell:
+      return "a shell of salloc";
+  }
+  return "";
+}
+
+// The job's fields onto an allocation that did not come from it.
+void add_job(const Allocation& job, Allocation& allocation) {
+  allocation.job_id = job.job_id;
+  allocation.restart_count = job.restart_count;
+  allocation.job_nodes = job.job_nodes;
+  allocation.end_time = job.end_time;
+  allocation.cpus_on_node = job.cpus_on_node;
+}
+
+std::string contradict(const SlurmScene& scene, const MpiPlace& place, const StepLayout* layout) {
+  if (layout == nullptr)
+    return fmt::format("{} is set where job {} has no step", describe(place), scene.job.id.value);
+  const bool same_rank =
+      place.rank.value == layout->rank && (!place.size || place.size->value == layout->task_count);
+  if (same_rank) return fmt::format("{} is set and SLURM_GTIDS is another node's", describe(place));
+  return fmt::format("{} contradicts SLURM_PROCID={} (of {})", describe(place), layout->rank,
+                     layout->task_count);
+}
+
+}  // namespace
+
+SlurmScene read_slurm_scene(const Snapshot& snapshot, const PlaceOptions& options) {
+  SlurmScene scene{snapshot, options, Variables(snapshot.environment), {}, SlurmContext::shell, {}, false};
+  scene.job = parse_slurm_job(scene.variables);
+  const auto place = find_slurm_place(snapshot.host);
+  scene.context = decide_context(scene.variables, scene.job, place);
+  scene.context_origin = place ? place->origin : describe(scene.context);
+  scene.ours = is_proven_ours(scene.variables, snapshot.host, place);
+  return scene;
+}
+
+Allocation start_allocation(const SlurmScene& scene) {
+  Allocation allocation;
+  allocation.scheduler = sourced(Scheduler::slurm, scene.job.id.origin);
+  allocation.job_id = scene.job.id;
+  allocation.job_nodes = scene.job.nodes;
+  const auto restarts = scene.variables.number("SLURM_RESTART_COUNT", 0, k_most);
+  allocation.restart_count =
+      restarts ? sourced(static_cast<int>(restarts->value), restarts->origin) : sourced(0, "default");
+  allocation.end_time = scene.variables.number("SLURM_JOB_END_TIME", 0, k_last_time);
+  if (scene.context != SlurmContext::shell) {
+    if (const auto cpus = scene.variables.number("SLURM_CPUS_ON_NODE", 1, k_most))
+      allocation.cpus_on_node = sourced(static_cast<int>(cpus->value), cpus->origin);
+  }
+  apply_coordinator_flags(scene.options, allocation);
+  return allocation;
+}
+
+Allocation make_alone_in_job(const SlurmScene& scene, const Sourced<std::string>& host,
+                             const std::string& origin) {
+  Allocation allocation = make_alone(scene.snapshot, scene.options, origin);
+  const Allocation job = start_allocation(scene);
+  allocation.scheduler = job.scheduler;
+  add_job(job, allocation);
+  allocation.hosts = sourced(std::vector<Host>{{host.value, 1}}, host.origin);
+  return allocation;
+}
+
+Allocation follow_flags(const SlurmScene& scene) {
+  Allocation by_hand = parse_by_hand(scene.snapshot, scene.options);
+  add_job(start_allocation(scene), by_hand);
+  return by_hand;
+}
+
+// Variables alone cannot show that a job is over, but its end time can; a time limit that was extended is not
+// seen there, which is why a proof that the job is ours comes first.
+void check_not_over(const SlurmScene& scene, const Allocation& allocation) {
+  if (scene.ours || !allocation.end_time) return;
+  const std::int64_t ago = scene.snapshot.unix_time - allocation.end_time->value;
+  if (ago <= 0) return;
+  throw Error(
+      fmt::format("the variables of job {} are set ({}), but its time was over {} ago (SLURM_JOB_END_TIME)",
+                  scene.job.id.value, name_leaked_variables(scene.variables),
+                  describe_duration(std::chrono::seconds(std::min(ago, k_last_time)))),
+      std::string(k_leak_hint) + "; if its time limit was extended, unset SLURM_JOB_END_TIME");
+}
+
+std::optional<MpiPlace> find_foreign_rank(const SlurmScene& scene, const StepLayout* layout) {
+  const std::string step =
+      layout ? fmt::format("{}.{}", scene.job.id.value, *find_normal_step(scene.variables)) : std::string{};
+  for (const MpiPlace& place : find_mpi_places(scene.variables)) {
+    if (!place.slurm_step.empty() && place.slurm_step != step) continue;
+    if (layout == nullptr) {
+      if (!place.size || place.size->value > 1) return place;
+    } else if (place.rank.value != layout->rank || (place.size && place.size->value != layout->task_count) ||
+               (place.slurm_step.empty() && !ranks_agree(*layout))) {
+      return place;
+    }
+  }
+  return std::nullopt;
+}
+
+void refuse_mpi(const SlurmScene& scene, const MpiPlace& place, const StepLayout* layout) {
+  throw Error(contradict(scene, place, layout) + ": an MPI launcher started this ddprun, not srun",
+              "start it with srun instead of mpiexec or mpirun: srun --ntasks-per-node=1 ddprun ...; or say "
+              "where it is with --nnodes, --node-rank and --master-addr");
+}
+
+std::string count_nodes(std::size_t count) {
+  return fmt::format("{} node{}", count, count == 1 ? "" : "s");
+}
+
+}  // namespace ddprun

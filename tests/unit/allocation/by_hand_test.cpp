@@ -1,0 +1,122 @@
+#include "ddprun/allocation/by_hand.hpp"
+
+#include "catch.hpp"
+#include "ddprun/base/error.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+PlaceOptions two_nodes() {
+  PlaceOptions options;
+  options.nodes = sourced(2, "--nnodes");
+  options.node_rank = sourced(1, "--node-rank");
+  options.address = sourced<std::string>("n1", "--master-addr");
+  return options;
+}
+
+Snapshot on_host(const std::string& name) {
+  Snapshot snapshot;
+  snapshot.host.name = name;
+  snapshot.host.pid = 7;
+  return snapshot;
+}
+
+Allocation detect(const PlaceOptions& options) {
+  return detect_allocation(on_host("n2"), options);
+}
+
+}  // namespace
+
+TEST_CASE("torchrun's flags place one agent a node") {
+  const Allocation allocation = detect(two_nodes());
+  CHECK(allocation.scheduler.value == Scheduler::by_hand);
+  CHECK(allocation.style.value == LaunchStyle::agent_per_node);
+  CHECK(allocation.hosts.value == std::vector<Host>{{"node 0", 1}, {"n2", 1}});
+  CHECK(allocation.node_index == sourced(NodeIndex{1}, "--node-rank"));
+  CHECK(allocation.task_rank.value == 1);
+  CHECK(allocation.task_count.value == 2);
+  CHECK(allocation.first_address->value == "n1");
+  CHECK(launch_key(allocation) == "by-hand/none");
+}
+
+TEST_CASE("the port defaults as in torchrun") {
+  PlaceOptions options = two_nodes();
+  CHECK(detect(options).first_port == sourced(29500, "default"));
+  options.address->origin = "PET_RDZV_ENDPOINT";
+  CHECK(detect(options).first_port == sourced(29400, "default"));
+  options.port = sourced(1234, "--rdzv-endpoint");
+  CHECK(detect(options).first_port == sourced(1234, "--rdzv-endpoint"));
+}
+
+TEST_CASE("the run id keys a launch by hand") {
+  PlaceOptions options = two_nodes();
+  options.run_id = sourced<std::string>("run7", "--rdzv-id");
+  CHECK(launch_key(detect(options)) == "by-hand/run7");
+}
+
+TEST_CASE("flags that miss or contradict each other are refused") {
+  const auto refused = [](const PlaceOptions& options, const std::string& what, const std::string& hint) {
+    try {
+      detect(options);
+      FAIL("expected: " << what);
+    } catch (const UsageError& error) {
+      CHECK(std::string(error.what()) == what);
+      CHECK(error.hint() == hint);
+    }
+  };
+  PlaceOptions options = two_nodes();
+  options.node_rank.reset();
+  refused(options, "--nnodes 2 does not say which of the nodes this host is",
+          "add --node-rank N, from 0 on the first node; inside a Slurm step neither is needed");
+  options.node_rank = sourced(2, "--node-rank");
+  refused(options, "--node-rank 2 is out of range for --nnodes 2", "node ranks go from 0 to --nnodes - 1");
+  options.nodes.reset();
+  refused(options, "--node-rank 2 is out of range for one node (no --nnodes)",
+          "node ranks go from 0 to --nnodes - 1");
+
+  options = two_nodes();
+  options.address.reset();
+  refused(options, "--nnodes 2 does not say where node 0 is",
+          "add --master-addr HOST or --rdzv-endpoint HOST:PORT, the same on every node");
+
+  options = two_nodes();
+  options.port = sourced(70000, "--master-port");
+  refused(options, "--master-port 70000 is not a port", "ports go from 1 to 65535");
+  options.port = sourced(0, "--rdzv-endpoint");
+  refused(options, "--rdzv-endpoint 0 lets nobody know where node 0 listens",
+          "name a port, the same on every node, or leave it out");
+
+  options = two_nodes();
+  options.nodes = sourced(300000, "--nnodes");
+  refused(options, "--nnodes 300000 is more than 131072 nodes", "");
+}
+
+TEST_CASE("without flags or a scheduler a process is alone") {
+  PlaceOptions options;
+  const Allocation allocation = detect(options);
+  CHECK(allocation.scheduler.value == Scheduler::none);
+  CHECK(allocation.style.value == LaunchStyle::alone);
+  CHECK(allocation.hosts.value == std::vector<Host>{{"n2", 1}});
+  CHECK(allocation.task_count.value == 1);
+  CHECK(launch_key(allocation) == "alone/n2.7");
+  options = two_nodes();
+  options.standalone = true;
+  CHECK(detect(options).style == sourced(LaunchStyle::alone, "--standalone"));
+}
+
+TEST_CASE("names of this host only") {
+  for (const char* name : {"localhost", "LOCALHOST", "127.0.0.1", "127.1.2.3", "::1"})
+    CHECK(is_loopback_name(name));
+  for (const char* name : {"n1", "10.0.0.1", "128.0.0.1", "::2"}) CHECK_FALSE(is_loopback_name(name));
+}
+
+TEST_CASE("schedulers and styles have names for people") {
+  CHECK(to_string(Scheduler::none) == "none");
+  CHECK(to_string(Scheduler::by_hand) == "by hand");
+  CHECK(to_string(Scheduler::slurm) == "slurm");
+  CHECK(to_string(LaunchStyle::alone) == "alone");
+  CHECK(to_string(LaunchStyle::agent_per_node) == "one ddprun a node");
+  CHECK(to_string(LaunchStyle::agent_per_task) == "one ddprun a task");
+  CHECK(to_string(LaunchStyle::not_started) == "not started");
+}

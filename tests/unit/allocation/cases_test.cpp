@@ -1,0 +1,129 @@
+// Every folder of tests/data/allocations is a case: recorded or constructed variables, facts about the host
+// and options in; the allocation, or the error as the user sees it, out.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "catch.hpp"
+#include "ddprun/allocation/detect.hpp"
+#include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/base/error.hpp"
+#include "environment_lines.hpp"
+
+using namespace ddprun;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+json read_json(const fs::path& path) {
+  return fs::exists(path) ? json::parse(read_text(path)) : json::object();
+}
+
+Snapshot read_snapshot(const fs::path& folder) {
+  Snapshot snapshot;
+  snapshot.environment = test::parse_environment_lines(read_text(folder / "environment"));
+  const json facts = read_json(folder / "facts.json");
+  snapshot.host.name = facts.value("host", "n1");
+  snapshot.host.pid = facts.value("pid", 4000);
+  snapshot.host.cgroup = facts.value("cgroup", "");
+  for (const json& ancestor : facts.value("ancestors", json::array()))
+    snapshot.host.ancestors.push_back({ancestor.at("pid"), ancestor.at("title")});
+  snapshot.unix_time = facts.value("unix_time", 0);
+  return snapshot;
+}
+
+PlaceOptions read_options(const fs::path& folder) {
+  PlaceOptions options;
+  const json flags = read_json(folder / "facts.json").value("flags", json::object());
+  for (const auto& [flag, value] : flags.items()) {
+    if (flag == "--nnodes") options.nodes = sourced(value.get<int>(), flag);
+    if (flag == "--node-rank") options.node_rank = sourced(value.get<int>(), flag);
+    if (flag == "--nproc-per-node") options.workers_per_node = sourced(value.get<int>(), flag);
+    if (flag == "--master-port") options.port = sourced(value.get<int>(), flag);
+    if (flag == "--master-addr") options.address = sourced(value.get<std::string>(), flag);
+    if (flag == "--rdzv-endpoint") options.address = sourced(value.get<std::string>(), flag);
+    if (flag == "--rdzv-id") options.run_id = sourced(value.get<std::string>(), flag);
+    if (flag == "--standalone") options.standalone = value.get<bool>();
+  }
+  return options;
+}
+
+template <class T>
+void put(json& out, const char* name, const T& value, const std::string& origin) {
+  if (!origin.empty()) out[name] = fmt::format("{} <- {}", value, origin);
+}
+
+std::string render_hosts(const std::vector<Host>& hosts) {
+  std::string text;
+  for (const Host& host : hosts)
+    text += fmt::format("{}{}:{}", text.empty() ? "" : " ", host.name, host.tasks);
+  return text;
+}
+
+json render(const Allocation& allocation) {
+  json out;
+  put(out, "scheduler", to_string(allocation.scheduler.value), allocation.scheduler.origin);
+  put(out, "style", to_string(allocation.style.value), allocation.style.origin);
+  put(out, "job_id", allocation.job_id.value, allocation.job_id.origin);
+  put(out, "step_id", allocation.step_id.value, allocation.step_id.origin);
+  put(out, "instance", allocation.instance.value, allocation.instance.origin);
+  put(out, "restart_count", allocation.restart_count.value, allocation.restart_count.origin);
+  put(out, "hosts", render_hosts(allocation.hosts.value), allocation.hosts.origin);
+  put(out, "job_nodes", allocation.job_nodes.value, allocation.job_nodes.origin);
+  put(out, "node_index", allocation.node_index.value.value, allocation.node_index.origin);
+  put(out, "task_count", allocation.task_count.value, allocation.task_count.origin);
+  put(out, "task_rank", allocation.task_rank.value, allocation.task_rank.origin);
+  put(out, "task_local", allocation.task_local.value.value, allocation.task_local.origin);
+  put(out, "cpus_on_node", allocation.cpus_on_node.value, allocation.cpus_on_node.origin);
+  if (allocation.end_time) put(out, "end_time", allocation.end_time->value, allocation.end_time->origin);
+  if (const auto& ports = allocation.reserved_ports)
+    put(out, "reserved_ports", fmt::format("{}", fmt::join(ports->value, " ")), ports->origin);
+  if (const auto& address = allocation.first_address)
+    put(out, "first_address", address->value, address->origin);
+  if (const auto& port = allocation.first_port) put(out, "first_port", port->value, port->origin);
+  for (const Notice& notice : allocation.notices)
+    out["notices"].push_back({{"what", notice.what}, {"hint", notice.hint}});
+  out["key"] = launch_key(allocation);
+  return out;
+}
+
+json detect(const fs::path& folder) {
+  try {
+    return render(detect_allocation(read_snapshot(folder), read_options(folder)));
+  } catch (const Error& error) {
+    return {{"error", error.what()}, {"hint", error.hint()}, {"exit_code", error.exit_code()}};
+  }
+}
+
+std::set<fs::path> list_cases() {
+  std::set<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(fs::path(DDPRUN_TEST_DATA) / "allocations"))
+    folders.insert(entry.path());
+  return folders;
+}
+
+}  // namespace
+
+TEST_CASE("allocations are found as the cases say") {
+  const auto cases = list_cases();
+  CHECK(cases.size() >= 50);
+  for (const fs::path& folder : cases) {
+    DYNAMIC_SECTION(folder.filename().string()) {
+      CHECK(detect(folder).dump(2) == read_json(folder / "expected.json").dump(2));
+      const std::string readme = read_text(folder / "README");
+      CHECK((readme.rfind("recorded under ", 0) == 0 || readme.rfind("constructed ", 0) == 0));
+    }
+  }
+}
