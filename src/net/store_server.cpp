@@ -29,6 +29,7 @@ using asio::ip::tcp;
 constexpr std::size_t k_read_size = 64 * 1024;
 constexpr int k_reads_a_turn = 16;  // one busy client cannot keep the others waiting for longer
 constexpr int k_events_a_round = 256;
+constexpr int k_busy_round = 8;      // with fewer events, looking again at once finds nothing as a rule
 constexpr int k_rounds_a_turn = 16;  // nor the store the rest of the program
 constexpr std::size_t k_reply_kept = 256 * 1024;
 constexpr std::uint32_t k_listener = UINT32_MAX;
@@ -155,6 +156,7 @@ void StoreServer::Impl::serve_ready() {
     const int count = ::epoll_wait(epoll_.native_handle(), events.data(), k_events_a_round, 0);
     if (count <= 0) return;
     for (int i = 0; i < count && !closed_; ++i) serve(events[static_cast<std::size_t>(i)]);
+    if (closed_ || count < k_busy_round) return;
   }
 }
 
@@ -243,7 +245,7 @@ bool StoreServer::Impl::take(StoreClient client, std::string_view bytes) {
   for (const StoreDelivery& delivery : deliveries_) send_to(delivery.client, delivery.bytes);
   deliveries_.clear();
   if (reply_.capacity() > k_reply_kept) {
-    reply_ = std::string();
+    std::string().swap(reply_);  // an assignment would keep the memory
   } else {
     reply_.clear();
   }
@@ -284,7 +286,7 @@ void StoreServer::Impl::send_rest(StoreClient client) {
   if (count < 0) return drop(client, {});
   connection.sent += static_cast<std::size_t>(count);
   if (connection.sent < connection.unsent.size()) return;
-  connection.unsent = std::string();
+  std::string().swap(connection.unsent);
   connection.sent = 0;
   control(EPOLL_CTL_MOD, connection.descriptor, EPOLLIN, static_cast<std::uint32_t>(client.value));
 }
@@ -296,6 +298,7 @@ void StoreServer::Impl::drop(StoreClient client, std::string_view why) {
     report(fmt::format("the store closed the connection of {}: {}", peer_name(connection.descriptor), why));
   }
   ::close(connection.descriptor);
+  std::string().swap(connection.unsent);
   connection = Connection();
   --open_;
   service_.disconnect(client);
