@@ -155,9 +155,9 @@ def test_a_timeout_does_not_break_the_client(python: str, port: int, kind: str) 
         other = client()
         for attempt in range(3):
             fails(lambda: store.wait(["absent", "neither"], seconds(0.2)), "timeout")
+        assert store.add("counter", 1) == 1
         other.set("absent", "")
         other.set("neither", "late")
-        assert store.add("counter", 1) == 1
         assert store.get("neither") == b"late"
         assert store.num_keys() == 3
     """)
