@@ -93,7 +93,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   };
 
   int make_epoll();
-  void control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot);
+  bool control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot);
   void serve_ready();
   void serve(const epoll_event& event);
   void accept_some();
@@ -134,11 +134,11 @@ int StoreServer::Impl::make_epoll() {
   throw Error(fmt::format("the store cannot watch its connections: {}", error_text(error)));
 }
 
-void StoreServer::Impl::control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot) {
+bool StoreServer::Impl::control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot) {
   epoll_event event{};
   event.events = events;
   event.data.u32 = slot;
-  ::epoll_ctl(epoll_.native_handle(), operation, descriptor, &event);
+  return ::epoll_ctl(epoll_.native_handle(), operation, descriptor, &event) == 0;
 }
 
 void StoreServer::Impl::wait_until_ready() {
@@ -224,7 +224,9 @@ void StoreServer::Impl::add_connection(int descriptor, std::string_view first_by
   if (slot >= connections_.size()) connections_.resize(slot + 1);
   connections_[slot].descriptor = descriptor;
   ++open_;
-  control(EPOLL_CTL_ADD, descriptor, EPOLLIN, static_cast<std::uint32_t>(slot));
+  if (!control(EPOLL_CTL_ADD, descriptor, EPOLLIN, static_cast<std::uint32_t>(slot))) {
+    return drop(client, error_text(errno));
+  }
   if (!first_bytes.empty()) take(client, first_bytes);
 }
 
