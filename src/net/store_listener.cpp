@@ -59,14 +59,16 @@ int bound_port(int descriptor) {
   return ntohs(address.sin6_port);
 }
 
-// Zero or the error's number. SO_REUSEADDR lets a fixed port be used again while connections of a former
-// store are in TIME_WAIT; Linux still refuses a second listener. With port 0 it could choose a port that
-// another socket has bound and will listen on, so it is left out there.
+// Zero or the error's number. SO_REUSEADDR lets a port be used again while connections of a former store are
+// in TIME_WAIT, if that store had it too; Linux still refuses a second listener. Set before binding to port 0
+// it could give a port that another socket has bound and is about to listen on, so there it comes after.
 int try_listen(int family, int port, int backlog, ListeningSocket& result) {
   Socket socket(family);
   if (socket.get() < 0) return errno;
-  if (port != 0 && !set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1)) return errno;
+  const auto allow_reuse = [&socket] { return set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1); };
+  if (port != 0 && !allow_reuse()) return errno;
   if (!bind_everywhere(socket.get(), family, port)) return errno;
+  if (port == 0 && !allow_reuse()) return errno;
   if (::listen(socket.get(), backlog) != 0) return errno;
   result.port = bound_port(socket.get());
   result.descriptor = socket.release();

@@ -29,6 +29,7 @@ using asio::ip::tcp;
 constexpr std::size_t k_read_size = 64 * 1024;
 constexpr int k_reads_a_turn = 16;  // one busy client cannot keep the others waiting for longer
 constexpr int k_events_a_round = 256;
+constexpr int k_busy_round = 8;      // with fewer events, looking again at once finds nothing as a rule
 constexpr int k_rounds_a_turn = 16;  // nor the store the rest of the program
 constexpr std::size_t k_reply_kept = 256 * 1024;
 constexpr std::uint32_t k_listener = UINT32_MAX;
@@ -92,7 +93,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   };
 
   int make_epoll();
-  void control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot);
+  bool control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot);
   void serve_ready();
   void serve(const epoll_event& event);
   void accept_some();
@@ -133,11 +134,11 @@ int StoreServer::Impl::make_epoll() {
   throw Error(fmt::format("the store cannot watch its connections: {}", error_text(error)));
 }
 
-void StoreServer::Impl::control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot) {
+bool StoreServer::Impl::control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot) {
   epoll_event event{};
   event.events = events;
   event.data.u32 = slot;
-  ::epoll_ctl(epoll_.native_handle(), operation, descriptor, &event);
+  return ::epoll_ctl(epoll_.native_handle(), operation, descriptor, &event) == 0;
 }
 
 void StoreServer::Impl::wait_until_ready() {
@@ -155,6 +156,7 @@ void StoreServer::Impl::serve_ready() {
     const int count = ::epoll_wait(epoll_.native_handle(), events.data(), k_events_a_round, 0);
     if (count <= 0) return;
     for (int i = 0; i < count && !closed_; ++i) serve(events[static_cast<std::size_t>(i)]);
+    if (closed_ || count < k_busy_round) return;
   }
 }
 
@@ -222,7 +224,9 @@ void StoreServer::Impl::add_connection(int descriptor, std::string_view first_by
   if (slot >= connections_.size()) connections_.resize(slot + 1);
   connections_[slot].descriptor = descriptor;
   ++open_;
-  control(EPOLL_CTL_ADD, descriptor, EPOLLIN, static_cast<std::uint32_t>(slot));
+  if (!control(EPOLL_CTL_ADD, descriptor, EPOLLIN, static_cast<std::uint32_t>(slot))) {
+    return drop(client, error_text(errno));
+  }
   if (!first_bytes.empty()) take(client, first_bytes);
 }
 
@@ -243,7 +247,7 @@ bool StoreServer::Impl::take(StoreClient client, std::string_view bytes) {
   for (const StoreDelivery& delivery : deliveries_) send_to(delivery.client, delivery.bytes);
   deliveries_.clear();
   if (reply_.capacity() > k_reply_kept) {
-    reply_ = std::string();
+    std::string().swap(reply_);  // an assignment would keep the memory
   } else {
     reply_.clear();
   }
@@ -284,7 +288,7 @@ void StoreServer::Impl::send_rest(StoreClient client) {
   if (count < 0) return drop(client, {});
   connection.sent += static_cast<std::size_t>(count);
   if (connection.sent < connection.unsent.size()) return;
-  connection.unsent = std::string();
+  std::string().swap(connection.unsent);
   connection.sent = 0;
   control(EPOLL_CTL_MOD, connection.descriptor, EPOLLIN, static_cast<std::uint32_t>(client.value));
 }
@@ -296,6 +300,7 @@ void StoreServer::Impl::drop(StoreClient client, std::string_view why) {
     report(fmt::format("the store closed the connection of {}: {}", peer_name(connection.descriptor), why));
   }
   ::close(connection.descriptor);
+  std::string().swap(connection.unsent);
   connection = Connection();
   --open_;
   service_.disconnect(client);

@@ -1,5 +1,7 @@
 #include "ddprun/store/service.hpp"
 
+#include <utility>
+
 #include "ddprun/store/answer.hpp"
 
 namespace ddprun {
@@ -23,7 +25,7 @@ StoreClient StoreService::connect() {
 void StoreService::disconnect(StoreClient client) {
   StoreSession& session = sessions_[index(client)];
   if (session.silent()) --old_torch_.silent_connections;
-  session = StoreSession();
+  std::exchange(session, StoreSession());  // frees what it held; an assignment would keep the memory
   state_.forget(client);
   free_.push_back(client);
 }

@@ -94,7 +94,7 @@ void StoreSession::keep(std::string_view rest) {
   } else if (!rest.empty()) {
     held_.erase(0, held_.size() - rest.size());
   } else if (held_.capacity() > k_worth_releasing) {
-    held_ = std::string();
+    std::string().swap(held_);  // an assignment would keep the memory
   } else {
     held_.clear();
   }

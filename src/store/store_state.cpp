@@ -26,7 +26,7 @@ struct Decimal {
 void assign(std::string& slot, std::string_view value) {
   constexpr std::size_t k_worth_releasing = 4096;
   if (slot.capacity() > k_worth_releasing && value.size() < slot.capacity() / 4) {
-    slot = std::string(value);
+    std::string(value).swap(slot);  // an assignment would keep the memory
   } else {
     slot.assign(value);
   }
