@@ -146,7 +146,8 @@ class Srun(Launcher):
             self._allocate()
 
     def _allocate(self) -> None:
-        said = output_of(["salloc", "--no-shell", "--nodes=1", "--overcommit", "--ntasks=64", "--exclusive"], limit=60)
+        said = output_of(["salloc", "--no-shell", "--job-name=ddprun-bench", "--immediate=30", "--time=30", "--nodes=1",
+                          "--exclusive", "--overcommit", "--ntasks=64"], limit=60)
         granted = re.search(r"Granted job allocation (\d+)", said)
         if granted:
             self.job, self.own_job = granted[1], True

@@ -1,14 +1,18 @@
 """Starts commands under a time limit, finds the processes that belong to them, and reads what the kernel counts."""
 
+import contextlib
 import itertools
 import os
+import re
 import select
+import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
 
 MARK = "DDPRUN_BENCH_RUN"  # in the environment of everything a command starts; tells its processes from others
+FOLDER_PREFIX = "ddprun-bench-"
 TIME_LIMIT = 60.0  # seconds; the default for one command
 GRACE = 10.0  # seconds between the request to end and the kill
 
@@ -26,7 +30,7 @@ class Running:
     """
 
     def __init__(self, command: list[str], environment: dict[str, str], folder: Path, limit: float = TIME_LIMIT):
-        self.mark = f"{os.getpid()}-{next(_numbers)}"
+        self.mark = f"{identity()}-{next(_numbers)}"
         self.deadline = time.monotonic() + limit
         self._log = open(folder / f"{self.mark}.log", "w+b")
         self.started = time.monotonic_ns()
@@ -91,6 +95,27 @@ class Running:
         return sorted((set(marked(self.mark)) - workers) | starters)
 
 
+def identity() -> str:
+    """Names this process: its PID namespace and its id there. Other namespaces' processes may be visible here."""
+    return f"{os.stat('/proc/self/ns/pid').st_ino}-{os.getpid()}"
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Ends the processes and removes the folders (in `parent`) of runs that were killed before they could."""
+    for pid in _processes():
+        mark = re.search(rb"(?:^|\0)" + MARK.encode() + rb"=([^\0]*)", _read(f"/proc/{pid}/environ"))
+        if mark and _owner_is_gone(mark[1].decode(errors="replace")):
+            _kill(pid)
+    for folder in parent.glob(f"{FOLDER_PREFIX}*"):
+        if _owner_is_gone(folder.name.removeprefix(FOLDER_PREFIX)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _owner_is_gone(mark: str) -> bool:
+    owner = re.match(r"(\d+)-(\d+)-", mark)
+    return (owner is not None and identity().startswith(f"{owner[1]}-") and not os.path.exists(f"/proc/{owner[2]}"))
+
+
 def ended_within(pid: int, seconds: float) -> bool:
     """Waits for the end of a child without polling, so that the wait adds nothing to what is timed."""
     descriptor = os.pidfd_open(pid)
@@ -105,19 +130,24 @@ def ended_within(pid: int, seconds: float) -> bool:
 def marked(mark: str) -> list[int]:
     """Living processes whose environment carries the mark."""
     wanted = f"{MARK}={mark}".encode()
-    return [int(name) for name in os.listdir("/proc")
-            if name.isdigit() and wanted in _read(f"/proc/{name}/environ").split(b"\0")]
+    return [pid for pid in _processes() if wanted in _read(f"/proc/{pid}/environ").split(b"\0")]
 
 
 def kill_marked(mark: str) -> None:
     deadline = time.monotonic() + GRACE
     while (found := marked(mark)) and time.monotonic() < deadline:
         for pid in found:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            _kill(pid)
         time.sleep(0.005)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def name_of(pid: int) -> str:

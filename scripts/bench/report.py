@@ -28,7 +28,7 @@ def render_table(table: Table, names: list[str], missing: set[str]) -> str:
         for name in others:
             figures += cell(row, name) + _ratio(row.median(name), ours).rjust(RATIO_WIDTH)
             ranges += _range(row.figures.get(name)).rjust(CELL_WIDTH) + " " * RATIO_WIDTH
-        lines += [figures, ranges.rstrip()]
+        lines += [figures, ranges.rstrip()] if row.figures else [figures]
     lines += [f"  {note}" for note in table.notes]
     return "\n".join(lines)
 

@@ -1,14 +1,15 @@
-// A worker that shows how long a restart takes: restart_worker FOLDER. Each worker records its first instruction in
-// FOLDER/records. Once all are up, the one with the highest rank records its death and kills itself; the others
-// wait to be stopped. A worker that finds a death recorded belongs to the next attempt and ends well.
+// A worker that shows how long a restart takes: restart_worker FOLDER. Each worker records its first
+// instruction in FOLDER/records. Once all are up, the one with the highest rank records its death and kills
+// itself; the others wait to be stopped. A worker that finds a death recorded belongs to the next attempt and
+// ends well.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
-#include <csignal>
 #include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
+#include <csignal>
 
 namespace {
 

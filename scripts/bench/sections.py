@@ -5,6 +5,7 @@ import os
 import shutil
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +27,6 @@ class Bench:
     launchers: list[Launcher]  # those that are there
     environment: dict[str, str]
     folder: Path
-    python: str
     quick: bool
 
     def run(self, launcher: Launcher, command: list[str]) -> Running:
@@ -109,7 +109,7 @@ def first_line(bench: Bench) -> Table:
         labels = [f"N = {workers}"] if workers == 1 else [f"N = {workers}, first", f"N = {workers}, last"]
 
         def measure(launcher: Launcher) -> dict[str, float]:
-            program = [bench.python, "-S", str(HERE / "first_line.py"), str(folder)]
+            program = [sys.executable, "-S", str(HERE / "first_line.py"), str(folder)]
             with bench.run(launcher, [*launcher.start(workers), *program]) as run:
                 run.wait()
                 files = list(folder.glob(f"{run.mark}.*"))
