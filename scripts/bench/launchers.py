@@ -1,0 +1,199 @@
+"""The launchers that are compared: how each is found, and the command line for each kind of run."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+PER_HOST = 2  # workers on each host of the runs with several hosts
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one of several agents runs and where they meet."""
+    node: int
+    nodes: int
+    address: str
+    port: int
+
+
+class Launcher:
+    """`missing` says why there is nothing to measure; otherwise `version` is what the launcher calls itself."""
+
+    name = ""
+
+    def __init__(self):
+        self.version = ""
+        self.missing = ""
+
+    def start(self, workers: int) -> list[str]:
+        """The command line, up to the program, that starts `workers` workers on this machine."""
+        raise NotImplementedError
+
+    def restarting(self, workers: int) -> list[str] | None:
+        """The same with one restart allowed; None when the launcher does not restart."""
+        return None
+
+    def on_host(self, place: Place) -> list[str] | None:
+        """The agent of one of several hosts, with one restart allowed; None when the launcher does not restart."""
+        return None
+
+    def environment(self, base: dict[str, str]) -> dict[str, str]:
+        return base
+
+    def close(self) -> None:
+        pass
+
+
+class Ddprun(Launcher):
+    name = "ddprun"
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.path = str(path.absolute())
+        if os.access(path, os.X_OK):
+            self.version = first_line([self.path, "--version"]).removeprefix("ddprun ")
+        else:
+            self.missing = f"{path} is not there; build it with: cmake --preset release && cmake --build --preset release"
+
+    def start(self, workers: int) -> list[str]:
+        return [self.path, "--nproc-per-node", str(workers), "--no-python"]
+
+    def restarting(self, workers: int) -> list[str]:
+        return [self.path, "--max-restarts", "1", "--nproc-per-node", str(workers), "--no-python"]
+
+    def on_host(self, place: Place) -> list[str]:
+        return [self.path, "--nnodes", str(place.nodes), "--node-rank", str(place.node), "--master-addr", place.address,
+                "--master-port", str(place.port), *self.restarting(PER_HOST)[1:]]
+
+
+class Torchrun(Launcher):
+    name = "torchrun"
+
+    def __init__(self, python: str):
+        super().__init__()
+        beside = Path(python).parent / "torchrun"
+        self.command = [str(beside)] if os.access(beside, os.X_OK) else [python, "-m", "torch.distributed.run"]
+        self.version = first_line([python, "-c", "import importlib.metadata as m; print(m.version('torch'))"])
+        if not self.version:
+            self.missing = f"{python} has no torch"
+
+    def start(self, workers: int) -> list[str]:
+        return [*self.command, "--standalone", "--nproc-per-node", str(workers), "--no-python"]
+
+    def restarting(self, workers: int) -> list[str]:
+        return [*self.command, "--standalone", "--max-restarts", "1", "--nproc-per-node", str(workers), "--no-python"]
+
+    def on_host(self, place: Place) -> list[str]:
+        return [*self.command, "--nnodes", str(place.nodes), "--rdzv-backend", "c10d", "--rdzv-endpoint",
+                f"{place.address}:{place.port}", "--rdzv-id", "bench", "--max-restarts", "1",
+                "--nproc-per-node", str(PER_HOST), "--no-python"]
+
+
+class MpichHydra(Launcher):
+    name = "mpiexec.hydra"
+
+    def __init__(self):
+        super().__init__()
+        self.path = shutil.which("mpiexec.hydra")
+        if self.path:
+            self.version = version_in(output_of([self.path, "--version"]))
+        else:
+            self.missing = "not installed (Debian: mpich)"
+
+    def start(self, workers: int) -> list[str]:
+        return [self.path, "-n", str(workers)]
+
+
+class OpenMpi(Launcher):
+    name = "mpirun.openmpi"
+
+    def __init__(self):
+        super().__init__()
+        self.path = shutil.which("mpirun.openmpi")
+        if self.path:
+            self.version = version_in(output_of([self.path, "--version"]))
+        else:
+            self.missing = "not installed (Debian: openmpi-bin)"
+
+    def start(self, workers: int) -> list[str]:
+        # Above 32 processes 4.1 starts them from several threads and then loses the ends of those that are over before
+        # the last has started: mpirun waits for ever. One thread does not (measured with 4.1.4 on two cores).
+        threads = ["--mca", "odls_base_num_threads", "0"] if workers > 32 else []
+        return [self.path, "--oversubscribe", "--allow-run-as-root", *threads, "-np", str(workers)]
+
+
+class Srun(Launcher):
+    """Steps inside one allocation on one node, made here unless the benchmark already runs in a job: what is timed
+    is the step, not the queue."""
+
+    name = "srun"
+
+    def __init__(self, variables: dict[str, str]):
+        super().__init__()
+        self.path = shutil.which("srun")
+        self.variables = {name: value for name, value in variables.items() if name == "SLURM_CONF"}
+        self.job = variables.get("SLURM_JOB_ID", "")
+        self.own_job = False
+        if not self.path or "SLURM_CONF" not in variables or not first_line(["sinfo", "--noheader"]):
+            self.missing = "no Slurm cluster at hand"
+            return
+        self.version = version_in(output_of([self.path, "--version"]))
+        if not self.job:
+            self._allocate()
+
+    def _allocate(self) -> None:
+        said = output_of(["salloc", "--no-shell", "--job-name=ddprun-bench", "--immediate=30", "--time=30", "--nodes=1",
+                          "--exclusive", "--overcommit", "--ntasks=64"], limit=60)
+        granted = re.search(r"Granted job allocation (\d+)", said)
+        if granted:
+            self.job, self.own_job = granted[1], True
+        else:
+            self.missing = f"no allocation: {(said.strip().splitlines() or ['salloc said nothing'])[-1]}"
+
+    def start(self, workers: int) -> list[str]:
+        return [self.path, f"--jobid={self.job}", "--nodes=1", "--overcommit", "--overlap", f"--ntasks={workers}"]
+
+    def environment(self, base: dict[str, str]) -> dict[str, str]:
+        return {**base, **self.variables}
+
+    def close(self) -> None:
+        if self.own_job:
+            output_of(["scancel", self.job])
+
+
+def clean_environment(folder: Path) -> dict[str, str]:
+    """This environment without what another launcher left in it: every run has to look like one from a plain shell.
+    The home is a folder of our own, so that nobody's settings count and nothing is left behind."""
+    foreign = re.compile(r"(SLURM|PET|PMI|PMIX|OMPI|PRTE|HYDRA?|MPIR|PBS|TORCHELASTIC|DDPRUN)_|(LOCAL_)?(RANK|WORLD_SIZE)$|"
+                         r"MASTER_(ADDR|PORT)$")
+    kept = {name: value for name, value in os.environ.items() if not foreign.match(name)}
+    return {**kept, "HOME": str(folder), "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
+
+
+def output_of(command: list[str], limit: float = 20) -> str:
+    """What a command says on both streams; nothing when it cannot run or takes too long."""
+    with tempfile.TemporaryFile("w+") as said:
+        try:
+            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, timeout=limit)
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        said.seek(0)
+        return said.read()
+
+
+def first_line(command: list[str]) -> str:
+    """The first line a command that succeeds writes on stdout."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.partition("\n")[0].strip() if done.returncode == 0 else ""
+
+
+def version_in(text: str) -> str:
+    found = re.search(r"\d+\.\d+(\.\d+)*", text)
+    return found[0] if found else "unknown version"

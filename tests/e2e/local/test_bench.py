@@ -1,0 +1,150 @@
+"""scripts/bench/launch itself: what it prints and what it leaves behind. Never how fast anything is."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+LAUNCH = Path(__file__).resolve().parents[3] / "scripts" / "bench" / "launch"
+
+# Starts workers as ddprun would be asked to, and restarts them once where --max-restarts is given.
+STAND_IN = """#!/bin/sh
+[ "$1" = --version ] && echo 'ddprun 1.2.3' && exit
+while [ $# -gt 0 ]; do
+  case $1 in
+    --nproc-per-node) workers=$2; shift 2 ;;
+    --max-restarts) restarts=$2; shift 2 ;;
+    --no-python) shift; break ;;
+    *) echo "no such option: $1" >&2; exit 64 ;;
+  esac
+done
+for attempt in $(seq 0 "${restarts:-0}"); do
+  children=
+  for rank in $(seq 0 $((workers - 1))); do
+    RANK=$rank WORLD_SIZE=$workers "$@" &
+    children="$children $!"
+  done
+  wait $!
+  [ "$attempt" = "${restarts:-0}" ] || kill $children 2> /dev/null
+  wait
+done
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    path = tmp_path / "ddprun"
+    path.write_text(STAND_IN)
+    path.chmod(0o755)
+    return path
+
+
+def environment(tmp_path: Path, **changes: str) -> dict[str, str]:
+    folder = tmp_path / "tmp"
+    folder.mkdir(exist_ok=True)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+    return {**kept, "TMPDIR": str(folder), **changes}
+
+
+def launch(tmp_path: Path, *arguments: str | Path, **changes: str) -> str:
+    done = subprocess.run([LAUNCH, "--quick", "--without", "torchrun", *arguments], capture_output=True, text=True,
+                          timeout=120, env=environment(tmp_path, **changes))
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "tmp").iterdir()) == []
+    return done.stdout
+
+
+def row(output: str, label: str) -> list[str]:
+    line = next(line for line in output.splitlines() if line.startswith(label + " "))
+    return line.removeprefix(label).split()
+
+
+def test_prints_machine_tables_ratios_and_aims(tmp_path: Path, stand_in: Path) -> None:
+    output = launch(tmp_path, "--ddprun", stand_in, "--only", "memory", "--only", "idle", "--without", "srun",
+                    "--without", "mpirun.openmpi")
+    assert re.match(r"\d{4}-\d\d-\d\d .* cores, .* GiB, Linux .*, load ", output)
+    assert re.search(r"^ddprun 1\.2\.3\b", output, re.MULTILINE)
+    assert float(row(output, "peak, all")[0]) > 0
+    assert float(row(output, "wake-ups")[0]) >= 0
+    assert "ddprun: ddprun " in output  # which processes were counted
+    for aim in ("64 workers", "8 workers", "launcher under 12 MiB", "fewer than 2 wake-ups", "restart within 20 ms",
+                "restart within 100 ms"):
+        assert re.search(rf"^  (met|not met|not measured) +{aim}", output, re.MULTILINE)
+    assert re.search(r"^  (met|not met) +launcher under 12 MiB .*: [\d.]+ MiB$", output, re.MULTILINE)
+    assert re.search(r"^  not measured +restart within 20 ms", output, re.MULTILINE)
+
+
+def test_restart_is_measured_from_the_death_to_the_next_attempt(tmp_path: Path, stand_in: Path) -> None:
+    output = launch(tmp_path, "--ddprun", stand_in, "--only", "restart", "--without", "srun")
+    first, last = float(row(output, "1 host, first")[0]), float(row(output, "1 host, last")[0])
+    assert 0 < first <= last
+    assert re.search(r"^  (met|not met) +restart within 20 ms on one host, last worker: ", output, re.MULTILINE)
+
+
+def test_launchers_that_are_not_there_are_said_to_be_missing(tmp_path: Path) -> None:
+    output = launch(tmp_path, "--ddprun", tmp_path / "nothing", "--only", "idle", PATH=f"{bare_path(tmp_path)}")
+    assert "nothing is not there; build it with: cmake --preset release" in output
+    assert "mpiexec.hydra is not measured: not installed (Debian: mpich)" in output
+    assert "srun is not measured: no Slurm cluster at hand" in output
+    assert set(row(output, "wake-ups")) == {"missing", "-"}
+    assert output.count("  not measured  ") == 6
+
+
+def bare_path(tmp_path: Path) -> Path:
+    """A PATH with nothing but what the tool itself needs."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "python3").symlink_to("/usr/bin/python3")
+    (folder / "env").symlink_to("/usr/bin/env")
+    return folder
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path, stand_in: Path, number: int) -> None:
+    tool = subprocess.Popen([LAUNCH, "--ddprun", stand_in, "--only", "idle", "--without", "torchrun"],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path))
+    wait_until(lambda: processes_under(tmp_path, tool.pid))
+    tool.send_signal(number)
+    _, said = tool.communicate(timeout=60)
+    assert tool.returncode == 130
+    assert said.endswith("bench: interrupted\n")
+    assert processes_under(tmp_path, tool.pid) == []
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_killed_run_is_cleaned_up_by_the_next(tmp_path: Path, stand_in: Path) -> None:
+    tool = subprocess.Popen([LAUNCH, "--ddprun", stand_in, "--only", "idle", "--without", "torchrun"],
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(tmp_path))
+    wait_until(lambda: processes_under(tmp_path, tool.pid))
+    tool.kill()
+    tool.wait(timeout=60)
+    assert processes_under(tmp_path, tool.pid)
+    launch(tmp_path, "--ddprun", tmp_path / "nothing", "--only", "idle", PATH=f"{bare_path(tmp_path)}")
+    wait_until(lambda: not processes_under(tmp_path, tool.pid))
+
+
+def processes_under(tmp_path: Path, tool: int) -> list[int]:
+    """Living processes that the tool started: their temporary files go to a folder under `tmp_path`."""
+    marker = f"\0TMPDIR={tmp_path}/tmp/".encode()
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            environ = b"\0" + Path(f"/proc/{name}/environ").read_bytes()
+        except OSError:
+            continue
+        if marker in environ and int(name) != tool:
+            found.append(int(name))
+    return found
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "gave up waiting"
+        time.sleep(0.02)
