@@ -109,7 +109,7 @@ def test_a_killed_ddprun_takes_its_workers_along_and_ends_the_other(hosts, direc
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_ddprun_stops_the_other(hosts, directory, key, number):
     worker = (f"trap 'touch {directory}/stopped.$RANK; exit 0' TERM INT; touch {directory}/ready.$RANK;"
-              "sleep 600 & wait")
+              "while :; do sleep 0.1; done")
     both = [start(hosts, node, "--key-file", key, "--no-python", "sh", "-c", worker) for node in (0, 1)]
     wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
     both[1].send_signal(number)

@@ -47,7 +47,7 @@ def why_impossible() -> str | None:
     return None
 
 
-def wait_until(what: str, look: Callable[[], Answer], seconds: float = 30.0) -> Answer:
+def wait_until(what: str, look: Callable[[], Answer], seconds: float = 60.0) -> Answer:
     """Looks until the answer is true; the deadline is there to end a broken test, not to measure."""
     deadline = time.monotonic() + seconds
     while True:
@@ -89,7 +89,7 @@ class Process:
     def is_running(self) -> bool:
         return self.popen.poll() is None
 
-    def wait(self, timeout: float = 60.0) -> Result:
+    def wait(self, timeout: float = 120.0) -> Result:
         """Reads to the end of its output; a program that takes longer than `timeout` seconds is a test failure."""
         try:
             stdout, stderr = self.popen.communicate(timeout=timeout)
@@ -139,7 +139,7 @@ class Host:
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return Process(command, popen)
 
-    def run(self, command: Sequence[str], *, timeout: float = 60.0, env: Mapping[str, str] | None = None,
+    def run(self, command: Sequence[str], *, timeout: float = 120.0, env: Mapping[str, str] | None = None,
             cwd: str | Path | None = None) -> Result:
         return self.popen(command, env=env, cwd=cwd).wait(timeout)
 
