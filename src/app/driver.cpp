@@ -3,9 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <csignal>
+#include <utility>
 
 #include "ddprun/app/log.hpp"
+#include "ddprun/app/provers.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/net/member_service.hpp"
+#include "ddprun/os/child.hpp"
+#include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/name_lookup.hpp"
+#include "ddprun/os/terminal.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/supervise/report.hpp"
 
@@ -16,6 +25,7 @@ namespace {
 using boost::system::error_code;
 
 constexpr Milliseconds k_drain_limit{2000};         // for output that nobody reads
+constexpr Milliseconds k_stop_margin{15000};        // beyond the grace, for the last kill and the way back
 constexpr Milliseconds k_same_signal_window{100};   // proctrack/linuxproc and terminals deliver twice
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
@@ -33,6 +43,26 @@ std::vector<int> watched_signals(const Options& options) {
   return signals;
 }
 
+// Addresses that mean this host to other hosts too.
+std::vector<std::string> crossing_addresses(const Snapshot& snapshot) {
+  std::vector<std::string> addresses;
+  for (const InterfaceAddress& each : snapshot.host.addresses) {
+    if (!each.loopback && crosses_hosts(each.address)) addresses.push_back(each.address);
+  }
+  return addresses;
+}
+
+// What MASTER_ADDR may become, best first: the user's word, else this host's addresses, IPv4 before IPv6 (torch
+// tries and complains about IPv6 first where only IPv4 works).
+std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& snapshot) {
+  if (plan.options.local_address) return {plan.options.local_address->value};
+  if (plan.rendezvous.role == RendezvousRole::solo) return {plan.solo_address};
+  std::vector<std::string> addresses = crossing_addresses(snapshot);
+  std::stable_partition(addresses.begin(), addresses.end(),
+                        [](const std::string& address) { return address.find(':') == std::string::npos; });
+  return addresses;
+}
+
 }  // namespace
 
 Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
@@ -42,6 +72,7 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
       signal_watch_(context_, duplicate(signals_.descriptor().get()).release()),
       timer_(context_),
       supervisor_(plan.options.shutdown_timeout.value),
+      store_(context_, {plan.store_port, plan.store_port && plan.rendezvous.agents > 1}),
       workers_(context_, plan, snapshot, [this](std::size_t worker, const ExitStatus& status) {
         supervisor_.note_ended(worker, status);
         decide_soon();
@@ -53,6 +84,125 @@ int Driver::run() {
   join();
   context_.run();
   return exit_code_;
+}
+
+void Driver::join() {
+  if (plan_.rendezvous.role == RendezvousRole::member) {
+    join_as_member();
+  } else {
+    join_as_coordinator();
+  }
+}
+
+Announcement Driver::announcement() const {
+  const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
+  Announcement self;
+  self.agent = plan_.rendezvous.agent;
+  self.host = plan_.host;
+  self.node = plan_.allocation.node_index.value;
+  self.workers = plan_.workers.value;
+  self.role = plan_.options.role;
+  self.max_restarts = plan_.options.max_restarts.value;
+  if (per_task) {
+    self.fixed_rank = GlobalRank{plan_.allocation.task_rank.value};
+    self.first_local_rank = plan_.allocation.task_local.value;
+  }
+  self.addresses = crossing_addresses(snapshot_);
+  return self;
+}
+
+void Driver::join_as_coordinator() {
+  const RendezvousPlan& rendezvous = plan_.rendezvous;
+  CoordinatorServiceSettings settings;
+  settings.announcement = announcement();
+  settings.coordinator.agents = rendezvous.agents;
+  settings.coordinator.peers = rendezvous.peers;
+  settings.coordinator.version = DDPRUN_VERSION;
+  settings.coordinator.max_restarts = plan_.options.max_restarts.value;
+  settings.coordinator.join_timeout = rendezvous.join_timeout;
+  settings.coordinator.stop_timeout = plan_.options.shutdown_timeout.value + k_stop_margin;
+  settings.coordinator.addresses = own_addresses(plan_, snapshot_);
+  settings.ports = rendezvous.ports.value;
+  settings.launch_key = rendezvous.key;
+  if (rendezvous.agents > 1) settings.prover = make_prover(plan_.options, snapshot_);
+
+  CoordinatorHooks hooks;
+  hooks.open_store = [this](const OpenStore& open) { return open_store(open); };
+  hooks.close_store = [this](Attempt) { store_.close(); };
+  hooks.show_status = [](const std::string& text) { show_status(text); };
+  hooks.show_restart = [this](const ShowRestart& restart) { announce_restart(restart); };
+  hooks.on_message = [this](const CoordinatorMessage& message) { on_message(message); };
+  hooks.on_end = [this](const Cause&) {
+    told_all_ = true;
+    leave_when_idle();
+  };
+  if (plan_.store_port && rendezvous.agents > 1) {
+    hooks.on_foreign = [this](boost::asio::ip::tcp::socket socket, std::string first_bytes) {
+      store_.adopt(std::move(socket), std::move(first_bytes));
+    };
+  }
+  auto service = std::make_unique<CoordinatorService>(context_, std::move(settings), std::move(hooks));
+  service->start();
+  link_ = std::move(service);
+  joined_ = true;
+}
+
+void Driver::join_as_member() {
+  const RendezvousPlan& rendezvous = plan_.rendezvous;
+  MemberServiceSettings settings;
+  settings.join = {rendezvous.peers.front(), rendezvous.addresses.value, rendezvous.ports.value,
+                   rendezvous.join_timeout};
+  settings.launch_key = rendezvous.key;
+  settings.prover = make_prover(plan_.options, snapshot_);
+  settings.announcement = announcement();
+  if (plan_.options.store == StoreHost::worker && settings.announcement.fixed_rank == GlobalRank{0}) {
+    settings.announcement.store_ports = store_.keep_ports(plan_.options.max_restarts.value + 1);
+  }
+  settings.version = DDPRUN_VERSION;
+  settings.agents = rendezvous.agents;
+
+  MemberHooks hooks;
+  hooks.start_lookup = [](const std::string& name) {
+    auto child = std::make_shared<NameLookupChild>(name);
+    return NameLookup{child->descriptor(), child};
+  };
+  hooks.on_message = [this](const CoordinatorMessage& message) {
+    joined_ = true;
+    on_message(message);
+  };
+  hooks.on_lost = [this](const std::string& what, const std::string& hint) { on_lost(what, hint); };
+  hooks.show_status = [](const std::string& text) { show_status(text); };
+  told_all_ = true;  // only the coordinator has others to tell
+  auto service = std::make_unique<MemberService>(context_, std::move(settings), std::move(hooks));
+  service->start();
+  link_ = std::move(service);
+}
+
+StoreOpened Driver::open_store(const OpenStore& open) {
+  store_.allow(open.clients);
+  try {
+    return {store_.open(open.attempt, worker_hosts_store(plan_.options, open.world_size)), {}};
+  } catch (const Error& error) {
+    return {0, error.what() + (error.hint().empty() ? "" : "; " + error.hint())};
+  }
+}
+
+void Driver::announce_restart(const ShowRestart& restart) {
+  Cause cause;
+  cause.kind = Cause::Kind::worker_failed;
+  cause.failure = restart.cause;
+  say(render_restart(cause, restart.next, restart.max_restarts));
+}
+
+// The interface that carries the traffic between the hosts, where there are several.
+std::string Driver::proven_interface(const Assignment& assignment) const {
+  if (assignment.node_count < 2) return {};
+  const std::string local = link_->local_address();
+  const std::string& address = local.empty() ? assignment.master_address : local;
+  for (const InterfaceAddress& each : snapshot_.host.addresses) {
+    if (each.address == address) return each.interface;
+  }
+  return {};
 }
 
 void Driver::on_message(const CoordinatorMessage& message) {
@@ -67,6 +217,7 @@ void Driver::handle(const Refused& refused) {
 }
 
 void Driver::handle(const Start& start) {
+  if (ending_) return;
   supervisor_.note_start(start.assignment);
   workers_.begin_attempt(start.assignment, proven_interface(start.assignment));
   say_detail(fmt::format("attempt {}: {} workers on {} nodes, {}:{}", start.assignment.attempt.value,
@@ -95,12 +246,12 @@ void Driver::report(const Finish& finish) {
   for (const std::string& remark : finish.remarks) report_ += "\n  " + remark;
 }
 
-void Driver::on_lost(const std::string& sentence) {
-  if (ending_) return;
-  say_error(sentence);
-  Cause cause;
-  cause.kind = Cause::Kind::agent_lost;
+void Driver::on_lost(const std::string& what, const std::string& hint) {
   link_lost_ = true;
+  if (ending_) return;
+  say_error(what, hint);
+  Cause cause;
+  cause.kind = joined_ ? Cause::Kind::agent_lost : Cause::Kind::deadline;
   supervisor_.note_stop(SIGTERM, false, now());
   end(cause);
 }
@@ -227,14 +378,14 @@ void Driver::end(const Cause& cause) {
 }
 
 void Driver::leave_when_idle() {
-  if (!ending_ || leaving_ || !supervisor_.idle()) return;
+  if (!ending_ || leaving_ || !supervisor_.idle() || !(told_all_ || link_lost_)) return;
   leaving_ = true;
   exit_code_ = exit_code_of(*ending_);
   workers_.when_drained(k_drain_limit, [this] {
     if (!report_.empty()) say_error(report_);
     workers_.dismiss_keeper();
-    if (store_) store_->close();
-    link_->close([this] { context_.stop(); });
+    store_.close();
+    context_.stop();
   });
 }
 

@@ -13,6 +13,7 @@ namespace {
 using boost::asio::ip::tcp;
 
 constexpr int k_ports_tried = 64;  // from the one that was asked for
+constexpr int k_ports_kept = 16;   // more attempts than that take turns
 
 }  // namespace
 
@@ -29,11 +30,11 @@ void JobStore::allow(const std::vector<std::string>& addresses) {
   }
 }
 
-int JobStore::open(Attempt attempt) {
+int JobStore::open(Attempt attempt, bool worker_hosts) {
   close();
-  const auto take = settings_.worker_hosts ? &JobStore::keep : &JobStore::serve;
+  const auto take = worker_hosts ? &JobStore::keep : &JobStore::serve;
   if (!settings_.port) return (this->*take)(0);
-  if (settings_.port_is_shared && attempt.value == 0 && !settings_.worker_hosts) {
+  if (settings_.port_is_shared && attempt.value == 0 && !worker_hosts) {
     shared_open_ = true;
     serve(0);
     return *settings_.port;
@@ -68,23 +69,30 @@ int JobStore::serve(int port) {
 // The worker of rank 0 will listen here. Bound and not listening, the port goes to no outgoing connection
 // meanwhile, and SO_REUSEADDR lets the worker (which sets it too) bind it beside us.
 int JobStore::keep(int port) {
-  kept_.emplace(context_);
+  tcp::acceptor keeper(context_);
   boost::system::error_code error;
-  kept_->open(tcp::v4());
-  kept_->set_option(tcp::acceptor::reuse_address(true));
-  kept_->bind({tcp::v4(), static_cast<unsigned short>(port)}, error);
+  keeper.open(tcp::v4());
+  keeper.set_option(tcp::acceptor::reuse_address(true));
+  keeper.bind({tcp::v4(), static_cast<unsigned short>(port)}, error);
   if (error) {
-    kept_.reset();
     throw Error(fmt::format("cannot use port {}: {}", port, error.message()),
                 "choose another --master-port, or none: ddprun finds a free one");
   }
-  return kept_->local_endpoint().port();
+  const int bound = keeper.local_endpoint().port();
+  kept_.push_back(std::move(keeper));
+  return bound;
+}
+
+std::vector<int> JobStore::keep_ports(int count) {
+  std::vector<int> ports;
+  for (int i = 0; i < std::min(count, k_ports_kept); ++i) ports.push_back(keep(0));
+  return ports;
 }
 
 void JobStore::close() {
   if (server_) server_->close();
   server_.reset();
-  kept_.reset();
+  kept_.clear();
   shared_open_ = false;
 }
 

@@ -168,7 +168,7 @@ void CoordinatorService::Impl::perform(const CoordinatorAction& action) {
                           if (found != connections_.end()) found->second->finish();
                         },
                         [&](const OpenStore& open) {
-                          add(StoreAnswered{open.attempt, hooks_.open_store(open.attempt, open.address)});
+                          add(StoreAnswered{open.attempt, hooks_.open_store(open)});
                         },
                         [&](const CloseStore& close) { hooks_.close_store(close.attempt); },
                         [&](const ShowStatus& status) { hooks_.show_status(status.text); },

@@ -39,6 +39,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   void start();
   void send(const AgentMessage& message);
   void close();
+  const std::string& local() const { return local_address_; }
 
  private:
   void perform(const MemberJoin::Actions& actions);
@@ -58,6 +59,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   MemberServiceSettings settings_;
   MemberHooks hooks_;
   boost::asio::steady_timer timer_;
+  std::string local_address_;  // of the connection, once joined
   std::optional<MemberJoin> join_;
   std::map<std::string, std::shared_ptr<NameQuery>> queries_;
   std::map<CandidateId, std::shared_ptr<Dial>> dials_;
@@ -182,6 +184,11 @@ void MemberService::Impl::join(AuthenticationResult result) {
   join.announcement = settings_.announcement;
   join.version = settings_.version;
   join.reached = remote_address(result.socket);
+  local_address_ = local_address(result.socket);
+  // What was proven between the two hosts comes first.
+  std::vector<std::string>& addresses = join.announcement.addresses;
+  std::erase(addresses, local_address_);
+  addresses.insert(addresses.begin(), local_address_);
   join.agents = settings_.agents;
 
   connection_ = std::make_shared<Connection>(std::move(result.socket));
@@ -263,6 +270,8 @@ MemberService::~MemberService() {
 void MemberService::start() {
   impl_->start();
 }
+std::string MemberService::local_address() const { return impl_->local(); }
+
 void MemberService::send(AgentMessage message) {
   impl_->send(message);
 }

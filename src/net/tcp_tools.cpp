@@ -68,4 +68,10 @@ std::string remote_address(const Tcp::socket& socket) {
   return error ? std::string() : plain_address(endpoint.address().to_string());
 }
 
+std::string local_address(const Tcp::socket& socket) {
+  boost::system::error_code error;
+  const Tcp::endpoint endpoint = socket.local_endpoint(error);
+  return error ? std::string() : plain_address(endpoint.address().to_string());
+}
+
 }  // namespace ddprun

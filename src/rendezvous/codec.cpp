@@ -79,7 +79,9 @@ Json to_json(const Announcement& announcement) {
                {"workers", announcement.workers},
                {"first_local_rank", announcement.first_local_rank.value},
                {"role", cut(announcement.role)},
-               {"max_restarts", announcement.max_restarts}};
+               {"max_restarts", announcement.max_restarts},
+               {"addresses", texts_to_json(announcement.addresses, k_max_addresses)},
+               {"store_ports", first_of(announcement.store_ports, k_max_store_ports)}};
   if (announcement.fixed_rank) json["fixed_rank"] = announcement.fixed_rank->value;
   return json;
 }
@@ -219,6 +221,8 @@ Announcement read_announcement(const Fields& fields) {
   announcement.first_local_rank.value = fields.count("first_local_rank");
   announcement.role = fields.text("role");
   announcement.max_restarts = fields.count("max_restarts");
+  announcement.addresses = fields.texts("addresses", k_max_addresses);
+  announcement.store_ports = fields.ports("store_ports", k_max_store_ports);
   if (fields.has("fixed_rank")) announcement.fixed_rank = GlobalRank{fields.count("fixed_rank")};
   return announcement;
 }

@@ -55,16 +55,7 @@ Coordinator::Actions Coordinator::on_refused(const std::string& address, const s
 
 Coordinator::Actions Coordinator::on_store_ready(Attempt attempt, int port, TimePoint) {
   if (state_ != State::opening || attempt != attempt_) return {};
-  state_ = State::running;
-  for (int index = 0; index < settings_.agents; ++index) {
-    const AgentIndex agent{index};
-    Assignment assignment = world_.assignments[static_cast<std::size_t>(index)];
-    assignment.attempt = attempt_;
-    assignment.master_address = address_;
-    assignment.master_port = port;
-    at(agent).succeeded = false;
-    actions_.push_back(SendTo{*at(agent).connection, Start{std::move(assignment)}});
-  }
+  start_all(address_, port);
   return std::exchange(actions_, {});
 }
 
@@ -197,11 +188,44 @@ void Coordinator::check_probes() {
                      "; name one that all reach with --master-addr"));
 }
 
+AgentIndex Coordinator::owner_of_rank_zero() const {
+  const auto& assignments = world_.assignments;
+  const auto owner = std::find_if(assignments.begin(), assignments.end(), [](const Assignment& assignment) {
+    return std::any_of(assignment.seats.begin(), assignment.seats.end(),
+                       [](const WorkerSeat& seat) { return seat.rank.value == 0; });
+  });
+  return {static_cast<int>(owner - assignments.begin())};
+}
+
+void Coordinator::start_all(const std::string& address, int port) {
+  state_ = State::running;
+  for (int index = 0; index < settings_.agents; ++index) {
+    const AgentIndex agent{index};
+    Assignment assignment = world_.assignments[static_cast<std::size_t>(index)];
+    assignment.attempt = attempt_;
+    assignment.master_address = address;
+    assignment.master_port = port;
+    at(agent).succeeded = false;
+    actions_.push_back(SendTo{*at(agent).connection, Start{std::move(assignment)}});
+  }
+}
+
 void Coordinator::open_store() {
   state_ = State::opening;
   state_deadline_.reset();
+  // A worker that hosts the store elsewhere: its agent has kept ports for it since before it joined.
+  const Announcement& host = *at(owner_of_rank_zero()).announcement;
+  if (host.agent.value != 0 && !host.store_ports.empty() && !host.addresses.empty()) {
+    const auto turn = static_cast<std::size_t>(attempt_.value) % host.store_ports.size();
+    return start_all(host.addresses.front(), host.store_ports[turn]);
+  }
   store_asked_ = true;
-  actions_.push_back(OpenStore{attempt_, address_});
+  OpenStore open{attempt_, address_, world_.world_size, {}};
+  for (const Agent& agent : agents_) {
+    const auto& addresses = agent.announcement->addresses;
+    open.clients.insert(open.clients.end(), addresses.begin(), addresses.end());
+  }
+  actions_.push_back(std::move(open));
 }
 
 void Coordinator::join_deadline_passed() {

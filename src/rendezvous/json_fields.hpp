@@ -58,6 +58,16 @@ class Fields {
     return result;
   }
 
+  std::vector<int> ports(const char* name, std::size_t limit) const {
+    std::vector<int> result;
+    for (const nlohmann::json& item : list(name, limit)) {
+      const auto port = item.is_number_unsigned() ? item.get<std::uint64_t>() : 0;
+      if (port < 1 || port > 65535) return fail(fmt::format("\"{}\" has what is no port", name)), result;
+      result.push_back(static_cast<int>(port));
+    }
+    return result;
+  }
+
   Fields object(const char* name) const { return {at(name), problem_}; }
 
   std::vector<Fields> objects(const char* name, std::size_t limit) const {

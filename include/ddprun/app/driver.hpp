@@ -14,6 +14,7 @@
 #include "ddprun/app/job_store.hpp"
 #include "ddprun/app/worker_group.hpp"
 #include "ddprun/net/agent_link.hpp"
+#include "ddprun/net/coordinator_service.hpp"
 #include "ddprun/os/signals.hpp"
 #include "ddprun/plan/node_plan.hpp"
 #include "ddprun/supervise/supervisor.hpp"
@@ -29,13 +30,18 @@ class Driver {
 
  private:
   void join();
+  void join_as_coordinator();
+  void join_as_member();
+  Announcement announcement() const;
+  StoreOpened open_store(const OpenStore& open);
   void on_message(const CoordinatorMessage& message);
+  void announce_restart(const ShowRestart& restart);
   void handle(const Refused& refused);
   void handle(const Probe&) {}  // answered by the link
   void handle(const Start& start);
   void handle(const Stop& stop);
   void handle(const Finish& finish);
-  void on_lost(const std::string& sentence);
+  void on_lost(const std::string& what, const std::string& hint);
 
   void wait_for_signals();
   void on_signal(const SignalEvent& event);
@@ -64,13 +70,14 @@ class Driver {
   boost::asio::posix::stream_descriptor signal_watch_;
   boost::asio::steady_timer timer_;
   Supervisor supervisor_;
+  JobStore store_;
   WorkerGroup workers_;
-  std::unique_ptr<JobStore> store_;
   std::unique_ptr<AgentLink> link_;
 
   bool decision_pending_ = false;
   bool joined_ = false;              // the coordinator knows of this agent
   bool link_lost_ = false;
+  bool told_all_ = false;            // nobody waits for words of this agent any more
   bool describing_failure_ = false;  // its last output is being read; Stopped waits for it
   std::optional<Attempt> asked_to_stop_;
   std::optional<TimePoint> last_stop_signal_;

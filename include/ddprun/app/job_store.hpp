@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "ddprun/base/ids.hpp"
 #include "ddprun/net/store_server.hpp"
@@ -18,8 +19,7 @@
 namespace ddprun {
 
 struct JobStoreSettings {
-  std::optional<int> port;  // --master-port
-  bool worker_hosts = false;
+  std::optional<int> port;      // --master-port
   bool port_is_shared = false;  // the rendezvous listens on the user's port; attempt 0 is served through it
 };
 
@@ -29,8 +29,10 @@ class JobStore {
 
   // Who may connect besides this host; numeric addresses.
   void allow(const std::vector<std::string>& addresses);
-  // Returns the port workers are told. Throws Error.
-  int open(Attempt attempt);
+  // Returns the port workers are told. `worker_hosts`: the port is kept free instead of served. Throws Error.
+  int open(Attempt attempt, bool worker_hosts);
+  // Keeps some free ports, for a worker of this host that hosts the store of a coordinator elsewhere.
+  std::vector<int> keep_ports(int count);
   void close();
   // A connection that reached the rendezvous' port and speaks the store's language.
   void adopt(boost::asio::ip::tcp::socket socket, std::string first_bytes);
@@ -44,7 +46,7 @@ class JobStore {
   JobStoreSettings settings_;
   std::shared_ptr<std::set<boost::asio::ip::address>> allowed_;
   std::unique_ptr<StoreServer> server_;
-  std::optional<boost::asio::ip::tcp::acceptor> kept_;  // bound, never listening
+  std::vector<boost::asio::ip::tcp::acceptor> kept_;  // bound, never listening
   bool shared_open_ = false;
 };
 

@@ -36,7 +36,7 @@ struct StoreOpened {
 
 // Called from the event loop only, never from within start() or send(). All but on_foreign must be set.
 struct CoordinatorHooks {
-  std::function<StoreOpened(Attempt, const std::string& address)> open_store;
+  std::function<StoreOpened(const OpenStore&)> open_store;
   std::function<void(Attempt)> close_store;
   std::function<void(const std::string& text)> show_status;  // empty: nothing is waited for any more
   std::function<void(const ShowRestart&)> show_restart;

@@ -53,6 +53,7 @@ class MemberService final : public AgentLink {
 
   void start();
   void send(AgentMessage message) override;
+  std::string local_address() const override;
 
  private:
   class Impl;

@@ -22,5 +22,6 @@ std::string describe_error(const boost::system::error_code& error);
 
 // Numeric, an IPv4 address mapped into IPv6 as IPv4; empty when the socket is not connected.
 std::string remote_address(const Tcp::socket& socket);
+std::string local_address(const Tcp::socket& socket);
 
 }  // namespace ddprun

@@ -20,6 +20,8 @@ struct Announcement {
   LocalRank first_local_rank;            // one agent a task: its place on the host; else 0
   std::string role = "default";
   int max_restarts = 0;
+  std::vector<std::string> addresses;  // of its host, numeric, best first: where the store is reached from
+  std::vector<int> store_ports;        // kept free for the worker of rank 0, where that hosts the store
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };
 

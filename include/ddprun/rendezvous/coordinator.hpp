@@ -67,6 +67,8 @@ struct CloseConnection {
 struct OpenStore {
   Attempt attempt;
   std::string address;
+  int world_size = 1;
+  std::vector<std::string> clients;  // addresses of the job's hosts
 };
 // Also for a store that was asked for and has not answered yet.
 struct CloseStore {
@@ -131,6 +133,8 @@ class Coordinator {
   void everybody_here(TimePoint now);
   void check_probes();
   void open_store();
+  void start_all(const std::string& address, int port);
+  AgentIndex owner_of_rank_zero() const;
   void begin_stop(TimePoint now);
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
   void check_stopped();

@@ -70,9 +70,9 @@ struct TestCoordinator {
     settings.launch_key = k_job;
     settings.prover = prover_with();
     CoordinatorHooks hooks;
-    hooks.open_store = [this](Attempt attempt, const std::string&) {
-      log.push_back("open " + std::to_string(attempt.value));
-      return StoreOpened{41000 + attempt.value, {}};
+    hooks.open_store = [this](const OpenStore& open) {
+      log.push_back("open " + std::to_string(open.attempt.value));
+      return StoreOpened{41000 + open.attempt.value, {}};
     };
     hooks.close_store = [this](Attempt attempt) { log.push_back("close " + std::to_string(attempt.value)); };
     hooks.show_status = [this](const std::string& text) { status.push_back(text); };
