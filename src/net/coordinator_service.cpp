@@ -72,6 +72,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   int last_connection_ = k_local_connection.value;
   std::vector<Event> events_;
   std::optional<Cause> flushing_;
+  bool flush_expired_ = false;
   bool closed_ = false;
 };
 
@@ -226,13 +227,14 @@ void CoordinatorService::Impl::begin_flush(const Cause& cause) {
   timer_.async_wait([weak = weak_from_this()](const Code& error) {
     const auto self = weak.lock();
     if (!self || error || self->closed_) return;
-    for (const auto& [id, connection] : std::exchange(self->connections_, {})) connection->close();
+    self->flush_expired_ = true;
     self->check_flushed();
   });
 }
 
 void CoordinatorService::Impl::check_flushed() {
-  if (!connections_.empty()) return;
+  const bool waiting = !connections_.empty() || coordinator_->expects_latecomers();
+  if (waiting && !flush_expired_) return;
   close();
   hooks_.on_end(*flushing_);
 }

@@ -85,12 +85,14 @@ std::optional<TimePoint> Coordinator::deadline() const {
 
 void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint now) {
   if (state_ == State::finished) {
+    ++told_;
     actions_.push_back(SendTo{connection, Finish{ended_with_, {}, {}, false}});
     actions_.push_back(CloseConnection{connection});
     return;
   }
   if (by_connection_.contains(connection)) return;
   if (const std::string problem = disagreement(join); !problem.empty()) {
+    ++told_;
     actions_.push_back(SendTo{connection, Finish{failed_here(problem), {}, {}, false}});
     actions_.push_back(CloseConnection{connection});
     end_with(failed_here(problem), now);
@@ -296,7 +298,7 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
 
 void Coordinator::handle(ConnectionId connection, const StopRequest& request, TimePoint now) {
   if (find(connection) == nullptr) return;
-  end_with({Cause::Kind::stopped_by_signal, {}, request.signal, request.host, {}}, now);
+  end_with({Cause::Kind::stopped_by_signal, {}, request.signal, printable(request.host), {}}, now);
 }
 
 void Coordinator::begin_stop(TimePoint now) {
@@ -372,6 +374,7 @@ void Coordinator::finish(const Cause& cause) {
   state_deadline_.reset();
   ended_with_ = cause;
   for (const auto& [connection, agent] : by_connection_) {
+    ++told_;
     const bool here = connection == k_local_connection;
     actions_.push_back(here ? SendTo{connection, Finish{cause, others_, remarks_, true}}
                             : SendTo{connection, Finish{cause, {}, {}, false}});

@@ -25,7 +25,8 @@ struct CoordinatorServiceSettings {
   std::string launch_key;
   Prover prover;
   std::vector<std::string> allowed;  // numeric addresses of the job's hosts; empty: no filter
-  Milliseconds flush_timeout{5000};  // for the last messages to be taken
+  Milliseconds flush_timeout{
+      5000};  // for the last messages to be taken, and for latecomers of a failed launch
   Milliseconds handshake_limit{10000};
 };
 

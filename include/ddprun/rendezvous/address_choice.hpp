@@ -17,7 +17,7 @@ struct AddressWitness {
 
 // "::ffff:10.0.0.1" is "10.0.0.1"; a scope is cut off.
 std::string plain_address(const std::string& address);
-// Not loopback, not link-local IPv6, not the wildcard: means the same host everywhere.
+// Numeric, and not loopback, link-local IPv6 or the wildcard: means the same host everywhere.
 bool crosses_hosts(const std::string& address);
 
 // The address when the joins alone decide; nothing when the witnesses have to be asked.

@@ -107,7 +107,11 @@ class Coordinator {
   Actions on_time(TimePoint now);
   // When on_time wants to be called; nothing while the workers run.
   std::optional<TimePoint> deadline() const;
-  bool finished() const { return state_ == State::finished; }
+  // True when the launch failed before some agents came: they should hear of it, or they would look for this
+  // process until their own deadline.
+  bool expects_latecomers() const {
+    return ended_with_.kind == Cause::Kind::launcher_failed && told_ < agents_.size();
+  }
 
  private:
   enum class State { gathering, probing, opening, running, stopping, finished };
@@ -179,6 +183,7 @@ class Coordinator {
   std::vector<Failure> others_;
   std::vector<std::string> remarks_;
   Cause ended_with_;
+  std::size_t told_ = 0;  // agents that have been sent Finish
   Actions actions_;
 };
 

@@ -458,6 +458,19 @@ TEST_CASE("an agent that does not take its last message cannot hold up the end")
   CHECK(first.end->kind == Cause::Kind::stopped_by_signal);
 }
 
+TEST_CASE("a launch that cannot be right is told to those who come a moment later too") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 3);
+  TestMember other_release(context, 1, 3, first.service->port(),
+                           [](MemberServiceSettings& settings) { settings.version = "0.2.0"; });
+  run_until(context, [&] { return other_release.finished(); });
+  TestMember late(context, 2, 3, first.service->port());
+  run_until(context, [&] { return late.finished() && first.end; });
+  CHECK(first.end->detail ==
+        "n1 runs ddprun 0.2.0 and n1 runs ddprun 0.1.0; install the same version on all nodes");
+  CHECK(all_of<Finish>(late.messages)[0].cause == *first.end);
+}
+
 TEST_CASE("an agent that sends what cannot be understood is lost, with the reason") {
   boost::asio::io_context context;
   TestCoordinator first(context, 2);
