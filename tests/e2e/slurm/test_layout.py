@@ -57,10 +57,11 @@ def test_one_a_node_starts_a_worker_for_every_gpu(cluster, directory):
         (0, 0, 2), (1, 1, 2), (2, 0, 2), (3, 1, 2)]
 
 
-def test_workers_of_one_ddprun_do_not_carry_its_slurm_rank(cluster, directory):
+def test_workers_of_one_ddprun_see_their_own_place_in_slurm_s_variables(cluster, directory):
     workers, _ = launch(cluster, directory, ["-N2", "--ntasks-per-node=1"], ["--nproc-per-node", "2"])
-    for name in ("SLURM_PROCID", "SLURM_LOCALID"):
-        assert all(name not in worker for worker in workers), name
+    for worker in workers:
+        assert evidence.numbers(worker, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS") == evidence.numbers(
+            worker, "RANK", "LOCAL_RANK", "WORLD_SIZE")
 
 
 @pytest.mark.parametrize("mpi", ["none", "pmi2", "pmix"])

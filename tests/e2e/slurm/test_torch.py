@@ -89,7 +89,13 @@ def test_guide_trainer(cluster):
     assert len({line.split(": ")[1] for line in lines}) == 1, str(result)
 
 
-def test_guide_script_that_takes_its_rank_from_slurm(cluster):
-    result = cluster.run("srun", "-N2", "-n3", "-m", "cyclic", "ddprun", str(SCRIPTS / "guides" / "slurm_procid.py"))
+@pytest.mark.parametrize(("options", "places"), [
+    pytest.param(["srun", "-N2", "-n3", "-m", "cyclic", "ddprun"], [(0, 0), (1, 0), (2, 1)], id="one-a-task"),
+    pytest.param(["srun", "-N1", "--ntasks-per-node=1", "ddprun", "--nproc-per-node=2"], [(0, 0), (1, 1)],
+                 id="one-a-node"),
+])
+def test_guide_script_that_takes_its_rank_from_slurm(cluster, options, places):
+    result = cluster.run(*options, str(SCRIPTS / "guides" / "slurm_procid.py"))
     assert result.code == 0, str(result)
-    assert sums(result.stdout) == ["rank 0 local 0: sum 3", "rank 1 local 0: sum 3", "rank 2 local 1: sum 3"], str(result)
+    total = sum(rank for rank, _ in places)
+    assert sums(result.stdout) == [f"rank {rank} local {local}: sum {total}" for rank, local in places], str(result)
