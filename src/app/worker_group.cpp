@@ -210,12 +210,12 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
   failure.program = plan_.planned[worker].command.front();
   failure.status = status;
   failure.unix_milliseconds = unix_milliseconds();
-  const auto read = [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
+  auto read = [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
     failure.message = read_error_file(*workers_[worker]);
     failure.last_lines = last_lines(*workers_[worker]);
     handler(std::move(failure));
   };
-  const auto then_error = [this, error = state.error, read]() mutable {
+  auto then_error = [this, error = state.error, read = std::move(read)]() mutable {
     error ? error_.finish(*error, k_pipe_grace, read) : read();
   };
   state.output ? output_.finish(*state.output, k_pipe_grace, then_error)

@@ -184,7 +184,7 @@ void MemberService::Impl::join(AuthenticationResult result) {
   join.announcement = settings_.announcement;
   join.version = settings_.version;
   join.reached = remote_address(result.socket);
-  local_address_ = local_address(result.socket);
+  local_address_ = ddprun::local_address(result.socket);
   // What was proven between the two hosts comes first.
   std::vector<std::string>& addresses = join.announcement.addresses;
   std::erase(addresses, local_address_);
