@@ -36,7 +36,8 @@ class Hosts:
             for index in range(self.count):
                 self._hold(f"hostname node{index + 1} && mount --bind '{self._hosts_file}' /etc/hosts && {_HOLD}")
             switch = self._hold(_HOLD)
-            _run(["nsenter", "--target", str(switch), "--net", "--", "ip", "link", "add", "bridge", "up", "type", "bridge"])
+            _run(["nsenter", "--target", str(switch), "--net", "--",
+                  "ip", "link", "add", "bridge", "up", "type", "bridge"])
             for index in range(self.count):
                 self._connect(index, switch)
         except BaseException:

@@ -57,7 +57,8 @@ class Ddprun(Launcher):
         if os.access(path, os.X_OK):
             self.version = first_line([self.path, "--version"]).removeprefix("ddprun ")
         else:
-            self.missing = f"{path} is not there; build it with: cmake --preset release && cmake --build --preset release"
+            self.missing = (f"{path} is not there; "
+                            "build it with: cmake --preset release && cmake --build --preset release")
 
     def start(self, workers: int) -> list[str]:
         return [self.path, "--nproc-per-node", str(workers), "--no-python"]
@@ -168,8 +169,8 @@ class Srun(Launcher):
 def clean_environment(folder: Path) -> dict[str, str]:
     """This environment without what another launcher left in it: every run has to look like one from a plain shell.
     The home is a folder of our own, so that nobody's settings count and nothing is left behind."""
-    foreign = re.compile(r"(SLURM|PET|PMI|PMIX|OMPI|PRTE|HYDRA?|MPIR|PBS|TORCHELASTIC|DDPRUN)_|(LOCAL_)?(RANK|WORLD_SIZE)$|"
-                         r"MASTER_(ADDR|PORT)$")
+    foreign = re.compile(r"(SLURM|PET|PMI|PMIX|OMPI|PRTE|HYDRA?|MPIR|PBS|TORCHELASTIC|DDPRUN)_|"
+                         r"(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_(ADDR|PORT)$")
     kept = {name: value for name, value in os.environ.items() if not foreign.match(name)}
     return {**kept, "HOME": str(folder), "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
 

@@ -68,13 +68,14 @@ def compare(table: Table, labels: list[str], launchers: list[Launcher], rounds: 
     for number in range(-1, rounds):
         first = number % len(launchers) if launchers else 0
         for launcher in launchers[first:] + launchers[:first]:
-            if len(failures[launcher.name]) >= FAILURES_BORNE or number % strides.get(launcher.name, 1) != 0:
+            left_out = len(failures[launcher.name]) >= FAILURES_BORNE or (number >= 0 and launcher.name not in strides)
+            if left_out or number % strides.get(launcher.name, 1) != 0:
                 continue
             begun = time.monotonic()
             try:
                 figures = measure(launcher)
             except Failed as why:
-                failures[launcher.name] += [str(why)] * (FAILURES_BORNE if number < 0 else 1)
+                failures[launcher.name].append(str(why))
                 continue
             if number < 0:
                 strides[launcher.name] = SLOW_STRIDE if time.monotonic() - begun > SLOW_SECONDS else 1
@@ -82,7 +83,7 @@ def compare(table: Table, labels: list[str], launchers: list[Launcher], rounds: 
             for label, figure in figures.items():
                 rows[label].figures.setdefault(launcher.name, []).append(figure)
     table.rows += rows.values()
-    table.notes += [f"{name} failed at {labels[0]}: {reasons[-1]}"
+    table.notes += [f"{name}: {len(reasons)} failed runs at {labels[0]}, the last: {reasons[-1]}"
                     for name, reasons in failures.items() if reasons]
 
 
@@ -143,7 +144,8 @@ def memory(bench: Bench) -> Table:
             return {"peak, all": sum(peaks.values()), "peak, largest": max(peaks.values()), "now, Pss": shared}
 
     compare(table, ["peak, all", "peak, largest", "now, Pss"], bench.launchers, bench.rounds(3, 1), measure)
-    table.notes += [f"{name}: {processes}" for name, processes in made_of.items()]
+    table.notes += [f"{launcher.name}: {made_of[launcher.name]}" for launcher in bench.launchers
+                    if launcher.name in made_of]
     table.notes.append("peak: VmHWM, where a page that two processes share counts twice; Pss counts it once")
     return table
 
@@ -166,6 +168,8 @@ def idle(bench: Bench) -> Table:
                 runs[launcher.name] = run
             except Failed as why:
                 table.notes.append(f"{launcher.name}: {why}")
+        if not runs:
+            return table
         time.sleep(settle)
         for _ in range(windows):
             begun = time.monotonic()
