@@ -24,9 +24,9 @@ namespace {
 
 using boost::system::error_code;
 
-constexpr Milliseconds k_drain_limit{2000};         // for output that nobody reads
-constexpr Milliseconds k_stop_margin{15000};        // beyond the grace, for the last kill and the way back
-constexpr Milliseconds k_same_signal_window{100};   // proctrack/linuxproc and terminals deliver twice
+constexpr Milliseconds k_drain_limit{2000};        // for output that nobody reads
+constexpr Milliseconds k_stop_margin{15000};       // beyond the grace, for the last kill and the way back
+constexpr Milliseconds k_same_signal_window{100};  // proctrack/linuxproc and terminals deliver twice
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -52,8 +52,8 @@ std::vector<std::string> crossing_addresses(const Snapshot& snapshot) {
   return addresses;
 }
 
-// What MASTER_ADDR may become, best first: the user's word, else this host's addresses, IPv4 before IPv6 (torch
-// tries and complains about IPv6 first where only IPv4 works).
+// What MASTER_ADDR may become, best first: the user's word, else this host's addresses, IPv4 before IPv6
+// (torch tries and complains about IPv6 first where only IPv4 works).
 std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.options.local_address) return {plan.options.local_address->value};
   if (plan.rendezvous.role == RendezvousRole::solo) return {plan.solo_address};
@@ -117,6 +117,10 @@ void Driver::join_as_coordinator() {
   settings.announcement = announcement();
   settings.coordinator.agents = rendezvous.agents;
   settings.coordinator.peers = rendezvous.peers;
+  if (plan_.allocation.scheduler.value == Scheduler::by_hand) {
+    settings.coordinator.peers.assign(rendezvous.peers.size(),
+                                      {});  // nobody knows their names before they join
+  }
   settings.coordinator.version = DDPRUN_VERSION;
   settings.coordinator.max_restarts = plan_.options.max_restarts.value;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
@@ -337,11 +341,12 @@ void Driver::carry_out(const act::SignalDescendants& action) {
 void Driver::carry_out(const act::ReportFailure& action) {
   describing_failure_ = true;
   const Attempt attempt = supervisor_.attempt();
-  workers_.describe_failure(action.worker, *supervisor_.status(action.worker), [this, attempt](Failure failure) {
-    describing_failure_ = false;
-    if (!link_lost_) link_->send(AttemptFailed{attempt, std::move(failure)});
-    decide_soon();
-  });
+  workers_.describe_failure(action.worker, *supervisor_.status(action.worker),
+                            [this, attempt](Failure failure) {
+                              describing_failure_ = false;
+                              if (!link_lost_) link_->send(AttemptFailed{attempt, std::move(failure)});
+                              decide_soon();
+                            });
 }
 
 void Driver::carry_out(const act::ReportSuccess&) {

@@ -60,11 +60,12 @@ void say_error(const std::string& what, const std::string& hint) {
 
 void show_status(const std::string& text) {
   Log& state = log();
-  if (!state.terminal) return say(text);
+  if (!state.terminal) return text.empty() ? void() : say(text);
   if (!state.lines->should_log(spdlog::level::info)) return;
-  const std::string line = (state.status_shown ? k_erase_line : "") + ("ddprun: " + text);
+  std::string line = state.status_shown ? k_erase_line : "";
+  if (!text.empty()) line += "ddprun: " + text;
   std::fwrite(line.data(), 1, line.size(), stderr);
-  state.status_shown = true;
+  state.status_shown = !text.empty();
 }
 
 }  // namespace ddprun

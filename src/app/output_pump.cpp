@@ -20,9 +20,7 @@ constexpr std::size_t k_read_size = std::size_t{64} * 1024;  // a pipe's usual c
 constexpr Milliseconds k_blocked_retry{50};
 constexpr std::size_t k_pending_limit = std::size_t{256} * 1024;
 
-TimePoint now() {
-  return std::chrono::steady_clock::now();
-}
+TimePoint now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 

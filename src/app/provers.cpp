@@ -26,7 +26,8 @@ Prover make_munge_prover(std::int64_t own_uid) {
   prover.open = [munge, own_uid](ProofMethod, const std::string& sealed) -> ProofResult {
     MungeDecoded decoded = munge->decode(sealed);
     if (!decoded.payload) return {false, std::move(decoded.problem)};
-    if (decoded.uid != own_uid) return {false, fmt::format("it runs as user {}, not as {}", decoded.uid, own_uid)};
+    if (decoded.uid != own_uid)
+      return {false, fmt::format("it runs as user {}, not as {}", decoded.uid, own_uid)};
     return {true, std::move(*decoded.payload)};
   };
   return prover;

@@ -20,7 +20,8 @@ namespace ddprun {
 namespace {
 
 int print(const std::string& text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  const bool written =
+      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
   return written ? 0 : k_exit_own_failure;
 }
 
@@ -45,7 +46,8 @@ int write_capture(const Snapshot& snapshot, const std::string& path) {
 int print_plan(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.options.dry_run == DryRun::env) return print(render_shell(plan, snapshot));
   if (plan.rendezvous.agent.value != 0) return 0;
-  return print(plan.options.dry_run == DryRun::json ? render_json(plan, snapshot) : render_text(plan, snapshot));
+  return print(plan.options.dry_run == DryRun::json ? render_json(plan, snapshot)
+                                                    : render_text(plan, snapshot));
 }
 
 void say_notices(const NodePlan& plan) {
@@ -89,7 +91,8 @@ int run_program(int argc, char** argv) noexcept {
     say_error(error.what(), error.hint());
     return error.exit_code();
   } catch (const std::exception& error) {
-    say_error(fmt::format("internal error: {}", error.what()), "please report it with the output of ddprun --capture -");
+    say_error(fmt::format("internal error: {}", error.what()),
+              "please report it with the output of ddprun --capture -");
   }
   return k_exit_own_failure;
 }

@@ -51,9 +51,7 @@ AgentListener::AgentListener(boost::asio::io_context& context, AgentListenerSett
   port_ = bind_first_free(acceptor_, settings_.ports);
 }
 
-void AgentListener::start() {
-  accept();
-}
+void AgentListener::start() { accept(); }
 
 void AgentListener::close() {
   Code ignored;

@@ -245,17 +245,9 @@ CoordinatorService::CoordinatorService(boost::asio::io_context& context, Coordin
   impl_->listen();
 }
 
-CoordinatorService::~CoordinatorService() {
-  impl_->close();
-}
-void CoordinatorService::start() {
-  impl_->start();
-}
-void CoordinatorService::send(AgentMessage message) {
-  impl_->send(std::move(message));
-}
-int CoordinatorService::port() const {
-  return impl_->port();
-}
+CoordinatorService::~CoordinatorService() { impl_->close(); }
+void CoordinatorService::start() { impl_->start(); }
+void CoordinatorService::send(AgentMessage message) { impl_->send(std::move(message)); }
+int CoordinatorService::port() const { return impl_->port(); }
 
 }  // namespace ddprun

@@ -16,9 +16,7 @@ void start_sodium() {
   if (sodium_init() < 0) throw Error("the system gives no random numbers for the handshake");
 }
 
-unsigned char* bytes_of(std::string& text) {
-  return reinterpret_cast<unsigned char*>(text.data());
-}
+unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
 const unsigned char* bytes_of(const std::string& text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }

@@ -264,16 +264,10 @@ MemberService::MemberService(boost::asio::io_context& context, MemberServiceSett
                              MemberHooks hooks)
     : impl_(std::make_shared<Impl>(context, std::move(settings), std::move(hooks))) {}
 
-MemberService::~MemberService() {
-  impl_->close();
-}
-void MemberService::start() {
-  impl_->start();
-}
+MemberService::~MemberService() { impl_->close(); }
+void MemberService::start() { impl_->start(); }
 std::string MemberService::local_address() const { return impl_->local(); }
 
-void MemberService::send(AgentMessage message) {
-  impl_->send(message);
-}
+void MemberService::send(AgentMessage message) { impl_->send(message); }
 
 }  // namespace ddprun

@@ -9,9 +9,9 @@
 #include <array>
 
 #include "ddprun/facts/proc_text.hpp"
+#include "ddprun/os/capture_ancestors.hpp"
 #include "ddprun/os/capture_gpus.hpp"
 #include "ddprun/os/capture_network.hpp"
-#include "ddprun/os/capture_ancestors.hpp"
 #include "ddprun/os/capture_processors.hpp"
 #include "ddprun/os/find_program.hpp"
 #include "ddprun/os/munge.hpp"

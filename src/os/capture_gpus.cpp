@@ -37,9 +37,7 @@ std::optional<int> number_after(std::string_view name, std::string_view prefix) 
   return static_cast<int>(*number);
 }
 
-bool may_use(const std::string& path) {
-  return ::access(path.c_str(), R_OK | W_OK) == 0;
-}
+bool may_use(const std::string& path) { return ::access(path.c_str(), R_OK | W_OK) == 0; }
 
 std::vector<Gpu> capture_nvidia(const std::string& root) {
   std::map<int, std::string> pci_by_minor;

@@ -71,17 +71,11 @@ bool Child::send_signal_to_family(int signal) {
   return reached;
 }
 
-std::optional<ExitStatus> reap(int pid) {
-  return wait_now(pid, 0);
-}
+std::optional<ExitStatus> reap(int pid) { return wait_now(pid, 0); }
 
-Fd open_pidfd(int pid) {
-  return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-}
+Fd open_pidfd(int pid) { return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
 
-bool adopt_orphans() {
-  return ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0;
-}
+bool adopt_orphans() { return ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0; }
 
 void reap_orphans(const std::vector<int>& known) {
   siginfo_t any{};  // reading all of /proc is only worth it when somebody has ended

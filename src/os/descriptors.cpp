@@ -19,9 +19,7 @@ Pipe make_pipe() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-Fd duplicate(int descriptor) {
-  return Fd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3));
-}
+Fd duplicate(int descriptor) { return Fd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3)); }
 
 void ensure_standard_descriptors() {
   for (int descriptor = 0; descriptor < 3; ++descriptor) {

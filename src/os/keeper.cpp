@@ -139,13 +139,9 @@ void Keeper::tell(char what, int leader) {
   [[maybe_unused]] const ssize_t written = ::write(writer_.get(), &message, sizeof message);
 }
 
-void Keeper::watch(int leader) {
-  tell(k_watch, leader);
-}
+void Keeper::watch(int leader) { tell(k_watch, leader); }
 
-void Keeper::forget(int leader) {
-  tell(k_forget, leader);
-}
+void Keeper::forget(int leader) { tell(k_forget, leader); }
 
 void Keeper::dismiss() {
   tell(k_all_is_well, 0);

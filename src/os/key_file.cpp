@@ -31,9 +31,7 @@ constexpr std::size_t k_digits = 2 * std::tuple_size_v<SecretKey>;
               "name another place with --key-file");
 }
 
-std::string quoted(const std::string& path) {
-  return shell_quote(std::string_view(path));
-}
+std::string quoted(const std::string& path) { return shell_quote(std::string_view(path)); }
 
 std::string remake_hint(const std::string& path) {
   return fmt::format("remove it with rm {} and let ddprun make a new one", quoted(path));

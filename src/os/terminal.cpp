@@ -29,9 +29,7 @@ class WithoutTerminalStop {
 
 }  // namespace
 
-bool is_terminal(int descriptor) {
-  return ::isatty(descriptor) == 1;
-}
+bool is_terminal(int descriptor) { return ::isatty(descriptor) == 1; }
 
 std::optional<Terminal> Terminal::open_controlling() {
   Fd descriptor(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
@@ -42,13 +40,9 @@ std::optional<Terminal> Terminal::open_controlling() {
 Terminal::Terminal(Fd descriptor)
     : descriptor_(std::move(descriptor)), has_modes_(::tcgetattr(descriptor_.get(), &modes_) == 0) {}
 
-bool Terminal::in_foreground() const {
-  return ::tcgetpgrp(descriptor_.get()) == ::getpgrp();
-}
+bool Terminal::in_foreground() const { return ::tcgetpgrp(descriptor_.get()) == ::getpgrp(); }
 
-bool Terminal::give_to(int group) {
-  return in_foreground() && ::tcsetpgrp(descriptor_.get(), group) == 0;
-}
+bool Terminal::give_to(int group) { return in_foreground() && ::tcsetpgrp(descriptor_.get(), group) == 0; }
 
 void Terminal::take_back(int borrower) {
   const int foreground = ::tcgetpgrp(descriptor_.get());

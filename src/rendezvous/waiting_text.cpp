@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/text.hpp"
 
 namespace ddprun {
@@ -35,7 +36,7 @@ std::string describe_hosts(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (seen.insert(name).second) unique.push_back(printable(name));
   }
-  return join(unique, ", ");
+  return compress_hostlist(unique);
 }
 
 std::string describe_ranks(std::vector<int> ranks) {
@@ -56,7 +57,7 @@ std::string describe_missing(const std::vector<int>& missing, int agents,
     }
   }
   if (!unnamed.empty()) {
-    return fmt::format("{} of {} nodes: number {}", missing.size(), agents, describe_numbers(missing));
+    return fmt::format("{} of {} nodes: node rank {}", missing.size(), agents, describe_numbers(missing));
   }
   const bool shared = std::set<std::string>(peers.begin(), peers.end()).size() < peers.size();
   return fmt::format("{} of {} {} {}", missing.size(), agents,

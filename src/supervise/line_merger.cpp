@@ -9,9 +9,7 @@ namespace {
 
 constexpr std::size_t k_held_portions = 2;
 
-bool ends_piece(char c) {
-  return c == '\n' || c == '\r';
-}
+bool ends_piece(char c) { return c == '\n' || c == '\r'; }
 
 }  // namespace
 
@@ -39,13 +37,9 @@ void LineMerger::close(StreamId stream, TimePoint now) {
   pass_on_all(now);
 }
 
-void LineMerger::forget(StreamId stream) {
-  streams_.erase(stream);
-}
+void LineMerger::forget(StreamId stream) { streams_.erase(stream); }
 
-void LineMerger::insert(std::string_view lines) {
-  write(std::nullopt, lines);
-}
+void LineMerger::insert(std::string_view lines) { write(std::nullopt, lines); }
 
 std::optional<TimePoint> LineMerger::next_tick() const {
   std::optional<TimePoint> next;
@@ -67,9 +61,7 @@ void LineMerger::tick(TimePoint now) {
   }
 }
 
-std::string LineMerger::take_output() {
-  return std::exchange(output_, {});
-}
+std::string LineMerger::take_output() { return std::exchange(output_, {}); }
 
 bool LineMerger::has_room(StreamId stream) const {
   return streams_.at(stream).held.size() < k_held_portions * settings_.long_line;

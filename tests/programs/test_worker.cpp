@@ -26,9 +26,7 @@ void say(const std::string& line) {
   while (true) ::pause();
 }
 
-int exit_with(const Arguments& arguments) {
-  return std::stoi(arguments.at(0));
-}
+int exit_with(const Arguments& arguments) { return std::stoi(arguments.at(0)); }
 
 int die_by(const Arguments& arguments) {
   ::raise(std::stoi(arguments.at(0)));

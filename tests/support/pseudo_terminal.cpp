@@ -46,8 +46,6 @@ void PseudoTerminal::expect(const std::string& text) {
   shown_.erase(0, shown_.find(text) + text.size());
 }
 
-ExitStatus PseudoTerminal::wait_for_end() {
-  return testing::wait_for_end(shell_);
-}
+ExitStatus PseudoTerminal::wait_for_end() { return testing::wait_for_end(shell_); }
 
 }  // namespace ddprun::testing

@@ -75,7 +75,7 @@ class Driver {
   std::unique_ptr<AgentLink> link_;
 
   bool decision_pending_ = false;
-  bool joined_ = false;              // the coordinator knows of this agent
+  bool joined_ = false;  // the coordinator knows of this agent
   bool link_lost_ = false;
   bool told_all_ = false;            // nobody waits for words of this agent any more
   bool describing_failure_ = false;  // its last output is being read; Stopped waits for it

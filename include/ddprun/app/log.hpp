@@ -15,7 +15,8 @@ void say_detail(const std::string& text);                               // verbo
 void say_notice(const std::string& what, const std::string& hint);      // a remark that stops nothing
 void say_error(const std::string& what, const std::string& hint = {});  // always, also when quiet
 
-// One status line at a time: on a terminal the next one, or anything else that is said, replaces it.
+// One status line at a time: on a terminal the next one, or anything else that is said, replaces it; an empty
+// one takes it away.
 void show_status(const std::string& text);
 
 }  // namespace ddprun

@@ -7,8 +7,8 @@
 
 namespace ddprun {
 
-// Throws Error when there is neither. Where munge runs, a key file that cannot be used is no obstacle unless the
-// user named it.
+// Throws Error when there is neither. Where munge runs, a key file that cannot be used is no obstacle unless
+// the user named it.
 Prover make_prover(const Options& options, const Snapshot& snapshot);
 
 }  // namespace ddprun

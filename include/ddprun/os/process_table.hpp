@@ -29,8 +29,8 @@ std::optional<ProcessEntry> parse_process_stat(std::string_view line);
 ProcessTable capture_processes();
 std::optional<ProcessEntry> capture_process(int pid);
 
-// Whether our children are all among `known`: told from one file, without a look at every process. False where
-// the kernel does not keep that list.
+// Whether our children are all among `known`: told from one file, without a look at every process. False
+// where the kernel does not keep that list.
 bool has_only_children(const std::vector<int>& known);
 
 // Everything below `root`, without `root`, without `except` and what is below those.

@@ -28,7 +28,7 @@ inline constexpr std::size_t k_max_further_text = 4096;   // message of a furthe
 inline constexpr std::size_t k_max_further_lines = 8;     // last lines of a further failure
 inline constexpr std::size_t k_max_remarks = 8;           // sentences in Finish
 inline constexpr std::size_t k_max_addresses = 64;        // in Probe and Probed
-inline constexpr std::size_t k_max_store_ports = 64;       // in Join
+inline constexpr std::size_t k_max_store_ports = 64;      // in Join
 inline constexpr std::size_t k_max_workers = 4096;        // of one agent
 inline constexpr std::int64_t k_max_processes = 1 << 24;  // agents or ranks of a launch
 

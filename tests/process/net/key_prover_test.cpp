@@ -51,6 +51,4 @@ TEST_CASE("joined provers keep their own methods, the first one's come first") {
   CHECK(both.open(ProofMethod::key_file, both.seal(ProofMethod::key_file, "x").text).text == "x");
 }
 
-TEST_CASE("a nonce is not used twice") {
-  CHECK(make_nonce() != make_nonce());
-}
+TEST_CASE("a nonce is not used twice") { CHECK(make_nonce() != make_nonce()); }

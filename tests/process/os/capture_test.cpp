@@ -11,9 +11,9 @@
 #include <fstream>
 
 #include "catch.hpp"
+#include "ddprun/os/capture_ancestors.hpp"
 #include "ddprun/os/capture_gpus.hpp"
 #include "ddprun/os/capture_network.hpp"
-#include "ddprun/os/capture_ancestors.hpp"
 #include "ddprun/os/capture_processors.hpp"
 #include "ddprun/os/child_call.hpp"
 #include "ddprun/os/temp_dir.hpp"
@@ -217,9 +217,7 @@ TEST_CASE("Intel GPUs are data-centre cards, one entry a tile") {
   CHECK(capture_gpus(root.path()) == std::vector<Gpu>{{"intel", "0000:18:00.0"}, {"intel", "0000:18:00.0"}});
 }
 
-TEST_CASE("a machine without GPUs has none") {
-  CHECK(capture_gpus(FakeRoot().path()).empty());
-}
+TEST_CASE("a machine without GPUs has none") { CHECK(capture_gpus(FakeRoot().path()).empty()); }
 
 TEST_CASE("the host file the environment names is taken along, unless it is unreasonable") {
   const FakeRoot root;

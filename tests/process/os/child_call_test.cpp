@@ -15,9 +15,7 @@ namespace {
 
 constexpr Milliseconds k_ample{20000};
 
-bool no_children() {
-  return ::waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD;
-}
+bool no_children() { return ::waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD; }
 
 }  // namespace
 

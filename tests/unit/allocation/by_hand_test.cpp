@@ -22,9 +22,7 @@ Snapshot on_host(const std::string& name) {
   return snapshot;
 }
 
-Allocation detect(const PlaceOptions& options) {
-  return detect_allocation(on_host("n2"), options);
-}
+Allocation detect(const PlaceOptions& options) { return detect_allocation(on_host("n2"), options); }
 
 }  // namespace
 

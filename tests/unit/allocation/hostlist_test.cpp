@@ -10,9 +10,7 @@ using namespace ddprun;
 
 namespace {
 
-std::string expanded(const std::string& list) {
-  return join(expand_hostlist(list, "LIST"), ",");
-}
+std::string expanded(const std::string& list) { return join(expand_hostlist(list, "LIST"), ","); }
 
 std::string complaint(const std::string& list) {
   try {

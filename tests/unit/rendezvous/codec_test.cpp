@@ -30,8 +30,8 @@ Assignment some_assignment() {
 }
 
 std::vector<AgentMessage> agent_messages() {
-  Announcement plain{{3}, "n4", {3}, 8, std::nullopt, {0}, "trainer", 2};
-  Announcement fixed{{3}, "n4", {1}, 1, GlobalRank{7}, {3}, "default", 0};
+  Announcement plain{{3}, "n4", {3}, 8, std::nullopt, {0}, "trainer", 2, {"10.0.0.4", "fd00::4"}, {}};
+  Announcement fixed{{3}, "n4", {1}, 1, GlobalRank{7}, {3}, "default", 0, {}, {41000, 41001}};
   return {Join{plain, "0.1.0", "10.0.0.1", 4},
           Join{fixed, "0.1.0", "", 4},
           Probed{{"10.0.0.1", "fd00::1"}},
@@ -63,9 +63,7 @@ std::vector<std::string> payloads_of(FrameReader& reader) {
   return payloads;
 }
 
-std::string payload_of(const std::string& frame) {
-  return frame.substr(k_frame_header);
-}
+std::string payload_of(const std::string& frame) { return frame.substr(k_frame_header); }
 
 std::string error_of(std::string_view payload) {
   const auto decoded = decode_agent_message(payload);

@@ -108,6 +108,35 @@ struct Play {
 
 }  // namespace
 
+TEST_CASE("the store is told the size of the world and whose addresses its clients have") {
+  Play play(settings(2));
+  for (int agent = 0; agent < 2; ++agent) {
+    Join join = join_of(agent, 2);
+    join.announcement.addresses = {"10.0.0." + std::to_string(agent + 1)};
+    play.say(agent, join);
+  }
+  REQUIRE(play.all<OpenStore>().size() == 1);
+  CHECK(play.all<OpenStore>()[0].world_size == 4);
+  CHECK(play.all<OpenStore>()[0].clients == std::vector<std::string>{"10.0.0.1", "10.0.0.2"});
+}
+
+TEST_CASE("a worker that hosts the store elsewhere does it on the ports its agent has kept") {
+  Play play(settings(2));
+  for (int agent = 0; agent < 2; ++agent) {
+    Join join = join_of(agent, 2);
+    join.announcement.workers = 1;
+    join.announcement.fixed_rank = GlobalRank{1 - agent};
+    join.announcement.addresses = {"10.0.0." + std::to_string(agent + 1)};
+    if (agent == 1) join.announcement.store_ports = {42000, 42001};
+    play.say(agent, join);
+  }
+  CHECK(play.all<OpenStore>().empty());
+  auto starts = play.sent<Start>();
+  REQUIRE(starts.size() == 2);
+  CHECK(starts[0].second.assignment.master_address == "10.0.0.2");
+  CHECK(starts[0].second.assignment.master_port == 42000);
+}
+
 TEST_CASE("when all have joined the store is opened and then all start, each with its ranks") {
   Play play(settings(3));
   play.all_join();
@@ -155,13 +184,13 @@ TEST_CASE("the status names who is missing, not before a second and at most once
   CHECK(play.all<ShowStatus>().empty());
   play.pass(1s);
   REQUIRE(play.all<ShowStatus>().size() == 1);
-  CHECK(play.all<ShowStatus>()[0].text == "waiting for 3 of 4 nodes: n2, n3, n4");
+  CHECK(play.all<ShowStatus>()[0].text == "waiting for 3 of 4 nodes: n[2-4]");
   play.pass(100ms);
   play.say(2, join_of(2, 4));
   CHECK(play.all<ShowStatus>().size() == 1);
   play.pass(900ms);
   REQUIRE(play.all<ShowStatus>().size() == 2);
-  CHECK(play.all<ShowStatus>()[1].text == "waiting for 2 of 4 nodes: n2, n4");
+  CHECK(play.all<ShowStatus>()[1].text == "waiting for 2 of 4 nodes: n[2,4]");
   play.pass(5s);
   CHECK(play.all<ShowStatus>().size() == 2);  // nothing new
   play.say(1, join_of(1, 4));
@@ -196,7 +225,7 @@ TEST_CASE("the join deadline names the missing and what was seen of them") {
   play.pass(60s);
   CHECK(play.end().kind == Cause::Kind::deadline);
   CHECK(play.end_text() ==
-        "gave up after 60 s waiting for 2 of 4 nodes: n2, n3; lost n2: connection reset by peer; refused "
+        "gave up after 60 s waiting for 2 of 4 nodes: n[2-3]; lost n2: connection reset by peer; refused "
         "10.0.0.3: it said nothing for 10 s");
   CHECK(play.sent<Finish>().size() == 2);
 }

@@ -19,8 +19,8 @@ TEST_CASE("with several agents a host they are tasks, and each host is named onc
 }
 
 TEST_CASE("without names there are numbers") {
-  CHECK(describe_missing({1, 2, 3}, 4, {}) == "3 of 4 nodes: number 1-3");
-  CHECK(describe_missing({1, 2}, 3, {"n1", "", ""}) == "2 of 3 nodes: number 1-2");
+  CHECK(describe_missing({1, 2, 3}, 4, {}) == "3 of 4 nodes: node rank 1-3");
+  CHECK(describe_missing({1, 2}, 3, {"n1", "", ""}) == "2 of 3 nodes: node rank 1-2");
 }
 
 TEST_CASE("a host name from a peer cannot drive the terminal") {

@@ -222,9 +222,7 @@ TEST_CASE("a client that goes leaves no trace, and its number serves the next") 
   store.send(waiter, request(wait, list({"/a", "/b"})));
   CHECK(store.service.state().listed() == 2);
   SECTION("while it waits") {}
-  SECTION("while it waits for nothing any more") {
-    store.send(waiter, request(cancel_wait));
-  }
+  SECTION("while it waits for nothing any more") { store.send(waiter, request(cancel_wait)); }
   SECTION("in the middle of a message") {
     const std::string value(10000, 'x');
     store.send(waiter, request(set, text("/k") + number(std::uint64_t{20000}) + value));

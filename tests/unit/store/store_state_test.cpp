@@ -49,24 +49,12 @@ TEST_CASE_METHOD(Fixture, "a wait ends when the last of its keys appears") {
 
 TEST_CASE_METHOD(Fixture, "every way to make a key wakes who waits for it") {
   wait(k_first, {"k"});
-  SECTION("set") {
-    state.set("k", "", effects);
-  }
-  SECTION("add") {
-    state.add("k", 1, effects);
-  }
-  SECTION("append") {
-    state.append("k", "x", effects);
-  }
-  SECTION("compare_set") {
-    state.compare_set("k", "", "x", effects);
-  }
-  SECTION("push") {
-    state.push("k", "x", effects);
-  }
-  SECTION("barrier") {
-    state.enter_barrier(k_second, "k", 2, effects);
-  }
+  SECTION("set") { state.set("k", "", effects); }
+  SECTION("add") { state.add("k", 1, effects); }
+  SECTION("append") { state.append("k", "x", effects); }
+  SECTION("compare_set") { state.compare_set("k", "", "x", effects); }
+  SECTION("push") { state.push("k", "x", effects); }
+  SECTION("barrier") { state.enter_barrier(k_second, "k", 2, effects); }
   CHECK(woken() == Clients{k_first});
 }
 
