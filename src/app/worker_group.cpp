@@ -1,8 +1,10 @@
 #include "ddprun/app/worker_group.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <csignal>
@@ -33,6 +35,20 @@ Fd open_null() { return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }
 std::int64_t unix_milliseconds() {
   return std::chrono::duration_cast<Milliseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+// Orphans are our children too, so without children beyond the known ones there is nothing below us.
+bool nothing_is_left(const std::vector<int>& known) {
+  const std::vector<int> children = capture_children();
+  return std::all_of(children.begin(), children.end(),
+                     [&](int child) { return std::find(known.begin(), known.end(), child) != known.end(); });
+}
+
+// The file of a program that was found on PATH, so that not every worker has to search again.
+std::string found_program(const std::string& word, const Snapshot& snapshot) {
+  const auto found = snapshot.programs.find(word);
+  const bool on_path = word.find('/') == std::string::npos && found != snapshot.programs.end();
+  return on_path && found->second.kind == ProgramKind::executable ? found->second.path : std::string();
 }
 
 }  // namespace
@@ -67,6 +83,9 @@ bool WorkerGroup::lends_terminal() const { return plan_.workers.value == 1 && is
 void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string& interface) {
   assignment_ = assignment;
   interface_ = interface;
+  std::error_code ignored;  // without the folder a worker cannot leave an error file, and that is all
+  std::filesystem::create_directory(fmt::format("{}/attempt_{}", folder_.path(), assignment.attempt.value),
+                                    ignored);
   workers_.clear();
   for (std::size_t i = 0; i < assignment.seats.size(); ++i) {
     workers_.push_back(std::make_unique<Worker>(context_));
@@ -102,14 +121,14 @@ WorkerGroup::Streams WorkerGroup::open_streams(std::size_t worker) {
 
 bool WorkerGroup::start(std::size_t worker) {
   Worker& state = *workers_[worker];
-  state.error_file = folder_.path() + "/attempt_" + std::to_string(assignment_.attempt.value) + "/" +
-                     std::to_string(worker) + "/error.json";
-  std::filesystem::create_directories(std::filesystem::path(state.error_file).parent_path());
+  state.error_file =
+      fmt::format("{}/attempt_{}/error_{}.json", folder_.path(), assignment_.attempt.value, worker);
   const Streams streams = open_streams(worker);
 
   const WorkerContext context{worker, state.error_file, launch_id_, interface_};
   SpawnRequest request;
   request.arguments = plan_.planned[worker].command;
+  request.program = found_program(request.arguments.front(), snapshot_);
   request.environment = make_environment_strings(apply_changes(
       snapshot_.environment, make_worker_changes(plan_, assignment_, snapshot_.environment, context)));
   request.standard_input = streams.input;
@@ -173,7 +192,7 @@ std::vector<int> WorkerGroup::main_processes() const {
 std::size_t WorkerGroup::signal_descendants(int number) {
   const std::vector<int> known = main_processes();
   reap_orphans(known);
-  if (has_only_children(known)) return 0;
+  if (nothing_is_left(known)) return 0;
   if (number == SIGKILL) return kill_descendants(known);
   const ProcessTable below = find_descendants(capture_processes(), ::getpid(), known);
   for (const ProcessEntry& process : below) send_signal_to(process, number);
@@ -183,7 +202,7 @@ std::size_t WorkerGroup::signal_descendants(int number) {
 std::size_t WorkerGroup::count_descendants() {
   const std::vector<int> known = main_processes();
   reap_orphans(known);
-  if (has_only_children(known)) return 0;
+  if (nothing_is_left(known)) return 0;
   return find_descendants(capture_processes(), ::getpid(), known).size();
 }
 

@@ -78,11 +78,10 @@ Fd open_pidfd(int pid) { return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pi
 bool adopt_orphans() { return ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0; }
 
 void reap_orphans(const std::vector<int>& known) {
-  siginfo_t any{};  // reading all of /proc is only worth it when somebody has ended
+  siginfo_t any{};  // looking for them is only worth it when somebody has ended
   if (::waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) != 0 || any.si_pid == 0) return;
-  for (const ProcessEntry& process : capture_processes()) {
-    const bool ours = process.parent == ::getpid() && process.state == 'Z';
-    if (ours && std::find(known.begin(), known.end(), process.pid) == known.end()) reap(process.pid);
+  for (const int child : capture_children()) {
+    if (std::find(known.begin(), known.end(), child) == known.end()) reap(child);
   }
 }
 

@@ -86,15 +86,19 @@ ProcessTable capture_processes() {
   return table;
 }
 
-bool has_only_children(const std::vector<int>& known) {
-  // proc(5), task/TID/children: exact for a task that is not itself changing its children meanwhile.
-  const auto text = try_read_file(fmt::format("/proc/self/task/{}/children", ::gettid()));
-  if (!text) return false;
-  const std::vector<std::string> children = split_words(*text);
-  return std::all_of(children.begin(), children.end(), [&](const std::string& child) {
-    const auto pid = parse_integer(child);
-    return pid && contains(known, static_cast<int>(*pid));
-  });
+std::vector<int> capture_children() {
+  std::vector<int> children;
+  // proc(5), task/TID/children: exact as long as no child ends while it is read.
+  if (const auto text = try_read_file(fmt::format("/proc/self/task/{}/children", ::gettid()))) {
+    for (const std::string& word : split_words(*text)) {
+      if (const auto pid = parse_integer(word)) children.push_back(static_cast<int>(*pid));
+    }
+    return children;
+  }
+  for (const ProcessEntry& process : capture_processes()) {
+    if (process.parent == ::getpid()) children.push_back(process.pid);
+  }
+  return children;
 }
 
 ProcessTable find_descendants(const ProcessTable& table, int root, const std::vector<int>& except) {

@@ -48,6 +48,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 
 // As execvp(3), but with the child's PATH; an empty piece is the working directory.
 std::vector<std::string> program_paths(const SpawnRequest& request) {
+  if (!request.program.empty()) return {request.program};
   const std::string& program = request.arguments[0];
   if (program.find('/') != std::string::npos) return {program};
   constexpr std::string_view k_path = "PATH=";

@@ -29,9 +29,8 @@ std::optional<ProcessEntry> parse_process_stat(std::string_view line);
 ProcessTable capture_processes();
 std::optional<ProcessEntry> capture_process(int pid);
 
-// Whether our children are all among `known`: told from one file, without a look at every process. False
-// where the kernel does not keep that list.
-bool has_only_children(const std::vector<int>& known);
+// Our children, ended ones that are not reaped too. Told from one file where the kernel keeps that list.
+std::vector<int> capture_children();
 
 // Everything below `root`, without `root`, without `except` and what is below those.
 ProcessTable find_descendants(const ProcessTable& table, int root, const std::vector<int>& except = {});

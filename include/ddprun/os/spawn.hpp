@@ -22,6 +22,7 @@ enum class ChildGroup { ours, own_group, own_session };
 
 struct SpawnRequest {
   std::vector<std::string> arguments;    // [0] without a '/' is looked up in the PATH of `environment`
+  std::string program;                   // the file to run; empty: found from [0]
   std::vector<std::string> environment;  // "NAME=value", complete
   std::string working_directory;         // empty: ours
   int standard_input = 0;                // descriptors that become the child's 0, 1 and 2
