@@ -28,11 +28,14 @@ std::optional<ExitStatus> wait_now(int pid, int flags) {
 
 }  // namespace
 
-Child::Child(int pid, Fd pidfd, bool leads_group)
-    : pid_(pid), pidfd_(std::move(pidfd)), leads_group_(leads_group) {}
+Child::Child(int pid, Fd pidfd, bool leads_group, std::shared_ptr<SharedFailure> failure)
+    : pid_(pid), pidfd_(std::move(pidfd)), leads_group_(leads_group), failure_(std::move(failure)) {}
 
 std::optional<ExitStatus> Child::ending() {
-  if (!ending_) ending_ = wait_now(pid_, WNOWAIT);
+  if (ending_) return ending_;
+  ending_ = wait_now(pid_, WNOWAIT);
+  const auto failure = ending_ && failure_ ? failure_->read() : std::nullopt;
+  if (failure) ending_ = not_started(*failure);
   return ending_;
 }
 

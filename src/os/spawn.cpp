@@ -17,14 +17,11 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/system_failure.hpp"
 
-// The child leaves its functions by execve, which would leave the sanitizer's marks on a stack we use again.
-#define DDPRUN_IN_CHILD __attribute__((no_sanitize("address", "undefined")))
-
 namespace ddprun {
 
 namespace {
 
-constexpr std::size_t k_stack_size = std::size_t{64} * 1024;
+constexpr int k_not_started = 127;  // nobody sees it: Child::ending() tells the failure instead
 
 // All the child needs, made before it exists: it may not allocate.
 struct Prepared {
@@ -35,7 +32,6 @@ struct Prepared {
   std::vector<unsigned long> cpu_mask;     // empty: unchanged
   std::array<bool, _NSIG> ignored{};
   int parent;
-  std::optional<SpawnFailure> failure;  // written by the child, in the memory it shares with us
 };
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
@@ -72,19 +68,19 @@ std::vector<unsigned long> cpu_mask(const std::vector<int>& cpus) {
   return mask;
 }
 
-DDPRUN_IN_CHILD bool die_with_parent(const Prepared& prepared) {
+bool die_with_parent(const Prepared& prepared) {
   if (!prepared.request.die_with_parent) return true;
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return false;
   if (::getppid() != prepared.parent) ::_exit(128 + SIGKILL);  // it died before the line above
   return true;
 }
 
-DDPRUN_IN_CHILD bool enter_group(ChildGroup group) {
+bool enter_group(ChildGroup group) {
   if (group == ChildGroup::own_session) return ::setsid() >= 0;
   return group == ChildGroup::ours || ::setpgid(0, 0) == 0;
 }
 
-DDPRUN_IN_CHILD bool place_descriptors(const SpawnRequest& request) {
+bool place_descriptors(const SpawnRequest& request) {
   for (const int descriptor : request.close_descriptors) ::close(descriptor);
   int sources[] = {request.standard_input, request.standard_output, request.standard_error};
   for (int target = 0; target < 3; ++target) {
@@ -103,7 +99,7 @@ DDPRUN_IN_CHILD bool place_descriptors(const SpawnRequest& request) {
 }
 
 // Caught signals would be reset by execve, but one that arrives before it would run our handler in the child.
-DDPRUN_IN_CHILD void reset_signals(const Prepared& prepared) {
+void reset_signals(const Prepared& prepared) {
   struct sigaction action;
   std::memset(&action, 0, sizeof action);
   for (int signal = 1; signal < _NSIG; ++signal) {
@@ -116,7 +112,7 @@ DDPRUN_IN_CHILD void reset_signals(const Prepared& prepared) {
 }
 
 // Returns only when no candidate could be run. A later one that works wins over an earlier one that does not.
-DDPRUN_IN_CHILD SpawnFailure run_program_file(const Prepared& prepared) {
+SpawnFailure run_program_file(const Prepared& prepared) {
   SpawnFailure failure{SpawnStage::exec, ENOENT};
   for (const std::string& path : prepared.program_paths) {
     ::execve(path.c_str(), prepared.arguments.data(), prepared.environment.data());
@@ -131,7 +127,7 @@ DDPRUN_IN_CHILD SpawnFailure run_program_file(const Prepared& prepared) {
   return failure;
 }
 
-DDPRUN_IN_CHILD SpawnFailure become_program(const Prepared& prepared) {
+SpawnFailure become_program(const Prepared& prepared) {
   const SpawnRequest& request = prepared.request;
   if (!die_with_parent(prepared)) return {SpawnStage::parent_death, errno};
   if (!enter_group(request.group)) return {SpawnStage::group, errno};
@@ -152,12 +148,6 @@ DDPRUN_IN_CHILD SpawnFailure become_program(const Prepared& prepared) {
   return run_program_file(prepared);
 }
 
-DDPRUN_IN_CHILD int child_main(void* argument) {
-  auto& prepared = *static_cast<Prepared*>(argument);
-  prepared.failure = become_program(prepared);
-  ::_exit(127);
-}
-
 }  // namespace
 
 std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request) {
@@ -168,73 +158,26 @@ std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request) {
                     program_paths(request),
                     cpu_mask(request.cpus),
                     {},
-                    ::getpid(),
-                    std::nullopt};
+                    ::getpid()};
   for (const int signal : request.ignored_signals)
     prepared.ignored.at(static_cast<std::size_t>(signal)) = true;
-  const std::unique_ptr<char[]> stack(new char[k_stack_size]);  // grows down
+  const std::shared_ptr<SharedFailure> failure = SharedFailure::make();
+  if (!failure) return SpawnFailure{SpawnStage::process, ENOMEM};
 
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);  // no handler of ours may run in the child
-  int pidfd = -1;                             // left alone by kernels before 5.2, which ignore CLONE_PIDFD
-  const int pid = ::clone(child_main, stack.get() + k_stack_size,
-                          CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &prepared, &pidfd);
-  const int clone_error = errno;
+  const int pid = ::fork();
+  const int fork_error = errno;
+  if (pid == 0) {
+    failure->write(become_program(prepared));
+    ::_exit(k_not_started);
+  }
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
-
-  if (pid < 0) return SpawnFailure{SpawnStage::process, clone_error};
-  Child child(pid, Fd(pidfd), request.group != ChildGroup::ours);
-  if (!prepared.failure) return child;
-  ::waitpid(pid, nullptr, 0);  // it is ending: it shares our memory no more
-  return *prepared.failure;
-}
-
-std::string_view stage_name(SpawnStage stage) {
-  switch (stage) {
-    case SpawnStage::process:
-      return "process";
-    case SpawnStage::parent_death:
-      return "parent death";
-    case SpawnStage::group:
-      return "group";
-    case SpawnStage::terminal:
-      return "terminal";
-    case SpawnStage::cpus:
-      return "cpus";
-    case SpawnStage::working_directory:
-      return "working directory";
-    case SpawnStage::descriptors:
-      return "descriptors";
-    case SpawnStage::exec:
-      return "exec";
-    case SpawnStage::interpreter:
-      return "interpreter";
-  }
-  return "unknown";
-}
-
-ExitStatus not_started(const SpawnFailure& failure) {
-  return {ExitStatus::Kind::not_started, failure.error, std::string(stage_name(failure.stage)), false};
-}
-
-std::string describe(const SpawnFailure& failure) {
-  const std::string error = describe_errno(failure.error);
-  switch (failure.stage) {
-    case SpawnStage::exec:
-      return failure.error == ENOEXEC ? "neither a program nor a script with a #! line" : error;
-    case SpawnStage::interpreter:
-      return "the interpreter in its first line does not exist";
-    case SpawnStage::process:
-      return "no new process: " + error;
-    case SpawnStage::working_directory:
-      return "its working directory: " + error;
-    case SpawnStage::cpus:
-      return "none of its CPUs may be used: " + error;
-    default:
-      return std::string(stage_name(failure.stage)) + ": " + error;
-  }
+  if (pid < 0) return SpawnFailure{SpawnStage::process, fork_error};
+  // Nobody else reaps our children, so the number is still this child's.
+  return Child(pid, open_pidfd(pid), request.group != ChildGroup::ours, failure);
 }
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 // nothing is ever sent again.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,19 +13,22 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/exit_status.hpp"
 #include "ddprun/os/fd.hpp"
+#include "ddprun/os/spawn_failure.hpp"
 
 namespace ddprun {
 
 class Child {
  public:
   // Made by spawn(). `leads_group`: the number is also that of a process group (or session) of its own.
-  Child(int pid, Fd pidfd, bool leads_group);
+  // `failure`: where it may have left why it did not become its program.
+  Child(int pid, Fd pidfd, bool leads_group, std::shared_ptr<SharedFailure> failure = {});
 
   int pid() const noexcept { return pid_; }
   // Readable once the process has ended; empty before Linux 5.3, where SIGCHLD says when to look.
   const Fd& pidfd() const noexcept { return pidfd_; }
 
-  // Nothing while it runs. Does not reap; the answer stays after reaping.
+  // Nothing while it runs. Does not reap; the answer stays after reaping. A program that could not be started
+  // ends at once with ExitStatus::Kind::not_started.
   std::optional<ExitStatus> ending();
   // The signal that stopped it, once for each stop (SIGCHLD tells when to look; a pidfd does not).
   std::optional<int> take_stop();
@@ -42,6 +46,7 @@ class Child {
   bool leads_group_;
   bool reaped_ = false;
   std::optional<ExitStatus> ending_;
+  std::shared_ptr<SharedFailure> failure_;
 };
 
 // Reaps exactly this child without waiting; nothing when it runs or is no child of ours.

@@ -1,20 +1,20 @@
 // Starts a program in a new process. Beside the keeper, this is the only place that makes one.
 //
-// The child borrows our memory until it runs the program (as vfork does), so starting costs the same however
-// large we are, and a failure comes back in that memory: no pipe, nothing to read. The price: we stand still
-// until the program's file is open, so a file system that hangs makes us hang with it.
+// By fork: with little memory of our own that costs about as much as vfork and does not wait. Sixty-four
+// workers come up side by side, and a program on a file system that hangs holds up nobody else. What goes
+// wrong in the child it leaves in memory shared with us, where its ending is looked at: no pipe, nothing to
+// read.
 //
 // Every descriptor of ours is close-on-exec and stays here. Umask and resource limits are passed on
 // untouched.
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
-#include "ddprun/base/exit_status.hpp"
 #include "ddprun/os/child.hpp"
+#include "ddprun/os/spawn_failure.hpp"
 
 namespace ddprun {
 
@@ -35,33 +35,11 @@ struct SpawnRequest {
   std::vector<int> close_descriptors;  // inherited by us without close-on-exec and not meant for the child
   // Signals the child ignores (nohup's SIGHUP); all others are at their defaults, and none is blocked.
   std::vector<int> ignored_signals;
-  bool die_with_parent =
-      true;  // SIGKILL when the calling thread dies, however it dies: call from the only one
+  // SIGKILL when the calling thread dies, however it dies: call from the only one.
+  bool die_with_parent = true;
 };
 
-enum class SpawnStage {
-  process,            // no process could be made
-  parent_death,       // prctl
-  group,              // setsid, setpgid
-  terminal,           // tcsetpgrp
-  cpus,               // sched_setaffinity
-  working_directory,  // chdir
-  descriptors,        // dup2
-  exec,               // execve: no such file, not executable, unknown format, ...
-  interpreter,        // the file is there, what its first line (or its loader) names is not
-};
-
-struct SpawnFailure {
-  SpawnStage stage;
-  int error;  // errno
-};
-
+// A SpawnFailure only where there could be no process; what fails in it becomes its ending (Child::ending()).
 std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request);
-
-// "exec", "working directory", ...: what ExitStatus::stage holds.
-std::string_view stage_name(SpawnStage stage);
-ExitStatus not_started(const SpawnFailure& failure);
-// Why a program was not started, to stand after "cannot start NAME: ".
-std::string describe(const SpawnFailure& failure);
 
 }  // namespace ddprun

@@ -42,17 +42,15 @@ class TemporaryDirectory {
   std::string path_;
 };
 
-SpawnFailure failure_of(const SpawnRequest& request) {
-  const auto started = spawn(request);
-  REQUIRE(std::holds_alternative<SpawnFailure>(started));
-  return std::get<SpawnFailure>(started);
+ExitStatus ending_of(const SpawnRequest& request) {
+  auto started = spawn(request);
+  if (const auto* failure = std::get_if<SpawnFailure>(&started)) return not_started(*failure);
+  return wait_for_end(std::get<Child>(started));
 }
 
 void check_failure(const SpawnRequest& request, SpawnStage stage, int error, const std::string& text) {
-  const SpawnFailure failure = failure_of(request);
-  CHECK(failure.stage == stage);
-  CHECK(failure.error == error);
-  CHECK(describe(failure) == text);
+  CHECK(ending_of(request) == not_started({stage, error}));
+  CHECK(describe(SpawnFailure{stage, error}) == text);
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -102,8 +100,8 @@ TEST_CASE("the stages that cannot be provoked here have their texts too") {
 }
 
 TEST_CASE("a failed start leaves no process and becomes an ending with its stage") {
-  const SpawnFailure failure = failure_of(program("/no/such/program"));
-  CHECK(not_started(failure) == ExitStatus{ExitStatus::Kind::not_started, ENOENT, "exec", false});
+  CHECK(ending_of(program("/no/such/program")) ==
+        ExitStatus{ExitStatus::Kind::not_started, ENOENT, "exec", false});
   errno = 0;
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
   CHECK(errno == ECHILD);
