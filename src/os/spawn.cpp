@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,6 +102,14 @@ DDPRUN_IN_CHILD bool place_descriptors(const SpawnRequest& request) {
   return true;
 }
 
+DDPRUN_IN_CHILD bool restore_limit(const SpawnRequest& request) {
+  if (!request.open_files) return true;
+  rlimit limit;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  limit.rlim_cur = *request.open_files;
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
 // Caught signals would be reset by execve, but one that arrives before it would run our handler in the child.
 DDPRUN_IN_CHILD void reset_signals(const Prepared& prepared) {
   struct sigaction action;
@@ -146,7 +155,7 @@ DDPRUN_IN_CHILD SpawnFailure become_program(const Prepared& prepared) {
   if (!request.working_directory.empty() && ::chdir(request.working_directory.c_str()) != 0) {
     return {SpawnStage::working_directory, errno};
   }
-  if (!place_descriptors(request)) return {SpawnStage::descriptors, errno};
+  if (!place_descriptors(request) || !restore_limit(request)) return {SpawnStage::descriptors, errno};
   reset_signals(prepared);
   return run_program_file(prepared);
 }
@@ -216,24 +225,6 @@ std::string_view stage_name(SpawnStage stage) {
 
 ExitStatus not_started(const SpawnFailure& failure) {
   return {ExitStatus::Kind::not_started, failure.error, std::string(stage_name(failure.stage)), false};
-}
-
-std::string describe(const SpawnFailure& failure) {
-  const std::string error = describe_errno(failure.error);
-  switch (failure.stage) {
-    case SpawnStage::exec:
-      return failure.error == ENOEXEC ? "neither a program nor a script with a #! line" : error;
-    case SpawnStage::interpreter:
-      return "the interpreter in its first line does not exist";
-    case SpawnStage::process:
-      return "no new process: " + error;
-    case SpawnStage::working_directory:
-      return "its working directory: " + error;
-    case SpawnStage::cpus:
-      return "none of its CPUs may be used: " + error;
-    default:
-      return std::string(stage_name(failure.stage)) + ": " + error;
-  }
 }
 
 }  // namespace ddprun

@@ -5,9 +5,11 @@
 // until the program's file is open, so a file system that hangs makes us hang with it.
 //
 // Every descriptor of ours is close-on-exec and stays here. Umask and resource limits are passed on
-// untouched.
+// untouched, but for the limit of open files where one is asked for.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -34,6 +36,7 @@ struct SpawnRequest {
   std::vector<int> close_descriptors;  // inherited by us without close-on-exec and not meant for the child
   // Signals the child ignores (nohup's SIGHUP); all others are at their defaults, and none is blocked.
   std::vector<int> ignored_signals;
+  std::optional<std::uint64_t> open_files;  // its soft limit; empty: ours
   bool die_with_parent =
       true;  // SIGKILL when the calling thread dies, however it dies: call from the only one
 };
@@ -45,7 +48,7 @@ enum class SpawnStage {
   terminal,           // tcsetpgrp
   cpus,               // sched_setaffinity
   working_directory,  // chdir
-  descriptors,        // dup2
+  descriptors,        // dup2, setrlimit
   exec,               // execve: no such file, not executable, unknown format, ...
   interpreter,        // the file is there, what its first line (or its loader) names is not
 };
@@ -60,7 +63,5 @@ std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request);
 // "exec", "working directory", ...: what ExitStatus::stage holds.
 std::string_view stage_name(SpawnStage stage);
 ExitStatus not_started(const SpawnFailure& failure);
-// Why a program was not started, to stand after "cannot start NAME: ".
-std::string describe(const SpawnFailure& failure);
 
 }  // namespace ddprun
