@@ -14,6 +14,7 @@
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/name_lookup.hpp"
+#include "ddprun/os/system_failure.hpp"
 #include "ddprun/os/terminal.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/supervise/report.hpp"
@@ -24,9 +25,10 @@ namespace {
 
 using boost::system::error_code;
 
-constexpr Milliseconds k_drain_limit{2000};        // for output that nobody reads
-constexpr Milliseconds k_stop_margin{15000};       // beyond the grace, for the last kill and the way back
-constexpr Milliseconds k_same_signal_window{100};  // proctrack/linuxproc and terminals deliver twice
+constexpr Milliseconds k_drain_limit{600000};        // for output that is read slowly: less, ^S
+constexpr Milliseconds k_hurried_drain_limit{2000};  // for one who asked to stop
+constexpr Milliseconds k_stop_margin{15000};         // beyond the grace, for the last kill and the way back
+constexpr Milliseconds k_same_signal_window{100};    // proctrack/linuxproc and terminals deliver twice
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -76,14 +78,42 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
       workers_(context_, plan, snapshot, [this](std::size_t worker, const ExitStatus& status) {
         supervisor_.note_ended(worker, status);
         decide_soon();
-      }) {}
+      }) {
+  route_log([this](const std::string& lines) { workers_.insert_error(lines); });
+  workers_.when_output_fails([this](int error) {
+    say_notice(fmt::format("cannot write to standard output on {}: {}; the workers go on without it",
+                           plan_.host, describe_errno(error)),
+               {});
+  });
+}
+
+Driver::~Driver() { route_log({}); }
 
 int Driver::run() {
   adopt_orphans();
   wait_for_signals();
   join();
-  context_.run();
+  while (!context_.stopped()) run_handlers();
   return exit_code_;
+}
+
+// The border of all handlers: what one of them throws ends the job in order, with all workers stopped. Should
+// that fail too, the keeper cleans up.
+void Driver::run_handlers() {
+  try {
+    context_.run();
+  } catch (const std::exception& error) {
+    if (std::exchange(failed_, true)) throw;
+    fail(error.what());
+  }
+}
+
+void Driver::fail(const std::string& why) {
+  link_lost_ = true;
+  report_ = fmt::format("internal error on {}: {}", plan_.host, why);
+  Cause cause;
+  cause.kind = Cause::Kind::launcher_failed;
+  end(cause);
 }
 
 void Driver::join() {
@@ -221,7 +251,7 @@ void Driver::handle(const Refused& refused) {
 }
 
 void Driver::handle(const Start& start) {
-  if (ending_) return;
+  if (ending_ || !supervisor_.idle()) return;
   supervisor_.note_start(start.assignment);
   workers_.begin_attempt(start.assignment, proven_interface(start.assignment));
   say_detail(fmt::format("attempt {}: {} workers on {} nodes, {}:{}", start.assignment.attempt.value,
@@ -263,9 +293,9 @@ void Driver::on_lost(const std::string& what, const std::string& hint) {
 void Driver::wait_for_signals() {
   signal_watch_.async_wait(boost::asio::posix::descriptor_base::wait_read, [this](const error_code& error) {
     if (error) return;
+    wait_for_signals();
     while (const auto event = signals_.read()) on_signal(*event);
     decide();
-    wait_for_signals();
   });
 }
 
@@ -289,6 +319,7 @@ void Driver::on_signal(const SignalEvent& event) {
 }
 
 void Driver::stop_on_signal(int signal) {
+  if (leaving_) return leave();  // only output was still to be written
   const bool repeated = last_stop_signal_ && now() - *last_stop_signal_ < k_same_signal_window;
   const bool first = !last_stop_signal_;
   last_stop_signal_ = now();
@@ -386,12 +417,17 @@ void Driver::leave_when_idle() {
   if (!ending_ || leaving_ || !supervisor_.idle() || !(told_all_ || link_lost_)) return;
   leaving_ = true;
   exit_code_ = exit_code_of(*ending_);
-  workers_.when_drained(k_drain_limit, [this] {
+  const Milliseconds limit = last_stop_signal_ ? k_hurried_drain_limit : k_drain_limit;
+  workers_.when_drained(limit, [this, limit] {
     if (!report_.empty()) say_error(report_);
-    workers_.dismiss_keeper();
-    store_.close();
-    context_.stop();
+    workers_.when_drained(limit, [this] { leave(); });
   });
+}
+
+void Driver::leave() {
+  workers_.dismiss_keeper();
+  store_.close();
+  context_.stop();
 }
 
 }  // namespace ddprun

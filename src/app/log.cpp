@@ -12,7 +12,8 @@ namespace {
 constexpr const char* k_erase_line = "\r\x1b[K";
 
 struct Log {
-  std::shared_ptr<spdlog::logger> lines;  // "ddprun: " in front, a line end behind
+  std::shared_ptr<spdlog::logger> lines;           // "ddprun: " in front, a line end behind
+  std::function<void(const std::string&)> writer;  // empty: `lines` writes
   bool terminal = false;
   bool status_shown = false;
 };
@@ -31,8 +32,9 @@ void write(spdlog::level::level_enum level, const std::string& text) {
   Log& state = log();
   if (!state.lines->should_log(level)) return;
   const bool erase = std::exchange(state.status_shown, false);
+  const std::string message = std::string(erase ? k_erase_line : "") + "ddprun: " + text;
   // One write a message: several processes may share this standard error.
-  state.lines->log(level, "{}ddprun: {}", erase ? k_erase_line : "", text);
+  state.writer ? state.writer(message + "\n") : state.lines->log(level, message);
 }
 
 std::string with_hint(const std::string& what, const std::string& hint) {
@@ -57,6 +59,8 @@ void say_notice(const std::string& what, const std::string& hint) {
 void say_error(const std::string& what, const std::string& hint) {
   write(spdlog::level::err, with_hint(what, hint));
 }
+
+void route_log(std::function<void(const std::string& lines)> writer) { log().writer = std::move(writer); }
 
 void show_status(const std::string& text) {
   Log& state = log();

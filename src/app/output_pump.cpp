@@ -143,6 +143,10 @@ void OutputPump::write_out() {
   pending_ += merger_.take_output();
   if (waiting_ || pending_.empty()) return;
   written_ += sink_.write(std::string_view(pending_).substr(written_));
+  if (sink_.error() != 0 && failing_) {
+    asio::post(context_,
+               [handler = std::exchange(failing_, nullptr), error = sink_.error()] { handler(error); });
+  }
   if (written_ == pending_.size()) {
     pending_.clear();
     written_ = 0;

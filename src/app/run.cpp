@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 
@@ -13,6 +14,7 @@
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/find_program.hpp"
 #include "ddprun/os/read_file.hpp"
+#include "ddprun/os/system_failure.hpp"
 #include "ddprun/plan/render.hpp"
 
 namespace ddprun {
@@ -22,7 +24,8 @@ namespace {
 int print(const std::string& text) {
   const bool written =
       std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  return written ? 0 : k_exit_own_failure;
+  if (!written) throw system_failure("cannot write to standard output", errno);
+  return 0;
 }
 
 void add_program(Snapshot& snapshot, const Options& options) {

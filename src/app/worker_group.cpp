@@ -11,11 +11,11 @@
 #include <filesystem>
 #include <utility>
 
+#include "ddprun/base/error.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/process_table.hpp"
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/signals.hpp"
-#include "ddprun/os/spawn.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/supervise/error_file.hpp"
 
@@ -73,7 +73,8 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
       output_(context, STDOUT_FILENO),
       error_(context, STDERR_FILENO),
       inherited_(capture_inherited_descriptors()),
-      ignored_signals_(capture_ignored_signals(handled_signals())) {
+      ignored_signals_(capture_ignored_signals(handled_signals())),
+      open_files_(raise_open_files_limit()) {
   if (lends_terminal()) terminal_ = Terminal::open_controlling();
 }
 
@@ -119,13 +120,8 @@ WorkerGroup::Streams WorkerGroup::open_streams(std::size_t worker) {
   return streams;
 }
 
-bool WorkerGroup::start(std::size_t worker) {
-  Worker& state = *workers_[worker];
-  state.error_file =
-      fmt::format("{}/attempt_{}/error_{}.json", folder_.path(), assignment_.attempt.value, worker);
-  const Streams streams = open_streams(worker);
-
-  const WorkerContext context{worker, state.error_file, launch_id_, interface_};
+SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& streams) const {
+  const WorkerContext context{worker, workers_[worker]->error_file, launch_id_, interface_};
   SpawnRequest request;
   request.arguments = plan_.planned[worker].command;
   request.program = found_program(request.arguments.front(), snapshot_);
@@ -137,27 +133,52 @@ bool WorkerGroup::start(std::size_t worker) {
   request.terminal = streams.terminal;
   request.group = terminal_ ? ChildGroup::own_group : ChildGroup::own_session;
   request.ignored_signals = ignored_signals_;
+  request.open_files = open_files_;
   if (!plan_.changes.empty()) request.close_descriptors = inherited_;
+  return request;
+}
 
-  auto result = spawn(request);
-  if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
-    state.ended = true;
-    ended_(worker, not_started(*failure));
-    return false;
-  }
+std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
+  Worker& state = *workers_[worker];
+  state.error_file =
+      fmt::format("{}/attempt_{}/error_{}.json", folder_.path(), assignment_.attempt.value, worker);
+  const Streams streams = open_streams(worker);
+  auto result = spawn(make_request(worker, streams));
+  if (const auto* failure = std::get_if<SpawnFailure>(&result)) return not_started(*failure);
   state.child = std::move(std::get<Child>(result));
   keeper_.watch(state.child->pid());
   watch(worker);
-  return true;
+  return std::nullopt;
+}
+
+bool WorkerGroup::start(std::size_t worker) {
+  std::optional<ExitStatus> failure;
+  try {
+    failure = try_start(worker);
+  } catch (const Error& error) {
+    const std::string hint = error.hint().empty() ? "" : " (" + error.hint() + ")";
+    failure = ExitStatus{ExitStatus::Kind::not_started, 0, error.what() + hint, false};
+  } catch (const std::exception& error) {
+    failure = ExitStatus{ExitStatus::Kind::not_started, 0, error.what(), false};
+  }
+  if (!failure) return true;
+  workers_[worker]->ended = true;
+  ended_(worker, *failure);
+  return false;
 }
 
 void WorkerGroup::watch(std::size_t worker) {
   Worker& state = *workers_[worker];
-  if (!state.child->pidfd()) return;  // an old kernel: look_for_stops looks at every SIGCHLD
-  state.watch.assign(duplicate(state.child->pidfd().get()).release());
+  Fd descriptor = state.child->pidfd() ? duplicate(state.child->pidfd().get()) : Fd();
+  if (!descriptor) return;  // an old kernel, or no descriptor left
+  error_code error;
+  state.watch.assign(descriptor.get(), error);
+  if (error) return;
+  [[maybe_unused]] const int taken = descriptor.release();
+  state.watched = true;
   state.watch.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                         [this, worker, attempt = assignment_.attempt](const error_code& error) {
-                           if (!error && attempt == assignment_.attempt) note_end(worker);
+                         [this, worker, attempt = assignment_.attempt](const error_code& failed) {
+                           if (!failed && attempt == assignment_.attempt) note_end(worker);
                          });
 }
 
@@ -208,6 +229,9 @@ std::size_t WorkerGroup::count_descendants() {
 
 void WorkerGroup::end_attempt() {
   for (const auto& worker : workers_) {
+    // What keeps a pipe open now is no process of ours any more.
+    if (worker->output && !worker->described) output_.finish(*worker->output, k_pipe_grace, [] {});
+    if (worker->error && !worker->described) error_.finish(*worker->error, k_pipe_grace, [] {});
     if (!worker->child) continue;
     keeper_.forget(worker->child->pid());
     worker->watch.close();
@@ -220,6 +244,7 @@ void WorkerGroup::end_attempt() {
 void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
                                    std::function<void(Failure)> handler) {
   Worker& state = *workers_[worker];
+  state.described = true;
   Failure failure;
   failure.attempt = assignment_.attempt;
   failure.rank = assignment_.seats[worker].rank;
@@ -260,7 +285,7 @@ void WorkerGroup::look_for_stops() {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     Worker& state = *workers_[i];
     if (state.ended || !state.child) continue;
-    if (!state.child->pidfd()) note_end(i);
+    if (!state.watched) note_end(i);
     if (!terminal_ || state.ended || !state.child->take_stop()) continue;
     const int group = state.child->pid();
     terminal_->take_back(group);

@@ -3,8 +3,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 
@@ -12,6 +14,12 @@
 #include "ddprun/os/system_failure.hpp"
 
 namespace ddprun {
+
+namespace {
+
+constexpr rlim_t k_open_files = 65536;  // a hard limit may be a milliard, and old kernels close one by one
+
+}  // namespace
 
 Pipe make_pipe() {
   int ends[2];
@@ -26,6 +34,17 @@ void ensure_standard_descriptors() {
     // open takes the lowest free number, and all below are open by now
     if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
   }
+}
+
+std::optional<std::uint64_t> raise_open_files_limit() {
+  rlimit limit;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
+  const std::uint64_t before = limit.rlim_cur;
+  const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, k_open_files);
+  if (before >= wanted) return std::nullopt;
+  limit.rlim_cur = wanted;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
+  return before;
 }
 
 std::vector<int> capture_inherited_descriptors() {

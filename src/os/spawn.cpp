@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +99,14 @@ bool place_descriptors(const SpawnRequest& request) {
   return true;
 }
 
+bool restore_limit(const SpawnRequest& request) {
+  if (!request.open_files) return true;
+  rlimit limit;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  limit.rlim_cur = *request.open_files;
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
 // Caught signals would be reset by execve, but one that arrives before it would run our handler in the child.
 void reset_signals(const Prepared& prepared) {
   struct sigaction action;
@@ -143,7 +152,7 @@ SpawnFailure become_program(const Prepared& prepared) {
   if (!request.working_directory.empty() && ::chdir(request.working_directory.c_str()) != 0) {
     return {SpawnStage::working_directory, errno};
   }
-  if (!place_descriptors(request)) return {SpawnStage::descriptors, errno};
+  if (!place_descriptors(request) || !restore_limit(request)) return {SpawnStage::descriptors, errno};
   reset_signals(prepared);
   return run_program_file(prepared);
 }

@@ -2,10 +2,7 @@
 
 #include <sys/mman.h>
 
-#include <cerrno>
 #include <new>
-
-#include "ddprun/os/system_failure.hpp"
 
 namespace ddprun {
 
@@ -35,24 +32,6 @@ std::string_view stage_name(SpawnStage stage) {
 
 ExitStatus not_started(const SpawnFailure& failure) {
   return {ExitStatus::Kind::not_started, failure.error, std::string(stage_name(failure.stage)), false};
-}
-
-std::string describe(const SpawnFailure& failure) {
-  const std::string error = describe_errno(failure.error);
-  switch (failure.stage) {
-    case SpawnStage::exec:
-      return failure.error == ENOEXEC ? "neither a program nor a script with a #! line" : error;
-    case SpawnStage::interpreter:
-      return "the interpreter in its first line does not exist";
-    case SpawnStage::process:
-      return "no new process: " + error;
-    case SpawnStage::working_directory:
-      return "its working directory: " + error;
-    case SpawnStage::cpus:
-      return "none of its CPUs may be used: " + error;
-    default:
-      return std::string(stage_name(failure.stage)) + ": " + error;
-  }
 }
 
 struct SharedFailure::Page {

@@ -27,6 +27,14 @@ bool needs_python(const Options& options, ProgramKind kind) {
   return options.module || kind != ProgramKind::executable;
 }
 
+std::string hint_for_missing(const std::string& word, const ProgramFacts& facts, const Snapshot& snapshot) {
+  if (!facts.path.empty()) return fmt::format("it is here but not on PATH: did you mean ./{}?", word);
+  const std::string& directory = snapshot.working_directory;
+  if (directory.empty()) return "the working directory has been removed: cd to another one";
+  return word.find('/') == std::string::npos ? fmt::format("it is neither in {} nor on PATH", directory)
+                                             : fmt::format("the working directory is {}", directory);
+}
+
 }  // namespace
 
 std::string find_python(const Snapshot& snapshot) {
@@ -42,11 +50,7 @@ ProgramKind find_program_kind(const Options& options, const Snapshot& snapshot) 
   const ProgramKind kind = found->second.kind;
   const std::string what = fmt::format("cannot start {} on {}: ", word, snapshot.host.name);
   if (kind == ProgramKind::missing) {
-    throw Error(what + "no such file",
-                word.find('/') == std::string::npos
-                    ? fmt::format("it is neither in {} nor on PATH", snapshot.working_directory)
-                    : fmt::format("the working directory is {}", snapshot.working_directory),
-                k_exit_not_found);
+    throw Error(what + "no such file", hint_for_missing(word, found->second, snapshot), k_exit_not_found);
   }
   if (options.no_python && kind != ProgramKind::executable && kind != ProgramKind::python_file) {
     throw Error(what + (kind == ProgramKind::directory ? "it is a directory" : "it is not executable"),

@@ -7,11 +7,14 @@
 #include <cstring>
 
 #include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
 #include "ddprun/plan/options.hpp"
 
 namespace ddprun {
 
 namespace {
+
+constexpr std::size_t k_reason_width = 400;
 
 std::string lower_first(std::string text) {
   if (text.size() > 1 && text[1] >= 'a' && text[1] <= 'z') {
@@ -24,6 +27,23 @@ std::string describe_errno(int number) {
   return number == ENOENT ? "no such file" : lower_first(std::strerror(number));
 }
 
+bool failed_at_program(const ExitStatus& status) {
+  return status.stage == "exec" || status.stage == "interpreter";
+}
+
+// The stages are those of os/spawn.hpp.
+std::string describe_start_failure(const ExitStatus& status) {
+  if (status.value == 0) return printable(status.stage, k_reason_width);
+  const std::string error = describe_errno(status.value);
+  if (status.stage == "interpreter") return "the interpreter named in its first line does not exist";
+  if (status.stage == "exec") {
+    return status.value == ENOEXEC ? "neither a program nor a script with a #! line" : error;
+  }
+  if (status.stage == "process") return "no new process: " + error;
+  if (status.stage == "cpus") return "none of its CPUs may be used: " + error;
+  return printable(status.stage, k_reason_width) + ": " + error;
+}
+
 }  // namespace
 
 int exit_code_of(const ExitStatus& status) {
@@ -33,6 +53,7 @@ int exit_code_of(const ExitStatus& status) {
     case ExitStatus::Kind::signalled:
       return 128 + status.value;
     case ExitStatus::Kind::not_started:
+      if (!failed_at_program(status)) return k_exit_own_failure;
       return status.value == ENOENT ? k_exit_not_found : k_exit_not_executable;
   }
   return k_exit_own_failure;
@@ -66,7 +87,7 @@ std::string describe(const Failure& failure) {
                          status.core_dumped ? " (core dumped)" : "");
     case ExitStatus::Kind::not_started:
       return fmt::format("cannot start {} on {}, rank {}: {}", failure.program, failure.host,
-                         failure.rank.value, describe_errno(status.value));
+                         failure.rank.value, describe_start_failure(status));
   }
   return who;
 }

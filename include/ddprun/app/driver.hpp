@@ -25,10 +25,16 @@ class Driver {
  public:
   Driver(const NodePlan& plan, const Snapshot& snapshot);
 
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+  ~Driver();
+
   // Runs the job to its end and returns the exit code.
   int run();
 
  private:
+  void run_handlers();
+  void fail(const std::string& why);
   void join();
   void join_as_coordinator();
   void join_as_member();
@@ -61,6 +67,7 @@ class Driver {
   void report(const Finish& finish);
   void end(const Cause& cause);
   void leave_when_idle();
+  void leave();
   std::string proven_interface(const Assignment& assignment) const;
 
   const NodePlan& plan_;
@@ -77,6 +84,7 @@ class Driver {
   bool decision_pending_ = false;
   bool joined_ = false;  // the coordinator knows of this agent
   bool link_lost_ = false;
+  bool failed_ = false;              // a handler threw
   bool told_all_ = false;            // nobody waits for words of this agent any more
   bool describing_failure_ = false;  // its last output is being read; Stopped waits for it
   std::optional<Attempt> asked_to_stop_;

@@ -1,6 +1,7 @@
 // What ddprun says, on standard error: standard output belongs to the workers.
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace ddprun {
@@ -14,6 +15,9 @@ void say(const std::string& text);                                      // norma
 void say_detail(const std::string& text);                               // verbose only
 void say_notice(const std::string& what, const std::string& hint);      // a remark that stops nothing
 void say_error(const std::string& what, const std::string& hint = {});  // always, also when quiet
+
+// Whole lines go through `writer` instead of straight to standard error; an empty one ends that.
+void route_log(std::function<void(const std::string& lines)> writer);
 
 // One status line at a time: on a terminal the next one, or anything else that is said, replaces it; an empty
 // one takes it away.

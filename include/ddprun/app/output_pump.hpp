@@ -41,6 +41,8 @@ class OutputPump {
   std::vector<std::string> last_lines(StreamId stream) const { return merger_.last_lines(stream); }
   void forget(StreamId stream) { merger_.forget(stream); }
   int error() const noexcept { return sink_.error(); }  // errno of the last failed write; 0: none
+  // Calls once, with that errno, when the first write fails.
+  void when_failing(std::function<void(int error)> handler) { failing_ = std::move(handler); }
 
  private:
   struct Source;
@@ -70,6 +72,7 @@ class OutputPump {
   std::size_t written_ = 0;   // of pending_
   bool waiting_ = false;      // for sink_watch_
   std::function<void(bool)> drained_;
+  std::function<void(int)> failing_;
 };
 
 }  // namespace ddprun

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ddprun/app/input_pump.hpp"
@@ -17,6 +18,7 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/keeper.hpp"
+#include "ddprun/os/spawn.hpp"
 #include "ddprun/os/temp_dir.hpp"
 #include "ddprun/os/terminal.hpp"
 #include "ddprun/plan/node_plan.hpp"
@@ -33,7 +35,7 @@ class WorkerGroup {
   WorkerGroup(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot, Ended ended);
 
   void begin_attempt(const Assignment& assignment, const std::string& interface);
-  bool start(std::size_t worker);  // false: it could not be started, and `ended` was called
+  bool start(std::size_t worker);  // false: it could not be started, and `ended` was called; never throws
   void signal(std::size_t worker, int number);
   void kill_group(std::size_t worker);
   // Signals everything below us but the main processes; says how many there were.
@@ -45,6 +47,10 @@ class WorkerGroup {
   void describe_failure(std::size_t worker, const ExitStatus& status, std::function<void(Failure)> handler);
   void look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker
   void continue_all();    // after SIGCONT
+  // Lines of ddprun itself for standard error, in order with the workers'.
+  void insert_error(std::string_view lines) { error_.insert(lines); }
+  // Calls once, with errno, when standard output takes no more; the workers go on without it.
+  void when_output_fails(std::function<void(int)> handler) { output_.when_failing(std::move(handler)); }
   // Calls when all output is written, or after `limit`.
   void when_drained(Milliseconds limit, std::function<void()> handler);
   void dismiss_keeper();
@@ -57,12 +63,16 @@ class WorkerGroup {
     std::optional<StreamId> error;
     std::string error_file;
     bool ended = false;
+    bool watched = false;  // by pidfd; else every SIGCHLD is a reason to look
+    bool described = false;
     explicit Worker(boost::asio::io_context& context) : watch(context) {}
   };
   struct Streams;  // the descriptors one worker is started with
 
   bool lends_terminal() const;
   Streams open_streams(std::size_t worker);
+  SpawnRequest make_request(std::size_t worker, const Streams& streams) const;
+  std::optional<ExitStatus> try_start(std::size_t worker);  // why not; throws what set-up throws
   void watch(std::size_t worker);
   void note_end(std::size_t worker);
   std::vector<int> main_processes() const;
@@ -82,6 +92,7 @@ class WorkerGroup {
   std::optional<InputPump> input_;
   std::vector<int> inherited_;
   std::vector<int> ignored_signals_;
+  std::optional<std::uint64_t> open_files_;  // the workers' limit
 
   Assignment assignment_;
   std::string interface_;

@@ -1,6 +1,8 @@
 // Descriptors in general: pipes, what we inherited, and waiting on what is shared with others.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ddprun/os/fd.hpp"
@@ -20,6 +22,10 @@ Fd duplicate(int descriptor);
 // Opens /dev/null for each of 0, 1 and 2 that is closed, so that no socket of ours ever becomes "stdout".
 // The first thing main does.
 void ensure_standard_descriptors();
+
+// Raises our soft limit of open files, of which every worker takes some here, towards the hard one. Returns
+// what it was, for the workers (select(2) breaks beyond 1024). Empty: nothing was changed.
+std::optional<std::uint64_t> raise_open_files_limit();
 
 // What we were started with beyond 0, 1, 2 and would pass on: all without close-on-exec. Meant for the start
 // of the program, before anything else opens descriptors.

@@ -6,9 +6,11 @@
 // read.
 //
 // Every descriptor of ours is close-on-exec and stays here. Umask and resource limits are passed on
-// untouched.
+// untouched, but for the limit of open files where one is asked for.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -35,6 +37,7 @@ struct SpawnRequest {
   std::vector<int> close_descriptors;  // inherited by us without close-on-exec and not meant for the child
   // Signals the child ignores (nohup's SIGHUP); all others are at their defaults, and none is blocked.
   std::vector<int> ignored_signals;
+  std::optional<std::uint64_t> open_files;  // its soft limit; empty: ours
   // SIGKILL when the calling thread dies, however it dies: call from the only one.
   bool die_with_parent = true;
 };

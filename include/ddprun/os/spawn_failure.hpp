@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "ddprun/base/exit_status.hpp"
@@ -17,7 +16,7 @@ enum class SpawnStage {
   terminal,           // tcsetpgrp
   cpus,               // sched_setaffinity
   working_directory,  // chdir
-  descriptors,        // dup2
+  descriptors,        // dup2, setrlimit
   exec,               // execve: no such file, not executable, unknown format, ...
   interpreter,        // the file is there, what its first line (or its loader) names is not
 };
@@ -30,8 +29,6 @@ struct SpawnFailure {
 // "exec", "working directory", ...: what ExitStatus::stage holds.
 std::string_view stage_name(SpawnStage stage);
 ExitStatus not_started(const SpawnFailure& failure);
-// Why a program was not started, to stand after "cannot start NAME: ".
-std::string describe(const SpawnFailure& failure);
 
 // Where a child leaves its failure: memory it shares with us, and nobody else has.
 class SharedFailure {

@@ -10,7 +10,8 @@
 
 namespace ddprun {
 
-// The code a launcher gives on: the exit code, 128+n for a signal, 126/127 for a program that cannot start.
+// The code a launcher gives on: the exit code, 128+n for a signal, 126/127 for a program that cannot start,
+// 125 for a start that ddprun could not prepare.
 int exit_code_of(const ExitStatus& status);
 
 // One worker's failure with what helps to understand it.

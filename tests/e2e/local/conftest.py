@@ -9,6 +9,7 @@ import pytest
 from support import programs
 from support import hosts as hosts_module
 from support.hosts import HostGroup
+from support.machine import Machine
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +25,10 @@ def host_group(binary) -> Iterator[HostGroup]:
 @pytest.fixture
 def hosts(host_group) -> HostGroup:
     return host_group
+
+
+@pytest.fixture
+def machine(binary, tmp_path) -> Iterator[Machine]:
+    machine = Machine(binary, tmp_path)
+    yield machine
+    machine.check_nothing_is_left()

@@ -34,11 +34,28 @@ TEST_CASE("a failure reads as one sentence with rank, host and cause") {
         "cannot start python3 on n2, rank 3: permission denied");
 }
 
+TEST_CASE("why a worker was not started is told by the stage that failed") {
+  const auto reason = [](int error, const char* stage) {
+    const std::string text = describe(failure_with({ExitStatus::Kind::not_started, error, stage, false}));
+    return text.substr(text.find("rank 3: ") + 8);
+  };
+  CHECK(reason(ENOEXEC, "exec") == "neither a program nor a script with a #! line");
+  CHECK(reason(ENOENT, "interpreter") == "the interpreter named in its first line does not exist");
+  CHECK(reason(EAGAIN, "process") == "no new process: resource temporarily unavailable");
+  CHECK(reason(EINVAL, "cpus") == "none of its CPUs may be used: invalid argument");
+  CHECK(reason(ENOENT, "working directory") == "working directory: no such file");
+  CHECK(reason(EPERM, "group") == "group: operation not permitted");
+  CHECK(reason(0, "cannot make a pipe: too many open files") == "cannot make a pipe: too many open files");
+}
+
 TEST_CASE("exit codes follow the first failure and the habits of env(1), timeout(1) and shells") {
   CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::exited, 3, "", false}) == 3);
   CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::signalled, SIGSEGV, "", false}) == 139);
   CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, ENOENT, "exec", false}) == 127);
   CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, EACCES, "exec", false}) == 126);
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, ENOENT, "interpreter", false}) == 127);
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, EAGAIN, "process", false}) == 125);
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, 0, "cannot make a pipe", false}) == 125);
 
   Cause cause;
   CHECK(exit_code_of(cause) == 0);

@@ -1,0 +1,145 @@
+"""Workers that fail, and what their user reads."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+import pytest
+
+from support import evidence
+from support.machine import python_program
+
+SHELL = ("--no-python", "sh", "-c")
+
+
+def report_of(result) -> str:
+    """What ddprun itself says, without the moment of it."""
+    return re.sub(r"pid \d+, ended [-\d]+ [:\d]+ UTC", "pid P, ended T", result.stderr)
+
+
+def test_the_exit_code_and_the_last_lines_of_the_first_failure(machine):
+    result = machine.run(*SHELL, "echo about to fail >&2; exit 3")
+    assert result.code == 3, str(result)
+    assert re.search(r"^ddprun: rank 0 on \S+ exited with code 3\n  sh, pid P, ended T\n  its last lines:\n"
+                     r"  \| about to fail\n\Z", report_of(result), re.MULTILINE), str(result)
+
+
+def test_a_signal_is_named_and_gives_128_and_its_number(machine):
+    result = machine.run(*SHELL, "kill -SEGV $$")
+    assert result.code == 128 + signal.SIGSEGV, str(result)
+    assert "was killed by SIGSEGV" in result.stderr, str(result)
+
+
+def test_a_recorded_error_is_shown_instead_of_the_last_lines(machine):
+    script = 'echo noise >&2; printf \'{"message": {"message": "ValueError: no data"}}\' > $TORCHELASTIC_ERROR_FILE; exit 1'
+    result = machine.run(*SHELL, script)
+    assert result.code == 1, str(result)
+    assert "  its error:\n  | ValueError: no data\n" in result.stderr, str(result)
+    assert "its last lines" not in result.stderr, str(result)
+
+
+def test_a_failure_that_restarts_do_not_cure_is_reported_once(machine):
+    script = "echo $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS; [ $RANK = 1 ] && exit 5; exec sleep 600"
+    result = machine.run("--nproc-per-node", "2", "--max-restarts", "2", *SHELL, script)
+    assert result.code == 5, str(result)
+    assert [result.stdout.count(f"{attempt} of 2\n") for attempt in range(3)] == [2, 2, 2], str(result)
+    assert len(re.findall("starting all workers again", result.stderr)) == 2, str(result)
+    assert evidence.times_said(result.stderr, "restart 2 of 2\n") == 1, str(result)
+
+
+def test_the_second_attempt_may_succeed(machine):
+    result = machine.run("--nproc-per-node", "2", "--max-restarts", "1", *SHELL, "exit $((1 - TORCHELASTIC_RESTART_COUNT))")
+    assert result.code == 0, str(result)
+
+
+@pytest.mark.parametrize("restarts", ["0", "1"])
+@pytest.mark.parametrize("name, code, why", [
+    ("text", 126, "neither a program nor a script with a #! line"),
+    ("orphan", 127, "the interpreter named in its first line does not exist"),
+])
+def test_a_program_that_cannot_run(machine, name, code, why, restarts):
+    for file, text in {"text": "just text\n", "orphan": "#!/no/such/interpreter\n"}.items():
+        (machine.directory / file).write_text(text)
+        (machine.directory / file).chmod(0o755)
+    result = machine.run("--max-restarts", restarts, "--nproc-per-node", "2", "--no-python", f"./{name}")
+    assert result.code == code, str(result)
+    assert f"cannot start ./{name} on " in result.stderr, str(result)
+    assert evidence.times_said(result.stderr, why) == 1 + int(restarts), str(result)
+
+
+@pytest.mark.parametrize("arguments, code, what, hint", [
+    (["--no-python", "nosuch"], 127, "cannot start nosuch on HOST: no such file", "it is neither in DIRECTORY nor on PATH"),
+    (["--no-python", "./nosuch"], 127, "cannot start ./nosuch on HOST: no such file", "the working directory is DIRECTORY"),
+    (["nosuch.py"], 127, "cannot start nosuch.py on HOST: no such file", "it is neither in DIRECTORY nor on PATH"),
+    (["--no-python", "tmp/"], 126, "cannot start tmp/ on HOST: it is a directory", ""),
+    (["--no-python", "./plain"], 126, "cannot start ./plain on HOST: it is not executable", "chmod +x ./plain"),
+    (["--no-python", "here"], 127, "cannot start here on HOST: no such file",
+     "it is here but not on PATH: did you mean ./here?"),
+])
+def test_a_program_that_is_not_there(machine, arguments, code, what, hint):
+    (machine.directory / "plain").touch()
+    (machine.directory / "here").touch()
+    (machine.directory / "here").chmod(0o755)
+    result = machine.run(*arguments)
+    assert result.code == code, str(result)
+    spoken = re.sub(r" on \S+: ", " on HOST: ", result.stderr).replace(str(machine.directory), "DIRECTORY")
+    assert spoken == f"ddprun: {what}\n" + (f"hint: {hint}\n" if hint else ""), str(result)
+
+
+def test_one_that_fails_at_once_stops_those_that_start_after_it(machine):
+    result = machine.run("--nproc-per-node", "8", *SHELL, "[ $RANK = 0 ] && exit 9; exec sleep 600")
+    assert result.code == 9, str(result)
+    assert evidence.times_said(result.stderr, "rank ") == 1, str(result)
+
+
+def test_who_ignores_the_request_to_stop_is_killed_and_is_not_the_cause(machine):
+    script = "trap '' TERM; touch ready.$RANK; if [ $RANK = 1 ]; then while [ ! -e ready.0 ]; do sleep 0.05; done; exit 5; fi; while :; do sleep 0.1; done"
+    result = machine.run("--nproc-per-node", "2", "--shutdown-timeout", "1", *SHELL, script)
+    assert result.code == 5, str(result)
+    assert "rank 1 on" in result.stderr and "SIGKILL" not in result.stderr, str(result)
+
+
+@pytest.mark.parametrize("code", [0, 4])
+def test_a_grandchild_that_keeps_the_pipes_open_holds_nothing_up(machine, code):
+    script = f"setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & echo last words; exit {code}"
+    result = machine.run("--nproc-per-node", "2", *SHELL, script)
+    assert result.code == code, str(result)
+    assert result.stdout == "last words\n" * 2, str(result)
+
+
+def test_the_output_of_many_workers_arrives_whole_through_a_slow_reader(machine):
+    flood = "import os\nfor i in range(4000): print(os.environ['RANK'], i, 'x' * (i * 7 % 150))"
+    program = machine.start("--nproc-per-node", "8", *python_program(flood))
+    result = program.wait()
+    assert result.code == 0, str(result)
+    seen = {str(rank): 0 for rank in range(8)}
+    for line in result.stdout.splitlines():
+        rank, number, *rest = line.split()
+        assert int(number) == seen[rank] and len("".join(rest)) == int(number) * 7 % 150, line
+        seen[rank] += 1
+    assert set(seen.values()) == {4000}
+
+
+def test_output_that_is_read_late_is_not_lost(machine):
+    script = '$ddprun --no-python sh -c "seq 200000; touch written" | { while [ ! -e began ]; do sleep 0.1; done; cat; } | tail -1'
+    program = machine.start_program(["sh", "-c", script], env={"ddprun": machine.binary})
+    # Longer than a job that was told to stop waits for its reader.
+    machine.start_program(["sh", "-c", "sleep 4; touch began"]).wait()
+    assert program.wait().stdout == "200000\n"
+
+
+def test_output_that_nobody_reads_costs_the_output_and_not_the_job(machine):
+    result = machine.shell('{ $ddprun --no-python sh -c "seq 100000; touch done"; echo "code $?" >&2; } | head -1')
+    assert result.stdout == "1\n" and "code 0\n" in result.stderr, str(result)
+    assert re.search("cannot write to standard output on .*: broken pipe; the workers go on without it", result.stderr)
+    assert (machine.directory / "done").exists()
+
+
+def test_a_full_disk_is_told(machine):
+    result = machine.shell('$ddprun --no-python sh -c "echo lost; echo heard >&2" > /dev/full')
+    assert result.code == 0 and "heard\n" in result.stderr, str(result)
+    assert "no space left on device; the workers go on without it" in result.stderr, str(result)
+    result = machine.shell("$ddprun --help > /dev/full")
+    assert result.code == 125, str(result)
+    assert result.stderr == "ddprun: cannot write to standard output: no space left on device\n"

@@ -1,0 +1,86 @@
+"""ddprun on a terminal: keys, job control, and a screen that stays readable."""
+
+from __future__ import annotations
+
+import sys
+
+from support.machine import Screen
+
+READER = "import os, sys; print('tty', *(os.isatty(n) for n in range(3))); print('read', input('prompt> '), os.environ['RANK'])"
+
+
+def start(machine, *arguments: str) -> Screen:
+    return Screen(machine, [machine.binary, *arguments])
+
+
+def test_one_worker_has_the_terminal(machine):
+    screen = start(machine, "--no-python", sys.executable, "-c", READER)
+    screen.wait_for("prompt> ")
+    assert "tty True True True" in screen.text
+    screen.type("hello\n")
+    assert screen.wait() == 0
+    assert "read hello 0" in screen.text
+
+
+def test_of_several_workers_the_first_reads(machine):
+    script = f"[ $RANK = 0 ] || exec cat; exec {sys.executable} -c \"{READER}\""
+    screen = start(machine, "--nproc-per-node", "2", "--no-python", "sh", "-c", script)
+    screen.wait_for("prompt> ")
+    screen.type("hello\n")
+    assert screen.wait() == 0
+    assert "read hello 0" in screen.text
+
+
+def test_interrupting_one_worker(machine):
+    screen = start(machine, "--no-python", "sh", "-c", "echo ready; exec sleep 600")
+    screen.wait_for("ready")
+    screen.type("\x03")
+    assert screen.wait() == 130
+    assert screen.text.count("ddprun: ") == 1 and "SIGINT" in screen.text, screen.text
+
+
+def test_interrupting_several_workers(machine):
+    screen = start(machine, "--nproc-per-node", "3", "--no-python", "sh", "-c", "echo ready; exec sleep 600")
+    screen.wait_for("ready", times=3)
+    screen.type("\x03")
+    assert screen.wait() == 130
+    assert screen.text.count("ddprun: ") == 1 and "ddprun: stopped by SIGINT on " in screen.text, screen.text
+
+
+def test_suspending_and_continuing_under_a_shell(machine):
+    for workers in ("1", "2"):
+        screen = Screen(machine, ["bash", "--norc", "-i"])
+        screen.type(f"PS1='next> '; {machine.binary} --nproc-per-node {workers} --no-python "
+                    "sh -c 'echo run''ning; read line; echo go''t $line'\n")
+        screen.wait_for("running", times=int(workers))
+        screen.type("\x1a")
+        screen.wait_for("Stopped")
+        screen.type("fg\n")
+        screen.wait_for("--no-python", times=3)  # the shell repeats the command at the stop and at fg
+        screen.type("more\n")
+        screen.wait_for("got more")
+        screen.type("exit $?\n")
+        assert screen.wait() == 0, screen.text
+
+
+def test_progress_bars_stay_alive(machine):
+    script = "printf 'step 1\\r'; while [ ! -e seen ]; do sleep 0.05; done; printf 'step 2\\r\\ndone\\n'"
+    for workers in ("1", "2"):
+        (machine.directory / "seen").unlink(missing_ok=True)
+        screen = start(machine, "--nproc-per-node", workers, "--no-python", "sh", "-c", script)
+        screen.wait_for("step 1\r")
+        (machine.directory / "seen").touch()
+        assert screen.wait() == 0
+        assert screen.text.count("done") == int(workers)
+
+
+def test_the_restart_message_stands_on_a_line_of_its_own(machine):
+    script = "printf half; exit $((1 - TORCHELASTIC_RESTART_COUNT))"
+    screen = start(machine, "--nproc-per-node", "2", "--max-restarts", "1", "--no-python", "sh", "-c", script)
+    assert screen.wait() == 0
+    assert "\nddprun: rank " in screen.text, screen.text
+
+
+def test_input_from_a_pipe_goes_to_the_first_worker(machine):
+    result = machine.shell("echo line | $ddprun --nproc-per-node 2 --no-python sh -c 'echo $RANK: $(cat)'")
+    assert sorted(result.stdout.splitlines()) == ["0: line", "1:"], str(result)
