@@ -138,6 +138,8 @@ Announcement Driver::announcement() const {
     self.first_local_rank = plan_.allocation.task_local.value;
   }
   self.addresses = crossing_addresses(snapshot_);
+  if (plan_.options.local_address)
+    self.addresses.insert(self.addresses.begin(), plan_.options.local_address->value);
   return self;
 }
 
@@ -156,6 +158,7 @@ void Driver::join_as_coordinator() {
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = plan_.options.shutdown_timeout.value + k_stop_margin;
   settings.coordinator.addresses = own_addresses(plan_, snapshot_);
+  if (plan_.options.local_address) settings.coordinator.named_address = plan_.options.local_address->value;
   settings.ports = rendezvous.ports.value;
   settings.launch_key = rendezvous.key;
   if (rendezvous.agents > 1) settings.prover = make_prover(plan_.options, snapshot_);
@@ -171,8 +174,8 @@ void Driver::join_as_coordinator() {
     leave_when_idle();
   };
   if (plan_.store_port && rendezvous.agents > 1) {
-    hooks.on_foreign = [this](boost::asio::ip::tcp::socket socket, std::string first_bytes) {
-      store_.adopt(std::move(socket), std::move(first_bytes));
+    hooks.on_foreign = [this](boost::asio::ip::tcp::socket& socket, std::string& first_bytes) {
+      return store_.adopt(socket, first_bytes);
     };
   }
   auto service = std::make_unique<CoordinatorService>(context_, std::move(settings), std::move(hooks));
@@ -194,6 +197,7 @@ void Driver::join_as_member() {
   }
   settings.version = DDPRUN_VERSION;
   settings.agents = rendezvous.agents;
+  settings.answer_limit = plan_.options.shutdown_timeout.value + 2 * k_stop_margin;
 
   MemberHooks hooks;
   hooks.start_lookup = [](const std::string& name) {

@@ -4,13 +4,12 @@
 
 #include "ddprun/app/log.hpp"
 #include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "ddprun/net/bound_socket.hpp"
+#include "ddprun/os/system_failure.hpp"
 
 namespace ddprun {
 
 namespace {
-
-using boost::asio::ip::tcp;
 
 constexpr int k_ports_tried = 64;  // from the one that was asked for
 constexpr int k_ports_kept = 16;   // more attempts than that take turns
@@ -40,7 +39,9 @@ int JobStore::open(Attempt attempt, bool worker_hosts) {
     return *settings_.port;
   }
   if (attempt.value == 0 && !settings_.port_is_shared) return (this->*take)(*settings_.port);
-  return first_free(*settings_.port + std::max(1, attempt.value), take);
+  // The rendezvous has the first port, so a worker's store takes its turn one later.
+  const int turn = attempt.value + (settings_.port_is_shared && worker_hosts ? 1 : 0);
+  return first_free(*settings_.port + turn, take);
 }
 
 int JobStore::first_free(int port, int (JobStore::*take)(int)) {
@@ -66,21 +67,15 @@ int JobStore::serve(int port) {
   return server_->port();
 }
 
-// The worker of rank 0 will listen here. Bound and not listening, the port goes to no outgoing connection
-// meanwhile, and SO_REUSEADDR lets the worker (which sets it too) bind it beside us.
+// The worker of rank 0 will listen here.
 int JobStore::keep(int port) {
-  tcp::acceptor keeper(context_);
-  boost::system::error_code error;
-  keeper.open(tcp::v4());
-  keeper.set_option(tcp::acceptor::reuse_address(true));
-  keeper.bind({tcp::v4(), static_cast<unsigned short>(port)}, error);
-  if (error) {
-    throw Error(fmt::format("cannot use port {}: {}", port, error.message()),
+  const BoundSocket socket = bind_port(port, 0);
+  if (socket.error != 0) {
+    throw Error(fmt::format("cannot use port {}: {}", port, describe_errno(socket.error)),
                 "choose another --master-port, or none: ddprun finds a free one");
   }
-  const int bound = keeper.local_endpoint().port();
-  kept_.push_back(std::move(keeper));
-  return bound;
+  kept_.emplace_back(socket.descriptor);
+  return socket.port;
 }
 
 std::vector<int> JobStore::keep_ports(int count) {
@@ -96,12 +91,10 @@ void JobStore::close() {
   shared_open_ = false;
 }
 
-void JobStore::adopt(tcp::socket socket, std::string first_bytes) {
-  boost::system::error_code error;
-  const auto peer = socket.remote_endpoint(error);
-  if (error || !shared_open_ || !server_) return;  // closes it
-  if (!peer.address().is_loopback() && !allowed_->contains(peer.address())) return;
+bool JobStore::adopt(boost::asio::ip::tcp::socket& socket, std::string& first_bytes) {
+  if (!shared_open_ || !server_) return false;
   server_->adopt(std::move(socket), std::move(first_bytes));
+  return true;
 }
 
 }  // namespace ddprun

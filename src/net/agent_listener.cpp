@@ -2,13 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <boost/asio/ip/v6_only.hpp>
-
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/net/bound_socket.hpp"
 #include "ddprun/net/key_prover.hpp"
-#include "ddprun/rendezvous/address_choice.hpp"
 
 namespace ddprun {
 
@@ -17,27 +14,20 @@ namespace {
 using Code = boost::system::error_code;
 
 constexpr std::chrono::milliseconds k_retry{200};
-
-// [::] takes IPv4 too; a host without IPv6 has 0.0.0.0.
-Code listen_on(Tcp::acceptor& acceptor, const Tcp& protocol, int port) {
-  Code error;
-  acceptor.open(protocol, error);
-  if (!error && protocol == Tcp::v6()) acceptor.set_option(boost::asio::ip::v6_only(false), error);
-  if (!error) acceptor.set_option(Tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind({protocol, static_cast<unsigned short>(port)}, error);
-  if (!error) acceptor.listen(Tcp::acceptor::max_listen_connections, error);
-  Code ignored;
-  if (error) acceptor.close(ignored);
-  return error;
-}
+// A ddprun greets at once. A c10d client of torch before 2.1 opens a second connection and may never speak
+// there.
+constexpr Milliseconds k_silence_of_foreigners{1000};
 
 int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports) {
   std::vector<std::string> problems;
   for (const int port : ports) {
-    Code error = listen_on(acceptor, Tcp::v6(), port);
-    if (error && error != boost::asio::error::address_in_use) error = listen_on(acceptor, Tcp::v4(), port);
-    if (!error) return acceptor.local_endpoint().port();
-    problems.push_back(fmt::format("{} ({})", port, describe_error(error)));
+    const BoundSocket socket = bind_port(port, Tcp::acceptor::max_listen_connections);
+    if (socket.error == 0) {
+      acceptor.assign(socket.ipv6 ? Tcp::v6() : Tcp::v4(), socket.descriptor);
+      return socket.port;
+    }
+    const Code why(socket.error, boost::system::system_category());
+    problems.push_back(fmt::format("{} ({})", port, describe_error(why)));
   }
   throw Error(fmt::format("cannot listen for the other nodes on port {}", join(problems, ", ")),
               "another program holds it, perhaps an earlier run; choose another one with --master-port");
@@ -84,17 +74,14 @@ void AgentListener::pause() {
 
 void AgentListener::admit(Tcp::socket socket) {
   const std::string address = remote_address(socket);
-  const auto& allowed = settings_.allowed;
-  const auto is_peer = [&address](const std::string& peer) { return plain_address(peer) == address; };
-  if (!allowed.empty() && std::none_of(allowed.begin(), allowed.end(), is_peer)) {
-    return hooks_.on_refused(address, "it is not a host of this job");
-  }
   watch_connection(socket);
   auto slot = std::make_shared<std::weak_ptr<Authentication>>();
   const auto stranger = std::make_shared<Authentication>(
       std::move(socket),
       Handshake(HandshakeRole::coordinator, settings_.launch_key, make_nonce(), settings_.prover),
-      settings_.handshake_limit, [weak = weak_from_this(), slot, address](AuthenticationResult result) {
+      AuthenticationLimits{settings_.handshake_limit,
+                           hooks_.on_foreign ? k_silence_of_foreigners : settings_.handshake_limit},
+      [weak = weak_from_this(), slot, address](AuthenticationResult result) {
         const auto self = weak.lock();
         if (!self) return;
         self->strangers_.erase(slot->lock());
@@ -111,13 +98,13 @@ void AgentListener::conclude(const std::string& address, AuthenticationResult re
   if (result.state == State::done) {
     return hooks_.on_agent(std::move(result.socket), std::move(result.text));
   }
-  if (result.state == State::foreign && hooks_.on_foreign) {
-    return hooks_.on_foreign(std::move(result.socket), std::move(result.text));
+  if (result.state == State::foreign && hooks_.on_foreign && hooks_.on_foreign(result.socket, result.text)) {
+    return;
   }
-  hooks_.on_refused(address, result.state == State::foreign
-                                 ? fmt::format("it is not ddprun (its first bytes: {})",
-                                               printable(result.text.substr(0, 16)))
-                                 : result.text);
+  if (result.state != State::foreign) return hooks_.on_refused(address, result.text);
+  hooks_.on_refused(address, result.text.empty() ? "it said nothing"
+                                                 : fmt::format("it is not ddprun (its first bytes: {})",
+                                                               printable(result.text.substr(0, 16))));
 }
 
 }  // namespace ddprun

@@ -3,28 +3,46 @@
 #include <fmt/format.h>
 
 #include <boost/asio/write.hpp>
+#include <chrono>
 
 namespace ddprun {
 
 using State = HandshakeStep::State;
 
-Authentication::Authentication(Tcp::socket socket, Handshake handshake, Milliseconds limit,
+Authentication::Authentication(Tcp::socket socket, Handshake handshake, AuthenticationLimits limits,
                                OnResult on_result)
     : socket_(std::move(socket)),
       handshake_(std::move(handshake)),
-      limit_(limit),
+      limits_(limits),
       on_result_(std::move(on_result)),
       timer_(socket_.get_executor()) {}
 
 void Authentication::start() {
-  timer_.expires_after(limit_);
-  timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
-    if (error) return;
-    self->fail(fmt::format("{} within {}", self->handshake_.waiting_for(), describe_duration(self->limit_)));
-    self->cancel();
-  });
+  watch_time();
   if (std::string greeting = handshake_.start(); !greeting.empty()) write(std::move(greeting));
   read();
+}
+
+void Authentication::watch_time() {
+  const auto started = std::chrono::steady_clock::now();
+  const auto wait_for_all = [started](Authentication& self) {
+    self.timer_.expires_at(started + self.limits_.whole);
+    self.timer_.async_wait([self = self.shared_from_this()](const boost::system::error_code& error) {
+      if (error) return;
+      self->fail(fmt::format("{} within {}", self->handshake_.waiting_for(),
+                             describe_duration(self->limits_.whole)));
+      self->cancel();
+    });
+  };
+  if (limits_.silence >= limits_.whole) return wait_for_all(*this);
+  timer_.expires_at(started + limits_.silence);
+  timer_.async_wait([self = shared_from_this(), wait_for_all](const boost::system::error_code& error) {
+    if (error) return;
+    if (!self->handshake_.heard_nothing()) return wait_for_all(*self);
+    boost::system::error_code ignored;
+    self->socket_.cancel(ignored);  // the read
+    self->report(State::foreign, {});
+  });
 }
 
 void Authentication::cancel() {

@@ -90,7 +90,6 @@ void CoordinatorService::Impl::listen() {
   settings.ports = settings_.ports;
   settings.launch_key = settings_.launch_key;
   settings.prover = settings_.prover;
-  settings.allowed = settings_.allowed;
   settings.handshake_limit = settings_.handshake_limit;
   listener_ = std::make_shared<AgentListener>(context_, std::move(settings), std::move(hooks));
   settings_.coordinator.port = listener_->port();

@@ -33,7 +33,8 @@ void Dial::start(const std::string& address, int port) {
                           self->timer_.cancel();
                           watch_connection(self->socket_);
                           const auto authentication = std::make_shared<Authentication>(
-                              std::move(self->socket_), std::move(self->handshake_), self->limits_.handshake,
+                              std::move(self->socket_), std::move(self->handshake_),
+                              AuthenticationLimits{self->limits_.handshake, self->limits_.handshake},
                               std::exchange(self->on_result_, nullptr));
                           self->authentication_ = authentication;
                           authentication->start();

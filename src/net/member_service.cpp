@@ -53,6 +53,8 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   void probe(const Probe& request);
   void lose(const std::string& what, const std::string& hint);
   void set_timer();
+  void expect_word(Milliseconds limit, const std::string& before);
+  std::string coordinator() const;
   Handshake handshake() const;
 
   boost::asio::io_context& context_;
@@ -60,6 +62,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   MemberHooks hooks_;
   boost::asio::steady_timer timer_;
   std::string local_address_;  // of the connection, once joined
+  std::string reached_;        // the coordinator's end of it
   std::optional<MemberJoin> join_;
   std::map<std::string, std::shared_ptr<NameQuery>> queries_;
   std::map<CandidateId, std::shared_ptr<Dial>> dials_;
@@ -79,7 +82,12 @@ void MemberService::Impl::start() {
 }
 
 void MemberService::Impl::send(const AgentMessage& message) {
-  if (connection_) connection_->send(encode(message));
+  if (!connection_) return;
+  connection_->send(encode(message));
+  const bool to_be_answered = std::holds_alternative<AttemptFailed>(message) ||
+                              std::holds_alternative<Stopped>(message) ||
+                              std::holds_alternative<StopRequest>(message);
+  if (to_be_answered) expect_word(settings_.answer_limit, "");
 }
 
 void MemberService::Impl::close() {
@@ -183,7 +191,8 @@ void MemberService::Impl::join(AuthenticationResult result) {
   Join join;
   join.announcement = settings_.announcement;
   join.version = settings_.version;
-  join.reached = remote_address(result.socket);
+  reached_ = remote_address(result.socket);
+  join.reached = reached_;
   local_address_ = ddprun::local_address(result.socket);
   // What was proven between the two hosts comes first.
   std::vector<std::string>& addresses = join.announcement.addresses;
@@ -198,28 +207,35 @@ void MemberService::Impl::join(AuthenticationResult result) {
   };
   hooks.on_closed = [weak = weak_from_this()](const std::string& why) {
     const auto self = weak.lock();
-    if (self)
-      self->lose(fmt::format("lost the coordinator {}: {}", self->settings_.join.coordinator, why), "");
+    if (self) self->lose(fmt::format("lost the coordinator {}: {}", self->coordinator(), why), "");
   };
   connection_->start(std::move(hooks), std::move(result.text));
   connection_->send(encode(AgentMessage{std::move(join)}));
 
-  const Milliseconds limit = settings_.join.join_timeout + settings_.start_margin;
+  expect_word(settings_.join.join_timeout + settings_.start_margin, "took this node in but ");
+}
+
+// Without one the coordinator's host lives, as its kernel tells, but ddprun there does not.
+void MemberService::Impl::expect_word(Milliseconds limit, const std::string& before) {
   timer_.expires_after(limit);
-  timer_.async_wait([weak = weak_from_this(), limit](const Code& error) {
+  timer_.async_wait([weak = weak_from_this(), limit, before](const Code& error) {
     const auto self = weak.lock();
     if (!self || error || self->closed_) return;
-    self->lose(fmt::format("the coordinator {} took this node in but said nothing for {}",
-                           self->settings_.join.coordinator, describe_duration(limit)),
+    self->lose(fmt::format("the coordinator {} {}said nothing for {}", self->coordinator(), before,
+                           describe_duration(limit)),
                "ddprun on that host hangs or was stopped");
   });
+}
+
+// By hand nobody knows its name, so its address says more.
+std::string MemberService::Impl::coordinator() const {
+  return fmt::format("{} ({})", settings_.join.coordinator, reached_);
 }
 
 void MemberService::Impl::receive(const std::string& payload) {
   auto decoded = decode_coordinator_message(payload);
   if (const auto* error = std::get_if<CodecError>(&decoded)) {
-    return lose(fmt::format("lost the coordinator {}: it sent {}", settings_.join.coordinator, error->what),
-                "");
+    return lose(fmt::format("lost the coordinator {}: it sent {}", coordinator(), error->what), "");
   }
   const auto& message = std::get<CoordinatorMessage>(decoded);
   if (const auto* request = std::get_if<Probe>(&message)) return probe(*request);

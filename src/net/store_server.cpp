@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "ddprun/base/error.hpp"
+#include "ddprun/net/bound_socket.hpp"
 #include "ddprun/store/service.hpp"
-#include "store_listener.hpp"
 
 namespace ddprun {
 namespace {
@@ -61,6 +61,17 @@ std::string peer_name(int descriptor) {
   return plain_address(storage).to_string();
 }
 
+BoundSocket listen_on(int port, int backlog) {
+  const BoundSocket listener = bind_port(port, backlog);
+  if (listener.error == 0) return listener;
+  const std::string where = port == 0 ? std::string("any port") : fmt::format("port {}", port);
+  std::string hint;
+  if (listener.error == EADDRINUSE)
+    hint = "another program listens there; choose another port or leave the choice to ddprun";
+  if (listener.error == EACCES) hint = "ports below 1024 need privileges; choose a higher one";
+  throw Error(fmt::format("the store cannot listen on {}: {}", where, error_text(listener.error)), hint);
+}
+
 bool out_of_room(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
@@ -72,7 +83,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   Impl(asio::io_context& context, StoreServerOptions options)
       : options_(std::move(options)),
         service_(options_.limits, options_.old_dialect),
-        listener_(listen_for_store(options_.port, options_.backlog)),
+        listener_(listen_on(options_.port, options_.backlog)),
         epoll_(context, make_epoll()),
         pause_(context) {
     control(EPOLL_CTL_ADD, listener_.descriptor, EPOLLIN, k_listener);
@@ -93,6 +104,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   };
 
   int make_epoll();
+  bool admits(const asio::ip::address& address) const;
   bool control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot);
   void serve_ready();
   void serve(const epoll_event& event);
@@ -113,7 +125,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
 
   StoreServerOptions options_;
   StoreService service_;
-  ListeningSocket listener_;
+  BoundSocket listener_;
   asio::posix::stream_descriptor epoll_;
   asio::steady_timer pause_;
   bool accepting_ = true;
@@ -180,14 +192,18 @@ void StoreServer::Impl::accept_some() {
       if (errno == EAGAIN) return;
       continue;  // that connection failed before we came to it
     }
-    const asio::ip::address address = plain_address(peer);
-    if (options_.allowed && !options_.allowed(address)) {
+    if (admits(plain_address(peer))) {
+      add_connection(descriptor, {});
+    } else {
       ::close(descriptor);
-      report(fmt::format("the store refused {}: not a host of this job", address.to_string()));
-      continue;
     }
-    add_connection(descriptor, {});
   }
+}
+
+bool StoreServer::Impl::admits(const asio::ip::address& address) const {
+  if (!options_.allowed || options_.allowed(address)) return true;
+  report(fmt::format("the store refused {}: not a host of this job", address.to_string()));
+  return false;
 }
 
 void StoreServer::Impl::pause_accepting(int error) {
@@ -209,7 +225,10 @@ void StoreServer::Impl::resume_accepting() {
 }
 
 void StoreServer::Impl::adopt(int descriptor, std::string_view first_bytes) {
-  if (closed_) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  const bool known = ::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
+  if (closed_ || !known || !admits(plain_address(peer))) {
     ::close(descriptor);
     return;
   }

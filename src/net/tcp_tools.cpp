@@ -1,5 +1,6 @@
 #include "ddprun/net/tcp_tools.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/tcp.h>
 
@@ -42,6 +43,7 @@ void watch_connection(Tcp::socket& socket) {
   constexpr int k_idle_seconds = 10;
   constexpr int k_probe_seconds = 5;
   constexpr int k_probes = 2;
+  ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   boost::system::error_code ignored;  // a kernel without one of these notices later
   socket.set_option(Tcp::no_delay(true), ignored);
   socket.set_option(Tcp::socket::keep_alive(true), ignored);

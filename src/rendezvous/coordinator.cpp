@@ -154,11 +154,15 @@ void Coordinator::everybody_here(TimePoint now) {
     const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
     return finish(failed_here(error.what() + hint));
   }
-  if (const auto agreed = agreed_address(witnesses(), settings_.addresses)) {
-    address_ = *agreed;
+  const std::string& named = settings_.named_address;
+  const auto agreed = agreed_address(witnesses(), settings_.addresses);
+  const bool provable = named.empty() || crosses_hosts(named);  // a name is for the workers to look up
+  if (!provable || (agreed && (named.empty() || *agreed == plain_address(named)))) {
+    address_ = provable ? *agreed : named;
     return open_store();
   }
-  candidates_ = addresses_to_probe(witnesses(), settings_.addresses);
+  candidates_ = named.empty() ? addresses_to_probe(witnesses(), settings_.addresses)
+                              : std::vector<std::string>{plain_address(named)};
   state_ = State::probing;
   state_deadline_ = now + settings_.probe_timeout;
   for (Agent& agent : agents_) {

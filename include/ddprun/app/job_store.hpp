@@ -15,6 +15,7 @@
 
 #include "ddprun/base/ids.hpp"
 #include "ddprun/net/store_server.hpp"
+#include "ddprun/os/fd.hpp"
 
 namespace ddprun {
 
@@ -34,8 +35,9 @@ class JobStore {
   // Keeps some free ports, for a worker of this host that hosts the store of a coordinator elsewhere.
   std::vector<int> keep_ports(int count);
   void close();
-  // A connection that reached the rendezvous' port and speaks the store's language.
-  void adopt(boost::asio::ip::tcp::socket socket, std::string first_bytes);
+  // A connection that reached the rendezvous' port and is no agent's. False: the store is not reached there
+  // now, and the socket is left alone.
+  bool adopt(boost::asio::ip::tcp::socket& socket, std::string& first_bytes);
 
  private:
   int serve(int port);
@@ -46,7 +48,7 @@ class JobStore {
   JobStoreSettings settings_;
   std::shared_ptr<std::set<boost::asio::ip::address>> allowed_;
   std::unique_ptr<StoreServer> server_;
-  std::vector<boost::asio::ip::tcp::acceptor> kept_;  // bound, never listening
+  std::vector<Fd> kept_;  // bound, never listening
   bool shared_open_ = false;
 };
 

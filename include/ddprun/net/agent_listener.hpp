@@ -19,7 +19,6 @@ struct AgentListenerSettings {
   std::vector<int> ports;  // the first that is free; 0 is any free one
   std::string launch_key;
   Prover prover;
-  std::vector<std::string> allowed;  // numeric addresses; empty: all
   Milliseconds handshake_limit{10000};
   std::size_t max_strangers = 256;  // connections that have not proved themselves yet
 };
@@ -27,8 +26,9 @@ struct AgentListenerSettings {
 struct AgentListenerHooks {
   std::function<void(Tcp::socket, std::string first_bytes)> on_agent;
   std::function<void(std::string address, std::string why)> on_refused;
-  // Another protocol on this port; when not set, such a connection is refused.
-  std::function<void(Tcp::socket, std::string first_bytes)> on_foreign;
+  // Another protocol on this port, or a peer that waits to be spoken to. Takes the socket and returns true,
+  // or leaves it to be refused, as all are when this is not set.
+  std::function<bool(Tcp::socket& socket, std::string& first_bytes)> on_foreign;
 };
 
 class AgentListener : public std::enable_shared_from_this<AgentListener> {

@@ -12,6 +12,12 @@
 
 namespace ddprun {
 
+struct AuthenticationLimits {
+  Milliseconds whole;  // for the whole conversation
+  Milliseconds
+      silence;  // a peer that has said nothing by then is foreign; as long as `whole`: it fails instead
+};
+
 struct AuthenticationResult {
   HandshakeStep::State state = HandshakeStep::State::failed;  // done, failed or foreign
   std::string text;                                           // as in HandshakeStep
@@ -24,11 +30,12 @@ class Authentication : public std::enable_shared_from_this<Authentication> {
  public:
   using OnResult = std::function<void(AuthenticationResult)>;
 
-  Authentication(Tcp::socket socket, Handshake handshake, Milliseconds limit, OnResult on_result);
+  Authentication(Tcp::socket socket, Handshake handshake, AuthenticationLimits limits, OnResult on_result);
   void start();
   void cancel();
 
  private:
+  void watch_time();
   void read();
   void write(std::string bytes);
   void handle(std::string_view bytes);
@@ -39,7 +46,7 @@ class Authentication : public std::enable_shared_from_this<Authentication> {
 
   Tcp::socket socket_;
   Handshake handshake_;
-  Milliseconds limit_;
+  AuthenticationLimits limits_;
   OnResult on_result_;
   boost::asio::steady_timer timer_;
   std::array<char, 4096> buffer_{};

@@ -24,7 +24,6 @@ struct CoordinatorServiceSettings {
   std::vector<int> ports;           // the first free one is used; 0 is any
   std::string launch_key;
   Prover prover;
-  std::vector<std::string> allowed;  // numeric addresses of the job's hosts; empty: no filter
   Milliseconds flush_timeout{
       5000};  // for the last messages to be taken, and for latecomers of a failed launch
   Milliseconds handshake_limit{10000};
@@ -43,9 +42,8 @@ struct CoordinatorHooks {
   std::function<void(const ShowRestart&)> show_restart;
   std::function<void(const CoordinatorMessage&)> on_message;  // for this process' agent; Finish is the last
   std::function<void(const Cause&)> on_end;                   // once: all agents have been told
-  // A connection in another protocol on the rendezvous port, with what it sent so far. For a store that is
-  // reached on the very port the user gave.
-  std::function<void(Tcp::socket, std::string first_bytes)> on_foreign;
+  // As in AgentListenerHooks, for a store that is reached on the very port the user gave.
+  std::function<bool(Tcp::socket&, std::string& first_bytes)> on_foreign;
 };
 
 class CoordinatorService final : public AgentLink {

@@ -25,6 +25,8 @@ struct MemberServiceSettings {
   Milliseconds lookup_limit{10000};
   // After joining, for the first word of the coordinator beyond its own join deadline.
   Milliseconds start_margin{60000};
+  // For its answer to what it has to answer: a failure, the end of a stop, the wish to stop.
+  Milliseconds answer_limit{60000};
 };
 
 // A name being looked up somewhere it can be given up: the descriptor gives numeric addresses, one a line, or

@@ -45,8 +45,8 @@ class StoreServer {
   StoreServer& operator=(const StoreServer&) = delete;
 
   int port() const;
-  // Serves a connection that was accepted elsewhere, `allowed` or not, and whose first bytes have been read
-  // there.
+  // Serves a connection that was accepted, and whose first bytes were read, elsewhere. `allowed` counts here
+  // too.
   void adopt(boost::asio::ip::tcp::socket socket, std::string first_bytes);
   // Ends the listener and all connections, at once.
   void close();

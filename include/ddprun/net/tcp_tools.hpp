@@ -14,7 +14,8 @@ using Tcp = boost::asio::ip::tcp;
 inline constexpr Milliseconds k_silence_limit{20000};
 
 // Keep-alive probes and TCP_USER_TIMEOUT, so that the kernel notices a host that went away within
-// k_silence_limit and this process never has to wake up for it; and no delay for small messages.
+// k_silence_limit and this process never has to wake up for it; no delay for small messages; and no
+// inheritance by workers, who would keep the connection open after our end.
 void watch_connection(Tcp::socket& socket);
 
 // In plain words, lower case: "connection refused", "no route to the host".

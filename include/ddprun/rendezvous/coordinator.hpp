@@ -52,7 +52,8 @@ struct CoordinatorSettings {
   Milliseconds stop_timeout{40000};    // from Stop to Stopped: the agents' grace and a margin
   Milliseconds probe_timeout{30000};   // from Probe to Probed
   std::vector<std::string> addresses;  // of this host, numeric, best first
-  int port = 0;                        // where this process listens for agents, named in Probe
+  std::string named_address;  // the user's word for MASTER_ADDR: no other is taken; empty: no such word
+  int port = 0;               // where this process listens for agents, named in Probe
 };
 
 struct SendTo {

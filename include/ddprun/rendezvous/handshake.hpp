@@ -70,6 +70,7 @@ class Handshake {
   HandshakeStep feed(std::string_view bytes);
   // What the conversation is waiting for, for the sentence of a deadline: "sent nothing".
   std::string waiting_for() const;
+  bool heard_nothing() const { return stage_ == Stage::hello && buffer_.empty(); }
 
  private:
   enum class Stage { hello, proof, over };

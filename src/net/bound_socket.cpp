@@ -1,17 +1,12 @@
-#include "store_listener.hpp"
+#include "ddprun/net/bound_socket.hpp"
 
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <boost/system/error_code.hpp>
 #include <cerrno>
 #include <cstdint>
-#include <string>
 #include <utility>
-
-#include "ddprun/base/error.hpp"
 
 namespace ddprun {
 namespace {
@@ -59,39 +54,26 @@ int bound_port(int descriptor) {
   return ntohs(address.sin6_port);
 }
 
-// Zero or the error's number. SO_REUSEADDR lets a port be used again while connections of a former store are
-// in TIME_WAIT, if that store had it too; Linux still refuses a second listener. Set before binding to port 0
-// it could give a port that another socket has bound and is about to listen on, so there it comes after.
-int try_listen(int family, int port, int backlog, ListeningSocket& result) {
+// SO_REUSEADDR lets a port be used again while connections of a former listener are in TIME_WAIT, if that one
+// had it too; Linux still refuses a second listener. Set before binding to port 0 it could give a port that
+// another socket has bound and is about to listen on, so there it comes after.
+BoundSocket try_bind(int family, int port, int backlog) {
   Socket socket(family);
-  if (socket.get() < 0) return errno;
+  if (socket.get() < 0) return {-1, 0, false, errno};
   const auto allow_reuse = [&socket] { return set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1); };
-  if (port != 0 && !allow_reuse()) return errno;
-  if (!bind_everywhere(socket.get(), family, port)) return errno;
-  if (port == 0 && !allow_reuse()) return errno;
-  if (::listen(socket.get(), backlog) != 0) return errno;
-  result.port = bound_port(socket.get());
-  result.descriptor = socket.release();
-  return 0;
-}
-
-std::string hint_for(int error) {
-  if (error == EADDRINUSE)
-    return "another program listens there; choose another port or leave the choice to ddprun";
-  if (error == EACCES) return "ports below 1024 need privileges; choose a higher one";
-  return {};
+  const bool bound = (port == 0 || allow_reuse()) && bind_everywhere(socket.get(), family, port) &&
+                     (port != 0 || allow_reuse()) && (backlog == 0 || ::listen(socket.get(), backlog) == 0);
+  if (!bound) return {-1, 0, false, errno};
+  const int number = bound_port(socket.get());
+  return {socket.release(), number, family == AF_INET6, 0};
 }
 
 }  // namespace
 
-ListeningSocket listen_for_store(int port, int backlog) {
-  ListeningSocket result{};
-  int error = try_listen(AF_INET6, port, backlog, result);
-  if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL) error = try_listen(AF_INET, port, backlog, result);
-  if (error == 0) return result;
-  const std::string why = boost::system::error_code(error, boost::system::system_category()).message();
-  const std::string where = port == 0 ? std::string("any port") : fmt::format("port {}", port);
-  throw Error(fmt::format("the store cannot listen on {}: {}", where, why), hint_for(error));
+BoundSocket bind_port(int port, int backlog) {
+  const BoundSocket result = try_bind(AF_INET6, port, backlog);
+  const bool no_ipv6 = result.error == EAFNOSUPPORT || result.error == EADDRNOTAVAIL;
+  return no_ipv6 ? try_bind(AF_INET, port, backlog) : result;
 }
 
 }  // namespace ddprun

@@ -1,0 +1,19 @@
+// Sockets bound to a TCP port of all addresses of this host: [::] for both families, 0.0.0.0 where there is
+// no IPv6. None is inherited by workers.
+#pragma once
+
+namespace ddprun {
+
+// Not blocking. The receiver closes the descriptor.
+struct BoundSocket {
+  int descriptor = -1;
+  int port = 0;
+  bool ipv6 = true;
+  int error = 0;  // an errno; there is no descriptor then
+};
+
+// `port` 0 is any free one. `backlog` 0 binds without listening: then no outgoing connection gets the port,
+// and another process of this host that sets SO_REUSEADDR, as torch does, can bind it beside us and listen.
+BoundSocket bind_port(int port, int backlog);
+
+}  // namespace ddprun
