@@ -13,4 +13,4 @@
 set -eu
 node_rank=$1
 first_machine=$2
-exec ddprun --nnodes 2 --node-rank "$node_rank" --master-addr "$first_machine" --nproc-per-node 4 train_ddp.py
+exec ddprun --nnodes 2 --node-rank "$node_rank" --master-addr "$first_machine" train_ddp.py
