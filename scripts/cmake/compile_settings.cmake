@@ -1,7 +1,7 @@
 # The flags every target of ours is built with, as one interface target.
 set(DDPRUN_SANITIZE "" CACHE STRING "Sanitizers, comma separated")
 option(DDPRUN_WERROR "Warnings are errors" OFF)
-option(DDPRUN_HARDEN "Hardening flags, link-time optimisation, static C++ runtime" OFF)
+option(DDPRUN_HARDEN "Hardening flags, link-time optimisation, static C++ runtime, stripped" OFF)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -27,5 +27,5 @@ if(DDPRUN_HARDEN)
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
   target_compile_options(ddprun_settings INTERFACE -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fcf-protection)
   target_link_options(ddprun_settings INTERFACE
-    -pie -Wl,-z,relro,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc)
+    -pie -s -Wl,-z,relro,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc)
 endif()

@@ -1,6 +1,7 @@
 """A small DistributedDataParallel training on the CPU: fits a line, prints the loss falling.
 
-Nothing in it is about the launcher: it reads what every launcher sets (RANK, WORLD_SIZE, ...).
+Nothing in it is about the launcher: it reads what every launcher sets (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
+MASTER_PORT).
 """
 
 import argparse
@@ -18,10 +19,7 @@ def main() -> None:
     steps = parser.parse_args().steps
 
     dist.init_process_group("gloo")
-    rank, world_size = dist.get_rank(), dist.get_world_size()
-    print(f"rank {rank} of {world_size} on {socket.gethostname()}, "
-          f"local rank {os.environ['LOCAL_RANK']}, {torch.get_num_threads()} threads", flush=True)
-
+    rank = dist.get_rank()
     torch.manual_seed(rank)
     model = DistributedDataParallel(torch.nn.Linear(4, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -34,7 +32,20 @@ def main() -> None:
         optimizer.step()
         if rank == 0 and step % 10 == 0:
             print(f"step {step:3d}  loss {loss.item():.6f}", flush=True)
+
+    show_world()
     dist.destroy_process_group()
+
+
+def show_world() -> None:
+    """One line for each rank, in order, from rank 0."""
+    place = (f"on {socket.gethostname()}, local rank {os.environ['LOCAL_RANK']}, "
+             f"{torch.get_num_threads()} threads")
+    places = [""] * dist.get_world_size()
+    dist.all_gather_object(places, place)
+    if dist.get_rank() == 0:
+        for rank, where in enumerate(places):
+            print(f"rank {rank} of {len(places)} {where}", flush=True)
 
 
 if __name__ == "__main__":

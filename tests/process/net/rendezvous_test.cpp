@@ -263,8 +263,8 @@ TEST_CASE("an agent of another job is told which job this is, once it has proved
     settings.join.join_timeout = 1s;
   });
   run_until(context, [&] { return !other.lost.empty(); });
-  CHECK_THAT(other.lost, Catch::Matchers::Contains(
-                             "the peer refused: this is job slurm/29/0/0, the peer belongs to slurm/31/0/0"));
+  CHECK_THAT(other.lost,
+             Contains("the peer refused: this is job slurm/29/0/0, the peer belongs to slurm/31/0/0"));
 }
 
 TEST_CASE("strangers are dropped and do not disturb: HTTP, silence, half a greeting") {
@@ -282,7 +282,7 @@ TEST_CASE("strangers are dropped and do not disturb: HTTP, silence, half a greet
   CHECK(silent.heard_size == 0);
   CHECK(half.heard_size == 0);
   run_until(context, [&] { return !first.status.empty(); });
-  CHECK_THAT(first.status[0], Catch::Matchers::Contains("refused 127.0.0.1: "));
+  CHECK_THAT(first.status[0], Contains("refused 127.0.0.1: "));
   TestMember second(context, 1, 2, port);
   run_until(context, [&] { return second.started(); });
 }
@@ -320,7 +320,7 @@ TEST_CASE("only hosts of the job are heard, where they are known") {
   });
   Stranger stranger(context, first.service->port(), "");
   run_until(context, [&] { return stranger.closed && !first.status.empty(); });
-  CHECK_THAT(first.status[0], Catch::Matchers::Contains("refused 127.0.0.1: it is not a host of this job"));
+  CHECK_THAT(first.status[0], Contains("refused 127.0.0.1: it is not a host of this job"));
 }
 
 TEST_CASE("another protocol on the port can be handed on with its first bytes") {
@@ -373,8 +373,7 @@ TEST_CASE("a name that is not known is named in the end, and a good one is used"
     settings.join.join_timeout = 1s;
   });
   run_until(context, [&] { return !lost.lost.empty(); });
-  CHECK_THAT(lost.lost,
-             Catch::Matchers::Contains("cannot reach the coordinator n1 within 1 s: no-such-host.invalid: "));
+  CHECK_THAT(lost.lost, Contains("cannot reach the coordinator n1 within 1 s: no-such-host.invalid: "));
   TestMember second(context, 1, 2, port, [](MemberServiceSettings& settings) {
     settings.join.addresses = {"no-such-host.invalid", "localhost"};
   });

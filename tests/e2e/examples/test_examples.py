@@ -1,0 +1,73 @@
+"""Every file of scripts/examples is run as its head says, on a smaller allocation than it asks for."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from conftest import EXAMPLES
+
+
+def submit(cluster, examples: Path, script: str, *options: str, arguments: tuple[str, ...] = ()) -> str:
+    """The job's output. Options of sbatch win over the script's own."""
+    output = examples / "job.out"
+    result = cluster.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", f"--output={output}", *options, script,
+                         *arguments, cwd=examples)
+    text = output.read_text() if output.exists() else ""
+    assert result.code == 0, f"{result}\n{text}"
+    return text
+
+
+def losses(text: str) -> list[float]:
+    return [float(loss) for loss in re.findall(r"loss (\S+)", text)]
+
+
+def places(text: str) -> list[str]:
+    return re.findall(r"^rank (\d+ of \d+ on \w+, local rank \d+),", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("script", "options"), [
+    ("slurm-one-per-node.sbatch", ["--gpus-per-node=2"]),
+    ("slurm-one-per-task.sbatch", ["--ntasks-per-node=2"]),
+])
+def test_both_ways_to_start_give_the_same_world(cluster, examples, script, options):
+    text = submit(cluster, examples, script, *options)
+    assert places(text) == ["0 of 4 on n1, local rank 0", "1 of 4 on n1, local rank 1",
+                            "2 of 4 on n2, local rank 0", "3 of 4 on n2, local rank 1"], text
+    assert losses(text)[-1] < losses(text)[0] / 100, text
+
+
+def test_restart_goes_on_from_the_checkpoint(cluster, examples):
+    text = submit(cluster, examples, "restart.sbatch", "--gpus-per-node=1", arguments=("--fail-at", "12"))
+    assert re.findall(r"^attempt .*? step \d+", text, re.MULTILINE) == [
+        "attempt 0 begins at step 0", "attempt 1 begins at step 10", "attempt 1 ends at step 40"], text
+    assert "rank 1 on n2 exited with code 1" in text, text
+
+
+def test_two_machines_by_hand(hosts, examples):
+    first = hosts["n1"].address
+    both = [hosts[name].popen(["./two-machines.sh", str(rank), first], cwd=examples)
+            for rank, name in enumerate(("n1", "n2"))]
+    results = [process.wait() for process in both]
+    text = "\n".join(str(result) for result in results)
+    assert [result.code for result in results] == [0, 0], text
+    assert places(results[0].stdout) == ["0 of 2 on n1, local rank 0", "1 of 2 on n2, local rank 0"], text
+
+
+def test_what_was_captured_on_the_cluster_is_planned_elsewhere(cluster, examples):
+    submit(cluster, examples, "capture.sbatch", "--mem=0")
+    for task, host in enumerate(("n1", "n2")):
+        plan = cluster.run("ddprun", "--snapshot", f"capture.{task}.json", "--dry-run=json", "train_ddp.py",
+                           cwd=examples)
+        assert plan.code == 0, str(plan)
+        if task == 0:
+            assert json.loads(plan.stdout)["host"] == host
+
+
+def test_every_example_is_run_here():
+    tested = Path(__file__).read_text() + (EXAMPLES / "two-machines.sh").read_text()
+    tested += "".join(path.read_text() for path in EXAMPLES.glob("*.sbatch"))
+    assert [path.name for path in sorted(EXAMPLES.iterdir()) if path.is_file() and path.name not in tested] == []

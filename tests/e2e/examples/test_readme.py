@@ -1,0 +1,53 @@
+"""The commands in README.md are the examples' own, and ddprun understands every one of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from conftest import EXAMPLES
+from support.programs import REPOSITORY
+
+README = (REPOSITORY / "README.md").read_text()
+RECIPES = README.split("\n## Recipes\n")[1].split("\n## ")[0]
+BLOCKS = [re.sub(r"^    ", "", block, flags=re.MULTILINE).strip()
+          for block in re.findall(r"(?:^    .*\n)+", README, re.MULTILINE)]
+COMMANDS = [line for block in BLOCKS for line in block.splitlines() if re.match(r"(srun )?ddprun ", line)]
+
+
+def arguments_of(line: str) -> list[str]:
+    """What follows `ddprun`, without the remark that some lines carry after several blanks."""
+    return shlex.split(re.split(r" {3,}", line)[0].split("ddprun ", 1)[1])
+
+
+def test_there_is_something_to_test():
+    assert len(COMMANDS) >= 6
+    assert "#SBATCH" in RECIPES
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_command(binary, tmp_path, line):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    arguments = [word for word in arguments_of(line) if word != "--dry-run"]
+    result = subprocess.run([binary, "--dry-run", *arguments], env=environment, cwd=EXAMPLES, text=True,
+                            capture_output=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if "#SBATCH" in block])
+def test_batch_script_is_one_of_the_examples(block):
+    lines = block.splitlines()
+    scripts = [path.read_text().splitlines() for path in EXAMPLES.glob("*.sbatch")]
+    assert any(set(lines) <= set(script) for script in scripts), block
+
+
+def test_environment_for_a_script_of_its_own(binary, tmp_path):
+    [line] = [line for block in BLOCKS for line in block.splitlines() if line.startswith("eval ")]
+    environment = {"PATH": f"{binary.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    shown = subprocess.run(["sh", "-euc", f"{line}\necho $RANK $WORLD_SIZE $MASTER_ADDR"], env=environment, text=True,
+                           capture_output=True, timeout=60)
+    assert shown.stdout.split()[:2] == ["0", "1"] and len(shown.stdout.split()) == 3, shown
