@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
 
 namespace ddprun {
 
@@ -27,6 +28,16 @@ bool needs_python(const Options& options, ProgramKind kind) {
   return options.module || kind != ProgramKind::executable;
 }
 
+std::string explain_missing(const std::string& word, const ProgramFacts& facts, const Snapshot& snapshot) {
+  if (!facts.path.empty()) {
+    return fmt::format("it is in {}, but not on PATH: write ./{}", printable(snapshot.working_directory),
+                       printable(word));
+  }
+  const std::string folder = printable(snapshot.working_directory);
+  return word.find('/') == std::string::npos ? fmt::format("it is neither in {} nor on PATH", folder)
+                                             : fmt::format("the working directory is {}", folder);
+}
+
 }  // namespace
 
 std::string find_python(const Snapshot& snapshot) {
@@ -40,17 +51,13 @@ ProgramKind find_program_kind(const Options& options, const Snapshot& snapshot) 
     return word.ends_with(".py") || !options.no_python ? ProgramKind::python_file : ProgramKind::executable;
   }
   const ProgramKind kind = found->second.kind;
-  const std::string what = fmt::format("cannot start {} on {}: ", word, snapshot.host.name);
+  const std::string what = fmt::format("cannot start {} on {}: ", printable(word), snapshot.host.name);
   if (kind == ProgramKind::missing) {
-    throw Error(what + "no such file",
-                word.find('/') == std::string::npos
-                    ? fmt::format("it is neither in {} nor on PATH", snapshot.working_directory)
-                    : fmt::format("the working directory is {}", snapshot.working_directory),
-                k_exit_not_found);
+    throw Error(what + "no such file", explain_missing(word, found->second, snapshot), k_exit_not_found);
   }
   if (options.no_python && kind != ProgramKind::executable && kind != ProgramKind::python_file) {
     throw Error(what + (kind == ProgramKind::directory ? "it is a directory" : "it is not executable"),
-                kind == ProgramKind::directory ? "" : fmt::format("chmod +x {}", word),
+                kind == ProgramKind::directory ? "" : fmt::format("chmod +x {}", shell_quote(word)),
                 k_exit_not_executable);
   }
   return kind;

@@ -14,7 +14,9 @@ NodePlan plan_of(LaunchStyle style, int workers) {
   plan.allocation.hosts = {{{"n1", 1}, {"n2", 1}}, "SLURM_STEP_NODELIST"};
   plan.workers = {workers, "test"};
   plan.threads = {6, "12 cores for 2 workers"};
-  plan.run_id = "29.0";
+  plan.run_id = {"29.0", "SLURM_JOB_ID"};
+  plan.device_variable = "CUDA_VISIBLE_DEVICES";
+  plan.rendezvous.agents = 2;
   plan.options.max_restarts = {3, "--max-restarts"};
   for (int i = 0; i < workers; ++i)
     plan.planned.push_back({LocalRank{i}, GlobalRank{i}, {"true"}, std::to_string(i + 4)});
