@@ -160,8 +160,8 @@ void plan_workers(NodePlan& plan, const VisibleDevices& devices, const Snapshot&
 // One agent a task where every task was given its own GPU: each sees it as number 0, whatever its local rank.
 void adapt_to_private_devices(NodePlan& plan, const VisibleDevices& devices) {
   if (plan.allocation.style.value != LaunchStyle::agent_per_task || plan.local_world_size < 2) return;
-  if (devices.entries.size() != 1 || plan.options.virtual_local_rank) return;
-  plan.options.virtual_local_rank = true;
+  if (devices.entries.size() != 1 || plan.virtual_local_rank.value) return;
+  plan.virtual_local_rank = {true, "one visible GPU a task"};
   plan.notices.push_back(
       {fmt::format("every task sees one GPU only ({}={}), so workers get LOCAL_RANK 0 and direct GPU-to-GPU "
                    "transfers may be off",
@@ -172,7 +172,7 @@ void adapt_to_private_devices(NodePlan& plan, const VisibleDevices& devices) {
 void shorten_grace_below_kill_wait(NodePlan& plan) {
   Sourced<Milliseconds>& grace = plan.options.shutdown_timeout;
   if (plan.allocation.scheduler.value != Scheduler::slurm || grace.origin != "default") return;
-  grace = {Milliseconds{25000}, "default under Slurm, whose KillWait is 30 s"};
+  grace = {Milliseconds{25000}, "default below Slurm's KillWait"};
 }
 
 }  // namespace
@@ -200,10 +200,12 @@ NodePlan make_node_plan(const Snapshot& snapshot, const Options& options) {
   plan.solo_address = choose_solo_address(plan.allocation, options);
   if (plan.allocation.first_port) plan.store_port = plan.allocation.first_port->value;
 
+  if (options.virtual_local_rank) plan.virtual_local_rank = {true, "--virtual-local-rank"};
   adapt_to_private_devices(plan, devices);
   shorten_grace_below_kill_wait(plan);
-  for (const auto& notice : {find_unused_count(plan.allocation, options),
-                             find_crowded_cores(plan.allocation, snapshot, plan.workers.value)}) {
+  for (const auto& notice :
+       {find_unused_count(plan.allocation, options), find_too_few_gpus(devices, plan.workers),
+        find_crowded_cores(plan.allocation, snapshot.host, plan.host, plan.workers.value)}) {
     if (notice) plan.notices.push_back(*notice);
   }
   plan_workers(plan, devices, snapshot);

@@ -31,6 +31,11 @@ std::string hosts_text(const Allocation& allocation) {
   return fmt::format("{}: {}", count, compress_hostlist(host_names(allocation)));
 }
 
+// "node 2 of 0-3", since a bare "2 of 4" leaves open where counting starts; nothing where there is only one.
+std::string place_among(std::string_view what, int number, int count) {
+  return count == 1 ? "" : fmt::format("{}{} of 0-{}", what, number, count - 1);
+}
+
 void show_time_left(TextTable& table, const Allocation& allocation, std::int64_t now) {
   if (!allocation.end_time) return;
   const std::int64_t left = allocation.end_time->value - now;
@@ -50,11 +55,11 @@ void show_allocation(TextTable& table, const NodePlan& plan, const Snapshot& sna
   table.row("launch", to_string(allocation.style.value), allocation.style.origin);
   table.row("hosts", hosts_text(allocation), allocation.hosts.origin);
   table.row("this host",
-            fmt::format("{}, node {} of {}", plan.host, allocation.node_index.value.value,
-                        allocation.hosts.value.size()),
+            plan.host + place_among(", node ", allocation.node_index.value.value,
+                                    static_cast<int>(allocation.hosts.value.size())),
             allocation.node_index.origin);
   if (allocation.style.value == LaunchStyle::agent_per_task) {
-    table.row("this task", fmt::format("{} of {}", allocation.task_rank.value, allocation.task_count.value),
+    table.row("this task", place_among("rank ", allocation.task_rank.value, allocation.task_count.value),
               allocation.task_rank.origin);
   }
 }
@@ -62,12 +67,13 @@ void show_allocation(TextTable& table, const NodePlan& plan, const Snapshot& sna
 std::string role_text(const RendezvousPlan& rendezvous) {
   switch (rendezvous.role) {
     case RendezvousRole::solo:
-      return "none: no other ddprun takes part";
+      return "not needed: no other ddprun takes part";
     case RendezvousRole::coordinator:
-      return fmt::format("coordinates {} ddprun processes", rendezvous.agents);
+      return place_among("number ", 0, rendezvous.agents) + "; coordinates";
     case RendezvousRole::member:
-      return fmt::format("number {} of {}; number 0, on {}, coordinates", rendezvous.agent.value,
-                         rendezvous.agents, rendezvous.peers.front());
+      return fmt::format("{}; {} coordinates",
+                         place_among("number ", rendezvous.agent.value, rendezvous.agents),
+                         rendezvous.peers.front());
   }
   return {};
 }
@@ -89,8 +95,8 @@ std::string store_text(const NodePlan& plan) {
 
 void show_rendezvous(TextTable& table, const NodePlan& plan) {
   const RendezvousPlan& rendezvous = plan.rendezvous;
-  table.heading("how the hosts meet");
-  table.row("rendezvous", role_text(rendezvous));
+  table.heading("rendezvous");
+  table.row("this ddprun", role_text(rendezvous));
   if (rendezvous.role != RendezvousRole::solo) {
     table.row("address", join(rendezvous.addresses.value, " "), rendezvous.addresses.origin);
     table.row(rendezvous.ports.value.size() == 1 ? "port" : "port, one of",

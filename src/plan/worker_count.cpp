@@ -100,9 +100,18 @@ std::optional<Notice> find_unused_count(const Allocation& allocation, const Opti
       "to let ddprun start the workers of a node: srun --ntasks-per-node=1 ..."};
 }
 
-std::optional<Notice> find_crowded_cores(const Allocation& allocation, const Snapshot& snapshot,
-                                         int workers) {
-  const auto cpus = static_cast<int>(snapshot.host.allowed_cpus.size());
+// Scripts take device LOCAL_RANK, which is not there for the last workers.
+std::optional<Notice> find_too_few_gpus(const VisibleDevices& devices, const Sourced<int>& workers) {
+  const auto gpus = static_cast<std::int64_t>(devices.entries.size());
+  if (gpus == 0 || workers.value <= gpus) return std::nullopt;
+  return Notice{fmt::format("{} ({}) have {} ({})", count_of(workers.value, "worker"), workers.origin,
+                            count_of(gpus, "GPU"), devices.origin),
+                "for one worker a GPU, leave --nproc-per-node out"};
+}
+
+std::optional<Notice> find_crowded_cores(const Allocation& allocation, const HostFacts& facts,
+                                         const std::string& host, int workers) {
+  const auto cpus = static_cast<int>(facts.allowed_cpus.size());
   if (cpus == 0 || workers <= cpus) return std::nullopt;
   std::string hint = "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell";
   if (allocation.scheduler.value == Scheduler::slurm) {
@@ -111,8 +120,7 @@ std::optional<Notice> find_crowded_cores(const Allocation& allocation, const Sna
         "--cpus-per-task of sbatch)",
         std::max(allocation.cpus_on_node.value, workers));
   }
-  return Notice{fmt::format("{} workers share {} on {}", workers, count_of(cpus, "CPU"), snapshot.host.name),
-                hint};
+  return Notice{fmt::format("{} workers share {} on {}", workers, count_of(cpus, "CPU"), host), hint};
 }
 
 }  // namespace ddprun

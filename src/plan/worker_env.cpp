@@ -72,16 +72,16 @@ void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const
                                                  {"SLURM_STEP_NUM_TASKS", assignment.world_size},
                                                  {"SLURM_NTASKS_PER_NODE", assignment.local_world_size}};
   for (const auto& [name, value] : numbers) {
-    if (environment.contains(name)) changes.set(name, value, "this worker instead of the agent");
+    if (environment.contains(name)) changes.set(name, value, "this worker's, not ddprun's");
   }
 }
 
 void set_ranks(Changes& changes, const NodePlan& plan, const Assignment& assignment, const WorkerSeat& seat) {
   const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
-  const bool virtual_rank = plan.options.virtual_local_rank;
+  const bool virtual_rank = plan.virtual_local_rank.value;
   changes.set("RANK", seat.rank.value, plan.rank_origin);
   changes.set("LOCAL_RANK", virtual_rank ? 0 : seat.local_rank.value,
-              virtual_rank ? "one visible device each"
+              virtual_rank ? plan.virtual_local_rank.origin
               : per_task   ? plan.allocation.task_local.origin
                            : "order on this host");
   changes.set("WORLD_SIZE", assignment.world_size, plan.world_size.origin);
@@ -119,11 +119,11 @@ void set_elastic(Changes& changes, const NodePlan& plan, const Assignment& assig
 
 void narrow_devices(Changes& changes, const NodePlan& plan, const Environment& environment,
                     const WorkerContext& context) {
-  if (!plan.options.virtual_local_rank || context.worker >= plan.planned.size()) return;
+  if (!plan.virtual_local_rank.value || context.worker >= plan.planned.size()) return;
   const std::string& device = plan.planned[context.worker].device;
   const auto seen = environment.find(plan.device_variable);
   if (device.empty() || (seen != environment.end() && seen->second == device)) return;
-  changes.set(plan.device_variable, device, "--virtual-local-rank");
+  changes.set(plan.device_variable, device, plan.virtual_local_rank.origin);
 }
 
 }  // namespace
@@ -133,7 +133,7 @@ std::vector<VariableChange> scrub_changes(const Environment& environment, const 
   std::vector<VariableChange> changes;
   if (!stands_for_several_workers(allocation, workers)) return changes;
   for (const auto& [name, value] : environment) {
-    if (is_launcher_leftover(name)) changes.push_back({name, std::nullopt, "of the agent, not of a worker"});
+    if (is_launcher_leftover(name)) changes.push_back({name, std::nullopt, "ddprun's, not a worker's"});
   }
   return changes;
 }

@@ -47,9 +47,10 @@ struct NodePlan {
   int local_world_size = 1;  // workers on this host, all its agents together
   Sourced<int> workers;      // workers of this agent
   std::vector<PlannedWorker> planned;
-  std::string rank_origin;      // what the ranks follow from; says so where they are an assumption
-  std::string device_variable;  // the one that --virtual-local-rank narrows
-  Sourced<int> threads;         // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
+  std::string rank_origin;           // what the ranks follow from; says so where they are an assumption
+  Sourced<bool> virtual_local_rank;  // every worker has LOCAL_RANK 0 and one device
+  std::string device_variable;       // the one that leaves it that device
+  Sourced<int> threads;              // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
   std::vector<VariableChange>
       changes;                  // the same for every worker; per-rank ones are added by worker_environment
   Sourced<std::string> run_id;  // TORCHELASTIC_RUN_ID

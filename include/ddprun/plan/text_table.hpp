@@ -11,7 +11,7 @@ class TextTable {
   static constexpr std::size_t k_columns = 100;  // no line is wider
 
   // Starts a section; its rows have these widths.
-  void heading(std::string_view text, std::size_t name_width = 12, std::size_t value_width = 46);
+  void heading(std::string_view text, std::size_t name_width = 13, std::size_t value_width = 48);
   // A value that is too wide takes the line for itself, and its origin the next one. Text is made printable
   // and cut where it is endless.
   void row(std::string_view name, std::string_view value, std::string_view origin = {});

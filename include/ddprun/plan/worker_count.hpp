@@ -24,6 +24,8 @@ Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapsho
 
 // What is odd about these counts and how to get what was probably meant.
 std::optional<Notice> find_unused_count(const Allocation& allocation, const Options& options);
-std::optional<Notice> find_crowded_cores(const Allocation& allocation, const Snapshot& snapshot, int workers);
+std::optional<Notice> find_too_few_gpus(const VisibleDevices& devices, const Sourced<int>& workers);
+std::optional<Notice> find_crowded_cores(const Allocation& allocation, const HostFacts& facts,
+                                         const std::string& host, int workers);
 
 }  // namespace ddprun

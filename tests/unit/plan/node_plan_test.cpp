@@ -248,7 +248,7 @@ TEST_CASE("under Slurm the default grace ends before its KillWait") {
   const Snapshot in_step = machine(step("n1", "1", 1, 0, 0, 0));
   const auto grace = make_node_plan(in_step, options).options.shutdown_timeout;
   CHECK(grace.value == Milliseconds{25000});
-  CHECK(grace.origin == "default under Slurm, whose KillWait is 30 s");
+  CHECK(grace.origin == "default below Slurm's KillWait");
   CHECK(make_node_plan(machine(), options).options.shutdown_timeout.value == Milliseconds{30000});
   options.shutdown_timeout = {Milliseconds{90000}, "--shutdown-timeout"};
   CHECK(make_node_plan(in_step, options).options.shutdown_timeout.value == Milliseconds{90000});

@@ -126,17 +126,28 @@ TEST_CASE("threads that the user has set are left alone") {
 TEST_CASE("more workers than CPUs is worth a remark with the way out") {
   Allocation slurm = allocation_of(LaunchStyle::agent_per_node);
   slurm.cpus_on_node.value = 1;
-  CHECK(find_crowded_cores(slurm, host_with(1, 1), 8) ==
+  CHECK(find_crowded_cores(slurm, host_with(1, 1).host, "n1", 8) ==
         Notice{"8 workers share 1 CPU on n1",
                "give each ddprun the cores of its workers: srun -c8 ... (srun does not take over the "
                "--cpus-per-task of sbatch)"});
   slurm.cpus_on_node.value = 64;
-  CHECK(find_crowded_cores(slurm, host_with(2, 2), 8)->hint.find("srun -c64 ...") != std::string::npos);
-  CHECK(find_crowded_cores({}, host_with(2, 2), 8) ==
+  CHECK(find_crowded_cores(slurm, host_with(2, 2).host, "n1", 8)->hint.find("srun -c64 ...") !=
+        std::string::npos);
+  CHECK(find_crowded_cores({}, host_with(2, 2).host, "n1", 8) ==
         Notice{"8 workers share 2 CPUs on n1",
                "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell"});
-  CHECK_FALSE(find_crowded_cores(slurm, host_with(8, 8), 8));
-  CHECK_FALSE(find_crowded_cores(slurm, host_with(0, 0), 8));  // nothing known
+  CHECK_FALSE(find_crowded_cores(slurm, host_with(8, 8).host, "n1", 8));
+  CHECK_FALSE(find_crowded_cores(slurm, host_with(0, 0).host, "n1", 8));  // nothing known
+}
+
+TEST_CASE("more workers than GPUs is worth a remark") {
+  const VisibleDevices two{
+      {"0", "1"}, "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"};
+  CHECK(find_too_few_gpus(two, {8, "--nproc-per-node"}) ==
+        Notice{"8 workers (--nproc-per-node) have 2 GPUs (CUDA_VISIBLE_DEVICES)",
+               "for one worker a GPU, leave --nproc-per-node out"});
+  CHECK_FALSE(find_too_few_gpus(two, {2, "--nproc-per-node"}));
+  CHECK_FALSE(find_too_few_gpus({}, {8, "--nproc-per-node"}));
 }
 
 TEST_CASE("a word for the count that the scheduler's tasks overrule is worth a remark") {

@@ -112,7 +112,7 @@ TEST_CASE("the store is the worker's when asked for, and in a world of one") {
 
 TEST_CASE("virtual local ranks: local rank 0 and one device each") {
   NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
-  plan.options.virtual_local_rank = true;
+  plan.virtual_local_rank = {true, "--virtual-local-rank"};
   const Environment worker = environment_of(plan, second_node(2), {}, {1, "", "cafe", ""});
   CHECK(worker.at("LOCAL_RANK") == "0");
   CHECK(worker.at("CUDA_VISIBLE_DEVICES") == "5");
