@@ -97,7 +97,7 @@ Allocation parse_by_hand(const Snapshot& snapshot, const PlaceOptions& options) 
 
 Allocation make_alone(const Snapshot& snapshot, const PlaceOptions& options, const std::string& origin) {
   Allocation allocation;
-  allocation.scheduler = sourced(Scheduler::none, "no scheduler's variables");
+  allocation.scheduler = sourced(Scheduler::none, "no scheduler's variable is set");
   allocation.style = sourced(LaunchStyle::alone, origin);
   allocation.instance =
       sourced(fmt::format("{}.{}", snapshot.host.name, snapshot.host.pid), "host and process");

@@ -49,7 +49,7 @@ Allocation refuse_mpi_launcher(const Snapshot& snapshot, const PlaceOptions&) {
 bool always(const Snapshot&, const PlaceOptions&) { return true; }
 
 Allocation parse_alone(const Snapshot& snapshot, const PlaceOptions& options) {
-  return make_alone(snapshot, options, options.standalone ? "--standalone" : "default");
+  return make_alone(snapshot, options, options.standalone ? "--standalone" : "no scheduler and no --nnodes");
 }
 
 // Asked from the top; the first that applies decides. A scheduler that can run inside another comes before

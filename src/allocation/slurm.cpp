@@ -6,6 +6,7 @@
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/allocation/slurm_in_step.hpp"
 #include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
 
 namespace ddprun {
 
@@ -35,13 +36,7 @@ Allocation describe_job(const SlurmScene& scene, std::optional<int> own) {
   for (const std::string& host : scene.job.hosts) allocation.hosts.value.push_back({host, 1});
   if (own) allocation.node_index = sourced(NodeIndex{*own}, "host name");
   allocation.task_count = sourced(static_cast<int>(scene.job.hosts.size()), scene.job.hosts_origin);
-  if (scene.job.components > 1) {
-    allocation.notices.push_back(
-        {fmt::format(
-             "job {} has {} components (SLURM_HET_SIZE), and srun starts on the first alone unless told",
-             scene.job.id.value, scene.job.components),
-         fmt::format("srun --het-group=0-{} ...", scene.job.components - 1)});
-  }
+  if (scene.job.components > 1) allocation.components = sourced(scene.job.components, "SLURM_HET_SIZE");
   return allocation;
 }
 
@@ -50,7 +45,8 @@ void check_nodes_available(const SlurmScene& scene) {
   if (!nodes || nodes->value <= static_cast<int>(scene.job.hosts.size())) return;
   throw UsageError(
       fmt::format("{} {}, but job {} has {} ({})", nodes->origin, nodes->value, scene.job.id.value,
-                  count_nodes(scene.job.hosts.size()), compress_hostlist(scene.job.hosts)),
+                  count_of(static_cast<std::int64_t>(scene.job.hosts.size()), "node"),
+                  compress_hostlist(scene.job.hosts)),
       fmt::format("ask for {} nodes when submitting (sbatch -N{}), or add --node-rank and --master-addr "
                   "to join hosts by hand",
                   nodes->value, nodes->value));

@@ -54,7 +54,8 @@ void check_flags(const SlurmScene& scene, const StepLayout& layout) {
   const std::size_t count = layout.hosts.size();
   if (options.nodes && static_cast<std::int64_t>(options.nodes->value) != static_cast<std::int64_t>(count)) {
     throw UsageError(fmt::format("{} {}, but srun started this step on {} ({})", options.nodes->origin,
-                                 options.nodes->value, count_nodes(count), compress_hostlist(layout.hosts)),
+                                 options.nodes->value, count_of(static_cast<std::int64_t>(count), "node"),
+                                 compress_hostlist(layout.hosts)),
                      fmt::format("leave {} out, or start on as many nodes: srun -N{} ...",
                                  options.nodes->origin, options.nodes->value));
   }
@@ -66,7 +67,7 @@ void check_flags(const SlurmScene& scene, const StepLayout& layout) {
   }
   if (options.address && count > 1 && is_loopback_name(options.address->value)) {
     throw UsageError(fmt::format("{} {} is another host on each of the step's {}", options.address->origin,
-                                 options.address->value, count_nodes(count)),
+                                 options.address->value, count_of(static_cast<std::int64_t>(count), "node")),
                      fmt::format("leave {} out: ddprun uses {}, the step's first node",
                                  options.address->origin, layout.hosts.front()));
   }

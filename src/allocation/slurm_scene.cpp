@@ -130,6 +130,4 @@ void refuse_mpi(const SlurmScene& scene, const MpiPlace& place, const StepLayout
               "where it is with --nnodes, --node-rank and --master-addr");
 }
 
-std::string count_nodes(std::size_t count) { return fmt::format("{} node{}", count, count == 1 ? "" : "s"); }
-
 }  // namespace ddprun

@@ -9,6 +9,7 @@
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/allocation/number_list.hpp"
 #include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
 
 namespace ddprun {
 
@@ -53,21 +54,22 @@ void check_layout(const Variables& variables, const StepLayout& layout) {
   check_count(variables, "SLURM_STEP_NUM_NODES", static_cast<std::int64_t>(layout.hosts.size()),
               fmt::format("SLURM_STEP_NODELIST={}", compress_hostlist(layout.hosts)));
   if (layout.tasks.size() != layout.hosts.size()) {
-    fail_torn(fmt::format("SLURM_STEP_TASKS_PER_NODE counts {} nodes, but SLURM_STEP_NODELIST={} has {}",
-                          layout.tasks.size(), compress_hostlist(layout.hosts), layout.hosts.size()));
-  }
-  if (layout.node >= static_cast<int>(layout.hosts.size())) {
-    fail_torn(fmt::format("SLURM_NODEID={}, but SLURM_STEP_NODELIST={} has {} nodes", layout.node,
+    fail_torn(fmt::format("SLURM_STEP_TASKS_PER_NODE counts {}, but SLURM_STEP_NODELIST={} has {}",
+                          count_of(static_cast<std::int64_t>(layout.tasks.size()), "node"),
                           compress_hostlist(layout.hosts), layout.hosts.size()));
   }
+  if (layout.node >= static_cast<int>(layout.hosts.size())) {
+    fail_torn(fmt::format("SLURM_NODEID={}, but SLURM_STEP_NODELIST={} has {}", layout.node,
+                          compress_hostlist(layout.hosts),
+                          count_of(static_cast<std::int64_t>(layout.hosts.size()), "node")));
+  }
   if (layout.rank >= layout.task_count)
-    fail_torn(fmt::format("SLURM_PROCID={}, but the step has {} task{}", layout.rank, layout.task_count,
-                          layout.task_count == 1 ? "" : "s"));
+    fail_torn(fmt::format("SLURM_PROCID={}, but the step has {}", layout.rank,
+                          count_of(layout.task_count, "task")));
   const int here = layout.tasks[static_cast<std::size_t>(layout.node)];
   if (layout.local >= here) {
-    fail_torn(
-        fmt::format("SLURM_LOCALID={}, but the step has {} task{} on node {} (SLURM_STEP_TASKS_PER_NODE)",
-                    layout.local, here, here == 1 ? "" : "s", layout.node));
+    fail_torn(fmt::format("SLURM_LOCALID={}, but the step has {} on node {} (SLURM_STEP_TASKS_PER_NODE)",
+                          layout.local, count_of(here, "task"), layout.node));
   }
 }
 

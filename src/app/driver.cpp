@@ -58,7 +58,7 @@ std::vector<std::string> crossing_addresses(const Snapshot& snapshot) {
 // (torch tries and complains about IPv6 first where only IPv4 works).
 std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.options.local_address) return {plan.options.local_address->value};
-  if (plan.rendezvous.role == RendezvousRole::solo) return {plan.solo_address};
+  if (plan.rendezvous.role == RendezvousRole::solo) return {plan.solo_address.value};
   std::vector<std::string> addresses = crossing_addresses(snapshot);
   std::stable_partition(addresses.begin(), addresses.end(),
                         [](const std::string& address) { return address.find(':') == std::string::npos; });
@@ -131,7 +131,7 @@ Announcement Driver::announcement() const {
   self.host = plan_.host;
   self.node = plan_.allocation.node_index.value;
   self.workers = plan_.workers.value;
-  self.role = plan_.options.role;
+  self.role = plan_.options.role.value;
   self.max_restarts = plan_.options.max_restarts.value;
   if (per_task) {
     self.fixed_rank = GlobalRank{plan_.allocation.task_rank.value};

@@ -98,7 +98,7 @@ void local_address(Draft& draft, const Given& given) {
 }
 
 void standalone(Draft& draft, const Given&) { draft.options.place.standalone = true; }
-void role(Draft& draft, const Given& given) { draft.options.role = given.value; }
+void role(Draft& draft, const Given& given) { draft.options.role = given; }
 void virtual_local_rank(Draft& draft, const Given&) { draft.options.virtual_local_rank = true; }
 
 void rendezvous_backend(Draft& draft, const Given& given) {

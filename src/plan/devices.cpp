@@ -15,6 +15,14 @@ bool is_device_entry(std::string_view entry) {
   return digits || entry.starts_with("GPU-") || entry.starts_with("MIG-");
 }
 
+// Without a variable to go by, the one that the vendor's own runtime reads.
+std::string narrowing_variable(const HostFacts& host) {
+  const std::string vendor = host.gpus.empty() ? "" : host.gpus.front().vendor;
+  return vendor == "amd"     ? "HIP_VISIBLE_DEVICES"
+         : vendor == "intel" ? "ZE_AFFINITY_MASK"
+                             : "CUDA_VISIBLE_DEVICES";
+}
+
 }  // namespace
 
 std::vector<std::string> parse_device_list(const std::string& text) {
@@ -32,16 +40,17 @@ VisibleDevices find_visible_devices(const Snapshot& snapshot) {
   // CUDA_, ROCR_ and ZE_ alike to the same numbers.
   for (const char* name :
        {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"}) {
-    if (const auto value = find_variable(snapshot, name)) return {parse_device_list(*value), name, name};
+    if (const auto value = find_variable(snapshot, name))
+      return {parse_device_list(*value), name, name, name};
   }
   if (const auto value = find_variable(snapshot, "SLURM_STEP_GPUS")) {
-    return {parse_device_list(*value), {}, "SLURM_STEP_GPUS"};
+    return {parse_device_list(*value), {}, narrowing_variable(snapshot.host), "SLURM_STEP_GPUS"};
   }
   VisibleDevices devices;
+  devices.narrowing = narrowing_variable(snapshot.host);
   for (std::size_t i = 0; i < snapshot.host.gpus.size(); ++i) devices.entries.push_back(fmt::format("{}", i));
-  if (!devices.entries.empty()) {
-    devices.origin = fmt::format("{} GPUs of this host", devices.entries.size());
-  }
+  const std::size_t count = devices.entries.size();
+  if (count > 0) devices.origin = fmt::format("{} GPU{} of this host", count, count == 1 ? "" : "s");
   return devices;
 }
 

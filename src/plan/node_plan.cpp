@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/plan/devices.hpp"
 #include "ddprun/plan/ports.hpp"
 #include "ddprun/plan/worker_command.hpp"
+#include "ddprun/plan/worker_count.hpp"
 #include "ddprun/plan/worker_env.hpp"
+#include "ddprun/plan/world_plan.hpp"
 
 namespace ddprun {
 
@@ -23,10 +23,19 @@ std::string host_of(const Allocation& allocation, const Snapshot& snapshot) {
   return named ? allocation.hosts.value[index].name : snapshot.host.name;
 }
 
-// The exact line that starts one agent on every node of the allocation.
-std::string srun_line(const Allocation& allocation, const Snapshot& snapshot) {
-  std::vector<std::string> words{"srun", fmt::format("-N{}", allocation.hosts.value.size()),
-                                 "--ntasks-per-node=1"};
+// The exact line that starts one agent on every node of the allocation. -n is there because srun prefers the
+// SLURM_NTASKS of the job to --ntasks-per-node; of a heterogeneous job each component brings its own nodes.
+std::string srun_line(const Allocation& allocation, const Options& options, const Snapshot& snapshot) {
+  std::vector<std::string> words{"srun"};
+  if (allocation.components.value > 1) {
+    words.push_back(fmt::format("--het-group=0-{}", allocation.components.value - 1));
+  } else {
+    const std::size_t hosts = allocation.hosts.value.size();
+    const int nodes = options.place.nodes ? options.place.nodes->value : static_cast<int>(hosts);
+    words.push_back(fmt::format("-N{}", nodes));
+    words.push_back(fmt::format("-n{}", nodes));
+  }
+  words.emplace_back("--ntasks-per-node=1");
   if (allocation.cpus_on_node.value > 1) {
     words.push_back(fmt::format("-c{}", allocation.cpus_on_node.value));
   }
@@ -35,81 +44,25 @@ std::string srun_line(const Allocation& allocation, const Snapshot& snapshot) {
   return shell_quote(words);
 }
 
-void refuse_unstarted(const Allocation& allocation, const Snapshot& snapshot) {
+void refuse_unstarted(const Allocation& allocation, const Options& options, const Snapshot& snapshot) {
   if (allocation.style.value != LaunchStyle::not_started) return;
-  throw Error(fmt::format("job {} has {} nodes, but ddprun was started on {} alone, outside any step of it",
-                          allocation.job_id.value, allocation.hosts.value.size(), snapshot.host.name),
-              "start it on every node with: " + srun_line(allocation, snapshot));
+  const std::size_t nodes = allocation.hosts.value.size();
+  const bool on_node = !allocation.node_index.origin.empty();
+  throw Error(fmt::format("job {} has {}, but ddprun was started on {}{}, outside any step of it",
+                          allocation.job_id.value, count_of(static_cast<std::int64_t>(nodes), "node"),
+                          snapshot.host.name,
+                          on_node      ? " alone"
+                          : nodes == 1 ? ", which is not it"
+                                       : ", which is none of them"),
+              fmt::format("start it on {} with: {}", nodes == 1 ? "that node" : "every node",
+                          srun_line(allocation, options, snapshot)));
 }
 
-int tasks_on_this_host(const Allocation& allocation) {
-  const auto index = static_cast<std::size_t>(allocation.node_index.value.value);
-  return index < allocation.hosts.value.size() ? allocation.hosts.value[index].tasks : 1;
-}
-
-Sourced<int> count_workers(const Allocation& allocation, const Options& options, const Snapshot& snapshot,
-                           const VisibleDevices& devices) {
-  if (allocation.style.value == LaunchStyle::agent_per_task) return {1, allocation.style.origin};
-  const auto device_count = static_cast<int>(devices.entries.size());
-  const int cpus = std::max<int>(1, static_cast<int>(snapshot.host.allowed_cpus.size()));
-  const std::string& origin = options.workers.origin;
-  switch (options.workers.kind) {
-    case WorkersKind::number:
-      return {options.workers.number, origin};
-    case WorkersKind::cpu:
-      return {cpus, fmt::format("{}: CPUs this process may use", origin)};
-    case WorkersKind::auto_count:
-      if (device_count == 0) return {cpus, fmt::format("{}: no GPU, so CPUs", origin)};
-      return {device_count, fmt::format("{}: {}", origin, devices.origin)};
-    case WorkersKind::gpu:
-    case WorkersKind::xpu:
-      if (device_count == 0) {
-        throw Error(
-            fmt::format("{} asks for one worker a GPU, but {} shows no GPU", origin, snapshot.host.name),
-            devices.variable.empty()
-                ? "ask the scheduler for GPUs, or say how many workers with --nproc-per-node N"
-                : fmt::format("{} is '{}'", devices.variable,
-                              printable(*find_variable(snapshot, devices.variable))));
-      }
-      return {device_count, fmt::format("{}: {}", origin, devices.origin)};
-    case WorkersKind::unset:
-      break;
-  }
-  if (device_count == 0) return {1, "default: no GPU visible"};
-  return {device_count, "default: " + devices.origin};
-}
-
-// Cores one worker of this agent may use. Several agents of a host either own a part of it each, or were left
-// unbound and all see the whole: then their common mask is shared out.
-Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapshot, int workers) {
-  if (find_variable(snapshot, "OMP_NUM_THREADS")) return {0, "OMP_NUM_THREADS of the environment"};
-  const HostFacts& host = snapshot.host;
-  const auto cpus = static_cast<int>(host.allowed_cpus.size());
-  const int cores = std::max(1, host.allowed_cores > 0 ? host.allowed_cores : cpus);
-  const int tasks = tasks_on_this_host(allocation);
-  const int granted = allocation.cpus_on_node.value > 0 ? allocation.cpus_on_node.value : host.online_cpus;
-  const bool mask_is_shared = tasks > 1 && cpus * tasks > granted;
-  const int sharers = workers * (mask_is_shared ? tasks : 1);
-  int usable = cores;
-  std::string origin = fmt::format("{} cores", cores);
-  if (host.cpu_quota && *host.cpu_quota < usable) {
-    usable = std::max(1, static_cast<int>(std::ceil(*host.cpu_quota)));
-    origin = fmt::format("cgroup limit of {:.3g} CPUs", *host.cpu_quota);
-  }
-  if (sharers > 1) origin += fmt::format(" for {} workers", sharers);
-  return {std::max(1, usable / sharers), origin};
-}
-
-void notice_too_few_cores(NodePlan& plan, const Snapshot& snapshot) {
-  const auto cpus = static_cast<int>(snapshot.host.allowed_cpus.size());
-  const int workers = plan.workers.value;
-  if (cpus == 0 || workers <= cpus) return;
-  const bool slurm = plan.allocation.scheduler.value == Scheduler::slurm;
-  const int wanted = std::max(plan.allocation.cpus_on_node.value, workers);
-  plan.notices.push_back(
-      {fmt::format("{} workers share {} {} on {}", workers, cpus, cpus == 1 ? "core" : "cores", plan.host),
-       slurm ? fmt::format("give the step its node's cores: srun -c{} (or --cpu-bind=none)", wanted)
-             : "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell"});
+void check_agents(const Allocation& allocation) {
+  if (allocation.task_count.value <= k_max_agents) return;
+  throw Error(fmt::format("{} counts {} ddprun processes, more than {}", allocation.task_count.origin,
+                          allocation.task_count.value, k_max_agents),
+              "start one ddprun a node: srun --ntasks-per-node=1 ...");
 }
 
 RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options& options) {
@@ -140,42 +93,66 @@ RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options&
                         allocation.reserved_ports->origin + ", from the end"};
     std::reverse(rendezvous.ports.value.begin(), rendezvous.ports.value.end());
   } else {
-    rendezvous.ports = {make_port_sequence(rendezvous.key), "sequence of " + rendezvous.key};
+    rendezvous.ports = {make_port_sequence(rendezvous.key), "follows from " + rendezvous.key};
   }
   return rendezvous;
 }
 
-std::string make_run_id(const Allocation& allocation, const Options& options, const Snapshot& snapshot) {
-  if (options.place.run_id) return options.place.run_id->value;
-  if (!allocation.job_id.value.empty()) {
-    return allocation.step_id.value.empty()
-               ? allocation.job_id.value
-               : fmt::format("{}.{}", allocation.job_id.value, allocation.step_id.value);
+Sourced<std::string> make_run_id(const Allocation& allocation, const Options& options,
+                                 const Snapshot& snapshot) {
+  if (options.place.run_id) return *options.place.run_id;
+  const Sourced<std::string>& job = allocation.job_id;
+  const Sourced<std::string>& step = allocation.step_id;
+  if (job.value.empty()) {
+    return {fmt::format("{}.{}", snapshot.unix_time, snapshot.host.pid), "time and process"};
   }
-  return fmt::format("{}.{}", snapshot.unix_time, snapshot.host.pid);
+  if (step.value.empty()) return job;
+  return {fmt::format("{}.{}", job.value, step.value), fmt::format("{} and {}", job.origin, step.origin)};
 }
 
-std::optional<Sourced<int>> known_world_size(const NodePlan& plan) {
+Sourced<std::string> choose_solo_address(const Allocation& allocation, const Options& options) {
+  if (options.local_address) return *options.local_address;
+  if (allocation.first_address) return *allocation.first_address;
+  return {"127.0.0.1", "no other host takes part"};
+}
+
+Sourced<int> expect_world_size(const NodePlan& plan) {
   if (plan.rendezvous.agents == 1) return plan.workers;
   if (plan.allocation.style.value == LaunchStyle::agent_per_task) return plan.allocation.task_count;
-  return sourced(plan.rendezvous.agents * plan.workers.value,
-                 fmt::format("{} nodes with {} workers each, if all have as many", plan.rendezvous.agents,
-                             plan.workers.value));
+  const std::int64_t size = std::int64_t{plan.rendezvous.agents} * plan.workers.value;
+  if (size > k_max_world) {
+    throw Error(fmt::format("{} nodes with {} each are {} in all, more than {}", plan.rendezvous.agents,
+                            count_of(plan.workers.value, "worker"), size, k_max_world),
+                "start fewer workers with --nproc-per-node");
+  }
+  return {static_cast<int>(size), fmt::format("{} nodes, if all have {}", plan.rendezvous.agents,
+                                              count_of(plan.workers.value, "worker"))};
+}
+
+std::string explain_ranks(const NodePlan& plan) {
+  if (plan.allocation.style.value == LaunchStyle::agent_per_task) return plan.allocation.task_rank.origin;
+  if (plan.rendezvous.agents == 1) return "order on this host";
+  std::string origin = "node order, then local rank";
+  // The first node's ranks start at 0 whatever the others have.
+  if (plan.rendezvous.agent.value > 0) {
+    origin += fmt::format(", if all nodes have {}", count_of(plan.workers.value, "worker"));
+  }
+  return origin;
 }
 
 void plan_workers(NodePlan& plan, const VisibleDevices& devices, const Snapshot& snapshot) {
-  const std::string python = find_python(snapshot);
-  const ProgramKind kind = find_program_kind(plan.options, snapshot);
-  if (!devices.variable.empty()) plan.device_variable = devices.variable;
   const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
+  const bool runs = !plan.options.command.empty();
+  const std::string python = find_python(snapshot);
+  const ProgramKind kind = runs ? find_program_kind(plan.options, snapshot) : ProgramKind::missing;
   for (int i = 0; i < plan.workers.value; ++i) {
     PlannedWorker worker;
     worker.local_rank = per_task ? plan.allocation.task_local.value : LocalRank{i};
-    worker.rank = per_task ? GlobalRank{plan.allocation.task_rank.value}
-                           : GlobalRank{plan.rendezvous.agent.value * plan.workers.value + i};
+    worker.rank.value =
+        per_task ? plan.allocation.task_rank.value : plan.rendezvous.agent.value * plan.workers.value + i;
     const auto index = static_cast<std::size_t>(devices.entries.size() == 1 ? 0 : worker.local_rank.value);
     if (index < devices.entries.size()) worker.device = devices.entries[index];
-    worker.command = make_worker_command(plan.options, python, kind, worker.local_rank);
+    if (runs) worker.command = make_worker_command(plan.options, python, kind, worker.local_rank);
     plan.planned.push_back(std::move(worker));
   }
 }
@@ -183,8 +160,8 @@ void plan_workers(NodePlan& plan, const VisibleDevices& devices, const Snapshot&
 // One agent a task where every task was given its own GPU: each sees it as number 0, whatever its local rank.
 void adapt_to_private_devices(NodePlan& plan, const VisibleDevices& devices) {
   if (plan.allocation.style.value != LaunchStyle::agent_per_task || plan.local_world_size < 2) return;
-  if (devices.entries.size() != 1 || plan.options.virtual_local_rank) return;
-  plan.options.virtual_local_rank = true;
+  if (devices.entries.size() != 1 || plan.virtual_local_rank.value) return;
+  plan.virtual_local_rank = {true, "one visible GPU a task"};
   plan.notices.push_back(
       {fmt::format("every task sees one GPU only ({}={}), so workers get LOCAL_RANK 0 and direct GPU-to-GPU "
                    "transfers may be off",
@@ -195,7 +172,7 @@ void adapt_to_private_devices(NodePlan& plan, const VisibleDevices& devices) {
 void shorten_grace_below_kill_wait(NodePlan& plan) {
   Sourced<Milliseconds>& grace = plan.options.shutdown_timeout;
   if (plan.allocation.scheduler.value != Scheduler::slurm || grace.origin != "default") return;
-  grace = {Milliseconds{25000}, "default under Slurm, whose KillWait is 30 s"};
+  grace = {Milliseconds{25000}, "default below Slurm's KillWait"};
 }
 
 }  // namespace
@@ -204,27 +181,33 @@ NodePlan make_node_plan(const Snapshot& snapshot, const Options& options) {
   NodePlan plan;
   plan.options = options;
   plan.allocation = detect_allocation(snapshot, options.place);
-  refuse_unstarted(plan.allocation, snapshot);
+  refuse_unstarted(plan.allocation, options, snapshot);
+  check_agents(plan.allocation);
   plan.notices = plan.allocation.notices;
   plan.host = host_of(plan.allocation, snapshot);
 
   const VisibleDevices devices = find_visible_devices(snapshot);
+  plan.device_variable = devices.narrowing;
   plan.workers = count_workers(plan.allocation, options, snapshot, devices);
   plan.local_world_size = plan.allocation.style.value == LaunchStyle::agent_per_task
                               ? tasks_on_this_host(plan.allocation)
                               : plan.workers.value;
   plan.threads = count_threads(plan.allocation, snapshot, plan.workers.value);
   plan.rendezvous = make_rendezvous_plan(plan.allocation, options);
-  plan.world_size = known_world_size(plan);
+  plan.world_size = expect_world_size(plan);
+  plan.rank_origin = explain_ranks(plan);
   plan.run_id = make_run_id(plan.allocation, options, snapshot);
-  plan.solo_address = options.local_address           ? options.local_address->value
-                      : plan.allocation.first_address ? plan.allocation.first_address->value
-                                                      : "127.0.0.1";
+  plan.solo_address = choose_solo_address(plan.allocation, options);
   if (plan.allocation.first_port) plan.store_port = plan.allocation.first_port->value;
 
+  if (options.virtual_local_rank) plan.virtual_local_rank = {true, "--virtual-local-rank"};
   adapt_to_private_devices(plan, devices);
   shorten_grace_below_kill_wait(plan);
-  notice_too_few_cores(plan, snapshot);
+  for (const auto& notice :
+       {find_unused_count(plan.allocation, options), find_too_few_gpus(devices, plan.workers),
+        find_crowded_cores(plan.allocation, snapshot.host, plan.host, plan.workers.value)}) {
+    if (notice) plan.notices.push_back(*notice);
+  }
   plan_workers(plan, devices, snapshot);
   plan.changes = scrub_changes(snapshot.environment, plan.allocation, plan.workers.value);
   return plan;

@@ -13,7 +13,6 @@ namespace ddprun {
 namespace {
 
 constexpr std::int64_t k_most_nodes = 100000;
-constexpr std::int64_t k_most_local_ranks = 65536;
 constexpr std::size_t k_most_conf_length = 4096;
 
 std::optional<int> parse_between(std::string_view text, std::int64_t least, std::int64_t most) {
@@ -84,10 +83,10 @@ WorkersPerNode parse_workers_per_node(const std::string& text, const std::string
                                                           {"cpu", WorkersKind::cpu},
                                                           {"xpu", WorkersKind::xpu}};
   if (const auto word = k_words.find(text); word != k_words.end()) return {word->second, 0, origin};
-  const auto number = parse_between(text, 1, k_most_local_ranks);
+  const auto number = parse_between(text, 1, k_max_workers);
   if (!number) {
     throw UsageError(fmt::format("{} is not a number of workers: '{}'", origin, printable(text)),
-                     "give a number from 1 on, or auto, gpu, cpu or xpu");
+                     fmt::format("give a number from 1 to {}, or auto, gpu, cpu or xpu", k_max_workers));
   }
   return {WorkersKind::number, *number, origin};
 }
@@ -110,7 +109,7 @@ StreamChoice parse_stream_choice(const std::string& text, const std::string& ori
   }
   for (const std::string& pair : split(text, ',')) {
     const std::size_t colon = std::min(pair.find(':'), pair.size());
-    const auto rank = parse_between(pair.substr(0, colon), 0, k_most_local_ranks - 1);
+    const auto rank = parse_between(pair.substr(0, colon), 0, k_max_workers - 1);
     const auto streams = parse_streams(std::string_view(pair).substr(std::min(colon + 1, pair.size())));
     if (!rank || !streams) {
       throw stream_error(text, origin, fmt::format("'{}' is not RANK:CHOICE", printable(pair)));
@@ -125,7 +124,7 @@ StreamChoice parse_stream_choice(const std::string& text, const std::string& ori
 std::vector<int> parse_rank_list(const std::string& text, const std::string& origin) {
   std::set<int> ranks;
   for (const std::string& part : split(text, ',')) {
-    const auto rank = parse_between(trim(part), 0, k_most_local_ranks - 1);
+    const auto rank = parse_between(trim(part), 0, k_max_workers - 1);
     if (!rank) {
       throw UsageError(fmt::format("{} is not a list of local ranks: '{}'", origin, printable(text)),
                        "give numbers from 0 on with commas between them, as in 0,1,2");

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
 
 namespace ddprun {
 
@@ -27,12 +28,15 @@ bool needs_python(const Options& options, ProgramKind kind) {
   return options.module || kind != ProgramKind::executable;
 }
 
-std::string hint_for_missing(const std::string& word, const ProgramFacts& facts, const Snapshot& snapshot) {
-  if (!facts.path.empty()) return fmt::format("it is here but not on PATH: did you mean ./{}?", word);
-  const std::string& directory = snapshot.working_directory;
-  if (directory.empty()) return "the working directory has been removed: cd to another one";
-  return word.find('/') == std::string::npos ? fmt::format("it is neither in {} nor on PATH", directory)
-                                             : fmt::format("the working directory is {}", directory);
+std::string explain_missing(const std::string& word, const ProgramFacts& facts, const Snapshot& snapshot) {
+  if (!facts.path.empty()) {
+    return fmt::format("it is in {}, but not on PATH: write ./{}", printable(snapshot.working_directory),
+                       printable(word));
+  }
+  const std::string folder = printable(snapshot.working_directory);
+  if (folder.empty()) return "the working directory has been removed: cd to another one";
+  return word.find('/') == std::string::npos ? fmt::format("it is neither in {} nor on PATH", folder)
+                                             : fmt::format("the working directory is {}", folder);
 }
 
 }  // namespace
@@ -48,13 +52,13 @@ ProgramKind find_program_kind(const Options& options, const Snapshot& snapshot) 
     return word.ends_with(".py") || !options.no_python ? ProgramKind::python_file : ProgramKind::executable;
   }
   const ProgramKind kind = found->second.kind;
-  const std::string what = fmt::format("cannot start {} on {}: ", word, snapshot.host.name);
+  const std::string what = fmt::format("cannot start {} on {}: ", printable(word), snapshot.host.name);
   if (kind == ProgramKind::missing) {
-    throw Error(what + "no such file", hint_for_missing(word, found->second, snapshot), k_exit_not_found);
+    throw Error(what + "no such file", explain_missing(word, found->second, snapshot), k_exit_not_found);
   }
   if (options.no_python && kind != ProgramKind::executable && kind != ProgramKind::python_file) {
     throw Error(what + (kind == ProgramKind::directory ? "it is a directory" : "it is not executable"),
-                kind == ProgramKind::directory ? "" : fmt::format("chmod +x {}", word),
+                kind == ProgramKind::directory ? "" : fmt::format("chmod +x {}", shell_quote(word)),
                 k_exit_not_executable);
   }
   return kind;

@@ -72,27 +72,34 @@ void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const
                                                  {"SLURM_STEP_NUM_TASKS", assignment.world_size},
                                                  {"SLURM_NTASKS_PER_NODE", assignment.local_world_size}};
   for (const auto& [name, value] : numbers) {
-    if (environment.contains(name)) changes.set(name, value, "this worker instead of the agent");
+    if (environment.contains(name)) changes.set(name, value, "this worker's, not ddprun's");
   }
 }
 
 void set_ranks(Changes& changes, const NodePlan& plan, const Assignment& assignment, const WorkerSeat& seat) {
   const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
-  const std::string order = per_task ? plan.allocation.task_rank.origin : "node order, then local rank";
-  const bool virtual_rank = plan.options.virtual_local_rank;
-  changes.set("RANK", seat.rank.value, order);
+  const bool virtual_rank = plan.virtual_local_rank.value;
+  changes.set("RANK", seat.rank.value, plan.rank_origin);
   changes.set("LOCAL_RANK", virtual_rank ? 0 : seat.local_rank.value,
-              virtual_rank ? "one visible device each"
+              virtual_rank ? plan.virtual_local_rank.origin
               : per_task   ? plan.allocation.task_local.origin
-                           : order);
-  changes.set("WORLD_SIZE", assignment.world_size, "all workers");
+                           : "order on this host");
+  changes.set("WORLD_SIZE", assignment.world_size, plan.world_size.origin);
   changes.set("LOCAL_WORLD_SIZE", assignment.local_world_size,
-              per_task ? plan.allocation.hosts.origin : plan.workers.origin);
+              per_task ? plan.allocation.task_count.origin : plan.workers.origin);
   changes.set("GROUP_RANK", assignment.node.value, plan.allocation.node_index.origin);
   changes.set("GROUP_WORLD_SIZE", assignment.node_count, plan.allocation.hosts.origin);
-  changes.set("ROLE_NAME", plan.options.role, "--role");
-  changes.set("ROLE_RANK", seat.role_rank, order);
+  changes.set("ROLE_NAME", plan.options.role.value, plan.options.role.origin);
+  changes.set("ROLE_RANK", seat.role_rank, "order of ranks within the role");
   changes.set("ROLE_WORLD_SIZE", seat.role_world_size, "workers of the same role");
+}
+
+void set_master(Changes& changes, const NodePlan& plan, const Assignment& assignment) {
+  const bool solo = plan.rendezvous.agents == 1;
+  const auto& port = plan.allocation.first_port;
+  changes.set("MASTER_ADDR", assignment.master_address, solo ? plan.solo_address.origin : "rendezvous");
+  changes.set("MASTER_PORT", assignment.master_port,
+              port && port->value == assignment.master_port ? port->origin : "chosen at the start");
 }
 
 void set_elastic(Changes& changes, const NodePlan& plan, const Assignment& assignment,
@@ -100,7 +107,7 @@ void set_elastic(Changes& changes, const NodePlan& plan, const Assignment& assig
   const bool by_worker = worker_hosts_store(plan.options, assignment.world_size);
   changes.set("TORCHELASTIC_RESTART_COUNT", assignment.attempt.value, "attempt of the whole world");
   changes.set("TORCHELASTIC_MAX_RESTARTS", plan.options.max_restarts.value, plan.options.max_restarts.origin);
-  changes.set("TORCHELASTIC_RUN_ID", plan.run_id, "job and step");
+  changes.set("TORCHELASTIC_RUN_ID", plan.run_id.value, plan.run_id.origin);
   changes.set("TORCHELASTIC_USE_AGENT_STORE", by_worker ? "False" : "True",
               by_worker ? "rank 0 hosts the store" : "ddprun hosts the store");
   changes.set("TORCHELASTIC_ERROR_FILE", context.error_file, "temporary folder");
@@ -110,10 +117,13 @@ void set_elastic(Changes& changes, const NodePlan& plan, const Assignment& assig
   changes.set("TORCHELASTIC_SIGNALS_TO_HANDLE", join(names, ","), plan.options.stop_signals.origin);
 }
 
-void narrow_devices(Changes& changes, const NodePlan& plan, const WorkerContext& context) {
-  if (!plan.options.virtual_local_rank || context.worker >= plan.planned.size()) return;
+void narrow_devices(Changes& changes, const NodePlan& plan, const Environment& environment,
+                    const WorkerContext& context) {
+  if (!plan.virtual_local_rank.value || context.worker >= plan.planned.size()) return;
   const std::string& device = plan.planned[context.worker].device;
-  if (!device.empty()) changes.set(plan.device_variable, device, "--virtual-local-rank");
+  const auto seen = environment.find(plan.device_variable);
+  if (device.empty() || (seen != environment.end() && seen->second == device)) return;
+  changes.set(plan.device_variable, device, plan.virtual_local_rank.origin);
 }
 
 }  // namespace
@@ -123,7 +133,7 @@ std::vector<VariableChange> scrub_changes(const Environment& environment, const 
   std::vector<VariableChange> changes;
   if (!stands_for_several_workers(allocation, workers)) return changes;
   for (const auto& [name, value] : environment) {
-    if (is_launcher_leftover(name)) changes.push_back({name, std::nullopt, "of the agent, not of a worker"});
+    if (is_launcher_leftover(name)) changes.push_back({name, std::nullopt, "ddprun's, not a worker's"});
   }
   return changes;
 }
@@ -138,8 +148,7 @@ std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assi
   const WorkerSeat& seat = assignment.seats.at(context.worker);
   Changes changes(plan.changes);
   set_ranks(changes, plan, assignment, seat);
-  changes.set("MASTER_ADDR", assignment.master_address, "rendezvous");
-  changes.set("MASTER_PORT", assignment.master_port, "rendezvous");
+  set_master(changes, plan, assignment);
   set_elastic(changes, plan, assignment, context);
   if (stands_for_several_workers(plan.allocation, plan.workers.value)) {
     rewrite_slurm_numbers(changes, assignment, seat, environment);
@@ -151,7 +160,7 @@ std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assi
     changes.set_default(environment, "GLOO_SOCKET_IFNAME", context.interface, "proven between the hosts");
     changes.set_default(environment, "NCCL_SOCKET_IFNAME", context.interface, "proven between the hosts");
   }
-  narrow_devices(changes, plan, context);
+  narrow_devices(changes, plan, environment, context);
   changes.set("DDPRUN_LAUNCH_ID", context.launch_id, "marks the processes of this launch");
   return changes.take();
 }

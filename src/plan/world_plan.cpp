@@ -14,8 +14,6 @@ namespace {
 
 using Announcements = std::vector<Announcement>;
 
-constexpr int k_max_world = 1 << 24;
-
 std::string host_name(const Announcement& announcement) { return printable(announcement.host); }
 
 void check_agents(const Announcements& announcements) {

@@ -18,4 +18,15 @@ std::string usage_error_of(const Act& act) {
   return "no error";
 }
 
+// "sentence | hint | exit code" of any set-up error.
+template <class Act>
+std::string error_of(const Act& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return std::string(error.what()) + " | " + error.hint() + " | " + std::to_string(error.exit_code());
+  }
+  return "no error";
+}
+
 }  // namespace ddprun

@@ -44,6 +44,7 @@ struct Allocation {
   Sourced<int> restart_count;        // how often the scheduler requeued the job
   Sourced<std::vector<Host>> hosts;  // of this launch (the step's, not the job's), scheduler's order
   Sourced<int> job_nodes;            // hosts of the whole job; 0 when unknown
+  Sourced<int> components{1, {}};    // of a heterogeneous job; 1 in any other
   Sourced<NodeIndex> node_index;     // this process' host in `hosts`
   Sourced<int> task_count;           // ddprun processes in this launch
   Sourced<int> task_rank;            // this process among them, the scheduler's number (PROCID)

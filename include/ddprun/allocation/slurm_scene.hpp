@@ -42,7 +42,4 @@ void check_not_over(const SlurmScene& scene, const Allocation& allocation);
 std::optional<MpiPlace> find_foreign_rank(const SlurmScene& scene, const StepLayout* layout);
 [[noreturn]] void refuse_mpi(const SlurmScene& scene, const MpiPlace& place, const StepLayout* layout);
 
-// "1 node", "3 nodes".
-std::string count_nodes(std::size_t count);
-
 }  // namespace ddprun

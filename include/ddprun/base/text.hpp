@@ -14,6 +14,8 @@ std::vector<std::string> split(std::string_view text, char separator);
 // Non-empty pieces between runs of blanks, tabs and line ends.
 std::vector<std::string> split_words(std::string_view text);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
+// "1 node", "3 nodes".
+std::string count_of(std::int64_t count, std::string_view noun);
 std::string_view trim(std::string_view text);
 std::string to_lower(std::string_view text);
 std::string to_upper(std::string_view text);

@@ -12,8 +12,9 @@ namespace ddprun {
 
 struct VisibleDevices {
   std::vector<std::string> entries;  // as written in the variable, else "0", "1", ...
-  std::string variable;              // the variable that lists them; empty: none is set
-  std::string origin;                // for the user: "CUDA_VISIBLE_DEVICES", "2 NVIDIA devices of this host"
+  std::string variable;              // the visibility variable that is set; empty: none is
+  std::string narrowing;             // the variable that leaves a worker one of them
+  std::string origin;                // for the user: "CUDA_VISIBLE_DEVICES", "2 GPUs of this host"
 };
 
 // The entries CUDA would accept of such a list: cut at the first invalid one; none for "", "-1",

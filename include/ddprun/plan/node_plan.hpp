@@ -21,8 +21,8 @@ struct VariableChange {
 
 struct PlannedWorker {
   LocalRank local_rank;
-  std::optional<GlobalRank> rank;  // known before the rendezvous when every agent's share is
-  std::vector<std::string> command;
+  GlobalRank rank;                   // as NodePlan::rank_origin says
+  std::vector<std::string> command;  // empty where there is none to start (--dry-run=env, --capture)
   std::string device;  // entry of the visible devices this worker stands for; empty: none or not told apart
 };
 
@@ -47,19 +47,23 @@ struct NodePlan {
   int local_world_size = 1;  // workers on this host, all its agents together
   Sourced<int> workers;      // workers of this agent
   std::vector<PlannedWorker> planned;
-  std::string device_variable = "CUDA_VISIBLE_DEVICES";  // the one that lists the devices
-  Sourced<int> threads;  // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
+  std::string rank_origin;           // what the ranks follow from; says so where they are an assumption
+  Sourced<bool> virtual_local_rank;  // every worker has LOCAL_RANK 0 and one device
+  std::string device_variable;       // the one that leaves it that device
+  Sourced<int> threads;              // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
   std::vector<VariableChange>
-      changes;         // the same for every worker; per-rank ones are added by worker_environment
-  std::string run_id;  // TORCHELASTIC_RUN_ID
-  std::optional<Sourced<int>> world_size;  // known before the rendezvous when it follows from the allocation
-  std::string solo_address;                // MASTER_ADDR where this is the only agent
-  std::optional<int> store_port;           // asked for by --master-port; else any free one
+      changes;                  // the same for every worker; per-rank ones are added by worker_environment
+  Sourced<std::string> run_id;  // TORCHELASTIC_RUN_ID
+  Sourced<int> world_size;      // an assumption where the origin says "if": agents may differ
+  Sourced<std::string> solo_address;  // MASTER_ADDR where this is the only agent
+  std::optional<int> store_port;      // asked for by --master-port; else any free one
   std::vector<Notice> notices;
   Options options;
 };
 
-// Throws Error or UsageError for a launch that cannot be right.
+inline constexpr int k_max_agents = 1 << 18;  // ddprun processes of one launch
+
+// Throws Error or UsageError for a launch that cannot be right or is past a limit.
 NodePlan make_node_plan(const Snapshot& snapshot, const Options& options);
 
 }  // namespace ddprun

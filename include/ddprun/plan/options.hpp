@@ -15,9 +15,11 @@ namespace ddprun {
 
 enum class WorkersKind { unset, number, auto_count, gpu, cpu, xpu };  // --nproc-per-node
 
+inline constexpr int k_max_workers = 4096;  // of one ddprun; as many as it may announce to the others
+
 struct WorkersPerNode {
   WorkersKind kind = WorkersKind::unset;
-  int number = 0;      // for WorkersKind::number, at least 1
+  int number = 0;      // for WorkersKind::number, 1 .. k_max_workers
   std::string origin;  // "--nproc-per-node", "PET_NPROC_PER_NODE"
 };
 
@@ -34,12 +36,12 @@ struct Options {
   bool run_path = false;             // --run-path: always through python
   std::vector<std::string> command;  // the program or script and its arguments
 
-  std::string role = "default";
+  Sourced<std::string> role{"default", "default"};
   Sourced<int> max_restarts{0, "default"};
   Sourced<Milliseconds> shutdown_timeout{Milliseconds{30000}, "default"};  // grace between TERM and KILL
   Sourced<Milliseconds> join_timeout{Milliseconds{600000}, "default"};     // until all agents are there
-  Sourced<std::vector<int>> stop_signals;             // --signals-to-handle; empty: TERM INT HUP QUIT
-  std::optional<Sourced<std::string>> local_address;  // --local-addr: what this node publishes
+  Sourced<std::vector<int>> stop_signals{{}, "default"};  // --signals-to-handle; empty: TERM INT HUP QUIT
+  std::optional<Sourced<std::string>> local_address;      // --local-addr: what this node publishes
   bool virtual_local_rank = false;
   StoreHost store = StoreHost::agent;
   std::string
@@ -64,7 +66,7 @@ struct NodeRange {
 
 // "4" or "2:4", 1 <= MIN <= MAX.
 NodeRange parse_node_range(const std::string& text, const std::string& origin);
-// A number from 1 on, or "auto", "gpu", "cpu", "xpu".
+// A number from 1 to k_max_workers, or "auto", "gpu", "cpu", "xpu".
 WorkersPerNode parse_workers_per_node(const std::string& text, const std::string& origin);
 
 // torchrun's redirect and tee grammar: "3" for all ranks or "0:1,12:3"; ranks may have several digits, which

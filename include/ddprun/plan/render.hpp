@@ -6,13 +6,8 @@
 
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/node_plan.hpp"
-#include "ddprun/plan/world_plan.hpp"
 
 namespace ddprun {
-
-// This agent's share as it follows from the plan alone; address empty and port 0 where the rendezvous
-// decides.
-Assignment make_expected_assignment(const NodePlan& plan);
 
 // A table of at most 100 columns: what was derived and where each value came from.
 std::string render_text(const NodePlan& plan, const Snapshot& snapshot);

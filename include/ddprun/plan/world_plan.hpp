@@ -10,6 +10,8 @@
 
 namespace ddprun {
 
+inline constexpr int k_max_world = 1 << 24;  // workers of one launch
+
 // What one agent tells the coordinator about itself.
 struct Announcement {
   AgentIndex agent;

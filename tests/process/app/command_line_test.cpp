@@ -55,7 +55,7 @@ TEST_CASE("torchrun's static launch is understood with its origins") {
   CHECK(options.place.port == sourced(29501, "--master-port"));
   CHECK(options.max_restarts == sourced(3, "--max-restarts"));
   CHECK(options.workers.number == 4);
-  CHECK(options.role == "trainer");
+  CHECK(options.role.value == "trainer");
 }
 
 TEST_CASE("an endpoint gives address and port") {
@@ -122,7 +122,7 @@ TEST_CASE("a broken PET_ variable is named") {
   CHECK(error_for({}, {{"PET_MODULE", ""}}) ==
         "PET_MODULE is not a number: '' | set it to 1 for on or 0 for off, or unset it");
   CHECK(error_for({}, {{"PET_NPROC_PER_NODE", "unknown"}}) ==
-        "PET_NPROC_PER_NODE is not a number of workers: 'unknown' | give a number from 1 on, or auto, gpu, "
+        "PET_NPROC_PER_NODE is not a number of workers: 'unknown' | give a number from 1 to 4096, or auto, gpu, "
         "cpu or xpu");
   CHECK(error_for({}, {{"PET_NNODES", ""}}) ==
         "PET_NNODES is not a number of nodes: '' | give one number from 1 on, or MIN:MAX");
@@ -139,11 +139,11 @@ TEST_CASE("of a repeated option the last one counts") {
 }
 
 TEST_CASE("values reach the options as they were typed") {
-  CHECK(parse({"--role", "[a,b]"}).role == "[a,b]");
-  CHECK(parse({"--role={}"}).role == "{}");
-  CHECK(parse({"--role="}).role.empty());
-  CHECK(parse({"--role=--nnodes"}).role == "--nnodes");
-  CHECK(parse({"--role= %% \\n"}).role == " %% \\n");
+  CHECK(parse({"--role", "[a,b]"}).role.value == "[a,b]");
+  CHECK(parse({"--role={}"}).role.value == "{}");
+  CHECK(parse({"--role="}).role.value.empty());
+  CHECK(parse({"--role=--nnodes"}).role.value == "--nnodes");
+  CHECK(parse({"--role= %% \\n"}).role.value == " %% \\n");
 }
 
 TEST_CASE("module and no-python contradict each other wherever they come from") {

@@ -3,62 +3,22 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
+#include "allocation_cases.hpp"
 #include "catch.hpp"
 #include "ddprun/allocation/detect.hpp"
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/error.hpp"
-#include "environment_lines.hpp"
 
 using namespace ddprun;
+using ddprun::test::read_json;
+using ddprun::test::read_text;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-json read_json(const fs::path& path) {
-  return fs::exists(path) ? json::parse(read_text(path)) : json::object();
-}
-
-Snapshot read_snapshot(const fs::path& folder) {
-  Snapshot snapshot;
-  snapshot.environment = test::parse_environment_lines(read_text(folder / "environment"));
-  const json facts = read_json(folder / "facts.json");
-  snapshot.host.name = facts.value("host", "n1");
-  snapshot.host.pid = facts.value("pid", 4000);
-  snapshot.host.cgroup = facts.value("cgroup", "");
-  for (const json& ancestor : facts.value("ancestors", json::array()))
-    snapshot.host.ancestors.push_back({ancestor.at("pid"), ancestor.at("title")});
-  snapshot.unix_time = facts.value("unix_time", 0);
-  return snapshot;
-}
-
-PlaceOptions read_options(const fs::path& folder) {
-  PlaceOptions options;
-  const json flags = read_json(folder / "facts.json").value("flags", json::object());
-  for (const auto& [flag, value] : flags.items()) {
-    if (flag == "--nnodes") options.nodes = sourced(value.get<int>(), flag);
-    if (flag == "--node-rank") options.node_rank = sourced(value.get<int>(), flag);
-    if (flag == "--nproc-per-node") options.workers_per_node = sourced(value.get<int>(), flag);
-    if (flag == "--master-port") options.port = sourced(value.get<int>(), flag);
-    if (flag == "--master-addr") options.address = sourced(value.get<std::string>(), flag);
-    if (flag == "--rdzv-endpoint") options.address = sourced(value.get<std::string>(), flag);
-    if (flag == "--rdzv-id") options.run_id = sourced(value.get<std::string>(), flag);
-    if (flag == "--standalone") options.standalone = value.get<bool>();
-  }
-  return options;
-}
 
 template <class T>
 void put(json& out, const char* name, const T& value, const std::string& origin) {
@@ -81,6 +41,7 @@ json render(const Allocation& allocation) {
   put(out, "instance", allocation.instance.value, allocation.instance.origin);
   put(out, "restart_count", allocation.restart_count.value, allocation.restart_count.origin);
   put(out, "hosts", render_hosts(allocation.hosts.value), allocation.hosts.origin);
+  put(out, "components", allocation.components.value, allocation.components.origin);
   put(out, "job_nodes", allocation.job_nodes.value, allocation.job_nodes.origin);
   put(out, "node_index", allocation.node_index.value.value, allocation.node_index.origin);
   put(out, "task_count", allocation.task_count.value, allocation.task_count.origin);
@@ -101,7 +62,9 @@ json render(const Allocation& allocation) {
 
 json detect(const fs::path& folder) {
   try {
-    return render(detect_allocation(read_snapshot(folder), read_options(folder)));
+    return render(detect_allocation(
+        test::read_case_snapshot(folder),
+        test::read_place_options(read_json(folder / "facts.json").value("flags", json::object()))));
   } catch (const Error& error) {
     return {{"error", error.what()}, {"hint", error.hint()}, {"exit_code", error.exit_code()}};
   }
@@ -109,7 +72,7 @@ json detect(const fs::path& folder) {
 
 std::set<fs::path> list_cases() {
   std::set<fs::path> folders;
-  for (const auto& entry : fs::directory_iterator(fs::path(DDPRUN_TEST_DATA) / "allocations"))
+  for (const auto& entry : fs::directory_iterator(test::data_folder("allocations")))
     folders.insert(entry.path());
   return folders;
 }

@@ -14,7 +14,9 @@ NodePlan plan_of(LaunchStyle style, int workers) {
   plan.allocation.hosts = {{{"n1", 1}, {"n2", 1}}, "SLURM_STEP_NODELIST"};
   plan.workers = {workers, "test"};
   plan.threads = {6, "12 cores for 2 workers"};
-  plan.run_id = "29.0";
+  plan.run_id = {"29.0", "SLURM_JOB_ID"};
+  plan.device_variable = "CUDA_VISIBLE_DEVICES";
+  plan.rendezvous.agents = 2;
   plan.options.max_restarts = {3, "--max-restarts"};
   for (int i = 0; i < workers; ++i)
     plan.planned.push_back({LocalRank{i}, GlobalRank{i}, {"true"}, std::to_string(i + 4)});
@@ -110,7 +112,7 @@ TEST_CASE("the store is the worker's when asked for, and in a world of one") {
 
 TEST_CASE("virtual local ranks: local rank 0 and one device each") {
   NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
-  plan.options.virtual_local_rank = true;
+  plan.virtual_local_rank = {true, "--virtual-local-rank"};
   const Environment worker = environment_of(plan, second_node(2), {}, {1, "", "cafe", ""});
   CHECK(worker.at("LOCAL_RANK") == "0");
   CHECK(worker.at("CUDA_VISIBLE_DEVICES") == "5");

@@ -1,0 +1,31 @@
+// How many workers an agent starts and how many cores each may use.
+#pragma once
+
+#include <optional>
+
+#include "ddprun/allocation/allocation.hpp"
+#include "ddprun/plan/devices.hpp"
+#include "ddprun/plan/options.hpp"
+
+namespace ddprun {
+
+// ddprun processes on this host.
+int tasks_on_this_host(const Allocation& allocation);
+
+// One for each task where the scheduler started those; else what --nproc-per-node says, else one for each GPU
+// this process may use, else 1. Throws Error where GPUs are asked for and none is visible, and for more than
+// k_max_workers.
+Sourced<int> count_workers(const Allocation& allocation, const Options& options, const Snapshot& snapshot,
+                           const VisibleDevices& devices);
+
+// OMP_NUM_THREADS: the cores of this agent's mask, or the cgroup's limit where that is lower, for each
+// worker. Several agents of a host that all see the same CPUs share them. 0 where the user has set it.
+Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapshot, int workers);
+
+// What is odd about these counts and how to get what was probably meant.
+std::optional<Notice> find_unused_count(const Allocation& allocation, const Options& options);
+std::optional<Notice> find_too_few_gpus(const VisibleDevices& devices, const Sourced<int>& workers);
+std::optional<Notice> find_crowded_cores(const Allocation& allocation, const HostFacts& facts,
+                                         const std::string& host, int workers);
+
+}  // namespace ddprun

@@ -1,0 +1,66 @@
+#include "ddprun/plan/expected.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/plan/worker_env.hpp"
+
+namespace ddprun {
+
+namespace {
+
+std::string store_host(const NodePlan& plan) {
+  if (plan.rendezvous.agents == 1) return plan.host;
+  return plan.options.store == StoreHost::worker ? "rank 0's host" : plan.rendezvous.peers.front();
+}
+
+// Words for what only the start decides; empty for what the plan knows.
+std::string describe_open(const VariableChange& change, const NodePlan& plan) {
+  if (change.name == "MASTER_ADDR" && change.value == "") {
+    return fmt::format("(an address of {})", store_host(plan));
+  }
+  if (change.name == "MASTER_PORT" && change.value == "0") {
+    return fmt::format("(a free port of {})", store_host(plan));
+  }
+  if (change.name == "TORCHELASTIC_ERROR_FILE") return "(a temporary file)";
+  if (change.name == "DDPRUN_LAUNCH_ID") return "(a random number)";
+  if (change.name == "GLOO_SOCKET_IFNAME" || change.name == "NCCL_SOCKET_IFNAME") {
+    return "(the interface to the others)";
+  }
+  return {};
+}
+
+}  // namespace
+
+Assignment make_expected_assignment(const NodePlan& plan) {
+  Assignment assignment;
+  assignment.world_size = plan.world_size.value;
+  assignment.local_world_size = plan.local_world_size;
+  assignment.node = plan.allocation.node_index.value;
+  assignment.node_count = std::max<int>(1, static_cast<int>(plan.allocation.hosts.value.size()));
+  const bool solo = plan.rendezvous.agents == 1;
+  if (solo) assignment.master_address = plan.solo_address.value;
+  // The rendezvous is on the port that was asked for, and the store shares it where ddprun hosts both.
+  if (solo || plan.options.store == StoreHost::agent) assignment.master_port = plan.store_port.value_or(0);
+  for (const PlannedWorker& worker : plan.planned) {
+    assignment.seats.push_back({worker.rank, worker.local_rank, worker.rank.value, assignment.world_size});
+  }
+  return assignment;
+}
+
+std::vector<ExpectedVariable> expected_variables(const NodePlan& plan, const Assignment& assignment,
+                                                 const Environment& environment, std::size_t worker) {
+  WorkerContext context;
+  context.worker = worker;
+  if (assignment.node_count > 1) context.interface = "open";
+  std::vector<ExpectedVariable> variables;
+  for (VariableChange& change : make_worker_changes(plan, assignment, environment, context)) {
+    std::string open = change.value ? describe_open(change, plan) : "";
+    if (!open.empty()) change.value.reset();
+    variables.push_back({std::move(change), std::move(open)});
+  }
+  return variables;
+}
+
+}  // namespace ddprun

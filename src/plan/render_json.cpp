@@ -1,0 +1,124 @@
+// render_json: the plan as one object; ddprun(1) describes it.
+#include <nlohmann/json.hpp>
+
+#include "ddprun/plan/expected.hpp"
+#include "ddprun/plan/render.hpp"
+#include "ddprun/plan/worker_env.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* role_word(RendezvousRole role) {
+  return role == RendezvousRole::solo          ? "solo"
+         : role == RendezvousRole::coordinator ? "coordinator"
+                                               : "member";
+}
+
+template <class T>
+Json with_origin(const T& value, const std::string& origin) {
+  return Json{{"value", value}, {"origin", origin}};
+}
+
+Json unless_empty(const Sourced<std::string>& text) {
+  return text.value.empty() ? Json() : with_origin(text.value, text.origin);
+}
+
+// By hand nobody knows the names of the other hosts before they have met.
+Json hosts_json(const Allocation& allocation) {
+  const bool unnamed = allocation.scheduler.value == Scheduler::by_hand;
+  Json hosts = Json::array();
+  for (const Host& host : allocation.hosts.value) {
+    const bool own = static_cast<int>(hosts.size()) == allocation.node_index.value.value;
+    hosts.push_back({{"name", unnamed && !own ? Json() : Json(host.name)}, {"tasks", host.tasks}});
+  }
+  return with_origin(hosts, allocation.hosts.origin);
+}
+
+double seconds(Milliseconds duration) { return static_cast<double>(duration.count()) / 1000.0; }
+
+Json allocation_json(const NodePlan& plan) {
+  const Allocation& allocation = plan.allocation;
+  Json json;
+  json["scheduler"] = with_origin(to_string(allocation.scheduler.value), allocation.scheduler.origin);
+  json["style"] = with_origin(to_string(allocation.style.value), allocation.style.origin);
+  json["job_id"] = unless_empty(allocation.job_id);
+  json["step_id"] = unless_empty(allocation.step_id);
+  json["restart_count"] = with_origin(allocation.restart_count.value, allocation.restart_count.origin);
+  json["hosts"] = hosts_json(allocation);
+  json["node_index"] = with_origin(allocation.node_index.value.value, allocation.node_index.origin);
+  json["task_count"] = with_origin(allocation.task_count.value, allocation.task_count.origin);
+  json["task_rank"] = with_origin(allocation.task_rank.value, allocation.task_rank.origin);
+  const auto& end = allocation.end_time;
+  json["end_time"] = end ? with_origin(end->value, end->origin) : Json();
+  return json;
+}
+
+Json rendezvous_json(const NodePlan& plan) {
+  const RendezvousPlan& rendezvous = plan.rendezvous;
+  Json json;
+  json["role"] = role_word(rendezvous.role);
+  json["agents"] = rendezvous.agents;
+  json["agent"] = rendezvous.agent.value;
+  json["key"] = rendezvous.key;
+  const bool solo = rendezvous.role == RendezvousRole::solo;
+  json["addresses"] = solo ? Json() : with_origin(rendezvous.addresses.value, rendezvous.addresses.origin);
+  json["ports"] = solo ? Json() : with_origin(rendezvous.ports.value, rendezvous.ports.origin);
+  json["join_timeout_seconds"] =
+      with_origin(seconds(rendezvous.join_timeout), plan.options.join_timeout.origin);
+  json["store"] = worker_hosts_store(plan.options, plan.world_size.value) ? "worker" : "agent";
+  return json;
+}
+
+Json worker_json(const NodePlan& plan, const Assignment& assignment, const Environment& environment,
+                 std::size_t index) {
+  const PlannedWorker& worker = plan.planned[index];
+  Json env = Json::object();
+  Json unset = Json::array();
+  Json origins = Json::object();
+  for (const auto& [change, open] : expected_variables(plan, assignment, environment, index)) {
+    origins[change.name] = change.origin;
+    if (change.value || !open.empty()) {
+      env[change.name] = change.value ? Json(*change.value) : Json();
+    } else {
+      unset.push_back(change.name);
+    }
+  }
+  Json json;
+  json["rank"] = worker.rank.value;
+  json["local_rank"] = worker.local_rank.value;
+  json["device"] = worker.device.empty() ? Json() : Json(worker.device);
+  json["command"] = worker.command;
+  json["env"] = std::move(env);
+  json["unset"] = std::move(unset);
+  json["origins"] = std::move(origins);
+  return json;
+}
+
+}  // namespace
+
+std::string render_json(const NodePlan& plan, const Snapshot& snapshot) {
+  Json json;
+  json["format"] = 1;
+  json["version"] = DDPRUN_VERSION;
+  json["host"] = plan.host;
+  json["allocation"] = allocation_json(plan);
+  json["rendezvous"] = rendezvous_json(plan);
+  json["world_size"] = with_origin(plan.world_size.value, plan.world_size.origin);
+  json["max_restarts"] = with_origin(plan.options.max_restarts.value, plan.options.max_restarts.origin);
+  json["shutdown_timeout_seconds"] =
+      with_origin(seconds(plan.options.shutdown_timeout.value), plan.options.shutdown_timeout.origin);
+  json["workers"] = Json::array();
+  const Assignment assignment = make_expected_assignment(plan);
+  for (std::size_t i = 0; i < plan.planned.size(); ++i)
+    json["workers"].push_back(worker_json(plan, assignment, snapshot.environment, i));
+  json["notices"] = Json::array();
+  for (const Notice& notice : plan.notices) {
+    json["notices"].push_back({{"what", notice.what}, {"hint", notice.hint}});
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ddprun

@@ -1,0 +1,172 @@
+// render_text: the plan as a table.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/plan/expected.hpp"
+#include "ddprun/plan/render.hpp"
+#include "ddprun/plan/text_table.hpp"
+#include "ddprun/plan/worker_env.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::size_t k_workers_shown = 16;
+constexpr std::size_t k_ports_shown = 8;
+
+std::vector<std::string> host_names(const Allocation& allocation) {
+  std::vector<std::string> names;
+  for (const Host& host : allocation.hosts.value) names.push_back(host.name);
+  return names;
+}
+
+// By hand nobody knows the names of the other hosts.
+std::string hosts_text(const Allocation& allocation) {
+  const std::size_t count = allocation.hosts.value.size();
+  if (allocation.scheduler.value == Scheduler::by_hand) return std::to_string(count);
+  return fmt::format("{}: {}", count, compress_hostlist(host_names(allocation)));
+}
+
+// "node 2 of 0-3", since a bare "2 of 4" leaves open where counting starts; nothing where there is only one.
+std::string place_among(std::string_view what, int number, int count) {
+  return count == 1 ? "" : fmt::format("{}{} of 0-{}", what, number, count - 1);
+}
+
+void show_time_left(TextTable& table, const Allocation& allocation, std::int64_t now) {
+  if (!allocation.end_time) return;
+  const std::int64_t left = allocation.end_time->value - now;
+  const std::int64_t minutes = left / 60;
+  table.row("time left", left <= 0 ? "none" : fmt::format("{} h {:02} min", minutes / 60, minutes % 60),
+            allocation.end_time->origin);
+}
+
+void show_allocation(TextTable& table, const NodePlan& plan, const Snapshot& snapshot) {
+  const Allocation& allocation = plan.allocation;
+  table.heading("where");
+  table.row("scheduler", to_string(allocation.scheduler.value), allocation.scheduler.origin);
+  if (!allocation.job_id.value.empty()) table.row("job", allocation.job_id.value, allocation.job_id.origin);
+  if (!allocation.step_id.value.empty())
+    table.row("step", allocation.step_id.value, allocation.step_id.origin);
+  show_time_left(table, allocation, snapshot.unix_time);
+  table.row("launch", to_string(allocation.style.value), allocation.style.origin);
+  table.row("hosts", hosts_text(allocation), allocation.hosts.origin);
+  table.row("this host",
+            plan.host + place_among(", node ", allocation.node_index.value.value,
+                                    static_cast<int>(allocation.hosts.value.size())),
+            allocation.node_index.origin);
+  if (allocation.style.value == LaunchStyle::agent_per_task) {
+    table.row("this task", place_among("rank ", allocation.task_rank.value, allocation.task_count.value),
+              allocation.task_rank.origin);
+  }
+}
+
+std::string role_text(const RendezvousPlan& rendezvous) {
+  switch (rendezvous.role) {
+    case RendezvousRole::solo:
+      return "not needed: no other ddprun takes part";
+    case RendezvousRole::coordinator:
+      return place_among("number ", 0, rendezvous.agents) + "; coordinates";
+    case RendezvousRole::member:
+      return fmt::format("{}; {} coordinates",
+                         place_among("number ", rendezvous.agent.value, rendezvous.agents),
+                         rendezvous.peers.front());
+  }
+  return {};
+}
+
+std::string ports_text(const std::vector<int>& ports) {
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(ports.size(), k_ports_shown); ++i) {
+    shown.push_back(std::to_string(ports[i]));
+  }
+  if (ports.size() > shown.size()) shown.push_back(fmt::format("and {} more", ports.size() - shown.size()));
+  return join(shown, " ");
+}
+
+std::string store_text(const NodePlan& plan) {
+  if (worker_hosts_store(plan.options, plan.world_size.value)) return "hosted by the worker of rank 0";
+  return plan.rendezvous.agents == 1 ? "hosted by this ddprun"
+                                     : "hosted by ddprun on " + plan.rendezvous.peers.front();
+}
+
+void show_rendezvous(TextTable& table, const NodePlan& plan) {
+  const RendezvousPlan& rendezvous = plan.rendezvous;
+  table.heading("rendezvous");
+  table.row("this ddprun", role_text(rendezvous));
+  if (rendezvous.role != RendezvousRole::solo) {
+    table.row("address", join(rendezvous.addresses.value, " "), rendezvous.addresses.origin);
+    table.row(rendezvous.ports.value.size() == 1 ? "port" : "port, one of",
+              ports_text(rendezvous.ports.value), rendezvous.ports.origin);
+    table.row("deadline", describe_duration(rendezvous.join_timeout), plan.options.join_timeout.origin);
+  }
+  table.row("store", store_text(plan));
+}
+
+void show_ranks(TextTable& table, const NodePlan& plan, bool with_command) {
+  for (std::size_t i = 0; i < std::min(plan.planned.size(), k_workers_shown); ++i) {
+    const PlannedWorker& worker = plan.planned[i];
+    const std::string device = worker.device.empty() ? "" : ", device " + worker.device;
+    table.row(fmt::format("rank {}", worker.rank.value),
+              fmt::format("local rank {}{}", worker.local_rank.value, device));
+    if (with_command) table.row("", shell_quote(worker.command));
+  }
+  if (plan.planned.size() > k_workers_shown) {
+    table.row("",
+              fmt::format("and {} more; --dry-run=json has them all", plan.planned.size() - k_workers_shown));
+  }
+}
+
+void show_workers(TextTable& table, const NodePlan& plan) {
+  const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
+  table.heading("workers");
+  table.row("on this host", std::to_string(plan.local_world_size),
+            per_task ? plan.allocation.task_count.origin : plan.workers.origin);
+  table.row("in all", std::to_string(plan.world_size.value), plan.world_size.origin);
+  table.row("threads", plan.threads.value == 0 ? "as set" : fmt::format("{} each", plan.threads.value),
+            plan.threads.origin);
+  table.row("restarts", std::to_string(plan.options.max_restarts.value), plan.options.max_restarts.origin);
+  table.row("to stop", describe_duration(plan.options.shutdown_timeout.value) + ", then SIGKILL",
+            plan.options.shutdown_timeout.origin);
+  if (plan.planned.empty() || plan.planned.front().command.empty()) return show_ranks(table, plan, false);
+  const auto differs = [&](const PlannedWorker& worker) {
+    return worker.command != plan.planned.front().command;
+  };
+  const bool one_command = std::none_of(plan.planned.begin(), plan.planned.end(), differs);
+  if (one_command) table.row("command", shell_quote(plan.planned.front().command));
+  show_ranks(table, plan, !one_command);
+}
+
+void show_variables(TextTable& table, const NodePlan& plan, const Snapshot& snapshot) {
+  if (plan.planned.empty()) return;
+  table.heading(fmt::format("variables of rank {}", plan.planned.front().rank.value), 31, 30);
+  for (const ExpectedVariable& variable :
+       expected_variables(plan, make_expected_assignment(plan), snapshot.environment, 0)) {
+    const VariableChange& change = variable.change;
+    const std::string absent = variable.open.empty() ? "(removed)" : variable.open;
+    table.row(change.name, change.value.value_or(absent), change.origin);
+  }
+}
+
+}  // namespace
+
+std::string render_text(const NodePlan& plan, const Snapshot& snapshot) {
+  TextTable table;
+  table.heading(
+      fmt::format("ddprun {}: what would happen on {}; nothing is started", DDPRUN_VERSION, plan.host));
+  show_allocation(table, plan, snapshot);
+  show_rendezvous(table, plan);
+  show_workers(table, plan);
+  show_variables(table, plan, snapshot);
+  if (!plan.notices.empty()) table.heading("notices");
+  for (const Notice& notice : plan.notices) {
+    table.line(notice.what);
+    if (!notice.hint.empty()) table.line("hint: " + notice.hint);
+  }
+  return table.text();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,55 @@
+#include "allocation_cases.hpp"
+
+#include <fstream>
+#include <sstream>
+
+#include "environment_lines.hpp"
+
+namespace ddprun::test {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+json read_json(const fs::path& path) {
+  return fs::exists(path) ? json::parse(read_text(path)) : json::object();
+}
+
+fs::path data_folder(const std::string& name) { return fs::path(DDPRUN_TEST_DATA) / name; }
+
+Snapshot read_case_snapshot(const fs::path& folder) {
+  Snapshot snapshot;
+  snapshot.environment = parse_environment_lines(read_text(folder / "environment"));
+  const json facts = read_json(folder / "facts.json");
+  snapshot.host.name = facts.value("host", "n1");
+  snapshot.host.pid = facts.value("pid", 4000);
+  snapshot.host.cgroup = facts.value("cgroup", "");
+  for (const json& ancestor : facts.value("ancestors", json::array()))
+    snapshot.host.ancestors.push_back({ancestor.at("pid"), ancestor.at("title")});
+  snapshot.unix_time = facts.value("unix_time", 0);
+  return snapshot;
+}
+
+PlaceOptions read_place_options(const json& flags) {
+  PlaceOptions options;
+  for (const auto& [flag, value] : flags.items()) {
+    if (flag == "--nnodes") options.nodes = sourced(value.get<int>(), flag);
+    if (flag == "--node-rank") options.node_rank = sourced(value.get<int>(), flag);
+    if (flag == "--nproc-per-node" && value.is_number())
+      options.workers_per_node = sourced(value.get<int>(), flag);
+    if (flag == "--master-port") options.port = sourced(value.get<int>(), flag);
+    if (flag == "--master-addr") options.address = sourced(value.get<std::string>(), flag);
+    if (flag == "--rdzv-endpoint") options.address = sourced(value.get<std::string>(), flag);
+    if (flag == "--rdzv-id") options.run_id = sourced(value.get<std::string>(), flag);
+    if (flag == "--standalone") options.standalone = value.get<bool>();
+  }
+  return options;
+}
+
+}  // namespace ddprun::test

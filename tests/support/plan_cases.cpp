@@ -1,0 +1,76 @@
+#include "plan_cases.hpp"
+
+#include <algorithm>
+
+#include "allocation_cases.hpp"
+#include "ddprun/facts/proc_text.hpp"
+
+namespace ddprun::test {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+void read_host(const json& host, Snapshot& snapshot) {
+  HostFacts& facts = snapshot.host;
+  facts.name = host.value("name", facts.name);
+  facts.allowed_cpus = parse_cpu_list(host.value("cpus", "0-7")).value();
+  facts.allowed_cores = host.value("cores", static_cast<int>(facts.allowed_cpus.size()));
+  facts.online_cpus = host.value("online", static_cast<int>(facts.allowed_cpus.size()));
+  if (host.contains("quota")) facts.cpu_quota = host.at("quota").get<double>();
+  for (int i = 0; i < host.value("gpus", 0); ++i) facts.gpus.push_back({host.value("vendor", "nvidia"), ""});
+  snapshot.unix_time = host.value("unix_time", snapshot.unix_time);
+}
+
+Options read_options(const json& flags) {
+  Options options;
+  options.place = read_place_options(flags);
+  for (const auto& [flag, value] : flags.items()) {
+    if (flag == "--nproc-per-node") {
+      options.workers =
+          parse_workers_per_node(value.is_string() ? value.get<std::string>() : value.dump(), flag);
+    }
+    if (flag == "--max-restarts") options.max_restarts = sourced(value.get<int>(), flag);
+    if (flag == "--role") options.role = sourced(value.get<std::string>(), flag);
+    if (flag == "--local-addr") options.local_address = sourced(value.get<std::string>(), flag);
+    if (flag == "--virtual-local-rank") options.virtual_local_rank = value.get<bool>();
+    if (flag == "--store" && value == "worker") options.store = StoreHost::worker;
+  }
+  return options;
+}
+
+}  // namespace
+
+PlanCase read_plan_case(const fs::path& folder) {
+  const json file = read_json(folder / "options.json");
+  PlanCase plan_case{folder, {}, {}};
+  json flags = json::object();
+  if (file.contains("allocation")) {
+    const fs::path allocation = data_folder("allocations") / file.at("allocation").get<std::string>();
+    plan_case.snapshot = read_case_snapshot(allocation);
+    flags = read_json(allocation / "facts.json").value("flags", json::object());
+  } else {
+    plan_case.snapshot = read_case_snapshot("");
+  }
+  const json environment = file.value("environment", json::object());
+  for (const auto& [name, value] : environment.items())
+    plan_case.snapshot.environment[name] = value.get<std::string>();
+  flags.update(file.value("flags", json::object()));
+  read_host(file.value("host", json::object()), plan_case.snapshot);
+  plan_case.options = read_options(flags);
+  plan_case.options.command = file.value("command", std::vector<std::string>{"train.py"});
+  plan_case.snapshot.arguments = plan_case.options.command;
+  return plan_case;
+}
+
+std::vector<PlanCase> read_plan_cases() {
+  std::vector<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(data_folder("plans"))) folders.push_back(entry.path());
+  std::sort(folders.begin(), folders.end());
+  std::vector<PlanCase> cases;
+  for (const fs::path& folder : folders) cases.push_back(read_plan_case(folder));
+  return cases;
+}
+
+}  // namespace ddprun::test

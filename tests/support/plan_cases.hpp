@@ -1,0 +1,27 @@
+// The folders of tests/data/plans: what to plan for, and the plan as the user sees it.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "ddprun/facts/snapshot.hpp"
+#include "ddprun/plan/options.hpp"
+
+namespace ddprun::test {
+
+struct PlanCase {
+  std::filesystem::path folder;
+  Snapshot snapshot;
+  Options options;
+};
+
+// options.json has the keys
+//   allocation   the folder of tests/data/allocations to start from; absent: a host n1 without variables
+//   environment  further variables
+//   host         facts: name, cpus ("0-7"), cores, online, quota, gpus (a number), vendor, unix_time
+//   flags        options by name
+//   command      the program and its arguments
+PlanCase read_plan_case(const std::filesystem::path& folder);
+std::vector<PlanCase> read_plan_cases();
+
+}  // namespace ddprun::test

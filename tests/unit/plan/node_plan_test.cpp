@@ -1,0 +1,328 @@
+#include "ddprun/plan/node_plan.hpp"
+
+#include <fmt/format.h>
+
+#include "catch.hpp"
+#include "ddprun/plan/expected.hpp"
+#include "error_text.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+Snapshot machine(Environment environment = {}, const std::string& host = "n1") {
+  Snapshot snapshot;
+  snapshot.host.name = host;
+  snapshot.host.pid = 77;
+  snapshot.host.allowed_cpus = {0, 1, 2, 3, 4, 5, 6, 7};
+  snapshot.host.allowed_cores = 8;
+  snapshot.host.online_cpus = 8;
+  snapshot.unix_time = 1700000000;
+  snapshot.working_directory = "/home/u/run";
+  snapshot.environment = std::move(environment);
+  snapshot.arguments = {"train.py"};
+  return snapshot;
+}
+
+// A task of `srun`: `tasks` on each of the step's hosts, as SLURM_STEP_TASKS_PER_NODE spells it.
+Environment step(const std::string& hosts, const std::string& tasks, int count, int node, int rank,
+                 int local) {
+  return {{"SLURM_JOB_ID", "29"},
+          {"SLURM_STEP_ID", "0"},
+          {"SLURM_STEP_NODELIST", hosts},
+          {"SLURM_STEP_TASKS_PER_NODE", tasks},
+          {"SLURM_STEP_NUM_TASKS", std::to_string(count)},
+          {"SLURM_NODEID", std::to_string(node)},
+          {"SLURM_PROCID", std::to_string(rank)},
+          {"SLURM_LOCALID", std::to_string(local)}};
+}
+
+Environment with(Environment environment, const Environment& more) {
+  environment.insert(more.begin(), more.end());
+  return environment;
+}
+
+Options running(std::vector<std::string> command = {"train.py"}) {
+  Options options;
+  options.command = std::move(command);
+  return options;
+}
+
+std::string refusal(const Snapshot& snapshot, const Options& options = running()) {
+  return error_of([&] { make_node_plan(snapshot, options); });
+}
+
+Environment worker(const NodePlan& plan, const Snapshot& snapshot, std::size_t index) {
+  Environment environment;
+  for (const auto& [change, open] :
+       expected_variables(plan, make_expected_assignment(plan), snapshot.environment, index)) {
+    if (change.value) environment[change.name] = *change.value;
+  }
+  return environment;
+}
+
+std::string show(const Sourced<std::string>& value) { return value.value + " <- " + value.origin; }
+std::string show(const Sourced<int>& value) { return fmt::format("{} <- {}", value.value, value.origin); }
+
+}  // namespace
+
+TEST_CASE("a task that sees one GPU has local rank 0, and is told what that costs") {
+  const Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0"}}));
+  const NodePlan plan = make_node_plan(snapshot, running());
+  const Environment environment = worker(plan, snapshot, 0);
+  CHECK(environment.at("LOCAL_RANK") == "0");
+  CHECK(environment.at("RANK") == "3");
+  CHECK(environment.at("LOCAL_WORLD_SIZE") == "4");
+  CHECK_FALSE(environment.contains("CUDA_VISIBLE_DEVICES"));  // it sees that one already
+  REQUIRE(plan.notices.size() == 1);
+  CHECK(
+      plan.notices[0] ==
+      Notice{"every task sees one GPU only (CUDA_VISIBLE_DEVICES=0), so workers get LOCAL_RANK 0 and direct "
+             "GPU-to-GPU transfers may be off",
+             "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
+}
+
+TEST_CASE("a task that sees all GPUs keeps its local rank") {
+  const Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}));
+  const NodePlan plan = make_node_plan(snapshot, running());
+  CHECK(worker(plan, snapshot, 0).at("LOCAL_RANK") == "3");
+  CHECK(plan.planned[0].device == "3");
+  CHECK(plan.notices.empty());
+}
+
+TEST_CASE("virtual local ranks take the entries of the list, whatever they are") {
+  Options options = running();
+  options.virtual_local_rank = true;
+  for (const auto& [list, first, second] :
+       {std::tuple{"2,3", "2", "3"}, std::tuple{"GPU-aaaa,GPU-bbbb", "GPU-aaaa", "GPU-bbbb"},
+        std::tuple{"MIG-aaaa,MIG-GPU-bbbb/1/0", "MIG-aaaa", "MIG-GPU-bbbb/1/0"}}) {
+    const Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", list}});
+    const NodePlan plan = make_node_plan(snapshot, options);
+    REQUIRE(plan.planned.size() == 2);
+    CHECK(worker(plan, snapshot, 0).at("CUDA_VISIBLE_DEVICES") == first);
+    CHECK(worker(plan, snapshot, 1).at("CUDA_VISIBLE_DEVICES") == second);
+    CHECK(worker(plan, snapshot, 1).at("LOCAL_RANK") == "0");
+  }
+}
+
+TEST_CASE("lists without a device leave one worker without one") {
+  for (const char* list : {"", "-1", "NoDevFiles"}) {
+    CAPTURE(list);
+    Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", list}});
+    snapshot.host.gpus = {{"nvidia", ""}, {"nvidia", ""}};
+    const NodePlan plan = make_node_plan(snapshot, running());
+    REQUIRE(plan.planned.size() == 1);
+    CHECK(plan.planned[0].device.empty());
+  }
+}
+
+TEST_CASE("without a visibility variable the vendor's own is narrowed") {
+  Options options = running();
+  options.virtual_local_rank = true;
+  for (const auto& [vendor, variable] :
+       {std::pair{"nvidia", "CUDA_VISIBLE_DEVICES"}, std::pair{"amd", "HIP_VISIBLE_DEVICES"},
+        std::pair{"intel", "ZE_AFFINITY_MASK"}}) {
+    Snapshot snapshot = machine();
+    snapshot.host.gpus = {{vendor, ""}, {vendor, ""}};
+    CHECK(worker(make_node_plan(snapshot, options), snapshot, 1).at(variable) == "1");
+  }
+}
+
+TEST_CASE("a batch script is told the line that starts ddprun on every node") {
+  Environment batch{{"SLURM_JOB_ID", "3"},
+                    {"SLURM_JOB_NODELIST", "n[1-4]"},
+                    {"SLURM_PROCID", "0"},
+                    {"SLURM_CPUS_ON_NODE", "8"},
+                    {"ENVIRONMENT", "BATCH"}};
+  Snapshot snapshot = machine(batch);
+  snapshot.arguments = {"--max-restarts", "3", "train.py", "--name", "it's mine"};
+  CHECK(refusal(snapshot) ==
+        "job 3 has 4 nodes, but ddprun was started on n1 alone, outside any step of it | start it on every "
+        "node with: srun -N4 -n4 --ntasks-per-node=1 -c8 ddprun --max-restarts 3 train.py --name "
+        "'it'\\''s mine' | 125");
+  Options two = running();
+  two.place.nodes = sourced(2, "--nnodes");
+  snapshot.arguments = {"--nnodes=2", "train.py"};
+  CHECK(refusal(snapshot, two).find("srun -N2 -n2 --ntasks-per-node=1 -c8 ddprun --nnodes=2 train.py") !=
+        std::string::npos);
+}
+
+TEST_CASE("the components of a heterogeneous job are started together") {
+  CHECK(refusal(machine({{"SLURM_JOB_ID", "3"},
+                         {"SLURM_HET_SIZE", "2"},
+                         {"SLURM_JOB_NODELIST_HET_GROUP_0", "n1"},
+                         {"SLURM_JOB_NODELIST_HET_GROUP_1", "n[2-3]"},
+                         {"ENVIRONMENT", "BATCH"}})) ==
+        "job 3 has 3 nodes, but ddprun was started on n1 alone, outside any step of it | start it on every "
+        "node with: srun --het-group=0-1 --ntasks-per-node=1 ddprun train.py | 125");
+}
+
+TEST_CASE("a shell of salloc on the submit host is none of the job's nodes") {
+  const auto at_login = [](const std::string& hosts) {
+    return refusal(machine({{"SLURM_JOB_ID", "3"}, {"SLURM_JOB_NODELIST", hosts}}, "login1"));
+  };
+  CHECK(at_login("n7") ==
+        "job 3 has 1 node, but ddprun was started on login1, which is not it, outside any step of it | start "
+        "it on that node with: srun -N1 -n1 --ntasks-per-node=1 ddprun train.py | 125");
+  CHECK(
+      at_login("n[7-8]").starts_with("job 3 has 2 nodes, but ddprun was started on login1, which is none of "
+                                     "them, outside any step of it | "));
+}
+
+TEST_CASE("one node of four is worth a remark") {
+  const Snapshot snapshot = machine(
+      with(step("n2", "1", 1, 0, 0, 0), {{"SLURM_JOB_NODELIST", "n[1-4]"}, {"SLURM_JOB_NUM_NODES", "4"}}),
+      "n2");
+  const NodePlan plan = make_node_plan(snapshot, running());
+  REQUIRE(plan.notices.size() == 1);
+  CHECK(plan.notices[0] ==
+        Notice{"the step has 1 of the job's 4 nodes (n2)",
+               "to use all of them: srun -N4 ...; if this is meant, --nnodes 1 silences this"});
+  CHECK(plan.rendezvous.role == RendezvousRole::solo);
+}
+
+TEST_CASE("the scheduler's tasks and several workers each exclude each other") {
+  Options options = running();
+  options.workers = parse_workers_per_node("8", "--nproc-per-node");
+  options.place.workers_per_node = sourced(8, "--nproc-per-node");
+  CHECK(refusal(machine(step("n1", "8", 8, 0, 5, 5)), options) ==
+        "srun started 8 ddprun on n1 and --nproc-per-node 8 asks each of them for 8 workers: 64 in all | "
+        "start one ddprun a node (srun --ntasks-per-node=1 ...), or leave --nproc-per-node out to get one "
+        "worker a task | 2");
+}
+
+TEST_CASE("launches past a limit are refused before anything is built for them") {
+  CHECK(refusal(machine(step("n[1-100]", "65535(x100)", 6553500, 0, 5, 5))) ==
+        "SLURM_STEP_TASKS_PER_NODE counts 6553500 ddprun processes, more than 262144 | start one ddprun a "
+        "node: srun --ntasks-per-node=1 ... | 125");
+  Options options = running();
+  options.workers = parse_workers_per_node("4096", "--nproc-per-node");
+  options.place.workers_per_node = sourced(4096, "--nproc-per-node");
+  CHECK(
+      refusal(machine(step("n[1-5000]", "1(x5000)", 5000, 0, 0, 0)), options) ==
+      "5000 nodes with 4096 workers each are 20480000 in all, more than 16777216 | start fewer workers with "
+      "--nproc-per-node | 125");
+}
+
+TEST_CASE("a program that cannot be started is told with the host") {
+  Snapshot snapshot = machine();
+  const auto start = [&](const std::string& word, ProgramFacts facts) {
+    snapshot.programs = {{word, std::move(facts)}};
+    Options options = running({word});
+    options.no_python = true;
+    return refusal(snapshot, options);
+  };
+  CHECK(start("trian.py", {}) ==
+        "cannot start trian.py on n1: no such file | it is neither in /home/u/run nor on PATH | 127");
+  CHECK(start("sub/train.py", {}) ==
+        "cannot start sub/train.py on n1: no such file | the working directory is /home/u/run | 127");
+  CHECK(start("train.sh", {ProgramKind::missing, "train.sh"}) ==
+        "cannot start train.sh on n1: no such file | it is in /home/u/run, but not on PATH: write ./train.sh "
+        "| 127");
+  CHECK(start("./my file", {ProgramKind::not_executable, "./my file"}) ==
+        "cannot start ./my file on n1: it is not executable | chmod +x './my file' | 126");
+  CHECK(start("src", {ProgramKind::directory, "src"}) ==
+        "cannot start src on n1: it is a directory |  | 126");
+}
+
+TEST_CASE("a plan without a program has workers without a command") {
+  const NodePlan plan = make_node_plan(machine(), running({}));
+  REQUIRE(plan.planned.size() == 1);
+  CHECK(plan.planned[0].command.empty());
+}
+
+TEST_CASE("the run id is the user's, else the step's, else the job's, else unlike any other") {
+  Options options = running();
+  CHECK(show(make_node_plan(machine(), options).run_id) == "1700000000.77 <- time and process");
+  CHECK(show(make_node_plan(machine(step("n1", "1", 1, 0, 0, 0)), options).run_id) ==
+        "29.0 <- SLURM_JOB_ID and SLURM_STEP_ID");
+  CHECK(
+      show(make_node_plan(machine({{"SLURM_JOB_ID", "29"}, {"SLURM_JOB_NODELIST", "n1"}}), options).run_id) ==
+      "29 <- SLURM_JOB_ID");
+  options.place.run_id = sourced(std::string("job7"), "--rdzv-id");
+  CHECK(show(make_node_plan(machine(), options).run_id) == "job7 <- --rdzv-id");
+}
+
+TEST_CASE("under Slurm the default grace ends before its KillWait") {
+  Options options = running();
+  const Snapshot in_step = machine(step("n1", "1", 1, 0, 0, 0));
+  const auto grace = make_node_plan(in_step, options).options.shutdown_timeout;
+  CHECK(grace.value == Milliseconds{25000});
+  CHECK(grace.origin == "default below Slurm's KillWait");
+  CHECK(make_node_plan(machine(), options).options.shutdown_timeout.value == Milliseconds{30000});
+  options.shutdown_timeout = {Milliseconds{90000}, "--shutdown-timeout"};
+  CHECK(make_node_plan(in_step, options).options.shutdown_timeout.value == Milliseconds{90000});
+}
+
+TEST_CASE("the store is ddprun's, but the worker's when asked for and in a world of one") {
+  const auto uses_agent_store = [](const Options& options) {
+    const Snapshot snapshot = machine();
+    return worker(make_node_plan(snapshot, options), snapshot, 0).at("TORCHELASTIC_USE_AGENT_STORE");
+  };
+  Options options = running();
+  CHECK(uses_agent_store(options) == "False");
+  options.workers = parse_workers_per_node("2", "--nproc-per-node");
+  CHECK(uses_agent_store(options) == "True");
+  options.store = StoreHost::worker;
+  CHECK(uses_agent_store(options) == "False");
+}
+
+TEST_CASE("address and port of a single ddprun follow from the options") {
+  const Snapshot snapshot = machine();
+  Options options = running();
+  NodePlan plan = make_node_plan(snapshot, options);
+  CHECK(show(plan.solo_address) == "127.0.0.1 <- no other host takes part");
+  CHECK_FALSE(worker(plan, snapshot, 0).contains("MASTER_PORT"));
+  options.place.port = sourced(29600, "--master-port");
+  options.place.address = sourced(std::string("n1"), "--master-addr");
+  plan = make_node_plan(snapshot, options);
+  CHECK(show(plan.solo_address) == "n1 <- --master-addr");
+  CHECK(worker(plan, snapshot, 0).at("MASTER_PORT") == "29600");
+  options.local_address = sourced(std::string("10.0.0.7"), "--local-addr");
+  CHECK(show(make_node_plan(snapshot, options).solo_address) == "10.0.0.7 <- --local-addr");
+}
+
+TEST_CASE("a port that was asked for is the store's too, unless rank 0 hosts that") {
+  const Snapshot snapshot = machine(step("n[1-2]", "1(x2)", 2, 0, 0, 0));
+  Options options = running();
+  options.place.port = sourced(29600, "--master-port");
+  CHECK(worker(make_node_plan(snapshot, options), snapshot, 0).at("MASTER_PORT") == "29600");
+  options.store = StoreHost::worker;
+  CHECK_FALSE(worker(make_node_plan(snapshot, options), snapshot, 0).contains("MASTER_PORT"));
+}
+
+TEST_CASE("agents look for the first host at ports they all know") {
+  const Snapshot snapshot = machine(step("n[1-2]", "1(x2)", 2, 1, 1, 0), "n2");
+  Options options = running();
+  RendezvousPlan plan = make_node_plan(snapshot, options).rendezvous;
+  CHECK(plan.role == RendezvousRole::member);
+  CHECK(plan.agents == 2);
+  CHECK(plan.agent == AgentIndex{1});
+  CHECK(plan.addresses == sourced(std::vector<std::string>{"n1"}, "SLURM_STEP_NODELIST, first host"));
+  CHECK(plan.ports.origin == "follows from slurm/29/0/0");
+  Snapshot reserved = snapshot;
+  reserved.environment["SLURM_STEP_RESV_PORTS"] = "12000-12002";
+  CHECK(make_node_plan(reserved, options).rendezvous.ports ==
+        sourced(std::vector<int>{12002, 12001, 12000}, "SLURM_STEP_RESV_PORTS, from the end"));
+  options.place.port = sourced(29600, "--master-port");
+  options.place.address = sourced(std::string("10.0.0.1"), "--master-addr");
+  plan = make_node_plan(reserved, options).rendezvous;
+  CHECK(plan.ports == sourced(std::vector<int>{29600}, "--master-port"));
+  CHECK(plan.addresses == sourced(std::vector<std::string>{"10.0.0.1"}, "--master-addr"));
+}
+
+TEST_CASE("ranks and sizes that assume equal nodes say so") {
+  Options options = running();
+  options.workers = parse_workers_per_node("4", "--nproc-per-node");
+  const auto on_node = [&](int node) {
+    return make_node_plan(machine(step("n[1-2]", "1(x2)", 2, node, node, 0), fmt::format("n{}", node + 1)),
+                          options);
+  };
+  CHECK(on_node(0).rank_origin == "node order, then local rank");
+  CHECK(on_node(1).rank_origin == "node order, then local rank, if all nodes have 4 workers");
+  CHECK(on_node(1).planned[2].rank == GlobalRank{6});
+  CHECK(show(on_node(0).world_size) == "8 <- 2 nodes, if all have 4 workers");
+  CHECK(make_node_plan(machine(step("n[1-2]", "2(x2)", 4, 1, 3, 1), "n2"), running()).rank_origin ==
+        "SLURM_PROCID");
+  CHECK(make_node_plan(machine(), running()).rank_origin == "order on this host");
+}

@@ -1,0 +1,137 @@
+#include "ddprun/plan/render.hpp"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "allocation_cases.hpp"
+#include "catch.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "plan_cases.hpp"
+
+using namespace ddprun;
+using nlohmann::json;
+
+namespace {
+
+using Keys = std::set<std::string>;
+
+bool has_origin(const json& value) {
+  return value.is_object() && value.size() == 2 && value.contains("value") && value.contains("origin");
+}
+
+// "allocation.hosts *", "allocation.hosts[].name": the spelling of the manual. What is keyed by the names of
+// variables is one key.
+void collect(const json& value, const std::string& path, Keys& keys) {
+  if (has_origin(value)) {
+    keys.insert(path + " *");
+    if (value["value"].is_array()) {
+      for (const json& element : value["value"]) {
+        if (element.is_object()) collect(element, path + "[]", keys);
+      }
+    }
+  } else if (value.is_array() && !value.empty() && value[0].is_object()) {
+    for (const json& element : value) collect(element, path + "[]", keys);
+  } else if (value.is_object() && path != "workers[].env" && path != "workers[].origins") {
+    for (const auto& [key, member] : value.items())
+      collect(member, path.empty() ? key : path + "." + key, keys);
+  } else if (!value.is_null() && !(value.is_array() && path == "notices")) {
+    keys.insert(path);
+  }
+}
+
+Keys printed_keys() {
+  Keys keys;
+  for (const test::PlanCase& each : test::read_plan_cases()) {
+    const std::string text = test::read_text(each.folder / "plan.json");
+    if (!text.empty()) collect(json::parse(text), "", keys);
+  }
+  return keys;
+}
+
+// The tags of the section: ".B KEY" after ".TP" or ".TQ".
+Keys documented_keys() {
+  Keys keys;
+  const std::string manual = test::read_text(DDPRUN_MANUAL);
+  const std::size_t start = manual.find(".SH THE PLAN AS JSON\n");
+  REQUIRE(start != std::string::npos);
+  const auto lines = split(manual.substr(start, manual.find("\n.SH ", start + 1) - start), '\n');
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    if (lines[i - 1] == ".TP" || lines[i - 1] == ".TQ") keys.insert(lines[i].substr(3));
+  }
+  return keys;
+}
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+NodePlan plan_of(const std::string& name, Snapshot& snapshot) {
+  test::PlanCase found = test::read_plan_case(test::data_folder("plans") / name);
+  snapshot = std::move(found.snapshot);
+  return make_node_plan(snapshot, found.options);
+}
+
+}  // namespace
+
+TEST_CASE("the manual names the keys of the plan as JSON and no others") {
+  CHECK(printed_keys() == documented_keys());
+}
+
+TEST_CASE("every key of the plan is always there") {
+  const auto keys_of = [](const json& object) {
+    Keys keys;
+    for (const auto& [key, value] : object.items()) keys.insert(key);
+    return keys;
+  };
+  Snapshot snapshot;
+  const NodePlan alone = plan_of("alone-laptop", snapshot);
+  const json least = json::parse(render_json(alone, snapshot));
+  const NodePlan step = plan_of("slurm-array", snapshot);
+  const json most = json::parse(render_json(step, snapshot));
+  CHECK(keys_of(least) == keys_of(most));
+  for (const char* part : {"allocation", "rendezvous"}) CHECK(keys_of(least[part]) == keys_of(most[part]));
+  CHECK(keys_of(least["workers"][0]) == keys_of(most["workers"][0]));
+}
+
+TEST_CASE("what only the start decides is null in JSON") {
+  Snapshot snapshot;
+  const NodePlan plan = plan_of("slurm-one-a-node", snapshot);
+  const json environment = json::parse(render_json(plan, snapshot))["workers"][0]["env"];
+  for (const char* name : {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_ERROR_FILE", "DDPRUN_LAUNCH_ID",
+                           "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+    CAPTURE(name);
+    REQUIRE(environment.contains(name));
+    CHECK(environment[name].is_null());
+  }
+  CHECK(environment["WORLD_SIZE"] == "24");
+}
+
+TEST_CASE("shell lines hold the first worker's variables, with the first address and port there is") {
+  Snapshot snapshot;
+  const NodePlan plan = plan_of("slurm-reserved-ports", snapshot);
+  const std::string lines = render_shell(plan, snapshot);
+  CHECK(holds(lines, "export MASTER_ADDR=n1\nexport MASTER_PORT=12002\n"));
+  CHECK(holds(lines, "export TORCHELASTIC_USE_AGENT_STORE=False\n"));
+  CHECK(holds(lines, "export WORLD_SIZE=24\n"));
+  for (const char* made_later : {"ERROR_FILE", "LAUNCH_ID", "IFNAME"}) {
+    CHECK(lines.find(made_later) == std::string::npos);
+  }
+}
+
+TEST_CASE("shell lines unset what is removed, and only what a shell can name") {
+  Snapshot snapshot;
+  plan_of("slurm-pmi2-several-workers", snapshot);
+  const test::PlanCase found =
+      test::read_plan_case(test::data_folder("plans") / "slurm-pmi2-several-workers");
+  snapshot.environment["PMI_x;touch y"] = "1";
+  const std::string lines = render_shell(make_node_plan(snapshot, found.options), snapshot);
+  CHECK(holds(lines, "unset PMI_RANK\n"));
+  CHECK(lines.find("touch") == std::string::npos);
+}
+
+TEST_CASE("shell lines quote values") {
+  Snapshot snapshot;
+  test::PlanCase found = test::read_plan_case(test::data_folder("plans") / "alone-laptop");
+  found.options.place.run_id = sourced(std::string("it's\n$HOME"), "--rdzv-id");
+  const std::string lines = render_shell(make_node_plan(found.snapshot, found.options), found.snapshot);
+  CHECK(holds(lines, "export TORCHELASTIC_RUN_ID='it'\\''s\n$HOME'\n"));
+}

@@ -1,0 +1,160 @@
+#include "ddprun/plan/worker_count.hpp"
+
+#include <numeric>
+
+#include "catch.hpp"
+#include "error_text.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+Snapshot host_with(int cpus, int cores, int gpus = 0) {
+  Snapshot snapshot;
+  snapshot.host.name = "n1";
+  snapshot.host.allowed_cpus.resize(static_cast<std::size_t>(cpus));
+  std::iota(snapshot.host.allowed_cpus.begin(), snapshot.host.allowed_cpus.end(), 0);
+  snapshot.host.allowed_cores = cores;
+  snapshot.host.online_cpus = cpus;
+  snapshot.host.gpus.resize(static_cast<std::size_t>(gpus), {"nvidia", ""});
+  return snapshot;
+}
+
+Allocation allocation_of(LaunchStyle style, int tasks = 1) {
+  Allocation allocation;
+  allocation.style = {style, "SLURM_STEP_TASKS_PER_NODE"};
+  allocation.scheduler = {Scheduler::slurm, "SLURM_JOB_ID"};
+  allocation.hosts.value = {{"n1", tasks}};
+  return allocation;
+}
+
+Options asking(const std::string& word) {
+  Options options;
+  if (!word.empty()) options.workers = parse_workers_per_node(word, "--nproc-per-node");
+  return options;
+}
+
+std::string count(const std::string& word, const Snapshot& snapshot,
+                  LaunchStyle style = LaunchStyle::agent_per_node) {
+  const auto counted =
+      count_workers(allocation_of(style), asking(word), snapshot, find_visible_devices(snapshot));
+  return std::to_string(counted.value) + " <- " + counted.origin;
+}
+
+std::string threads(const Snapshot& snapshot, int workers, int tasks = 1, int granted = 0) {
+  Allocation allocation = allocation_of(LaunchStyle::agent_per_node, tasks);
+  allocation.cpus_on_node.value = granted;
+  const auto counted = count_threads(allocation, snapshot, workers);
+  return std::to_string(counted.value) + " <- " + counted.origin;
+}
+
+}  // namespace
+
+TEST_CASE("workers are what each word of --nproc-per-node says, with GPUs") {
+  const Snapshot snapshot = host_with(8, 8, 2);
+  CHECK(count("", snapshot) == "2 <- default: 2 GPUs of this host");
+  CHECK(count("3", snapshot) == "3 <- --nproc-per-node");
+  CHECK(count("auto", snapshot) == "2 <- --nproc-per-node: 2 GPUs of this host");
+  CHECK(count("gpu", snapshot) == "2 <- --nproc-per-node: 2 GPUs of this host");
+  CHECK(count("xpu", snapshot) == "2 <- --nproc-per-node: 2 GPUs of this host");
+  CHECK(count("cpu", snapshot) == "8 <- --nproc-per-node: CPUs this process may use");
+}
+
+TEST_CASE("workers are what each word of --nproc-per-node says, without GPUs") {
+  const Snapshot snapshot = host_with(8, 4);
+  CHECK(count("", snapshot) == "1 <- default: no GPU visible");
+  CHECK(count("3", snapshot) == "3 <- --nproc-per-node");
+  CHECK(count("auto", snapshot) == "8 <- --nproc-per-node: no GPU, so CPUs");
+  CHECK(count("cpu", snapshot) == "8 <- --nproc-per-node: CPUs this process may use");
+  for (const char* word : {"gpu", "xpu"}) {
+    CHECK(error_of([&] { count(word, snapshot); }) ==
+          "--nproc-per-node asks for one worker a GPU, but n1 shows no GPU | ask the scheduler for GPUs, or "
+          "say how many workers with --nproc-per-node N | 125");
+  }
+}
+
+TEST_CASE("GPUs that a variable hides are not there, and the error names it") {
+  Snapshot snapshot = host_with(8, 8, 2);
+  snapshot.environment["CUDA_VISIBLE_DEVICES"] = "-1";
+  CHECK(count("", snapshot) == "1 <- default: no GPU visible");
+  CHECK(count("auto", snapshot) == "8 <- --nproc-per-node: no GPU, so CPUs");
+  CHECK(error_of([&] { count("gpu", snapshot); }) ==
+        "--nproc-per-node asks for one worker a GPU, but n1 shows no GPU | CUDA_VISIBLE_DEVICES is '-1' | "
+        "125");
+}
+
+TEST_CASE("a task of the scheduler is one worker") {
+  CHECK(count("gpu", host_with(8, 8, 2), LaunchStyle::agent_per_task) == "1 <- SLURM_STEP_TASKS_PER_NODE");
+}
+
+TEST_CASE("more workers than an agent may announce are refused") {
+  CHECK(error_of([] { count("cpu", host_with(5000, 5000)); }) ==
+        "--nproc-per-node: CPUs this process may use would start 5000 workers on n1, more than 4096 | say "
+        "how many with --nproc-per-node N | 125");
+}
+
+TEST_CASE("threads are the cores of the mask for each worker") {
+  CHECK(threads(host_with(8, 8), 4) == "2 <- 8 cores for 4 workers");
+  CHECK(threads(host_with(16, 8), 4) == "2 <- 8 cores for 4 workers");  // SMT
+  CHECK(threads(host_with(8, 8), 1) == "8 <- 8 cores");
+  CHECK(threads(host_with(1, 1), 8) == "1 <- 1 core for 8 workers");
+  CHECK(threads(host_with(8, 0), 1) == "8 <- 8 cores");  // topology unknown
+  CHECK(threads(host_with(0, 0), 1) == "1 <- 1 core");   // nothing known
+}
+
+TEST_CASE("a cgroup's limit counts where it is below the mask") {
+  Snapshot snapshot = host_with(8, 8);
+  snapshot.host.cpu_quota = 2.5;
+  CHECK(threads(snapshot, 1) == "3 <- cgroup limit of 2.5 CPUs");
+  CHECK(threads(snapshot, 2) == "1 <- cgroup limit of 2.5 CPUs for 2 workers");
+  snapshot.host.cpu_quota = 12;
+  CHECK(threads(snapshot, 1) == "8 <- 8 cores");
+}
+
+TEST_CASE("agents with masks of their own do not share, agents that all see the same do") {
+  CHECK(threads(host_with(2, 2), 1, 4, 8) == "2 <- 2 cores");
+  CHECK(threads(host_with(8, 8), 1, 4, 8) == "2 <- 8 cores for 4 workers");  // --cpu-bind=none
+  CHECK(threads(host_with(8, 8), 1, 4) == "2 <- 8 cores for 4 workers");     // grant unknown: the host's CPUs
+}
+
+TEST_CASE("threads that the user has set are left alone") {
+  Snapshot snapshot = host_with(8, 8);
+  snapshot.environment["OMP_NUM_THREADS"] = "3";
+  CHECK(threads(snapshot, 1) == "0 <- OMP_NUM_THREADS of the environment");
+}
+
+TEST_CASE("more workers than CPUs is worth a remark with the way out") {
+  Allocation slurm = allocation_of(LaunchStyle::agent_per_node);
+  slurm.cpus_on_node.value = 1;
+  CHECK(find_crowded_cores(slurm, host_with(1, 1).host, "n1", 8) ==
+        Notice{"8 workers share 1 CPU on n1",
+               "give each ddprun the cores of its workers: srun -c8 ... (srun does not take over the "
+               "--cpus-per-task of sbatch)"});
+  slurm.cpus_on_node.value = 64;
+  CHECK(find_crowded_cores(slurm, host_with(2, 2).host, "n1", 8)->hint.find("srun -c64 ...") !=
+        std::string::npos);
+  CHECK(find_crowded_cores({}, host_with(2, 2).host, "n1", 8) ==
+        Notice{"8 workers share 2 CPUs on n1",
+               "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell"});
+  CHECK_FALSE(find_crowded_cores(slurm, host_with(8, 8).host, "n1", 8));
+  CHECK_FALSE(find_crowded_cores(slurm, host_with(0, 0).host, "n1", 8));  // nothing known
+}
+
+TEST_CASE("more workers than GPUs is worth a remark") {
+  const VisibleDevices two{
+      {"0", "1"}, "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"};
+  CHECK(find_too_few_gpus(two, {8, "--nproc-per-node"}) ==
+        Notice{"8 workers (--nproc-per-node) have 2 GPUs (CUDA_VISIBLE_DEVICES)",
+               "for one worker a GPU, leave --nproc-per-node out"});
+  CHECK_FALSE(find_too_few_gpus(two, {2, "--nproc-per-node"}));
+  CHECK_FALSE(find_too_few_gpus({}, {8, "--nproc-per-node"}));
+}
+
+TEST_CASE("a word for the count that the scheduler's tasks overrule is worth a remark") {
+  CHECK(find_unused_count(allocation_of(LaunchStyle::agent_per_task), asking("gpu")) ==
+        Notice{"--nproc-per-node has no effect: the scheduler started one ddprun a worker",
+               "to let ddprun start the workers of a node: srun --ntasks-per-node=1 ..."});
+  CHECK_FALSE(find_unused_count(allocation_of(LaunchStyle::agent_per_task), asking("")));
+  CHECK_FALSE(find_unused_count(allocation_of(LaunchStyle::agent_per_task), asking("1")));
+  CHECK_FALSE(find_unused_count(allocation_of(LaunchStyle::agent_per_node), asking("gpu")));
+}
