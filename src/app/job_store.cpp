@@ -39,8 +39,16 @@ int JobStore::open(Attempt attempt, bool worker_hosts) {
     serve(0);
     return *settings_.port;
   }
-  if (attempt.value == 0 && !settings_.port_is_shared) return (this->*take)(*settings_.port);
+  if (attempt.value == 0 && !settings_.port_is_shared) return take_exactly(*settings_.port, take);
   return first_free(*settings_.port + std::max(1, attempt.value), take);
+}
+
+int JobStore::take_exactly(int port, int (JobStore::*take)(int)) {
+  try {
+    return (this->*take)(port);
+  } catch (const Error& error) {
+    throw Error(error.what(), "choose another --master-port, or none: ddprun finds a free one");
+  }
 }
 
 int JobStore::first_free(int port, int (JobStore::*take)(int)) {
@@ -75,8 +83,7 @@ int JobStore::keep(int port) {
   keeper.set_option(tcp::acceptor::reuse_address(true));
   keeper.bind({tcp::v4(), static_cast<unsigned short>(port)}, error);
   if (error) {
-    throw Error(fmt::format("cannot use port {}: {}", port, error.message()),
-                "choose another --master-port, or none: ddprun finds a free one");
+    throw Error(fmt::format("cannot use port {}: {}", port, error.message()));
   }
   const int bound = keeper.local_endpoint().port();
   kept_.push_back(std::move(keeper));
