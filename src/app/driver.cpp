@@ -307,6 +307,7 @@ void Driver::leave_when_idle() {
 void Driver::leave() {
   workers_.dismiss_keeper();
   store_.close();
+  signals_.keep_blocked();
   context_.stop();
 }
 
