@@ -8,12 +8,9 @@
 #include <utility>
 
 #include "ddprun/app/log.hpp"
-#include "ddprun/app/provers.hpp"
 #include "ddprun/base/error.hpp"
-#include "ddprun/net/member_service.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/name_lookup.hpp"
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/os/terminal.hpp"
 #include "ddprun/plan/worker_env.hpp"
@@ -27,7 +24,6 @@ using boost::system::error_code;
 
 constexpr Milliseconds k_drain_limit{600000};        // for output that is read slowly: less, ^S
 constexpr Milliseconds k_hurried_drain_limit{2000};  // for one who asked to stop
-constexpr Milliseconds k_stop_margin{15000};         // beyond the grace, for the last kill and the way back
 constexpr Milliseconds k_same_signal_window{100};    // proctrack/linuxproc and terminals deliver twice
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
@@ -43,26 +39,6 @@ std::vector<int> watched_signals(const Options& options) {
     if (std::find(signals.begin(), signals.end(), signal) == signals.end()) signals.push_back(signal);
   }
   return signals;
-}
-
-// Addresses that mean this host to other hosts too.
-std::vector<std::string> crossing_addresses(const Snapshot& snapshot) {
-  std::vector<std::string> addresses;
-  for (const InterfaceAddress& each : snapshot.host.addresses) {
-    if (!each.loopback && crosses_hosts(each.address)) addresses.push_back(each.address);
-  }
-  return addresses;
-}
-
-// What MASTER_ADDR may become, best first: the user's word, else this host's addresses, IPv4 before IPv6
-// (torch tries and complains about IPv6 first where only IPv4 works).
-std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& snapshot) {
-  if (plan.options.local_address) return {plan.options.local_address->value};
-  if (plan.rendezvous.role == RendezvousRole::solo) return {plan.solo_address.value};
-  std::vector<std::string> addresses = crossing_addresses(snapshot);
-  std::stable_partition(addresses.begin(), addresses.end(),
-                        [](const std::string& address) { return address.find(':') == std::string::npos; });
-  return addresses;
 }
 
 }  // namespace
@@ -114,106 +90,6 @@ void Driver::fail(const std::string& why) {
   Cause cause;
   cause.kind = Cause::Kind::launcher_failed;
   end(cause);
-}
-
-void Driver::join() {
-  if (plan_.rendezvous.role == RendezvousRole::member) {
-    join_as_member();
-  } else {
-    join_as_coordinator();
-  }
-}
-
-Announcement Driver::announcement() const {
-  const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
-  Announcement self;
-  self.agent = plan_.rendezvous.agent;
-  self.host = plan_.host;
-  self.node = plan_.allocation.node_index.value;
-  self.workers = plan_.workers.value;
-  self.role = plan_.options.role.value;
-  self.max_restarts = plan_.options.max_restarts.value;
-  if (per_task) {
-    self.fixed_rank = GlobalRank{plan_.allocation.task_rank.value};
-    self.first_local_rank = plan_.allocation.task_local.value;
-  }
-  self.addresses = crossing_addresses(snapshot_);
-  if (plan_.options.local_address)
-    self.addresses.insert(self.addresses.begin(), plan_.options.local_address->value);
-  return self;
-}
-
-void Driver::join_as_coordinator() {
-  const RendezvousPlan& rendezvous = plan_.rendezvous;
-  CoordinatorServiceSettings settings;
-  settings.announcement = announcement();
-  settings.coordinator.agents = rendezvous.agents;
-  settings.coordinator.peers = rendezvous.peers;
-  if (plan_.allocation.scheduler.value == Scheduler::by_hand) {
-    settings.coordinator.peers.assign(rendezvous.peers.size(),
-                                      {});  // nobody knows their names before they join
-  }
-  settings.coordinator.version = DDPRUN_VERSION;
-  settings.coordinator.max_restarts = plan_.options.max_restarts.value;
-  settings.coordinator.join_timeout = rendezvous.join_timeout;
-  settings.coordinator.stop_timeout = plan_.options.shutdown_timeout.value + k_stop_margin;
-  settings.coordinator.addresses = own_addresses(plan_, snapshot_);
-  if (plan_.options.local_address) settings.coordinator.named_address = plan_.options.local_address->value;
-  settings.ports = rendezvous.ports.value;
-  settings.launch_key = rendezvous.key;
-  if (rendezvous.agents > 1) settings.prover = make_prover(plan_.options, snapshot_);
-
-  CoordinatorHooks hooks;
-  hooks.open_store = [this](const OpenStore& open) { return open_store(open); };
-  hooks.close_store = [this](Attempt) { store_.close(); };
-  hooks.show_status = [](const std::string& text) { show_status(text); };
-  hooks.show_restart = [this](const ShowRestart& restart) { announce_restart(restart); };
-  hooks.on_message = [this](const CoordinatorMessage& message) { on_message(message); };
-  hooks.on_end = [this](const Cause&) {
-    told_all_ = true;
-    leave_when_idle();
-  };
-  if (plan_.store_port && rendezvous.agents > 1) {
-    hooks.on_foreign = [this](boost::asio::ip::tcp::socket& socket, std::string& first_bytes) {
-      return store_.adopt(socket, first_bytes);
-    };
-  }
-  auto service = std::make_unique<CoordinatorService>(context_, std::move(settings), std::move(hooks));
-  service->start();
-  link_ = std::move(service);
-  joined_ = true;
-}
-
-void Driver::join_as_member() {
-  const RendezvousPlan& rendezvous = plan_.rendezvous;
-  MemberServiceSettings settings;
-  settings.join = {rendezvous.peers.front(), rendezvous.addresses.value, rendezvous.ports.value,
-                   rendezvous.join_timeout};
-  settings.launch_key = rendezvous.key;
-  settings.prover = make_prover(plan_.options, snapshot_);
-  settings.announcement = announcement();
-  if (plan_.options.store == StoreHost::worker && settings.announcement.fixed_rank == GlobalRank{0}) {
-    settings.announcement.store_ports = store_.keep_ports(plan_.options.max_restarts.value + 1);
-  }
-  settings.version = DDPRUN_VERSION;
-  settings.agents = rendezvous.agents;
-  settings.answer_limit = plan_.options.shutdown_timeout.value + 2 * k_stop_margin;
-
-  MemberHooks hooks;
-  hooks.start_lookup = [](const std::string& name) {
-    auto child = std::make_shared<NameLookupChild>(name);
-    return NameLookup{child->descriptor(), child};
-  };
-  hooks.on_message = [this](const CoordinatorMessage& message) {
-    joined_ = true;
-    on_message(message);
-  };
-  hooks.on_lost = [this](const std::string& what, const std::string& hint) { on_lost(what, hint); };
-  hooks.show_status = [](const std::string& text) { show_status(text); };
-  told_all_ = true;  // only the coordinator has others to tell
-  auto service = std::make_unique<MemberService>(context_, std::move(settings), std::move(hooks));
-  service->start();
-  link_ = std::move(service);
 }
 
 StoreOpened Driver::open_store(const OpenStore& open) {
@@ -329,7 +205,7 @@ void Driver::stop_on_signal(int signal) {
   last_stop_signal_ = now();
   if (repeated) return;
   if (!first) say(fmt::format("{} again on {}: killing what is left", signal_name(signal), plan_.host));
-  supervisor_.note_stop(signal, /*hurry=*/true, now());
+  supervisor_.note_stop(signal, /*hurry=*/!first, now());
   if (!first) return;
   if (joined_ && !link_lost_) {
     link_->send(StopRequest{signal, plan_.host});
@@ -431,6 +307,7 @@ void Driver::leave_when_idle() {
 void Driver::leave() {
   workers_.dismiss_keeper();
   store_.close();
+  signals_.keep_blocked();
   context_.stop();
 }
 

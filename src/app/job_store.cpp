@@ -38,10 +38,18 @@ int JobStore::open(Attempt attempt, bool worker_hosts) {
     serve(0);
     return *settings_.port;
   }
-  if (attempt.value == 0 && !settings_.port_is_shared) return (this->*take)(*settings_.port);
+  if (attempt.value == 0 && !settings_.port_is_shared) return take_exactly(*settings_.port, take);
   // The rendezvous has the first port, so a worker's store takes its turn one later.
   const int turn = attempt.value + (settings_.port_is_shared && worker_hosts ? 1 : 0);
   return first_free(*settings_.port + turn, take);
+}
+
+int JobStore::take_exactly(int port, int (JobStore::*take)(int)) {
+  try {
+    return (this->*take)(port);
+  } catch (const Error& error) {
+    throw Error(error.what(), "choose another --master-port, or none: ddprun finds a free one");
+  }
 }
 
 int JobStore::first_free(int port, int (JobStore::*take)(int)) {
@@ -71,8 +79,7 @@ int JobStore::serve(int port) {
 int JobStore::keep(int port) {
   const BoundSocket socket = bind_port(port, 0);
   if (socket.error != 0) {
-    throw Error(fmt::format("cannot use port {}: {}", port, describe_errno(socket.error)),
-                "choose another --master-port, or none: ddprun finds a free one");
+    throw Error(fmt::format("cannot use port {}: {}", port, describe_errno(socket.error)));
   }
   kept_.emplace_back(socket.descriptor);
   return socket.port;

@@ -71,7 +71,8 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
       keeper_(launch_id_),
       folder_(find_variable(snapshot, "TMPDIR")),
       output_(context, STDOUT_FILENO),
-      error_(context, STDERR_FILENO),
+      error_(same_file(STDOUT_FILENO, STDERR_FILENO) ? output_
+                                                     : separate_error_.emplace(context, STDERR_FILENO)),
       inherited_(capture_inherited_descriptors()),
       ignored_signals_(capture_ignored_signals(handled_signals())),
       open_files_(raise_open_files_limit()) {

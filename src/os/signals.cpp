@@ -49,7 +49,10 @@ SignalSource::SignalSource(const std::vector<int>& signals) : saved_(std::make_u
   ::sigaction(SIGCHLD, &standard, &saved_->child_action);
 }
 
+void SignalSource::keep_blocked() noexcept { saved_.reset(); }
+
 SignalSource::~SignalSource() {
+  if (!saved_) return;
   ::sigaction(SIGPIPE, &saved_->pipe_action, nullptr);
   ::sigaction(SIGCHLD, &saved_->child_action, nullptr);
   ::sigprocmask(SIG_SETMASK, &saved_->mask, nullptr);

@@ -31,6 +31,11 @@ bool failed_at_program(const ExitStatus& status) {
   return status.stage == "exec" || status.stage == "interpreter";
 }
 
+std::string remedy(int number) {
+  if (number == EMFILE) return " (raise the limit of open files: ulimit -n)";
+  return number == EAGAIN ? " (the limit of processes, ulimit -u, may be reached)" : "";
+}
+
 // The stages are those of os/spawn.hpp.
 std::string describe_start_failure(const ExitStatus& status) {
   if (status.value == 0) return printable(status.stage, k_reason_width);
@@ -39,7 +44,7 @@ std::string describe_start_failure(const ExitStatus& status) {
   if (status.stage == "exec") {
     return status.value == ENOEXEC ? "neither a program nor a script with a #! line" : error;
   }
-  if (status.stage == "process") return "no new process: " + error;
+  if (status.stage == "process") return "no new process: " + error + remedy(status.value);
   if (status.stage == "cpus") return "none of its CPUs may be used: " + error;
   return printable(status.stage, k_reason_width) + ": " + error;
 }

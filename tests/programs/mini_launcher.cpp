@@ -50,7 +50,7 @@ SpawnRequest request_for(const Arguments& arguments) {
 Child start(const SpawnRequest& request) {
   auto started = spawn(request);
   if (auto* child = std::get_if<Child>(&started)) return std::move(*child);
-  say("cannot start: " + describe(std::get<SpawnFailure>(started)));
+  say("cannot start: " + std::string(stage_name(std::get<SpawnFailure>(started).stage)));
   ::_exit(1);
 }
 

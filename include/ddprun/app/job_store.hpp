@@ -42,6 +42,7 @@ class JobStore {
  private:
   int serve(int port);
   int keep(int port);
+  int take_exactly(int port, int (JobStore::*take)(int));
   int first_free(int port, int (JobStore::*take)(int));
 
   boost::asio::io_context& context_;

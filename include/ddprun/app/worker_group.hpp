@@ -87,7 +87,8 @@ class WorkerGroup {
   Keeper keeper_;
   TempDir folder_;
   OutputPump output_;
-  OutputPump error_;
+  std::optional<OutputPump> separate_error_;
+  OutputPump& error_;  // output_ where both go to the same file, so that neither splits the other's lines
   std::optional<Terminal> terminal_;
   std::optional<InputPump> input_;
   std::vector<int> inherited_;

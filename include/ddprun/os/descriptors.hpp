@@ -19,6 +19,9 @@ Pipe make_pipe();
 // Empty when descriptors have run out.
 Fd duplicate(int descriptor);
 
+// Whether both lead to one file, terminal or pipe.
+bool same_file(int one, int other);
+
 // Opens /dev/null for each of 0, 1 and 2 that is closed, so that no socket of ours ever becomes "stdout".
 // The first thing main does.
 void ensure_standard_descriptors();

@@ -36,6 +36,8 @@ class SignalSource {
 
   const Fd& descriptor() const noexcept { return descriptor_; }  // readable when a signal has come
   std::optional<SignalEvent> read();                             // never waits
+  // The process is about to end: the signals stay blocked, so that a late one does not change its exit code.
+  void keep_blocked() noexcept;
 
  private:
   struct Saved;

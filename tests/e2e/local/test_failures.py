@@ -83,7 +83,7 @@ def test_a_program_that_is_not_there(machine, arguments, code, what, hint):
     (machine.directory / "here").chmod(0o755)
     result = machine.run(*arguments)
     assert result.code == code, str(result)
-    spoken = re.sub(r" on \S+: ", " on HOST: ", result.stderr).replace(str(machine.directory), "DIRECTORY")
+    spoken = re.sub(r" on \S+: ", " on HOST: ", result.stderr, count=1).replace(str(machine.directory), "DIRECTORY")
     assert spoken == f"ddprun: {what}\n" + (f"hint: {hint}\n" if hint else ""), str(result)
 
 

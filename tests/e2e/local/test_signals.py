@@ -52,12 +52,25 @@ def test_other_signals_are_passed_on_and_stop_nothing(machine, name):
 
 
 def test_signals_to_handle_changes_which_signals_stop(machine):
-    program = start_catchers(machine, "--signals-to-handle", "SIGUSR1")
+    script = "trap 'touch int.$RANK' INT; trap 'exit 0' USR1; touch ready.$RANK; while :; do sleep 0.02; done"
+    program = machine.start("--signals-to-handle", "SIGUSR1", *WORKERS, script)
+    machine.wait_for_files("ready.0", "ready.1")
     program.send_signal(signal.SIGINT)
-    wait_until("the others are passed on", lambda: "INT\n" in got(machine)[0])
+    machine.wait_for_files("int.0", "int.1")
     program.send_signal(signal.SIGUSR1)
     result = program.wait()
+    assert result.code == 128 + signal.SIGUSR1, str(result)
     assert "stopped by SIGUSR1" in result.stderr, str(result)
+
+
+def test_a_signal_that_comes_too_late_changes_nothing(machine):
+    """Passed on to workers that still run, it ends them (138); after that it meets a ddprun that is leaving (0)."""
+    program = machine.start(*WORKERS, "touch ready.$RANK; while [ ! -e end ]; do sleep 0.02; done")
+    machine.wait_for_files("ready.0", "ready.1")
+    (machine.directory / "end").touch()
+    while program.popen.poll() is None:
+        program.send_signal(signal.SIGUSR1)
+    assert program.wait().code in (0, 128 + signal.SIGUSR1)
 
 
 def test_a_second_interrupt_hurries(machine):

@@ -59,7 +59,7 @@ def test_a_low_soft_limit_of_open_files_is_raised_and_given_back(machine: Machin
     assert result.stdout == "40\n" * 32, str(result)
 
 
-@pytest.mark.parametrize("limit", range(16, 64, 3))
+@pytest.mark.parametrize("limit", range(22, 64, 3))
 def test_a_hard_limit_of_open_files_fails_in_words(machine: Machine, limit):
     result = machine.run("--nproc-per-node", "32", *SHOW, "exec sleep 600", preexec_fn=limit_open_files(limit, limit))
     assert result.code in (125, 126), str(result)

@@ -44,7 +44,8 @@ def test_interrupting_several_workers(machine):
     screen.wait_for("ready", times=3)
     screen.type("\x03")
     assert screen.wait() == 130
-    assert screen.text.count("ddprun: ") == 1 and "ddprun: stopped by SIGINT on " in screen.text, screen.text
+    assert screen.text.count("SIGINT") == 1 and "ddprun: stopped by SIGINT on " in screen.text, screen.text
+    assert "rank" not in screen.text, screen.text
 
 
 def test_suspending_and_continuing_under_a_shell(machine):

@@ -128,8 +128,11 @@ TEST_CASE("an output that nobody reads costs its text, not the worker") {
   rig.output.reader.close();
   std::vector<StreamId> streams;
   Child worker = rig.start_worker({"flood", "50000", "w"}, streams);
+  std::vector<int> told;
+  rig.pump.when_failing([&](int error) { told.push_back(error); });
   CHECK(rig.drain(k_deadline));
   CHECK(rig.pump.error() == EPIPE);
+  CHECK(told == std::vector<int>{EPIPE});
   CHECK(wait_for_end(worker).success());
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -18,6 +19,25 @@ TEST_CASE("a closed standard descriptor becomes /dev/null") {
   char byte = 0;
   CHECK(::read(0, &byte, 1) == 0);
   REQUIRE(::dup2(saved.get(), 0) == 0);
+}
+
+TEST_CASE("two descriptors of one file are known as such") {
+  const Pipe pipe = make_pipe();
+  const Pipe other = make_pipe();
+  CHECK(same_file(pipe.writer.get(), duplicate(pipe.writer.get()).get()));
+  CHECK_FALSE(same_file(pipe.writer.get(), other.writer.get()));
+  CHECK_FALSE(same_file(pipe.writer.get(), -1));
+}
+
+TEST_CASE("the limit of open files is raised once and says what it was") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit low = before;
+  low.rlim_cur = 60;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+  CHECK(raise_open_files_limit() == 60U);
+  CHECK_FALSE(raise_open_files_limit());
+  CHECK(::setrlimit(RLIMIT_NOFILE, &before) == 0);
 }
 
 TEST_CASE("readiness is seen without a change to the descriptor; a file has none") {

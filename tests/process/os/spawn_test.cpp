@@ -157,6 +157,13 @@ TEST_CASE("descriptors inherited from our parent go on unless they are to be clo
   CHECK_FALSE(is_open());
 }
 
+TEST_CASE("a child may have its own limit of open files") {
+  SpawnRequest request;
+  request.arguments = {"sh", "-c", "ulimit -n"};
+  request.open_files = 77;
+  CHECK(output_of(request) == "77\n");
+}
+
 TEST_CASE("a child's descriptors may be any permutation of ours") {
   Pipe pipe = make_pipe();
   // Output to what is our 2, errors to a pipe that is our 1: both sources are also targets.

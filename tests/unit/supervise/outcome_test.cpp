@@ -41,7 +41,11 @@ TEST_CASE("why a worker was not started is told by the stage that failed") {
   };
   CHECK(reason(ENOEXEC, "exec") == "neither a program nor a script with a #! line");
   CHECK(reason(ENOENT, "interpreter") == "the interpreter named in its first line does not exist");
-  CHECK(reason(EAGAIN, "process") == "no new process: resource temporarily unavailable");
+  CHECK(
+      reason(EAGAIN, "process") ==
+      "no new process: resource temporarily unavailable (the limit of processes, ulimit -u, may be reached)");
+  CHECK(reason(EMFILE, "process") ==
+        "no new process: too many open files (raise the limit of open files: ulimit -n)");
   CHECK(reason(EINVAL, "cpus") == "none of its CPUs may be used: invalid argument");
   CHECK(reason(ENOENT, "working directory") == "working directory: no such file");
   CHECK(reason(EPERM, "group") == "group: operation not permitted");
