@@ -18,13 +18,23 @@ def host_group(binary) -> Iterator[HostGroup]:
     if reason is not None:
         pytest.skip(reason)
     path = [str(programs.binary_directory()), str(programs.python_directory())]
-    with HostGroup(["a", "b"], kept=programs.kept_paths(), path=path) as group:
+    with HostGroup(["a", "b", "c", "d"], kept=programs.kept_paths(), path=path) as group:
         yield group
 
 
 @pytest.fixture
-def hosts(host_group) -> HostGroup:
-    return host_group
+def hosts(host_group) -> Iterator[HostGroup]:
+    yield host_group
+    host_group.kill_started()
+
+
+@pytest.fixture
+def key(directory) -> str:
+    """A key file for --key-file."""
+    path = directory / "key"
+    path.write_text("0123456789abcdef" * 4 + "\n")
+    path.chmod(0o600)
+    return str(path)
 
 
 @pytest.fixture

@@ -9,31 +9,12 @@ import uuid
 import pytest
 
 from support import evidence
-from support.hosts import HostGroup, Process, Result, wait_until
+from support.by_hand import as_text, start
+from support.hosts import HostGroup, wait_until
 from support.programs import SCRIPTS
 
 ALLREDUCE = str(SCRIPTS / "allreduce.py")
 PRINT = str(SCRIPTS / "print_env.py")
-PORT = "29500"  # the hosts are this run's own: nobody else can have taken it
-
-
-def start(hosts: HostGroup, node: int, *arguments: str, address: str = "", env=None) -> Process:
-    """ddprun on host a (node 0) or b (node 1)."""
-    host = hosts["ab"[node]]
-    return host.popen(["ddprun", "--nnodes", "2", "--node-rank", str(node), "--master-addr",
-                       address or hosts["a"].address, "--master-port", PORT, *arguments], env=env)
-
-
-def as_text(results: list[Result]) -> str:
-    return "\n".join(str(result) for result in results)
-
-
-@pytest.fixture
-def key(directory) -> str:
-    path = directory / "key"
-    path.write_text("0123456789abcdef" * 4 + "\n")
-    path.chmod(0o600)
-    return str(path)
 
 
 @pytest.mark.usefixtures("torch_python")
@@ -114,7 +95,7 @@ def test_a_stopped_ddprun_stops_the_other(hosts, directory, key, number):
     wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
     both[1].send_signal(number)
     results = [process.wait() for process in both]
-    assert all(result.code != 0 for result in results), as_text(results)
+    assert [result.code for result in results] == [128 + number] * 2, as_text(results)
     assert sorted(path.name for path in directory.glob("stopped.*")) == ["stopped.0", "stopped.1"], results
 
 

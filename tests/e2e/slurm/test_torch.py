@@ -39,6 +39,18 @@ def test_the_store_can_be_left_to_rank_0(cluster):
     assert sums(result.stdout) == reduced(2), str(result)
 
 
+def test_the_store_can_be_left_to_rank_0_on_a_host_that_does_not_coordinate(cluster, directory):
+    host_file = directory / "hostfile"
+    host_file.write_text("n3\nn1\nn3\nn2\n")
+    result = cluster.run("srun", "-N3", "-n4", "-m", "arbitrary", "ddprun", "--store", "worker", "--max-restarts", "1",
+                         str(SCRIPTS / "allreduce_again.py"), env={"SLURM_HOSTFILE": str(host_file)})
+    assert result.code == 0, str(result)
+    address = cluster.hosts["n3"].address
+    for attempt in (0, 1):
+        for rank in range(4):
+            assert f"attempt {attempt} rank {rank}: sum 6 at {address}" in result.stdout, str(result)
+
+
 def test_a_training_that_fails_twice_ends_as_an_undisturbed_one(cluster, directory):
     def train(name: str, *arguments: str) -> dict[int, dict]:
         result = cluster.run("srun", "-N2", "--ntasks-per-node=1", "ddprun", "--max-restarts", "3", TRAIN,

@@ -100,11 +100,19 @@ class Process:
             raise AssertionError(f"still running after {timeout} s\n{result}") from None
         return Result(self.command, self.popen.returncode, stdout, stderr)
 
+    def freeze(self) -> None:
+        self.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """nsenter, which stops itself when its child is stopped, passes this on."""
+        self.popen.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+        self.thaw()
 
 
 class Host:
@@ -137,7 +145,9 @@ class Host:
                  "env", "-C", directory, "setsid", "-w"]
         popen = subprocess.Popen(enter + list(command), env=environment, text=True, stdin=stdin,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        return Process(command, popen)
+        process = Process(command, popen)
+        self._group.started.append(process)
+        return process
 
     def run(self, command: Sequence[str], *, timeout: float = 120.0, env: Mapping[str, str] | None = None,
             cwd: str | Path | None = None) -> Result:
@@ -153,6 +163,19 @@ class Host:
         enter = ["nsenter", f"--target={self._keeper_pid}", "--pid", "--net", "--uts", "--mount",
                  "env", "-C", str(cwd)]
         return subprocess.call(enter + list(command), env=self._group.environment)
+
+    def unplug(self) -> None:
+        """Its cable comes loose at the switch: nothing arrives any more, and nobody tells."""
+        self._group.switch("link", "set", f"to-{self.name}", "nomaster")
+
+    def plug_in_again(self) -> None:
+        self._group.switch("link", "set", f"to-{self.name}", "master", "switch")
+
+    def add_address(self, address: str) -> None:
+        self.check(["ip", "address", "add", f"{address}/24", "dev", "fabric0"])
+
+    def remove_address(self, address: str) -> None:
+        self.check(["ip", "address", "del", f"{address}/24", "dev", "fabric0"])
 
     def write_names(self, lines: Iterable[str]) -> None:
         # In place: the file is bind-mounted over /etc/hosts, and a new file would not be seen there.
@@ -177,6 +200,7 @@ class HostGroup:
         self.hosts = {name: Host(self, name, number) for number, name in enumerate(names, start=1)}
         self._first: subprocess.Popen[str] | None = None
         self.first_pid = 0
+        self.started: list[Process] = []
 
     def __enter__(self) -> HostGroup:
         try:
@@ -199,8 +223,8 @@ class HostGroup:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
         _wait_for_ready(self._first, "the group of hosts")
         self.first_pid = _child_of(self._first)
-        self._switch("link", "add", "switch", "type", "bridge")
-        self._switch("link", "set", "switch", "up")
+        self.switch("link", "add", "switch", "type", "bridge")
+        self.switch("link", "set", "switch", "up")
         for host in self.hosts.values():
             host.start()
         self.use_plain_names()
@@ -211,14 +235,22 @@ class HostGroup:
             self._first.wait()
         self._run_directory.remove()
 
+    def kill_started(self) -> None:
+        """Ends what a failed test may have left, so that the next one finds free ports."""
+        for process in self.started:
+            if process.is_running():
+                process.kill()
+                process.wait()
+        self.started.clear()
+
     def plug_in(self, host: Host, pid: int) -> None:
         """A cable from the host's fabric0 to the switch, and one from its management0 to nowhere."""
         port = f"to-{host.name}"
-        self._switch("link", "add", port, "type", "veth", "peer", "name", "fabric0", "netns", str(pid))
-        self._switch("link", "set", port, "master", "switch", "up")
+        self.switch("link", "add", port, "type", "veth", "peer", "name", "fabric0", "netns", str(pid))
+        self.switch("link", "set", port, "master", "switch", "up")
         loose = f"loose-{host.name}"
-        self._switch("link", "add", loose, "type", "veth", "peer", "name", "management0", "netns", str(pid))
-        self._switch("link", "set", loose, "up")
+        self.switch("link", "add", loose, "type", "veth", "peer", "name", "management0", "netns", str(pid))
+        self.switch("link", "set", loose, "up")
         host.check(["sh", "-ec", f"""
             ip link set lo up
             ip address add {host.address}/24 dev fabric0
@@ -256,7 +288,7 @@ class HostGroup:
         """Processes of any host that have `marker` in their environment, zombies not counted."""
         return [pid for pid in _processes() if _environment_has(pid, marker.encode())]
 
-    def _switch(self, *arguments: str) -> None:
+    def switch(self, *arguments: str) -> None:
         subprocess.run(["nsenter", f"--target={self.first_pid}", "--net", "ip", *arguments], check=True)
 
 

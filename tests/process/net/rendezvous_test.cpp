@@ -1,4 +1,6 @@
 // Coordinator and members in one event loop, over loopback.
+#include <fcntl.h>
+
 #include <sys/resource.h>
 
 #include <boost/asio/read.hpp>
@@ -313,24 +315,15 @@ TEST_CASE("many silent strangers do not keep a member out for longer than their 
   listener->close();
 }
 
-TEST_CASE("only hosts of the job are heard, where they are known") {
-  boost::asio::io_context context;
-  TestCoordinator first(context, 2, [](CoordinatorServiceSettings& settings, CoordinatorHooks&) {
-    settings.allowed = {"10.9.9.9"};
-  });
-  Stranger stranger(context, first.service->port(), "");
-  run_until(context, [&] { return stranger.closed && !first.status.empty(); });
-  CHECK_THAT(first.status[0], Contains("refused 127.0.0.1: it is not a host of this job"));
-}
-
 TEST_CASE("another protocol on the port can be handed on with its first bytes") {
   boost::asio::io_context context;
   std::string first_bytes;
   std::optional<Tcp::socket> handed;
   TestCoordinator first(context, 2, [&](CoordinatorServiceSettings&, CoordinatorHooks& hooks) {
-    hooks.on_foreign = [&](Tcp::socket socket, const std::string& bytes) {
+    hooks.on_foreign = [&](Tcp::socket& socket, const std::string& bytes) {
       first_bytes = bytes;
       handed.emplace(std::move(socket));
+      return true;
     };
   });
   Stranger client(context, first.service->port(), std::string("\x00\x01store", 7));
@@ -340,6 +333,40 @@ TEST_CASE("another protocol on the port can be handed on with its first bytes") 
   handed->close();
   run_until(context, [&] { return client.closed; });
   CHECK(client.heard_size == 5);
+}
+
+TEST_CASE("a coordinator that lives and does not answer is given up") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 2);
+  TestMember member(context, 1, 2, first.service->port(),
+                    [](MemberServiceSettings& settings) { settings.answer_limit = 200ms; });
+  run_until(context, [&] { return member.started(); });
+  member.service->send(AttemptFailed{{7}, {}});  // of an attempt it does not know: there is no answer
+  run_until(context, [&] { return !member.lost.empty(); });
+  CHECK(member.lost == "the coordinator n1 (127.0.0.1) said nothing for 200 ms");
+}
+
+TEST_CASE("a peer that waits to be spoken to is handed on as well, or refused") {
+  boost::asio::io_context context;
+  const bool wanted = GENERATE(true, false);
+  std::optional<Tcp::socket> handed;
+  TestCoordinator first(context, 2, [&](CoordinatorServiceSettings&, CoordinatorHooks& hooks) {
+    hooks.on_foreign = [&](Tcp::socket& socket, const std::string& bytes) {
+      CHECK(bytes.empty());
+      if (wanted) handed.emplace(std::move(socket));
+      return wanted;
+    };
+  });
+  Stranger client(context, first.service->port(), "");
+  if (wanted) {
+    run_until(context, [&] { return handed.has_value(); });
+    CHECK((::fcntl(handed->native_handle(), F_GETFD) & FD_CLOEXEC) != 0);
+  } else {
+    const std::string refusal = "refused 127.0.0.1: it said nothing";
+    run_until(context, [&] {
+      return client.closed && !first.status.empty() && first.status.back().find(refusal) != std::string::npos;
+    });
+  }
 }
 
 TEST_CASE("a taken port is skipped; when there is no other the sentence names it") {
@@ -415,7 +442,7 @@ TEST_CASE("when the coordinator dies its members are told") {
   run_until(context, [&] { return second.started(); });
   first.service.reset();
   run_until(context, [&] { return !second.lost.empty(); });
-  CHECK(second.lost == "lost the coordinator n1: the connection was closed");
+  CHECK(second.lost == "lost the coordinator n1 (127.0.0.1): the connection was closed");
 }
 
 TEST_CASE("when a member dies the job ends with its host, its ranks and the reason") {

@@ -137,6 +137,22 @@ TEST_CASE("a worker that hosts the store elsewhere does it on the ports its agen
   CHECK(starts[0].second.assignment.master_port == 42000);
 }
 
+TEST_CASE("the address that the user named is proven before it is taken, and a name is left to the workers") {
+  CoordinatorSettings chosen = settings(2);
+  chosen.named_address = GENERATE("10.1.0.1", "10.0.0.1", "head.cluster");
+  const std::string named = chosen.named_address;
+  Play play(std::move(chosen));
+  play.all_join();  // all reach 10.0.0.1
+  if (named == "10.1.0.1") {
+    REQUIRE(play.sent<Probe>().size() == 1);
+    CHECK(play.sent<Probe>()[0].second.addresses == std::vector<std::string>{named});
+    CHECK(play.all<OpenStore>().empty());
+    play.say(1, Probed{{named}});
+  }
+  REQUIRE(play.all<OpenStore>().size() == 1);
+  CHECK(play.all<OpenStore>()[0].address == named);
+}
+
 TEST_CASE("when all have joined the store is opened and then all start, each with its ranks") {
   Play play(settings(3));
   play.all_join();

@@ -1,0 +1,190 @@
+"""Addresses, ports and strangers: who may reach what, and what is said when it does not work."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+
+from support import evidence, programs
+from support.by_hand import PORT, as_text, codes, start, start_all, wait_all, wait_for_files, wait_for_listener
+from support.hosts import Host, wait_until
+from support.programs import SCRIPTS
+
+ALLREDUCE_TCP = str(SCRIPTS / "allreduce_tcp.py")
+PRINT = str(SCRIPTS / "print_env.py")
+PYTHON = sys.executable
+
+LISTEN = f"import socket, sys; s = socket.create_server(('', {PORT})); print('up', flush=True); sys.stdin.read()"
+# Connects from an address of its own choice, speaks, and prints what comes back; nothing when it is shut out.
+SPEAK = """
+import socket, sys
+address, port, source, words = sys.argv[1:]
+peer = socket.create_connection((address, int(port)), 10, source_address=(source, 0) if source else None)
+peer.settimeout(10)
+peer.sendall(bytes.fromhex(words))
+try:
+    print(peer.recv(64).hex())
+except ConnectionResetError:
+    print()
+"""
+STORE_PING = "00" + "cef7853c" + "0d" + "01020304"  # torch 2.2 and newer: validate, then ping
+
+
+def master(directory) -> set[str]:
+    return {f"{worker['MASTER_ADDR']} {worker['MASTER_PORT']}" for worker in evidence.workers(directory)}
+
+
+def speak(host: Host, address: str, port: str, words: str, source: str = "") -> str:
+    return host.check([PYTHON, "-c", SPEAK, address, port, source, words]).strip()
+
+
+def test_the_store_is_on_the_named_port_and_on_the_ones_after_it_in_later_attempts(hosts, directory, key):
+    program = (f"echo $MASTER_ADDR $MASTER_PORT >> {directory}/rank.$RANK;"
+               "[ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0; [ $RANK = 1 ] && exit 9; exec sleep 600")
+    results = wait_all(start_all(hosts, "--key-file", key, "--max-restarts", "2", "--no-python", "sh", "-c", program))
+    assert codes(results) == [0, 0], as_text(results)
+    address = hosts["a"].address
+    for rank in (0, 1):
+        assert (directory / f"rank.{rank}").read_text().splitlines() == [
+            f"{address} {int(PORT) + attempt}" for attempt in range(3)]
+
+
+def pythons_with_torch() -> list[str]:
+    named = str(programs.torch_python())
+    here = [sys.executable] if importlib.util.find_spec("torch") else []
+    return list(dict.fromkeys([named, *here]))
+
+
+@pytest.mark.usefixtures("torch_python")
+@pytest.mark.parametrize("python", pythons_with_torch())
+def test_torch_reaches_the_store_on_the_named_port_from_another_host(hosts, key, python):
+    results = wait_all(start_all(hosts, "--key-file", key, "--no-python", python, ALLREDUCE_TCP))
+    assert codes(results) == [0, 0], as_text(results)
+    for rank, result in enumerate(results):
+        assert f"rank {rank} of 2: sum 1 tcp://{hosts['a'].address}:{PORT}" in result.stdout, str(result)
+
+
+def test_own_name_on_loopback_as_debian_writes_it(hosts, directory, key):
+    hosts.use_loopback_names()
+    try:
+        results = wait_all(start_all(hosts, "--key-file", key, PRINT, str(directory), address="a"))
+    finally:
+        hosts.use_plain_names()
+    assert codes(results) == [0, 0], as_text(results)
+    assert master(directory) == {f"{hosts['a'].address} {PORT}"}
+
+
+def test_name_leads_to_an_unreachable_management_network_first(hosts, directory, key):
+    hosts.use_management_network()
+    try:
+        results = wait_all(start_all(hosts, "--key-file", key, PRINT, str(directory), address="a"))
+    finally:
+        hosts.without_management_network()
+    assert codes(results) == [0, 0], as_text(results)
+    assert master(directory) == {f"{hosts['a'].address} {PORT}"}
+
+
+def test_an_endpoint_alone_says_where_node_0_is(hosts, directory, key):
+    options = ["ddprun", "--nnodes", "2", "--rdzv-endpoint", "a:29511", "--key-file", key]
+    both = [hosts["ab"[node]].popen([*options, "--node-rank", str(node), PRINT, str(directory)]) for node in (0, 1)]
+    results = wait_all(both)
+    assert codes(results) == [0, 0], as_text(results)
+    assert master(directory) == {f"{hosts['a'].address} 29511"}
+
+
+@pytest.fixture
+def second_network(hosts):
+    """Hosts a and b with an address each in another network, too."""
+    addresses = {"a": "10.79.0.1", "b": "10.79.0.2"}
+    for name, address in addresses.items():
+        hosts[name].add_address(address)
+    yield addresses
+    for name, address in addresses.items():
+        hosts[name].remove_address(address)
+
+
+def test_local_addr_is_what_the_workers_are_told(hosts, second_network, directory, key):
+    both = [start(hosts, 0, "--local-addr", second_network["a"], "--key-file", key, PRINT, str(directory)),
+            start(hosts, 1, "--key-file", key, PRINT, str(directory))]
+    results = wait_all(both)
+    assert codes(results) == [0, 0], as_text(results)
+    assert master(directory) == {f"{second_network['a']} {PORT}"}
+
+
+def test_a_local_addr_that_the_others_cannot_reach_is_refused(hosts, directory, key):
+    both = [start(hosts, 0, "--local-addr", "10.99.0.1", "--key-file", key, PRINT, str(directory)),
+            start(hosts, 1, "--key-file", key, PRINT, str(directory))]
+    results = wait_all(both)
+    assert codes(results) == [125, 125], as_text(results)
+    assert "no address of a is reached by all nodes (tried 10.99.0.1)" in results[0].stderr, str(results[0])
+    assert not evidence.workers(directory)
+
+
+def test_a_taken_port_is_an_error_with_a_hint(hosts, key):
+    stranger = hosts["a"].popen([PYTHON, "-c", LISTEN], stdin=-1)
+    wait_for_listener(hosts, "a")
+    try:
+        result = start(hosts, 0, "--key-file", key, PRINT, ".").wait()
+    finally:
+        stranger.wait()
+    assert result.code == 125, str(result)
+    assert f"cannot listen for the other nodes on port {PORT} (address already in use)" in result.stderr
+    assert "hint: another program holds it" in result.stderr and "--master-port" in result.stderr
+
+
+def test_strangers_on_the_port_are_named_and_do_not_disturb(hosts, directory, key):
+    first = start(hosts, 0, "--key-file", key, PRINT, str(directory))
+    wait_for_listener(hosts, "a")
+    address = hosts["a"].address
+    half_hello = b"ddprun\0\1".hex()
+    speakers = [hosts["c"].popen([PYTHON, "-c", SPEAK, address, PORT, "", words])
+                for words in (b"GET / HTTP/1.0\r\n\r\n".hex(), "", half_hello)]
+    assert speakers[0].wait().stdout == "\n"
+    assert speakers[1].wait().stdout == "\n"
+    second = start(hosts, 1, "--key-file", key, PRINT, str(directory))
+    results = wait_all([first, second])
+    assert codes(results) == [0, 0], as_text(results)
+    speakers[2].wait()
+    assert "waiting for 1 of 2 nodes: node rank 1" in results[0].stderr, str(results[0])
+    assert f"refused {hosts['c'].address}: it is not ddprun (its first bytes: GET / HTTP" in results[0].stderr
+
+
+@pytest.mark.parametrize("attempt", [0, 1], ids=["on-the-rendezvous-port", "on-a-port-of-its-own"])
+def test_the_store_hears_the_job_s_hosts_only(hosts, second_network, directory, key, attempt):
+    program = (f"[ $TORCHELASTIC_RESTART_COUNT = {attempt} ] || exit 1; touch {directory}/up.$RANK;"
+               f"until [ -e {directory}/end ]; do sleep 0.05; done")
+    both = start_all(hosts, "--key-file", key, "--max-restarts", "1", "--no-python", "sh", "-c", program)
+    wait_for_files(directory, "up.*", 2)
+    address, port = hosts["a"].address, str(int(PORT) + attempt)
+    assert speak(hosts["c"], address, port, STORE_PING) == ""
+    assert speak(hosts["b"], address, port, STORE_PING) == "01020304"
+    assert speak(hosts["b"], second_network["a"], port, STORE_PING, second_network["b"]) == "01020304"
+    assert speak(hosts["a"], address, port, STORE_PING) == "01020304"
+    (directory / "end").touch()
+    results = wait_all(both)
+    assert codes(results) == [0, 0], as_text(results)
+
+
+def test_two_jobs_on_the_same_hosts_with_ports_of_their_own(hosts, directory, key):
+    jobs = []
+    for port in ("29520", "29530"):
+        (directory / port).mkdir()
+        jobs.append([hosts["ab"[node]].popen(
+            ["ddprun", "--nnodes", "2", "--node-rank", str(node), "--master-addr", "a", "--master-port", port,
+             "--key-file", key, PRINT, str(directory / port)]) for node in (0, 1)])
+    for port, job in zip(("29520", "29530"), jobs):
+        results = wait_all(job)
+        assert codes(results) == [0, 0], as_text(results)
+        assert master(directory / port) == {f"{hosts['a'].address} {port}"}
+
+
+def test_a_node_of_another_job_on_the_same_port_is_told_so(hosts, directory, key):
+    both = [start(hosts, node, "--rdzv-id", job, "--join-timeout", "3", "--key-file", key, PRINT, str(directory))
+            for node, job in enumerate(("morning", "evening"))]
+    results = wait_all(both)
+    assert codes(results) == [124, 124], as_text(results)
+    assert "this is job by-hand/morning, the peer belongs to by-hand/evening" in results[1].stderr and "morning" in results[1].stderr, str(results[1])
+    assert f"refused {hosts['b'].address}: this is job" in results[0].stderr, str(results[0])
+    assert not evidence.workers(directory)
