@@ -41,11 +41,12 @@ def show_world() -> None:
     """One line for each rank, in order, from rank 0."""
     place = (f"on {socket.gethostname()}, local rank {os.environ['LOCAL_RANK']}, "
              f"{torch.get_num_threads()} threads")
-    places = [""] * dist.get_world_size()
-    dist.all_gather_object(places, place)
+    letters = torch.tensor(list(place.encode()[:128].ljust(128)), dtype=torch.uint8)
+    all_letters = [torch.empty_like(letters) for _ in range(dist.get_world_size())]
+    dist.all_gather(all_letters, letters)
     if dist.get_rank() == 0:
-        for rank, where in enumerate(places):
-            print(f"rank {rank} of {len(places)} {where}", flush=True)
+        for rank, each in enumerate(all_letters):
+            print(f"rank {rank} of {len(all_letters)} {bytes(each.tolist()).decode().strip()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,9 @@ template <class... Handlers>
 struct Overloaded : Handlers... {
   using Handlers::operator()...;
 };
+// clang needs it spelled out before version 17.
+template <class... Handlers>
+Overloaded(Handlers...) -> Overloaded<Handlers...>;
 
 // Several addresses of the coordinator being tried for one Probe.
 struct Probing {

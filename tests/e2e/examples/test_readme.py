@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 
 import pytest
@@ -31,9 +32,11 @@ def test_there_is_something_to_test():
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_command(binary, tmp_path, line):
+    directory = shutil.copytree(EXAMPLES, tmp_path / "examples")
+    (directory / "train.py").touch()
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     arguments = [word for word in arguments_of(line) if word != "--dry-run"]
-    result = subprocess.run([binary, "--dry-run", *arguments], env=environment, cwd=EXAMPLES, text=True,
+    result = subprocess.run([binary, "--dry-run", *arguments], env=environment, cwd=directory, text=True,
                             capture_output=True, timeout=60)
     assert result.returncode == 0, result.stderr
 
