@@ -122,7 +122,8 @@ TEST_CASE("a broken PET_ variable is named") {
   CHECK(error_for({}, {{"PET_MODULE", ""}}) ==
         "PET_MODULE is not a number: '' | set it to 1 for on or 0 for off, or unset it");
   CHECK(error_for({}, {{"PET_NPROC_PER_NODE", "unknown"}}) ==
-        "PET_NPROC_PER_NODE is not a number of workers: 'unknown' | give a number from 1 to 4096, or auto, gpu, "
+        "PET_NPROC_PER_NODE is not a number of workers: 'unknown' | give a number from 1 to 4096, or auto, "
+        "gpu, "
         "cpu or xpu");
   CHECK(error_for({}, {{"PET_NNODES", ""}}) ==
         "PET_NNODES is not a number of nodes: '' | give one number from 1 on, or MIN:MAX");
