@@ -45,10 +45,10 @@ int write_capture(const Snapshot& snapshot, const std::string& path) {
   return 0;
 }
 
-// With many agents one of them speaks for all; =env is for the shell that asked.
+// With many agents one of them speaks for all; =env is for the shell that asked, and a snapshot is of one.
 int print_plan(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.options.dry_run == DryRun::env) return print(render_shell(plan, snapshot));
-  if (plan.rendezvous.agent.value != 0) return 0;
+  if (plan.rendezvous.agent.value != 0 && plan.options.snapshot_file.empty()) return 0;
   return print(plan.options.dry_run == DryRun::json ? render_json(plan, snapshot)
                                                     : render_text(plan, snapshot));
 }
@@ -76,8 +76,10 @@ int run(int argc, char** argv) {
   add_program(snapshot, options);
   if (!options.capture_file.empty()) return write_capture(snapshot, options.capture_file);
   if (!options.snapshot_file.empty()) {
+    const std::vector<std::string> arguments = snapshot.arguments;
     snapshot = parse_snapshot(read_file(options.snapshot_file, k_snapshot_limit), options.snapshot_file);
-    if (options.dry_run == DryRun::off) options.dry_run = DryRun::text;
+    // The PET_ variables of the other machine count, not ours.
+    options = std::get<Options>(parse_command_line(arguments, snapshot.environment));
   }
   const NodePlan plan = make_node_plan(snapshot, options);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);

@@ -24,10 +24,16 @@ struct Printed {
   std::string json;  // empty where the launch is refused
 };
 
+// The files stay the same from release to release.
+std::string without_version(std::string text) {
+  const std::size_t at = text.find(DDPRUN_VERSION);
+  return at == std::string::npos ? text : text.replace(at, std::string(DDPRUN_VERSION).size(), "VERSION");
+}
+
 Printed print(const Snapshot& snapshot, const Options& options) {
   try {
     const NodePlan plan = make_node_plan(snapshot, options);
-    return {render_text(plan, snapshot), render_json(plan, snapshot)};
+    return {without_version(render_text(plan, snapshot)), without_version(render_json(plan, snapshot))};
   } catch (const Error& error) {
     return {
         fmt::format("ddprun: {}\nhint: {}\nexit code {}\n", error.what(), error.hint(), error.exit_code()),

@@ -1,0 +1,66 @@
+"""--dry-run, --capture and --snapshot of the program itself, on this machine and without starting anything."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+# The second task of a step of two hosts; variables of the test's own environment stay out.
+STEP = {
+    "PATH": "/usr/bin:/bin", "SLURM_JOB_ID": "29", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "n[1-2]",
+    "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID": "1", "SLURM_PROCID": "1",
+    "SLURM_LOCALID": "0", "PET_NPROC_PER_NODE": "3", "API_KEY": "do-not-tell",
+}
+
+
+def run(binary: Path, *arguments: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([binary, *arguments], env=environment, capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def captured(binary, tmp_path) -> Path:
+    """A snapshot of STEP, as the host n2 would have written it."""
+    done = run(binary, "--capture", "-", environment=STEP)
+    assert done.returncode == 0, done.stderr
+    assert "do-not-tell" not in done.stdout
+    snapshot = json.loads(done.stdout)
+    snapshot["host"]["name"] = "n2"
+    path = tmp_path / "snapshot.json"
+    path.write_text(json.dumps(snapshot))
+    return path
+
+
+def test_a_capture_goes_to_a_file_or_to_standard_output(binary, tmp_path):
+    path = tmp_path / "snapshot.json"
+    done = run(binary, "--capture", str(path), environment=STEP)
+    assert done.returncode == 0 and done.stdout == "", done.stderr
+    assert "ddprun: wrote what ddprun sees here" in done.stderr
+    printed = json.loads(run(binary, "--capture", "-", environment=STEP).stdout)
+    assert json.loads(path.read_text())["environment"] == printed["environment"]
+
+
+def test_a_snapshot_has_its_own_variables_and_is_printed_wherever_it_came_from(binary, captured):
+    here = {"PATH": "/usr/bin:/bin", "PET_NPROC_PER_NODE": "7", "OMP_NUM_THREADS": "5"}
+    done = run(binary, "--snapshot", str(captured), "--dry-run=json", "--no-python", "true", environment=here)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert plan["rendezvous"]["role"] == "member"
+    assert [worker["rank"] for worker in plan["workers"]] == [3, 4, 5]
+    assert plan["world_size"] == {"value": 6, "origin": "2 nodes, if all have 3 workers"}
+    assert "OMP_NUM_THREADS" in plan["workers"][0]["env"]
+    text = run(binary, "--snapshot", str(captured), "--no-python", "true", environment=here)
+    assert text.returncode == 0 and "what would happen on n2" in text.stdout, text.stderr
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_env_lines_set_up_a_shell_without_a_script(binary, shell):
+    done = subprocess.run(
+        [shell, "-c", 'eval "$("$1" --dry-run=env)" && printf "%s\\n" "$RANK" "$WORLD_SIZE" "$MASTER_ADDR" '
+                      '"$TORCHELASTIC_RUN_ID"', shell, str(binary)],
+        env={"PATH": "/usr/bin:/bin", "PET_NPROC_PER_NODE": "2", "PET_RDZV_ID": "it's\ta 'name'"},
+        capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["0", "2", "127.0.0.1", "it's\ta 'name'"]

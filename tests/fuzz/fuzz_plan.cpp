@@ -1,0 +1,88 @@
+// The whole way from a captured snapshot to what --dry-run prints: a plan that fits itself, or an Error, in
+// bounded memory. The input is a line of options ("nnodes=2 node-rank=1 nproc=gpu ...") and the snapshot's
+// JSON.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/plan/expected.hpp"
+#include "ddprun/plan/render.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+void require(bool promise) {
+  if (!promise) std::abort();
+}
+
+Sourced<int> number_of(const std::string& value, const std::string& name) {
+  return sourced(static_cast<int>(parse_integer(value).value_or(1) % 1000000), name);
+}
+
+void read_option(const std::string& word, Options& options) {
+  const std::size_t equals = std::min(word.find('='), word.size());
+  const std::string name = word.substr(0, equals);
+  const std::string value = equals == word.size() ? "" : word.substr(equals + 1);
+  if (name == "nnodes") options.place.nodes = number_of(value, name);
+  if (name == "node-rank") options.place.node_rank = number_of(value, name);
+  if (name == "port") options.place.port = number_of(value, name);
+  if (name == "address") options.place.address = sourced(value, name);
+  if (name == "id") options.place.run_id = sourced(value, name);
+  if (name == "local-addr") options.local_address = sourced(value, name);
+  if (name == "role") options.role = sourced(value, name);
+  if (name == "standalone") options.place.standalone = true;
+  if (name == "virtual") options.virtual_local_rank = true;
+  if (name == "module") options.module = true;
+  if (name == "no-python") options.no_python = true;
+  if (name == "store") options.store = StoreHost::worker;
+  if (name == "nproc") {
+    options.workers = parse_workers_per_node(value, name);
+    if (options.workers.kind == WorkersKind::number)
+      options.place.workers_per_node = sourced(options.workers.number, name);
+  }
+  if (equals == word.size()) options.command.push_back(word);
+}
+
+void check_promises(const NodePlan& plan) {
+  require(plan.workers.value >= 1 && plan.workers.value <= k_max_workers);
+  require(plan.planned.size() == static_cast<std::size_t>(plan.workers.value));
+  require(plan.rendezvous.agents >= 1 && plan.rendezvous.agents <= k_max_agents);
+  require(plan.rendezvous.agent.value >= 0 && plan.rendezvous.agent.value < plan.rendezvous.agents);
+  require(plan.world_size.value >= 1 && plan.world_size.value <= k_max_world);
+  for (const PlannedWorker& worker : plan.planned)
+    require(worker.rank.value >= 0 && worker.rank.value < plan.world_size.value);
+  if (plan.rendezvous.agents > 1) {
+    require(!plan.rendezvous.addresses.value.empty() && !plan.rendezvous.ports.value.empty());
+  }
+}
+
+void check_text(const std::string& text) {
+  for (const std::string& line : split(text, '\n')) {
+    const auto columns = std::count_if(
+        line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; });
+    require(columns <= 100);
+    require(printable(line, line.size()) == line);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string input(data, data + size);
+  const std::size_t end = std::min(input.find('\n'), input.size());
+  try {
+    Options options;
+    for (const std::string& word : split_words(input.substr(0, end))) read_option(word, options);
+    const Snapshot snapshot = parse_snapshot(input.substr(end), "fuzz");
+    const NodePlan plan = make_node_plan(snapshot, options);
+    check_promises(plan);
+    check_text(render_text(plan, snapshot));
+    if (plan.workers.value * (1 + options.command.size()) < 1000) render_json(plan, snapshot);
+    render_shell(plan, snapshot);
+  } catch (const Error&) {
+  }
+  return 0;
+}
