@@ -41,7 +41,8 @@ SpawnRequest launcher_request(std::vector<std::string> arguments) {
 
 Child start(const SpawnRequest& request) {
   auto started = spawn(request);
-  if (const auto* failure = std::get_if<SpawnFailure>(&started)) FAIL(describe(*failure));
+  if (const auto* failure = std::get_if<SpawnFailure>(&started))
+    FAIL(stage_name(failure->stage) << ": errno " << failure->error);
   return std::move(std::get<Child>(started));
 }
 

@@ -70,7 +70,7 @@ TEST_CASE("why a program did not start is told apart") {
   check_failure(program(directory.file("plain", "#!/bin/sh\n", 0644)), SpawnStage::exec, EACCES);
   check_failure(program(directory.file("text", "just text\n", 0755)), SpawnStage::exec, ENOEXEC);
   check_failure(program(directory.file("script", "#!/no/such/python\n", 0755)), SpawnStage::interpreter,
-                ENOENT, "the interpreter in its first line does not exist");
+                ENOENT);
   check_failure(SpawnRequest{}, SpawnStage::exec, ENOENT);
 
   SpawnRequest elsewhere = worker_request({"exit_with", "0"});
