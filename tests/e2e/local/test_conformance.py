@@ -23,6 +23,7 @@ dist.init_process_group("gloo", init_method=sys.argv[1], rank=int(os.environ["RA
 total = torch.ones(1)
 dist.all_reduce(total)
 assert total.item() == dist.get_world_size(), total
+dist.barrier()  # torch 2.13 on gloo may abort a rank that leaves while another is in its last collective
 dist.destroy_process_group()
 print("sum", int(total.item()), "launched", dist.is_torchelastic_launched())
 """
@@ -167,7 +168,8 @@ def main(rank, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=2)
     dist.barrier()
-    print("rank", rank, flush=True)
+    print(f"rank {rank}\\n", end="", flush=True)
+    dist.destroy_process_group()
 
 if __name__ == "__main__":
     mp.spawn(main, (%d,), nprocs=2)

@@ -75,7 +75,7 @@ def test_a_program_that_cannot_run(machine, name, code, why, restarts):
     (["--no-python", "tmp/"], 126, "cannot start tmp/ on HOST: it is a directory", ""),
     (["--no-python", "./plain"], 126, "cannot start ./plain on HOST: it is not executable", "chmod +x ./plain"),
     (["--no-python", "here"], 127, "cannot start here on HOST: no such file",
-     "it is here but not on PATH: did you mean ./here?"),
+     "it is in DIRECTORY, but not on PATH: write ./here"),
 ])
 def test_a_program_that_is_not_there(machine, arguments, code, what, hint):
     (machine.directory / "plain").touch()

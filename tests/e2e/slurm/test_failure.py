@@ -48,8 +48,11 @@ def test_a_program_that_does_not_exist(cluster):
 
 
 def test_restarts_count_the_same_on_all_hosts(cluster, directory):
-    program = (f"echo $TORCHELASTIC_RESTART_COUNT $TORCHELASTIC_MAX_RESTARTS >> {directory}/rank.$RANK;"
-               "[ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0; [ $RANK = 1 ] && exit 9; exec sleep 600")
+    # Rank 1 fails once rank 0 has written: a worker may be stopped before its first instruction.
+    program = (f"cd {directory}; echo $TORCHELASTIC_RESTART_COUNT $TORCHELASTIC_MAX_RESTARTS >> rank.$RANK;"
+               "[ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0;"
+               "while [ $RANK = 1 ] && ! grep -qs ^$TORCHELASTIC_RESTART_COUNT rank.0; do sleep 0.1; done;"
+               "[ $RANK = 1 ] && exit 9; exec sleep 600")
     result = cluster.run("srun", "-N2", *ONE_A_NODE, "ddprun", "--max-restarts", "3", "--no-python", "sh", "-c",
                          program)
     assert result.code == 0, str(result)
