@@ -33,8 +33,8 @@ std::string read_slurm_step(const Variables& variables, const RankVariables& nam
   const auto text = variables.text(names.origin);
   if (!text) return {};
   std::string_view step = text->value;
-  constexpr std::string_view pmix = "slurm.pmix.";
-  if (step.substr(0, pmix.size()) == pmix) step.remove_prefix(pmix.size());
+  constexpr std::string_view k_pmix = "slurm.pmix.";
+  if (step.substr(0, k_pmix.size()) == k_pmix) step.remove_prefix(k_pmix.size());
   const auto numbers = split(step, '.');
   const bool both = numbers.size() == 2 && std::all_of(numbers.begin(), numbers.end(), [](const auto& n) {
                       return parse_integer(n).value_or(-1) >= 0;
