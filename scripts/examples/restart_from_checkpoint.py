@@ -48,7 +48,7 @@ def main() -> None:
             save(arguments.checkpoint, module, optimizer, step + 1)
     if rank == 0:
         print(f"attempt {attempt} ends at step {arguments.steps}, loss {loss.item():.6f}", flush=True)
-    dist.barrier()  # torch 2.13 on gloo may abort a rank that leaves while another is in its last collective
+    dist.barrier()  # without it torch 2.13 on gloo sometimes aborts at exit, under torchrun too
     dist.destroy_process_group()
 
 

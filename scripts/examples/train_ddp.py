@@ -34,7 +34,7 @@ def main() -> None:
             print(f"step {step:3d}  loss {loss.item():.6f}", flush=True)
 
     show_world()
-    dist.barrier()  # torch 2.13 on gloo may abort a rank that leaves while another is in its last collective
+    dist.barrier()  # without it torch 2.13 on gloo sometimes aborts at exit, under torchrun too
     dist.destroy_process_group()
 
 

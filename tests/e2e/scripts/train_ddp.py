@@ -49,5 +49,5 @@ for step in range(len(losses), STEPS):
     dist.barrier()
 
 print(json.dumps({"rank": rank, "attempt": attempt, "losses": losses if rank == 0 else None}), flush=True)
-dist.barrier()  # torch 2.13 on gloo may abort a rank that leaves while another is in its last collective
+dist.barrier()  # without it torch 2.13 on gloo sometimes aborts at exit, under torchrun too
 dist.destroy_process_group()

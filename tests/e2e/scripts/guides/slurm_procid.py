@@ -12,5 +12,5 @@ dist.init_process_group("gloo", init_method="env://", rank=rank, world_size=worl
 total = torch.tensor([float(rank)])
 dist.all_reduce(total)
 print(f"rank {rank} local {local_rank}: sum {total.item():.0f}", flush=True)
-dist.barrier()  # torch 2.13 on gloo may abort a rank that leaves while another is in its last collective
+dist.barrier()  # without it torch 2.13 on gloo sometimes aborts at exit, under torchrun too
 dist.destroy_process_group()

@@ -12,5 +12,5 @@ model = DistributedDataParallel(torch.nn.Linear(4, 4))
 model(torch.ones(2, 4)).sum().backward()
 norm = sum(parameter.grad.norm() for parameter in model.parameters())
 print(f"rank {dist.get_rank()} local {local_rank}: gradient {norm:.3f}", flush=True)
-dist.barrier()  # torch 2.13 on gloo may abort a rank that leaves while another is in its last collective
+dist.barrier()  # without it torch 2.13 on gloo sometimes aborts at exit, under torchrun too
 dist.destroy_process_group()
