@@ -12,6 +12,14 @@ std::string to_string(Scheduler scheduler) {
       return "by hand";
     case Scheduler::slurm:
       return "slurm";
+    case Scheduler::pbs:
+      return "pbs";
+    case Scheduler::lsf:
+      return "lsf";
+    case Scheduler::flux:
+      return "flux";
+    case Scheduler::kubernetes:
+      return "kubernetes";
   }
   return {};
 }
@@ -38,7 +46,12 @@ std::string launch_key(const Allocation& allocation) {
     case Scheduler::by_hand:
       return "by-hand/" + (instance.empty() ? "none" : instance);  // torchrun's default --rdzv-id
     case Scheduler::slurm:
-      return fmt::format("slurm/{}/{}/{}{}{}", allocation.job_id.value, allocation.restart_count.value,
+    case Scheduler::pbs:
+    case Scheduler::lsf:
+    case Scheduler::flux:
+    case Scheduler::kubernetes:
+      return fmt::format("{}/{}/{}/{}{}{}", to_string(allocation.scheduler.value), allocation.job_id.value,
+                         allocation.restart_count.value,
                          allocation.step_id.value.empty() ? "-" : allocation.step_id.value,
                          instance.empty() ? "" : "/", instance);
   }

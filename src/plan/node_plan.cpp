@@ -6,8 +6,9 @@
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/plan/carrier.hpp"
 #include "ddprun/plan/devices.hpp"
-#include "ddprun/plan/ports.hpp"
+#include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/plan/worker_command.hpp"
 #include "ddprun/plan/worker_count.hpp"
 #include "ddprun/plan/worker_env.hpp"
@@ -23,79 +24,11 @@ std::string host_of(const Allocation& allocation, const Snapshot& snapshot) {
   return named ? allocation.hosts.value[index].name : snapshot.host.name;
 }
 
-// The exact line that starts one agent on every node of the allocation. -n is there because srun prefers the
-// SLURM_NTASKS of the job to --ntasks-per-node; of a heterogeneous job each component brings its own nodes.
-std::string srun_line(const Allocation& allocation, const Options& options, const Snapshot& snapshot) {
-  std::vector<std::string> words{"srun"};
-  if (allocation.components.value > 1) {
-    words.push_back(fmt::format("--het-group=0-{}", allocation.components.value - 1));
-  } else {
-    const std::size_t hosts = allocation.hosts.value.size();
-    const int nodes = options.place.nodes ? options.place.nodes->value : static_cast<int>(hosts);
-    words.push_back(fmt::format("-N{}", nodes));
-    words.push_back(fmt::format("-n{}", nodes));
-  }
-  words.emplace_back("--ntasks-per-node=1");
-  if (allocation.cpus_on_node.value > 1) {
-    words.push_back(fmt::format("-c{}", allocation.cpus_on_node.value));
-  }
-  words.emplace_back("ddprun");
-  words.insert(words.end(), snapshot.arguments.begin(), snapshot.arguments.end());
-  return shell_quote(words);
-}
-
-void refuse_unstarted(const Allocation& allocation, const Options& options, const Snapshot& snapshot) {
-  if (allocation.style.value != LaunchStyle::not_started) return;
-  const std::size_t nodes = allocation.hosts.value.size();
-  const bool on_node = !allocation.node_index.origin.empty();
-  throw Error(fmt::format("job {} has {}, but ddprun was started on {}{}, outside any step of it",
-                          allocation.job_id.value, count_of(static_cast<std::int64_t>(nodes), "node"),
-                          snapshot.host.name,
-                          on_node      ? " alone"
-                          : nodes == 1 ? ", which is not it"
-                                       : ", which is none of them"),
-              fmt::format("start it on {} with: {}", nodes == 1 ? "that node" : "every node",
-                          srun_line(allocation, options, snapshot)));
-}
-
 void check_agents(const Allocation& allocation) {
   if (allocation.task_count.value <= k_max_agents) return;
   throw Error(fmt::format("{} counts {} ddprun processes, more than {}", allocation.task_count.origin,
                           allocation.task_count.value, k_max_agents),
               "start one ddprun a node: srun --ntasks-per-node=1 ...");
-}
-
-RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options& options) {
-  RendezvousPlan rendezvous;
-  rendezvous.key = launch_key(allocation);
-  rendezvous.join_timeout = options.join_timeout.value;
-  int before_this_host = 0;
-  const auto& hosts = allocation.hosts.value;
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    for (int task = 0; task < hosts[i].tasks; ++task) rendezvous.peers.push_back(hosts[i].name);
-    if (static_cast<int>(i) < allocation.node_index.value.value) before_this_host += hosts[i].tasks;
-  }
-  rendezvous.agents = std::max<int>(1, static_cast<int>(rendezvous.peers.size()));
-  rendezvous.agent = AgentIndex{before_this_host + allocation.task_local.value.value};
-  if (rendezvous.agents == 1) return rendezvous;
-
-  rendezvous.role = rendezvous.agent.value == 0 ? RendezvousRole::coordinator : RendezvousRole::member;
-  if (allocation.first_address) {
-    rendezvous.addresses = {{allocation.first_address->value}, allocation.first_address->origin};
-  } else {
-    rendezvous.addresses = {{rendezvous.peers.front()}, allocation.hosts.origin + ", first host"};
-  }
-  if (allocation.first_port) {
-    rendezvous.ports = {{allocation.first_port->value}, allocation.first_port->origin};
-  } else if (allocation.reserved_ports && !allocation.reserved_ports->value.empty()) {
-    // Cray's PMI takes the first of them for itself.
-    rendezvous.ports = {allocation.reserved_ports->value,
-                        allocation.reserved_ports->origin + ", from the end"};
-    std::reverse(rendezvous.ports.value.begin(), rendezvous.ports.value.end());
-  } else {
-    rendezvous.ports = {make_port_sequence(rendezvous.key), "follows from " + rendezvous.key};
-  }
-  return rendezvous;
 }
 
 Sourced<std::string> make_run_id(const Allocation& allocation, const Options& options,

@@ -14,6 +14,8 @@ namespace {
 
 using Announcements = std::vector<Announcement>;
 
+NodeIndex node_of(const Announcement& announcement) { return announcement.node.value_or(NodeIndex{0}); }
+
 std::string host_name(const Announcement& announcement) { return printable(announcement.host); }
 
 void check_agents(const Announcements& announcements) {
@@ -65,10 +67,10 @@ void check_no_gaps(const std::map<int, std::string>& hosts, const std::string& w
 int check_nodes(const Announcements& announcements) {
   std::map<int, std::string> nodes;
   for (const Announcement& announcement : announcements) {
-    const auto [entry, added] = nodes.emplace(announcement.node.value, host_name(announcement));
+    const auto [entry, added] = nodes.emplace(node_of(announcement).value, host_name(announcement));
     if (!added && (!announcement.fixed_rank || !same_host(entry->second, announcement.host))) {
       throw Error(fmt::format("{} and {} both are node {}", entry->second, host_name(announcement),
-                              announcement.node.value),
+                              node_of(announcement).value),
                   "give each node its own --node-rank");
     }
   }
@@ -89,7 +91,7 @@ std::vector<int> lay_out_fixed(const Announcements& announcements) {
                   "start all ddprun processes in one step");
     }
     const int local = announcement.first_local_rank.value;
-    const auto [place, free] = local_ranks.emplace(std::pair{announcement.node.value, local}, rank);
+    const auto [place, free] = local_ranks.emplace(std::pair{node_of(announcement).value, local}, rank);
     if (!free) {
       throw Error(fmt::format("ranks {} and {} on {} both have local rank {}", place->second, rank,
                               host_name(announcement), local),
@@ -103,7 +105,7 @@ std::vector<int> lay_out_fixed(const Announcements& announcements) {
 
 std::vector<int> lay_out_by_node(const Announcements& announcements) {
   std::map<int, std::size_t> by_node;
-  for (std::size_t i = 0; i < announcements.size(); ++i) by_node[announcements[i].node.value] = i;
+  for (std::size_t i = 0; i < announcements.size(); ++i) by_node[node_of(announcements[i]).value] = i;
   std::vector<int> first_ranks(announcements.size());
   int next = 0;
   for (const auto& [node, index] : by_node) {
@@ -147,7 +149,7 @@ WorldPlan make_world_plan(const Announcements& announcements) {
       throw Error(fmt::format("more than {} workers in all", k_max_world));
     }
     world.world_size += announcement.workers;
-    workers_by_node[announcement.node.value] += announcement.workers;
+    workers_by_node[node_of(announcement).value] += announcement.workers;
   }
   const std::vector<int> first_ranks =
       announcements.front().fixed_rank ? lay_out_fixed(announcements) : lay_out_by_node(announcements);
@@ -155,8 +157,8 @@ WorldPlan make_world_plan(const Announcements& announcements) {
     const Announcement& announcement = announcements[i];
     Assignment& assignment = world.assignments.emplace_back();
     assignment.world_size = world.world_size;
-    assignment.local_world_size = workers_by_node[announcement.node.value];
-    assignment.node = announcement.node;
+    assignment.local_world_size = workers_by_node[node_of(announcement).value];
+    assignment.node = node_of(announcement);
     assignment.node_count = nodes;
     for (int worker = 0; worker < announcement.workers; ++worker) {
       const int local = announcement.first_local_rank.value + worker;

@@ -75,7 +75,7 @@ Json to_json(const Cause& cause) {
 Json to_json(const Announcement& announcement) {
   Json json = {{"agent", announcement.agent.value},
                {"host", cut(announcement.host)},
-               {"node", announcement.node.value},
+               {"node", announcement.node.value_or(NodeIndex{0}).value},
                {"workers", announcement.workers},
                {"first_local_rank", announcement.first_local_rank.value},
                {"role", cut(announcement.role)},
@@ -216,7 +216,7 @@ Announcement read_announcement(const Fields& fields) {
   Announcement announcement;
   announcement.agent.value = fields.count("agent");
   announcement.host = fields.text("host");
-  announcement.node.value = fields.count("node");
+  announcement.node = NodeIndex{static_cast<int>(fields.count("node"))};
   announcement.workers = fields.integer("workers", 1, k_max_workers);
   announcement.first_local_rank.value = fields.count("first_local_rank");
   announcement.role = fields.text("role");

@@ -11,7 +11,8 @@
 
 namespace ddprun {
 
-enum class Scheduler { none, by_hand, slurm };
+// Who granted the hosts. Which launcher started this process on them is Allocation::launcher.
+enum class Scheduler { none, by_hand, slurm, pbs, lsf, flux, kubernetes };
 
 // How many ddprun processes there are and what each one stands for.
 enum class LaunchStyle {
@@ -21,8 +22,20 @@ enum class LaunchStyle {
   not_started,     // inside an allocation of several hosts, but no step has been started on them
 };
 
+// A value that every process of this job or launch was given and nobody else knows: a key. Never printed.
+enum class SecretKind { starter, pmi_shared_secret, open_mpi_transports, pbs_cookie };
+struct JobSecret {
+  SecretKind kind = SecretKind::starter;
+  std::string value;
+  std::string origin;  // the variable
+  friend bool operator==(const JobSecret&, const JobSecret&) = default;
+};
+
+// The launcher's own key-value exchange, where its variables show one.
+enum class Exchange { none, pmi1, pmix };
+
 struct Host {
-  std::string name;  // as the scheduler spells it
+  std::string name;  // as the scheduler spells it; empty where nobody tells it
   int tasks = 1;     // ddprun processes on this host in this step (1 in agent_per_node)
   friend bool operator==(const Host&, const Host&) = default;
 };
@@ -37,6 +50,10 @@ struct Notice {
 struct Allocation {
   Sourced<Scheduler> scheduler;
   Sourced<LaunchStyle> style;
+  // agent_per_node follows from one process on this host alone: should another host have several, all of them
+  // stand for one worker each. The coordinator finds out.
+  bool style_assumed = false;
+  Sourced<std::string> launcher;     // "srun", "hydra", "Open MPI", "PALS", ...; empty: nobody's
   Sourced<std::string> job_id;       // "29"; empty when there is no job
   Sourced<std::string> step_id;      // "0"; empty outside a step
   Sourced<std::string> instance;     // tells launches of one job and step apart: --rdzv-id, or the host and
@@ -45,16 +62,22 @@ struct Allocation {
   Sourced<std::vector<Host>> hosts;  // of this launch (the step's, not the job's), scheduler's order
   Sourced<int> job_nodes;            // hosts of the whole job; 0 when unknown
   Sourced<int> components{1, {}};    // of a heterogeneous job; 1 in any other
-  Sourced<NodeIndex> node_index;     // this process' host in `hosts`
-  Sourced<int> task_count;           // ddprun processes in this launch
-  Sourced<int> task_rank;            // this process among them, the scheduler's number (PROCID)
-  Sourced<LocalRank> task_local;     // this process among those on its host
-  Sourced<int> cpus_on_node;         // CPUs the scheduler granted on this host; 0 when unknown
-  std::optional<Sourced<std::int64_t>> end_time;            // unix seconds
+  // Of this process' host in `hosts`; -1 where no variable tells: nodes are then ordered by their lowest
+  // rank, which shows at the rendezvous.
+  Sourced<NodeIndex> node_index;
+  Sourced<int> task_count;                        // ddprun processes in this launch
+  Sourced<int> task_rank;                         // this process among them, the scheduler's number (PROCID)
+  Sourced<LocalRank> task_local;                  // this process among those on its host
+  Sourced<int> cpus_on_node;                      // CPUs the scheduler granted on this host; 0 when unknown
+  std::optional<Sourced<std::int64_t>> end_time;  // unix seconds
   std::optional<Sourced<std::vector<int>>> reserved_ports;  // ascending
   std::optional<Sourced<std::string>>
       first_address;                       // host or address of the coordinator if the user gave it
   std::optional<Sourced<int>> first_port;  // port of the coordinator if the user gave it
+  // Hosts or numeric addresses where the coordinator may be, beside the first of `hosts`; best first.
+  std::vector<Sourced<std::string>> first_hints;
+  std::vector<JobSecret> secrets;  // best first
+  Exchange exchange = Exchange::none;
   std::vector<Notice> notices;
   friend bool operator==(const Allocation&, const Allocation&) = default;
 };

@@ -16,10 +16,12 @@ struct PlaceOptions {
   // --master-addr or host part of --rdzv-endpoint; an origin with "endpoint" in it makes 29400 the default
   // port instead of 29500, as torchrun's c10d does.
   std::optional<Sourced<std::string>> address;
-  std::optional<Sourced<int>> port;              // --master-port or port part of --rdzv-endpoint
-  std::optional<Sourced<std::string>> run_id;    // --rdzv-id
-  std::optional<Sourced<int>> workers_per_node;  // --nproc-per-node as a number
-  bool standalone = false;                       // --standalone
+  std::optional<Sourced<int>> port;               // --master-port or port part of --rdzv-endpoint
+  std::optional<Sourced<std::string>> run_id;     // --rdzv-id
+  std::optional<Sourced<int>> workers_per_node;   // --nproc-per-node as a number
+  bool standalone = false;                        // --standalone
+  std::optional<Sourced<std::string>> scheduler;  // --scheduler: a detector's name, asked instead of all
+  std::optional<Sourced<std::vector<std::string>>> hosts;  // --hosts, --hostfile: each once, in that order
 };
 
 // Throws Error or UsageError when the variables contradict each other, belong to another job, or make a

@@ -32,11 +32,19 @@ enum class RendezvousRole { solo, coordinator, member };
 struct RendezvousPlan {
   RendezvousRole role = RendezvousRole::solo;
   int agents = 1;
-  AgentIndex agent;                             // this process; 0 coordinates
-  std::string key;                              // launch_key: what strangers do not share
-  std::vector<std::string> peers;               // host name by agent index, for "waiting for ..."
-  Sourced<std::vector<std::string>> addresses;  // names or numeric addresses of the coordinator, best first
-  Sourced<std::vector<int>> ports;              // the coordinator binds the first it can; members try all
+  AgentIndex agent;                // this process; 0 coordinates
+  std::string key;                 // launch_key: what strangers do not share
+  std::vector<std::string> peers;  // host name by agent index, for "waiting for ..."
+  // Names or numeric addresses of the coordinator, best first. Empty: only the two ways below tell.
+  Sourced<std::vector<std::string>> addresses;
+  Sourced<std::vector<int>> ports;  // the coordinator binds the first it can; members try all
+  // The launcher's exchange: the coordinator puts where it listens, everybody takes part. Either all agents
+  // of a launch do this or none, so it follows from what all of them see.
+  Exchange exchange = Exchange::none;
+  // A file on a file system that all hosts share: the coordinator writes where it listens, members look for
+  // it beside the addresses above. Empty: not used.
+  Sourced<std::string> meeting_file;
+  std::vector<JobSecret> secrets;  // keys of this job, best first
   Milliseconds join_timeout{0};
 };
 

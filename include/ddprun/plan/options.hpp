@@ -24,7 +24,8 @@ struct WorkersPerNode {
 };
 
 enum class DryRun { off, text, json, env };
-enum class StoreHost { agent, worker };  // --store: who listens on MASTER_PORT
+enum class Meeting { automatic, pmi, file };  // --rdzv: how members learn where the coordinator is
+enum class StoreHost { agent, worker };       // --store: who listens on MASTER_PORT
 
 struct Options {
   PlaceOptions place;
@@ -46,6 +47,11 @@ struct Options {
   StoreHost store = StoreHost::agent;
   std::string
       key_file;  // --key-file: secret shared by the agents; empty: the default place in the home directory
+
+  Meeting meeting = Meeting::automatic;
+  std::string meeting_directory;  // --rdzv-dir: shared by all hosts; empty: ~/.ddprun
+  std::string carrier;            // --launcher: who starts ddprun on the other hosts; empty: automatic
+  std::string site;               // --site: a profile's name, a file, "none"; empty: automatic
 
   DryRun dry_run = DryRun::off;
   std::string capture_file;   // --capture FILE: write the snapshot and stop

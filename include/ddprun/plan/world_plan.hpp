@@ -16,10 +16,17 @@ inline constexpr int k_max_world = 1 << 24;  // workers of one launch
 struct Announcement {
   AgentIndex agent;
   std::string host;  // the scheduler's spelling
-  NodeIndex node;    // position of the host in the scheduler's order
+  // Position of the host in the scheduler's order. Nothing: no launcher tells; nodes are then ordered by the
+  // lowest launcher_rank on them, for all agents alike.
+  std::optional<NodeIndex> node;
   int workers = 1;
   std::optional<GlobalRank> fixed_rank;  // one agent a task: the scheduler's rank of its only worker
-  LocalRank first_local_rank;            // one agent a task: its place on the host; else 0
+  // The launcher's number of this agent, also where it starts several workers.
+  std::optional<GlobalRank> launcher_rank;
+  // One agent a node is an assumption: where another host has several agents, this one has one worker, whose
+  // rank is launcher_rank.
+  bool style_assumed = false;
+  LocalRank first_local_rank;  // one agent a task: its place on the host; else 0
   std::string role = "default";
   int max_restarts = 0;
   std::vector<std::string> addresses;  // of its host, numeric, best first: where the store is reached from
@@ -45,6 +52,8 @@ struct Assignment {
   int node_count = 1;        // GROUP_WORLD_SIZE
   std::string master_address;
   int master_port = 0;
+  // Every agent stands for one worker, also one that assumed it was alone on its node (style_assumed).
+  bool agent_per_task = false;
   std::vector<WorkerSeat> seats;  // by this agent's own order of workers
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };

@@ -11,7 +11,7 @@ Announcement node(int agent, const std::string& host, int workers, int index) {
   Announcement announcement;
   announcement.agent = {agent};
   announcement.host = host;
-  announcement.node = {index};
+  announcement.node = NodeIndex{index};
   announcement.workers = workers;
   return announcement;
 }

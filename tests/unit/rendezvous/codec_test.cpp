@@ -24,14 +24,27 @@ Failure some_failure() {
 }
 
 Assignment some_assignment() {
-  Assignment assignment{{1}, 4, 2, {1}, 2, "10.0.0.1", 41000, {}};
+  Assignment assignment{{1}, 4, 2, {1}, 2, "10.0.0.1", 41000, false, {}};
   assignment.seats = {{{2}, {0}, 2, 4}, {{3}, {1}, 3, 4}};
   return assignment;
 }
 
 std::vector<AgentMessage> agent_messages() {
-  Announcement plain{{3}, "n4", {3}, 8, std::nullopt, {0}, "trainer", 2, {"10.0.0.4", "fd00::4"}, {}};
-  Announcement fixed{{3}, "n4", {1}, 1, GlobalRank{7}, {3}, "default", 0, {}, {41000, 41001}};
+  Announcement plain;
+  plain.agent = {3};
+  plain.host = "n4";
+  plain.node = NodeIndex{3};
+  plain.workers = 8;
+  plain.role = "trainer";
+  plain.max_restarts = 2;
+  plain.addresses = {"10.0.0.4", "fd00::4"};
+  Announcement fixed;
+  fixed.agent = {3};
+  fixed.host = "n4";
+  fixed.node = NodeIndex{1};
+  fixed.fixed_rank = GlobalRank{7};
+  fixed.first_local_rank = {3};
+  fixed.store_ports = {41000, 41001};
   return {Join{plain, "0.1.0", "10.0.0.1", 4},
           Join{fixed, "0.1.0", "", 4},
           Probed{{"10.0.0.1", "fd00::1"}},

@@ -32,7 +32,7 @@ Join join_of(int agent, int agents, const std::string& reached = "10.0.0.1", int
   Join join;
   join.announcement.agent = {agent};
   join.announcement.host = "n" + std::to_string(agent + 1);
-  join.announcement.node = {agent};
+  join.announcement.node = NodeIndex{agent};
   join.announcement.workers = workers;
   join.version = "0.1.0";
   join.reached = agent == 0 ? "" : reached;
