@@ -8,6 +8,7 @@
 #include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/mpi_launcher.hpp"
 #include "ddprun/allocation/slurm.hpp"
+#include "ddprun/allocation/started.hpp"
 #include "ddprun/base/error.hpp"
 
 namespace ddprun {
@@ -55,7 +56,9 @@ Allocation parse_alone(const Snapshot& snapshot, const PlaceOptions& options) {
 // Asked from the top; the first that applies decides. A scheduler that can run inside another comes before
 // it. An MPI launcher's ranks inside a Slurm job are the business of the Slurm detector, which knows whether
 // they agree with srun's.
-constexpr std::array<Detector, 4> k_detectors{{
+constexpr std::array<Detector, 6> k_detectors{{
+    {"started by ddprun", is_started, parse_started},
+    {"hosts", has_listed_hosts, parse_listed_hosts},
     {"slurm", in_slurm_job, parse_slurm},
     {"by hand", has_flags, parse_by_hand},
     {"MPI launcher", under_mpi_launcher, refuse_mpi_launcher},
@@ -66,7 +69,9 @@ Allocation ask_detectors(const Snapshot& snapshot, const PlaceOptions& options) 
   const auto chosen = std::find_if(k_detectors.begin(), k_detectors.end(), [&](const Detector& detector) {
     return detector.applies(snapshot, options);
   });
-  return chosen->parse(snapshot, options);
+  Allocation allocation = chosen->parse(snapshot, options);
+  add_starter_secret(snapshot, allocation);
+  return allocation;
 }
 
 }  // namespace

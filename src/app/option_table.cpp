@@ -60,6 +60,13 @@ void add_program_and_workers(std::vector<OptionEntry>& table) {
              setters::local_address),
        flag("standalone", k_no_letter, torchrun, workers, "this machine alone, whatever the environment says",
             setters::standalone),
+       value("hosts", "LIST", own, workers, "hosts to start on, through ssh: n1,n2 or n[1-4]",
+             setters::hosts),
+       file_value("hostfile", "FILE", own, workers, "the same from a file, one host a line",
+                  setters::hostfile),
+       word_value("launcher", "NAME", "srun mpiexec pbsdsh pbs_tmrsh ssh flux blaunch none", own, workers,
+                  "what starts ddprun on the other hosts (default: what suits the scheduler)",
+                  setters::launcher),
        value("role", "NAME", torchrun, workers, "what the workers find in ROLE_NAME", setters::role),
        flag("virtual-local-rank", k_no_letter, torchrun, workers,
             "every worker gets LOCAL_RANK 0 and sees one GPU", setters::virtual_local_rank)});

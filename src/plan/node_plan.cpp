@@ -20,7 +20,8 @@ namespace {
 
 std::string host_of(const Allocation& allocation, const Snapshot& snapshot) {
   const auto index = static_cast<std::size_t>(allocation.node_index.value.value);
-  const bool named = allocation.scheduler.value == Scheduler::slurm && index < allocation.hosts.value.size();
+  const bool tells = allocation.scheduler.value == Scheduler::slurm || !allocation.launcher.value.empty();
+  const bool named = tells && index < allocation.hosts.value.size();
   return named ? allocation.hosts.value[index].name : snapshot.host.name;
 }
 
@@ -36,6 +37,7 @@ Sourced<std::string> make_run_id(const Allocation& allocation, const Options& op
   if (options.place.run_id) return *options.place.run_id;
   const Sourced<std::string>& job = allocation.job_id;
   const Sourced<std::string>& step = allocation.step_id;
+  if (job.value.empty() && !allocation.launcher.value.empty()) return allocation.instance;
   if (job.value.empty()) {
     return {fmt::format("{}.{}", snapshot.unix_time, snapshot.host.pid), "time and process"};
   }

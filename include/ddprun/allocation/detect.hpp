@@ -26,7 +26,7 @@ struct PlaceOptions {
 
 // Throws Error or UsageError when the variables contradict each other, belong to another job, or make a
 // launch that cannot be right; what is odd but workable comes back in Allocation::notices.
-// Asked in this order: Slurm (a job id is set), by hand (--nnodes above 1 or --node-rank), an MPI launcher
+// Asked in this order: started by another ddprun, hosts listed by the user, Slurm (a job id is set), by hand (--nnodes above 1 or --node-rank), an MPI launcher
 // outside Slurm (refused), alone. --standalone needs no scheduler: what is wrong with its variables is then
 // only a notice.
 Allocation detect_allocation(const Snapshot& snapshot, const PlaceOptions& options);
