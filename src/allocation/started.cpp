@@ -18,6 +18,7 @@ namespace {
 constexpr std::array<const char*, 7> k_variables{
     k_starter_variable,     k_starter_key_variable,     k_started_hosts_variable, k_started_rank_variable,
     k_started_job_variable, k_started_carrier_variable, k_cpus_per_task_variable};
+constexpr const char* k_list_hint = "write host names with commas between them, as in n1,n2 or n[1-4]";
 constexpr const char* k_listed = "hosts";
 constexpr std::array<Scheduler, 5> k_schedulers{Scheduler::slurm, Scheduler::pbs, Scheduler::lsf,
                                                 Scheduler::flux, Scheduler::kubernetes};
@@ -70,7 +71,7 @@ void check_host_name(const std::string& host, const std::string& origin) {
                     });
   if (good) return;
   throw UsageError(fmt::format("{} names something that is no host: '{}'", origin, printable(host, 80)),
-                   "write host names with commas between them, as in n1,n2 or n[1-4]");
+                   k_list_hint);
 }
 
 void add_once(std::vector<std::string>& hosts, std::string host) {
@@ -177,9 +178,15 @@ HostFile parse_hostfile(std::string_view text, const std::string& origin) {
 
 std::vector<std::string> parse_hosts(std::string_view text, const std::string& origin) {
   std::vector<std::string> hosts;
-  for (std::string& host : expand_hostlist(text, origin)) {
-    check_host_name(host, origin);
-    add_once(hosts, std::move(host));
+  try {
+    for (std::string& host : expand_hostlist(text, origin)) {
+      check_host_name(host, origin);
+      add_once(hosts, std::move(host));
+    }
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    throw UsageError(error.what(), k_list_hint);
   }
   if (hosts.empty()) throw UsageError(origin + " names no host", "give host names, as in --hosts n1,n2");
   return hosts;

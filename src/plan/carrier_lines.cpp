@@ -20,7 +20,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 // What srun reads from the environment of a job (src/srun/opt.c) that shapes a step of several tasks a node:
-// one ddprun a node needs all of the node. GPUs: a step that asks for none gets those of the job.
+// one ddprun a node needs all of the node.
 constexpr std::array<const char*, 23> k_shapes_of_steps{{"SLURM_NTASKS",
                                                          "SLURM_NPROCS",
                                                          "SLURM_NTASKS_PER_NODE",
@@ -102,11 +102,43 @@ void clear_way_for_srun(CarrierPlan& plan, const Snapshot& snapshot) {
   }
 }
 
+// "a100:1" times 12 is "a100:12"; nothing for a list of several types.
+std::optional<std::string> times(const std::string& request, std::int64_t factor) {
+  if (request.find(',') != std::string::npos) return std::nullopt;
+  const std::size_t colon = request.rfind(':');
+  const std::string type = colon == std::string::npos ? "" : request.substr(0, colon + 1);
+  const auto number = parse_integer(std::string_view(request).substr(type.size()));
+  if (!number || *number < 1 || *number > 1024) return std::nullopt;
+  return fmt::format("{}{}", type, *number * factor);
+}
+
+// "gres/gpu:a100:1" or "gres/gpu=1" among the parts of SLURM_TRES_PER_TASK.
+std::optional<std::string> gpus_among(const std::string& resources) {
+  constexpr std::string_view k_gpu = "gres/gpu";
+  for (const std::string& part : split(resources, ',')) {
+    if (part.starts_with(k_gpu) && part.size() > k_gpu.size()) return part.substr(k_gpu.size() + 1);
+  }
+  return std::nullopt;
+}
+
+// A step that asks for no GPUs gets those of the job, unless the job asked for them by task: then it gets
+// them for its own number of tasks, one a node. So it asks for as many as the job was granted.
+std::optional<std::string> gpus_of_job(const Variables& variables) {
+  const auto tasks = variables.number("SLURM_NTASKS", 1, std::numeric_limits<std::uint32_t>::max());
+  if (!tasks) return std::nullopt;
+  if (const auto each = variables.text("SLURM_GPUS_PER_TASK")) return times(each->value, tasks->value);
+  const auto resources = variables.text("SLURM_TRES_PER_TASK");
+  const auto each = resources ? gpus_among(resources->value) : std::nullopt;
+  return each ? times(*each, tasks->value) : std::nullopt;
+}
+
 Words srun_options(const CarrierPlan& plan, const Snapshot& snapshot, std::size_t nodes) {
   const Variables variables(snapshot.environment);
   Words words{fmt::format("--nodes={}", nodes), fmt::format("--ntasks={}", nodes), "--ntasks-per-node=1"};
   const auto cpus = plan.allocation.components.value == 1 ? cpus_per_agent(variables) : std::nullopt;
   if (cpus) words.push_back(fmt::format("--cpus-per-task={}", *cpus));
+  const auto gpus = plan.allocation.components.value == 1 ? gpus_of_job(variables) : std::nullopt;
+  if (gpus) words.push_back("--gpus=" + *gpus);
   words.emplace_back("--cpu-bind=none");
   if (!variables.has("SLURM_MPI_TYPE")) words.emplace_back("--mpi=none");
   words.insert(words.end(), {"--export=ALL", "--kill-on-bad-exit=1"});

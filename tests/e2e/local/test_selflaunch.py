@@ -37,12 +37,12 @@ def places(directory) -> list[tuple[str, str]]:
 
 
 def test_hosts(reachable, directory):
-    result = reachable["a"].run(["ddprun", "--hosts", "a,b,c", PRINT, str(directory)],
+    result = reachable["a"].run(["ddprun", "--hosts", "a,b,c", PRINT, "."],
                                 env={"OF_THE_SHELL": "x y\nz", "CUDA_VISIBLE_DEVICES": "0"}, cwd=directory)
     assert result.code == 0, str(result)
     assert places(directory) == [("a", "0"), ("b", "1"), ("c", "2")], str(result)
     for worker in evidence.workers(directory):
-        assert worker["OF_THE_SHELL"] == "x y\nz" and worker["PWD"] == evidence.workers(directory)[0]["PWD"]
+        assert worker["OF_THE_SHELL"] == "x y\nz" and worker["CUDA_VISIBLE_DEVICES"] == "0"
         assert not [name for name in worker if name.startswith("DDPRUN_") and name != "DDPRUN_LAUNCH_ID"], worker
     assert len({worker["TORCHELASTIC_RUN_ID"] for worker in evidence.workers(directory)}) == 1
 

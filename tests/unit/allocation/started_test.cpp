@@ -96,6 +96,6 @@ TEST_CASE("--hosts takes lists and ranges, each host once") {
   CHECK(usage_error_of([] { parse_hosts("", "--hosts"); }) ==
         "--hosts names no host | give host names, as in --hosts n1,n2");
   CHECK(usage_error_of([] { parse_hosts("a;b", "--hosts"); }) ==
-        "--hosts names something that is no host: 'a;b' | write host names with commas between them, as in "
-        "n1,n2 or n[1-4]");
+        "--hosts is not a host list: ';' is not a character of host names in \"a;b\" | write host names with "
+        "commas between them, as in n1,n2 or n[1-4]");
 }

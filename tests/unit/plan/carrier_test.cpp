@@ -80,9 +80,10 @@ TEST_CASE("what would shape the step is removed, and the workers get their CPUs 
   environment["SLURM_MEM_PER_CPU"] = "100";
   const auto plan = make_carrier_plan(on_host("n1", environment), {});
   REQUIRE(plan);
-  CHECK(line(*plan) ==
-        "srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=8 --cpu-bind=none --export=ALL "
-        "--kill-on-bad-exit=1 --input=0 /opt/ddprun train.py 'a b'");
+  CHECK(
+      line(*plan) ==
+      "srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=8 --gpus=1 --cpu-bind=none --export=ALL "
+      "--kill-on-bad-exit=1 --input=0 /opt/ddprun train.py 'a b'");
   for (const char* name : {"SLURM_GPUS_PER_TASK", "SLURM_NTASKS", "SLURM_CPU_BIND_TYPE", "SRUN_CPUS_PER_TASK",
                            "SLURM_CPUS_PER_TASK"}) {
     CAPTURE(name);
@@ -91,6 +92,24 @@ TEST_CASE("what would shape the step is removed, and the workers get their CPUs 
   }
   CHECK(find_change(*plan, "DDPRUN_CPUS_PER_TASK")->value == "2");
   CHECK_FALSE(find_change(*plan, "SLURM_MEM_PER_CPU"));
+}
+
+TEST_CASE("GPUs that the job asked for by task are asked for again") {
+  const auto gpus_of = [](const std::string& name, const std::string& value) {
+    Environment environment = k_batch;
+    environment["SLURM_NTASKS"] = "8";
+    environment[name] = value;
+    const auto plan = make_carrier_plan(on_host("n1", environment), {});
+    for (const std::string& word : plan->commands.front().words) {
+      if (word.starts_with("--gpus=")) return word;
+    }
+    return std::string();
+  };
+  CHECK(gpus_of("SLURM_GPUS_PER_TASK", "1") == "--gpus=8");
+  CHECK(gpus_of("SLURM_GPUS_PER_TASK", "a100:2") == "--gpus=a100:16");
+  CHECK(gpus_of("SLURM_GPUS_PER_TASK", "a100:1,v100:1").empty());
+  CHECK(gpus_of("SLURM_TRES_PER_TASK", "cpu=4,gres/gpu:1") == "--gpus=8");
+  CHECK(gpus_of("SLURM_GPUS_PER_NODE", "4").empty());
 }
 
 TEST_CASE("each component of a heterogeneous job brings its own nodes") {
