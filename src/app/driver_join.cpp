@@ -15,10 +15,10 @@ namespace {
 
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
-// Addresses that mean this host to other hosts too.
-std::vector<std::string> crossing_addresses(const Snapshot& snapshot) {
+// Addresses that mean this host to other hosts too; those of the site's fast network first.
+std::vector<std::string> crossing_addresses(const NodePlan& plan, const Snapshot& snapshot) {
   std::vector<std::string> addresses;
-  for (const InterfaceAddress& each : snapshot.host.addresses) {
+  for (const InterfaceAddress& each : prefer_site_interfaces(snapshot.host.addresses, plan.site)) {
     if (!each.loopback && crosses_hosts(each.address)) addresses.push_back(each.address);
   }
   return addresses;
@@ -29,7 +29,7 @@ std::vector<std::string> crossing_addresses(const Snapshot& snapshot) {
 std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.options.local_address) return {plan.options.local_address->value};
   if (plan.rendezvous.role == RendezvousRole::solo) return {plan.solo_address.value};
-  std::vector<std::string> addresses = crossing_addresses(snapshot);
+  std::vector<std::string> addresses = crossing_addresses(plan, snapshot);
   std::stable_partition(addresses.begin(), addresses.end(),
                         [](const std::string& address) { return address.find(':') == std::string::npos; });
   return addresses;
@@ -58,7 +58,7 @@ Announcement Driver::announcement() const {
     self.fixed_rank = GlobalRank{plan_.allocation.task_rank.value};
     self.first_local_rank = plan_.allocation.task_local.value;
   }
-  self.addresses = crossing_addresses(snapshot_);
+  self.addresses = crossing_addresses(plan_, snapshot_);
   if (plan_.options.local_address)
     self.addresses.insert(self.addresses.begin(), plan_.options.local_address->value);
   return self;
