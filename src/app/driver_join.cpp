@@ -20,7 +20,7 @@ constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last 
 std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.options.local_address) return {plan.options.local_address->value};
   if (plan.rendezvous.role == RendezvousRole::solo) return {plan.solo_address.value};
-  return crossing_addresses(snapshot);
+  return crossing_addresses(prefer_site_interfaces(snapshot.host.addresses, plan.site));
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ Announcement Driver::announcement() const {
     self.fixed_rank = GlobalRank{plan_.allocation.task_rank.value};
     self.first_local_rank = plan_.allocation.task_local.value;
   }
-  self.addresses = crossing_addresses(snapshot_);
+  self.addresses = crossing_addresses(prefer_site_interfaces(snapshot_.host.addresses, plan_.site));
   if (plan_.options.local_address)
     self.addresses.insert(self.addresses.begin(), plan_.options.local_address->value);
   return self;

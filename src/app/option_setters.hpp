@@ -32,6 +32,7 @@ void rendezvous_conf(Draft& draft, const Given& given);
 void join_timeout(Draft& draft, const Given& given);
 void key_file(Draft& draft, const Given& given);
 void store(Draft& draft, const Given& given);
+void site(Draft& draft, const Given& given);
 
 // Failures and signals.
 void max_restarts(Draft& draft, const Given& given);

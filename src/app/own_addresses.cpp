@@ -6,9 +6,9 @@
 
 namespace ddprun {
 
-std::vector<std::string> crossing_addresses(const Snapshot& snapshot) {
+std::vector<std::string> crossing_addresses(const std::vector<InterfaceAddress>& all) {
   std::vector<std::string> addresses;
-  for (const InterfaceAddress& each : snapshot.host.addresses) {
+  for (const InterfaceAddress& each : all) {
     if (!each.loopback && crosses_hosts(each.address)) addresses.push_back(each.address);
   }
   std::stable_partition(addresses.begin(), addresses.end(),

@@ -111,7 +111,7 @@ LifelineServer::Hooks Starter::make_hooks() {
 
 Environment Starter::agent_environment() const {
   Environment environment = apply_changes(snapshot_.environment, plan_.changes);
-  StarterAddress address{crossing_addresses(snapshot_), server_.port(), id_};
+  StarterAddress address{crossing_addresses(snapshot_.host.addresses), server_.port(), id_};
   if (address.addresses.empty()) address.addresses = {"127.0.0.1"};
   if (address.addresses.size() > k_most_addresses) address.addresses.resize(k_most_addresses);
   environment[k_starter_variable] = to_string(address);

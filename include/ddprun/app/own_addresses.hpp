@@ -10,6 +10,6 @@ namespace ddprun {
 
 // No loopback and no link-local ones. IPv4 before IPv6: torch tries and complains about IPv6 first where only
 // IPv4 works.
-std::vector<std::string> crossing_addresses(const Snapshot& snapshot);
+std::vector<std::string> crossing_addresses(const std::vector<InterfaceAddress>& all);
 
 }  // namespace ddprun

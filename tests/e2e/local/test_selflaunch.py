@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import uuid
 from collections.abc import Iterator
@@ -167,3 +168,21 @@ def test_dry_run(hosts):
     plan = json.loads(result.stdout)
     assert plan["hosts"] == ["a", "b"] and plan["carrier"]["name"] == "ssh"
     assert plan["commands"][1]["words"][0] == "ssh" and plan["commands"][1]["words"][-2] == "b", plan
+
+
+@pytest.mark.parametrize("kind", ["mpiexec.hydra", "mpiexec.openmpi"])
+def test_mpiexec(reachable, directory, kind):
+    program = shutil.which(kind)
+    if program is None:
+        pytest.skip(f"{kind} is not installed")
+    (directory / "programs").mkdir()
+    (directory / "programs" / "mpiexec").symlink_to(program)
+    environment = {"PATH": f"{directory}/programs:{reachable.environment['PATH']}", "OF_THE_SHELL": "x y",
+                   "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                   "OMPI_MCA_orte_default_hostfile": f"{directory}/hosts"}
+    (directory / "hosts").write_text("a slots=1\nb slots=1\n")
+    result = reachable["a"].run(["ddprun", "--hosts", "a,b", "--launcher", "mpiexec", PRINT, str(directory)],
+                                env=environment)
+    assert result.code == 0, str(result)
+    assert places(directory) == [("a", "0"), ("b", "1")], str(result)
+    assert {worker["OF_THE_SHELL"] for worker in evidence.workers(directory)} == {"x y"}
