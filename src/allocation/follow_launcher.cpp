@@ -138,9 +138,12 @@ void settle_hints(const Launch& launch, Allocation& allocation) {
         std::any_of(hints.begin(), hints.end(), [&](const auto& hint) { return hint.value == name; });
     if (!known) allocation.first_hints.push_back(sourced(name, origin));
   };
-  if (!told.value.empty()) add(told.value.front(), told.origin + ", first host");
+  if (!told.value.empty() && !told.value.front().empty()) add(told.value.front(), told.origin + ", first host");
   for (const auto& starter : launch.place.starter) add(starter.value, starter.origin);
-  for (const std::string& host : told.value) add(host, told.origin);
+  for (const std::string& host : told.value) {
+    if (!host.empty()) add(host, told.origin);
+  }
+  if (allocation.hosts.value.size() == 1) add("127.0.0.1", "all processes are on this host");
 }
 
 // Whether members can find the coordinator by what all of them were told. Open MPI tells all hosts to all
