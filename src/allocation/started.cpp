@@ -7,8 +7,9 @@
 
 #include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/allocation/mpi_launcher.hpp"
+#include "ddprun/allocation/launchers.hpp"
 #include "ddprun/base/error.hpp"
+#include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/text.hpp"
 
 namespace ddprun {
@@ -23,23 +24,18 @@ constexpr const char* k_listed = "hosts";
 constexpr std::array<Scheduler, 5> k_schedulers{Scheduler::slurm, Scheduler::pbs, Scheduler::lsf,
                                                 Scheduler::flux, Scheduler::kubernetes};
 
-std::optional<int> find_by_name(const std::vector<std::string>& hosts, const std::string& own) {
-  const auto found =
-      std::find_if(hosts.begin(), hosts.end(), [&](const auto& host) { return same_host(host, own); });
-  return found == hosts.end() ? std::nullopt : std::optional(static_cast<int>(found - hosts.begin()));
-}
-
 // What the starter says; else this host's name; else the rank that an MPI launcher gave, which follows the
 // order in which it was told the hosts.
-Sourced<int> find_place(const Variables& variables, const std::vector<std::string>& hosts,
-                        const std::string& own) {
+Sourced<int> find_place(const Snapshot& snapshot, const std::vector<std::string>& hosts) {
+  const Variables variables(snapshot.environment);
+  const std::string& own = snapshot.host.name;
   const auto last = static_cast<std::int64_t>(hosts.size()) - 1;
   if (const auto rank = variables.number(k_started_rank_variable, 0, last)) {
     return {static_cast<int>(rank->value), rank->origin};
   }
-  if (const auto index = find_by_name(hosts, own)) return {*index, "host name"};
-  for (const MpiPlace& place : find_mpi_places(variables)) {
-    if (place.rank.value <= last) return {static_cast<int>(place.rank.value), place.rank.origin};
+  if (const auto index = find_host(hosts, own)) return {*index, "host name"};
+  for (const LaunchPlace& place : find_launch_places(snapshot)) {
+    if (place.rank.value <= last) return place.rank;
   }
   throw Error(fmt::format("this host, {}, is none of those that ddprun is being started on: {}", own,
                           compress_hostlist(hosts)),
@@ -98,7 +94,7 @@ Allocation parse_started(const Snapshot& snapshot, const PlaceOptions& options) 
   const auto list = variables.text(k_started_hosts_variable);
   const std::vector<std::string> hosts = expand_hostlist(list->value, k_started_hosts_variable);
   if (hosts.empty()) throw Error(fmt::format("{} names no host", k_started_hosts_variable));
-  const Sourced<int> place = find_place(variables, hosts, snapshot.host.name);
+  const Sourced<int> place = find_place(snapshot, hosts);
   const std::string origin = "started by ddprun";
   Allocation allocation;
   allocation.scheduler = sourced(Scheduler::by_hand, "--hosts");
@@ -106,7 +102,8 @@ Allocation parse_started(const Snapshot& snapshot, const PlaceOptions& options) 
   allocation.restart_count = sourced(0, "default");
   if (const auto carrier = variables.text(k_started_carrier_variable)) allocation.launcher = *carrier;
   add_job(variables, allocation);
-  allocation.instance = sourced(starter_id(variables), k_starter_variable);
+  (allocation.job_id.value.empty() ? allocation.launch_id : allocation.instance) =
+      sourced(starter_id(variables), k_starter_variable);
   if (options.run_id) allocation.instance = *options.run_id;
   allocation.hosts.origin = list->origin;
   for (const std::string& host : hosts) allocation.hosts.value.push_back({host, 1});
@@ -133,7 +130,7 @@ Allocation parse_listed_hosts(const Snapshot& snapshot, const PlaceOptions& opti
     }
     hosts.resize(static_cast<std::size_t>(options.nodes->value));
   }
-  const auto own = find_by_name(hosts, snapshot.host.name);
+  const auto own = find_host(hosts, snapshot.host.name);
   if (hosts.size() == 1 && own) return make_alone(snapshot, options, origin);
   Allocation allocation;
   allocation.scheduler = sourced(Scheduler::by_hand, origin);

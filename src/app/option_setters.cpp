@@ -110,6 +110,11 @@ void launcher(Draft& draft, const Given& given) {
   draft.options.carrier = sourced(carrier_names()[choice_from(given, carrier_names())], given.origin);
 }
 
+void scheduler(Draft& draft, const Given& given) {
+  choice_from(given, scheduler_names());
+  draft.options.place.scheduler = given;
+}
+
 void role(Draft& draft, const Given& given) { draft.options.role = given; }
 void virtual_local_rank(Draft& draft, const Given&) { draft.options.virtual_local_rank = true; }
 

@@ -21,6 +21,7 @@ void standalone(Draft& draft, const Given& given);
 void hosts(Draft& draft, const Given& given);
 void hostfile(Draft& draft, const Given& given);
 void launcher(Draft& draft, const Given& given);
+void scheduler(Draft& draft, const Given& given);
 void role(Draft& draft, const Given& given);
 void virtual_local_rank(Draft& draft, const Given& given);
 

@@ -67,6 +67,9 @@ void add_program_and_workers(std::vector<OptionEntry>& table) {
        word_value("launcher", "NAME", "srun mpiexec pbsdsh pbs_tmrsh ssh flux blaunch none", own, workers,
                   "what starts ddprun on the other hosts (default: what suits the scheduler)",
                   setters::launcher),
+       word_value("scheduler", "NAME", "flux slurm pbs lsf mpi none", own, workers,
+                  "whose variables to follow (default: those of the job around this process)",
+                  setters::scheduler),
        value("role", "NAME", torchrun, workers, "what the workers find in ROLE_NAME", setters::role),
        flag("virtual-local-rank", k_no_letter, torchrun, workers,
             "every worker gets LOCAL_RANK 0 and sees one GPU", setters::virtual_local_rank)});

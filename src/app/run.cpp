@@ -22,6 +22,7 @@
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/plan/carrier.hpp"
 #include "ddprun/plan/render.hpp"
+#include "ddprun/plan/worker_command.hpp"
 
 namespace ddprun {
 
@@ -39,7 +40,12 @@ int print(const std::string& text) {
 void add_program(Snapshot& snapshot, const Options& options) {
   if (options.command.empty() || options.module) return;
   const std::string& word = options.command.front();
-  snapshot.programs[word] = capture_program(word, find_variable(snapshot, "PATH"));
+  const ProgramFacts& facts = snapshot.programs[word] =
+      capture_program(word, find_variable(snapshot, "PATH"));
+  // The script of a PBS job starts in the home directory.
+  const std::string submitted = path_where_submitted(word, snapshot);
+  if (facts.kind != ProgramKind::missing || submitted.empty()) return;
+  snapshot.programs[submitted] = capture_program(submitted, std::nullopt);
 }
 
 void read_hostfile(Snapshot& snapshot, Options& options) {
