@@ -8,8 +8,8 @@
 #include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/allocation/launchers.hpp"
-#include "ddprun/base/error.hpp"
 #include "ddprun/allocation/variables.hpp"
+#include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
 namespace ddprun {
@@ -102,8 +102,8 @@ Allocation parse_started(const Snapshot& snapshot, const PlaceOptions& options) 
   allocation.restart_count = sourced(0, "default");
   if (const auto carrier = variables.text(k_started_carrier_variable)) allocation.launcher = *carrier;
   add_job(variables, allocation);
-  (allocation.job_id.value.empty() ? allocation.launch_id : allocation.instance) =
-      sourced(starter_id(variables), k_starter_variable);
+  allocation.instance = sourced(starter_id(variables), k_starter_variable);
+  if (allocation.job_id.value.empty()) allocation.launch_id = allocation.instance;
   if (options.run_id) allocation.instance = *options.run_id;
   allocation.hosts.origin = list->origin;
   for (const std::string& host : hosts) allocation.hosts.value.push_back({host, 1});
