@@ -50,3 +50,9 @@ def why_no_torch() -> str | None:
     if probe.returncode != 0:
         return f"{torch_python()} has no torch: name a Python that has it in DDPRUN_TEST_TORCH_PYTHON"
     return None
+
+
+def run_as(path: Path, program: str) -> None:
+    """Another name for a program that looks for its helpers beside itself."""
+    path.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+    path.chmod(0o755)
