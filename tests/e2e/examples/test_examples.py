@@ -120,6 +120,7 @@ def test_what_was_captured_on_the_cluster_is_planned_elsewhere(cluster, examples
 
 
 def test_every_example_is_run_here():
-    tested = Path(__file__).read_text() + (EXAMPLES / "two-machines.sh").read_text()
+    here = Path(__file__).parent
+    tested = "".join(path.read_text() for path in here.glob("test_*.py")) + (EXAMPLES / "two-machines.sh").read_text()
     tested += "".join(path.read_text() for path in EXAMPLES.glob("*.sbatch"))
     assert [path.name for path in sorted(EXAMPLES.iterdir()) if path.is_file() and path.name not in tested] == []
