@@ -56,7 +56,7 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
       timer_(context_),
       supervisor_(plan.options.shutdown_timeout.value),
       store_(context_, store_settings(plan)),
-      workers_(context_, plan, snapshot, [this](std::size_t worker, const ExitStatus& status) {
+      workers_(context_, plan_, snapshot, [this](std::size_t worker, const ExitStatus& status) {
         supervisor_.note_ended(worker, status);
         decide_soon();
       }) {
@@ -135,8 +135,19 @@ void Driver::handle(const Refused& refused) {
   end(cause);
 }
 
+// The launcher started one ddprun on this host and several on another: each of them is one worker.
+void Driver::become_task() {
+  plan_ = replan_as_task(plan_, snapshot_);
+  if (plan_.rendezvous.agent.value != 0) return;
+  say_notice(fmt::format("{} started several ddprun on one of the hosts, so each of them starts one worker",
+                         plan_.allocation.launcher.value),
+             "to let ddprun start the workers of a node, start one ddprun on each");
+}
+
 void Driver::handle(const Start& start) {
   if (ending_ || !supervisor_.idle()) return;
+  const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
+  if (start.assignment.agent_per_task && !per_task) become_task();
   supervisor_.note_start(start.assignment);
   workers_.begin_attempt(start.assignment, proven_interface(start.assignment));
   say_detail(fmt::format("attempt {}: {} workers on {} nodes, {}:{}", start.assignment.attempt.value,

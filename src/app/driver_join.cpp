@@ -50,7 +50,10 @@ Announcement Driver::announcement() const {
   Announcement self;
   self.agent = plan_.rendezvous.agent;
   self.host = plan_.host;
-  self.node = plan_.allocation.node_index.value;
+  if (plan_.allocation.node_index.value.value >= 0) self.node = plan_.allocation.node_index.value;
+  if (plan_.allocation.numbered_by_launcher)
+    self.launcher_rank = GlobalRank{plan_.allocation.task_rank.value};
+  self.style_assumed = plan_.allocation.style_assumed;
   self.workers = plan_.workers.value;
   self.role = plan_.options.role.value;
   self.max_restarts = plan_.options.max_restarts.value;

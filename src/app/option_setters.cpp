@@ -98,6 +98,12 @@ void local_address(Draft& draft, const Given& given) {
 }
 
 void standalone(Draft& draft, const Given&) { draft.options.place.standalone = true; }
+
+void scheduler(Draft& draft, const Given& given) {
+  choice_from(given, scheduler_names());
+  draft.options.place.scheduler = given;
+}
+
 void role(Draft& draft, const Given& given) { draft.options.role = given; }
 void virtual_local_rank(Draft& draft, const Given&) { draft.options.virtual_local_rank = true; }
 

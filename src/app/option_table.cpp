@@ -60,6 +60,9 @@ void add_program_and_workers(std::vector<OptionEntry>& table) {
              setters::local_address),
        flag("standalone", k_no_letter, torchrun, workers, "this machine alone, whatever the environment says",
             setters::standalone),
+       word_value("scheduler", "NAME", "flux slurm pbs lsf mpi none", own, workers,
+                  "whose variables to follow (default: those of the job around this process)",
+                  setters::scheduler),
        value("role", "NAME", torchrun, workers, "what the workers find in ROLE_NAME", setters::role),
        flag("virtual-local-rank", k_no_letter, torchrun, workers,
             "every worker gets LOCAL_RANK 0 and sees one GPU", setters::virtual_local_rank)});

@@ -17,6 +17,7 @@
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/plan/render.hpp"
+#include "ddprun/plan/worker_command.hpp"
 
 namespace ddprun {
 
@@ -32,7 +33,12 @@ int print(const std::string& text) {
 void add_program(Snapshot& snapshot, const Options& options) {
   if (options.command.empty() || options.module) return;
   const std::string& word = options.command.front();
-  snapshot.programs[word] = capture_program(word, find_variable(snapshot, "PATH"));
+  const ProgramFacts& facts = snapshot.programs[word] =
+      capture_program(word, find_variable(snapshot, "PATH"));
+  // The script of a PBS job starts in the home directory.
+  const std::string submitted = path_where_submitted(word, snapshot);
+  if (facts.kind != ProgramKind::missing || submitted.empty()) return;
+  snapshot.programs[submitted] = capture_program(submitted, std::nullopt);
 }
 
 // A site that the user names by its file; it is of this machine even where the snapshot is of another.

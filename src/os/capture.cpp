@@ -24,7 +24,7 @@ namespace ddprun {
 namespace {
 
 // Variables that name a file with the hosts of a launch.
-constexpr std::array<const char*, 1> k_file_variables{"SLURM_HOSTFILE"};
+constexpr std::array<const char*, 3> k_file_variables{"SLURM_HOSTFILE", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE"};
 constexpr std::size_t k_file_limit = 1 << 20;
 
 Environment capture_environment() {

@@ -11,19 +11,11 @@ namespace ddprun {
 namespace {
 
 // Per-process values of PMI, PMIx and the MPI launchers; tuning (OMPI_MCA_, I_MPI_, PMIX_MCA_) stays.
-constexpr const char* k_launcher_prefixes[] = {"PMI_",
-                                               "PMI2_",
-                                               "PMIX_",
-                                               "OMPI_",
-                                               "PRTE_",
-                                               "MV2_COMM_WORLD_",
-                                               "MPI_LOCAL",
-                                               "HYDI_",
-                                               "HYDRA_",
-                                               "PALS_",
-                                               "JSM_",
-                                               "SLURM_PMIX",
-                                               "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
+constexpr const char* k_launcher_prefixes[] = {
+    "PMI_",      "PMI2_",           "PMIX_",      "OMPI_",
+    "PRTE_",     "MV2_COMM_WORLD_", "MPI_LOCAL",  "HYDI_",
+    "HYDRA_",    "PALS_",           "JSM_",       "FLUX_TASK_",
+    "PLE_RANK_", "FLIB_RANK_",      "SLURM_PMIX", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
 constexpr const char* k_tuning_prefixes[] = {"OMPI_MCA_", "PMIX_MCA_", "PRTE_MCA_"};
 // Open MPI hands its daemons' addresses to the processes under the same prefix as the user's tuning.
 constexpr const char* k_not_tuning_prefixes[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"};
@@ -144,9 +136,9 @@ void narrow_devices(Changes& changes, const NodePlan& plan, const Environment& e
 }  // namespace
 
 std::vector<VariableChange> scrub_changes(const Environment& environment, const Allocation& allocation,
-                                          int workers) {
+                                          int workers, bool exchange_used) {
   std::vector<VariableChange> changes;
-  if (!stands_for_several_workers(allocation, workers)) return changes;
+  if (!stands_for_several_workers(allocation, workers) && !exchange_used) return changes;
   for (const auto& [name, value] : environment) {
     if (is_launcher_leftover(name)) changes.push_back({name, std::nullopt, "ddprun's, not a worker's"});
   }

@@ -33,6 +33,10 @@ Snapshot read_case_snapshot(const fs::path& folder) {
   for (const json& ancestor : facts.value("ancestors", json::array()))
     snapshot.host.ancestors.push_back({ancestor.at("pid"), ancestor.at("title")});
   snapshot.unix_time = facts.value("unix_time", 0);
+  // A file of the case's folder stands for the one that a variable names.
+  for (const auto& [variable, file] : facts.value("files", json::object()).items()) {
+    snapshot.files[snapshot.environment.at(variable)] = read_text(folder / file.get<std::string>());
+  }
   return snapshot;
 }
 
@@ -47,6 +51,7 @@ PlaceOptions read_place_options(const json& flags) {
     if (flag == "--master-addr") options.address = sourced(value.get<std::string>(), flag);
     if (flag == "--rdzv-endpoint") options.address = sourced(value.get<std::string>(), flag);
     if (flag == "--rdzv-id") options.run_id = sourced(value.get<std::string>(), flag);
+    if (flag == "--scheduler") options.scheduler = sourced(value.get<std::string>(), flag);
     if (flag == "--standalone") options.standalone = value.get<bool>();
   }
   return options;

@@ -45,6 +45,7 @@ class Driver {
   void handle(const Refused& refused);
   void handle(const Probe&) {}  // answered by the link
   void handle(const Start& start);
+  void become_task();
   void handle(const Stop& stop);
   void handle(const Finish& finish);
   void on_lost(const std::string& what, const std::string& hint);
@@ -70,7 +71,7 @@ class Driver {
   void leave();
   std::string proven_interface(const Assignment& assignment) const;
 
-  const NodePlan& plan_;
+  NodePlan plan_;  // made anew where the coordinator finds that every agent stands for one worker
   const Snapshot& snapshot_;
   boost::asio::io_context context_;
   SignalSource signals_;
