@@ -67,6 +67,9 @@ def test_a_misspelt_profile_is_refused_on_every_node_unless_it_is_not_wanted(clu
     assert evidence.workers(directory) == []
     allowed = cluster.run(*ONE_A_NODE, "ddprun", "--site", "none", PRINT, str(directory))
     assert allowed.code == 0, str(allowed)
+    captured = directory / "snapshot.json"
+    cluster.control.check(["ddprun", "--capture", str(captured)])
+    assert "adress" in captured.read_text()
 
 
 def test_a_capture_holds_the_profiles(cluster, directory, profile):
