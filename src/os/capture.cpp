@@ -22,7 +22,7 @@ namespace ddprun {
 namespace {
 
 // Variables that name a file with the hosts of a launch.
-constexpr std::array<const char*, 3> k_file_variables{"SLURM_HOSTFILE", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE"};
+constexpr std::array<const char*, 2> k_file_variables{"SLURM_HOSTFILE", "LSB_DJOB_HOSTFILE"};
 constexpr std::size_t k_file_limit = 1 << 20;
 
 Environment capture_environment() {
@@ -35,6 +35,14 @@ Environment capture_environment() {
     environment.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return environment;
+}
+
+std::vector<std::string> find_named_files(const Snapshot& snapshot) {
+  std::vector<std::string> paths{find_pbs_node_file(snapshot.environment)};
+  for (const char* variable : k_file_variables)
+    paths.push_back(find_variable(snapshot, variable).value_or(""));
+  std::erase(paths, "");
+  return paths;
 }
 
 std::string capture_working_directory() {
@@ -69,10 +77,8 @@ Snapshot capture_snapshot(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) snapshot.arguments.emplace_back(argv[i]);
   snapshot.working_directory = capture_working_directory();
   snapshot.environment = capture_environment();
-  for (const char* variable : k_file_variables) {
-    const auto path = find_variable(snapshot, variable);
-    if (!path) continue;
-    if (auto contents = try_read_file(*path, k_file_limit)) snapshot.files[*path] = std::move(*contents);
+  for (const std::string& path : find_named_files(snapshot)) {
+    if (auto contents = try_read_file(path, k_file_limit)) snapshot.files[path] = std::move(*contents);
   }
   for (const std::string& candidate : python_candidates(snapshot.environment)) {
     snapshot.programs[candidate] = capture_program(candidate, find_variable(snapshot, "PATH"));
