@@ -12,6 +12,7 @@
 #include "ddprun/allocation/pbs.hpp"
 #include "ddprun/allocation/slurm.hpp"
 #include "ddprun/allocation/slurm_place.hpp"
+#include "ddprun/allocation/started.hpp"
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
@@ -116,6 +117,8 @@ const Detector& choose(const std::vector<const Detector*>& candidates, const Hos
 }
 
 Allocation ask_detectors(const Snapshot& snapshot, const PlaceOptions& options) {
+  if (is_started(snapshot, options)) return parse_started(snapshot, options);
+  if (has_listed_hosts(snapshot, options)) return parse_listed_hosts(snapshot, options);
   if (options.scheduler) return ask_named(snapshot, options);
   std::vector<const Detector*> candidates;
   for (const Detector& detector : k_detectors) {
@@ -136,7 +139,11 @@ std::vector<std::string> scheduler_names() {
 }
 
 Allocation detect_allocation(const Snapshot& snapshot, const PlaceOptions& options) {
-  if (!options.standalone) return ask_detectors(snapshot, options);
+  if (!options.standalone) {
+    Allocation allocation = ask_detectors(snapshot, options);
+    add_starter_secret(snapshot, allocation);
+    return allocation;
+  }
   try {
     return ask_detectors(snapshot, options);
   } catch (const UsageError&) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ddprun/app/log.hpp"
+#include "ddprun/app/stop_signals.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/descriptors.hpp"
@@ -28,19 +29,6 @@ constexpr Milliseconds k_same_signal_window{100};    // proctrack/linuxproc and 
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
-std::vector<int> stop_signals_of(const Options& options) {
-  if (!options.stop_signals.value.empty()) return options.stop_signals.value;
-  return {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-}
-
-std::vector<int> watched_signals(const Options& options) {
-  std::vector<int> signals = handled_signals();
-  for (const int signal : stop_signals_of(options)) {
-    if (std::find(signals.begin(), signals.end(), signal) == signals.end()) signals.push_back(signal);
-  }
-  return signals;
-}
-
 JobStoreSettings store_settings(const NodePlan& plan) {
   const bool several = plan.rendezvous.agents > 1;
   return {plan.store_port, plan.store_port && several, several ? plan.site.profile.ports : std::nullopt};
@@ -51,7 +39,7 @@ JobStoreSettings store_settings(const NodePlan& plan) {
 Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
     : plan_(plan),
       snapshot_(snapshot),
-      signals_(watched_signals(plan.options)),
+      signals_(watched_signals_of(plan.options)),
       signal_watch_(context_, duplicate(signals_.descriptor().get()).release()),
       timer_(context_),
       supervisor_(plan.options.shutdown_timeout.value),
@@ -73,6 +61,7 @@ Driver::~Driver() { route_log({}); }
 int Driver::run() {
   adopt_orphans();
   wait_for_signals();
+  hold_lifeline();
   join();
   while (!context_.stopped()) run_handlers();
   return exit_code_;
@@ -321,10 +310,11 @@ void Driver::leave_when_idle() {
 }
 
 void Driver::leave() {
+  if (std::exchange(left_, true)) return;
   workers_.dismiss_keeper();
   store_.close();
   signals_.keep_blocked();
-  context_.stop();
+  tell_end([this] { context_.stop(); });
 }
 
 }  // namespace ddprun

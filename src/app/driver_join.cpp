@@ -5,6 +5,7 @@
 
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/log.hpp"
+#include "ddprun/app/own_addresses.hpp"
 #include "ddprun/app/provers.hpp"
 #include "ddprun/net/member_service.hpp"
 #include "ddprun/os/name_lookup.hpp"
@@ -15,24 +16,11 @@ namespace {
 
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
-// Addresses that mean this host to other hosts too; those of the site's fast network first.
-std::vector<std::string> crossing_addresses(const NodePlan& plan, const Snapshot& snapshot) {
-  std::vector<std::string> addresses;
-  for (const InterfaceAddress& each : prefer_site_interfaces(snapshot.host.addresses, plan.site)) {
-    if (!each.loopback && crosses_hosts(each.address)) addresses.push_back(each.address);
-  }
-  return addresses;
-}
-
-// What MASTER_ADDR may become, best first: the user's word, else this host's addresses, IPv4 before IPv6
-// (torch tries and complains about IPv6 first where only IPv4 works).
+// What MASTER_ADDR may become, best first: the user's word, else this host's addresses.
 std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.options.local_address) return {plan.options.local_address->value};
   if (plan.rendezvous.role == RendezvousRole::solo) return {plan.solo_address.value};
-  std::vector<std::string> addresses = crossing_addresses(plan, snapshot);
-  std::stable_partition(addresses.begin(), addresses.end(),
-                        [](const std::string& address) { return address.find(':') == std::string::npos; });
-  return addresses;
+  return crossing_addresses(prefer_site_interfaces(snapshot.host.addresses, plan.site));
 }
 
 }  // namespace
@@ -61,7 +49,7 @@ Announcement Driver::announcement() const {
     self.fixed_rank = GlobalRank{plan_.allocation.task_rank.value};
     self.first_local_rank = plan_.allocation.task_local.value;
   }
-  self.addresses = crossing_addresses(plan_, snapshot_);
+  self.addresses = crossing_addresses(prefer_site_interfaces(snapshot_.host.addresses, plan_.site));
   if (plan_.options.local_address)
     self.addresses.insert(self.addresses.begin(), plan_.options.local_address->value);
   return self;
@@ -73,7 +61,7 @@ void Driver::join_as_coordinator() {
   settings.announcement = announcement();
   settings.coordinator.agents = rendezvous.agents;
   settings.coordinator.peers = rendezvous.peers;
-  if (plan_.allocation.scheduler.value == Scheduler::by_hand) {
+  if (plan_.allocation.scheduler.value == Scheduler::by_hand && plan_.allocation.launcher.value.empty()) {
     settings.coordinator.peers.assign(rendezvous.peers.size(),
                                       {});  // nobody knows their names before they join
   }

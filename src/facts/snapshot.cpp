@@ -90,6 +90,7 @@ std::string render_snapshot(const Snapshot& snapshot) {
     OrderedJson entry;
     entry["kind"] = to_string(facts.kind);
     entry["path"] = escape_bytes(facts.path);
+    if (!facts.version.empty()) entry["version"] = escape_bytes(facts.version);
     object["programs"][escape_bytes(word)] = std::move(entry);
   }
   object["host"] = render_host(snapshot.host);

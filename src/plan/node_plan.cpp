@@ -20,7 +20,8 @@ namespace {
 
 std::string host_of(const Allocation& allocation, const Snapshot& snapshot) {
   const auto index = static_cast<std::size_t>(allocation.node_index.value.value);
-  const bool named = allocation.scheduler.value == Scheduler::slurm && index < allocation.hosts.value.size();
+  const bool tells = allocation.scheduler.value == Scheduler::slurm || !allocation.launcher.value.empty();
+  const bool named = tells && index < allocation.hosts.value.size();
   return named ? allocation.hosts.value[index].name : snapshot.host.name;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ddprun/allocation/started.hpp"
 #include "ddprun/base/text.hpp"
 
 namespace ddprun {
@@ -43,6 +44,9 @@ class Changes {
   }
   void set(std::string name, int value, std::string origin) {
     set(std::move(name), fmt::format("{}", value), std::move(origin));
+  }
+  void remove(std::string name, std::string origin) {
+    list_.push_back({std::move(name), std::nullopt, std::move(origin)});
   }
   void set_default(const Environment& environment, const std::string& name, std::string value,
                    std::string origin) {
@@ -133,6 +137,15 @@ void narrow_devices(Changes& changes, const NodePlan& plan, const Environment& e
   changes.set(plan.device_variable, device, plan.virtual_local_rank.origin);
 }
 
+// What ties this agent to the ddprun that started it; a worker that started a ddprun would hand it on.
+void cut_from_starter(Changes& changes, const Environment& environment) {
+  for (const auto& [name, value] : environment) {
+    if (is_starter_variable(name)) changes.remove(name, "ddprun's, not a worker's");
+  }
+  const auto cpus = environment.find(k_cpus_per_task_variable);
+  if (cpus != environment.end()) changes.set("SLURM_CPUS_PER_TASK", cpus->second, "the job's");
+}
+
 }  // namespace
 
 std::vector<VariableChange> scrub_changes(const Environment& environment, const Allocation& allocation,
@@ -167,6 +180,7 @@ std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assi
   }
   set_interfaces(changes, plan, assignment, environment, context.interface);
   narrow_devices(changes, plan, environment, context);
+  cut_from_starter(changes, environment);
   changes.set("DDPRUN_LAUNCH_ID", context.launch_id, "marks the processes of this launch");
   return changes.take();
 }

@@ -27,7 +27,8 @@ struct PlaceOptions {
 
 // Throws Error or UsageError when the variables contradict each other, belong to another job, or make a
 // launch that cannot be right; what is odd but workable comes back in Allocation::notices.
-// Asked in this order: Flux, Slurm, PBS, LSF (where several have left variables, the one whose processes are
+// Asked in this order: what a ddprun that started this one said, hosts that the user lists; Flux, Slurm, PBS,
+// LSF (where several have left variables, the one whose processes are
 // above this one); without any of them the flags of a launch by hand where they are complete, a launcher of
 // MPI processes, by hand, alone. A launcher's place goes with the job of the scheduler around it.
 // --standalone needs no scheduler: what is wrong with its variables is then only a notice.
