@@ -50,6 +50,12 @@ std::optional<Sourced<int>> find_most_nodes(const Job& job, const LaunchPlace& p
   return most;
 }
 
+int likely_nodes(const Launch& launch) {
+  if (launch.most_nodes) return std::min(launch.most_nodes->value, launch.size.value);
+  const int here = launch.place.local_size ? launch.place.local_size->value : 1;
+  return (launch.size.value + here - 1) / here;
+}
+
 [[noreturn]] void refuse_single(const Launch& launch) {
   const auto hosts = static_cast<int>(launch.job.hosts.value.size());
   throw Error(fmt::format("{} started this ddprun as the only process of its launch ({}), but {} has {} ({})",
@@ -77,9 +83,9 @@ void settle_style(const Launch& launch, Allocation& allocation) {
         fmt::format("if there is one ddprun on each host, add --nnodes {}", size.value));
   }
   allocation.style.value = LaunchStyle::agent_per_node;
-  // Two processes of which one is here are on two hosts; any more might share another host.
-  const bool certain =
-      most && most->value == size.value && (launch.place.nodes_exact || (local && size.value == 2));
+  // Two processes of which one is here are on two hosts; of more, some might share another host.
+  const bool told = launch.place.nodes_exact && most->value == size.value;
+  const bool certain = told || (local && size.value == 2);
   allocation.style_assumed = !certain;
 }
 
@@ -99,7 +105,7 @@ void check_flags(const Launch& launch, const Allocation& allocation) {
         fmt::format("{} started {} ddprun and {} {} asks each of them for {} workers", launch.place.launcher,
                     launch.size.value, workers->origin, workers->value, workers->value),
         fmt::format("start one ddprun a node ({}), or leave {} out to get one worker a task",
-                    command_for(launch.place, launch.most_nodes ? launch.most_nodes->value : 1),
+                    command_for(launch.place, likely_nodes(launch)),
                     workers->origin));
   }
   const auto& address = launch.options.address;
@@ -161,7 +167,7 @@ void settle_place(const Launch& launch, Allocation& allocation) {
   if (per_task && !place.local_rank) {
     throw Error(
         fmt::format("{} does not say which of the processes on this host this is", describe(place)),
-        "start one ddprun a node: " + command_for(place, launch.most_nodes ? launch.most_nodes->value : 1));
+        "start one ddprun a node: " + command_for(place, likely_nodes(launch)));
   }
   allocation.node_index = place.node ? sourced(NodeIndex{place.node->value}, place.node->origin)
                                      : sourced(NodeIndex{-1}, "order of the lowest ranks");
@@ -175,7 +181,7 @@ void settle_place(const Launch& launch, Allocation& allocation) {
   } else if (!per_task) {
     allocation.tasks_here = sourced(1, allocation.style.origin);
   } else {
-    const int nodes = launch.most_nodes ? launch.most_nodes->value : 1;
+    const int nodes = likely_nodes(launch);
     allocation.tasks_here = sourced((launch.size.value + nodes - 1) / nodes, allocation.style.origin);
   }
 }

@@ -73,6 +73,7 @@ Allocation settle_unstarted(const Job& job, const std::string& origin, const Sna
   if (is_complete_by_hand(options)) {
     Allocation by_hand = parse_by_hand(snapshot, options);
     add_job(job, by_hand);
+    by_hand.secrets.clear();  // a host that was joined by hand need not be the job's
     return by_hand;
   }
   if (options.nodes && options.nodes->value == 1)

@@ -38,15 +38,14 @@ bool is_spawned_task(const Variables& variables) {
 }
 
 void read_hosts(Pbs& pbs) {
-  const auto path = pbs.variables.text("PBS_NODEFILE");
-  if (!path) return;
-  pbs.file_path = path->value;
-  const auto contents = pbs.snapshot.files.find(path->value);
+  const std::string origin = pbs.variables.has("PBS_NODEFILE") ? "PBS_NODEFILE" : "node file of the job";
+  pbs.file_path = find_pbs_node_file(pbs.snapshot.environment);
+  const auto contents = pbs.snapshot.files.find(pbs.file_path);
   if (contents == pbs.snapshot.files.end()) return;
-  pbs.file = parse_node_file(contents->second, path->value);
-  pbs.job.hosts = sourced(pbs.file.hosts, path->origin);
+  pbs.file = parse_node_file(contents->second, pbs.file_path);
+  pbs.job.hosts = sourced(pbs.file.hosts, origin);
   pbs.job.own = find_host(pbs.file.hosts, pbs.snapshot.host.name);
-  pbs.job.base.job_nodes = sourced(static_cast<int>(pbs.file.hosts.size()), path->origin);
+  pbs.job.base.job_nodes = sourced(static_cast<int>(pbs.file.hosts.size()), origin);
 }
 
 Pbs read_pbs(const Snapshot& snapshot, const PlaceOptions& options) {
@@ -74,7 +73,6 @@ void check_ours(const Pbs& pbs) {
                             printable(pbs.file_path, 80), compress_hostlist(pbs.file.hosts)),
                 k_leak_hint);
   }
-  if (pbs.file_path.empty()) throw Error(fmt::format("{}, but PBS_NODEFILE is not", set), k_leak_hint);
   throw Error(
       fmt::format("{}, but its node file {} cannot be read on {}", set, printable(pbs.file_path, 80), host),
       k_leak_hint);
@@ -112,14 +110,15 @@ Allocation parse_spawned(const Pbs& pbs) {
                             count_of(static_cast<std::int64_t>(pbs.file.hosts.size()), "host")),
                 k_leak_hint);
   }
-  if (pbs.file.hosts.size() == 1) return stand_alone(pbs.job, pbs.snapshot, pbs.options, "PBS_NODEFILE");
+  if (pbs.file.hosts.size() == 1)
+    return stand_alone(pbs.job, pbs.snapshot, pbs.options, pbs.job.hosts.origin);
   Allocation allocation = pbs.job.base;
   allocation.launcher = sourced(std::string("pbsdsh"), "PBS_TASKNUM");
   allocation.style = sourced(LaunchStyle::agent_per_node, "PBS_TASKNUM");
   if (pbs.options.run_id) allocation.instance = *pbs.options.run_id;
   allocation.hosts.origin = pbs.job.hosts.origin;
   for (const std::string& host : pbs.file.hosts) allocation.hosts.value.push_back({host, 1});
-  allocation.node_index = sourced(NodeIndex{node}, pbs.job.own ? "PBS_NODEFILE" : "PBS_NODENUM");
+  allocation.node_index = sourced(NodeIndex{node}, pbs.job.own ? pbs.job.hosts.origin : "PBS_NODENUM");
   allocation.task_count = sourced(static_cast<int>(pbs.file.hosts.size()), pbs.job.hosts.origin);
   allocation.task_rank = sourced(node, allocation.node_index.origin);
   allocation.task_local = sourced(LocalRank{0}, "one ddprun a node");

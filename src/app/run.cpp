@@ -66,16 +66,19 @@ void add_site_file(Snapshot& snapshot, const Options& options) {
   snapshot.files[options.site] = read_file(options.site, k_site_file_limit);
 }
 
-// What a site is recognised by belongs to a capture, also where no scheduler sets it.
-std::vector<std::string> recognising_variables(const Snapshot& snapshot, const Options& options) {
-  if (options.site == "none") return {};
-  return site_variables(list_site_profiles(snapshot));
+// What a site is recognised by belongs to a capture, also where no scheduler sets it. A profile that cannot
+// be read is no reason to write none: it is in there, and planning from it shows what is wrong.
+std::vector<std::string> recognising_variables(const Snapshot& snapshot) {
+  try {
+    return site_variables(list_site_profiles(snapshot));
+  } catch (const UsageError&) {
+    return site_variables(builtin_site_profiles());
+  }
 }
 
 int write_capture(const Snapshot& snapshot, const Options& options) {
   const std::string& path = options.capture_file;
-  const std::string text =
-      render_snapshot(without_secrets(snapshot, recognising_variables(snapshot, options)));
+  const std::string text = render_snapshot(without_secrets(snapshot, recognising_variables(snapshot)));
   if (path == "-") return print(text);
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << text;

@@ -117,7 +117,7 @@ void set_elastic(Changes& changes, const NodePlan& plan, const Assignment& assig
 // otherwise publish whatever the host's own name resolves to, often 127.0.1.1.
 void set_interfaces(Changes& changes, const NodePlan& plan, const Assignment& assignment,
                     const Environment& environment, const std::string& proven) {
-  if (assignment.node_count < 2) return;
+  if (assignment.node_count < 2 && proven.empty()) return;
   for (const char* name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
     const auto at_site = plan.site.interfaces.find(name);
     if (at_site != plan.site.interfaces.end()) {

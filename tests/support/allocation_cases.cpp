@@ -34,8 +34,10 @@ Snapshot read_case_snapshot(const fs::path& folder) {
     snapshot.host.ancestors.push_back({ancestor.at("pid"), ancestor.at("title")});
   snapshot.unix_time = facts.value("unix_time", 0);
   // A file of the case's folder stands for the one that a variable names.
-  for (const auto& [variable, file] : facts.value("files", json::object()).items()) {
-    snapshot.files[snapshot.environment.at(variable)] = read_text(folder / file.get<std::string>());
+  const json files = facts.value("files", json::object());
+  for (const auto& [name, file] : files.items()) {
+    snapshot.files[name.starts_with('/') ? name : snapshot.environment.at(name)] =
+        read_text(folder / file.get<std::string>());
   }
   return snapshot;
 }
