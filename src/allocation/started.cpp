@@ -16,9 +16,9 @@ namespace ddprun {
 
 namespace {
 
-constexpr std::array<const char*, 7> k_variables{
-    k_starter_variable,     k_starter_key_variable,     k_started_hosts_variable, k_started_rank_variable,
-    k_started_job_variable, k_started_carrier_variable, k_cpus_per_task_variable};
+constexpr std::array<const char*, 8> k_variables{
+    k_started_umask_variable, k_starter_variable,     k_starter_key_variable,     k_started_hosts_variable,
+    k_started_rank_variable,  k_started_job_variable, k_started_carrier_variable, k_cpus_per_task_variable};
 constexpr const char* k_list_hint = "write host names with commas between them, as in n1,n2 or n[1-4]";
 constexpr const char* k_listed = "hosts";
 constexpr std::array<Scheduler, 5> k_schedulers{Scheduler::slurm, Scheduler::pbs, Scheduler::lsf,
@@ -83,6 +83,19 @@ bool is_starter_variable(std::string_view name) {
 std::string describe_job(const Allocation& allocation) {
   if (allocation.job_id.value.empty()) return k_listed;
   return to_string(allocation.scheduler.value) + "/" + allocation.job_id.value;
+}
+
+std::optional<int> find_starter_umask(const Snapshot& snapshot) {
+  const auto text = Variables(snapshot.environment).text(k_started_umask_variable);
+  if (!text) return std::nullopt;
+  const std::string& digits = text->value;
+  if (digits.size() > 4 || digits.find_first_not_of("01234567") != std::string::npos) {
+    throw Error(fmt::format("{} is not an octal number: '{}'", text->origin, printable(digits, 20)),
+                "unset it");
+  }
+  int mask = 0;
+  for (const char digit : digits) mask = 8 * mask + (digit - '0');
+  return mask & 0777;
 }
 
 bool is_started(const Snapshot& snapshot, const PlaceOptions&) {

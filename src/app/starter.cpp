@@ -117,6 +117,7 @@ Environment Starter::agent_environment() const {
   if (address.addresses.empty()) address.addresses = {"127.0.0.1"};
   if (address.addresses.size() > k_most_addresses) address.addresses.resize(k_most_addresses);
   environment[k_starter_variable] = to_string(address);
+  environment[k_started_umask_variable] = fmt::format("{:03o}", capture_umask());
   if (key_) environment[k_starter_key_variable] = *key_;
   return environment;
 }
@@ -124,8 +125,8 @@ Environment Starter::agent_environment() const {
 std::string Starter::make_task(int place) const {
   Environment environment = agent_environment();
   if (place >= 0) environment[k_started_rank_variable] = std::to_string(place);
-  return encode(AgentTask{snapshot_.arguments, snapshot_.working_directory, capture_umask(),
-                          make_environment_strings(environment)});
+  return encode(
+      AgentTask{snapshot_.arguments, snapshot_.working_directory, make_environment_strings(environment)});
 }
 
 int Starter::run() {
