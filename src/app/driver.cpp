@@ -51,10 +51,12 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
       timer_(context_),
       supervisor_(plan.options.shutdown_timeout.value),
       store_(context_, {plan.store_port, plan.store_port && plan.rendezvous.agents > 1}),
-      workers_(context_, plan, snapshot, [this](std::size_t worker, const ExitStatus& status) {
-        supervisor_.note_ended(worker, status);
-        decide_soon();
-      }) {
+      workers_(context_, plan, snapshot,
+               [this](std::size_t worker, const ExitStatus& status) {
+                 supervisor_.note_ended(worker, status);
+                 decide_soon();
+               }),
+      meeting_(context_, plan, snapshot) {
   route_log([this](const std::string& lines) { workers_.insert_error(lines); });
   workers_.when_output_fails([this](int error) {
     say_notice(fmt::format("cannot write to standard output on {}: {}; the workers go on without it",
@@ -306,6 +308,7 @@ void Driver::leave_when_idle() {
 
 void Driver::leave() {
   workers_.dismiss_keeper();
+  meeting_.finish();
   store_.close();
   signals_.keep_blocked();
   context_.stop();
