@@ -44,10 +44,12 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
       timer_(context_),
       supervisor_(plan.options.shutdown_timeout.value),
       store_(context_, store_settings(plan)),
-      workers_(context_, plan_, snapshot, [this](std::size_t worker, const ExitStatus& status) {
-        supervisor_.note_ended(worker, status);
-        decide_soon();
-      }) {
+      workers_(context_, plan_, snapshot,
+               [this](std::size_t worker, const ExitStatus& status) {
+                 supervisor_.note_ended(worker, status);
+                 decide_soon();
+               }),
+      meeting_(context_, plan_, snapshot) {
   route_log([this](const std::string& lines) { workers_.insert_error(lines); });
   workers_.when_output_fails([this](int error) {
     say_notice(fmt::format("cannot write to standard output on {}: {}; the workers go on without it",
@@ -312,6 +314,7 @@ void Driver::leave_when_idle() {
 void Driver::leave() {
   if (std::exchange(left_, true)) return;
   workers_.dismiss_keeper();
+  meeting_.finish();
   store_.close();
   signals_.keep_blocked();
   tell_end([this] { context_.stop(); });

@@ -23,6 +23,18 @@ std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& sna
   return crossing_addresses(prefer_site_interfaces(snapshot.host.addresses, plan.site));
 }
 
+// Where to knock, for members that are told so: numbers only. A host without a network has its own members at
+// most.
+MeetingPlace place_of(const std::vector<std::string>& addresses, const Snapshot& snapshot, int port) {
+  MeetingPlace place{{}, port};
+  for (const std::string& address : addresses) {
+    if (is_numeric_address(address)) place.addresses.push_back(address);
+  }
+  if (place.addresses.empty()) place.addresses = crossing_addresses(snapshot.host.addresses);
+  if (place.addresses.empty()) place.addresses = {"127.0.0.1"};
+  return place;
+}
+
 }  // namespace
 
 void Driver::join() {
@@ -73,7 +85,7 @@ void Driver::join_as_coordinator() {
   if (plan_.options.local_address) settings.coordinator.named_address = plan_.options.local_address->value;
   settings.ports = rendezvous.ports.value;
   settings.launch_key = rendezvous.key;
-  if (rendezvous.agents > 1) settings.prover = make_prover(plan_.options, snapshot_);
+  if (rendezvous.agents > 1) settings.prover = make_prover(plan_.options, rendezvous.secrets, snapshot_);
 
   CoordinatorHooks hooks;
   hooks.open_store = [this](const OpenStore& open) { return open_store(open); };
@@ -90,8 +102,10 @@ void Driver::join_as_coordinator() {
       return store_.adopt(socket, first_bytes);
     };
   }
+  const std::vector<std::string> addresses = settings.coordinator.addresses;
   auto service = std::make_unique<CoordinatorService>(context_, std::move(settings), std::move(hooks));
   service->start();
+  if (rendezvous.agents > 1) meeting_.publish(place_of(addresses, snapshot_, service->port()));
   link_ = std::move(service);
   joined_ = true;
 }
@@ -99,10 +113,10 @@ void Driver::join_as_coordinator() {
 void Driver::join_as_member() {
   const RendezvousPlan& rendezvous = plan_.rendezvous;
   MemberServiceSettings settings;
-  settings.join = {rendezvous.peers.front(), rendezvous.addresses.value, rendezvous.ports.value,
-                   rendezvous.join_timeout};
+  settings.join = {rendezvous.peers.front(), rendezvous.addresses.value,    rendezvous.ports.value,
+                   rendezvous.join_timeout,  rendezvous.meeting_file.value, to_string(rendezvous.exchange)};
   settings.launch_key = rendezvous.key;
-  settings.prover = make_prover(plan_.options, snapshot_);
+  settings.prover = make_prover(plan_.options, rendezvous.secrets, snapshot_);
   settings.announcement = announcement();
   if (plan_.options.store == StoreHost::worker && settings.announcement.fixed_rank == GlobalRank{0}) {
     settings.announcement.store_ports = store_.keep_ports(plan_.options.max_restarts.value + 1);
@@ -116,6 +130,7 @@ void Driver::join_as_member() {
     auto child = std::make_shared<NameLookupChild>(name);
     return NameLookup{child->descriptor(), child};
   };
+  hooks.look_at_meeting_file = [this] { return meeting_.look(); };
   hooks.on_message = [this](const CoordinatorMessage& message) {
     joined_ = true;
     on_message(message);
@@ -125,6 +140,7 @@ void Driver::join_as_member() {
   told_all_ = true;  // only the coordinator has others to tell
   auto service = std::make_unique<MemberService>(context_, std::move(settings), std::move(hooks));
   service->start();
+  meeting_.fetch([member = service.get()](const ToldPlace& told) { member->on_exchange(told); });
   link_ = std::move(service);
 }
 

@@ -147,6 +147,16 @@ void join_timeout(Draft& draft, const Given& given) {
   }
 }
 
+void rendezvous(Draft& draft, const Given& given) {
+  constexpr Meeting k_ways[] = {Meeting::automatic, Meeting::pmi, Meeting::file};
+  draft.options.meeting = k_ways[choice_from(given, {"auto", "pmi", "file"})];
+}
+
+void rendezvous_directory(Draft& draft, const Given& given) {
+  if (given.value.empty()) throw UsageError(given.origin + " names no folder", "give the path of a folder");
+  draft.options.meeting_directory = given.value;
+}
+
 void key_file(Draft& draft, const Given& given) { draft.options.key_file = file_from(given); }
 
 void store(Draft& draft, const Given& given) {

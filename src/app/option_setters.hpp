@@ -31,6 +31,8 @@ void rendezvous_endpoint(Draft& draft, const Given& given);
 void rendezvous_id(Draft& draft, const Given& given);
 void rendezvous_conf(Draft& draft, const Given& given);
 void join_timeout(Draft& draft, const Given& given);
+void rendezvous(Draft& draft, const Given& given);
+void rendezvous_directory(Draft& draft, const Given& given);
 void key_file(Draft& draft, const Given& given);
 void store(Draft& draft, const Given& given);
 void site(Draft& draft, const Given& given);

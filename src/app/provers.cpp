@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "ddprun/app/log.hpp"
@@ -33,20 +34,60 @@ Prover make_munge_prover(std::int64_t own_uid) {
   return prover;
 }
 
+ProofMethod method_of(SecretKind kind) {
+  switch (kind) {
+    case SecretKind::starter:
+      return ProofMethod::starter;
+    case SecretKind::pmi_shared_secret:
+      return ProofMethod::pmi_secret;
+    case SecretKind::open_mpi_transports:
+      return ProofMethod::open_mpi;
+    case SecretKind::pbs_cookie:
+      return ProofMethod::pbs_cookie;
+  }
+  return ProofMethod::key_file;
+}
+
+// PBS gives its cookie to the processes it starts, and ssh does not carry it on: with it alone another agent
+// may still need the key file.
+bool every_agent_has(SecretKind kind) { return kind != SecretKind::pbs_cookie; }
+
+std::string key_path(const Options& options, const Snapshot& snapshot) {
+  return default_key_path(options.key_file, find_variable(snapshot, "HOME").value_or(""));
+}
+
+Prover best_first(Prover prover) {
+  const auto place = [](ProofMethod method) {
+    return std::find(k_proof_methods.begin(), k_proof_methods.end(), method);
+  };
+  std::sort(prover.methods.begin(), prover.methods.end(),
+            [&](ProofMethod one, ProofMethod other) { return place(one) < place(other); });
+  return prover;
+}
+
 }  // namespace
 
-Prover make_prover(const Options& options, const Snapshot& snapshot) {
-  std::optional<Prover> by_munge;
-  if (snapshot.host.munge && options.key_file.empty()) by_munge = make_munge_prover(snapshot.host.uid);
-  try {
-    const std::string path = default_key_path(options.key_file, find_variable(snapshot, "HOME").value_or(""));
-    Prover by_key = make_key_prover(read_or_make_key_file(path));
-    return by_munge ? join_provers(std::move(*by_munge), std::move(by_key)) : by_key;
-  } catch (const Error& error) {
-    if (!by_munge) throw;
-    say_detail(fmt::format("no key file beside munge: {}", error.what()));
+Prover make_prover(const Options& options, const std::vector<JobSecret>& secrets, const Snapshot& snapshot) {
+  if (!options.key_file.empty()) return make_key_prover(read_or_make_key_file(key_path(options, snapshot)));
+  std::optional<Prover> prover;
+  const auto add = [&prover](Prover other) {
+    prover = prover ? join_provers(std::move(*prover), std::move(other)) : std::move(other);
+  };
+  bool all_have_one = false;
+  if (snapshot.host.munge) add(make_munge_prover(snapshot.host.uid));
+  for (const JobSecret& secret : secrets) {
+    const ProofMethod method = method_of(secret.kind);
+    add(make_key_prover(derive_key(method, secret.value), method));
+    all_have_one = all_have_one || every_agent_has(secret.kind);
   }
-  return std::move(*by_munge);
+  try {
+    const std::string path = key_path(options, snapshot);
+    add(make_key_prover(all_have_one ? read_key_file(path) : read_or_make_key_file(path)));
+  } catch (const Error& error) {
+    if (!prover) throw;
+    if (!all_have_one) say_detail(fmt::format("no key file beside other keys: {}", error.what()));
+  }
+  return best_first(std::move(*prover));
 }
 
 }  // namespace ddprun

@@ -29,9 +29,15 @@ ProofResult seal_with(const SecretKey& key, const std::string& payload) {
   return {true, std::move(sealed)};
 }
 
-ProofResult open_with(const SecretKey& key, const std::string& sealed) {
+std::string describe_stranger(ProofMethod method) {
+  const std::string key = method == ProofMethod::key_file ? "the key of this side's key file"
+                                                          : to_string(method) + " of this job";
+  return "the peer does not hold " + key;
+}
+
+ProofResult open_with(const SecretKey& key, ProofMethod method, const std::string& sealed) {
   constexpr std::size_t k_overhead = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES;
-  const std::string differs = "the peer does not hold the key of this side's key file";
+  const std::string differs = describe_stranger(method);
   if (sealed.size() < k_overhead) return {false, differs};
   std::string payload(sealed.size() - k_overhead, '\0');
   const int result =
@@ -43,13 +49,23 @@ ProofResult open_with(const SecretKey& key, const std::string& sealed) {
 
 }  // namespace
 
-Prover make_key_prover(const SecretKey& key) {
+Prover make_key_prover(const SecretKey& key, ProofMethod method) {
   start_sodium();
   Prover prover;
-  prover.methods = {ProofMethod::key_file};
+  prover.methods = {method};
   prover.seal = [key](ProofMethod, const std::string& payload) { return seal_with(key, payload); };
-  prover.open = [key](ProofMethod, const std::string& sealed) { return open_with(key, sealed); };
+  prover.open = [key, method](ProofMethod, const std::string& sealed) {
+    return open_with(key, method, sealed);
+  };
   return prover;
+}
+
+SecretKey derive_key(ProofMethod method, const std::string& secret) {
+  start_sodium();
+  const std::string text = "ddprun key " + std::to_string(static_cast<int>(method)) + '\0' + secret;
+  SecretKey key{};
+  crypto_generichash(key.data(), key.size(), bytes_of(text), text.size(), nullptr, 0);
+  return key;
 }
 
 Prover join_provers(Prover first, Prover second) {

@@ -40,6 +40,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
       : context_(context), settings_(std::move(settings)), hooks_(std::move(hooks)), timer_(context) {}
 
   void start();
+  void on_told(MeetingWay way, const ToldPlace& told);
   void send(const AgentMessage& message);
   void close();
   const std::string& local() const { return local_address_; }
@@ -48,6 +49,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   void perform(const MemberJoin::Actions& actions);
   void look_up(const std::string& name);
   void fail_lookup(const std::string& name, const std::string& why);
+  void look_at_meeting_file();
   void dial(const DialCandidate& candidate);
   void dial_ended(CandidateId candidate, AuthenticationResult result);
   void drop_attempts();
@@ -109,6 +111,7 @@ void MemberService::Impl::perform(const MemberJoin::Actions& actions) {
     if (closed_) return;
     std::visit(Overloaded{[&](const ResolveName& resolve) { look_up(resolve.name); },
                           [&](const DialCandidate& candidate) { dial(candidate); },
+                          [&](const LookAtMeetingFile&) { look_at_meeting_file(); },
                           [&](const TakeCandidate&) {
                             drop_attempts();
                             join(std::move(*found_));
@@ -148,6 +151,21 @@ void MemberService::Impl::fail_lookup(const std::string& name, const std::string
     if (!self || self->closed_) return;
     self->perform(self->join_->on_resolve_failed(name, why, std::chrono::steady_clock::now()));
   });
+}
+
+void MemberService::Impl::look_at_meeting_file() {
+  boost::asio::post(context_, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self) self->on_told(MeetingWay::file, self->hooks_.look_at_meeting_file());
+  });
+}
+
+void MemberService::Impl::on_told(MeetingWay way, const ToldPlace& told) {
+  if (closed_ || join_->over()) return;
+  const TimePoint now = std::chrono::steady_clock::now();
+  const auto* const place = std::get_if<MeetingPlace>(&told);
+  perform(place != nullptr ? join_->on_place(way, *place, now)
+                           : join_->on_no_place(way, std::get<std::string>(told), now));
 }
 
 void MemberService::Impl::dial(const DialCandidate& candidate) {
@@ -232,7 +250,8 @@ void MemberService::Impl::expect_word(Milliseconds limit, const std::string& bef
 
 // By hand nobody knows its name, so its address says more.
 std::string MemberService::Impl::coordinator() const {
-  return fmt::format("{} ({})", settings_.join.coordinator, reached_);
+  const std::string& name = settings_.join.coordinator;
+  return name.empty() ? reached_ : fmt::format("{} ({})", name, reached_);
 }
 
 void MemberService::Impl::receive(const std::string& payload) {
@@ -286,6 +305,8 @@ MemberService::MemberService(boost::asio::io_context& context, MemberServiceSett
 MemberService::~MemberService() { impl_->close(); }
 void MemberService::start() { impl_->start(); }
 std::string MemberService::local_address() const { return impl_->local(); }
+
+void MemberService::on_exchange(const ToldPlace& told) { impl_->on_told(MeetingWay::exchange, told); }
 
 void MemberService::send(AgentMessage message) { impl_->send(message); }
 

@@ -8,6 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/plan/carrier.hpp"
 #include "ddprun/plan/devices.hpp"
+#include "ddprun/plan/meeting_ways.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/plan/worker_command.hpp"
 #include "ddprun/plan/worker_count.hpp"
@@ -131,7 +132,8 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
                               ? tasks_on_this_host(plan.allocation)
                               : plan.workers.value;
   plan.threads = count_threads(plan.allocation, snapshot, plan.workers.value);
-  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot);
+  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot.host.name);
+  choose_meeting_ways(plan.rendezvous, plan.allocation, options, snapshot);
   apply_site(plan, snapshot);
   plan.world_size = expect_world_size(plan);
   plan.rank_origin = explain_ranks(plan);

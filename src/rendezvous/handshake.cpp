@@ -33,7 +33,7 @@ std::string make_hello(const std::vector<ProofMethod>& methods, const Nonce& non
 std::vector<ProofMethod> methods_of(const std::string& hello) {
   const auto bits = static_cast<unsigned char>(hello[k_methods_offset + 3]);
   std::vector<ProofMethod> methods;
-  for (const ProofMethod method : {ProofMethod::munge, ProofMethod::key_file}) {
+  for (const ProofMethod method : k_proof_methods) {
     if ((bits >> static_cast<unsigned>(method) & 1U) != 0) methods.push_back(method);
   }
   return methods;
@@ -59,7 +59,23 @@ std::string describe_stranger(std::string_view first_bytes) {
 
 }  // namespace
 
-std::string to_string(ProofMethod method) { return method == ProofMethod::munge ? "munge" : "a key file"; }
+std::string to_string(ProofMethod method) {
+  switch (method) {
+    case ProofMethod::munge:
+      return "munge";
+    case ProofMethod::key_file:
+      return "a key file";
+    case ProofMethod::starter:
+      return "the starter's key";
+    case ProofMethod::pmi_secret:
+      return "PMI_SHARED_SECRET";
+    case ProofMethod::open_mpi:
+      return "Open MPI's launch key";
+    case ProofMethod::pbs_cookie:
+      return "PBS_JOBCOOKIE";
+  }
+  return {};
+}
 
 Handshake::Handshake(HandshakeRole role, const std::string& launch_key, const Nonce& nonce, Prover prover)
     : role_(role),

@@ -23,6 +23,15 @@ std::string describe_ports(const std::vector<int>& ports) {
   return fmt::format("{} {}", ports.size() == 1 ? "port" : "ports", fmt::join(ports, ", "));
 }
 
+std::string describe_coordinator(const std::string& host) {
+  return host.empty() ? "the first ddprun of this launch" : "ddprun on " + host;
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
 }  // namespace
 
 bool is_numeric_address(const std::string& text) {
@@ -32,6 +41,11 @@ bool is_numeric_address(const std::string& text) {
 
 MemberJoin::MemberJoin(MemberJoinSettings settings, TimePoint now)
     : settings_(std::move(settings)), started_(now), status_due_(now + k_first_status) {
+  exchange_.name = settings_.exchange;
+  exchange_.trial.done = true;  // it tells by itself
+  file_.name = "meeting file";
+  file_.trial.next = now;
+  file_.trial.done = settings_.meeting_file.empty();
   for (const std::string& address : settings_.addresses) {
     names_.push_back({address, {}});
     names_.back().trial.next = now;
@@ -41,17 +55,23 @@ MemberJoin::MemberJoin(MemberJoinSettings settings, TimePoint now)
   }
 }
 
+void MemberJoin::add_candidate(const std::string& name, const std::string& address, int port,
+                               TimePoint from) {
+  const auto known = [&](const Candidate& each) {
+    return each.address == address && each.port == port && !each.trial.done;
+  };
+  if (candidates_.size() >= k_max_candidates || std::any_of(candidates_.begin(), candidates_.end(), known))
+    return;
+  Candidate& candidate = candidates_.emplace_back();
+  candidate.name = name;
+  candidate.address = address;
+  candidate.port = port;
+  candidate.trial.next = from;
+}
+
 void MemberJoin::add_candidates(std::size_t place, const std::string& address, TimePoint now) {
-  const auto known = [&address](const Candidate& candidate) { return candidate.address == address; };
-  if (std::any_of(candidates_.begin(), candidates_.end(), known)) return;
-  for (const int port : settings_.ports) {
-    if (candidates_.size() >= k_max_candidates) return;
-    Candidate& candidate = candidates_.emplace_back();
-    candidate.name = names_[place].text;
-    candidate.address = address;
-    candidate.port = port;
-    candidate.trial.next = std::max(now, started_ + static_cast<int>(place) * k_address_stagger);
-  }
+  const TimePoint from = std::max(now, started_ + static_cast<int>(place) * k_address_stagger);
+  for (const int port : settings_.ports) add_candidate(names_[place].text, address, port, from);
 }
 
 MemberJoin::Actions MemberJoin::on_resolved(const std::string& name,
@@ -74,6 +94,28 @@ MemberJoin::Actions MemberJoin::on_resolve_failed(const std::string& name, const
   }
   return on_time(now);
 }
+
+MemberJoin::Actions MemberJoin::on_place(MeetingWay way, const MeetingPlace& place, TimePoint now) {
+  Way& told = way_of(way);
+  told.trial.error.clear();
+  if (way == MeetingWay::file) look_again(now);
+  if (told.told == place) return on_time(now);
+  told.told = place;
+  for (Candidate& candidate : candidates_) {
+    if (candidate.name == told.name) candidate.trial.done = true;
+  }
+  for (const std::string& address : place.addresses) add_candidate(told.name, address, place.port, now);
+  return on_time(now);
+}
+
+MemberJoin::Actions MemberJoin::on_no_place(MeetingWay way, const std::string& why, TimePoint now) {
+  way_of(way).trial.error = why;
+  if (way == MeetingWay::file) look_again(now);
+  return on_time(now);
+}
+
+// What was read may have been left by a launch that was killed, so looking never ends.
+void MemberJoin::look_again(TimePoint now) { fail(file_.trial, file_.trial.error, k_first_dial_pause, now); }
 
 MemberJoin::Actions MemberJoin::on_failed(CandidateId candidate, const std::string& why, TimePoint now) {
   fail(candidates_[static_cast<std::size_t>(candidate.value)].trial, why, k_first_dial_pause, now);
@@ -108,6 +150,7 @@ std::optional<TimePoint> MemberJoin::deadline() const {
   const auto consider = [&soonest](const Trial& trial) {
     if (!trial.under_way && !trial.done) soonest = std::min(soonest, trial.next);
   };
+  consider(file_.trial);
   for (const Name& name : names_) consider(name.trial);
   const auto under_way = std::count_if(candidates_.begin(), candidates_.end(),
                                        [](const Candidate& c) { return c.trial.under_way; });
@@ -129,11 +172,15 @@ void MemberJoin::start_due(TimePoint now, Actions& actions) {
     name.trial.under_way = true;
     actions.push_back(ResolveName{name.text});
   }
+  if (!file_.trial.done && !file_.trial.under_way && now >= file_.trial.next) {
+    file_.trial.under_way = true;
+    actions.push_back(LookAtMeetingFile{});
+  }
   auto under_way = std::count_if(candidates_.begin(), candidates_.end(),
                                  [](const Candidate& c) { return c.trial.under_way; });
   for (std::size_t i = 0; i < candidates_.size() && under_way < k_max_under_way; ++i) {
     Candidate& candidate = candidates_[i];
-    if (candidate.trial.under_way || now < candidate.trial.next) continue;
+    if (candidate.trial.under_way || candidate.trial.done || now < candidate.trial.next) continue;
     candidate.trial.under_way = true;
     ++under_way;
     actions.push_back(DialCandidate{{static_cast<int>(i)}, candidate.address, candidate.port});
@@ -143,16 +190,33 @@ void MemberJoin::start_due(TimePoint now, Actions& actions) {
 void MemberJoin::show_status(TimePoint now, Actions& actions) {
   if (now < status_due_) return;
   status_due_ = now + k_first_status;
-  const std::string text =
-      fmt::format("looking for ddprun on {}: {}", settings_.coordinator, join(describe_failures(), "; "));
+  const std::string text = fmt::format("looking for {}: {}", describe_coordinator(settings_.coordinator),
+                                       join(describe_failures(), "; "));
   if (text == status_shown_) return;
   status_shown_ = text;
   actions.push_back(ShowJoinStatus{text});
 }
 
-// One piece for each name that is not known and for each address and kind of failure.
-std::vector<std::string> MemberJoin::describe_failures() const {
+// One piece for each way that has not told a place.
+std::vector<std::string> MemberJoin::describe_ways() const {
   std::vector<std::string> pieces;
+  if (!settings_.exchange.empty() && !exchange_.told) {
+    const std::string& why = exchange_.trial.error;
+    pieces.push_back(
+        fmt::format("{}: {}", settings_.exchange, why.empty() ? "it has not told anything yet" : why));
+  }
+  if (settings_.meeting_file.empty()) return pieces;
+  if (!file_.trial.error.empty()) {
+    pieces.push_back(fmt::format("meeting file {}: {}", settings_.meeting_file, file_.trial.error));
+  } else if (!file_.told) {
+    pieces.push_back(fmt::format("no meeting file appeared in {}", folder_of(settings_.meeting_file)));
+  }
+  return pieces;
+}
+
+// One piece for each name that is not known and for each address and kind of failure, and for each other way.
+std::vector<std::string> MemberJoin::describe_failures() const {
+  std::vector<std::string> pieces = describe_ways();
   for (const Name& name : names_) {
     if (!name.trial.done) {
       const std::string why = name.trial.error.empty() ? "no answer from the name service" : name.trial.error;
@@ -161,6 +225,7 @@ std::vector<std::string> MemberJoin::describe_failures() const {
   }
   std::vector<std::pair<std::string, std::vector<int>>> ports;  // of "address\nerror"
   for (const Candidate& candidate : candidates_) {
+    if (candidate.trial.done) continue;
     const std::string address = candidate.name == candidate.address
                                     ? candidate.address
                                     : fmt::format("{} ({})", candidate.address, candidate.name);
@@ -179,12 +244,23 @@ std::vector<std::string> MemberJoin::describe_failures() const {
 }
 
 GiveUp MemberJoin::give_up() const {
-  return {fmt::format("cannot reach the coordinator {} within {}: {}", settings_.coordinator,
-                      describe_duration(settings_.join_timeout), join(describe_failures(), "; ")),
-          fmt::format(
-              "check that ddprun runs on {}, that its name leads to an address of the compute network and "
-              "that no firewall is between; --master-addr names another address",
-              settings_.coordinator)};
+  const std::string failures = join(describe_failures(), "; ");
+  const std::string limit = describe_duration(settings_.join_timeout);
+  if (settings_.coordinator.empty()) {
+    return {
+        fmt::format("cannot find the coordinator within {}: {}", limit, failures),
+        settings_.meeting_file.empty()
+            ? "name the host of rank 0 with --master-addr"
+            : fmt::format("check that ddprun runs on all hosts and that all see {}, or name a folder that "
+                          "they share with --rdzv-dir, or the host of rank 0 with --master-addr",
+                          folder_of(settings_.meeting_file))};
+  }
+  return {
+      fmt::format("cannot reach the coordinator {} within {}: {}", settings_.coordinator, limit, failures),
+      fmt::format(
+          "check that ddprun runs on {}, that its name leads to an address of the compute network and "
+          "that no firewall is between; --master-addr names another address",
+          settings_.coordinator)};
 }
 
 }  // namespace ddprun

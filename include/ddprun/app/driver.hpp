@@ -13,6 +13,7 @@
 #include <string>
 
 #include "ddprun/app/job_store.hpp"
+#include "ddprun/app/meeting_point.hpp"
 #include "ddprun/app/worker_group.hpp"
 #include "ddprun/net/agent_link.hpp"
 #include "ddprun/net/coordinator_service.hpp"
@@ -84,6 +85,7 @@ class Driver {
   Supervisor supervisor_;
   JobStore store_;
   WorkerGroup workers_;
+  MeetingPoint meeting_;
   std::unique_ptr<AgentLink> link_;
   std::unique_ptr<LifelineClient> lifeline_;  // where another ddprun started this one
 

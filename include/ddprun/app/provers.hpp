@@ -1,14 +1,19 @@
-// How this agent proves that it belongs to the job: munge where its daemon runs, and the user's key file.
+// How this agent proves that it belongs to the job: a key that only this job's processes were given, munge
+// where its daemon runs, and the user's key file.
 #pragma once
 
+#include <vector>
+
+#include "ddprun/allocation/allocation.hpp"
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/options.hpp"
 #include "ddprun/rendezvous/handshake.hpp"
 
 namespace ddprun {
 
-// Throws Error when there is neither. Where munge runs, a key file that cannot be used is no obstacle unless
-// the user named it.
-Prover make_prover(const Options& options, const Snapshot& snapshot);
+// Offers all there is, since the other side may lack some of it, or the key file alone where the user named
+// it. The default key file is made where no secret is known to be with every agent. Throws Error when there
+// is nothing; a key file that cannot be used is no obstacle beside something else.
+Prover make_prover(const Options& options, const std::vector<JobSecret>& secrets, const Snapshot& snapshot);
 
 }  // namespace ddprun

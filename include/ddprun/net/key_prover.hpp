@@ -1,4 +1,4 @@
-// Proves membership with a secret that all agents of the user can read.
+// Proves membership with a secret that all agents of the user, or of the launch, can read.
 #pragma once
 
 #include <array>
@@ -12,7 +12,10 @@ using SecretKey = std::array<std::uint8_t, 32>;
 
 // Seals with authenticated encryption (XSalsa20-Poly1305), so that only who holds the key can read or make a
 // proof. Throws Error when the system gives no randomness.
-Prover make_key_prover(const SecretKey& key);
+Prover make_key_prover(const SecretKey& key, ProofMethod method = ProofMethod::key_file);
+
+// The key that follows from a job's secret (BLAKE2b); the same secret gives another key for another method.
+SecretKey derive_key(ProofMethod method, const std::string& secret);
 
 // Uses the first prover's methods first; both keep their own.
 Prover join_provers(Prover first, Prover second);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 
 #include "ddprun/net/agent_link.hpp"
 #include "ddprun/net/dial.hpp"
@@ -36,9 +37,14 @@ struct NameLookup {
   std::shared_ptr<void> owner;
 };
 
-// Called from the event loop only, never from within start() or send(). All must be set.
+// Where the coordinator is, or why that is not known; an empty reason: not yet.
+using ToldPlace = std::variant<MeetingPlace, std::string>;
+
+// Called from the event loop only, never from within start() or send(). All must be set but
+// look_at_meeting_file where there is none.
 struct MemberHooks {
   std::function<NameLookup(const std::string& name)> start_lookup;
+  std::function<ToldPlace()> look_at_meeting_file;
   // Start, Stop, Finish or Refused; the last two are the last.
   std::function<void(const CoordinatorMessage&)> on_message;
   // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
@@ -54,6 +60,8 @@ class MemberService final : public AgentLink {
   MemberService& operator=(const MemberService&) = delete;
 
   void start();
+  // What the launcher's exchange ended with; of no use any more once the coordinator is found.
+  void on_exchange(const ToldPlace& told);
   void send(AgentMessage message) override;
   std::string local_address() const override;
 

@@ -8,6 +8,10 @@
 // first that proves itself wins; the others are dropped. The last failure of each candidate is kept for the
 // sentence at the end.
 //
+// Where it is may also show in two other ways, which are as good as any address: the launcher's exchange
+// tells it once, a meeting file is looked at again and again. What a file says may be of a launch that was
+// killed, so a newer text replaces the candidates of the one before.
+//
 // Nothing here looks at a clock or a socket: events and `now` in, actions out.
 #pragma once
 
@@ -19,17 +23,22 @@
 
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
+#include "ddprun/rendezvous/meeting_place.hpp"
 
 namespace ddprun {
 
 using CandidateId = Id<struct CandidateTag>;
 
 struct MemberJoinSettings {
-  std::string coordinator;             // its host name, for messages
+  std::string coordinator;             // its host name, for messages; empty: nobody knows it
   std::vector<std::string> addresses;  // names or numeric addresses, best first
   std::vector<int> ports;
   Milliseconds join_timeout{600000};
+  std::string meeting_file;  // its path; empty: there is none
+  std::string exchange;      // the launcher's, for messages: "PMI"; empty: there is none
 };
+
+enum class MeetingWay { exchange, file };
 
 // Answer with on_resolved or on_resolve_failed.
 struct ResolveName {
@@ -41,6 +50,8 @@ struct DialCandidate {
   std::string address;  // numeric
   int port = 0;
 };
+// Answer with on_place or on_no_place.
+struct LookAtMeetingFile {};
 // Drop every look-up and dial but this one: it is the coordinator.
 struct TakeCandidate {
   CandidateId candidate;
@@ -53,7 +64,8 @@ struct GiveUp {
 struct ShowJoinStatus {
   std::string text;
 };
-using MemberJoinAction = std::variant<ResolveName, DialCandidate, TakeCandidate, GiveUp, ShowJoinStatus>;
+using MemberJoinAction =
+    std::variant<ResolveName, DialCandidate, LookAtMeetingFile, TakeCandidate, GiveUp, ShowJoinStatus>;
 
 // True for "10.0.0.1" and anything with a colon: no look-up needed.
 bool is_numeric_address(const std::string& text);
@@ -67,6 +79,9 @@ class MemberJoin {
   Actions start(TimePoint now) { return on_time(now); }
   Actions on_resolved(const std::string& name, const std::vector<std::string>& addresses, TimePoint now);
   Actions on_resolve_failed(const std::string& name, const std::string& why, TimePoint now);
+  Actions on_place(MeetingWay way, const MeetingPlace& place, TimePoint now);
+  // `why` may be empty for a file: there is none yet.
+  Actions on_no_place(MeetingWay way, const std::string& why, TimePoint now);
   Actions on_failed(CandidateId candidate, const std::string& why, TimePoint now);
   Actions on_authenticated(CandidateId candidate, TimePoint now);
   Actions on_time(TimePoint now);
@@ -87,16 +102,27 @@ class MemberJoin {
     Trial trial;
   };
   struct Candidate {
-    std::string name;  // what the user or the scheduler calls it
+    std::string name;  // what the user or the scheduler calls it, or the way it was told
     std::string address;
     int port = 0;
     Trial trial;
   };
 
+  // One way to learn the place beside the addresses.
+  struct Way {
+    Trial trial;
+    std::string name;
+    std::optional<MeetingPlace> told;
+  };
+
+  Way& way_of(MeetingWay way) { return way == MeetingWay::exchange ? exchange_ : file_; }
+  void add_candidate(const std::string& name, const std::string& address, int port, TimePoint from);
   void add_candidates(std::size_t place, const std::string& address, TimePoint now);
+  void look_again(TimePoint now);
   void fail(Trial& trial, const std::string& why, Milliseconds first_pause, TimePoint now);
   void start_due(TimePoint now, Actions& actions);
   void show_status(TimePoint now, Actions& actions);
+  std::vector<std::string> describe_ways() const;
   std::vector<std::string> describe_failures() const;
   GiveUp give_up() const;
 
@@ -104,6 +130,8 @@ class MemberJoin {
   TimePoint started_;
   std::vector<Name> names_;  // by place in settings_.addresses; numeric ones are done
   std::vector<Candidate> candidates_;
+  Way exchange_;
+  Way file_;
   TimePoint status_due_;
   std::string status_shown_;
   bool over_ = false;

@@ -268,6 +268,16 @@ TEST_CASE("the store is served by ddprun or by rank 0") {
   CHECK(parse({"--local-addr=10.0.0.1"}).local_address == sourced(std::string("10.0.0.1"), "--local-addr"));
 }
 
+TEST_CASE("how nodes meet that cannot know each other's names") {
+  CHECK(parse({}).meeting == Meeting::automatic);
+  CHECK(parse({"--rdzv=auto"}).meeting == Meeting::automatic);
+  CHECK(parse({"--rdzv=pmi"}).meeting == Meeting::pmi);
+  CHECK(parse({"--rdzv", "file", "--rdzv-dir=/scratch"}).meeting == Meeting::file);
+  CHECK(parse({"--rdzv", "file", "--rdzv-dir=/scratch"}).meeting_directory == "/scratch");
+  CHECK(error_for({"--rdzv=files"}) == "--rdzv is not one of auto, pmi, file: 'files' | did you mean file?");
+  CHECK(error_for({"--rdzv-dir="}) == "--rdzv-dir names no folder | give the path of a folder");
+}
+
 TEST_CASE("what has nothing to act on is checked and noted") {
   CHECK(
       notice_of(parse({"--monitor-interval=5"})) ==

@@ -51,4 +51,17 @@ TEST_CASE("joined provers keep their own methods, the first one's come first") {
   CHECK(both.open(ProofMethod::key_file, both.seal(ProofMethod::key_file, "x").text).text == "x");
 }
 
+TEST_CASE("a job's secret is a key, another one for every kind of secret") {
+  CHECK(derive_key(ProofMethod::pmi_secret, "s") == derive_key(ProofMethod::pmi_secret, "s"));
+  CHECK(derive_key(ProofMethod::pmi_secret, "s") != derive_key(ProofMethod::pmi_secret, "t"));
+  CHECK(derive_key(ProofMethod::pmi_secret, "s") != derive_key(ProofMethod::open_mpi, "s"));
+  const auto prover_of = [](ProofMethod method, const char* secret) {
+    return make_key_prover(derive_key(method, secret), method);
+  };
+  const std::string sealed = prover_of(ProofMethod::pmi_secret, "s").seal(ProofMethod::pmi_secret, "x").text;
+  CHECK(prover_of(ProofMethod::pmi_secret, "s").open(ProofMethod::pmi_secret, sealed).text == "x");
+  CHECK(prover_of(ProofMethod::pmi_secret, "t").open(ProofMethod::pmi_secret, sealed).text ==
+        "the peer does not hold PMI_SHARED_SECRET of this job");
+}
+
 TEST_CASE("a nonce is not used twice") { CHECK(make_nonce() != make_nonce()); }

@@ -98,7 +98,7 @@ struct TestMember {
   TestMember(boost::asio::io_context& context, int agent, int agents, int port,
              const std::function<void(MemberServiceSettings&)>& change = {}) {
     MemberServiceSettings settings;
-    settings.join = {"n1", {"127.0.0.1"}, {port}, 30s};
+    settings.join = {"n1", {"127.0.0.1"}, {port}, 30s, {}, {}};
     settings.launch_key = k_job;
     settings.prover = prover_with();
     settings.announcement = announcement_of(agent);
@@ -412,7 +412,7 @@ TEST_CASE("a look-up that cannot start or never answers is only a failed candida
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   MemberServiceSettings settings;
-  settings.join = {"n1", {"broken", "slow"}, {1}, 1s};
+  settings.join = {"n1", {"broken", "slow"}, {1}, 1s, {}, {}};
   settings.launch_key = k_job;
   settings.prover = prover_with();
   settings.lookup_limit = 200ms;

@@ -167,6 +167,23 @@ TEST_CASE("methods: the best common one, or a sentence") {
         "no common way to prove who we are: this side can use munge, the peer a key file");
 }
 
+TEST_CASE("a key of the job is preferred to the key file, the starter's and munge to both") {
+  const auto& all = k_proof_methods;
+  for (auto best = all.begin(); best != all.end(); ++best) {
+    const Prover ours = prover_with("k", {best, all.end()});
+    const Prover theirs = prover_with("k", {all.begin(), all.end()});
+    const Talk both = talk(member(ours), coordinator(theirs));
+    CHECK(both.member.state == State::done);
+    CHECK(both.member_bytes[k_hello_size + 1] == static_cast<char>(*best));
+  }
+  const Prover with_cookie = prover_with("k", {ProofMethod::open_mpi, ProofMethod::pbs_cookie});
+  CHECK(talk(member(prover_with("k", {ProofMethod::open_mpi})), coordinator(with_cookie)).member.state ==
+        State::done);
+  CHECK(talk(member(with_cookie), coordinator(prover_with("k", {ProofMethod::starter}))).member.text ==
+        "no common way to prove who we are: this side can use Open MPI's launch key and PBS_JOBCOOKIE, the "
+        "peer the starter's key");
+}
+
 TEST_CASE("a member whose munge does not answer uses the key file") {
   Prover half = prover_with("k", {ProofMethod::munge, ProofMethod::key_file});
   const auto seal = half.seal;

@@ -10,8 +10,11 @@ namespace {
 const TimePoint k_start{};
 
 MemberJoinSettings settings(std::vector<std::string> addresses, std::vector<int> ports = {20480, 20481}) {
-  return {"n1", std::move(addresses), std::move(ports), 60s};
+  return {"n1", std::move(addresses), std::move(ports), 60s, {}, {}};
 }
+
+// Nobody knows the coordinator's host.
+MemberJoinSettings settings_of_strangers() { return {"", {}, {20480}, 60s, "/home/u/.ddprun/meet.1", "PMI"}; }
 
 template <class T>
 std::vector<T> all_of(const MemberJoin::Actions& actions) {
@@ -136,4 +139,84 @@ TEST_CASE("a name with many addresses does not open connections without limit") 
   Texts addresses;
   for (int i = 0; i < 100; ++i) addresses.push_back("10.0.0." + std::to_string(i));
   CHECK(dials(join.on_resolved("n1", addresses, k_start)).size() == 64);
+}
+
+TEST_CASE("what the launcher's exchange tells is tried at once") {
+  MemberJoin join(settings_of_strangers(), k_start);
+  join.start(k_start);
+  const MeetingPlace place{{"10.0.0.1", "fd00::1"}, 20490};
+  CHECK(dials(join.on_place(MeetingWay::exchange, place, k_start + 1s)) ==
+        Texts{"10.0.0.1 20490", "fd00::1 20490"});
+  CHECK(all_of<TakeCandidate>(join.on_authenticated({1}, k_start + 2s)).size() == 1);
+}
+
+TEST_CASE("the meeting file is looked at again and again, with a pause that doubles up to a limit") {
+  MemberJoin join(settings_of_strangers(), k_start);
+  REQUIRE(all_of<LookAtMeetingFile>(join.start(k_start)).size() == 1);
+  TimePoint now = k_start;
+  std::vector<Milliseconds> pauses;
+  for (int i = 0; i < 7; ++i) {
+    join.on_no_place(MeetingWay::file, "", now);
+    TimePoint due = *join.deadline();
+    for (; all_of<LookAtMeetingFile>(join.on_time(due)).empty(); due = *join.deadline()) {
+    }
+    pauses.push_back(std::chrono::duration_cast<Milliseconds>(due - now));
+    now = due;
+  }
+  CHECK(pauses == std::vector<Milliseconds>{100ms, 200ms, 400ms, 800ms, 1600ms, 2000ms, 2000ms});
+}
+
+TEST_CASE("a newer meeting file replaces what an older one told, the same text changes nothing") {
+  MemberJoin join(settings_of_strangers(), k_start);
+  join.start(k_start);
+  const MeetingPlace stale{{"10.0.0.9"}, 20480};
+  CHECK(dials(join.on_place(MeetingWay::file, stale, k_start)) == Texts{"10.0.0.9 20480"});
+  CHECK(dials(join.on_place(MeetingWay::file, stale, k_start + 50ms)).empty());
+  join.on_failed({0}, "connection refused", k_start + 60ms);
+  CHECK(dials(join.on_place(MeetingWay::file, {{"10.0.0.1"}, 20481}, k_start + 1s)) ==
+        Texts{"10.0.0.1 20481"});
+  // back again, for instance where two file servers disagree
+  CHECK(dials(join.on_place(MeetingWay::file, stale, k_start + 2s)) == Texts{"10.0.0.9 20480"});
+}
+
+TEST_CASE("where nobody knows the coordinator's host, status and end say how it was looked for") {
+  MemberJoin join(settings_of_strangers(), k_start);
+  join.start(k_start);
+  const auto status = all_of<ShowJoinStatus>(join.on_no_place(MeetingWay::file, "", k_start + 5s));
+  REQUIRE(status.size() == 1);
+  CHECK(status[0].text ==
+        "looking for the first ddprun of this launch: PMI: it has not told anything yet; no meeting file "
+        "appeared in /home/u/.ddprun");
+  join.on_no_place(MeetingWay::exchange, "it closed the connection", k_start + 6s);
+  join.on_no_place(MeetingWay::file, "its mode is 0644, not 0600", k_start + 7s);
+  const auto ends = all_of<GiveUp>(join.on_time(k_start + 60s));
+  REQUIRE(ends.size() == 1);
+  CHECK(ends[0].what ==
+        "cannot find the coordinator within 60 s: PMI: it closed the connection; meeting file "
+        "/home/u/.ddprun/meet.1: its mode is 0644, not 0600");
+  CHECK(ends[0].hint ==
+        "check that ddprun runs on all hosts and that all see /home/u/.ddprun, or name a folder that they "
+        "share "
+        "with --rdzv-dir, or the host of rank 0 with --master-addr");
+}
+
+TEST_CASE("a place that nobody answers at is named with the way it was told") {
+  MemberJoin join(settings_of_strangers(), k_start);
+  join.start(k_start);
+  join.on_place(MeetingWay::file, {{"10.0.0.9"}, 20480}, k_start);
+  join.on_place(MeetingWay::exchange, {{"10.0.0.1"}, 20481}, k_start);
+  join.on_failed({0}, "connection refused", k_start);
+  const auto ends = all_of<GiveUp>(join.on_time(k_start + 60s));
+  REQUIRE(ends.size() == 1);
+  CHECK(ends[0].what ==
+        "cannot find the coordinator within 60 s: 10.0.0.9 (meeting file) port 20480: connection refused; "
+        "10.0.0.1 (PMI) port 20481: no answer yet");
+  MemberJoinSettings only_exchange = settings_of_strangers();
+  only_exchange.meeting_file.clear();
+  MemberJoin other(only_exchange, k_start);
+  CHECK(all_of<LookAtMeetingFile>(other.start(k_start)).empty());
+  const auto other_ends = all_of<GiveUp>(other.on_time(k_start + 60s));
+  REQUIRE(other_ends.size() == 1);
+  CHECK(other_ends[0].what == "cannot find the coordinator within 60 s: PMI: it has not told anything yet");
+  CHECK(other_ends[0].hint == "name the host of rank 0 with --master-addr");
 }

@@ -1,0 +1,82 @@
+// One agent's side of PMI-1, the text protocol that MPICH's hydra, Flux and Slurm's pmi2 plug-in serve: asks
+// where everybody is, lets the coordinator leave one value and everybody else fetch it.
+//
+//   init, get_maxes, get_my_kvsname, get PMI_process_mapping, [put,] barrier_in, get
+//
+// Requests and answers alternate. Answers are read by key: servers order keys differently and add some of
+// their own (MPICH 4.0.2 and Slurm 22.05 are in the tests; src/pmi/maint/pmi-1.1.txt of MPICH lists all
+// commands).
+//
+// Where processes share a node only some agents may be here: who sees that it stands for one of several tasks
+// leaves the connection to its worker. So nobody enters the barrier then, and all find each other otherwise.
+//
+// "finalize" is not sent here: it ends the connection for an MPI program that a worker may still be. But a
+// process that said init and ends without it makes hydra kill all others, so it is the last word of an agent
+// that leaves.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+inline constexpr std::size_t k_max_pmi_line = 16384;
+inline constexpr std::string_view k_pmi_finalize = "cmd=finalize\n";
+inline constexpr std::string_view k_pmi_finalized = "cmd=finalize_ack";
+
+using PmiLine = std::map<std::string, std::string>;
+// "cmd=put_result rc=0"; nothing where a word has no '=', or none is "cmd".
+std::optional<PmiLine> parse_pmi_line(std::string_view line);
+
+// Whether one of `size` processes shares its node with another, from "(vector,(0,2,1))": blocks of first
+// node, nodes, processes on each, repeated until there are enough. Nothing where the text is malformed.
+std::optional<bool> shares_a_node(std::string_view mapping, int size);
+
+// What an exchange of any kind ended with.
+struct ExchangeAnswer {
+  enum class Kind { told, uneven, failed };
+  Kind kind = Kind::failed;
+  std::string text;  // told: the coordinator's value; failed: why, one sentence
+  friend bool operator==(const ExchangeAnswer&, const ExchangeAnswer&) = default;
+};
+// One line without its end, and back; what is no answer is a failure that says so.
+std::string render_answer(const ExchangeAnswer& answer);
+ExchangeAnswer parse_answer(std::string_view line);
+
+struct PmiRequest {
+  std::optional<std::string> value;  // the coordinator's, printable and without blanks; nothing: fetch it
+  int size = 1;                      // processes of the launch, PMI_SIZE
+  bool all_take_part = false;        // every agent was told to: shared nodes do not matter
+  std::string id;                    // PMI_ID where the connection was made to PMI_PORT; else empty
+};
+
+class PmiConversation {
+ public:
+  explicit PmiConversation(PmiRequest request) : request_(std::move(request)) {}
+
+  std::string start();                      // the first request, with its line end
+  std::string take(std::string_view line);  // an answer without its end; the next request, empty when over
+  bool over() const { return answer_.has_value(); }
+  const ExchangeAnswer& answer() const { return *answer_; }
+  // "said nothing to get_maxes": for the sentence of who waited in vain.
+  std::string asked() const;
+
+ private:
+  enum class Stage { greeting, init, maxes, name, mapping, put, barrier, get };
+
+  std::string ask(Stage stage);
+  std::string end(ExchangeAnswer::Kind kind, std::string text);
+  std::string fail(const std::string& why) { return end(ExchangeAnswer::Kind::failed, why); }
+  std::string take_maxes(const PmiLine& line);
+  std::string take_mapping(const PmiLine& line);
+  std::string after(const PmiLine& line);
+
+  PmiRequest request_;
+  Stage stage_ = Stage::init;
+  std::string space_;  // kvsname
+  std::optional<ExchangeAnswer> answer_;
+};
+
+}  // namespace ddprun

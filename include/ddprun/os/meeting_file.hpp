@@ -1,0 +1,35 @@
+// The file by which the coordinator tells the others where it listens, on a file system that all hosts share.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+inline constexpr std::size_t k_max_meeting_file = 8192;
+
+// The coordinator's. It appears whole (another name first, then rename), replaces what was left by a launch
+// that was killed, has mode 0600, and goes with its owner.
+class MeetingFile {
+ public:
+  // Makes the file's folder (mode 0700) where it is missing. Throws Error with a hint.
+  MeetingFile(std::string path, std::string text);
+  ~MeetingFile();  // removes it, unless another launch has taken the name meanwhile
+  MeetingFile(const MeetingFile&) = delete;
+  MeetingFile& operator=(const MeetingFile&) = delete;
+
+ private:
+  std::string path_;
+  std::string text_;
+};
+
+struct MeetingFileLook {
+  std::optional<std::string> text;
+  std::string problem;  // why it is not read, one sentence; both empty: there is none
+};
+
+// A member's look. What is not a regular file of our own user with mode 0600 (or 0400), is longer than
+// k_max_meeting_file or reached through a symbolic link is not read.
+MeetingFileLook look_at_meeting_file(const std::string& path);
+
+}  // namespace ddprun

@@ -1,0 +1,73 @@
+#include "ddprun/app/provers.hpp"
+
+#include <filesystem>
+
+#include "catch.hpp"
+#include "ddprun/os/key_file.hpp"
+#include "ddprun/os/temp_dir.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+using Methods = std::vector<ProofMethod>;
+
+const JobSecret k_cookie{SecretKind::pbs_cookie, "cookie", "PBS_JOBCOOKIE"};
+const JobSecret k_open_mpi{SecretKind::open_mpi_transports, "transports",
+                           "OMPI_MCA_orte_precondition_transports"};
+const JobSecret k_pmi{SecretKind::pmi_shared_secret, "secret", "PMI_SHARED_SECRET"};
+const JobSecret k_starter{SecretKind::starter, "key", "DDPRUN_KEY"};
+
+struct Home {
+  Home() : folder(std::nullopt) { snapshot.environment["HOME"] = folder.path(); }
+  bool has_key() const { return std::filesystem::exists(folder.path() + "/.ddprun/key"); }
+  Methods methods(const std::vector<JobSecret>& secrets) const {
+    return make_prover({}, secrets, snapshot).methods;
+  }
+  TempDir folder;
+  Snapshot snapshot;
+};
+
+}  // namespace
+
+TEST_CASE("keys of the job come before the key file, best first, and none is made beside them") {
+  const Home home;
+  CHECK(home.methods({k_open_mpi}) == Methods{ProofMethod::open_mpi});
+  CHECK(home.methods({k_pmi, k_starter}) == Methods{ProofMethod::starter, ProofMethod::pmi_secret});
+  CHECK_FALSE(home.has_key());
+  read_or_make_key_file(home.folder.path() + "/.ddprun/key");
+  CHECK(home.methods({k_open_mpi}) == Methods{ProofMethod::open_mpi, ProofMethod::key_file});
+}
+
+TEST_CASE("munge comes after the starter's key and before what others gave") {
+  Home home;
+  home.snapshot.host.munge = true;
+  CHECK(home.methods({k_pmi, k_starter}) ==
+        Methods{ProofMethod::starter, ProofMethod::munge, ProofMethod::pmi_secret});
+}
+
+TEST_CASE("PBS's cookie is not everywhere, so there is a key file beside it") {
+  const Home home;
+  CHECK(home.methods({k_cookie}) == Methods{ProofMethod::pbs_cookie, ProofMethod::key_file});
+  CHECK(home.has_key());
+}
+
+TEST_CASE("two agents of one job prove themselves with its secret, those of another do not") {
+  const Home one;
+  const Home other;
+  const std::string sealed =
+      make_prover({}, {k_open_mpi}, one.snapshot).seal(ProofMethod::open_mpi, "payload").text;
+  CHECK(make_prover({}, {k_cookie, k_open_mpi}, other.snapshot).open(ProofMethod::open_mpi, sealed).text ==
+        "payload");
+  JobSecret another = k_open_mpi;
+  another.value = "of another launch";
+  CHECK(make_prover({}, {another}, other.snapshot).open(ProofMethod::open_mpi, sealed).text ==
+        "the peer does not hold Open MPI's launch key of this job");
+}
+
+TEST_CASE("a key file that the user names is the only key") {
+  const Home home;
+  Options options;
+  options.key_file = home.folder.path() + "/mine";
+  CHECK(make_prover(options, {k_open_mpi}, home.snapshot).methods == Methods{ProofMethod::key_file});
+}
