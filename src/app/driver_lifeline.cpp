@@ -40,7 +40,7 @@ void Driver::hold_lifeline() {
         fmt::format("{} cannot reach the ddprun that started it, and goes on without: {}", plan_.host, why));
   };
   lifeline_ = std::make_unique<LifelineClient>(
-      context_, *starter, make_lifeline_prover(snapshot_, plan_.options.key_file),
+      context_, *starter, make_lifeline_prover(snapshot_, plan_.options),
       lifeline::Hello{plan_.rendezvous.agent.value, plan_.host, false}, std::move(hooks));
   lifeline_->start();
 }

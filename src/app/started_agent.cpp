@@ -9,6 +9,7 @@
 #include "ddprun/app/provers.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/net/key_prover.hpp"
 #include "ddprun/net/lifeline_client.hpp"
 #include "ddprun/net/secret_text.hpp"
 #include "ddprun/os/become.hpp"
@@ -46,7 +47,7 @@ std::string ask_starter(const StarterAddress& starter, int place, const Snapshot
   };
   hooks.on_gone = [&](const std::string& why) { stop_with(why); };
   hooks.on_unreachable = [&](const std::string& why) { stop_with(why); };
-  LifelineClient client(context, starter, make_lifeline_prover(snapshot, {}),
+  LifelineClient client(context, starter, make_lifeline_prover(snapshot, Options{}),
                         {place, snapshot.host.name, true}, std::move(hooks));
   client.start();
   context.run();
@@ -84,16 +85,12 @@ void become_started_agent(const Snapshot& snapshot) {
                  merge_environments(task->environment, capture_environment_strings()), task->directory);
 }
 
-Prover make_lifeline_prover(const Snapshot& snapshot, const std::string& key_file) {
-  if (const auto text = find_variable(snapshot, k_starter_key_variable)) {
-    if (const auto key = parse_key_text(*text)) return make_key_prover(*key);
-    throw Error(fmt::format("{} is not a key", k_starter_key_variable), "unset it");
-  }
+Prover make_lifeline_prover(const Snapshot& snapshot, const Options& options) {
+  std::optional<std::string> key = find_variable(snapshot, k_starter_key_variable);
   const auto cookie = find_variable(snapshot, "PBS_JOBCOOKIE");
-  if (cookie && !cookie->empty()) return make_key_prover(make_key_from(*cookie));
-  Options options;
-  options.key_file = key_file;
-  return make_prover(options, {}, snapshot);
+  if (!key && cookie && !cookie->empty()) key = make_secret_text_from(*cookie);
+  if (!key) return make_prover(options, {}, snapshot);
+  return make_key_prover(derive_key(ProofMethod::starter, *key), ProofMethod::starter);
 }
 
 }  // namespace ddprun

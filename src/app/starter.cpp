@@ -14,6 +14,7 @@
 #include "ddprun/app/stop_signals.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/net/key_prover.hpp"
 #include "ddprun/net/secret_text.hpp"
 #include "ddprun/os/become.hpp"
 #include "ddprun/os/descriptors.hpp"
@@ -62,7 +63,7 @@ std::string describe_start_failure(const ExitStatus& status) {
   return status.value == 0 ? status.stage : describe_errno(status.value);
 }
 
-std::string new_id() { return to_text(make_random_key()).substr(0, 16); }
+std::string new_id() { return make_secret_text().substr(0, 16); }
 
 }  // namespace
 
@@ -89,9 +90,8 @@ Prover Starter::make_prover_for_agents() {
   const bool passes_key = plan_.task != TaskWay::lifeline || plan_.commands.front().host.empty();
   const auto cookie = find_variable(snapshot_, "PBS_JOBCOOKIE");
   if (!passes_key && (!cookie || cookie->empty())) return make_prover(options_, {}, snapshot_);
-  const SecretKey key = passes_key ? make_random_key() : make_key_from(*cookie);
-  key_ = to_text(key);
-  return make_key_prover(key);
+  key_ = passes_key ? make_secret_text() : make_secret_text_from(*cookie);
+  return make_key_prover(derive_key(ProofMethod::starter, *key_), ProofMethod::starter);
 }
 
 LifelineServer::Hooks Starter::make_hooks() {

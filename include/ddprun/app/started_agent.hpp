@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ddprun/facts/snapshot.hpp"
+#include "ddprun/plan/options.hpp"
 #include "ddprun/rendezvous/handshake.hpp"
 
 namespace ddprun {
@@ -20,6 +21,6 @@ bool is_started_agent(const std::vector<std::string>& arguments);
 [[noreturn]] void become_started_agent(const Snapshot& snapshot);
 
 // What ties an agent to its starter: DDPRUN_STARTER_KEY, else the job's own secret.
-Prover make_lifeline_prover(const Snapshot& snapshot, const std::string& key_file);
+Prover make_lifeline_prover(const Snapshot& snapshot, const Options& options);
 
 }  // namespace ddprun
