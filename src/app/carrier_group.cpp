@@ -45,7 +45,8 @@ CarrierGroup::CarrierGroup(boost::asio::io_context& context, std::size_t carrier
       output_(context, STDOUT_FILENO),
       error_(same_file(STDOUT_FILENO, STDERR_FILENO) ? output_
                                                      : separate_error_.emplace(context, STDERR_FILENO)),
-      inherited_(capture_inherited_descriptors()) {
+      inherited_(capture_inherited_descriptors()),
+      open_files_(raise_open_files_limit()) {
   for (std::size_t i = 0; i < carriers; ++i) carriers_.push_back(std::make_unique<Carrier>());
 }
 
@@ -92,6 +93,7 @@ void CarrierGroup::start(std::size_t number, const std::vector<std::string>& wor
   request.group = ChildGroup::own_session;
   request.close_descriptors = inherited_;
   request.ignored_signals = capture_ignored_signals(handled_signals());
+  request.open_files = open_files_;
   request.die_with_parent = false;  // the keeper ends it more gently
   carrier.output = output_.add(std::move(output.reader), terminal_.has_value());
   carrier.error = error_.add(std::move(error.reader), terminal_.has_value());

@@ -69,7 +69,7 @@ std::string render_help() {
       "\n"
       "Starts a PyTorch script once for each GPU, on this machine or on all nodes of an allocation.\n"
       "\n"
-      "  ddprun train.py            this machine\n"
+      "  ddprun train.py            this machine, or in a batch script every node of the job\n"
       "  srun ddprun train.py       the nodes of a Slurm step, with one ddprun a node or one a task\n"
       "  ddprun --dry-run train.py  what would happen, and where every value came from\n";
   for (const GroupTitle& group : k_groups) {

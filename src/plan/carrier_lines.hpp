@@ -11,6 +11,12 @@ Mpiexec tell_mpiexec(const ProgramFacts& program);
 // Whether it starts processes on the nodes of a PBS job by itself.
 bool knows_pbs(const ProgramFacts& program);
 
+// This program's file.
+const std::string& own_file(const Snapshot& snapshot);
+// The words, this program's file and its arguments.
+std::vector<std::string> with_arguments(std::vector<std::string> words, const Snapshot& snapshot);
+void set_variable(CarrierPlan& plan, const char* name, std::string value, std::string origin);
+
 // Each fills in commands, task and changes of a plan that has its allocation, hosts and carrier.
 void use_srun(CarrierPlan& plan, const Options& options, const Snapshot& snapshot);
 void use_mpiexec(CarrierPlan& plan, const Options& options, const Snapshot& snapshot);

@@ -6,6 +6,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -60,6 +61,7 @@ class CarrierGroup {
   OutputPump& error_;  // output_ where both go to the same file, so that neither splits the other's lines
   std::optional<InputPump> terminal_;
   std::vector<int> inherited_;
+  std::optional<std::uint64_t> open_files_;  // the carriers' limit
   std::vector<std::unique_ptr<Carrier>> carriers_;
 };
 

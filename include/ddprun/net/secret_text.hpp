@@ -8,8 +8,8 @@ namespace ddprun {
 
 // From the system's randomness. Throws Error when there is none.
 std::string make_secret_text();
-// From another secret by a hash: who knows that one knows this, and nobody learns that one from it. The same on
-// all hosts.
+// From another secret by a hash: who knows that one knows this, and nobody learns that one from it. The same
+// on all hosts.
 std::string make_secret_text_from(std::string_view secret);
 
 }  // namespace ddprun

@@ -34,6 +34,7 @@ def places(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("script", "options"), [
+    ("slurm-by-itself.sbatch", ["--gpus-per-node=2"]),
     ("slurm-one-per-node.sbatch", ["--gpus-per-node=2"]),
     ("slurm-one-per-task.sbatch", ["--ntasks-per-node=2"]),
 ])
