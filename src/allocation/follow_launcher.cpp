@@ -197,7 +197,15 @@ Allocation follow_launcher(const Job& job, const LaunchPlace& place, const Snaps
   if (launch.size.value == 1) {
     const bool meant = options.nodes && options.nodes->value == 1;
     if (job.hosts.value.size() > 1 && !meant) refuse_single(launch);
-    return stand_alone(job, snapshot, options, launch.size.origin);
+    Allocation alone = stand_alone(job, snapshot, options, launch.size.origin);
+    if (!job.name.empty() && job.hosts.origin.empty() && !meant && !place.nodes_exact) {
+      alone.notices.push_back(
+          {fmt::format("{} started this ddprun as the only process of its launch, and nothing on "
+                       "{} tells whether {} has more hosts",
+                       place.launcher, snapshot.host.name, job.name),
+           "to use all of them, start one on each: " + command_for(place, 2)});
+    }
+    return alone;
   }
   Allocation allocation = job.base;
   allocation.launcher = sourced(place.launcher, place.rank.origin);

@@ -106,6 +106,14 @@ void choose_meeting(const Allocation& allocation, const Options& options, const 
   // Where an assumption proves wrong, nobody exchanges.
   if (rendezvous.exchange == Exchange::none || allocation.style_assumed)
     rendezvous.meeting_file = find_meeting_file(rendezvous, options, snapshot);
+  if (rendezvous.exchange == Exchange::none && rendezvous.meeting_file.value.empty() &&
+      rendezvous.addresses.value.empty()) {
+    throw Error(
+        fmt::format("nothing on {} tells where the first of the {} ddprun is: {} names no hosts, and HOME, "
+                    "where they could meet, is not set",
+                    snapshot.host.name, rendezvous.agents, allocation.launcher.value),
+        "name a folder that all hosts share with --rdzv-dir, or the first host with --master-addr");
+  }
 }
 
 }  // namespace

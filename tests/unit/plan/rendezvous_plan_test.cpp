@@ -77,6 +77,24 @@ TEST_CASE("agents that were told where the coordinator is need neither") {
   CHECK(plan_for(by_flag).addresses == sourced(std::vector<std::string>{"n1"}, "--master-addr"));
 }
 
+TEST_CASE("where nothing at all tells the first host, the ways out are named") {
+  Allocation tasks = launched();
+  tasks.style.value = LaunchStyle::agent_per_task;
+  Snapshot homeless = machine();
+  homeless.environment.clear();
+  try {
+    make_rendezvous_plan(tasks, {}, homeless);
+    FAIL("agents that cannot meet were planned");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()) ==
+          "nothing on n2 tells where the first of the 2 ddprun is: hydra names no hosts, and HOME, where "
+          "they could "
+          "meet, is not set");
+    CHECK(error.hint() ==
+          "name a folder that all hosts share with --rdzv-dir, or the first host with --master-addr");
+  }
+}
+
 TEST_CASE("--rdzv decides, and --rdzv-dir names the folder") {
   Options options;
   options.meeting = Meeting::file;

@@ -134,7 +134,7 @@ TEST_CASE("threads that PBS has set for the whole chunk are shared by its worker
     const auto count = count_threads(pbs, snapshot, workers);
     return fmt::format("{} <- {}", count.value, count.origin);
   };
-  CHECK(show(4) == "2 <- 8 cores for 4 workers; PBS set all 8");
+  CHECK(show(4) == "2 <- 8 cores for 4 workers, not the 8 of PBS");
   CHECK(show(1) == "0 <- OMP_NUM_THREADS of the environment");
   snapshot.environment["OMP_NUM_THREADS"] = "3";
   CHECK(show(4) == "0 <- OMP_NUM_THREADS of the environment");
