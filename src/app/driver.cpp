@@ -41,6 +41,11 @@ std::vector<int> watched_signals(const Options& options) {
   return signals;
 }
 
+JobStoreSettings store_settings(const NodePlan& plan) {
+  const bool several = plan.rendezvous.agents > 1;
+  return {plan.store_port, plan.store_port && several, several ? plan.site.profile.ports : std::nullopt};
+}
+
 }  // namespace
 
 Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
@@ -50,7 +55,7 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
       signal_watch_(context_, duplicate(signals_.descriptor().get()).release()),
       timer_(context_),
       supervisor_(plan.options.shutdown_timeout.value),
-      store_(context_, {plan.store_port, plan.store_port && plan.rendezvous.agents > 1}),
+      store_(context_, store_settings(plan)),
       workers_(context_, plan, snapshot,
                [this](std::size_t worker, const ExitStatus& status) {
                  supervisor_.note_ended(worker, status);

@@ -15,10 +15,10 @@ namespace {
 
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
-// Addresses that mean this host to other hosts too.
-std::vector<std::string> crossing_addresses(const Snapshot& snapshot) {
+// Addresses that mean this host to other hosts too; those of the site's fast network first.
+std::vector<std::string> crossing_addresses(const NodePlan& plan, const Snapshot& snapshot) {
   std::vector<std::string> addresses;
-  for (const InterfaceAddress& each : snapshot.host.addresses) {
+  for (const InterfaceAddress& each : prefer_site_interfaces(snapshot.host.addresses, plan.site)) {
     if (!each.loopback && crosses_hosts(each.address)) addresses.push_back(each.address);
   }
   return addresses;
@@ -29,7 +29,7 @@ std::vector<std::string> crossing_addresses(const Snapshot& snapshot) {
 std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.options.local_address) return {plan.options.local_address->value};
   if (plan.rendezvous.role == RendezvousRole::solo) return {plan.solo_address.value};
-  std::vector<std::string> addresses = crossing_addresses(snapshot);
+  std::vector<std::string> addresses = crossing_addresses(plan, snapshot);
   std::stable_partition(addresses.begin(), addresses.end(),
                         [](const std::string& address) { return address.find(':') == std::string::npos; });
   return addresses;
@@ -37,12 +37,13 @@ std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& sna
 
 // Where to knock, for members that are told so: numbers only. A host without a network has its own members at
 // most.
-MeetingPlace place_of(const std::vector<std::string>& addresses, const Snapshot& snapshot, int port) {
+MeetingPlace place_of(const std::vector<std::string>& addresses, const NodePlan& plan,
+                      const Snapshot& snapshot, int port) {
   MeetingPlace place{{}, port};
   for (const std::string& address : addresses) {
     if (is_numeric_address(address)) place.addresses.push_back(address);
   }
-  if (place.addresses.empty()) place.addresses = crossing_addresses(snapshot);
+  if (place.addresses.empty()) place.addresses = crossing_addresses(plan, snapshot);
   if (place.addresses.empty()) place.addresses = {"127.0.0.1"};
   return place;
 }
@@ -70,7 +71,7 @@ Announcement Driver::announcement() const {
     self.fixed_rank = GlobalRank{plan_.allocation.task_rank.value};
     self.first_local_rank = plan_.allocation.task_local.value;
   }
-  self.addresses = crossing_addresses(snapshot_);
+  self.addresses = crossing_addresses(plan_, snapshot_);
   if (plan_.options.local_address)
     self.addresses.insert(self.addresses.begin(), plan_.options.local_address->value);
   return self;
@@ -114,7 +115,7 @@ void Driver::join_as_coordinator() {
   const std::vector<std::string> addresses = settings.coordinator.addresses;
   auto service = std::make_unique<CoordinatorService>(context_, std::move(settings), std::move(hooks));
   service->start();
-  if (rendezvous.agents > 1) meeting_.publish(place_of(addresses, snapshot_, service->port()));
+  if (rendezvous.agents > 1) meeting_.publish(place_of(addresses, plan_, snapshot_, service->port()));
   link_ = std::move(service);
   joined_ = true;
 }

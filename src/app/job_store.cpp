@@ -32,6 +32,7 @@ void JobStore::allow(const std::vector<std::string>& addresses) {
 int JobStore::open(Attempt attempt, bool worker_hosts) {
   close();
   const auto take = worker_hosts ? &JobStore::keep : &JobStore::serve;
+  if (!settings_.port && settings_.range) return first_free_of(*settings_.range, take);
   if (!settings_.port) return (this->*take)(0);
   if (settings_.port_is_shared && attempt.value == 0 && !worker_hosts) {
     shared_open_ = true;
@@ -64,6 +65,19 @@ int JobStore::first_free(int port, int (JobStore::*take)(int)) {
               "choose another --master-port");
 }
 
+// From the end: the agents of other launches begin anywhere in the range.
+int JobStore::first_free_of(std::pair<int, int> range, int (JobStore::*take)(int)) {
+  for (int candidate = range.second; candidate >= range.first; --candidate) {
+    try {
+      return (this->*take)(candidate);
+    } catch (const Error&) {  // taken: the next one
+      continue;
+    }
+  }
+  throw Error(fmt::format("no free port for the store from {} to {}, the site's", range.first, range.second),
+              "widen the range in the site's profile, or choose a --master-port");
+}
+
 int JobStore::serve(int port) {
   StoreServerOptions options;
   options.port = port;
@@ -87,7 +101,9 @@ int JobStore::keep(int port) {
 
 std::vector<int> JobStore::keep_ports(int count) {
   std::vector<int> ports;
-  for (int i = 0; i < std::min(count, k_ports_kept); ++i) ports.push_back(keep(0));
+  for (int i = 0; i < std::min(count, k_ports_kept); ++i) {
+    ports.push_back(settings_.range ? first_free_of(*settings_.range, &JobStore::keep) : keep(0));
+  }
   return ports;
 }
 

@@ -146,6 +146,13 @@ void store(Draft& draft, const Given& given) {
   draft.options.store = choice_from(given, {"agent", "worker"}) == 0 ? StoreHost::agent : StoreHost::worker;
 }
 
+void site(Draft& draft, const Given& given) {
+  if (given.value.empty()) {
+    throw UsageError(given.origin + " names no site", "give a profile's name, the path of its file, or none");
+  }
+  draft.options.site = given.value;
+}
+
 void max_restarts(Draft& draft, const Given& given) {
   draft.options.max_restarts = number_from(given, k_most, "a number of restarts", "give a number from 0 on");
 }

@@ -31,6 +31,7 @@ void rendezvous(Draft& draft, const Given& given);
 void rendezvous_directory(Draft& draft, const Given& given);
 void key_file(Draft& draft, const Given& given);
 void store(Draft& draft, const Given& given);
+void site(Draft& draft, const Given& given);
 
 // Failures and signals.
 void max_restarts(Draft& draft, const Given& given);

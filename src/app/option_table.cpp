@@ -90,7 +90,9 @@ void add_meeting(std::vector<OptionEntry>& table) {
                   setters::key_file),
        word_value("store", "WHO", "agent worker", own, meeting,
                   "who serves the workers' store: agent (ddprun) or worker (rank 0) (default: agent)",
-                  setters::store)});
+                  setters::store),
+       file_value("site", "FILE|NAME|none", own, meeting,
+                  "profile of the site's networks (default: the one that matches)", setters::site)});
 }
 
 void add_failures(std::vector<OptionEntry>& table) {

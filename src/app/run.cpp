@@ -10,6 +10,7 @@
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/log.hpp"
 #include "ddprun/base/error.hpp"
+#include "ddprun/facts/site_folders.hpp"
 #include "ddprun/os/capture.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/find_program.hpp"
@@ -34,8 +35,22 @@ void add_program(Snapshot& snapshot, const Options& options) {
   snapshot.programs[word] = capture_program(word, find_variable(snapshot, "PATH"));
 }
 
-int write_capture(const Snapshot& snapshot, const std::string& path) {
-  const std::string text = render_snapshot(without_secrets(snapshot));
+// A site that the user names by its file; it is of this machine even where the snapshot is of another.
+void add_site_file(Snapshot& snapshot, const Options& options) {
+  if (!names_site_file(options.site)) return;
+  snapshot.files[options.site] = read_file(options.site, k_site_file_limit);
+}
+
+// What a site is recognised by belongs to a capture, also where no scheduler sets it.
+std::vector<std::string> recognising_variables(const Snapshot& snapshot, const Options& options) {
+  if (options.site == "none") return {};
+  return site_variables(list_site_profiles(snapshot));
+}
+
+int write_capture(const Snapshot& snapshot, const Options& options) {
+  const std::string& path = options.capture_file;
+  const std::string text =
+      render_snapshot(without_secrets(snapshot, recognising_variables(snapshot, options)));
   if (path == "-") return print(text);
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << text;
@@ -74,12 +89,14 @@ int run(int argc, char** argv) {
                                : Talk::normal,
              snapshot.host.stderr_is_terminal);
   add_program(snapshot, options);
-  if (!options.capture_file.empty()) return write_capture(snapshot, options.capture_file);
+  if (options.snapshot_file.empty()) add_site_file(snapshot, options);
+  if (!options.capture_file.empty()) return write_capture(snapshot, options);
   if (!options.snapshot_file.empty()) {
     const std::vector<std::string> arguments = snapshot.arguments;
     snapshot = parse_snapshot(read_file(options.snapshot_file, k_snapshot_limit), options.snapshot_file);
     // The PET_ variables of the other machine count, not ours.
     options = std::get<Options>(parse_command_line(arguments, snapshot.environment));
+    add_site_file(snapshot, options);
   }
   const NodePlan plan = make_node_plan(snapshot, options);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);

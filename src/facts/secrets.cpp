@@ -173,12 +173,13 @@ std::string mask_title(std::string_view title) {
   return launcher ? join(mask_words(words), " ") : mask_text(words.front());
 }
 
-Snapshot without_secrets(const Snapshot& snapshot) {
+Snapshot without_secrets(const Snapshot& snapshot, const std::vector<std::string>& more) {
   Snapshot result = snapshot;
   result.arguments = mask_words(snapshot.arguments);
   result.environment.clear();
   for (const auto& [name, value] : snapshot.environment) {
-    if (!is_captured_variable(name)) continue;
+    const bool wanted = std::find(more.begin(), more.end(), name) != more.end();
+    if (!wanted && !is_captured_variable(name)) continue;
     result.environment[name] = is_secret_variable(name) ? std::string(k_removed_secret) : mask_text(value);
   }
   for (Ancestor& ancestor : result.host.ancestors) ancestor.title = mask_title(ancestor.title);

@@ -9,10 +9,12 @@
 #include <array>
 
 #include "ddprun/facts/proc_text.hpp"
+#include "ddprun/facts/site_folders.hpp"
 #include "ddprun/os/capture_ancestors.hpp"
 #include "ddprun/os/capture_gpus.hpp"
 #include "ddprun/os/capture_network.hpp"
 #include "ddprun/os/capture_processors.hpp"
+#include "ddprun/os/capture_sites.hpp"
 #include "ddprun/os/find_program.hpp"
 #include "ddprun/os/munge.hpp"
 #include "ddprun/os/read_file.hpp"
@@ -73,6 +75,9 @@ Snapshot capture_snapshot(int argc, const char* const* argv) {
     const auto path = find_variable(snapshot, variable);
     if (!path) continue;
     if (auto contents = try_read_file(*path, k_file_limit)) snapshot.files[*path] = std::move(*contents);
+  }
+  for (auto& [path, contents] : capture_site_files(site_folders(snapshot.environment))) {
+    snapshot.files[path] = std::move(contents);
   }
   for (const std::string& candidate : python_candidates(snapshot.environment)) {
     snapshot.programs[candidate] = capture_program(candidate, find_variable(snapshot, "PATH"));

@@ -25,9 +25,7 @@ std::string describe_open(const VariableChange& change, const NodePlan& plan) {
   }
   if (change.name == "TORCHELASTIC_ERROR_FILE") return "(a temporary file)";
   if (change.name == "DDPRUN_LAUNCH_ID") return "(a random number)";
-  if (change.name == "GLOO_SOCKET_IFNAME" || change.name == "NCCL_SOCKET_IFNAME") {
-    return "(the interface to the others)";
-  }
+  if (change.origin == k_proven_origin) return "(the interface to the others)";
   return {};
 }
 

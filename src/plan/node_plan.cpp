@@ -129,6 +129,7 @@ NodePlan make_node_plan(const Snapshot& snapshot, const Options& options) {
   plan.threads = count_threads(plan.allocation, snapshot, plan.workers.value);
   plan.rendezvous = make_rendezvous_plan(plan.allocation, options);
   choose_meeting_ways(plan.rendezvous, plan.allocation, options, snapshot);
+  apply_site(plan, snapshot);
   plan.world_size = expect_world_size(plan);
   plan.rank_origin = explain_ranks(plan);
   plan.run_id = make_run_id(plan.allocation, options, snapshot);

@@ -25,12 +25,14 @@ std::uint64_t launch_hash(const std::string& launch_key) {
   return hash;
 }
 
-std::vector<int> make_port_sequence(const std::string& launch_key, int count) {
-  constexpr std::uint64_t k_range = k_last_sequence_port - k_first_sequence_port;
+std::vector<int> make_port_sequence(const std::string& launch_key, int count, PortRange range) {
+  const int size = range.last - range.first + 1;
+  const bool holds_torchrun = range.first <= k_torchrun_port && k_torchrun_port <= range.last;
+  count = std::min(count, holds_torchrun ? size - 1 : size);
   std::vector<int> ports;
   std::uint64_t state = launch_hash(launch_key);
   while (static_cast<int>(ports.size()) < count) {
-    const int port = k_first_sequence_port + static_cast<int>(next_of(state) % k_range);
+    const int port = range.first + static_cast<int>(next_of(state) % static_cast<std::uint64_t>(size));
     const bool taken = port == k_torchrun_port || std::find(ports.begin(), ports.end(), port) != ports.end();
     if (!taken) ports.push_back(port);
   }

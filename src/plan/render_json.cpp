@@ -56,6 +56,15 @@ Json allocation_json(const NodePlan& plan) {
   return json;
 }
 
+Json site_json(const SitePlan& site) {
+  if (!site.known()) return {};
+  Json json;
+  json["name"] = with_origin(site.profile.name, site.origin);
+  json["profile"] = site.profile.source;
+  json["notes"] = site.profile.notes;
+  return json;
+}
+
 Json rendezvous_json(const NodePlan& plan) {
   const RendezvousPlan& rendezvous = plan.rendezvous;
   Json json;
@@ -110,6 +119,7 @@ std::string render_json(const NodePlan& plan, const Snapshot& snapshot) {
   json["max_restarts"] = with_origin(plan.options.max_restarts.value, plan.options.max_restarts.origin);
   json["shutdown_timeout_seconds"] =
       with_origin(seconds(plan.options.shutdown_timeout.value), plan.options.shutdown_timeout.origin);
+  json["site"] = site_json(plan.site);
   json["workers"] = Json::array();
   const Assignment assignment = make_expected_assignment(plan);
   for (std::size_t i = 0; i < plan.planned.size(); ++i)

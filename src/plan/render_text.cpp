@@ -44,6 +44,12 @@ void show_time_left(TextTable& table, const Allocation& allocation, std::int64_t
             allocation.end_time->origin);
 }
 
+void show_site(TextTable& table, const SitePlan& site) {
+  if (!site.known()) return;
+  table.row("site", fmt::format("{} ({})", site.profile.name, site.profile.source), site.origin);
+  for (const std::string& note : site.profile.notes) table.row("", note);
+}
+
 void show_allocation(TextTable& table, const NodePlan& plan, const Snapshot& snapshot) {
   const Allocation& allocation = plan.allocation;
   table.heading("where");
@@ -62,6 +68,7 @@ void show_allocation(TextTable& table, const NodePlan& plan, const Snapshot& sna
     table.row("this task", place_among("rank ", allocation.task_rank.value, allocation.task_count.value),
               allocation.task_rank.origin);
   }
+  show_site(table, plan.site);
 }
 
 std::string role_text(const RendezvousPlan& rendezvous) {

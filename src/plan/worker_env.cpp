@@ -117,6 +117,21 @@ void set_elastic(Changes& changes, const NodePlan& plan, const Assignment& assig
   changes.set("TORCHELASTIC_SIGNALS_TO_HANDLE", join(names, ","), plan.options.stop_signals.origin);
 }
 
+// The user's word, then the site's where its interface is here, then what the hosts met by: Gloo would
+// otherwise publish whatever the host's own name resolves to, often 127.0.1.1.
+void set_interfaces(Changes& changes, const NodePlan& plan, const Assignment& assignment,
+                    const Environment& environment, const std::string& proven) {
+  if (assignment.node_count < 2) return;
+  for (const char* name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+    const auto at_site = plan.site.interfaces.find(name);
+    if (at_site != plan.site.interfaces.end()) {
+      changes.set_default(environment, name, at_site->second, plan.site.as_origin());
+    } else if (!proven.empty()) {
+      changes.set_default(environment, name, proven, k_proven_origin);
+    }
+  }
+}
+
 void narrow_devices(Changes& changes, const NodePlan& plan, const Environment& environment,
                     const WorkerContext& context) {
   if (!plan.virtual_local_rank.value || context.worker >= plan.planned.size()) return;
@@ -155,11 +170,10 @@ std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assi
   }
   if (plan.threads.value > 0) changes.set("OMP_NUM_THREADS", plan.threads.value, plan.threads.origin);
   changes.set_default(environment, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", "torchrun's default");
-  if (!context.interface.empty()) {
-    // Gloo would otherwise publish whatever the host's own name resolves to, often 127.0.1.1.
-    changes.set_default(environment, "GLOO_SOCKET_IFNAME", context.interface, "proven between the hosts");
-    changes.set_default(environment, "NCCL_SOCKET_IFNAME", context.interface, "proven between the hosts");
+  for (const auto& [name, value] : plan.site.profile.environment) {
+    changes.set_default(environment, name, value, plan.site.as_origin());
   }
+  set_interfaces(changes, plan, assignment, environment, context.interface);
   narrow_devices(changes, plan, environment, context);
   changes.set("DDPRUN_LAUNCH_ID", context.launch_id, "marks the processes of this launch");
   return changes.take();

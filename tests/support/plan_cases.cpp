@@ -20,6 +20,9 @@ void read_host(const json& host, Snapshot& snapshot) {
   facts.online_cpus = host.value("online", static_cast<int>(facts.allowed_cpus.size()));
   if (host.contains("quota")) facts.cpu_quota = host.at("quota").get<double>();
   for (int i = 0; i < host.value("gpus", 0); ++i) facts.gpus.push_back({host.value("vendor", "nvidia"), ""});
+  const json interfaces = host.value("interfaces", json::object());
+  for (const auto& [interface, address] : interfaces.items())
+    facts.addresses.push_back({interface, address.get<std::string>(), 24, interface == "lo"});
   snapshot.unix_time = host.value("unix_time", snapshot.unix_time);
 }
 
@@ -35,6 +38,7 @@ Options read_options(const json& flags) {
     if (flag == "--role") options.role = sourced(value.get<std::string>(), flag);
     if (flag == "--local-addr") options.local_address = sourced(value.get<std::string>(), flag);
     if (flag == "--virtual-local-rank") options.virtual_local_rank = value.get<bool>();
+    if (flag == "--site") options.site = value.get<std::string>();
     if (flag == "--store" && value == "worker") options.store = StoreHost::worker;
   }
   return options;
@@ -56,6 +60,8 @@ PlanCase read_plan_case(const fs::path& folder) {
   const json environment = file.value("environment", json::object());
   for (const auto& [name, value] : environment.items())
     plan_case.snapshot.environment[name] = value.get<std::string>();
+  const json files = file.value("files", json::object());
+  for (const auto& [path, text] : files.items()) plan_case.snapshot.files[path] = text.get<std::string>();
   flags.update(file.value("flags", json::object()));
   read_host(file.value("host", json::object()), plan_case.snapshot);
   plan_case.options = read_options(flags);

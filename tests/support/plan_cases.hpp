@@ -18,7 +18,9 @@ struct PlanCase {
 // options.json has the keys
 //   allocation   the folder of tests/data/allocations to start from; absent: a host n1 without variables
 //   environment  further variables
-//   host         facts: name, cpus ("0-7"), cores, online, quota, gpus (a number), vendor, unix_time
+//   files        contents of files by path
+//   host         facts: name, cpus ("0-7"), cores, online, quota, gpus (a number), vendor, unix_time,
+//                interfaces (addresses by name)
 //   flags        options by name
 //   command      the program and its arguments
 PlanCase read_plan_case(const std::filesystem::path& folder);

@@ -22,6 +22,7 @@ namespace ddprun {
 struct JobStoreSettings {
   std::optional<int> port;      // --master-port
   bool port_is_shared = false;  // the rendezvous listens on the user's port; attempt 0 is served through it
+  std::optional<std::pair<int, int>> range;  // the site's ports, where the user named none
 };
 
 class JobStore {
@@ -44,6 +45,7 @@ class JobStore {
   int keep(int port);
   int take_exactly(int port, int (JobStore::*take)(int));
   int first_free(int port, int (JobStore::*take)(int));
+  int first_free_of(std::pair<int, int> range, int (JobStore::*take)(int));
 
   boost::asio::io_context& context_;
   JobStoreSettings settings_;

@@ -71,8 +71,9 @@ struct Snapshot {
 std::optional<std::string> find_variable(const Snapshot& snapshot, const std::string& name);
 
 // What --capture writes: variables that planning reads or that tell about the site (facts/secrets.hpp has the
-// list), secrets replaced by k_removed_secret in variables, arguments and ancestors' titles.
-Snapshot without_secrets(const Snapshot& snapshot);
+// list) and those of `more`, secrets replaced by k_removed_secret in variables, arguments and ancestors'
+// titles.
+Snapshot without_secrets(const Snapshot& snapshot, const std::vector<std::string>& more = {});
 
 // A longer file is refused before it is parsed.
 inline constexpr std::size_t k_snapshot_limit = 4 << 20;

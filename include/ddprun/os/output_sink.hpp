@@ -6,10 +6,9 @@
 //   file, /dev/null   written directly; it never waits for a reader. Its offset stays shared with stderr.
 //   socket            MSG_DONTWAIT, per call.
 //   pipe, terminal    opened anew through /proc/self/fd: an open file of our own, which may be non-blocking.
-//   none of these     (a pipe made by another user cannot be opened) poll, then a write small enough for what
-//   poll
-//                     promised: PIPE_BUF for pipes (pipe(7)). Another writer of the same pipe can come
-//                     between; then we wait for its reader.
+//   none of these     (a pipe made by another user cannot be opened) poll, then a write small enough for
+//                     what poll promised: PIPE_BUF for pipes (pipe(7)). Another writer of the same pipe can
+//                     come between; then we wait for its reader.
 #pragma once
 
 #include <string_view>

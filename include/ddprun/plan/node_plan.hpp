@@ -8,6 +8,7 @@
 
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/plan/options.hpp"
+#include "ddprun/plan/site.hpp"
 
 namespace ddprun {
 
@@ -51,6 +52,7 @@ struct RendezvousPlan {
 struct NodePlan {
   Allocation allocation;
   RendezvousPlan rendezvous;
+  SitePlan site;
   std::string host;          // this host's name as the scheduler spells it, else gethostname()
   int local_world_size = 1;  // workers on this host, all its agents together
   Sourced<int> workers;      // workers of this agent

@@ -15,8 +15,13 @@ inline constexpr int k_last_sequence_port = 32256;
 // Stable across versions and machines.
 std::uint64_t launch_hash(const std::string& launch_key);
 
-// `count` different ports that follow from the launch key alone: the coordinator binds the first free one,
-// members try all of them, and the handshake tells strangers apart.
-std::vector<int> make_port_sequence(const std::string& launch_key, int count = 8);
+struct PortRange {
+  int first = k_first_sequence_port;
+  int last = k_last_sequence_port - 1;  // inclusive
+};
+
+// `count` different ports, or all of a smaller range, that follow from the launch key alone: the coordinator
+// binds the first free one, members try all of them, and the handshake tells strangers apart.
+std::vector<int> make_port_sequence(const std::string& launch_key, int count = 8, PortRange range = {});
 
 }  // namespace ddprun

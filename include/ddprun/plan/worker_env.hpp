@@ -10,6 +10,9 @@
 
 namespace ddprun {
 
+// Of interface variables that follow from the way the hosts met.
+inline constexpr const char* k_proven_origin = "proven between the hosts";
+
 // What is known only when the worker is about to start.
 struct WorkerContext {
   std::size_t worker = 0;  // index of the seat

@@ -10,8 +10,7 @@
 // probing    Only when the agents reached the coordinator by different addresses: asks all of them about the
 //            candidates and takes the best that all reach.
 // opening    The store of the attempt is being opened; then every agent gets Start.
-// running    Until all succeeded, or the first failure, loss of an agent or signal. There is no deadline
-// here:
+// running    Until all succeeded, or the first failure, loss of an agent or signal. No deadline here:
 //            training may take weeks, and a lost host shows in its connection.
 // stopping   All agents have been sent Stop; each answers Stopped or is lost, at the latest when the stop
 //            time-out ends. Then: the next attempt with an empty store on a new port if a worker's failure

@@ -12,15 +12,13 @@
 // Someone who has seen the installed torch can say which it is (OldTorch::known). Otherwise it is told from
 // how the clients behave, and the first proof settles it for the whole store:
 // - 9, 10 and 11 prove 2.1.
-// - 2.0 sends WATCH_KEY only on a connection made for nothing else, so 7 means WATCH_KEY where nothing else
-// was
-//   sent before, and proves 2.1 elsewhere.
-// - 2.0 waits for the answer to DELETE_KEY, and each of its clients keeps that second connection, silent as a
-// rule;
-//   2.1 sends APPEND's value in the same write as its key, and its connections speak at once. So 8 means
-//   DELETE_KEY when the bytes end with the key and some connection is still silent; bytes behind the key
-//   prove 2.1. What remains is a 2.1 write cut exactly behind the key while another client is just
-//   connecting; `known` removes that doubt too.
+// - 2.0 sends WATCH_KEY only on a connection made for nothing else, so 7 means WATCH_KEY where
+//   nothing else was sent before, and proves 2.1 elsewhere.
+// - 2.0 waits for the answer to DELETE_KEY, and each of its clients keeps that second connection, silent
+//   as a rule; 2.1 sends APPEND's value in the same write as its key, and its connections speak at
+//   once. So 8 means DELETE_KEY when the bytes end with the key and some connection is still silent; bytes
+//   behind the key prove 2.1. What remains is a 2.1 write cut exactly behind the key while another client is
+//   just connecting; `known` removes that doubt too.
 #pragma once
 
 #include <optional>

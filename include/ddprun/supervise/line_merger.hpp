@@ -4,10 +4,9 @@
 // it ends with '\n' or '\r' (so that a progress bar stays alive), and never in the middle of another stream's
 // line. What does not fit this simple picture:
 //
-//   overlong line     past `long_line` it is passed on in portions, and the others wait for its end. They
-//   wait no
-//                     longer than `patience` after a portion: a worker that writes dots for hours, or half a
-//                     line and then nothing, would else block all others at their next print.
+//   overlong line     past `long_line` it is passed on in portions, and the others wait for its end, but
+//                     no longer than `patience` after a portion: a worker that writes dots for hours, or
+//                     half a line and then nothing, would else block all others at their next print.
 //   last line without end   is passed on when its stream closes.
 //   interactive stream      passes an unfinished line on (a prompt) once nothing was added for `idle`.
 //

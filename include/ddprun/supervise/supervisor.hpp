@@ -3,14 +3,12 @@
 // States:  idle ──start──► running ──(all ended | stop)──► stopping ──► sweeping ──► idle
 //
 //   running   some main process lives and nobody asked to stop. The first failure is reported once; the
-//   others
-//             keep running until the coordinator says stop, so that one host decides for all.
+//             others keep running until the coordinator says stop, so that one host decides for all.
 //   stopping  the main processes got the stop signal; at the end of the grace period their process groups are
 //             killed. A main process that ends is not signalled again: its data loaders are not ours to hurry
 //             while a sibling writes its checkpoint.
-//   sweeping  every main process has ended. Whatever they left behind (their groups, processes that escaped
-//   by
-//             setsid) gets SIGTERM, a short while later SIGKILL, until nothing is left.
+//   sweeping  every main process has ended. Whatever they left behind (their groups, processes that
+//             escaped by setsid) gets SIGTERM, a short while later SIGKILL, until nothing is left.
 //   idle      nothing of ours runs. The end of the attempt has been reported: succeeded, or stopped.
 //
 // Two phases: the note_ functions only settle facts; decide() then returns what follows from all of them. Two

@@ -60,26 +60,20 @@ def test_hosts_have_a_tmp_and_a_network_of_their_own_and_share_the_home(cluster)
 
 
 def test_names_as_debian_writes_them(cluster):
-    cluster.hosts.use_loopback_names()
-    try:
+    with cluster.hosts.own_name_on_loopback():
         assert cluster.nodes[0].check(["getent", "ahostsv4", "n1"]).split()[0] == "127.0.1.1"
         assert cluster.nodes[1].check(["getent", "ahostsv4", "n1"]).split()[0] == cluster.nodes[0].address
-    finally:
-        cluster.hosts.use_plain_names()
 
 
 def test_management_network_comes_first_and_carries_nothing(cluster):
     node, other = cluster.nodes[:2]
-    cluster.hosts.use_management_network()
-    try:
+    with cluster.hosts.unreachable_network_first():
         addresses = [line.split()[0] for line in node.check(["getent", "ahostsv4", "n2"]).splitlines()
                      if "STREAM" in line]
         assert addresses == [other.management_address, other.address]
         connect = f"import socket; socket.create_connection(('{other.management_address}', 9), 0.3)"
         assert "timed out" in node.run([sys.executable, "-c", connect]).stderr
         assert cluster.run("srun", "-N2", "hostname").code == 0
-    finally:
-        cluster.hosts.without_management_network()
 
 
 def test_reserved_ports_in_a_second_cluster_at_the_same_time(cluster):

@@ -66,22 +66,10 @@ def test_torch_reaches_the_store_on_the_named_port_from_another_host(hosts, key,
         assert f"rank {rank} of 2: sum 1 tcp://{hosts['a'].address}:{PORT}" in result.stdout, str(result)
 
 
-def test_own_name_on_loopback_as_debian_writes_it(hosts, directory, key):
-    hosts.use_loopback_names()
-    try:
+@pytest.mark.parametrize("names", ["own_name_on_loopback", "unreachable_network_first"])
+def test_names_that_lead_astray(hosts, directory, key, names):
+    with getattr(hosts, names)():
         results = wait_all(start_all(hosts, "--key-file", key, PRINT, str(directory), address="a"))
-    finally:
-        hosts.use_plain_names()
-    assert codes(results) == [0, 0], as_text(results)
-    assert master(directory) == {f"{hosts['a'].address} {PORT}"}
-
-
-def test_name_leads_to_an_unreachable_management_network_first(hosts, directory, key):
-    hosts.use_management_network()
-    try:
-        results = wait_all(start_all(hosts, "--key-file", key, PRINT, str(directory), address="a"))
-    finally:
-        hosts.without_management_network()
     assert codes(results) == [0, 0], as_text(results)
     assert master(directory) == {f"{hosts['a'].address} {PORT}"}
 

@@ -11,6 +11,7 @@ file system, HOME above all, is the same on all hosts, as on a cluster.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -18,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -262,14 +263,29 @@ class HostGroup:
         for host in self.hosts.values():
             host.write_names(f"{other.address} {other.name}" for other in self.hosts.values())
 
-    def use_loopback_names(self) -> None:
+    @contextlib.contextmanager
+    def own_name_on_loopback(self) -> Iterator[None]:
         """As Debian's installer writes it: a host's own name is 127.0.1.1 on that host."""
         for host in self.hosts.values():
             host.write_names(f"{'127.0.1.1' if other is host else other.address} {other.name}"
                              for other in self.hosts.values())
+        try:
+            yield
+        finally:
+            self.use_plain_names()
 
-    def use_management_network(self) -> None:
+    @contextlib.contextmanager
+    def unreachable_network_first(self) -> Iterator[None]:
         """Names lead to an unreachable management network first and to the fabric second."""
+        try:
+            self._use_management_network()
+            yield
+        finally:
+            for host in self.hosts.values():
+                host.check(["ip", "link", "set", "management0", "down"])
+            self.use_plain_names()
+
+    def _use_management_network(self) -> None:
         for host in self.hosts.values():
             host.check(["ip", "link", "set", "management0", "up"])
             for other in self.hosts.values():  # with a known neighbour, what is sent is lost without an error
@@ -278,11 +294,6 @@ class HostGroup:
                                 "lladdr", "02:00:00:00:00:01", "nud", "permanent"])
             host.write_names([f"{other.management_address} {other.name}" for other in self.hosts.values()]
                              + [f"{other.address} {other.name}" for other in self.hosts.values()])
-
-    def without_management_network(self) -> None:
-        for host in self.hosts.values():
-            host.check(["ip", "link", "set", "management0", "down"])
-        self.use_plain_names()
 
     def processes_with(self, marker: str) -> list[int]:
         """Processes of any host that have `marker` in their environment, zombies not counted."""

@@ -261,6 +261,10 @@ TEST_CASE("the store is served by ddprun or by rank 0") {
   CHECK(error_for({"--store=agents"}) ==
         "--store is not one of agent, worker: 'agents' | did you mean agent?");
   CHECK(parse({"--key-file=k"}).key_file == "k");
+  CHECK(parse({"--site", "./ours.json"}).site == "./ours.json");
+  CHECK(parse({"--site=none"}).site == "none");
+  CHECK(error_for({"--site="}) ==
+        "--site names no site | give a profile's name, the path of its file, or none");
   CHECK(parse({"--local-addr=10.0.0.1"}).local_address == sourced(std::string("10.0.0.1"), "--local-addr"));
 }
 

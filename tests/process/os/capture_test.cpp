@@ -11,10 +11,12 @@
 #include <fstream>
 
 #include "catch.hpp"
+#include "ddprun/facts/site_folders.hpp"
 #include "ddprun/os/capture_ancestors.hpp"
 #include "ddprun/os/capture_gpus.hpp"
 #include "ddprun/os/capture_network.hpp"
 #include "ddprun/os/capture_processors.hpp"
+#include "ddprun/os/capture_sites.hpp"
 #include "ddprun/os/child_call.hpp"
 #include "ddprun/os/temp_dir.hpp"
 
@@ -238,4 +240,28 @@ TEST_CASE("the host file the environment names is taken along, unless it is unre
     CAPTURE(name);
     CHECK(captured(name) == "absent");
   }
+}
+
+TEST_CASE("descriptions of sites are read whole, and what cannot be read is there and empty") {
+  FakeRoot root;
+  root.add("/user/b.json", "b");
+  root.add("/user/a.json", "a");
+  root.add("/user/a.txt", "no description");
+  root.add("/user/folder.json/x", "a folder");
+  root.add("/etc/long.json", std::string(k_site_file_limit + 1, ' '));
+  const auto files = capture_site_files({root.path() + "/user", root.path() + "/none", root.path() + "/etc"});
+  CHECK(files == std::map<std::string, std::string>{{root.path() + "/user/a.json", "a"},
+                                                    {root.path() + "/user/b.json", "b"},
+                                                    {root.path() + "/user/folder.json", ""},
+                                                    {root.path() + "/etc/long.json", ""}});
+}
+
+TEST_CASE("a folder full of descriptions is read up to a limit") {
+  FakeRoot root;
+  for (std::size_t i = 0; i < k_site_files_limit + 5; ++i) {
+    root.add("/" + std::to_string(1000 + i) + ".json");
+  }
+  const auto files = capture_site_files({root.path()});
+  CHECK(files.size() == k_site_files_limit);
+  CHECK(files.begin()->first == root.path() + "/1000.json");
 }

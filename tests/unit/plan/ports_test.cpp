@@ -27,3 +27,12 @@ TEST_CASE("neighbouring jobs start from different ports") {
   }
   CHECK(first_ports.size() > 190);
 }
+
+TEST_CASE("a range may be given, and a small one is used up") {
+  const auto ports = make_port_sequence("slurm/29/0/0", 8, {40000, 40099});
+  CHECK(ports.size() == 8);
+  for (const int port : ports) CHECK((port >= 40000 && port <= 40099));
+  const auto few = make_port_sequence("slurm/29/0/0", 8, {29499, 29501});
+  CHECK(std::set<int>(few.begin(), few.end()) == std::set<int>{29499, 29501});
+  CHECK(make_port_sequence("slurm/29/0/0", 8, {29500, 29500}).empty());
+}

@@ -52,7 +52,7 @@ Failure failure_of(int rank, int attempt = 0) {
 // Plays a launch: agent i speaks through connection i. What the coordinator does is collected.
 struct Play {
   explicit Play(CoordinatorSettings chosen)
-      : agents(chosen.agents), coordinator(std::move(chosen), k_start) {}
+      : agents(chosen.agents), restarts(chosen.max_restarts), coordinator(std::move(chosen), k_start) {}
 
   void take(Coordinator::Actions actions) {
     for (CoordinatorAction& action : actions) log.push_back(std::move(action));
@@ -64,7 +64,11 @@ struct Play {
     while (coordinator.deadline() && *coordinator.deadline() <= now) take(coordinator.on_time(now));
   }
   void all_join() {
-    for (int agent = 0; agent < agents; ++agent) say(agent, join_of(agent, agents));
+    for (int agent = 0; agent < agents; ++agent) {
+      Join join = join_of(agent, agents);
+      join.announcement.max_restarts = restarts;
+      say(agent, join);
+    }
   }
   void store_ready(int attempt, int port = 41000) { take(coordinator.on_store_ready({attempt}, port, now)); }
   void run() {
@@ -101,6 +105,7 @@ struct Play {
   std::string end_text() const { return end().detail; }
 
   int agents;
+  int restarts;
   TimePoint now = k_start;
   Coordinator coordinator;
   std::vector<CoordinatorAction> log;
@@ -390,11 +395,7 @@ TEST_CASE("of failures in one wake-up the lowest rank is the first, in either or
 
 TEST_CASE("with restarts left all start again, in a new store, with the same ranks") {
   Play play(settings(2, 1));
-  for (int agent = 0; agent < 2; ++agent) {
-    Join join = join_of(agent, 2);
-    join.announcement.max_restarts = 1;
-    play.say(agent, join);
-  }
+  play.all_join();
   play.store_ready(0, 41000);
   const auto before = play.sent<Start>();
   play.log.clear();
@@ -425,13 +426,7 @@ TEST_CASE("with restarts left all start again, in a new store, with the same ran
 
 TEST_CASE("a lost agent stops the others and ends the job, also when restarts are left") {
   Play play(settings(3, 5));
-  for (int agent = 0; agent < 3; ++agent) {
-    Join join = join_of(agent, 3);
-    join.announcement.max_restarts = 5;
-    play.say(agent, join);
-  }
-  play.store_ready(0);
-  play.log.clear();
+  play.run();
   play.lose(2, "no answer for 20 s");
   CHECK(play.sent<Stop>().size() == 2);
   play.say(0, Stopped{{0}, {}});
@@ -444,12 +439,7 @@ TEST_CASE("a lost agent stops the others and ends the job, also when restarts ar
 
 TEST_CASE("an agent lost while stopping: a planned restart becomes the end, a decided end keeps its cause") {
   Play restarting(settings(3, 1));
-  for (int agent = 0; agent < 3; ++agent) {
-    Join join = join_of(agent, 3);
-    join.announcement.max_restarts = 1;
-    restarting.say(agent, join);
-  }
-  restarting.store_ready(0);
+  restarting.run();
   restarting.say(0, AttemptFailed{{0}, failure_of(1)});
   restarting.lose(2, "connection reset by peer");
   restarting.all_stopped(0);
@@ -468,13 +458,7 @@ TEST_CASE("an agent lost while stopping: a planned restart becomes the end, a de
 
 TEST_CASE("a stop request stops all and nothing is started again") {
   Play play(settings(2, 3));
-  for (int agent = 0; agent < 2; ++agent) {
-    Join join = join_of(agent, 2);
-    join.announcement.max_restarts = 3;
-    play.say(agent, join);
-  }
-  play.store_ready(0);
-  play.log.clear();
+  play.run();
   play.say(1, StopRequest{15, "n2"});
   play.say(0, StopRequest{15, "n1"});  // the scheduler signals every node; the first counts
   CHECK(play.sent<Stop>().size() == 2);

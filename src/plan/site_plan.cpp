@@ -1,0 +1,89 @@
+// What a site's profile adds to a plan.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/ports.hpp"
+#include "ddprun/plan/site.hpp"
+
+namespace ddprun {
+
+namespace {
+
+bool is_numeric(const std::string& host) {
+  return host.find(':') != std::string::npos || host.find_first_not_of("0123456789.") == std::string::npos;
+}
+
+// "n1.cluster" with the suffix "i" is n1i.cluster; with the domain d it is n1.d.
+std::vector<std::string> names_at_site(const std::string& host, const SiteProfile& profile) {
+  const std::string first{host.substr(0, host.find('.'))};
+  const std::string rest = host.substr(first.size());
+  std::vector<std::string> names;
+  for (const std::string& suffix : profile.suffixes) {
+    if (!first.ends_with(suffix)) names.push_back(first + suffix + rest);
+  }
+  for (const std::string& domain : profile.domains) names.push_back(first + "." + domain);
+  return names;
+}
+
+// Best first: a name that does not resolve fails by itself, and the plain one is tried beside it.
+void add_names(RendezvousPlan& rendezvous, const SitePlan& site) {
+  std::vector<std::string> names;
+  for (const std::string& host : rendezvous.addresses.value) {
+    if (is_numeric(host)) continue;
+    for (std::string& name : names_at_site(host, site.profile)) names.push_back(std::move(name));
+  }
+  if (names.empty()) return;
+  for (const std::string& host : rendezvous.addresses.value) {
+    if (std::find(names.begin(), names.end(), host) == names.end()) names.push_back(host);
+  }
+  rendezvous.addresses = {std::move(names),
+                          fmt::format("{}, then {}", site.as_origin(), rendezvous.addresses.origin)};
+}
+
+void note_missing_interfaces(NodePlan& plan) {
+  const SiteProfile& profile = plan.site.profile;
+  std::vector<std::string> missing;
+  if (!profile.gloo_interfaces.empty() && !plan.site.interfaces.contains("GLOO_SOCKET_IFNAME")) {
+    missing = profile.gloo_interfaces;
+  }
+  if (!profile.nccl_interfaces.empty() && !plan.site.interfaces.contains("NCCL_SOCKET_IFNAME") &&
+      std::find(missing.begin(), missing.end(), profile.nccl_interfaces) == missing.end()) {
+    missing.push_back(profile.nccl_interfaces);
+  }
+  if (missing.empty()) return;
+  plan.notices.push_back(
+      {fmt::format("{} has none of the interfaces that the site {} ({}) names: {}", plan.host, profile.name,
+                   profile.source, join(missing, ", ")),
+       "the interface that the nodes meet by is used instead; --site none goes on without the profile"});
+}
+
+}  // namespace
+
+void apply_site(NodePlan& plan, const Snapshot& snapshot) {
+  plan.site = choose_site(snapshot, plan.options.site);
+  RendezvousPlan& rendezvous = plan.rendezvous;
+  if (!plan.site.known() || rendezvous.role == RendezvousRole::solo) return;
+  note_missing_interfaces(plan);
+  const Allocation& allocation = plan.allocation;
+  if (!allocation.first_address) add_names(rendezvous, plan.site);
+  const auto& range = plan.site.profile.ports;
+  const bool reserved = allocation.reserved_ports && !allocation.reserved_ports->value.empty();
+  if (!range || allocation.first_port || reserved) return;
+  rendezvous.ports = {make_port_sequence(rendezvous.key, 8, {range->first, range->second}),
+                      fmt::format("{}, follows from {}", plan.site.as_origin(), rendezvous.key)};
+}
+
+std::vector<InterfaceAddress> prefer_site_interfaces(std::vector<InterfaceAddress> addresses,
+                                                     const SitePlan& site) {
+  const auto& names = site.profile.gloo_interfaces;
+  std::stable_sort(addresses.begin(), addresses.end(), [&](const auto& a, const auto& b) {
+    return std::find(names.begin(), names.end(), a.interface) <
+           std::find(names.begin(), names.end(), b.interface);
+  });
+  return addresses;
+}
+
+}  // namespace ddprun

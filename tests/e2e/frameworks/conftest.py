@@ -1,0 +1,42 @@
+"""Two nodes of a Slurm cluster, which also serve as machines without a scheduler."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from support import programs, slurm_cluster
+from support.hosts import HostGroup
+from support.slurm_cluster import SlurmCluster
+
+
+def require(module: str) -> None:
+    """Skips where the Python with torch lacks a framework, as one that scripts/torch-python did not make may."""
+    probe = subprocess.run([programs.torch_python(), "-c", "import importlib.util as u, sys;"
+                            f"sys.exit(u.find_spec('{module}') is None)"])
+    if probe.returncode != 0:
+        pytest.skip(f"{programs.torch_python()} has no {module}; scripts/torch-python installs it where it is online")
+
+
+@pytest.fixture(scope="session")
+def running_cluster(binary, torch_python) -> Iterator[SlurmCluster]:
+    reason = slurm_cluster.why_impossible()
+    if reason is not None:
+        pytest.skip(reason)
+    path = [str(programs.binary_directory()), str(programs.python_directory())]
+    with SlurmCluster(2, kept=programs.kept_paths(), path=path) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(running_cluster) -> Iterator[SlurmCluster]:
+    yield running_cluster
+    running_cluster.cancel_all()
+    running_cluster.hosts.kill_started()
+
+
+@pytest.fixture
+def hosts(cluster) -> HostGroup:
+    return cluster.hosts
