@@ -2,7 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "ddprun/base/text.hpp"
+
 namespace ddprun {
+
+namespace {
+
+std::string launched_key(const Allocation& allocation) {
+  std::string launcher = to_lower(allocation.launcher.value);
+  std::replace(launcher.begin(), launcher.end(), ' ', '-');
+  const std::string& instance = allocation.instance.value;
+  const std::string suffix = instance.empty() ? "" : "/" + instance;
+  if (!allocation.launch_id.value.empty()) {
+    return fmt::format("{}/{}{}", launcher, allocation.launch_id.value, suffix);
+  }
+  const std::string& job = allocation.job_id.value;
+  return fmt::format("{}/{}/{}{}", launcher, job.empty() ? "-" : job, allocation.task_count.value, suffix);
+}
+
+}  // namespace
 
 std::string to_string(Scheduler scheduler) {
   switch (scheduler) {
@@ -39,6 +59,7 @@ std::string to_string(LaunchStyle style) {
 }
 
 std::string launch_key(const Allocation& allocation) {
+  if (allocation.numbered_by_launcher) return launched_key(allocation);
   const std::string& instance = allocation.instance.value;
   switch (allocation.scheduler.value) {
     case Scheduler::none:

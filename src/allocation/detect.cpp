@@ -6,73 +6,144 @@
 #include <array>
 
 #include "ddprun/allocation/by_hand.hpp"
-#include "ddprun/allocation/mpi_launcher.hpp"
+#include "ddprun/allocation/flux.hpp"
+#include "ddprun/allocation/job.hpp"
+#include "ddprun/allocation/lsf.hpp"
+#include "ddprun/allocation/pbs.hpp"
 #include "ddprun/allocation/slurm.hpp"
+#include "ddprun/allocation/slurm_place.hpp"
+#include "ddprun/allocation/started.hpp"
+#include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
 
 namespace ddprun {
 
 namespace {
 
 struct Detector {
-  const char* name;
-  bool (*applies)(const Snapshot&, const PlaceOptions&);
+  const char* name;      // for --scheduler
+  const char* variable;  // that shows it, for messages
+  bool (*applies)(const Snapshot&);
   Allocation (*parse)(const Snapshot&, const PlaceOptions&);
+  // Whether something not inherited shows its processes above this one.
+  bool (*is_above)(const HostFacts&);
 };
 
-bool in_slurm_job(const Snapshot& snapshot, const PlaceOptions&) { return has_slurm_job(snapshot); }
+bool is_under_slurm(const HostFacts& host) { return find_slurm_place(host).has_value(); }
+bool is_under_lsf(const HostFacts& host) { return has_ancestor(host, {"res", "sbatchd", "jsmd"}); }
+bool is_under_flux(const HostFacts& host) { return has_ancestor(host, {"flux-shell", "flux-broker"}); }
 
-bool has_flags(const Snapshot&, const PlaceOptions& options) {
-  return is_by_hand(options) && !options.standalone;
-}
-
-std::optional<MpiPlace> find_launched_rank(const Snapshot& snapshot) {
-  for (const MpiPlace& place : find_mpi_places(Variables(snapshot.environment))) {
-    if (place.size && place.size->value > 1) return place;
-  }
-  return std::nullopt;
-}
-
-bool under_mpi_launcher(const Snapshot& snapshot, const PlaceOptions& options) {
-  return !options.standalone && find_launched_rank(snapshot).has_value();
-}
-
-// Followed silently as "alone", every rank would become a job of its own.
-Allocation refuse_mpi_launcher(const Snapshot& snapshot, const PlaceOptions&) {
-  throw Error(
-      fmt::format("{} is set: an MPI launcher started this ddprun, and it cannot take its place from one",
-                  describe(*find_launched_rank(snapshot))),
-      "say where it is with --nnodes, --node-rank and --master-addr, or use this host alone with "
-      "--standalone");
-}
-
-bool always(const Snapshot&, const PlaceOptions&) { return true; }
-
-Allocation parse_alone(const Snapshot& snapshot, const PlaceOptions& options) {
-  return make_alone(snapshot, options, options.standalone ? "--standalone" : "no scheduler and no --nnodes");
-}
-
-// Asked from the top; the first that applies decides. A scheduler that can run inside another comes before
-// it. An MPI launcher's ranks inside a Slurm job are the business of the Slurm detector, which knows whether
-// they agree with srun's.
+// A scheduler that can run inside another comes before it: Flux' broker is often started by srun.
 constexpr std::array<Detector, 4> k_detectors{{
-    {"slurm", in_slurm_job, parse_slurm},
-    {"by hand", has_flags, parse_by_hand},
-    {"MPI launcher", under_mpi_launcher, refuse_mpi_launcher},
-    {"alone", always, parse_alone},
+    {"flux", "FLUX_URI", has_flux_job, parse_flux, is_under_flux},
+    {"slurm", "SLURM_JOB_ID", has_slurm_job, parse_slurm, is_under_slurm},
+    {"pbs", "PBS_JOBID", has_pbs_job, parse_pbs, is_under_pbs},
+    {"lsf", "LSB_JOBID", has_lsf_job, parse_lsf, is_under_lsf},
 }};
 
+Allocation parse_alone(const Snapshot& snapshot, const PlaceOptions& options) {
+  Allocation allocation =
+      make_alone(snapshot, options, options.standalone ? "--standalone" : "no scheduler and no --nnodes");
+  // torchrun's static variables of a container platform; a shell may have them from anywhere.
+  const Variables variables(snapshot.environment);
+  const auto size = variables.text("WORLD_SIZE");
+  const bool part = size && parse_integer(size->value).value_or(1) > 1 && variables.has("MASTER_ADDR") &&
+                    variables.has("RANK") && !variables.has("TORCHELASTIC_RUN_ID");
+  if (part && !options.standalone && !options.node_rank) {
+    allocation.notices.push_back(
+        {fmt::format("RANK={} and WORLD_SIZE={} of the environment are not followed: this host is used alone",
+                     printable(variables.text("RANK")->value, 20), printable(size->value, 20)),
+         "to join several hosts, give --nnodes, --node-rank and --master-addr"});
+  }
+  return allocation;
+}
+
+Allocation parse_without_scheduler(const Snapshot& snapshot, const PlaceOptions& options) {
+  if (options.standalone) return parse_alone(snapshot, options);
+  if (is_complete_by_hand(options)) return parse_by_hand(snapshot, options);
+  const auto places = find_launch_places(snapshot);
+  const bool several = !places.empty() && (!places.front().size || places.front().size->value > 1);
+  if (several) return follow_launcher(make_no_job(options), places.front(), snapshot, options);
+  return is_by_hand(options) ? parse_by_hand(snapshot, options) : parse_alone(snapshot, options);
+}
+
+Allocation parse_launcher(const Snapshot& snapshot, const PlaceOptions& options) {
+  const auto places = find_launch_places(snapshot);
+  if (places.empty()) {
+    throw UsageError(fmt::format("{} mpi, but no launcher's rank is set", options.scheduler->origin),
+                     "start ddprun with mpiexec, mpirun or the like, or leave it out");
+  }
+  return follow_launcher(make_no_job(options), places.front(), snapshot, options);
+}
+
+Allocation parse_by_flags_alone(const Snapshot& snapshot, const PlaceOptions& options) {
+  return is_by_hand(options) ? parse_by_hand(snapshot, options)
+                             : make_alone(snapshot, options, options.scheduler->origin);
+}
+
+Allocation ask_named(const Snapshot& snapshot, const PlaceOptions& options) {
+  const auto& [name, origin] = *options.scheduler;
+  if (name == "mpi") return parse_launcher(snapshot, options);
+  if (name == "none") return parse_by_flags_alone(snapshot, options);
+  const auto found = std::find_if(k_detectors.begin(), k_detectors.end(),
+                                  [&](const Detector& detector) { return detector.name == name; });
+  if (found == k_detectors.end()) {
+    throw UsageError(fmt::format("{} does not know {}", origin, printable(name, 80)),
+                     "give one of " + join(scheduler_names(), ", "));
+  }
+  if (found->applies(snapshot)) return found->parse(snapshot, options);
+  throw UsageError(fmt::format("{} {}, but {} is not set", origin, name, found->variable),
+                   "leave it out, or start ddprun inside a job");
+}
+
+// Several schedulers' variables: what is above this process decides, then the order of the table where one
+// runs inside the other.
+const Detector& choose(const std::vector<const Detector*>& candidates, const HostFacts& host) {
+  if (candidates.size() == 1) return *candidates.front();
+  std::vector<const Detector*> above;
+  for (const Detector* candidate : candidates) {
+    if (candidate->is_above(host)) above.push_back(candidate);
+  }
+  if (above.size() == 1) return *above.front();
+  const auto& left = above.empty() ? candidates : above;
+  if (left.front()->parse == parse_flux) return *left.front();
+  throw Error(
+      fmt::format("{} and {} are both set, and nothing shows which of the jobs is this process'",
+                  left[0]->variable, left[1]->variable),
+      fmt::format("say which with --scheduler {} or --scheduler {}, or clear what is left from another "
+                  "job",
+                  left[0]->name, left[1]->name));
+}
+
 Allocation ask_detectors(const Snapshot& snapshot, const PlaceOptions& options) {
-  const auto chosen = std::find_if(k_detectors.begin(), k_detectors.end(), [&](const Detector& detector) {
-    return detector.applies(snapshot, options);
-  });
-  return chosen->parse(snapshot, options);
+  if (is_started(snapshot, options)) return parse_started(snapshot, options);
+  if (has_listed_hosts(snapshot, options)) return parse_listed_hosts(snapshot, options);
+  if (options.scheduler) return ask_named(snapshot, options);
+  std::vector<const Detector*> candidates;
+  for (const Detector& detector : k_detectors) {
+    if (detector.applies(snapshot)) candidates.push_back(&detector);
+  }
+  if (candidates.empty()) return parse_without_scheduler(snapshot, options);
+  return choose(candidates, snapshot.host).parse(snapshot, options);
 }
 
 }  // namespace
 
+std::vector<std::string> scheduler_names() {
+  std::vector<std::string> names;
+  for (const Detector& detector : k_detectors) names.emplace_back(detector.name);
+  names.emplace_back("mpi");
+  names.emplace_back("none");
+  return names;
+}
+
 Allocation detect_allocation(const Snapshot& snapshot, const PlaceOptions& options) {
-  if (!options.standalone) return ask_detectors(snapshot, options);
+  if (!options.standalone) {
+    Allocation allocation = ask_detectors(snapshot, options);
+    add_starter_secret(snapshot, allocation);
+    return allocation;
+  }
   try {
     return ask_detectors(snapshot, options);
   } catch (const UsageError&) {

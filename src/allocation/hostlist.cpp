@@ -185,6 +185,18 @@ std::string render_group(const std::vector<Numbered>& names) {
 
 }  // namespace
 
+bool is_host_name(std::string_view name) {
+  return !name.empty() && name.size() <= k_max_host_name && name.front() != '-' && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), is_host_character);
+}
+
+std::optional<int> find_host(const std::vector<std::string>& hosts, std::string_view host) {
+  const auto found = std::find_if(hosts.begin(), hosts.end(),
+                                  [&](const std::string& candidate) { return same_host(candidate, host); });
+  if (found == hosts.end()) return std::nullopt;
+  return static_cast<int>(found - hosts.begin());
+}
+
 std::vector<std::string> expand_hostlist(std::string_view text, const std::string& variable) {
   std::vector<std::string> hosts;
   std::size_t start = 0;

@@ -12,22 +12,6 @@ namespace ddprun {
 
 namespace {
 
-// This host among the job's: by its own name, else by slurmd's name for it, which is inherited by ssh.
-std::optional<int> find_own_node(const SlurmScene& scene) {
-  if (const auto found = find_host(scene.job.hosts, scene.snapshot.host.name)) return found;
-  const auto node_name = scene.variables.text("SLURMD_NODENAME");
-  return scene.ours && node_name ? find_host(scene.job.hosts, node_name->value) : std::nullopt;
-}
-
-void check_on_job_host(const SlurmScene& scene, bool on_node) {
-  if (scene.ours || on_node || scene.context == SlurmContext::shell) return;
-  throw Error(
-      fmt::format("the variables of job {} are set ({}), but this host, {}, is not in {}={}",
-                  scene.job.id.value, name_leaked_variables(scene.variables), scene.snapshot.host.name,
-                  scene.job.hosts_origin, compress_hostlist(scene.job.hosts)),
-      k_leak_hint);
-}
-
 Allocation describe_job(const SlurmScene& scene, std::optional<int> own) {
   Allocation allocation = start_allocation(scene);
   allocation.style = sourced(LaunchStyle::not_started, scene.context_origin);
@@ -54,17 +38,15 @@ void check_nodes_available(const SlurmScene& scene) {
 
 Allocation parse_outside_step(const SlurmScene& scene) {
   const bool by_hand = is_complete_by_hand(scene.options);
-  if (const auto foreign = find_foreign_rank(scene, nullptr);
-      foreign && !by_hand && !scene.options.standalone)
-    refuse_mpi(scene, *foreign, nullptr);
   if (scene.job.hosts.empty()) {
     throw Error(fmt::format("job {} is set ({}), but SLURM_JOB_NODELIST is not", scene.job.id.value,
                             scene.job.id.origin),
                 k_leak_hint);
   }
   const auto own = find_own_node(scene);
-  check_on_job_host(scene, own.has_value());
+  check_on_job_host(scene);
   check_not_over(scene, start_allocation(scene));
+  if (const auto foreign = find_foreign_place(scene, nullptr)) return follow_foreign_place(scene, *foreign);
   if (by_hand && !scene.options.standalone) return follow_flags(scene);
   const std::string host = own ? scene.job.hosts[static_cast<std::size_t>(*own)] : scene.snapshot.host.name;
   if (scene.options.standalone)

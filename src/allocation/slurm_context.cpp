@@ -180,11 +180,4 @@ std::string name_leaked_variables(const Variables& variables) {
   return join(names, ", ");
 }
 
-std::optional<int> find_host(const std::vector<std::string>& hosts, std::string_view host) {
-  const auto found = std::find_if(hosts.begin(), hosts.end(),
-                                  [&](const std::string& candidate) { return same_host(candidate, host); });
-  if (found == hosts.end()) return std::nullopt;
-  return static_cast<int>(found - hosts.begin());
-}
-
 }  // namespace ddprun

@@ -126,10 +126,15 @@ Allocation describe_step(const SlurmScene& scene, const StepLayout& layout) {
   allocation.hosts.origin = "SLURM_STEP_NODELIST";
   for (std::size_t i = 0; i < layout.hosts.size(); ++i)
     allocation.hosts.value.push_back({layout.hosts[i], layout.tasks[i]});
+  allocation.launcher = sourced(std::string("srun"), allocation.step_id.origin);
   allocation.node_index = sourced(NodeIndex{layout.node}, "SLURM_NODEID");
   allocation.task_count = sourced(layout.task_count, tasks);
   allocation.task_rank = sourced(layout.rank, "SLURM_PROCID");
   allocation.task_local = sourced(LocalRank{layout.local}, "SLURM_LOCALID");
+  for (const LaunchPlace& place : find_launch_places(scene.snapshot)) {
+    if (place.slurm_step == scene.job.id.value + "." + allocation.step_id.value && !place.secrets.empty())
+      allocation.secrets = place.secrets;
+  }
   if (const auto ports = scene.variables.text("SLURM_STEP_RESV_PORTS"))
     allocation.reserved_ports = sourced(read_reserved_ports(*ports), ports->origin);
   return allocation;
@@ -153,10 +158,7 @@ Allocation stand_alone_in_step(const SlurmScene& scene, const StepLayout& layout
 
 Allocation parse_in_step(const SlurmScene& scene) {
   const StepLayout layout = parse_step_layout(scene.variables);
-  if (const auto foreign = find_foreign_rank(scene, &layout)) {
-    if (is_complete_by_hand(scene.options)) return follow_flags(scene);
-    refuse_mpi(scene, *foreign, &layout);
-  }
+  if (const auto foreign = find_foreign_place(scene, &layout)) return follow_foreign_place(scene, *foreign);
   check_ranks(scene, layout);
   check_host(scene, layout);
   if (scene.options.standalone) return stand_alone_in_step(scene, layout);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ddprun/allocation/by_hand.hpp"
+#include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/error.hpp"
 
@@ -39,16 +40,6 @@ void add_job(const Allocation& job, Allocation& allocation) {
   allocation.job_nodes = job.job_nodes;
   allocation.end_time = job.end_time;
   allocation.cpus_on_node = job.cpus_on_node;
-}
-
-std::string contradict(const SlurmScene& scene, const MpiPlace& place, const StepLayout* layout) {
-  if (layout == nullptr)
-    return fmt::format("{} is set where job {} has no step", describe(place), scene.job.id.value);
-  const bool same_rank =
-      place.rank.value == layout->rank && (!place.size || place.size->value == layout->task_count);
-  if (same_rank) return fmt::format("{} is set and SLURM_GTIDS is another node's", describe(place));
-  return fmt::format("{} contradicts SLURM_PROCID={} (of {})", describe(place), layout->rank,
-                     layout->task_count);
 }
 
 }  // namespace
@@ -109,25 +100,47 @@ void check_not_over(const SlurmScene& scene, const Allocation& allocation) {
       std::string(k_leak_hint) + "; if its time limit was extended, unset SLURM_JOB_END_TIME");
 }
 
-std::optional<MpiPlace> find_foreign_rank(const SlurmScene& scene, const StepLayout* layout) {
+std::optional<int> find_own_node(const SlurmScene& scene) {
+  if (const auto found = find_host(scene.job.hosts, scene.snapshot.host.name)) return found;
+  const auto node_name = scene.variables.text("SLURMD_NODENAME");
+  return scene.ours && node_name ? find_host(scene.job.hosts, node_name->value) : std::nullopt;
+}
+
+void check_on_job_host(const SlurmScene& scene) {
+  if (scene.ours || find_own_node(scene) || scene.context == SlurmContext::shell) return;
+  throw Error(
+      fmt::format("the variables of job {} are set ({}), but this host, {}, is not in {}={}",
+                  scene.job.id.value, name_leaked_variables(scene.variables), scene.snapshot.host.name,
+                  scene.job.hosts_origin, compress_hostlist(scene.job.hosts)),
+      k_leak_hint);
+}
+
+std::optional<LaunchPlace> find_foreign_place(const SlurmScene& scene, const StepLayout* layout) {
   const std::string step =
       layout ? fmt::format("{}.{}", scene.job.id.value, *find_normal_step(scene.variables)) : std::string{};
-  for (const MpiPlace& place : find_mpi_places(scene.variables)) {
+  for (const LaunchPlace& place : find_launch_places(scene.snapshot)) {
     if (!place.slurm_step.empty() && place.slurm_step != step) continue;
-    if (layout == nullptr) {
-      if (!place.size || place.size->value > 1) return place;
-    } else if (place.rank.value != layout->rank || (place.size && place.size->value != layout->task_count) ||
-               (place.slurm_step.empty() && !ranks_agree(*layout))) {
+    if (layout == nullptr || place.rank.value != layout->rank ||
+        (place.size && place.size->value != layout->task_count) ||
+        (place.slurm_step.empty() && !ranks_agree(*layout))) {
       return place;
     }
   }
   return std::nullopt;
 }
 
-void refuse_mpi(const SlurmScene& scene, const MpiPlace& place, const StepLayout* layout) {
-  throw Error(contradict(scene, place, layout) + ": an MPI launcher started this ddprun, not srun",
-              "start it with srun instead of mpiexec or mpirun: srun --ntasks-per-node=1 ddprun ...; or say "
-              "where it is with --nnodes, --node-rank and --master-addr");
+Allocation follow_foreign_place(const SlurmScene& scene, const LaunchPlace& place) {
+  if (is_complete_by_hand(scene.options) && !scene.options.standalone) return follow_flags(scene);
+  check_on_job_host(scene);
+  Job job;
+  job.name = "job " + scene.job.id.value;
+  job.base = start_allocation(scene);
+  check_not_over(scene, job.base);
+  job.hosts = sourced(scene.job.hosts, scene.job.hosts_origin);
+  job.hosts_in_environment = !scene.job.hosts.empty();
+  job.own = find_own_node(scene);
+  if (scene.options.standalone) return stand_alone(job, scene.snapshot, scene.options, "--standalone");
+  return follow_launcher(job, place, scene.snapshot, scene.options);
 }
 
 }  // namespace ddprun

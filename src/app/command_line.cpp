@@ -83,12 +83,15 @@ void settle_standalone(Draft& draft) {
         fmt::format("{} is one node, but {} says {}", standalone, place.nodes->origin, place.nodes->value),
         fmt::format("leave out {} or {}", standalone, place.nodes->origin));
   }
-  for (const char* name : {"node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id"}) {
+  for (const char* name : {"node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id", "hosts",
+                           "hostfile", "launcher"}) {
     const auto given = draft.origins.find(name);
     if (given == draft.origins.end()) continue;
     note(draft, given->second + " has no effect", standalone + " means this machine alone");
   }
   draft.endpoint.reset();
+  draft.options.hostfile.clear();
+  draft.options.carrier = {};
   PlaceOptions alone;
   alone.nodes = place.nodes;
   alone.workers_per_node = place.workers_per_node;
@@ -191,6 +194,9 @@ void settle_shutdown(Draft& draft, const Environment& environment) {
 void settle(Draft& draft, const Environment& environment) {
   refuse_together(draft, "verbose", "quiet");
   refuse_together(draft, "capture", "snapshot");
+  refuse_together(draft, "hosts", "hostfile");
+  refuse_together(draft, "hosts", "node-rank");
+  refuse_together(draft, "hostfile", "node-rank");
   settle_standalone(draft);
   settle_address(draft);
   settle_conf(draft);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ddprun/app/log.hpp"
+#include "ddprun/app/stop_signals.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/descriptors.hpp"
@@ -28,19 +29,6 @@ constexpr Milliseconds k_same_signal_window{100};    // proctrack/linuxproc and 
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
-std::vector<int> stop_signals_of(const Options& options) {
-  if (!options.stop_signals.value.empty()) return options.stop_signals.value;
-  return {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-}
-
-std::vector<int> watched_signals(const Options& options) {
-  std::vector<int> signals = handled_signals();
-  for (const int signal : stop_signals_of(options)) {
-    if (std::find(signals.begin(), signals.end(), signal) == signals.end()) signals.push_back(signal);
-  }
-  return signals;
-}
-
 JobStoreSettings store_settings(const NodePlan& plan) {
   const bool several = plan.rendezvous.agents > 1;
   return {plan.store_port, plan.store_port && several, several ? plan.site.profile.ports : std::nullopt};
@@ -51,17 +39,17 @@ JobStoreSettings store_settings(const NodePlan& plan) {
 Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
     : plan_(plan),
       snapshot_(snapshot),
-      signals_(watched_signals(plan.options)),
+      signals_(watched_signals_of(plan.options)),
       signal_watch_(context_, duplicate(signals_.descriptor().get()).release()),
       timer_(context_),
       supervisor_(plan.options.shutdown_timeout.value),
       store_(context_, store_settings(plan)),
-      workers_(context_, plan, snapshot,
+      workers_(context_, plan_, snapshot,
                [this](std::size_t worker, const ExitStatus& status) {
                  supervisor_.note_ended(worker, status);
                  decide_soon();
                }),
-      meeting_(context_, plan, snapshot) {
+      meeting_(context_, plan_, snapshot) {
   route_log([this](const std::string& lines) { workers_.insert_error(lines); });
   workers_.when_output_fails([this](int error) {
     say_notice(fmt::format("cannot write to standard output on {}: {}; the workers go on without it",
@@ -75,6 +63,7 @@ Driver::~Driver() { route_log({}); }
 int Driver::run() {
   adopt_orphans();
   wait_for_signals();
+  hold_lifeline();
   join();
   while (!context_.stopped()) run_handlers();
   return exit_code_;
@@ -137,8 +126,19 @@ void Driver::handle(const Refused& refused) {
   end(cause);
 }
 
+// The launcher started one ddprun on this host and several on another: each of them is one worker.
+void Driver::become_task() {
+  plan_ = replan_as_task(plan_, snapshot_);
+  if (plan_.rendezvous.agent.value != 0) return;
+  say_notice(fmt::format("{} started several ddprun on one of the hosts, so each of them starts one worker",
+                         plan_.allocation.launcher.value),
+             "to let ddprun start the workers of a node, start one ddprun on each");
+}
+
 void Driver::handle(const Start& start) {
   if (ending_ || !supervisor_.idle()) return;
+  const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
+  if (start.assignment.agent_per_task && !per_task) become_task();
   supervisor_.note_start(start.assignment);
   workers_.begin_attempt(start.assignment, proven_interface(start.assignment));
   say_detail(fmt::format("attempt {}: {} workers on {} nodes, {}:{}", start.assignment.attempt.value,
@@ -312,11 +312,12 @@ void Driver::leave_when_idle() {
 }
 
 void Driver::leave() {
+  if (std::exchange(left_, true)) return;
   workers_.dismiss_keeper();
   meeting_.finish();
   store_.close();
   signals_.keep_blocked();
-  context_.stop();
+  tell_end([this] { context_.stop(); });
 }
 
 }  // namespace ddprun

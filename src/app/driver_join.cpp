@@ -5,9 +5,11 @@
 
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/log.hpp"
+#include "ddprun/app/own_addresses.hpp"
 #include "ddprun/app/provers.hpp"
 #include "ddprun/net/member_service.hpp"
 #include "ddprun/os/name_lookup.hpp"
+#include "ddprun/plan/render.hpp"
 
 namespace ddprun {
 
@@ -15,35 +17,24 @@ namespace {
 
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
-// Addresses that mean this host to other hosts too; those of the site's fast network first.
-std::vector<std::string> crossing_addresses(const NodePlan& plan, const Snapshot& snapshot) {
-  std::vector<std::string> addresses;
-  for (const InterfaceAddress& each : prefer_site_interfaces(snapshot.host.addresses, plan.site)) {
-    if (!each.loopback && crosses_hosts(each.address)) addresses.push_back(each.address);
-  }
-  return addresses;
-}
-
-// What MASTER_ADDR may become, best first: the user's word, else this host's addresses, IPv4 before IPv6
-// (torch tries and complains about IPv6 first where only IPv4 works).
+// What MASTER_ADDR may become, best first: the user's word, else this host's addresses.
 std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.options.local_address) return {plan.options.local_address->value};
   if (plan.rendezvous.role == RendezvousRole::solo) return {plan.solo_address.value};
-  std::vector<std::string> addresses = crossing_addresses(plan, snapshot);
-  std::stable_partition(addresses.begin(), addresses.end(),
-                        [](const std::string& address) { return address.find(':') == std::string::npos; });
-  return addresses;
+  return crossing_addresses(prefer_site_interfaces(snapshot.host.addresses, plan.site));
 }
 
-// Where to knock, for members that are told so: numbers only. A host without a network has its own members at
-// most.
-MeetingPlace place_of(const std::vector<std::string>& addresses, const NodePlan& plan,
-                      const Snapshot& snapshot, int port) {
+// Where to knock, for members that are told so: numbers only, the best addresses first. Without a network
+// there are members on this host at most.
+MeetingPlace place_of(std::vector<std::string> addresses, const std::vector<std::string>& of_this_host,
+                      int port) {
+  addresses.insert(addresses.end(), of_this_host.begin(), of_this_host.end());
   MeetingPlace place{{}, port};
   for (const std::string& address : addresses) {
-    if (is_numeric_address(address)) place.addresses.push_back(address);
+    const auto& known = place.addresses;
+    if (is_numeric_address(address) && std::find(known.begin(), known.end(), address) == known.end())
+      place.addresses.push_back(address);
   }
-  if (place.addresses.empty()) place.addresses = crossing_addresses(plan, snapshot);
   if (place.addresses.empty()) place.addresses = {"127.0.0.1"};
   return place;
 }
@@ -63,7 +54,10 @@ Announcement Driver::announcement() const {
   Announcement self;
   self.agent = plan_.rendezvous.agent;
   self.host = plan_.host;
-  self.node = plan_.allocation.node_index.value;
+  if (plan_.allocation.node_index.value.value >= 0) self.node = plan_.allocation.node_index.value;
+  if (plan_.allocation.numbered_by_launcher)
+    self.launcher_rank = GlobalRank{plan_.allocation.task_rank.value};
+  self.style_assumed = plan_.allocation.style_assumed;
   self.workers = plan_.workers.value;
   self.role = plan_.options.role.value;
   self.max_restarts = plan_.options.max_restarts.value;
@@ -71,7 +65,7 @@ Announcement Driver::announcement() const {
     self.fixed_rank = GlobalRank{plan_.allocation.task_rank.value};
     self.first_local_rank = plan_.allocation.task_local.value;
   }
-  self.addresses = crossing_addresses(plan_, snapshot_);
+  self.addresses = crossing_addresses(prefer_site_interfaces(snapshot_.host.addresses, plan_.site));
   if (plan_.options.local_address)
     self.addresses.insert(self.addresses.begin(), plan_.options.local_address->value);
   return self;
@@ -83,7 +77,7 @@ void Driver::join_as_coordinator() {
   settings.announcement = announcement();
   settings.coordinator.agents = rendezvous.agents;
   settings.coordinator.peers = rendezvous.peers;
-  if (plan_.allocation.scheduler.value == Scheduler::by_hand) {
+  if (plan_.allocation.scheduler.value == Scheduler::by_hand && plan_.allocation.launcher.value.empty()) {
     settings.coordinator.peers.assign(rendezvous.peers.size(),
                                       {});  // nobody knows their names before they join
   }
@@ -112,10 +106,11 @@ void Driver::join_as_coordinator() {
       return store_.adopt(socket, first_bytes);
     };
   }
-  const std::vector<std::string> addresses = settings.coordinator.addresses;
+  const std::vector<std::string> best = settings.coordinator.addresses;
+  const std::vector<std::string> of_this_host = settings.announcement.addresses;
   auto service = std::make_unique<CoordinatorService>(context_, std::move(settings), std::move(hooks));
   service->start();
-  if (rendezvous.agents > 1) meeting_.publish(place_of(addresses, plan_, snapshot_, service->port()));
+  if (rendezvous.agents > 1) meeting_.publish(place_of(best, of_this_host, service->port()));
   link_ = std::move(service);
   joined_ = true;
 }
@@ -123,8 +118,9 @@ void Driver::join_as_coordinator() {
 void Driver::join_as_member() {
   const RendezvousPlan& rendezvous = plan_.rendezvous;
   MemberServiceSettings settings;
-  settings.join = {rendezvous.peers.front(), rendezvous.addresses.value,    rendezvous.ports.value,
-                   rendezvous.join_timeout,  rendezvous.meeting_file.value, to_string(rendezvous.exchange)};
+  settings.join = {rendezvous.peers.front(),      rendezvous.addresses.value,
+                   rendezvous.ports.value,        rendezvous.join_timeout,
+                   rendezvous.meeting_file.value, exchange_name(rendezvous.exchange)};
   settings.launch_key = rendezvous.key;
   settings.prover = make_prover(plan_.options, rendezvous.secrets, snapshot_);
   settings.announcement = announcement();

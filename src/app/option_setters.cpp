@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "ddprun/allocation/started.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/plan/carrier.hpp"
 
 namespace ddprun::setters {
 
@@ -98,6 +100,21 @@ void local_address(Draft& draft, const Given& given) {
 }
 
 void standalone(Draft& draft, const Given&) { draft.options.place.standalone = true; }
+void hosts(Draft& draft, const Given& given) {
+  draft.options.place.hosts = sourced(parse_hosts(given.value, given.origin), given.origin);
+}
+
+void hostfile(Draft& draft, const Given& given) { draft.options.hostfile = file_from(given); }
+
+void launcher(Draft& draft, const Given& given) {
+  draft.options.carrier = sourced(carrier_names()[choice_from(given, carrier_names())], given.origin);
+}
+
+void scheduler(Draft& draft, const Given& given) {
+  choice_from(given, scheduler_names());
+  draft.options.place.scheduler = given;
+}
+
 void role(Draft& draft, const Given& given) { draft.options.role = given; }
 void virtual_local_rank(Draft& draft, const Given&) { draft.options.virtual_local_rank = true; }
 

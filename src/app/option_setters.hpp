@@ -18,6 +18,10 @@ void master_address(Draft& draft, const Given& given);
 void master_port(Draft& draft, const Given& given);
 void local_address(Draft& draft, const Given& given);
 void standalone(Draft& draft, const Given& given);
+void hosts(Draft& draft, const Given& given);
+void hostfile(Draft& draft, const Given& given);
+void launcher(Draft& draft, const Given& given);
+void scheduler(Draft& draft, const Given& given);
 void role(Draft& draft, const Given& given);
 void virtual_local_rank(Draft& draft, const Given& given);
 

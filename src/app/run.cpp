@@ -6,21 +6,29 @@
 #include <cstdio>
 #include <fstream>
 
+#include "ddprun/allocation/started.hpp"
 #include "ddprun/app/command_line.hpp"
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/log.hpp"
+#include "ddprun/app/started_agent.hpp"
+#include "ddprun/app/starter.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/facts/site_folders.hpp"
 #include "ddprun/os/capture.hpp"
+#include "ddprun/os/capture_carriers.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/find_program.hpp"
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/system_failure.hpp"
+#include "ddprun/plan/carrier.hpp"
 #include "ddprun/plan/render.hpp"
+#include "ddprun/plan/worker_command.hpp"
 
 namespace ddprun {
 
 namespace {
+
+constexpr std::size_t k_hostfile_limit = std::size_t{4} << 20;
 
 int print(const std::string& text) {
   const bool written =
@@ -32,7 +40,24 @@ int print(const std::string& text) {
 void add_program(Snapshot& snapshot, const Options& options) {
   if (options.command.empty() || options.module) return;
   const std::string& word = options.command.front();
-  snapshot.programs[word] = capture_program(word, find_variable(snapshot, "PATH"));
+  const ProgramFacts& facts = snapshot.programs[word] =
+      capture_program(word, find_variable(snapshot, "PATH"));
+  // The script of a PBS job starts in the home directory.
+  const std::string submitted = path_where_submitted(word, snapshot);
+  if (facts.kind != ProgramKind::missing || submitted.empty()) return;
+  snapshot.programs[submitted] = capture_program(submitted, std::nullopt);
+}
+
+void read_hostfile(Snapshot& snapshot, Options& options) {
+  const std::string& path = options.hostfile;
+  if (path.empty()) return;
+  if (!snapshot.files.contains(path)) snapshot.files[path] = read_file(path, k_hostfile_limit);
+  HostFile file = parse_hostfile(snapshot.files.at(path), path);
+  options.place.hosts = sourced(std::move(file.hosts), "--hostfile");
+  if (file.slots) {
+    options.notices.push_back({fmt::format("the numbers of slots in {} have no effect", path),
+                               "--nproc-per-node says how many workers a host has"});
+  }
 }
 
 // A site that the user names by its file; it is of this machine even where the snapshot is of another.
@@ -41,16 +66,19 @@ void add_site_file(Snapshot& snapshot, const Options& options) {
   snapshot.files[options.site] = read_file(options.site, k_site_file_limit);
 }
 
-// What a site is recognised by belongs to a capture, also where no scheduler sets it.
-std::vector<std::string> recognising_variables(const Snapshot& snapshot, const Options& options) {
-  if (options.site == "none") return {};
-  return site_variables(list_site_profiles(snapshot));
+// What a site is recognised by belongs to a capture, also where no scheduler sets it. A profile that cannot
+// be read is no reason to write none: it is in there, and planning from it shows what is wrong.
+std::vector<std::string> recognising_variables(const Snapshot& snapshot) {
+  try {
+    return site_variables(list_site_profiles(snapshot));
+  } catch (const UsageError&) {
+    return site_variables(builtin_site_profiles());
+  }
 }
 
 int write_capture(const Snapshot& snapshot, const Options& options) {
   const std::string& path = options.capture_file;
-  const std::string text =
-      render_snapshot(without_secrets(snapshot, recognising_variables(snapshot, options)));
+  const std::string text = render_snapshot(without_secrets(snapshot, recognising_variables(snapshot)));
   if (path == "-") return print(text);
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << text;
@@ -74,10 +102,27 @@ void say_notices(const NodePlan& plan) {
   for (const Notice& notice : plan.notices) say_notice(notice.what, notice.hint);
 }
 
+int start_everywhere(const CarrierPlan& plan, const Options& options, const Snapshot& snapshot) {
+  if (options.dry_run != DryRun::off)
+    return print(options.dry_run == DryRun::json ? render_json(plan) : render_text(plan));
+  for (const Notice& notice : options.notices) say_detail(notice.what);
+  for (const Notice& notice : plan.notices) say_notice(notice.what, notice.hint);
+  return Starter(plan, options, snapshot).run();
+}
+
+// Nothing is started yet on hosts that are ours: the programs that could do it are looked for only then.
+std::optional<CarrierPlan> plan_carrier(Snapshot& snapshot, const Options& options) {
+  if (options.dry_run == DryRun::env) return std::nullopt;
+  if (detect_allocation(snapshot, options.place).style.value != LaunchStyle::not_started) return std::nullopt;
+  if (options.snapshot_file.empty()) capture_carriers(snapshot, carrier_programs());
+  return make_carrier_plan(snapshot, options);
+}
+
 int run(int argc, char** argv) {
   ensure_standard_descriptors();
   Snapshot snapshot = capture_snapshot(argc, argv);
   set_up_log(Talk::normal, snapshot.host.stderr_is_terminal);
+  if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   auto parsed = parse_command_line(snapshot.arguments, snapshot.environment);
   if (const auto* printed = std::get_if<Printed>(&parsed)) {
     const int code = print(printed->text);
@@ -89,6 +134,7 @@ int run(int argc, char** argv) {
                                : Talk::normal,
              snapshot.host.stderr_is_terminal);
   add_program(snapshot, options);
+  read_hostfile(snapshot, options);
   if (options.snapshot_file.empty()) add_site_file(snapshot, options);
   if (!options.capture_file.empty()) return write_capture(snapshot, options);
   if (!options.snapshot_file.empty()) {
@@ -96,8 +142,11 @@ int run(int argc, char** argv) {
     snapshot = parse_snapshot(read_file(options.snapshot_file, k_snapshot_limit), options.snapshot_file);
     // The PET_ variables of the other machine count, not ours.
     options = std::get<Options>(parse_command_line(arguments, snapshot.environment));
+    read_hostfile(snapshot, options);
     add_site_file(snapshot, options);
   }
+  if (const auto carrier = plan_carrier(snapshot, options))
+    return start_everywhere(*carrier, options, snapshot);
   const NodePlan plan = make_node_plan(snapshot, options);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
   say_notices(plan);

@@ -13,7 +13,7 @@ namespace {
 constexpr auto k_captured_prefixes = std::to_array<std::string_view>(
     {// schedulers
      "SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PBS_", "LSB_", "LSF_", "FLUX_", "SGE_", "OAR_", "COBALT_",
-     "PJM_",
+     "PJM_", "CSM_",
      // MPI launchers and their libraries
      "PMI_", "PMI2_", "PMIX_", "PALS_", "OMPI_", "PRTE_", "ORTE_", "MV2_", "MPI_", "MPICH_", "MPIR_", "HYDI_",
      "HYDRA_", "I_MPI_", "JSM_", "PLE_", "FLIB_", "CRAY_", "FI_", "UCX_",

@@ -61,6 +61,15 @@ OrderedJson render_host(const HostFacts& host) {
 
 }  // namespace
 
+std::string find_pbs_node_file(const Environment& environment) {
+  const auto told = environment.find("PBS_NODEFILE");
+  if (told != environment.end() && !told->second.empty()) return told->second;
+  const auto job = environment.find("PBS_JOBID");
+  const bool plain =
+      job != environment.end() && !job->second.empty() && job->second.find('/') == std::string::npos;
+  return plain ? "/var/spool/pbs/aux/" + job->second : std::string();
+}
+
 std::optional<std::string> find_variable(const Snapshot& snapshot, const std::string& name) {
   const auto found = snapshot.environment.find(name);
   if (found == snapshot.environment.end()) return std::nullopt;
@@ -81,6 +90,7 @@ std::string render_snapshot(const Snapshot& snapshot) {
     OrderedJson entry;
     entry["kind"] = to_string(facts.kind);
     entry["path"] = escape_bytes(facts.path);
+    if (!facts.version.empty()) entry["version"] = escape_bytes(facts.version);
     object["programs"][escape_bytes(word)] = std::move(entry);
   }
   object["host"] = render_host(snapshot.host);

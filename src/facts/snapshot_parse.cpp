@@ -250,6 +250,7 @@ Snapshot parse_snapshot(const std::string& json, const std::string& source) {
     entry.read_as("kind", facts.kind, parse_program_kind,
                   "missing, directory, not executable, python file or executable");
     entry.read("path", facts.path);
+    entry.read("version", facts.version);
     entry.finish();
     if (!snapshot.programs.emplace(word, std::move(facts)).second) reader.fail(where, "appears twice");
   });

@@ -24,7 +24,7 @@ namespace ddprun {
 namespace {
 
 // Variables that name a file with the hosts of a launch.
-constexpr std::array<const char*, 1> k_file_variables{"SLURM_HOSTFILE"};
+constexpr std::array<const char*, 2> k_file_variables{"SLURM_HOSTFILE", "LSB_DJOB_HOSTFILE"};
 constexpr std::size_t k_file_limit = 1 << 20;
 
 Environment capture_environment() {
@@ -37,6 +37,14 @@ Environment capture_environment() {
     environment.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return environment;
+}
+
+std::vector<std::string> find_named_files(const Snapshot& snapshot) {
+  std::vector<std::string> paths{find_pbs_node_file(snapshot.environment)};
+  for (const char* variable : k_file_variables)
+    paths.push_back(find_variable(snapshot, variable).value_or(""));
+  std::erase(paths, "");
+  return paths;
 }
 
 std::string capture_working_directory() {
@@ -71,10 +79,8 @@ Snapshot capture_snapshot(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) snapshot.arguments.emplace_back(argv[i]);
   snapshot.working_directory = capture_working_directory();
   snapshot.environment = capture_environment();
-  for (const char* variable : k_file_variables) {
-    const auto path = find_variable(snapshot, variable);
-    if (!path) continue;
-    if (auto contents = try_read_file(*path, k_file_limit)) snapshot.files[*path] = std::move(*contents);
+  for (const std::string& path : find_named_files(snapshot)) {
+    if (auto contents = try_read_file(path, k_file_limit)) snapshot.files[path] = std::move(*contents);
   }
   for (auto& [path, contents] : capture_site_files(site_folders(snapshot.environment))) {
     snapshot.files[path] = std::move(contents);

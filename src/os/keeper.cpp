@@ -88,7 +88,21 @@ int drop_descriptors(int kept) {
   return 3;
 }
 
-[[noreturn]] void keep(int reader, const std::string& marker) noexcept {
+// SIGTERM to the groups of what is watched, and some time to end.
+void ask_to_end(const std::vector<int>& leaders, Milliseconds mercy) {
+  const auto deadline = std::chrono::steady_clock::now() + mercy;
+  for (const int leader : leaders) ::kill(-leader, SIGTERM);
+  const auto any_left = [&] {
+    for (const int leader : leaders) {
+      if (::kill(-leader, 0) == 0) return true;
+    }
+    return false;
+  };
+  while (any_left() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(k_between_rounds);
+}
+
+[[noreturn]] void keep(int reader, const std::string& marker, Milliseconds mercy) noexcept {
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -104,6 +118,7 @@ int drop_descriptors(int kept) {
     if (message.what == k_watch) leaders.push_back(message.leader);
     if (message.what == k_forget) std::erase(leaders, message.leader);
   }
+  if (mercy > Milliseconds{0}) ask_to_end(leaders, mercy);
   for (int round = 0; round < k_rounds && !kill_round(leaders, marker); ++round) {
     std::this_thread::sleep_for(k_between_rounds);
   }
@@ -120,14 +135,14 @@ std::string make_launch_id() {
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-Keeper::Keeper(const std::string& launch_id) {
+Keeper::Keeper(const std::string& launch_id, Milliseconds mercy) {
   Pipe pipe = make_pipe();
   // Should it ever be stopped, we are not.
   ::fcntl(pipe.writer.get(), F_SETFL, O_NONBLOCK);
   const std::string marker = std::string(k_launch_variable) + "=" + launch_id;
   pid_ = ::fork();
   if (pid_ < 0) throw system_failure("cannot start the keeper process", errno);
-  if (pid_ == 0) keep(pipe.reader.get(), marker);
+  if (pid_ == 0) keep(pipe.reader.get(), marker, mercy);
   writer_ = std::move(pipe.writer);
 }
 

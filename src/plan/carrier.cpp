@@ -2,12 +2,132 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
+#include "carrier_lines.hpp"
+#include "ddprun/allocation/started.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/plan/devices.hpp"
+#include "ddprun/plan/worker_count.hpp"
 
 namespace ddprun {
 
 namespace {
+
+struct Carrier {
+  const char* name;
+  const char* program;  // looked for on PATH
+  Scheduler of;         // Scheduler::none: any
+  void (*use)(CarrierPlan&, const Options&, const Snapshot&);
+};
+
+constexpr std::array<Carrier, 7> k_carriers{{{"srun", "srun", Scheduler::slurm, use_srun},
+                                             {"mpiexec", "mpiexec", Scheduler::none, use_mpiexec},
+                                             {"pbsdsh", "pbsdsh", Scheduler::pbs, use_pbsdsh},
+                                             {"pbs_tmrsh", "pbs_tmrsh", Scheduler::pbs, use_pbs_tmrsh},
+                                             {"ssh", "ssh", Scheduler::none, use_ssh},
+                                             {"flux", "flux", Scheduler::flux, use_flux},
+                                             {"blaunch", "blaunch", Scheduler::lsf, use_blaunch}}};
+
+// What a scheduler's jobs are started with, best first.
+std::vector<std::string> usual_carriers(Scheduler scheduler) {
+  switch (scheduler) {
+    case Scheduler::slurm:
+      return {"srun"};
+    case Scheduler::pbs:
+      return {"mpiexec", "pbsdsh", "pbs_tmrsh", "ssh"};
+    case Scheduler::lsf:
+      return {"blaunch", "ssh"};
+    case Scheduler::flux:
+      return {"flux"};
+    case Scheduler::none:
+    case Scheduler::by_hand:
+    case Scheduler::kubernetes:
+      break;
+  }
+  return {"ssh"};
+}
+
+const Carrier& find_carrier(const std::string& name) {
+  return *std::find_if(k_carriers.begin(), k_carriers.end(),
+                       [&](const Carrier& carrier) { return name == carrier.name; });
+}
+
+const ProgramFacts* find_executable(const Snapshot& snapshot, const std::string& name) {
+  const auto found = snapshot.programs.find(name);
+  const bool there = found != snapshot.programs.end() && found->second.kind == ProgramKind::executable;
+  return there ? &found->second : nullptr;
+}
+
+bool is_usable(const std::string& name, const Snapshot& snapshot) {
+  const ProgramFacts* const program = find_executable(snapshot, name);
+  return program != nullptr && (name != "mpiexec" || knows_pbs(*program));
+}
+
+// A program that hosts of several can be started by, but only this one of them.
+bool needs_only_self(const CarrierPlan& plan, const Snapshot& snapshot) {
+  return plan.hosts.size() == 1 && same_host(plan.hosts.front(), snapshot.host.name);
+}
+
+Sourced<std::string> choose_carrier(const CarrierPlan& plan, const Options& options,
+                                    const Snapshot& snapshot) {
+  const Scheduler scheduler = plan.allocation.scheduler.value;
+  if (!options.carrier.value.empty()) {
+    const Carrier& carrier = find_carrier(options.carrier.value);
+    if (carrier.of != Scheduler::none && carrier.of != scheduler) {
+      throw UsageError(fmt::format("{} {} starts nothing on {} ({})", options.carrier.origin, carrier.name,
+                                   scheduler == Scheduler::by_hand ? "hosts that you list" : "these hosts",
+                                   plan.allocation.hosts.origin),
+                       fmt::format("leave it out, or choose {}", join(usual_carriers(scheduler), " or ")));
+    }
+    if (find_executable(snapshot, carrier.program) == nullptr && !needs_only_self(plan, snapshot)) {
+      throw Error(fmt::format("{} {} cannot be used: there is no {} on PATH", options.carrier.origin,
+                              carrier.name, carrier.program),
+                  "load the module it comes with, or choose another carrier with --launcher");
+    }
+    return options.carrier;
+  }
+  const std::vector<std::string> usual = usual_carriers(scheduler);
+  for (const std::string& name : usual) {
+    if (is_usable(name, snapshot)) return {name, "for " + plan.allocation.scheduler.origin};
+  }
+  throw Error(
+      fmt::format("cannot start ddprun on the other hosts: there is no {} on PATH", join(usual, ", no ")),
+      "load the module it comes with, or choose another carrier with --launcher");
+}
+
+std::vector<std::string> chosen_hosts(const Allocation& allocation, const Options& options) {
+  std::vector<std::string> hosts;
+  for (const Host& host : allocation.hosts.value) hosts.push_back(host.name);
+  const bool fewer = options.place.nodes && options.place.nodes->value < static_cast<int>(hosts.size());
+  if (fewer) hosts.resize(static_cast<std::size_t>(options.place.nodes->value));
+  return hosts;
+}
+
+// Started again and again, a launch that does not know its place would never come to its workers.
+void refuse_second_start(const Snapshot& snapshot) {
+  if (find_variable(snapshot, k_starter_variable)) {
+    throw Error(
+        fmt::format("ddprun was started on {} by another ddprun, but it cannot tell its place there",
+                    snapshot.host.name),
+        "start it in a step of the scheduler, as with srun ddprun ...; or choose another carrier with "
+        "--launcher");
+  }
+  if (find_variable(snapshot, "DDPRUN_LAUNCH_ID")) {
+    throw Error("ddprun was started by a worker of another ddprun and would start itself on all hosts again",
+                "add --standalone to use this host alone");
+  }
+}
+
+Sourced<int> expect_workers(const CarrierPlan& plan, const Options& options, const Snapshot& snapshot) {
+  if (plan.allocation.node_index.origin.empty() && options.workers.kind != WorkersKind::number)
+    return {0, "this host is none of them"};
+  Allocation there = plan.allocation;
+  there.style.value = LaunchStyle::agent_per_node;
+  return count_workers(there, options, snapshot, find_visible_devices(snapshot));
+}
 
 // The exact line that starts one agent on every node of the allocation. -n is there because srun prefers the
 // SLURM_NTASKS of the job to --ntasks-per-node; of a heterogeneous job each component brings its own nodes.
@@ -32,18 +152,52 @@ std::string srun_line(const Allocation& allocation, const Options& options, cons
 
 }  // namespace
 
+const std::vector<std::string>& carrier_names() {
+  static const std::vector<std::string> k_names{"srun", "mpiexec", "pbsdsh",  "pbs_tmrsh",
+                                                "ssh",  "flux",    "blaunch", "none"};
+  return k_names;
+}
+
+const std::vector<std::string>& carrier_programs() {
+  static const std::vector<std::string> k_programs{"srun", "mpiexec", "pbsdsh", "pbs_tmrsh",
+                                                   "ssh",  "flux",    "blaunch"};
+  return k_programs;
+}
+
+std::optional<CarrierPlan> make_carrier_plan(const Snapshot& snapshot, const Options& options) {
+  if (options.carrier.value == "none") return std::nullopt;
+  CarrierPlan plan;
+  plan.allocation = detect_allocation(snapshot, options.place);
+  if (plan.allocation.style.value != LaunchStyle::not_started) return std::nullopt;
+  refuse_second_start(snapshot);
+  plan.notices = plan.allocation.notices;
+  plan.hosts = chosen_hosts(plan.allocation, options);
+  plan.carrier = choose_carrier(plan, options, snapshot);
+  plan.workers = expect_workers(plan, options, snapshot);
+  find_carrier(plan.carrier.value).use(plan, options, snapshot);
+  return plan;
+}
+
 void refuse_unstarted(const Allocation& allocation, const Options& options, const Snapshot& snapshot) {
   if (allocation.style.value != LaunchStyle::not_started) return;
   const std::size_t nodes = allocation.hosts.value.size();
   const bool on_node = !allocation.node_index.origin.empty();
-  throw Error(fmt::format("job {} has {}, but ddprun was started on {}{}, outside any step of it",
-                          allocation.job_id.value, count_of(static_cast<std::int64_t>(nodes), "node"),
-                          snapshot.host.name,
-                          on_node      ? " alone"
-                          : nodes == 1 ? ", which is not it"
-                                       : ", which is none of them"),
-              fmt::format("start it on {} with: {}", nodes == 1 ? "that node" : "every node",
-                          srun_line(allocation, options, snapshot)));
+  const std::string where = fmt::format("{}{}", snapshot.host.name,
+                                        on_node      ? " alone"
+                                        : nodes == 1 ? ", which is not it"
+                                                     : ", which is none of them");
+  const std::string hosts = count_of(static_cast<std::int64_t>(nodes), "node");
+  if (allocation.scheduler.value == Scheduler::by_hand) {
+    throw UsageError(
+        fmt::format("{} names {}, but ddprun was started on {}", allocation.hosts.origin, hosts, where),
+        "leave out --launcher none to let ddprun start itself there");
+  }
+  throw Error(fmt::format("job {} has {}, but ddprun was started on {}, outside any step of it",
+                          allocation.job_id.value, hosts, where),
+              allocation.scheduler.value == Scheduler::slurm
+                  ? fmt::format("start it on {} with: {}", nodes == 1 ? "that node" : "every node",
+                                srun_line(allocation, options, snapshot))
+                  : "leave out --launcher none to let ddprun start itself there");
 }
 
 }  // namespace ddprun

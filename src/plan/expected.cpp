@@ -12,7 +12,15 @@ namespace {
 
 std::string store_host(const NodePlan& plan) {
   if (plan.rendezvous.agents == 1) return plan.host;
-  return plan.options.store == StoreHost::worker ? "rank 0's host" : plan.rendezvous.peers.front();
+  const std::string& first = plan.rendezvous.peers.front();
+  return plan.options.store == StoreHost::worker || first.empty() ? "rank 0's host" : first;
+}
+
+// The order of the nodes, and how many there are, may show only when the agents meet.
+bool is_node_open(const NodePlan& plan) {
+  return plan.allocation.node_index.value.value < 0 &&
+         plan.allocation.style.value == LaunchStyle::agent_per_task &&
+         plan.allocation.hosts.value.size() != 1;
 }
 
 // Words for what only the start decides; empty for what the plan knows.
@@ -22,6 +30,10 @@ std::string describe_open(const VariableChange& change, const NodePlan& plan) {
   }
   if (change.name == "MASTER_PORT" && change.value == "0") {
     return fmt::format("(a free port of {})", store_host(plan));
+  }
+  if (change.name == "GROUP_RANK" && is_node_open(plan)) return "(order of the lowest ranks)";
+  if (change.name == "GROUP_WORLD_SIZE" && is_node_open(plan) && plan.allocation.hosts.value.empty()) {
+    return "(shows at the rendezvous)";
   }
   if (change.name == "TORCHELASTIC_ERROR_FILE") return "(a temporary file)";
   if (change.name == "DDPRUN_LAUNCH_ID") return "(a random number)";
@@ -36,6 +48,11 @@ Assignment make_expected_assignment(const NodePlan& plan) {
   assignment.world_size = plan.world_size.value;
   assignment.local_world_size = plan.local_world_size;
   assignment.node = plan.allocation.node_index.value;
+  // With one agent on each node their order is that of the launcher's ranks.
+  if (assignment.node.value < 0) {
+    const bool per_node = plan.allocation.style.value == LaunchStyle::agent_per_node;
+    assignment.node.value = per_node ? plan.allocation.task_rank.value : 0;
+  }
   assignment.node_count = std::max<int>(1, static_cast<int>(plan.allocation.hosts.value.size()));
   const bool solo = plan.rendezvous.agents == 1;
   if (solo) assignment.master_address = plan.solo_address.value;
@@ -51,7 +68,7 @@ std::vector<ExpectedVariable> expected_variables(const NodePlan& plan, const Ass
                                                  const Environment& environment, std::size_t worker) {
   WorkerContext context;
   context.worker = worker;
-  if (assignment.node_count > 1) context.interface = "open";
+  if (assignment.node_count > 1 || is_node_open(plan)) context.interface = "open";
   std::vector<ExpectedVariable> variables;
   for (VariableChange& change : make_worker_changes(plan, assignment, environment, context)) {
     std::string open = change.value ? describe_open(change, plan) : "";

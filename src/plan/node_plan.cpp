@@ -8,7 +8,6 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/plan/carrier.hpp"
 #include "ddprun/plan/devices.hpp"
-#include "ddprun/plan/meeting_ways.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/plan/worker_command.hpp"
 #include "ddprun/plan/worker_count.hpp"
@@ -21,7 +20,8 @@ namespace {
 
 std::string host_of(const Allocation& allocation, const Snapshot& snapshot) {
   const auto index = static_cast<std::size_t>(allocation.node_index.value.value);
-  const bool named = allocation.scheduler.value == Scheduler::slurm && index < allocation.hosts.value.size();
+  const bool tells = allocation.scheduler.value == Scheduler::slurm || !allocation.launcher.value.empty();
+  const bool named = tells && index < allocation.hosts.value.size();
   return named ? allocation.hosts.value[index].name : snapshot.host.name;
 }
 
@@ -35,6 +35,8 @@ void check_agents(const Allocation& allocation) {
 Sourced<std::string> make_run_id(const Allocation& allocation, const Options& options,
                                  const Snapshot& snapshot) {
   if (options.place.run_id) return *options.place.run_id;
+  // Under an MPI launcher over ssh only its first host may know the job.
+  if (!allocation.launch_id.value.empty()) return allocation.launch_id;
   const Sourced<std::string>& job = allocation.job_id;
   const Sourced<std::string>& step = allocation.step_id;
   if (job.value.empty()) {
@@ -103,19 +105,21 @@ void adapt_to_private_devices(NodePlan& plan, const VisibleDevices& devices) {
        "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
 }
 
-void shorten_grace_below_kill_wait(NodePlan& plan) {
+// What a scheduler's own patience leaves: Slurm's KillWait is 30 s, PBS' kill_delay 10 s, counted from the
+// same SIGTERM.
+void shorten_grace(NodePlan& plan) {
   Sourced<Milliseconds>& grace = plan.options.shutdown_timeout;
-  if (plan.allocation.scheduler.value != Scheduler::slurm || grace.origin != "default") return;
-  grace = {Milliseconds{25000}, "default below Slurm's KillWait"};
+  if (grace.origin != "default") return;
+  if (plan.allocation.scheduler.value == Scheduler::slurm)
+    grace = {Milliseconds{25000}, "default below Slurm's KillWait"};
+  if (plan.allocation.scheduler.value == Scheduler::pbs)
+    grace = {Milliseconds{5000}, "default below PBS' kill_delay"};
 }
 
-}  // namespace
-
-NodePlan make_node_plan(const Snapshot& snapshot, const Options& options) {
+NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocation allocation) {
   NodePlan plan;
   plan.options = options;
-  plan.allocation = detect_allocation(snapshot, options.place);
-  refuse_unstarted(plan.allocation, options, snapshot);
+  plan.allocation = std::move(allocation);
   check_agents(plan.allocation);
   plan.notices = plan.allocation.notices;
   plan.host = host_of(plan.allocation, snapshot);
@@ -127,8 +131,7 @@ NodePlan make_node_plan(const Snapshot& snapshot, const Options& options) {
                               ? tasks_on_this_host(plan.allocation)
                               : plan.workers.value;
   plan.threads = count_threads(plan.allocation, snapshot, plan.workers.value);
-  plan.rendezvous = make_rendezvous_plan(plan.allocation, options);
-  choose_meeting_ways(plan.rendezvous, plan.allocation, options, snapshot);
+  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot);
   apply_site(plan, snapshot);
   plan.world_size = expect_world_size(plan);
   plan.rank_origin = explain_ranks(plan);
@@ -138,15 +141,33 @@ NodePlan make_node_plan(const Snapshot& snapshot, const Options& options) {
 
   if (options.virtual_local_rank) plan.virtual_local_rank = {true, "--virtual-local-rank"};
   adapt_to_private_devices(plan, devices);
-  shorten_grace_below_kill_wait(plan);
+  shorten_grace(plan);
   for (const auto& notice :
        {find_unused_count(plan.allocation, options), find_too_few_gpus(devices, plan.workers),
         find_crowded_cores(plan.allocation, snapshot.host, plan.host, plan.workers.value)}) {
     if (notice) plan.notices.push_back(*notice);
   }
   plan_workers(plan, devices, snapshot);
-  plan.changes = scrub_changes(snapshot.environment, plan.allocation, plan.workers.value);
+  plan.changes = scrub_changes(snapshot.environment, plan.allocation, plan.workers.value,
+                               plan.rendezvous.exchange != Exchange::none);
   return plan;
+}
+
+}  // namespace
+
+NodePlan make_node_plan(const Snapshot& snapshot, const Options& options) {
+  Allocation allocation = detect_allocation(snapshot, options.place);
+  refuse_unstarted(allocation, options, snapshot);
+  return plan_launch(snapshot, options, std::move(allocation));
+}
+
+NodePlan replan_as_task(const NodePlan& plan, const Snapshot& snapshot) {
+  Allocation allocation = plan.allocation;
+  allocation.style = sourced(LaunchStyle::agent_per_task, "another host has several ddprun");
+  allocation.style_assumed = false;
+  NodePlan task = plan_launch(snapshot, plan.options, std::move(allocation));
+  task.rendezvous = plan.rendezvous;  // the agents have met already
+  return task;
 }
 
 }  // namespace ddprun

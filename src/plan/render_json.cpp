@@ -32,7 +32,9 @@ Json hosts_json(const Allocation& allocation) {
   Json hosts = Json::array();
   for (const Host& host : allocation.hosts.value) {
     const bool own = static_cast<int>(hosts.size()) == allocation.node_index.value.value;
-    hosts.push_back({{"name", unnamed && !own ? Json() : Json(host.name)}, {"tasks", host.tasks}});
+    const bool known = !host.name.empty() && (!unnamed || own);
+    hosts.push_back(
+        {{"name", known ? Json(host.name) : Json()}, {"tasks", host.tasks > 0 ? Json(host.tasks) : Json()}});
   }
   return with_origin(hosts, allocation.hosts.origin);
 }
@@ -44,11 +46,14 @@ Json allocation_json(const NodePlan& plan) {
   Json json;
   json["scheduler"] = with_origin(to_string(allocation.scheduler.value), allocation.scheduler.origin);
   json["style"] = with_origin(to_string(allocation.style.value), allocation.style.origin);
+  json["style_assumed"] = allocation.style_assumed;
+  json["launcher"] = unless_empty(allocation.launcher);
   json["job_id"] = unless_empty(allocation.job_id);
   json["step_id"] = unless_empty(allocation.step_id);
   json["restart_count"] = with_origin(allocation.restart_count.value, allocation.restart_count.origin);
   json["hosts"] = hosts_json(allocation);
-  json["node_index"] = with_origin(allocation.node_index.value.value, allocation.node_index.origin);
+  const int node = allocation.node_index.value.value;
+  json["node_index"] = with_origin(node < 0 ? Json() : Json(node), allocation.node_index.origin);
   json["task_count"] = with_origin(allocation.task_count.value, allocation.task_count.origin);
   json["task_rank"] = with_origin(allocation.task_rank.value, allocation.task_rank.origin);
   const auto& end = allocation.end_time;
@@ -75,6 +80,11 @@ Json rendezvous_json(const NodePlan& plan) {
   const bool solo = rendezvous.role == RendezvousRole::solo;
   json["addresses"] = solo ? Json() : with_origin(rendezvous.addresses.value, rendezvous.addresses.origin);
   json["ports"] = solo ? Json() : with_origin(rendezvous.ports.value, rendezvous.ports.origin);
+  const std::string exchange = exchange_name(rendezvous.exchange);
+  json["exchange"] = exchange.empty() ? Json() : with_origin(exchange, plan.allocation.launcher.value);
+  json["meeting_file"] = unless_empty(rendezvous.meeting_file);
+  json["secrets"] = Json::array();
+  for (const JobSecret& secret : rendezvous.secrets) json["secrets"].push_back(secret.origin);
   json["join_timeout_seconds"] =
       with_origin(seconds(rendezvous.join_timeout), plan.options.join_timeout.origin);
   json["store"] = worker_hosts_store(plan.options, plan.world_size.value) ? "worker" : "agent";

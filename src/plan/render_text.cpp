@@ -18,6 +18,8 @@ namespace {
 constexpr std::size_t k_workers_shown = 16;
 constexpr std::size_t k_ports_shown = 8;
 
+constexpr std::size_t k_addresses_shown = 4;
+
 std::vector<std::string> host_names(const Allocation& allocation) {
   std::vector<std::string> names;
   for (const Host& host : allocation.hosts.value) names.push_back(host.name);
@@ -27,7 +29,10 @@ std::vector<std::string> host_names(const Allocation& allocation) {
 // By hand nobody knows the names of the other hosts.
 std::string hosts_text(const Allocation& allocation) {
   const std::size_t count = allocation.hosts.value.size();
-  if (allocation.scheduler.value == Scheduler::by_hand) return std::to_string(count);
+  if (count == 0) return "shows at the rendezvous";
+  const bool unnamed = std::any_of(allocation.hosts.value.begin(), allocation.hosts.value.end(),
+                                   [](const Host& host) { return host.name.empty(); });
+  if (unnamed || allocation.scheduler.value == Scheduler::by_hand) return std::to_string(count);
   return fmt::format("{}: {}", count, compress_hostlist(host_names(allocation)));
 }
 
@@ -58,17 +63,26 @@ void show_allocation(TextTable& table, const NodePlan& plan, const Snapshot& sna
   if (!allocation.step_id.value.empty())
     table.row("step", allocation.step_id.value, allocation.step_id.origin);
   show_time_left(table, allocation, snapshot.unix_time);
-  table.row("launch", to_string(allocation.style.value), allocation.style.origin);
+  if (allocation.numbered_by_launcher)
+    table.row("launcher", allocation.launcher.value, allocation.launcher.origin);
+  table.row("launch", to_string(allocation.style.value) + (allocation.style_assumed ? ", as it seems" : ""),
+            allocation.style.origin);
   table.row("hosts", hosts_text(allocation), allocation.hosts.origin);
   table.row("this host",
-            plan.host + place_among(", node ", allocation.node_index.value.value,
-                                    static_cast<int>(allocation.hosts.value.size())),
+            plan.host + (allocation.node_index.value.value < 0
+                             ? std::string()
+                             : place_among(", node ", allocation.node_index.value.value,
+                                           static_cast<int>(allocation.hosts.value.size()))),
             allocation.node_index.origin);
   if (allocation.style.value == LaunchStyle::agent_per_task) {
     table.row("this task", place_among("rank ", allocation.task_rank.value, allocation.task_count.value),
               allocation.task_rank.origin);
   }
   show_site(table, plan.site);
+}
+
+std::string first_peer(const RendezvousPlan& rendezvous) {
+  return rendezvous.peers.front().empty() ? "number 0" : rendezvous.peers.front();
 }
 
 std::string role_text(const RendezvousPlan& rendezvous) {
@@ -80,9 +94,22 @@ std::string role_text(const RendezvousPlan& rendezvous) {
     case RendezvousRole::member:
       return fmt::format("{}; {} coordinates",
                          place_among("number ", rendezvous.agent.value, rendezvous.agents),
-                         rendezvous.peers.front());
+                         first_peer(rendezvous));
   }
   return {};
+}
+
+std::string addresses_text(const std::vector<std::string>& addresses) {
+  const std::size_t shown = std::min(addresses.size(), k_addresses_shown);
+  std::string text = join({addresses.begin(), addresses.begin() + static_cast<std::ptrdiff_t>(shown)}, " ");
+  if (addresses.size() > shown) text += fmt::format(" and {} more", addresses.size() - shown);
+  return text;
+}
+
+std::string keys_text(const std::vector<JobSecret>& secrets) {
+  std::vector<std::string> origins;
+  for (const JobSecret& secret : secrets) origins.push_back(secret.origin);
+  return join(origins, ", ");
 }
 
 std::string ports_text(const std::vector<int>& ports) {
@@ -96,8 +123,9 @@ std::string ports_text(const std::vector<int>& ports) {
 
 std::string store_text(const NodePlan& plan) {
   if (worker_hosts_store(plan.options, plan.world_size.value)) return "hosted by the worker of rank 0";
-  return plan.rendezvous.agents == 1 ? "hosted by this ddprun"
-                                     : "hosted by ddprun on " + plan.rendezvous.peers.front();
+  return plan.rendezvous.agents == 1             ? "hosted by this ddprun"
+         : plan.rendezvous.peers.front().empty() ? "hosted by ddprun number 0"
+                                                 : "hosted by ddprun on " + plan.rendezvous.peers.front();
 }
 
 void show_rendezvous(TextTable& table, const NodePlan& plan) {
@@ -105,7 +133,13 @@ void show_rendezvous(TextTable& table, const NodePlan& plan) {
   table.heading("rendezvous");
   table.row("this ddprun", role_text(rendezvous));
   if (rendezvous.role != RendezvousRole::solo) {
-    table.row("address", join(rendezvous.addresses.value, " "), rendezvous.addresses.origin);
+    if (!rendezvous.addresses.value.empty())
+      table.row("address", addresses_text(rendezvous.addresses.value), rendezvous.addresses.origin);
+    if (rendezvous.exchange != Exchange::none)
+      table.row("exchange", exchange_name(rendezvous.exchange), plan.allocation.launcher.value);
+    if (!rendezvous.meeting_file.value.empty())
+      table.row("meeting file", rendezvous.meeting_file.value, rendezvous.meeting_file.origin);
+    if (!rendezvous.secrets.empty()) table.row("key", "a secret of this job", keys_text(rendezvous.secrets));
     table.row(rendezvous.ports.value.size() == 1 ? "port" : "port, one of",
               ports_text(rendezvous.ports.value), rendezvous.ports.origin);
     table.row("deadline", describe_duration(rendezvous.join_timeout), plan.options.join_timeout.origin);
@@ -159,6 +193,10 @@ void show_variables(TextTable& table, const NodePlan& plan, const Snapshot& snap
 }
 
 }  // namespace
+
+std::string exchange_name(Exchange exchange) {
+  return exchange == Exchange::pmi1 ? "PMI" : exchange == Exchange::pmix ? "PMIx" : "";
+}
 
 std::string render_text(const NodePlan& plan, const Snapshot& snapshot) {
   TextTable table;

@@ -9,6 +9,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
+#include "ddprun/facts/secrets.hpp"
 #include "ddprun/facts/site_folders.hpp"
 #include "ddprun/plan/site.hpp"
 
@@ -227,6 +228,9 @@ void read_environment(Reader& reader, SiteProfile& profile) {
   for (const auto& [variable, text] : profile.environment) {
     const Json& value = *reader.find("environment")->find(variable);
     const std::string path = "environment." + variable;
+    // A capture holds the profiles as they are.
+    if (is_secret_variable(variable))
+      reader.fail(value, path, "reads like a secret, which belongs elsewhere");
     if (variable == "GLOO_SOCKET_IFNAME" || variable == "NCCL_SOCKET_IFNAME") {
       reader.fail(value, path, "belongs under interfaces");
     }

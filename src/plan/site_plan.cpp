@@ -12,6 +12,9 @@ namespace ddprun {
 
 namespace {
 
+// A member tries one after the other, with a fifth of a second between them.
+constexpr std::size_t k_most_addresses = 33;
+
 bool is_numeric(const std::string& host) {
   return host.find(':') != std::string::npos || host.find_first_not_of("0123456789.") == std::string::npos;
 }
@@ -31,14 +34,17 @@ std::vector<std::string> names_at_site(const std::string& host, const SiteProfil
 // Best first: a name that does not resolve fails by itself, and the plain one is tried beside it.
 void add_names(RendezvousPlan& rendezvous, const SitePlan& site) {
   std::vector<std::string> names;
+  const auto add = [&names](const std::string& name) {
+    const bool known = std::find(names.begin(), names.end(), name) != names.end();
+    if (!known && names.size() < k_most_addresses) names.push_back(name);
+  };
   for (const std::string& host : rendezvous.addresses.value) {
-    if (is_numeric(host)) continue;
-    for (std::string& name : names_at_site(host, site.profile)) names.push_back(std::move(name));
+    if (!is_numeric(host)) {
+      for (const std::string& name : names_at_site(host, site.profile)) add(name);
+    }
+    add(host);
   }
-  if (names.empty()) return;
-  for (const std::string& host : rendezvous.addresses.value) {
-    if (std::find(names.begin(), names.end(), host) == names.end()) names.push_back(host);
-  }
+  if (names == rendezvous.addresses.value) return;
   rendezvous.addresses = {std::move(names),
                           fmt::format("{}, then {}", site.as_origin(), rendezvous.addresses.origin)};
 }

@@ -33,6 +33,13 @@ std::string explain_missing(const std::string& word, const ProgramFacts& facts, 
     return fmt::format("it is in {}, but not on PATH: write ./{}", printable(snapshot.working_directory),
                        printable(word));
   }
+  const auto submitted = snapshot.programs.find(path_where_submitted(word, snapshot));
+  if (submitted != snapshot.programs.end() && submitted->second.kind != ProgramKind::missing) {
+    return fmt::format(
+        "it is in {}, where the job was submitted; PBS starts scripts in the home directory: write "
+        "cd \"$PBS_O_WORKDIR\" before ddprun",
+        printable(*find_variable(snapshot, "PBS_O_WORKDIR")));
+  }
   const std::string folder = printable(snapshot.working_directory);
   if (folder.empty()) return "the working directory has been removed: cd to another one";
   return word.find('/') == std::string::npos ? fmt::format("it is neither in {} nor on PATH", folder)
@@ -40,6 +47,13 @@ std::string explain_missing(const std::string& word, const ProgramFacts& facts, 
 }
 
 }  // namespace
+
+std::string path_where_submitted(const std::string& word, const Snapshot& snapshot) {
+  const auto folder = find_variable(snapshot, "PBS_O_WORKDIR");
+  const bool relative = !word.empty() && word.front() != '/';
+  if (!folder || folder->empty() || !relative || !find_variable(snapshot, "PBS_JOBID")) return {};
+  return *folder + "/" + word;
+}
 
 std::string find_python(const Snapshot& snapshot) {
   return choose_python(snapshot.environment, snapshot.programs).value_or("python3");

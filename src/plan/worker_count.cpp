@@ -52,9 +52,18 @@ Sourced<int> count_unlimited(const Options& options, const Snapshot& snapshot,
   return {gpus, "default: " + devices.origin};
 }
 
+// PBS gives the CPUs of a whole chunk in OMP_NUM_THREADS, the same as in NCPUS, whether or not the user asked
+// for ompthreads (start_exec.c). Where several workers share them that is nobody's wish.
+bool is_set_by_pbs(const Allocation& allocation, const Snapshot& snapshot, const std::string& threads,
+                   int workers) {
+  return allocation.scheduler.value == Scheduler::pbs && find_variable(snapshot, "NCPUS") == threads &&
+         workers * tasks_on_this_host(allocation) > 1;
+}
+
 }  // namespace
 
 int tasks_on_this_host(const Allocation& allocation) {
+  if (allocation.tasks_here.value > 0) return allocation.tasks_here.value;
   const auto index = static_cast<std::size_t>(allocation.node_index.value.value);
   return index < allocation.hosts.value.size() ? allocation.hosts.value[index].tasks : 1;
 }
@@ -72,7 +81,9 @@ Sourced<int> count_workers(const Allocation& allocation, const Options& options,
 }
 
 Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapshot, int workers) {
-  if (find_variable(snapshot, "OMP_NUM_THREADS")) return {0, "OMP_NUM_THREADS of the environment"};
+  const auto set = find_variable(snapshot, "OMP_NUM_THREADS");
+  const bool by_pbs = set && is_set_by_pbs(allocation, snapshot, *set, workers);
+  if (set && !by_pbs) return {0, "OMP_NUM_THREADS of the environment"};
   const HostFacts& host = snapshot.host;
   const auto cpus = static_cast<std::int64_t>(host.allowed_cpus.size());
   std::int64_t usable = std::max<std::int64_t>(1, host.allowed_cores > 0 ? host.allowed_cores : cpus);
@@ -88,13 +99,20 @@ Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapsho
   const bool mask_is_shared = tasks > 1 && cpus * tasks > granted;
   const std::int64_t sharers = workers * (mask_is_shared ? tasks : 1);
   if (sharers > 1) origin += fmt::format(" for {} workers", sharers);
+  if (by_pbs) origin += fmt::format("; PBS set all {}", *set);
   return {static_cast<int>(std::max<std::int64_t>(1, usable / sharers)), origin};
 }
 
 std::optional<Notice> find_unused_count(const Allocation& allocation, const Options& options) {
   const WorkersKind kind = options.workers.kind;
-  if (!one_a_task(allocation) || kind == WorkersKind::unset || kind == WorkersKind::number)
-    return std::nullopt;
+  const bool one = kind == WorkersKind::number && options.workers.number == 1;
+  const bool refused = kind == WorkersKind::number && !allocation.numbered_by_launcher;
+  if (!one_a_task(allocation) || kind == WorkersKind::unset || one || refused) return std::nullopt;
+  if (allocation.numbered_by_launcher) {
+    return Notice{fmt::format("{} has no effect: {} started one ddprun a worker", options.workers.origin,
+                              allocation.launcher.value),
+                  "to let ddprun start the workers of a node, start one ddprun on each"};
+  }
   return Notice{
       fmt::format("{} has no effect: the scheduler started one ddprun a worker", options.workers.origin),
       "to let ddprun start the workers of a node: srun --ntasks-per-node=1 ..."};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ddprun/allocation/started.hpp"
 #include "ddprun/base/text.hpp"
 
 namespace ddprun {
@@ -11,19 +12,11 @@ namespace ddprun {
 namespace {
 
 // Per-process values of PMI, PMIx and the MPI launchers; tuning (OMPI_MCA_, I_MPI_, PMIX_MCA_) stays.
-constexpr const char* k_launcher_prefixes[] = {"PMI_",
-                                               "PMI2_",
-                                               "PMIX_",
-                                               "OMPI_",
-                                               "PRTE_",
-                                               "MV2_COMM_WORLD_",
-                                               "MPI_LOCAL",
-                                               "HYDI_",
-                                               "HYDRA_",
-                                               "PALS_",
-                                               "JSM_",
-                                               "SLURM_PMIX",
-                                               "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
+constexpr const char* k_launcher_prefixes[] = {
+    "PMI_",      "PMI2_",           "PMIX_",      "OMPI_",
+    "PRTE_",     "MV2_COMM_WORLD_", "MPI_LOCAL",  "HYDI_",
+    "HYDRA_",    "PALS_",           "JSM_",       "FLUX_TASK_",
+    "PLE_RANK_", "FLIB_RANK_",      "SLURM_PMIX", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
 constexpr const char* k_tuning_prefixes[] = {"OMPI_MCA_", "PMIX_MCA_", "PRTE_MCA_"};
 // Open MPI hands its daemons' addresses to the processes under the same prefix as the user's tuning.
 constexpr const char* k_not_tuning_prefixes[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"};
@@ -51,6 +44,9 @@ class Changes {
   }
   void set(std::string name, int value, std::string origin) {
     set(std::move(name), fmt::format("{}", value), std::move(origin));
+  }
+  void remove(std::string name, std::string origin) {
+    list_.push_back({std::move(name), std::nullopt, std::move(origin)});
   }
   void set_default(const Environment& environment, const std::string& name, std::string value,
                    std::string origin) {
@@ -121,7 +117,7 @@ void set_elastic(Changes& changes, const NodePlan& plan, const Assignment& assig
 // otherwise publish whatever the host's own name resolves to, often 127.0.1.1.
 void set_interfaces(Changes& changes, const NodePlan& plan, const Assignment& assignment,
                     const Environment& environment, const std::string& proven) {
-  if (assignment.node_count < 2) return;
+  if (assignment.node_count < 2 && proven.empty()) return;
   for (const char* name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
     const auto at_site = plan.site.interfaces.find(name);
     if (at_site != plan.site.interfaces.end()) {
@@ -141,12 +137,21 @@ void narrow_devices(Changes& changes, const NodePlan& plan, const Environment& e
   changes.set(plan.device_variable, device, plan.virtual_local_rank.origin);
 }
 
+// What ties this agent to the ddprun that started it; a worker that started a ddprun would hand it on.
+void cut_from_starter(Changes& changes, const Environment& environment) {
+  for (const auto& [name, value] : environment) {
+    if (is_starter_variable(name)) changes.remove(name, "ddprun's, not a worker's");
+  }
+  const auto cpus = environment.find(k_cpus_per_task_variable);
+  if (cpus != environment.end()) changes.set("SLURM_CPUS_PER_TASK", cpus->second, "the job's");
+}
+
 }  // namespace
 
 std::vector<VariableChange> scrub_changes(const Environment& environment, const Allocation& allocation,
-                                          int workers) {
+                                          int workers, bool exchange_used) {
   std::vector<VariableChange> changes;
-  if (!stands_for_several_workers(allocation, workers)) return changes;
+  if (!stands_for_several_workers(allocation, workers) && !exchange_used) return changes;
   for (const auto& [name, value] : environment) {
     if (is_launcher_leftover(name)) changes.push_back({name, std::nullopt, "ddprun's, not a worker's"});
   }
@@ -175,6 +180,7 @@ std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assi
   }
   set_interfaces(changes, plan, assignment, environment, context.interface);
   narrow_devices(changes, plan, environment, context);
+  cut_from_starter(changes, environment);
   changes.set("DDPRUN_LAUNCH_ID", context.launch_id, "marks the processes of this launch");
   return changes.take();
 }

@@ -14,6 +14,7 @@ namespace {
 
 using Announcements = std::vector<Announcement>;
 
+// Settled for every agent before anything is laid out.
 NodeIndex node_of(const Announcement& announcement) { return announcement.node.value_or(NodeIndex{0}); }
 
 std::string host_name(const Announcement& announcement) { return printable(announcement.host); }
@@ -50,6 +51,57 @@ void check_agreement(const Announcements& announcements) {
   }
 }
 
+std::string host_key(const Announcement& announcement) {
+  return to_lower(short_host_name(announcement.host));
+}
+
+int launcher_rank_of(const Announcement& announcement) {
+  return announcement.launcher_rank ? announcement.launcher_rank->value : announcement.agent.value;
+}
+
+bool shares_a_host(const Announcements& announcements) {
+  std::map<std::string, int> agents;
+  return std::any_of(announcements.begin(), announcements.end(),
+                     [&](const Announcement& each) { return ++agents[host_key(each)] > 1; });
+}
+
+// Where one agent is the launcher's word for one worker, those that took themselves for a whole node are too.
+void settle_style(Announcements& announcements) {
+  const auto is_fixed = [](const Announcement& each) { return each.fixed_rank.has_value(); };
+  const auto is_assumed = [](const Announcement& each) { return each.style_assumed; };
+  const bool fixed = std::any_of(announcements.begin(), announcements.end(), is_fixed);
+  const bool assumed = std::all_of(announcements.begin(), announcements.end(), is_assumed);
+  if (!fixed && !(assumed && shares_a_host(announcements))) return;
+  std::map<std::pair<std::string, int>, Announcement*> by_rank;
+  for (Announcement& each : announcements) by_rank[{host_key(each), launcher_rank_of(each)}] = &each;
+  std::map<std::string, int> before;  // agents of lower rank on the same host
+  for (const auto& [place, each] : by_rank) {
+    const int local = before[place.first]++;
+    if (each->fixed_rank || !each->style_assumed) continue;
+    each->fixed_rank = GlobalRank{launcher_rank_of(*each)};
+    each->first_local_rank = LocalRank{local};
+    each->workers = 1;
+  }
+}
+
+// Nobody tells which node is which: they are in the order of the lowest ranks on them.
+void settle_nodes(Announcements& announcements) {
+  const auto has_node = [](const Announcement& each) { return each.node.has_value(); };
+  if (std::all_of(announcements.begin(), announcements.end(), has_node)) return;
+  std::map<std::string, int> lowest;
+  for (const Announcement& each : announcements) {
+    const auto [entry, added] = lowest.emplace(host_key(each), launcher_rank_of(each));
+    if (!added) entry->second = std::min(entry->second, launcher_rank_of(each));
+  }
+  std::map<std::pair<int, std::string>, int> numbers;
+  for (const auto& [host, rank] : lowest) numbers[{rank, host}] = 0;
+  int next = 0;
+  for (auto& [place, number] : numbers) number = next++;
+  for (Announcement& each : announcements) {
+    each.node = NodeIndex{numbers.at({lowest.at(host_key(each)), host_key(each)})};
+  }
+}
+
 // Every number 0 .. n-1 has its host; `what` is "rank" or "node".
 void check_no_gaps(const std::map<int, std::string>& hosts, const std::string& what, std::size_t agents) {
   int expected = 0;
@@ -71,7 +123,8 @@ int check_nodes(const Announcements& announcements) {
     if (!added && (!announcement.fixed_rank || !same_host(entry->second, announcement.host))) {
       throw Error(fmt::format("{} and {} both are node {}", entry->second, host_name(announcement),
                               node_of(announcement).value),
-                  "give each node its own --node-rank");
+                  announcement.launcher_rank ? "start one ddprun on each host"
+                                             : "give each node its own --node-rank");
     }
   }
   check_no_gaps(nodes, "node", announcements.size());
@@ -136,9 +189,12 @@ void number_roles(const Announcements& announcements, std::vector<Assignment>& a
 
 }  // namespace
 
-WorldPlan make_world_plan(const Announcements& announcements) {
-  if (announcements.empty()) throw Error("no ddprun process announced itself");
-  check_agents(announcements);
+WorldPlan make_world_plan(const Announcements& announced) {
+  if (announced.empty()) throw Error("no ddprun process announced itself");
+  check_agents(announced);
+  Announcements announcements = announced;
+  settle_style(announcements);
+  settle_nodes(announcements);
   check_agreement(announcements);
   const int nodes = check_nodes(announcements);
 
@@ -160,6 +216,7 @@ WorldPlan make_world_plan(const Announcements& announcements) {
     assignment.local_world_size = workers_by_node[node_of(announcement).value];
     assignment.node = node_of(announcement);
     assignment.node_count = nodes;
+    assignment.agent_per_task = announcement.fixed_rank.has_value();
     for (int worker = 0; worker < announcement.workers; ++worker) {
       const int local = announcement.first_local_rank.value + worker;
       assignment.seats.push_back({{first_ranks[i] + worker}, {local}, 0, 1});

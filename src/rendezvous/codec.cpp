@@ -75,13 +75,15 @@ Json to_json(const Cause& cause) {
 Json to_json(const Announcement& announcement) {
   Json json = {{"agent", announcement.agent.value},
                {"host", cut(announcement.host)},
-               {"node", announcement.node.value_or(NodeIndex{0}).value},
+               {"style_assumed", announcement.style_assumed},
                {"workers", announcement.workers},
                {"first_local_rank", announcement.first_local_rank.value},
                {"role", cut(announcement.role)},
                {"max_restarts", announcement.max_restarts},
                {"addresses", texts_to_json(announcement.addresses, k_max_addresses)},
                {"store_ports", first_of(announcement.store_ports, k_max_store_ports)}};
+  if (announcement.node) json["node"] = announcement.node->value;
+  if (announcement.launcher_rank) json["launcher_rank"] = announcement.launcher_rank->value;
   if (announcement.fixed_rank) json["fixed_rank"] = announcement.fixed_rank->value;
   return json;
 }
@@ -98,6 +100,7 @@ Json to_json(const Assignment& assignment) {
           {"node_count", assignment.node_count},
           {"address", cut(assignment.master_address)},
           {"port", assignment.master_port},
+          {"agent_per_task", assignment.agent_per_task},
           {"seats", std::move(seats)}};
 }
 
@@ -216,7 +219,9 @@ Announcement read_announcement(const Fields& fields) {
   Announcement announcement;
   announcement.agent.value = fields.count("agent");
   announcement.host = fields.text("host");
-  announcement.node = NodeIndex{static_cast<int>(fields.count("node"))};
+  if (fields.has("node")) announcement.node = NodeIndex{fields.count("node")};
+  if (fields.has("launcher_rank")) announcement.launcher_rank = GlobalRank{fields.count("launcher_rank")};
+  announcement.style_assumed = fields.flag("style_assumed");
   announcement.workers = fields.integer("workers", 1, k_max_workers);
   announcement.first_local_rank.value = fields.count("first_local_rank");
   announcement.role = fields.text("role");
@@ -236,6 +241,7 @@ Assignment read_assignment(const Fields& fields) {
   assignment.node_count = fields.count("node_count");
   assignment.master_address = fields.text("address");
   assignment.master_port = fields.integer("port", 0, 65535);
+  assignment.agent_per_task = fields.flag("agent_per_task");
   for (const auto& seat : fields.rows<4>("seats", k_max_workers)) {
     assignment.seats.push_back({{seat[0]}, {seat[1]}, seat[2], seat[3]});
   }

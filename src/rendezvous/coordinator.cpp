@@ -166,7 +166,7 @@ void Coordinator::everybody_here(TimePoint now) {
   state_ = State::probing;
   state_deadline_ = now + settings_.probe_timeout;
   for (Agent& agent : agents_) {
-    const bool beside = agent.announcement->node == agents_.front().announcement->node;
+    const bool beside = is_beside(agent);
     if (candidates_.empty() || beside) {
       agent.probed.emplace();
     } else {
@@ -404,11 +404,18 @@ std::vector<int> Coordinator::missing() const {
   return absent;
 }
 
+// On the coordinator's own host, whose word about its addresses proves nothing to others.
+bool Coordinator::is_beside(const Agent& agent) const {
+  const Announcement& own = *agents_.front().announcement;
+  const Announcement& other = *agent.announcement;
+  if (own.node && other.node) return *own.node == *other.node;
+  return same_host(own.host, other.host);
+}
+
 std::vector<AddressWitness> Coordinator::witnesses() const {
   std::vector<AddressWitness> all;
   for (const Agent& agent : agents_) {
-    const bool beside = agent.announcement->node == agents_.front().announcement->node;
-    all.push_back({agent.announcement->host, beside, agent.reached, agent.probed});
+    all.push_back({agent.announcement->host, is_beside(agent), agent.reached, agent.probed});
   }
   return all;
 }

@@ -33,6 +33,12 @@ Snapshot read_case_snapshot(const fs::path& folder) {
   for (const json& ancestor : facts.value("ancestors", json::array()))
     snapshot.host.ancestors.push_back({ancestor.at("pid"), ancestor.at("title")});
   snapshot.unix_time = facts.value("unix_time", 0);
+  // A file of the case's folder stands for the one that a variable names.
+  const json files = facts.value("files", json::object());
+  for (const auto& [name, file] : files.items()) {
+    snapshot.files[name.starts_with('/') ? name : snapshot.environment.at(name)] =
+        read_text(folder / file.get<std::string>());
+  }
   return snapshot;
 }
 
@@ -47,6 +53,7 @@ PlaceOptions read_place_options(const json& flags) {
     if (flag == "--master-addr") options.address = sourced(value.get<std::string>(), flag);
     if (flag == "--rdzv-endpoint") options.address = sourced(value.get<std::string>(), flag);
     if (flag == "--rdzv-id") options.run_id = sourced(value.get<std::string>(), flag);
+    if (flag == "--scheduler") options.scheduler = sourced(value.get<std::string>(), flag);
     if (flag == "--standalone") options.standalone = value.get<bool>();
   }
   return options;

@@ -36,7 +36,7 @@ enum class Exchange { none, pmi1, pmix };
 
 struct Host {
   std::string name;  // as the scheduler spells it; empty where nobody tells it
-  int tasks = 1;     // ddprun processes on this host in this step (1 in agent_per_node)
+  int tasks = 1;     // ddprun processes on this host in this step (1 in agent_per_node); 0: not known
   friend bool operator==(const Host&, const Host&) = default;
 };
 
@@ -53,7 +53,9 @@ struct Allocation {
   // agent_per_node follows from one process on this host alone: should another host have several, all of them
   // stand for one worker each. The coordinator finds out.
   bool style_assumed = false;
-  Sourced<std::string> launcher;     // "srun", "hydra", "Open MPI", "PALS", ...; empty: nobody's
+  Sourced<std::string> launcher;  // "srun", "hydra", "Open MPI", "PALS", ...; empty: nobody's
+  // The launcher's own name for this launch: all its processes see it and no other launch has it.
+  Sourced<std::string> launch_id;
   Sourced<std::string> job_id;       // "29"; empty when there is no job
   Sourced<std::string> step_id;      // "0"; empty outside a step
   Sourced<std::string> instance;     // tells launches of one job and step apart: --rdzv-id, or the host and
@@ -65,9 +67,12 @@ struct Allocation {
   // Of this process' host in `hosts`; -1 where no variable tells: nodes are then ordered by their lowest
   // rank, which shows at the rendezvous.
   Sourced<NodeIndex> node_index;
-  Sourced<int> task_count;                        // ddprun processes in this launch
-  Sourced<int> task_rank;                         // this process among them, the scheduler's number (PROCID)
-  Sourced<LocalRank> task_local;                  // this process among those on its host
+  Sourced<int> task_count;        // ddprun processes in this launch
+  Sourced<int> task_rank;         // this process among them, the scheduler's number (PROCID)
+  Sourced<LocalRank> task_local;  // this process among those on its host
+  Sourced<int> tasks_here;        // ddprun processes on this host; 0: as `hosts` says
+  // Agents are numbered by task_rank: an MPI launcher's layout on the hosts is not known.
+  bool numbered_by_launcher = false;
   Sourced<int> cpus_on_node;                      // CPUs the scheduler granted on this host; 0 when unknown
   std::optional<Sourced<std::int64_t>> end_time;  // unix seconds
   std::optional<Sourced<std::vector<int>>> reserved_ports;  // ascending
@@ -76,6 +81,8 @@ struct Allocation {
   std::optional<Sourced<int>> first_port;  // port of the coordinator if the user gave it
   // Hosts or numeric addresses where the coordinator may be, beside the first of `hosts`; best first.
   std::vector<Sourced<std::string>> first_hints;
+  // Every process of the launch, not only this one, was told hosts among which the coordinator's is.
+  bool first_known = true;
   std::vector<JobSecret> secrets;  // best first
   Exchange exchange = Exchange::none;
   std::vector<Notice> notices;
@@ -87,7 +94,9 @@ std::string to_string(LaunchStyle style);    // "alone", "one ddprun a node", ..
 
 // What every process of this launch shares and no other launch has: "slurm/29/0/0" (job, restart count, step,
 // then the --rdzv-id if there is one), "slurm/29/0/-/n1.1829" (alone in a batch script), "by-hand/<rdzv id>",
-// "alone/<host>.<process>". Port sequences and handshakes are keyed by it.
+// "alone/<host>.<process>". Under an MPI launcher the job is left out where the launcher has a name for the
+// launch ("open-mpi/483524609"): over ssh only its first host may know the job. Port sequences and handshakes
+// are keyed by it.
 std::string launch_key(const Allocation& allocation);
 
 }  // namespace ddprun

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/facts/snapshot.hpp"
@@ -26,9 +27,14 @@ struct PlaceOptions {
 
 // Throws Error or UsageError when the variables contradict each other, belong to another job, or make a
 // launch that cannot be right; what is odd but workable comes back in Allocation::notices.
-// Asked in this order: Slurm (a job id is set), by hand (--nnodes above 1 or --node-rank), an MPI launcher
-// outside Slurm (refused), alone. --standalone needs no scheduler: what is wrong with its variables is then
-// only a notice.
+// Asked in this order: what a ddprun that started this one said, hosts that the user lists; Flux, Slurm, PBS,
+// LSF (where several have left variables, the one whose processes are
+// above this one); without any of them the flags of a launch by hand where they are complete, a launcher of
+// MPI processes, by hand, alone. A launcher's place goes with the job of the scheduler around it.
+// --standalone needs no scheduler: what is wrong with its variables is then only a notice.
 Allocation detect_allocation(const Snapshot& snapshot, const PlaceOptions& options);
+
+// What --scheduler takes: "flux", "slurm", "pbs", "lsf", "mpi" (a launcher's variables alone), "none".
+std::vector<std::string> scheduler_names();
 
 }  // namespace ddprun

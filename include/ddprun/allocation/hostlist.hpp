@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,12 @@ namespace ddprun {
 inline constexpr std::size_t k_max_hosts_per_range = 65536;  // libslurm's MAX_RANGE
 inline constexpr std::size_t k_max_hosts = 131072;           // of one list; Slurm has 64 Ki nodes
 inline constexpr std::size_t k_max_host_name = 255;          // bytes, as in DNS
+
+// 1 to k_max_host_name bytes of letters, digits, '-', '_' and '.', and no '-' or '.' in front.
+bool is_host_name(std::string_view name);
+
+// Position of `host` among `hosts` by short name.
+std::optional<int> find_host(const std::vector<std::string>& hosts, std::string_view host);
 
 // Order and duplicates are kept; an empty list gives no names. Throws Error that names `variable` and the
 // piece that is wrong.

@@ -46,7 +46,4 @@ inline constexpr const char* k_leak_hint =
     "if they are left from an earlier job, clear them with `unset ${!SLURM_@}`; to use this host alone, add "
     "--standalone";
 
-// Position of `host` among `hosts` by short name.
-std::optional<int> find_host(const std::vector<std::string>& hosts, std::string_view host);
-
 }  // namespace ddprun

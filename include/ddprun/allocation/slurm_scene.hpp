@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ddprun/allocation/detect.hpp"
-#include "ddprun/allocation/mpi_launcher.hpp"
+#include "ddprun/allocation/job.hpp"
 #include "ddprun/allocation/slurm_context.hpp"
 #include "ddprun/allocation/slurm_step.hpp"
 
@@ -37,9 +37,17 @@ Allocation follow_flags(const SlurmScene& scene);
 // Throws Error when the job's end time has passed and nothing proves that its variables are ours.
 void check_not_over(const SlurmScene& scene, const Allocation& allocation);
 
-// An MPI launcher's rank that Slurm's variables do not account for; `layout` is null outside a step. Ranks
+// Throws Error when this host is none of the job's and nothing else shows that the job is ours.
+void check_on_job_host(const SlurmScene& scene);
+
+// This host among the job's: by its own name, else by slurmd's name for it, which is inherited by ssh.
+std::optional<int> find_own_node(const SlurmScene& scene);
+
+// An MPI launcher's place that Slurm's variables do not account for; `layout` is null outside a step. Ranks
 // that srun's PMI plug-ins set for another step are leftovers and say nothing.
-std::optional<MpiPlace> find_foreign_rank(const SlurmScene& scene, const StepLayout* layout);
-[[noreturn]] void refuse_mpi(const SlurmScene& scene, const MpiPlace& place, const StepLayout* layout);
+std::optional<LaunchPlace> find_foreign_place(const SlurmScene& scene, const StepLayout* layout);
+
+// The launch of mpiexec or mpirun inside the job, or what the flags say of it.
+Allocation follow_foreign_place(const SlurmScene& scene, const LaunchPlace& place);
 
 }  // namespace ddprun

@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "ddprun/app/worker_group.hpp"
 #include "ddprun/net/agent_link.hpp"
 #include "ddprun/net/coordinator_service.hpp"
+#include "ddprun/net/lifeline_client.hpp"
 #include "ddprun/os/signals.hpp"
 #include "ddprun/plan/node_plan.hpp"
 #include "ddprun/supervise/supervisor.hpp"
@@ -46,10 +48,13 @@ class Driver {
   void handle(const Refused& refused);
   void handle(const Probe&) {}  // answered by the link
   void handle(const Start& start);
+  void become_task();
   void handle(const Stop& stop);
   void handle(const Finish& finish);
   void on_lost(const std::string& what, const std::string& hint);
 
+  void hold_lifeline();
+  void tell_end(std::function<void()> told);
   void wait_for_signals();
   void on_signal(const SignalEvent& event);
   void stop_on_signal(int signal);
@@ -71,7 +76,7 @@ class Driver {
   void leave();
   std::string proven_interface(const Assignment& assignment) const;
 
-  const NodePlan& plan_;
+  NodePlan plan_;  // made anew where the coordinator finds that every agent stands for one worker
   const Snapshot& snapshot_;
   boost::asio::io_context context_;
   SignalSource signals_;
@@ -82,6 +87,7 @@ class Driver {
   WorkerGroup workers_;
   MeetingPoint meeting_;
   std::unique_ptr<AgentLink> link_;
+  std::unique_ptr<LifelineClient> lifeline_;  // where another ddprun started this one
 
   bool decision_pending_ = false;
   bool joined_ = false;  // the coordinator knows of this agent
@@ -93,6 +99,7 @@ class Driver {
   std::optional<TimePoint> last_stop_signal_;
   std::optional<Cause> ending_;  // the job is over once nothing of ours runs
   bool leaving_ = false;
+  bool left_ = false;
   std::string report_;
   int exit_code_ = 0;
 };

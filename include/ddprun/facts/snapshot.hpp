@@ -70,6 +70,10 @@ struct Snapshot {
 // The value of a variable; nothing when unset. An empty variable is an empty string.
 std::optional<std::string> find_variable(const Snapshot& snapshot, const std::string& name);
 
+// The file with the hosts of a PBS job: PBS_NODEFILE, else where OpenPBS puts it unless it was installed
+// elsewhere, since the tasks of pbsdsh on the first host have no such variable. Empty outside a job.
+std::string find_pbs_node_file(const Environment& environment);
+
 // What --capture writes: variables that planning reads or that tell about the site (facts/secrets.hpp has the
 // list) and those of `more`, secrets replaced by k_removed_secret in variables, arguments and ancestors'
 // titles.

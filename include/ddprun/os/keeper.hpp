@@ -12,6 +12,7 @@
 
 #include <string>
 
+#include "ddprun/base/duration.hpp"
 #include "ddprun/os/fd.hpp"
 
 namespace ddprun {
@@ -22,8 +23,10 @@ std::string make_launch_id();  // 32 hexadecimal digits from the kernel
 
 class Keeper {
  public:
-  // Forks; before the first worker, while we are small. Throws Error.
-  explicit Keeper(const std::string& launch_id);
+  // Forks; before the first worker, while we are small. Throws Error. `mercy`: what is watched gets SIGTERM
+  // and this long to end before it is killed (srun ends its step on SIGTERM and leaves it running on
+  // SIGKILL).
+  explicit Keeper(const std::string& launch_id, Milliseconds mercy = Milliseconds{0});
   Keeper(Keeper&&) = default;
   // Without dismiss(): the keeper kills what it watches.
   ~Keeper() = default;

@@ -1,13 +1,63 @@
-// Who starts ddprun on the hosts of an allocation that has no step yet, and by which command line.
+// Who starts ddprun on the hosts of an allocation that has no step yet, and by which command lines.
+//
+// A carrier is a program of the site: srun, mpiexec, ssh and so on. It starts one ddprun a host and brings
+// their output back. Facts about them: srun(1) INPUT ENVIRONMENT VARIABLES, pbsdsh(1B), mpiexec of MPICH,
+// Open MPI and HPE PALS, flux-run(1), LSF's blaunch(1), ssh(1).
 #pragma once
 
-#include "ddprun/allocation/allocation.hpp"
-#include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/options.hpp"
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/plan/node_plan.hpp"
 
 namespace ddprun {
 
-// Throws Error with the line that starts one agent on every node where the allocation is not started.
+// A word of a command line that stands for where the starter listens, which is known only once it does.
+inline constexpr const char* k_starter_word = "ADDRESS:PORT/ID";
+
+struct CarrierCommand {
+  std::string host;  // the one it starts ddprun on; empty: on all
+  std::vector<std::string> words;
+  bool task_on_input = false;  // what ddprun is to do there goes in through standard input
+  friend bool operator==(const CarrierCommand&, const CarrierCommand&) = default;
+};
+
+// How an agent on another host comes to arguments, working directory and environment.
+enum class TaskWay {
+  environment,  // the carrier passes all of it
+  input,        // through the carrier's standard input
+  lifeline,     // it asks the starter over the network
+};
+
+struct CarrierPlan {
+  Allocation allocation;
+  std::vector<std::string> hosts;  // where it starts one ddprun each, in node order
+  Sourced<std::string> carrier;    // "srun"
+  TaskWay task = TaskWay::environment;
+  std::vector<CarrierCommand> commands;
+  std::vector<VariableChange> changes;  // to the environment of the agents and, where it passes, the carrier
+  Sourced<int> workers;                 // on each node, as far as this host tells; 0: it does not
+  std::vector<Notice> notices;
+};
+
+// The names --launcher takes, best known first: "srun", "mpiexec", "pbsdsh", "pbs_tmrsh", "ssh", "flux",
+// "blaunch"; and "none".
+const std::vector<std::string>& carrier_names();
+
+// What to start where the allocation has hosts but no step, from Snapshot::programs ("ddprun" is this
+// program's file); nothing where ddprun has been started in its place already, or with --launcher none.
+// Throws Error or UsageError, with a hint, where no carrier can do it.
+std::optional<CarrierPlan> make_carrier_plan(const Snapshot& snapshot, const Options& options);
+
+// The programs worth looking for before make_carrier_plan is asked.
+const std::vector<std::string>& carrier_programs();
+
+// For --dry-run.
+std::string render_text(const CarrierPlan& plan);
+std::string render_json(const CarrierPlan& plan);
+
+// Throws Error with the command line to type instead where the style is LaunchStyle::not_started.
 void refuse_unstarted(const Allocation& allocation, const Options& options, const Snapshot& snapshot);
 
 }  // namespace ddprun

@@ -76,4 +76,8 @@ inline constexpr int k_max_agents = 1 << 18;  // ddprun processes of one launch
 // Throws Error or UsageError for a launch that cannot be right or is past a limit.
 NodePlan make_node_plan(const Snapshot& snapshot, const Options& options);
 
+// The plan of an agent that assumed it was alone on its node, once the coordinator found that every agent
+// stands for one worker: one worker, with the launcher's rank.
+NodePlan replan_as_task(const NodePlan& plan, const Snapshot& snapshot);
+
 }  // namespace ddprun

@@ -50,7 +50,8 @@ struct Options {
 
   Meeting meeting = Meeting::automatic;
   std::string meeting_directory;  // --rdzv-dir: shared by all hosts; empty: ~/.ddprun
-  std::string carrier;            // --launcher: who starts ddprun on the other hosts; empty: automatic
+  Sourced<std::string> carrier;   // --launcher: who starts ddprun on the other hosts; empty: automatic
+  std::string hostfile;           // --hostfile: read into PlaceOptions::hosts before planning
   std::string site;               // --site: a profile's name, a file, "none"; empty: automatic
 
   DryRun dry_run = DryRun::off;

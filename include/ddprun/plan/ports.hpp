@@ -1,7 +1,6 @@
 // Where agents that share only a few variables look for each other.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,9 +10,6 @@ namespace ddprun {
 // below Linux' default ephemeral range (32768-60999), where any outgoing connection may sit.
 inline constexpr int k_first_sequence_port = 20480;
 inline constexpr int k_last_sequence_port = 32256;
-
-// Stable across versions and machines.
-std::uint64_t launch_hash(const std::string& launch_key);
 
 struct PortRange {
   int first = k_first_sequence_port;

@@ -9,6 +9,8 @@
 
 namespace ddprun {
 
+std::string exchange_name(Exchange exchange);  // "PMI", "PMIx"; empty for none
+
 // A table of at most 100 columns: what was derived and where each value came from.
 std::string render_text(const NodePlan& plan, const Snapshot& snapshot);
 

@@ -13,6 +13,10 @@ namespace ddprun {
 // The active Python, "python3" where the snapshot does not know one (its own search will say what is wrong).
 std::string find_python(const Snapshot& snapshot);
 
+// Where `word` would be if the script of a PBS job had not started in the home directory; empty where that is
+// not so.
+std::string path_where_submitted(const std::string& word, const Snapshot& snapshot);
+
 // What the first word of the command is on the snapshot's machine. Throws Error naming the host when it is
 // not there or cannot be started; a snapshot that never looked leaves the answer to the name.
 ProgramKind find_program_kind(const Options& options, const Snapshot& snapshot);

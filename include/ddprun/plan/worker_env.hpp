@@ -22,9 +22,10 @@ struct WorkerContext {
 };
 
 // Launcher leftovers to remove where one agent starts several workers: they would all carry the agent's own
-// rank, and frameworks look at them before RANK.
+// rank, and frameworks look at them before RANK; and where ddprun used the launcher's exchange, which serves
+// no second program.
 std::vector<VariableChange> scrub_changes(const Environment& environment, const Allocation& allocation,
-                                          int workers);
+                                          int workers, bool exchange_used = false);
 
 // Whether the workers' store is hosted by the worker of rank 0. A world of one is left to itself, so that a
 // script that starts processes of its own on an address of its own finds nobody else's rules.

@@ -152,6 +152,7 @@ class Coordinator {
   void note_further(const Failure& failure);
 
   std::vector<int> missing() const;
+  bool is_beside(const Agent& agent) const;
   std::vector<AddressWitness> witnesses() const;
   std::string host_of(AgentIndex agent) const;
   std::string name_of(AgentIndex agent) const;  // "n3 (ranks 8-15)"

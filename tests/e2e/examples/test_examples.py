@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 
 from conftest import EXAMPLES
+from support import programs
 
 
-def submit(cluster, examples: Path, script: str, *options: str, arguments: tuple[str, ...] = ()) -> str:
+def submit(cluster, examples: Path, script: str, *options: str, arguments: tuple[str, ...] = (),
+           env: dict[str, str] | None = None) -> str:
     """The job's output. Options of sbatch win over the script's own."""
     output = examples / "job.out"
-    result = cluster.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", f"--output={output}", *options, script,
-                         *arguments, cwd=examples)
+    path = f"{examples / 'bin'}:{cluster.hosts.environment['PATH']}"
+    result = cluster.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", "--partition=test",
+                         f"--output={output}", *options, script, *arguments, cwd=examples,
+                         env={"PATH": path, **(env or {})})
     text = output.read_text() if output.exists() else ""
     assert result.code == 0, f"{result}\n{text}"
     return text
@@ -38,6 +42,54 @@ def test_both_ways_to_start_give_the_same_world(cluster, examples, script, optio
     assert places(text) == ["0 of 4 on n1, local rank 0", "1 of 4 on n1, local rank 1",
                             "2 of 4 on n2, local rank 0", "3 of 4 on n2, local rank 1"], text
     assert losses(text)[-1] < losses(text)[0] / 100, text
+
+
+@pytest.mark.parametrize(("script", "options", "modules"), [
+    ("isambard-ai.sbatch", ["--gpus-per-node=2"], "load brics/nccl"),
+    ("leonardo.sbatch", ["--gpus-per-node=2"], ""),
+    ("snellius.sbatch", ["--ntasks-per-node=2"], "load 2024"),
+])
+def test_batch_script_of_a_site(cluster, examples, script, options, modules):
+    text = submit(cluster, examples, script, *options)
+    assert places(text) == ["0 of 4 on n1, local rank 0", "1 of 4 on n1, local rank 1",
+                            "2 of 4 on n2, local rank 0", "3 of 4 on n2, local rank 1"], text
+    assert losses(text)[-1] < losses(text)[0] / 100, text
+    assert loaded(examples) == modules
+
+
+def loaded(examples: Path) -> str:
+    noted = examples / "modules"
+    return noted.read_text().strip() if noted.exists() else ""
+
+
+@pytest.fixture
+def infiniband_names(hosts):
+    """As at JSC: n1i is n1 on the network that carries traffic."""
+    for host in hosts.hosts.values():
+        host.write_names(f"{other.address} {other.name} {other.name}i" for other in hosts.hosts.values())
+    yield
+    hosts.use_plain_names()
+
+
+@pytest.mark.usefixtures("infiniband_names")
+def test_juwels_booster(cluster, examples):
+    text = submit(cluster, examples, "juwels-booster.sbatch", "--gres=gpu:2", env={"SYSTEMNAME": "juwelsbooster"})
+    assert len(places(text)) == 4, text
+    assert "none of the interfaces that the site jsc (built in) names: ib0" in text, text
+    assert loaded(examples) == "load Stages/2025 GCC OpenMPI PyTorch"
+
+
+@pytest.mark.usefixtures("infiniband_names")
+def test_juwels_booster_with_lightning(cluster, examples):
+    why = programs.why_no("pytorch_lightning")
+    if why is not None:
+        pytest.skip(why)
+    text = submit(cluster, examples, "juwels-booster-lightning.sbatch", "--gres=gpu:2",
+                  env={"SYSTEMNAME": "juwelsbooster"})
+    lines = sorted(re.findall(r"^rank \d of 4, local rank \d, TorchElasticEnvironment, weights .*$", text, re.MULTILINE))
+    assert len(lines) == 4, text
+    weights = [float(weight) for weight in lines[0].split("weights ")[1].split()]
+    assert weights == pytest.approx([1, -2, 3, 0.5], abs=0.05), text
 
 
 def test_restart_goes_on_from_the_checkpoint(cluster, examples):
@@ -68,6 +120,7 @@ def test_what_was_captured_on_the_cluster_is_planned_elsewhere(cluster, examples
 
 
 def test_every_example_is_run_here():
-    tested = Path(__file__).read_text() + (EXAMPLES / "two-machines.sh").read_text()
+    here = Path(__file__).parent
+    tested = "".join(path.read_text() for path in here.glob("test_*.py")) + (EXAMPLES / "two-machines.sh").read_text()
     tested += "".join(path.read_text() for path in EXAMPLES.glob("*.sbatch"))
     assert [path.name for path in sorted(EXAMPLES.iterdir()) if path.is_file() and path.name not in tested] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -14,10 +13,9 @@ from support.slurm_cluster import SlurmCluster
 
 def require(module: str) -> None:
     """Skips where the Python with torch lacks a framework, as one that scripts/torch-python did not make may."""
-    probe = subprocess.run([programs.torch_python(), "-c", "import importlib.util as u, sys;"
-                            f"sys.exit(u.find_spec('{module}') is None)"])
-    if probe.returncode != 0:
-        pytest.skip(f"{programs.torch_python()} has no {module}; scripts/torch-python installs it where it is online")
+    reason = programs.why_no(module)
+    if reason is not None:
+        pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

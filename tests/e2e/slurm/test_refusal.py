@@ -35,7 +35,7 @@ def test_batch_script_of_one_node_needs_no_srun(cluster, directory):
 
 
 def test_batch_script_of_two_nodes_without_srun(cluster, directory):
-    code, output = batch(cluster, directory, ["-N2", "--ntasks-per-node=1"], f"ddprun {PRINT} {directory}")
+    code, output = batch(cluster, directory, ["-N2", "--ntasks-per-node=1"], f"ddprun --launcher none {PRINT} {directory}")
     assert code == 125, output
     line = evidence.srun_hint(output)
     assert shlex.split(line)[0] == "srun" and PRINT in line, output
@@ -47,7 +47,7 @@ def test_batch_script_of_two_nodes_without_srun(cluster, directory):
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_salloc_shell_on_the_submit_host(cluster, directory, nodes):
-    result = cluster.run("salloc", f"-N{nodes}", "ddprun", PRINT, str(directory))
+    result = cluster.run("salloc", f"-N{nodes}", "ddprun", "--launcher", "none", PRINT, str(directory))
     assert result.code == 125, str(result)
     line = evidence.srun_hint(result.stderr)
     assert cluster.run("salloc", f"-N{nodes}", *shlex.split(line)).code == 0

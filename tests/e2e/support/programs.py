@@ -45,8 +45,18 @@ def why_no_binary() -> str | None:
 
 
 def why_no_torch() -> str | None:
+    if _has("torch"):
+        return None
+    return f"{torch_python()} has no torch: name a Python that has it in DDPRUN_TEST_TORCH_PYTHON"
+
+
+def why_no(framework: str) -> str | None:
+    if _has(framework):
+        return None
+    return f"{torch_python()} has no {framework}: scripts/torch-python installs it where it is online"
+
+
+def _has(module: str) -> bool:
     probe = subprocess.run([torch_python(), "-c", "import importlib.util as u, sys;"
-                            "sys.exit(u.find_spec('torch') is None)"])
-    if probe.returncode != 0:
-        return f"{torch_python()} has no torch: name a Python that has it in DDPRUN_TEST_TORCH_PYTHON"
-    return None
+                            f"sys.exit(u.find_spec('{module}') is None)"])
+    return probe.returncode == 0

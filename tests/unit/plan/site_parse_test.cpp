@@ -109,6 +109,8 @@ TEST_CASE("settings of a site profile are checked") {
         refused("line 5: environment.RANK is set by ddprun itself"));
   CHECK(refusal(profile("\"environment\": {\n\"GLOO_SOCKET_IFNAME\": \"ib0\"}")) ==
         refused("line 5: environment.GLOO_SOCKET_IFNAME belongs under interfaces"));
+  CHECK(refusal(profile("\"environment\": {\n\"HF_TOKEN\": \"x\"}")) ==
+        refused("line 5: environment.HF_TOKEN reads like a secret, which belongs elsewhere"));
   for (const char* ports : {"21000", "80-90", "21099-21000", "21000-21000", "21000-70000", "a-b", ""}) {
     CAPTURE(ports);
     CHECK(refusal(profile("\"ports\": \"" + std::string(ports) + "\"")) ==

@@ -1,0 +1,49 @@
+// What MPI launchers and other starters of processes leave in the environment of each: a table, one file a
+// launcher. A launcher's rank beats the scheduler's where they disagree: mpiexec inside a batch job leaves
+// the numbers of the script or of the launcher's own daemon in SLURM_PROCID and PBS_NODENUM.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/allocation/allocation.hpp"
+#include "ddprun/facts/snapshot.hpp"
+
+namespace ddprun {
+
+// One launcher's word on this process. What it does not tell is absent; each origin is the variable.
+struct LaunchPlace {
+  std::string launcher;    // "Open MPI"
+  std::string one_a_node;  // how to start one process on each of {} hosts: "mpiexec -n {0} -ppn 1"
+  Sourced<int> rank;
+  std::optional<Sourced<int>> size;  // 1 or more
+  std::optional<Sourced<int>> local_rank;
+  std::optional<Sourced<int>> local_size;
+  std::optional<Sourced<int>> node;           // position of this host among those of the launch
+  std::optional<Sourced<int>> nodes;          // no more hosts than these take part
+  bool nodes_exact = false;                   // and all of them do
+  Sourced<std::vector<std::string>> hosts;    // of the launch, in node order; no origin: not told here
+  bool starter_tells_hosts = false;           // all but the processes beside the starter know `hosts`
+  std::vector<Sourced<std::string>> starter;  // names or addresses of the host where the launcher was called
+  Sourced<std::string> id;                    // all processes of this launch have it and no other launch does
+  std::string slurm_step;  // "29.0" when srun's own PMI plug-in set the variables; else empty
+  std::vector<JobSecret> secrets;
+  Exchange exchange = Exchange::none;
+};
+
+// Every launcher whose rank is set, the most telling first. Throws Error for a malformed variable and for a
+// launch that needs what no variable says.
+std::vector<LaunchPlace> find_launch_places(const Snapshot& snapshot);
+
+// Throws Error when only shells are between this process and the scheduler's daemon: then no launcher started
+// it, and the place is another launch's.
+void check_not_left_over(const LaunchPlace& place, const HostFacts& host);
+
+// Whether a process of one of these programs is among the ancestors.
+bool has_ancestor(const HostFacts& host, const std::vector<std::string>& programs);
+
+// "OMPI_COMM_WORLD_RANK=2 (of 4)".
+std::string describe(const LaunchPlace& place);
+
+}  // namespace ddprun

@@ -1,0 +1,60 @@
+// The place of a ddprun that another ddprun started on this host (self-launch), and the hosts a user lists.
+//
+//   DDPRUN_STARTER      where the one that started it listens: "10.0.0.1,10.1.0.1:40123/8f3c..."
+//   DDPRUN_STARTER_KEY  64 hexadecimal digits that only this launch knows
+//   DDPRUN_HOSTS        all hosts of the launch, as a host list; not set where the scheduler's own variables
+//                       tell the place (srun, flux)
+//   DDPRUN_NODE_RANK    this host among them; not set where an MPI launcher's rank tells
+//   DDPRUN_JOB          "pbs/123.server": whose hosts they are; "hosts" where the user listed them
+//   DDPRUN_CARRIER      "ssh": what started it
+//
+// None of them reaches the workers.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ddprun/allocation/detect.hpp"
+
+namespace ddprun {
+
+inline constexpr const char* k_starter_variable = "DDPRUN_STARTER";
+inline constexpr const char* k_starter_key_variable = "DDPRUN_STARTER_KEY";
+inline constexpr const char* k_started_hosts_variable = "DDPRUN_HOSTS";
+inline constexpr const char* k_started_rank_variable = "DDPRUN_NODE_RANK";
+inline constexpr const char* k_started_job_variable = "DDPRUN_JOB";
+inline constexpr const char* k_started_carrier_variable = "DDPRUN_CARRIER";
+// SLURM_CPUS_PER_TASK as it was before srun was told to give the agents all CPUs of the node.
+inline constexpr const char* k_cpus_per_task_variable = "DDPRUN_CPUS_PER_TASK";
+
+// Every variable above.
+bool is_starter_variable(std::string_view name);
+
+// "pbs/123.server", and back: parse_started understands what this makes.
+std::string describe_job(const Allocation& allocation);
+
+// Whether DDPRUN_HOSTS is set.
+bool is_started(const Snapshot& snapshot, const PlaceOptions& options);
+// One agent a node. Throws Error when this host's place cannot be told.
+Allocation parse_started(const Snapshot& snapshot, const PlaceOptions& options);
+
+// --hosts or --hostfile, and this process is the one the user started.
+bool has_listed_hosts(const Snapshot& snapshot, const PlaceOptions& options);
+// LaunchStyle::not_started on these hosts; alone where the only one is this host.
+Allocation parse_listed_hosts(const Snapshot& snapshot, const PlaceOptions& options);
+
+// The secret of the launch first, where the environment has one.
+void add_starter_secret(const Snapshot& snapshot, Allocation& allocation);
+
+// One host a line, Open MPI's "n1 slots=4" and hydra's "n1:4" alike, '#' starts a comment; each host once, in
+// that order. `slots`: some line had a number of slots. Throws UsageError naming `origin` and the line.
+struct HostFile {
+  std::vector<std::string> hosts;
+  bool slots = false;
+};
+HostFile parse_hostfile(std::string_view text, const std::string& origin);
+// "a,b" or "n[1-4]", each once. Throws UsageError naming `origin`.
+std::vector<std::string> parse_hosts(std::string_view text, const std::string& origin);
+
+}  // namespace ddprun

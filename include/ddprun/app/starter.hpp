@@ -1,0 +1,81 @@
+// The ddprun a user typed where nothing has been started on the other hosts yet: it starts itself there
+// through a carrier, stays as the carrier's parent and holds a lifeline to every ddprun it started.
+//
+// An agent that has shaken hands is stopped through its lifeline, in order and with its grace; a carrier is
+// only signalled where no agent of it is there yet, or is still there long after. The agents decide about the
+// job; the starter repeats their exit code.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/app/carrier_group.hpp"
+#include "ddprun/net/lifeline_server.hpp"
+#include "ddprun/os/signals.hpp"
+#include "ddprun/plan/carrier.hpp"
+
+namespace ddprun {
+
+class Starter {
+ public:
+  Starter(const CarrierPlan& plan, const Options& options, const Snapshot& snapshot);
+  Starter(const Starter&) = delete;
+  Starter& operator=(const Starter&) = delete;
+  ~Starter();
+
+  // Runs the job to its end and returns the exit code.
+  int run();
+
+ private:
+  struct Carrier {
+    bool started = false;
+    bool settled = false;  // its agent is there, or it has ended, or it has had some seconds
+    bool connected = false;
+    std::optional<int> code;  // it has ended
+  };
+
+  Prover make_prover_for_agents();
+  LifelineServer::Hooks make_hooks();
+  Environment agent_environment() const;
+  std::string make_task(int place) const;
+
+  void start_some();
+  void start(std::size_t carrier);
+  void settle(std::size_t carrier);
+  void on_agent(const lifeline::Hello& hello);
+  void on_carrier_end(std::size_t carrier, const ExitStatus& status);
+  bool could_not_start(std::size_t carrier, int code) const;
+
+  void wait_for_signals();
+  void on_signal(int number);
+  void stop(int number);
+  void give_up_on_carriers(Milliseconds patience);
+  void signal_carriers(int number, bool only_unconnected);
+
+  void finish_when_over();
+  int exit_code() const;
+
+  const CarrierPlan& plan_;
+  const Options& options_;
+  const Snapshot& snapshot_;
+  boost::asio::io_context context_;
+  SignalSource signals_;
+  boost::asio::posix::stream_descriptor signal_watch_;
+  boost::asio::steady_timer patience_;
+  CarrierGroup group_;
+  std::string id_;
+  std::optional<std::string> key_;  // as text; empty: agents prove themselves by munge or key file
+  LifelineServer server_;
+  std::vector<Carrier> carriers_;
+  std::optional<int> stopped_by_;    // the first signal that stops the job
+  std::optional<int> failure_code_;  // a carrier could not start its agent
+  std::vector<int> told_;            // the agents' exit codes, as they came
+  bool leaving_ = false;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,58 @@
+// An agent's end of its lifeline to the ddprun that started it.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ddprun/net/dial.hpp"
+#include "ddprun/rendezvous/lifeline.hpp"
+
+namespace ddprun {
+
+class Connection;
+
+class LifelineClient {
+ public:
+  // Each is called from the event loop. on_gone: only after a connection was there; on_unreachable: no
+  // address leads to the starter, and that is the end of it.
+  struct Hooks {
+    std::function<void()> on_connected;
+    std::function<void(int number)> on_signal;
+    std::function<void(std::string task)> on_task;
+    std::function<void(const std::string& why)> on_gone;
+    std::function<void(const std::string& why)> on_unreachable;
+  };
+
+  LifelineClient(boost::asio::io_context& context, StarterAddress starter, Prover prover,
+                 lifeline::Hello hello, Hooks hooks);
+  ~LifelineClient();
+  LifelineClient(const LifelineClient&) = delete;
+  LifelineClient& operator=(const LifelineClient&) = delete;
+
+  // Tries all addresses at once; the first that shakes hands is it.
+  void start();
+  // Tells the exit code and calls `told` when the starter has it, or after a second; at once without a
+  // connection. No hook is called any more.
+  void end(int code, std::function<void()> told);
+
+ private:
+  void conclude(std::size_t dial, const std::string& address, AuthenticationResult result);
+  void take(const std::string& payload);
+
+  boost::asio::io_context& context_;
+  StarterAddress starter_;
+  Prover prover_;
+  lifeline::Hello hello_;
+  Hooks hooks_;
+  boost::asio::steady_timer timer_;
+  std::vector<std::shared_ptr<Dial>> dials_;  // empty where one is over
+  std::vector<std::string> problems_;
+  std::shared_ptr<Connection> connection_;
+  std::function<void()> told_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,60 @@
+// The starter's end of the lifelines: who of the agents is there, what they say, and signals to all of them.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "ddprun/net/agent_listener.hpp"
+#include "ddprun/rendezvous/lifeline.hpp"
+
+namespace ddprun {
+
+class Connection;
+
+class LifelineServer {
+ public:
+  struct Hooks {
+    std::function<void(const lifeline::Hello& hello)> on_agent;
+    // What an agent that asks is to become; empty bytes where there is no such place.
+    std::function<std::string(const lifeline::Hello& hello)> make_task;
+    std::function<void(const lifeline::Hello& hello, int code)> on_ended;
+    std::function<void(const lifeline::Hello& hello, const std::string& why)> on_lost;
+    std::function<void(const std::string& address, const std::string& why)> on_refused;
+  };
+
+  // Listens on a free port of all addresses. Throws Error.
+  LifelineServer(boost::asio::io_context& context, Prover prover, const std::string& id, Hooks hooks);
+  ~LifelineServer();
+  LifelineServer(const LifelineServer&) = delete;
+  LifelineServer& operator=(const LifelineServer&) = delete;
+
+  int port() const { return listener_->port(); }
+  // Agents that are there and have not told their end.
+  std::size_t connected() const;
+  void signal_all(int number);
+  void close();
+
+ private:
+  struct Peer {
+    std::shared_ptr<Connection> connection;
+    lifeline::Hello hello;
+    bool greeted = false;
+    bool ended = false;
+  };
+
+  void admit(Tcp::socket socket, std::string first_bytes);
+  void take(int number, const std::string& payload);
+  void handle(int number, lifeline::Hello hello);
+  void lose(int number, const std::string& why);
+
+  Prover prover_;
+  Hooks hooks_;
+  std::shared_ptr<AgentListener> listener_;
+  std::map<int, Peer> peers_;  // by order of arrival
+  int arrived_ = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,26 @@
+// Turning this process into another program, and what it passes on without an environment.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// Goes to `directory`, sets the umask and runs `file` in this process. `arguments` begins with the name.
+// Throws Error, naming the directory or the file, when that fails.
+[[noreturn]] void become_program(const std::string& file, const std::vector<std::string>& arguments,
+                                 const std::vector<std::string>& environment, const std::string& directory,
+                                 int umask);
+
+// This program's own file: /proc/self/exe; empty where that cannot be read.
+std::string capture_own_file();
+int capture_umask();
+// "NAME=value" as they are.
+std::vector<std::string> capture_environment_strings();
+
+// All of standard input to its end; nothing when it is longer than `limit`.
+bool read_standard_input(std::size_t limit, std::string& text);
+// Standard input is /dev/null from now on.
+void drop_standard_input();
+
+}  // namespace ddprun

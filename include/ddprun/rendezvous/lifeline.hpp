@@ -1,0 +1,91 @@
+// What the ddprun a user typed and those it started on other hosts say to each other (self-launch).
+//
+// The starter listens; every agent it started connects and shakes hands (rendezvous/handshake.hpp, launch key
+// lifeline_key()). Then frames of the codec's form go both ways:
+//
+//   agent   -> Hello{place, host, wants_task}   first, once
+//   starter -> Task, sealed                     to one that wants it: it becomes that and connects anew
+//   starter -> Signal{number}                   as if it had been sent to the agent itself
+//   agent   -> Ended{code}                      last: the exit code it is about to end with
+//
+// The connection's end is the message that the other side is gone. A task holds the user's whole environment,
+// so it is sealed with what the two proved themselves by; nothing else that is said is a secret.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ddprun/rendezvous/handshake.hpp"
+
+namespace ddprun {
+
+// Where a starter listens. The id is random and names the launch; it is no secret.
+struct StarterAddress {
+  std::vector<std::string> addresses;  // numeric, best first
+  int port = 0;
+  std::string id;
+  friend bool operator==(const StarterAddress&, const StarterAddress&) = default;
+};
+
+// "10.0.0.1,fd00::1:40123/8f3c", and back; nothing for anything else.
+std::string to_string(const StarterAddress& address);
+std::optional<StarterAddress> parse_starter_address(std::string_view text);
+
+// The launch key of both ends' handshake.
+std::string lifeline_key(const std::string& id);
+
+// What an agent is to become where its carrier passes neither arguments nor environment.
+struct AgentTask {
+  std::vector<std::string> arguments;    // without the program's name
+  std::string directory;                 // empty: where it is
+  int umask = 022;                       // of the starter
+  std::vector<std::string> environment;  // "NAME=value"
+  friend bool operator==(const AgentTask&, const AgentTask&) = default;
+};
+
+// As bytes for a pipe or for sealing; back again, or nothing where they are not whole.
+std::string encode(const AgentTask& task);
+std::optional<AgentTask> decode_task(std::string_view bytes);
+inline constexpr std::size_t k_max_task = std::size_t{1} << 19;
+
+namespace lifeline {
+
+struct Hello {
+  int place = -1;  // index among the hosts; -1 where it does not know
+  std::string host;
+  bool wants_task = false;
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+struct SealedTask {
+  ProofMethod method = ProofMethod::key_file;
+  std::string bytes;
+  friend bool operator==(const SealedTask&, const SealedTask&) = default;
+};
+struct Signal {
+  int number = 0;  // 1 .. 64
+  friend bool operator==(const Signal&, const Signal&) = default;
+};
+struct Ended {
+  int code = 0;  // 0 .. 255
+  friend bool operator==(const Ended&, const Ended&) = default;
+};
+
+using Message = std::variant<Hello, SealedTask, Signal, Ended>;
+
+// A whole frame: length and payload.
+std::string encode(const Message& message);
+// One payload; nothing for anything that encode() does not make.
+std::optional<Message> decode(std::string_view payload);
+
+}  // namespace lifeline
+
+// The environment an agent on another host has in the end: the starter's, but for what belongs to a host
+// (names, addresses, the scheduler's own numbers of the process there); visible devices are the agent's own
+// where it has any.
+std::vector<std::string> merge_environments(const std::vector<std::string>& starter,
+                                            const std::vector<std::string>& own);
+
+}  // namespace ddprun

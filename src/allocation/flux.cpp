@@ -1,0 +1,51 @@
+#include "ddprun/allocation/flux.hpp"
+
+#include "ddprun/allocation/by_hand.hpp"
+#include "ddprun/allocation/job.hpp"
+#include "ddprun/allocation/variables.hpp"
+#include "ddprun/base/error.hpp"
+
+namespace ddprun {
+
+namespace {
+
+Job read_job(const Variables& variables, const PlaceOptions& options) {
+  Job job = make_no_job(options);
+  const auto id = variables.text("FLUX_JOB_ID", "FLUX_ENCLOSING_ID");
+  job.base.scheduler =
+      sourced(Scheduler::flux, variables.has("FLUX_TASK_RANK") ? "FLUX_TASK_RANK" : "FLUX_URI");
+  if (id) job.base.job_id = *id;
+  job.name = id ? "Flux job " + id->value : "a Flux instance";
+  return job;
+}
+
+// The hosts' names are Flux' own business: it starts the processes by number.
+void add_unnamed_hosts(const Sourced<int>& nodes, Job& job) {
+  job.hosts = sourced(std::vector<std::string>(static_cast<std::size_t>(nodes.value)), nodes.origin);
+}
+
+}  // namespace
+
+bool has_flux_job(const Snapshot& snapshot) {
+  const Variables variables(snapshot.environment);
+  return variables.has("FLUX_TASK_RANK") || variables.has("FLUX_URI");
+}
+
+Allocation parse_flux(const Snapshot& snapshot, const PlaceOptions& options) {
+  const Variables variables(snapshot.environment);
+  Job job = read_job(variables, options);
+  const bool by_hand = is_complete_by_hand(options);
+  const auto places = find_launch_places(snapshot);
+  if (!options.standalone && !by_hand && !places.empty())
+    return follow_launcher(job, places.front(), snapshot, options);
+  if (!options.standalone && !by_hand && !options.nodes) {
+    throw Error(
+        "ddprun was started inside a Flux instance, outside any task of it, and cannot see its hosts",
+        "start it with flux run -N NODES -n NODES --exclusive ddprun ..., or say how many nodes it may use "
+        "with --nnodes");
+  }
+  if (options.nodes) add_unnamed_hosts(*options.nodes, job);
+  return settle_unstarted(job, "the initial program of a Flux instance", snapshot, options);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,23 @@
+// A PMIx server without variables of its own beside: prterun and prun of PRRTE, a MoM of OpenPBS built with
+// PMIx, and srun --mpi=pmix, told by its namespace. There is a rank and no size.
+#include "ddprun/allocation/starter_host.hpp"
+#include "launcher_rows.hpp"
+
+namespace ddprun::launcher_rows {
+
+std::optional<LaunchPlace> read_pmix(const Seen& seen) {
+  const bool prrte = seen.variables.has("PRTE_LAUNCHED");
+  auto place = read_numbers(seen, prrte ? "PRRTE" : "PMIx", {"PMIX_RANK", nullptr, nullptr, nullptr});
+  if (!place) return place;
+  place->one_a_node = "prterun -n {0} --map-by ppr:1:node";
+  if (const auto id = seen.variables.text("PMIX_NAMESPACE")) {
+    place->id = *id;
+    if (auto host = find_prrte_host(id->value))
+      place->starter.push_back(sourced(std::move(*host), id->origin));
+  }
+  place->slurm_step = read_slurm_step(seen, "PMIX_NAMESPACE");
+  place->exchange = find_pmix(seen);
+  return place;
+}
+
+}  // namespace ddprun::launcher_rows

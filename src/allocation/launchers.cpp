@@ -1,0 +1,141 @@
+#include "ddprun/allocation/launchers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "launcher_rows.hpp"
+
+namespace ddprun {
+
+namespace launcher_rows {
+
+namespace {
+
+constexpr std::int64_t k_most = std::numeric_limits<int>::max();
+
+[[noreturn]] void fail_torn(const std::string& what) {
+  throw Error(what,
+              "the variables come from different launches or were edited; start ddprun from a fresh shell");
+}
+
+void check_below(const Sourced<int>& number, const std::optional<Sourced<int>>& count) {
+  if (!count || number.value < count->value) return;
+  fail_torn(fmt::format("{}={}, but {}={}", number.origin, number.value, count->origin, count->value));
+}
+
+}  // namespace
+
+std::optional<Sourced<int>> read_number(const Seen& seen, const char* name, int least) {
+  if (name == nullptr) return std::nullopt;
+  const auto number = seen.variables.number(name, least, k_most);
+  if (!number) return std::nullopt;
+  return sourced(static_cast<int>(number->value), number->origin);
+}
+
+std::optional<LaunchPlace> read_numbers(const Seen& seen, const char* launcher, const Names& names) {
+  const auto rank = read_number(seen, names.rank, 0);
+  if (!rank) return std::nullopt;
+  LaunchPlace place;
+  place.launcher = launcher;
+  place.rank = *rank;
+  place.size = read_number(seen, names.size, 1);
+  place.local_rank = read_number(seen, names.local_rank, 0);
+  place.local_size = read_number(seen, names.local_size, 1);
+  check_below(place.rank, place.size);
+  if (place.local_rank) check_below(*place.local_rank, place.local_size);
+  if (place.size && place.local_size && place.local_size->value > place.size->value) {
+    fail_torn(fmt::format("{}={} is more than {}={}", place.local_size->origin, place.local_size->value,
+                          place.size->origin, place.size->value));
+  }
+  return place;
+}
+
+std::string read_slurm_step(const Seen& seen, const char* variable) {
+  const auto text = seen.variables.text(variable);
+  if (!text) return {};
+  std::string_view step = text->value;
+  constexpr std::string_view k_pmix = "slurm.pmix.";
+  if (step.starts_with(k_pmix)) step.remove_prefix(k_pmix.size());
+  const auto numbers = split(step, '.');
+  const bool both = numbers.size() == 2 &&
+                    std::all_of(numbers.begin(), numbers.end(),
+                                [](const auto& number) { return parse_integer(number).value_or(-1) >= 0; });
+  return both ? std::string(step) : std::string{};
+}
+
+Exchange find_pmi1(const Seen& seen) {
+  return seen.variables.has("PMI_FD") || seen.variables.has("PMI_PORT") ? Exchange::pmi1 : Exchange::none;
+}
+
+Exchange find_pmix(const Seen& seen) {
+  constexpr const char* k_server = "PMIX_SERVER_URI";
+  const auto found = seen.snapshot.environment.lower_bound(k_server);
+  const bool there = found != seen.snapshot.environment.end() && found->first.starts_with(k_server);
+  return there ? Exchange::pmix : Exchange::none;
+}
+
+}  // namespace launcher_rows
+
+namespace {
+
+// The most telling first: jsrun sets Open MPI's variables too, Open MPI and PALS those of PMIx and PMI.
+constexpr std::array k_shells{"sh", "bash", "dash", "ksh", "zsh", "csh", "tcsh"};
+
+// "bash" of "-bash", "pbs_mom" of "/opt/pbs/sbin/pbs_mom -N".
+std::string_view program_of(const Ancestor& ancestor) {
+  std::string_view word = std::string_view(ancestor.title).substr(0, ancestor.title.find(' '));
+  word.remove_prefix(word.find_last_of('/') + 1);
+  if (word.starts_with('-')) word.remove_prefix(1);
+  return word;
+}
+
+bool starts_scripts(const Ancestor& ancestor) {
+  const bool slurm = ancestor.title.starts_with("slurmstepd: [") && ancestor.title.ends_with(".batch]");
+  return slurm || program_of(ancestor) == "pbs_mom";
+}
+
+constexpr std::array k_launchers{launcher_rows::read_flux,     launcher_rows::read_jsrun,
+                                 launcher_rows::read_pals,     launcher_rows::read_open_mpi,
+                                 launcher_rows::read_mvapich2, launcher_rows::read_hydra,
+                                 launcher_rows::read_pmix};
+
+}  // namespace
+
+std::vector<LaunchPlace> find_launch_places(const Snapshot& snapshot) {
+  const launcher_rows::Seen seen{snapshot, Variables(snapshot.environment)};
+  std::vector<LaunchPlace> places;
+  for (const auto& read : k_launchers) {
+    if (auto place = read(seen)) places.push_back(std::move(*place));
+  }
+  return places;
+}
+
+void check_not_left_over(const LaunchPlace& place, const HostFacts& host) {
+  const auto other = std::find_if(host.ancestors.begin(), host.ancestors.end(), [](const Ancestor& ancestor) {
+    return std::find(k_shells.begin(), k_shells.end(), program_of(ancestor)) == k_shells.end();
+  });
+  if (other == host.ancestors.end() || !starts_scripts(*other)) return;
+  throw Error(
+      fmt::format("{} is set, but only shells are between this ddprun and {}: the variable is left from "
+                  "another launch",
+                  describe(place), printable(other->title, 80)),
+      "clear the variables of " + place.launcher + ", or use this host alone with --standalone");
+}
+
+bool has_ancestor(const HostFacts& host, const std::vector<std::string>& programs) {
+  return std::any_of(host.ancestors.begin(), host.ancestors.end(), [&](const Ancestor& ancestor) {
+    return std::find(programs.begin(), programs.end(), program_of(ancestor)) != programs.end();
+  });
+}
+
+std::string describe(const LaunchPlace& place) {
+  const std::string rank = fmt::format("{}={}", place.rank.origin, place.rank.value);
+  return place.size ? fmt::format("{} (of {})", rank, place.size->value) : rank;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,192 @@
+#include "ddprun/allocation/started.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ddprun/allocation/by_hand.hpp"
+#include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/allocation/launchers.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/allocation/variables.hpp"
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::array<const char*, 7> k_variables{
+    k_starter_variable,     k_starter_key_variable,     k_started_hosts_variable, k_started_rank_variable,
+    k_started_job_variable, k_started_carrier_variable, k_cpus_per_task_variable};
+constexpr const char* k_list_hint = "write host names with commas between them, as in n1,n2 or n[1-4]";
+constexpr const char* k_listed = "hosts";
+constexpr std::array<Scheduler, 5> k_schedulers{Scheduler::slurm, Scheduler::pbs, Scheduler::lsf,
+                                                Scheduler::flux, Scheduler::kubernetes};
+
+// What the starter says; else this host's name; else the rank that an MPI launcher gave, which follows the
+// order in which it was told the hosts.
+Sourced<int> find_place(const Snapshot& snapshot, const std::vector<std::string>& hosts) {
+  const Variables variables(snapshot.environment);
+  const std::string& own = snapshot.host.name;
+  const auto last = static_cast<std::int64_t>(hosts.size()) - 1;
+  if (const auto rank = variables.number(k_started_rank_variable, 0, last)) {
+    return {static_cast<int>(rank->value), rank->origin};
+  }
+  if (const auto index = find_host(hosts, own)) return {*index, "host name"};
+  for (const LaunchPlace& place : find_launch_places(snapshot)) {
+    if (place.rank.value <= last) return place.rank;
+  }
+  throw Error(fmt::format("this host, {}, is none of those that ddprun is being started on: {}", own,
+                          compress_hostlist(hosts)),
+              "give the hosts as their own hostname command names them");
+}
+
+void add_job(const Variables& variables, Allocation& allocation) {
+  const auto job = variables.text(k_started_job_variable);
+  if (!job) return;
+  const std::size_t slash = job->value.find('/');
+  const std::string name = job->value.substr(0, slash);
+  for (const Scheduler scheduler : k_schedulers) {
+    if (to_string(scheduler) != name || slash == std::string::npos) continue;
+    allocation.scheduler = sourced(scheduler, job->origin);
+    allocation.job_id = sourced(job->value.substr(slash + 1), job->origin);
+  }
+}
+
+std::string starter_id(const Variables& variables) {
+  const auto starter = variables.text(k_starter_variable);
+  return starter ? starter->value.substr(starter->value.rfind('/') + 1) : std::string();
+}
+
+void check_host_name(const std::string& host, const std::string& origin) {
+  const bool good = !host.empty() && host.size() <= k_max_host_name && host.front() != '-' &&
+                    std::all_of(host.begin(), host.end(), [](char c) {
+                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                             c == '.' || c == '-' || c == '_' || c == ':';
+                    });
+  if (good) return;
+  throw UsageError(fmt::format("{} names something that is no host: '{}'", origin, printable(host, 80)),
+                   k_list_hint);
+}
+
+void add_once(std::vector<std::string>& hosts, std::string host) {
+  if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(std::move(host));
+}
+
+}  // namespace
+
+bool is_starter_variable(std::string_view name) {
+  return std::find(k_variables.begin(), k_variables.end(), name) != k_variables.end();
+}
+
+std::string describe_job(const Allocation& allocation) {
+  if (allocation.job_id.value.empty()) return k_listed;
+  return to_string(allocation.scheduler.value) + "/" + allocation.job_id.value;
+}
+
+bool is_started(const Snapshot& snapshot, const PlaceOptions&) {
+  return Variables(snapshot.environment).has(k_started_hosts_variable);
+}
+
+Allocation parse_started(const Snapshot& snapshot, const PlaceOptions& options) {
+  const Variables variables(snapshot.environment);
+  const auto list = variables.text(k_started_hosts_variable);
+  const std::vector<std::string> hosts = expand_hostlist(list->value, k_started_hosts_variable);
+  if (hosts.empty()) throw Error(fmt::format("{} names no host", k_started_hosts_variable));
+  const Sourced<int> place = find_place(snapshot, hosts);
+  const std::string origin = "started by ddprun";
+  Allocation allocation;
+  allocation.scheduler = sourced(Scheduler::by_hand, "--hosts");
+  allocation.style = sourced(LaunchStyle::agent_per_node, origin);
+  allocation.restart_count = sourced(0, "default");
+  if (const auto carrier = variables.text(k_started_carrier_variable)) allocation.launcher = *carrier;
+  add_job(variables, allocation);
+  (allocation.job_id.value.empty() ? allocation.launch_id : allocation.instance) =
+      sourced(starter_id(variables), k_starter_variable);
+  if (options.run_id) allocation.instance = *options.run_id;
+  allocation.hosts.origin = list->origin;
+  for (const std::string& host : hosts) allocation.hosts.value.push_back({host, 1});
+  allocation.node_index = sourced(NodeIndex{place.value}, place.origin);
+  allocation.task_count = sourced(static_cast<int>(hosts.size()), list->origin);
+  allocation.task_rank = sourced(place.value, place.origin);
+  allocation.task_local = sourced(LocalRank{0}, origin);
+  apply_coordinator_flags(options, allocation);
+  return allocation;
+}
+
+bool has_listed_hosts(const Snapshot& snapshot, const PlaceOptions& options) {
+  return options.hosts && !Variables(snapshot.environment).has(k_starter_variable);
+}
+
+Allocation parse_listed_hosts(const Snapshot& snapshot, const PlaceOptions& options) {
+  std::vector<std::string> hosts = options.hosts->value;
+  const std::string& origin = options.hosts->origin;
+  if (options.nodes) {
+    if (options.nodes->value > static_cast<int>(hosts.size())) {
+      throw UsageError(fmt::format("{} {}, but {} names {}", options.nodes->origin, options.nodes->value,
+                                   origin, count_of(static_cast<std::int64_t>(hosts.size()), "host")),
+                       fmt::format("name more hosts, or leave out {}", options.nodes->origin));
+    }
+    hosts.resize(static_cast<std::size_t>(options.nodes->value));
+  }
+  const auto own = find_host(hosts, snapshot.host.name);
+  if (hosts.size() == 1 && own) return make_alone(snapshot, options, origin);
+  Allocation allocation;
+  allocation.scheduler = sourced(Scheduler::by_hand, origin);
+  allocation.style = sourced(LaunchStyle::not_started, origin);
+  allocation.restart_count = sourced(0, "default");
+  allocation.hosts.origin = origin;
+  for (const std::string& host : hosts) allocation.hosts.value.push_back({host, 1});
+  if (own) allocation.node_index = sourced(NodeIndex{*own}, "host name");
+  allocation.task_count = sourced(static_cast<int>(hosts.size()), origin);
+  apply_coordinator_flags(options, allocation);
+  return allocation;
+}
+
+void add_starter_secret(const Snapshot& snapshot, Allocation& allocation) {
+  const auto key = Variables(snapshot.environment).text(k_starter_key_variable);
+  if (!key) return;
+  allocation.secrets.insert(allocation.secrets.begin(), {SecretKind::starter, key->value, key->origin});
+}
+
+HostFile parse_hostfile(std::string_view text, const std::string& origin) {
+  HostFile file;
+  int number = 0;
+  for (const std::string& line : split(text, '\n')) {
+    ++number;
+    const std::vector<std::string> words = split_words(line.substr(0, line.find('#')));
+    if (words.empty()) continue;
+    std::string host = words.front();
+    const std::size_t colon = host.find(':');
+    if (colon != std::string::npos && host.find(':', colon + 1) == std::string::npos) {
+      file.slots = true;
+      host.resize(colon);
+    }
+    file.slots = file.slots || words.size() > 1;
+    check_host_name(host, fmt::format("{} line {}", origin, number));
+    add_once(file.hosts, std::move(host));
+    if (file.hosts.size() > k_max_hosts)
+      throw UsageError(fmt::format("{} names more than {} hosts", origin, k_max_hosts));
+  }
+  if (file.hosts.empty()) throw UsageError(origin + " names no host", "write one host on each line");
+  return file;
+}
+
+std::vector<std::string> parse_hosts(std::string_view text, const std::string& origin) {
+  std::vector<std::string> hosts;
+  try {
+    for (std::string& host : expand_hostlist(text, origin)) {
+      check_host_name(host, origin);
+      add_once(hosts, std::move(host));
+    }
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    throw UsageError(error.what(), k_list_hint);
+  }
+  if (hosts.empty()) throw UsageError(origin + " names no host", "give host names, as in --hosts n1,n2");
+  return hosts;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,53 @@
+// An agent that another ddprun started: what comes over its lifeline, and what it says at its end.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "ddprun/allocation/started.hpp"
+#include "ddprun/app/driver.hpp"
+#include "ddprun/app/log.hpp"
+#include "ddprun/app/started_agent.hpp"
+#include "ddprun/app/stop_signals.hpp"
+#include "ddprun/base/error.hpp"
+
+namespace ddprun {
+
+void Driver::hold_lifeline() {
+  const auto text = find_variable(snapshot_, k_starter_variable);
+  if (!text) return;
+  const auto starter = parse_starter_address(*text);
+  if (!starter) throw Error(fmt::format("{} is not where a ddprun listens", k_starter_variable), "unset it");
+  LifelineClient::Hooks hooks;
+  hooks.on_connected = [] {};
+  hooks.on_task = [](const std::string&) {};
+  hooks.on_signal = [this](int number) {
+    const std::vector<int> watched = watched_signals_of(plan_.options);
+    if (number == SIGCHLD || std::find(watched.begin(), watched.end(), number) == watched.end()) return;
+    on_signal({number, 0, 0});
+    decide();
+  };
+  hooks.on_gone = [this](const std::string& why) {
+    if (ending_) return;
+    const std::string what = fmt::format("the ddprun that started it on {} is gone: {}", plan_.host, why);
+    plan_.rendezvous.agent.value == 0 ? say_error(what) : say_detail(what);
+    stop_on_signal(SIGTERM);
+    decide();
+  };
+  hooks.on_unreachable = [this](const std::string& why) {
+    say_detail(
+        fmt::format("{} cannot reach the ddprun that started it, and goes on without: {}", plan_.host, why));
+  };
+  lifeline_ = std::make_unique<LifelineClient>(
+      context_, *starter, make_lifeline_prover(snapshot_, plan_.options.key_file),
+      lifeline::Hello{plan_.rendezvous.agent.value, plan_.host, false}, std::move(hooks));
+  lifeline_->start();
+}
+
+void Driver::tell_end(std::function<void()> told) {
+  if (!lifeline_) return told();
+  lifeline_->end(exit_code_, std::move(told));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,100 @@
+#include "ddprun/app/started_agent.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/io_context.hpp>
+#include <utility>
+
+#include "ddprun/allocation/started.hpp"
+#include "ddprun/app/provers.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/net/lifeline_client.hpp"
+#include "ddprun/net/secret_text.hpp"
+#include "ddprun/os/become.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr const char* k_option = "--started-by";
+constexpr const char* k_by_input = "input";
+
+std::string read_task_from_input() {
+  std::string text;
+  if (!read_standard_input(k_max_task, text))
+    throw Error("what came through standard input is too long for what ddprun sends itself");
+  drop_standard_input();
+  return text;
+}
+
+// The time limits are the dial's and the handshake's; after them the connection ends with the starter.
+std::string ask_starter(const StarterAddress& starter, int place, const Snapshot& snapshot) {
+  boost::asio::io_context context;
+  std::string task;
+  std::string problem;
+  const auto stop_with = [&](const std::string& why) {
+    problem = why;
+    context.stop();
+  };
+  LifelineClient::Hooks hooks;
+  hooks.on_connected = [] {};
+  hooks.on_signal = [](int) {};
+  hooks.on_task = [&](std::string text) {
+    task = std::move(text);
+    context.stop();
+  };
+  hooks.on_gone = [&](const std::string& why) { stop_with(why); };
+  hooks.on_unreachable = [&](const std::string& why) { stop_with(why); };
+  LifelineClient client(context, starter, make_lifeline_prover(snapshot, {}),
+                        {place, snapshot.host.name, true}, std::move(hooks));
+  client.start();
+  context.run();
+  if (task.empty()) {
+    throw Error(
+        fmt::format("cannot ask the ddprun that started this one on {}: {}", snapshot.host.name, problem),
+        "it has to be reachable from this host; choose another carrier with --launcher");
+  }
+  return task;
+}
+
+std::string get_task(const Snapshot& snapshot) {
+  const std::vector<std::string>& arguments = snapshot.arguments;
+  const std::string from = arguments.size() > 1 ? arguments[1] : std::string();
+  if (from == k_by_input) return read_task_from_input();
+  const auto starter = parse_starter_address(from);
+  const auto place = arguments.size() > 2 ? parse_integer(arguments[2]) : -1;
+  if (!starter || !place || *place < -1 || *place > 1 << 24)
+    throw UsageError(fmt::format("{} is for ddprun itself", k_option), "leave it out");
+  return ask_starter(*starter, static_cast<int>(*place), snapshot);
+}
+
+}  // namespace
+
+bool is_started_agent(const std::vector<std::string>& arguments) {
+  return !arguments.empty() && arguments.front() == k_option;
+}
+
+void become_started_agent(const Snapshot& snapshot) {
+  const auto task = decode_task(get_task(snapshot));
+  if (!task) throw Error("what the ddprun that started this one said is not whole");
+  std::vector<std::string> arguments{"ddprun"};
+  arguments.insert(arguments.end(), task->arguments.begin(), task->arguments.end());
+  become_program(capture_own_file(), arguments,
+                 merge_environments(task->environment, capture_environment_strings()), task->directory,
+                 task->umask);
+}
+
+Prover make_lifeline_prover(const Snapshot& snapshot, const std::string& key_file) {
+  if (const auto text = find_variable(snapshot, k_starter_key_variable)) {
+    if (const auto key = parse_key_text(*text)) return make_key_prover(*key);
+    throw Error(fmt::format("{} is not a key", k_starter_key_variable), "unset it");
+  }
+  const auto cookie = find_variable(snapshot, "PBS_JOBCOOKIE");
+  if (cookie && !cookie->empty()) return make_key_prover(make_key_from(*cookie));
+  Options options;
+  options.key_file = key_file;
+  return make_prover(options, snapshot);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,291 @@
+#include "ddprun/app/starter.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/allocation/started.hpp"
+#include "ddprun/app/log.hpp"
+#include "ddprun/app/own_addresses.hpp"
+#include "ddprun/app/provers.hpp"
+#include "ddprun/app/stop_signals.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/net/secret_text.hpp"
+#include "ddprun/os/become.hpp"
+#include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/system_failure.hpp"
+#include "ddprun/plan/worker_env.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using boost::system::error_code;
+
+constexpr std::size_t k_starting_at_once = 32;
+constexpr std::chrono::milliseconds k_settling{5000};
+// Beyond the workers' grace: the way there, the last kill and the way back.
+constexpr Milliseconds k_stop_margin{20000};
+constexpr Milliseconds k_carrier_patience{5000};
+constexpr Milliseconds k_drain_limit{600000};
+constexpr Milliseconds k_hurried_drain_limit{2000};
+constexpr std::size_t k_most_addresses = 16;
+// What a shell and ssh say when the program could not be run there.
+constexpr int k_no_start_codes[] = {k_exit_not_executable, k_exit_not_found, 255};
+
+// ^Z stops only the starter: agents that were stopped could not hear that they may go on.
+std::vector<int> watched_signals(const Options& options) {
+  std::vector<int> signals = watched_signals_of(options);
+  std::erase(signals, SIGTSTP);
+  std::erase(signals, SIGCONT);
+  return signals;
+}
+
+int code_of(const ExitStatus& status) {
+  switch (status.kind) {
+    case ExitStatus::Kind::exited:
+      return status.value;
+    case ExitStatus::Kind::signalled:
+      return 128 + status.value;
+    case ExitStatus::Kind::not_started:
+      break;
+  }
+  return k_exit_not_found;
+}
+
+std::string describe_start_failure(const ExitStatus& status) {
+  return status.value == 0 ? status.stage : describe_errno(status.value);
+}
+
+std::string new_id() { return to_text(make_random_key()).substr(0, 16); }
+
+}  // namespace
+
+Starter::Starter(const CarrierPlan& plan, const Options& options, const Snapshot& snapshot)
+    : plan_(plan),
+      options_(options),
+      snapshot_(snapshot),
+      signals_(watched_signals(options)),
+      signal_watch_(context_, duplicate(signals_.descriptor().get()).release()),
+      patience_(context_),
+      group_(context_, plan.commands.size(),
+             [this](std::size_t carrier, const ExitStatus& status) { on_carrier_end(carrier, status); }),
+      id_(new_id()),
+      server_(context_, make_prover_for_agents(), id_, make_hooks()),
+      carriers_(plan.commands.size()) {
+  route_log([this](const std::string& lines) { group_.insert_error(lines); });
+}
+
+Starter::~Starter() { route_log({}); }
+
+// A carrier that passes nothing but the job's own variables leaves agents with what those can prove.
+Prover Starter::make_prover_for_agents() {
+  const bool passes_key = plan_.task != TaskWay::lifeline || plan_.commands.front().host.empty();
+  const auto cookie = find_variable(snapshot_, "PBS_JOBCOOKIE");
+  if (!passes_key && (!cookie || cookie->empty())) return make_prover(options_, snapshot_);
+  const SecretKey key = passes_key ? make_random_key() : make_key_from(*cookie);
+  key_ = to_text(key);
+  return make_key_prover(key);
+}
+
+LifelineServer::Hooks Starter::make_hooks() {
+  LifelineServer::Hooks hooks;
+  hooks.on_agent = [this](const lifeline::Hello& hello) { on_agent(hello); };
+  hooks.make_task = [this](const lifeline::Hello& hello) { return make_task(hello.place); };
+  hooks.on_ended = [this](const lifeline::Hello& hello, int code) {
+    say_detail(fmt::format("ddprun on {} ends with {}", hello.host, code));
+    told_.push_back(code);
+  };
+  hooks.on_lost = [](const lifeline::Hello& hello, const std::string& why) {
+    say_detail(fmt::format("lost ddprun on {}: {}", hello.host, why));
+  };
+  hooks.on_refused = [](const std::string& address, const std::string& why) {
+    say_detail(fmt::format("refused a connection from {}: {}", address, why));
+  };
+  return hooks;
+}
+
+Environment Starter::agent_environment() const {
+  Environment environment = apply_changes(snapshot_.environment, plan_.changes);
+  StarterAddress address{crossing_addresses(snapshot_.host.addresses), server_.port(), id_};
+  if (address.addresses.empty()) address.addresses = {"127.0.0.1"};
+  if (address.addresses.size() > k_most_addresses) address.addresses.resize(k_most_addresses);
+  environment[k_starter_variable] = to_string(address);
+  if (key_) environment[k_starter_key_variable] = *key_;
+  return environment;
+}
+
+std::string Starter::make_task(int place) const {
+  Environment environment = agent_environment();
+  if (place >= 0) environment[k_started_rank_variable] = std::to_string(place);
+  return encode(AgentTask{snapshot_.arguments, snapshot_.working_directory, capture_umask(),
+                          make_environment_strings(environment)});
+}
+
+int Starter::run() {
+  if (plan_.task != TaskWay::environment && make_task(0).size() > k_max_task) {
+    throw Error(
+        fmt::format("the environment and the arguments together are longer than {} bytes", k_max_task),
+        fmt::format("unset large variables; {} has to carry them to the other hosts", plan_.carrier.value));
+  }
+  wait_for_signals();
+  start_some();
+  context_.run();
+  return exit_code();
+}
+
+void Starter::start_some() {
+  const auto unsettled = [this] {
+    return std::count_if(carriers_.begin(), carriers_.end(),
+                         [](const Carrier& carrier) { return carrier.started && !carrier.settled; });
+  };
+  for (std::size_t i = 0; i < carriers_.size(); ++i) {
+    if (stopped_by_ || failure_code_ || static_cast<std::size_t>(unsettled()) >= k_starting_at_once) return;
+    if (!carriers_[i].started) start(i);
+  }
+}
+
+void Starter::start(std::size_t carrier) {
+  const CarrierCommand& command = plan_.commands[carrier];
+  const Environment environment = agent_environment();
+  std::vector<std::string> words = command.words;
+  std::replace(words.begin(), words.end(), std::string(k_starter_word), environment.at(k_starter_variable));
+  say_detail(fmt::format("starting ddprun on {}: {}",
+                         command.host.empty() ? compress_hostlist(plan_.hosts) : command.host,
+                         shell_quote(words)));
+  std::optional<std::string> input;
+  if (command.task_on_input) input = make_task(static_cast<int>(carrier));
+  carriers_[carrier].started = true;
+  group_.start(carrier, words, make_environment_strings(environment), input);
+  if (plan_.commands.size() <= k_starting_at_once) return;
+  auto timer = std::make_shared<boost::asio::steady_timer>(context_, k_settling);
+  timer->async_wait([this, carrier, timer](const error_code&) { settle(carrier); });
+}
+
+void Starter::settle(std::size_t carrier) {
+  if (leaving_ || std::exchange(carriers_[carrier].settled, true)) return;
+  start_some();
+}
+
+void Starter::on_agent(const lifeline::Hello& hello) {
+  say_detail(fmt::format("ddprun on {} is there", hello.host));
+  const bool one_each = !plan_.commands.front().host.empty();
+  const auto carrier = one_each ? static_cast<std::size_t>(std::max(hello.place, 0)) : 0;
+  if (carrier < carriers_.size()) {
+    carriers_[carrier].connected = true;
+    settle(carrier);
+  }
+  // It came while the others were being stopped.
+  if (stopped_by_ || failure_code_) server_.signal_all(stopped_by_.value_or(SIGTERM));
+}
+
+bool Starter::could_not_start(std::size_t carrier, int code) const {
+  if (code == 0 || stopped_by_ || carriers_[carrier].connected) return false;
+  if (plan_.task != TaskWay::input) return true;
+  return std::find(std::begin(k_no_start_codes), std::end(k_no_start_codes), code) !=
+         std::end(k_no_start_codes);
+}
+
+void Starter::on_carrier_end(std::size_t carrier, const ExitStatus& status) {
+  const CarrierCommand& command = plan_.commands[carrier];
+  const int code = code_of(status);
+  carriers_[carrier].code = code;
+  if (could_not_start(carrier, code) && !failure_code_) {
+    failure_code_ = code == 255 ? k_exit_own_failure : code;
+    const std::string words = status.kind == ExitStatus::Kind::not_started ? describe_start_failure(status)
+                                                                           : group_.last_words(carrier);
+    const std::string where = command.host.empty() ? compress_hostlist(plan_.hosts) : command.host;
+    say_error(fmt::format("cannot start ddprun on {}: {} ended with {}{}{}", where, command.words.front(),
+                          code, words.empty() ? "" : ": ", words),
+              command.words.front() == "ssh" ? fmt::format("try ssh {} true", where) : "");
+    server_.signal_all(SIGTERM);
+    signal_carriers(SIGTERM, /*only_unconnected=*/true);
+    give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin);
+  }
+  settle(carrier);
+  finish_when_over();
+}
+
+void Starter::wait_for_signals() {
+  signal_watch_.async_wait(boost::asio::posix::descriptor_base::wait_read, [this](const error_code& error) {
+    if (error) return;
+    wait_for_signals();
+    while (const auto event = signals_.read()) on_signal(event->number);
+  });
+}
+
+void Starter::on_signal(int number) {
+  const std::vector<int> stops = stop_signals_of(options_);
+  if (number == SIGCHLD) {
+    group_.look_for_ends();
+  } else if (std::find(stops.begin(), stops.end(), number) != stops.end()) {
+    stop(number);
+  } else if (server_.connected() > 0) {
+    server_.signal_all(number);
+  } else {
+    for (std::size_t i = 0; i < carriers_.size(); ++i) group_.signal(i, number);
+  }
+}
+
+void Starter::stop(int number) {
+  if (leaving_) return context_.stop();  // only output was still to be written
+  const bool first = !stopped_by_;
+  if (first) stopped_by_ = number;
+  server_.signal_all(number);
+  signal_carriers(SIGTERM, /*only_unconnected=*/true);
+  const bool heard = first && server_.connected() > 0;
+  give_up_on_carriers(heard ? options_.shutdown_timeout.value + k_stop_margin : k_carrier_patience);
+  finish_when_over();
+}
+
+// SIGTERM to the carriers when the patience is over, and SIGKILL soon after.
+void Starter::give_up_on_carriers(Milliseconds patience) {
+  patience_.expires_after(patience);
+  patience_.async_wait([this](const error_code& error) {
+    if (error) return;
+    signal_carriers(SIGTERM, /*only_unconnected=*/false);
+    patience_.expires_after(k_carrier_patience);
+    patience_.async_wait([this](const error_code& stopped) {
+      if (!stopped) signal_carriers(SIGKILL, /*only_unconnected=*/false);
+    });
+  });
+}
+
+void Starter::signal_carriers(int number, bool only_unconnected) {
+  for (std::size_t i = 0; i < carriers_.size(); ++i) {
+    if (!only_unconnected || !carriers_[i].connected) group_.signal(i, number);
+  }
+}
+
+void Starter::finish_when_over() {
+  const bool over = std::all_of(carriers_.begin(), carriers_.end(), [this](const Carrier& carrier) {
+    return carrier.code.has_value() || (!carrier.started && (stopped_by_ || failure_code_));
+  });
+  if (!over || std::exchange(leaving_, true)) return;
+  patience_.cancel();
+  group_.when_drained(stopped_by_ ? k_hurried_drain_limit : k_drain_limit, [this] {
+    server_.close();
+    group_.dismiss_keeper();
+    signals_.keep_blocked();
+    context_.stop();
+  });
+}
+
+int Starter::exit_code() const {
+  if (failure_code_) return *failure_code_;
+  for (const int code : told_) {
+    if (code != 0) return code;
+  }
+  if (told_.size() == plan_.hosts.size()) return 0;
+  if (stopped_by_) return 128 + *stopped_by_;
+  for (const Carrier& carrier : carriers_) {
+    if (carrier.code.value_or(0) != 0) return *carrier.code;
+  }
+  return 0;
+}
+
+}  // namespace ddprun

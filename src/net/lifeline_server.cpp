@@ -1,0 +1,98 @@
+#include "ddprun/net/lifeline_server.hpp"
+
+#include <utility>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/net/connection.hpp"
+
+namespace ddprun {
+
+LifelineServer::LifelineServer(boost::asio::io_context& context, Prover prover, const std::string& id,
+                               Hooks hooks)
+    : prover_(std::move(prover)), hooks_(std::move(hooks)) {
+  AgentListenerSettings settings;
+  settings.ports = {0};
+  settings.launch_key = lifeline_key(id);
+  settings.prover = prover_;
+  AgentListenerHooks listening;
+  listening.on_agent = [this](Tcp::socket socket, std::string first_bytes) {
+    admit(std::move(socket), std::move(first_bytes));
+  };
+  listening.on_refused = [this](const std::string& address, const std::string& why) {
+    hooks_.on_refused(address, why);
+  };
+  listener_ = std::make_shared<AgentListener>(context, std::move(settings), std::move(listening));
+  listener_->start();
+}
+
+LifelineServer::~LifelineServer() { close(); }
+
+std::size_t LifelineServer::connected() const {
+  std::size_t count = 0;
+  for (const auto& [number, peer] : peers_) {
+    if (peer.greeted && !peer.ended && !peer.hello.wants_task) ++count;
+  }
+  return count;
+}
+
+void LifelineServer::signal_all(int number) {
+  for (auto& [arrival, peer] : peers_) {
+    if (peer.greeted && !peer.hello.wants_task) peer.connection->send(encode(lifeline::Signal{number}));
+  }
+}
+
+void LifelineServer::close() {
+  listener_->close();
+  for (auto& [number, peer] : std::exchange(peers_, {})) peer.connection->close();
+}
+
+void LifelineServer::admit(Tcp::socket socket, std::string first_bytes) {
+  const int number = arrived_++;
+  Peer& peer = peers_[number];
+  peer.connection = std::make_shared<Connection>(std::move(socket));
+  Connection::Hooks hooks;
+  hooks.on_frame = [this, number](const std::string& payload) { take(number, payload); };
+  hooks.on_closed = [this, number](const std::string& why) { lose(number, why); };
+  peer.connection->start(std::move(hooks), std::move(first_bytes));
+}
+
+void LifelineServer::take(int number, const std::string& payload) {
+  const auto found = peers_.find(number);
+  if (found == peers_.end()) return;
+  auto message = lifeline::decode(payload);
+  Peer& peer = found->second;
+  if (message && !peer.greeted && std::holds_alternative<lifeline::Hello>(*message)) {
+    return handle(number, std::get<lifeline::Hello>(std::move(*message)));
+  }
+  const auto* ended = message ? std::get_if<lifeline::Ended>(&*message) : nullptr;
+  if (ended == nullptr || !peer.greeted || peer.ended) {
+    peer.connection->close();
+    return lose(number, "it sent something unexpected");
+  }
+  peer.ended = true;
+  const lifeline::Hello hello = peer.hello;
+  peer.connection->finish();
+  hooks_.on_ended(hello, ended->code);
+}
+
+void LifelineServer::handle(int number, lifeline::Hello hello) {
+  Peer& peer = peers_.at(number);
+  peer.greeted = true;
+  hello.host = printable(hello.host);
+  peer.hello = std::move(hello);
+  if (!peer.hello.wants_task) return hooks_.on_agent(peer.hello);
+  const ProofMethod method = prover_.methods.front();
+  const ProofResult sealed = prover_.seal(method, hooks_.make_task(peer.hello));
+  if (sealed.ok) peer.connection->send(encode(lifeline::SealedTask{method, sealed.text}));
+  peer.connection->finish();
+}
+
+void LifelineServer::lose(int number, const std::string& why) {
+  const auto found = peers_.find(number);
+  if (found == peers_.end()) return;
+  const Peer peer = std::move(found->second);
+  peers_.erase(found);
+  if (peer.greeted && !peer.ended && !peer.hello.wants_task) hooks_.on_lost(peer.hello, why);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,306 @@
+#include "carrier_lines.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/allocation/number_list.hpp"
+#include "ddprun/allocation/started.hpp"
+#include "ddprun/allocation/variables.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+// What srun reads from the environment of a job (src/srun/opt.c) that shapes a step of several tasks a node:
+// one ddprun a node needs all of the node.
+constexpr std::array<const char*, 23> k_shapes_of_steps{{"SLURM_NTASKS",
+                                                         "SLURM_NPROCS",
+                                                         "SLURM_NTASKS_PER_NODE",
+                                                         "SLURM_NTASKS_PER_CORE",
+                                                         "SLURM_NTASKS_PER_SOCKET",
+                                                         "SLURM_NTASKS_PER_GPU",
+                                                         "SLURM_NTASKS_PER_TRES",
+                                                         "SLURM_GPUS",
+                                                         "SLURM_GPUS_PER_TASK",
+                                                         "SLURM_GPUS_PER_SOCKET",
+                                                         "SLURM_GPU_BIND",
+                                                         "SLURM_TRES_PER_TASK",
+                                                         "SLURM_TRES_BIND",
+                                                         "SLURM_CPUS_PER_GPU",
+                                                         "SLURM_CPUS_PER_TASK",
+                                                         "SRUN_CPUS_PER_TASK",
+                                                         "SLURM_MEM_BIND",
+                                                         "SLURM_DISTRIBUTION",
+                                                         "SLURM_HINT",
+                                                         "SLURM_EXACT",
+                                                         "SLURM_EXCLUSIVE",
+                                                         "SLURM_THREADS_PER_CORE",
+                                                         "SLURM_EXPORT_ENV"}};
+
+const std::string& own_file(const Snapshot& snapshot) {
+  static const std::string k_unknown = "ddprun";
+  const auto found = snapshot.programs.find("ddprun");
+  return found == snapshot.programs.end() || found->second.path.empty() ? k_unknown : found->second.path;
+}
+
+Words with_arguments(Words words, const Snapshot& snapshot) {
+  words.push_back(own_file(snapshot));
+  words.insert(words.end(), snapshot.arguments.begin(), snapshot.arguments.end());
+  return words;
+}
+
+void set(CarrierPlan& plan, const char* name, std::string value, std::string origin) {
+  plan.changes.push_back({name, std::move(value), std::move(origin)});
+}
+
+void name_hosts(CarrierPlan& plan) {
+  set(plan, k_started_hosts_variable, compress_hostlist(plan.hosts), plan.allocation.hosts.origin);
+  set(plan, k_started_job_variable, describe_job(plan.allocation), plan.allocation.job_id.origin);
+  set(plan, k_started_carrier_variable, plan.carrier.value, plan.carrier.origin);
+}
+
+std::string count(const CarrierPlan& plan) { return std::to_string(plan.hosts.size()); }
+
+void remove_variable(CarrierPlan& plan, const Snapshot& snapshot, const std::string& name,
+                     const char* origin) {
+  if (snapshot.environment.contains(name)) plan.changes.push_back({name, std::nullopt, origin});
+}
+
+// The job's CPUs per task times its tasks on a node, where that is the same everywhere: in the units in which
+// the job was granted, so that srun cannot find it too much. Without -c a step has all CPUs of the job
+// anyway.
+std::optional<std::int64_t> cpus_per_agent(const Variables& variables) {
+  constexpr std::int64_t k_most = std::numeric_limits<std::uint16_t>::max();
+  const auto each = variables.number("SLURM_CPUS_PER_TASK", 1, k_most);
+  const auto tasks = variables.text("SLURM_TASKS_PER_NODE");
+  if (!each || !tasks) return std::nullopt;
+  const std::string first = tasks->value.substr(0, tasks->value.find('('));
+  const auto number = parse_integer(first);
+  if (!number || tasks->value.find(',') != std::string::npos || *number < 1) return std::nullopt;
+  return each->value * *number;
+}
+
+void clear_way_for_srun(CarrierPlan& plan, const Snapshot& snapshot) {
+  for (const char* name : k_shapes_of_steps) {
+    remove_variable(plan, snapshot, name, "would shape the step of one ddprun a node");
+  }
+  for (const auto& [name, value] : snapshot.environment) {
+    if (name.starts_with("SLURM_CPU_BIND") || name.starts_with("SLURM_GPU_BIND_") ||
+        name.starts_with("SLURM_MEM_BIND_"))
+      plan.changes.push_back({name, std::nullopt, "another step's"});
+  }
+  if (const auto each = Variables(snapshot.environment).text("SLURM_CPUS_PER_TASK")) {
+    set(plan, k_cpus_per_task_variable, each->value, "given back to the workers");
+  }
+}
+
+// "a100:1" times 12 is "a100:12"; nothing for a list of several types.
+std::optional<std::string> times(const std::string& request, std::int64_t factor) {
+  if (request.find(',') != std::string::npos) return std::nullopt;
+  const std::size_t colon = request.rfind(':');
+  const std::string type = colon == std::string::npos ? "" : request.substr(0, colon + 1);
+  const auto number = parse_integer(std::string_view(request).substr(type.size()));
+  if (!number || *number < 1 || *number > 1024) return std::nullopt;
+  return fmt::format("{}{}", type, *number * factor);
+}
+
+// "gres/gpu:a100:1" or "gres/gpu=1" among the parts of SLURM_TRES_PER_TASK.
+std::optional<std::string> gpus_among(const std::string& resources) {
+  constexpr std::string_view k_gpu = "gres/gpu";
+  for (const std::string& part : split(resources, ',')) {
+    if (part.starts_with(k_gpu) && part.size() > k_gpu.size()) return part.substr(k_gpu.size() + 1);
+  }
+  return std::nullopt;
+}
+
+// A step that asks for no GPUs gets those of the job, unless the job asked for them by task: then it gets
+// them for its own number of tasks, one a node. So it asks for as many as the job was granted.
+std::optional<std::string> gpus_of_job(const Variables& variables) {
+  const auto tasks = variables.number("SLURM_NTASKS", 1, std::numeric_limits<std::uint32_t>::max());
+  if (!tasks) return std::nullopt;
+  if (const auto each = variables.text("SLURM_GPUS_PER_TASK")) return times(each->value, tasks->value);
+  const auto resources = variables.text("SLURM_TRES_PER_TASK");
+  const auto each = resources ? gpus_among(resources->value) : std::nullopt;
+  return each ? times(*each, tasks->value) : std::nullopt;
+}
+
+Words srun_options(const CarrierPlan& plan, const Snapshot& snapshot, std::size_t nodes) {
+  const Variables variables(snapshot.environment);
+  Words words{fmt::format("--nodes={}", nodes), fmt::format("--ntasks={}", nodes), "--ntasks-per-node=1"};
+  const auto cpus = plan.allocation.components.value == 1 ? cpus_per_agent(variables) : std::nullopt;
+  if (cpus) words.push_back(fmt::format("--cpus-per-task={}", *cpus));
+  const auto gpus = plan.allocation.components.value == 1 ? gpus_of_job(variables) : std::nullopt;
+  if (gpus) words.push_back("--gpus=" + *gpus);
+  words.emplace_back("--cpu-bind=none");
+  if (!variables.has("SLURM_MPI_TYPE")) words.emplace_back("--mpi=none");
+  words.insert(words.end(), {"--export=ALL", "--kill-on-bad-exit=1"});
+  return words;
+}
+
+std::size_t nodes_of_component(const Snapshot& snapshot, int component) {
+  const std::string name = fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", component);
+  const auto list = Variables(snapshot.environment).text(name);
+  if (!list) throw Error(fmt::format("SLURM_HET_SIZE counts more components than {} is set for", name));
+  return expand_hostlist(list->value, name).size();
+}
+
+std::string first_word_of_version(const ProgramFacts& program) { return to_lower(program.version); }
+
+// The line of the node file by which the Task Manager knows this host's first slot.
+std::size_t line_of(const Snapshot& snapshot, const std::string& host, std::size_t otherwise) {
+  const auto path = find_variable(snapshot, "PBS_NODEFILE");
+  const auto file = path ? snapshot.files.find(*path) : snapshot.files.end();
+  if (file == snapshot.files.end()) return otherwise;
+  const Words lines = split_words(file->second);
+  const auto found = std::find_if(lines.begin(), lines.end(),
+                                  [&](const std::string& line) { return same_host(line, host); });
+  return found == lines.end() ? otherwise : static_cast<std::size_t>(found - lines.begin());
+}
+
+}  // namespace
+
+Mpiexec tell_mpiexec(const ProgramFacts& program) {
+  const std::string version = first_word_of_version(program);
+  const auto says = [&](const char* text) { return version.find(text) != std::string::npos; };
+  if (says("hydra") || says("intel(r) mpi")) return Mpiexec::hydra;
+  if (says("openrte") || says("open mpi") || says("prrte")) return Mpiexec::open_mpi;
+  if (says("pals") || program.path.find("/pals/") != std::string::npos) return Mpiexec::pals;
+  return Mpiexec::unknown;
+}
+
+bool knows_pbs(const ProgramFacts& program) {
+  const std::string version = first_word_of_version(program);
+  switch (tell_mpiexec(program)) {
+    case Mpiexec::pals:
+      return true;
+    case Mpiexec::hydra:
+      return version.find("pbs") != std::string::npos || version.find("intel") != std::string::npos;
+    case Mpiexec::open_mpi:  // os/capture_carriers adds what ompi_info says about its launch modules
+      return version.find("mca plm: tm") != std::string::npos;
+    case Mpiexec::unknown:
+      break;
+  }
+  return false;
+}
+
+void use_srun(CarrierPlan& plan, const Options& options, const Snapshot& snapshot) {
+  const int components = plan.allocation.components.value;
+  clear_way_for_srun(plan, snapshot);
+  set(plan, k_started_carrier_variable, plan.carrier.value, plan.carrier.origin);
+  if (components == 1) {
+    Words words{"srun"};
+    const Words more = srun_options(plan, snapshot, plan.hosts.size());
+    words.insert(words.end(), more.begin(), more.end());
+    words.emplace_back("--input=0");
+    plan.commands = {{{}, with_arguments(std::move(words), snapshot), false}};
+    return;
+  }
+  if (options.place.nodes && options.place.nodes->value != static_cast<int>(plan.hosts.size())) {
+    throw UsageError(
+        fmt::format("{} {} is less than the heterogeneous job {} has", options.place.nodes->origin,
+                    options.place.nodes->value, plan.allocation.job_id.value),
+        fmt::format("leave out {}, or start it with srun --het-group=...", options.place.nodes->origin));
+  }
+  Words words{"srun"};
+  for (int component = 0; component < components; ++component) {
+    if (component > 0) words.emplace_back(":");
+    words.push_back(fmt::format("--het-group={}", component));
+    const Words more = srun_options(plan, snapshot, nodes_of_component(snapshot, component));
+    words.insert(words.end(), more.begin(), more.end());
+    words = with_arguments(std::move(words), snapshot);
+  }
+  plan.commands = {{{}, std::move(words), false}};
+}
+
+void use_mpiexec(CarrierPlan& plan, const Options&, const Snapshot& snapshot) {
+  name_hosts(plan);
+  const auto program = snapshot.programs.find("mpiexec");
+  const Mpiexec kind = program == snapshot.programs.end() ? Mpiexec::unknown : tell_mpiexec(program->second);
+  if (kind == Mpiexec::open_mpi) {
+    plan.task = TaskWay::lifeline;
+    plan.commands = {{{},
+                      {"mpiexec", "-n", count(plan), "--map-by", "ppr:1:node", "--bind-to", "none", "-x",
+                       k_starter_variable, "-x", k_starter_key_variable, own_file(snapshot), "--started-by",
+                       k_starter_word},
+                      false}};
+  } else if (kind == Mpiexec::pals) {
+    plan.commands = {
+        {{},
+         with_arguments({"mpiexec", "-n", count(plan), "--ppn", "1", "--cpu-bind", "none"}, snapshot),
+         false}};
+  } else if (kind == Mpiexec::hydra) {
+    plan.commands = {
+        {{},
+         with_arguments({"mpiexec", "-hosts", join(plan.hosts, ","), "-ppn", "1", "-n", count(plan)},
+                        snapshot),
+         false}};
+  } else {
+    throw Error("the mpiexec on PATH is none that ddprun knows how to start one process a node with",
+                "load the MPI module of this site, or choose another carrier, as in --launcher ssh");
+  }
+}
+
+// One task a node has one core unless it is the node's only one (flux-run(1), --exclusive).
+void use_flux(CarrierPlan& plan, const Options&, const Snapshot& snapshot) {
+  set(plan, k_started_carrier_variable, plan.carrier.value, plan.carrier.origin);
+  plan.commands = {{{},
+                    with_arguments({"flux", "run", fmt::format("--nodes={}", count(plan)),
+                                    fmt::format("--ntasks={}", count(plan)), "--exclusive", "-o",
+                                    "cpu-affinity=off", "-o", "gpu-affinity=off"},
+                                   snapshot),
+                    false}};
+}
+
+void use_blaunch(CarrierPlan& plan, const Options&, const Snapshot& snapshot) {
+  name_hosts(plan);
+  plan.commands = {{{}, with_arguments({"blaunch", "-z", join(plan.hosts, " ")}, snapshot), false}};
+}
+
+void use_pbsdsh(CarrierPlan& plan, const Options&, const Snapshot& snapshot) {
+  name_hosts(plan);
+  plan.task = TaskWay::lifeline;
+  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
+    plan.commands.push_back({plan.hosts[i],
+                             {"pbsdsh", "-n", std::to_string(line_of(snapshot, plan.hosts[i], i)), "--",
+                              own_file(snapshot), "--started-by", k_starter_word, std::to_string(i)},
+                             false});
+  }
+}
+
+void use_pbs_tmrsh(CarrierPlan& plan, const Options&, const Snapshot& snapshot) {
+  name_hosts(plan);
+  plan.task = TaskWay::lifeline;
+  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
+    plan.commands.push_back(
+        {plan.hosts[i],
+         {"pbs_tmrsh", plan.hosts[i], own_file(snapshot), "--started-by", k_starter_word, std::to_string(i)},
+         false});
+  }
+}
+
+// This host needs no ssh. ControlMaster: a shared connection would outlive the ssh that is to end.
+void use_ssh(CarrierPlan& plan, const Options&, const Snapshot& snapshot) {
+  name_hosts(plan);
+  plan.task = TaskWay::input;
+  const Words start{own_file(snapshot), "--started-by", "input"};
+  for (const std::string& host : plan.hosts) {
+    if (same_host(host, snapshot.host.name)) {
+      plan.commands.push_back({host, start, true});
+      continue;
+    }
+    plan.commands.push_back({host,
+                             {"ssh", "-T", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o",
+                              "ControlMaster=no", "-o", "ControlPath=none", host, shell_quote(start)},
+                             true});
+  }
+}
+
+}  // namespace ddprun

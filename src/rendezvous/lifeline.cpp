@@ -1,0 +1,197 @@
+#include "ddprun/rendezvous/lifeline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/rendezvous/codec.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::string_view k_task_mark = "ddprun task 1";
+constexpr std::size_t k_most_addresses = 16;
+constexpr std::size_t k_most_id = 64;
+
+// First letters of a payload.
+constexpr char k_hello = 'h', k_wanting_hello = 'w', k_task = 't', k_signal = 's', k_ended = 'e';
+
+constexpr auto k_device_variables =
+    std::to_array<std::string_view>({"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                                     "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL", "CUDA_DEVICE_ORDER"});
+
+constexpr auto k_host_variables = std::to_array<std::string_view>({"HOSTNAME",
+                                                                   "HOST",
+                                                                   "TMPDIR",
+                                                                   "XDG_RUNTIME_DIR",
+                                                                   "XDG_SESSION_ID",
+                                                                   "PBS_NODENUM",
+                                                                   "PBS_TASKNUM",
+                                                                   "PBS_MOMPORT",
+                                                                   "PBS_VNODENUM",
+                                                                   "NCPUS",
+                                                                   "SLURMD_NODENAME",
+                                                                   "SLURM_NODEID",
+                                                                   "SLURM_PROCID",
+                                                                   "SLURM_LOCALID",
+                                                                   "SLURM_GTIDS",
+                                                                   "SLURM_TASK_PID",
+                                                                   "SLURM_CPUS_ON_NODE",
+                                                                   "SLURM_GPUS_ON_NODE",
+                                                                   "SLURM_STEP_GPUS",
+                                                                   "SLURM_JOB_GPUS",
+                                                                   "SLURM_TOPOLOGY_ADDR",
+                                                                   "LSF_PM_TASKID"});
+
+// Of a login there, and of an MPI launcher's process there.
+constexpr auto k_host_prefixes = std::to_array<std::string_view>(
+    {"SSH_", "PMI_", "PMIX_", "OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "HYDI_",
+     "MPI_LOCAL", "PALS_", "JSM_", "FLUX_TASK_"});
+
+std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
+
+bool is_device(std::string_view name) {
+  return std::find(k_device_variables.begin(), k_device_variables.end(), name) != k_device_variables.end();
+}
+
+bool belongs_to_host(std::string_view name) {
+  return std::find(k_host_variables.begin(), k_host_variables.end(), name) != k_host_variables.end() ||
+         std::any_of(k_host_prefixes.begin(), k_host_prefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+std::string frame(std::string_view payload) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8)
+    bytes.push_back(static_cast<char>(payload.size() >> shift & 0xffU));
+  return bytes.append(payload);
+}
+
+std::string payload_of(const lifeline::Hello& hello) {
+  return fmt::format("{}{} {}", hello.wants_task ? k_wanting_hello : k_hello, hello.place,
+                     hello.host.substr(0, k_max_text));
+}
+std::string payload_of(const lifeline::SealedTask& task) {
+  return std::string{k_task, static_cast<char>(task.method)} + task.bytes;
+}
+std::string payload_of(const lifeline::Signal& signal) {
+  return fmt::format("{}{}", k_signal, signal.number);
+}
+std::string payload_of(const lifeline::Ended& ended) { return fmt::format("{}{}", k_ended, ended.code); }
+
+std::optional<int> number_between(std::string_view text, int least, int most) {
+  const auto number = parse_integer(text);
+  if (!number || *number < least || *number > most) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+std::optional<lifeline::Message> decode_hello(std::string_view text, bool wants_task) {
+  const std::size_t blank = text.find(' ');
+  if (blank == std::string_view::npos || text.size() > 2 * k_max_text) return std::nullopt;
+  const auto place = number_between(text.substr(0, blank), -1, 1 << 24);
+  if (!place) return std::nullopt;
+  return lifeline::Hello{*place, std::string(text.substr(blank + 1)), wants_task};
+}
+
+std::optional<lifeline::Message> decode_task_frame(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  const auto method = static_cast<ProofMethod>(text.front());
+  return lifeline::SealedTask{method, std::string(text.substr(1))};
+}
+
+}  // namespace
+
+std::string to_string(const StarterAddress& address) {
+  return fmt::format("{}:{}/{}", join(address.addresses, ","), address.port, address.id);
+}
+
+std::optional<StarterAddress> parse_starter_address(std::string_view text) {
+  const std::size_t slash = text.rfind('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const std::string_view place = text.substr(0, slash);
+  const std::size_t colon = place.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const auto port = number_between(place.substr(colon + 1), 1, 65535);
+  StarterAddress address{split(place.substr(0, colon), ','), port.value_or(0),
+                         std::string(text.substr(slash + 1))};
+  const bool good = port && address.addresses.size() <= k_most_addresses &&
+                    !address.addresses.front().empty() && !address.id.empty() &&
+                    address.id.size() <= k_most_id;
+  return good ? std::optional(std::move(address)) : std::nullopt;
+}
+
+std::string lifeline_key(const std::string& id) { return "starter/" + id; }
+
+// Strings that end with NUL, which neither arguments nor variables can hold: the mark, the directory, the
+// umask, the number of arguments, the arguments, the variables.
+std::string encode(const AgentTask& task) {
+  std::string bytes;
+  const auto add = [&bytes](std::string_view text) { bytes.append(text).push_back('\0'); };
+  add(k_task_mark);
+  add(task.directory);
+  add(std::to_string(task.umask));
+  add(std::to_string(task.arguments.size()));
+  for (const std::string& argument : task.arguments) add(argument);
+  for (const std::string& variable : task.environment) add(variable);
+  add("end");
+  return bytes;
+}
+
+std::optional<AgentTask> decode_task(std::string_view bytes) {
+  if (bytes.size() > k_max_task || bytes.empty() || bytes.back() != '\0') return std::nullopt;
+  const std::vector<std::string> parts = split(bytes.substr(0, bytes.size() - 1), '\0');
+  if (parts.size() < 5 || parts[0] != k_task_mark || parts.back() != "end") return std::nullopt;
+  const auto umask = number_between(parts[2], 0, 0777);
+  const auto count = number_between(parts[3], 0, static_cast<int>(parts.size()) - 5);
+  if (!umask || !count) return std::nullopt;
+  const auto first = parts.begin() + 4;
+  return AgentTask{{first, first + *count}, parts[1], *umask, {first + *count, parts.end() - 1}};
+}
+
+std::string lifeline::encode(const Message& message) {
+  return frame(std::visit([](const auto& each) { return payload_of(each); }, message));
+}
+
+std::optional<lifeline::Message> lifeline::decode(std::string_view payload) {
+  if (payload.empty()) return std::nullopt;
+  const std::string_view rest = payload.substr(1);
+  switch (payload.front()) {
+    case k_hello:
+      return decode_hello(rest, false);
+    case k_wanting_hello:
+      return decode_hello(rest, true);
+    case k_task:
+      return decode_task_frame(rest);
+    case k_signal:
+      if (const auto number = number_between(rest, 1, 64)) return Signal{*number};
+      return std::nullopt;
+    case k_ended:
+      if (const auto code = number_between(rest, 0, 255)) return Ended{*code};
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::vector<std::string> merge_environments(const std::vector<std::string>& starter,
+                                            const std::vector<std::string>& own) {
+  const auto own_has = [&](std::string_view name) {
+    return std::any_of(own.begin(), own.end(), [&](const auto& entry) { return name_of(entry) == name; });
+  };
+  std::vector<std::string> merged;
+  for (const std::string& entry : starter) {
+    const std::string_view name = name_of(entry);
+    if (belongs_to_host(name) || (is_device(name) && own_has(name))) continue;
+    merged.push_back(entry);
+  }
+  for (const std::string& entry : own) {
+    const std::string_view name = name_of(entry);
+    if (belongs_to_host(name) || is_device(name)) merged.push_back(entry);
+  }
+  return merged;
+}
+
+}  // namespace ddprun

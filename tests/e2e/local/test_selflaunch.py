@@ -1,0 +1,188 @@
+"""ddprun --hosts a,b: it starts itself through ssh on hosts without a scheduler."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from support import evidence, ssh
+from support.hosts import HostGroup, wait_until
+from support.programs import SCRIPTS
+
+ALLREDUCE = str(SCRIPTS / "allreduce.py")
+PRINT = str(SCRIPTS / "print_env.py")
+
+
+@pytest.fixture(scope="module")
+def daemons(host_group) -> Iterator[ssh.SshDaemons]:
+    reason = ssh.why_impossible()
+    if reason is not None:
+        pytest.skip(reason)
+    with ssh.SshDaemons(host_group) as running:
+        yield running
+
+
+@pytest.fixture
+def reachable(hosts, daemons) -> HostGroup:
+    return hosts
+
+
+def places(directory) -> list[tuple[str, str]]:
+    return [(worker["host"], worker["RANK"]) for worker in evidence.workers(directory)]
+
+
+def test_hosts(reachable, directory):
+    result = reachable["a"].run(["ddprun", "--hosts", "a,b,c", PRINT, "."],
+                                env={"OF_THE_SHELL": "x y\nz", "CUDA_VISIBLE_DEVICES": "0"}, cwd=directory)
+    assert result.code == 0, str(result)
+    assert places(directory) == [("a", "0"), ("b", "1"), ("c", "2")], str(result)
+    for worker in evidence.workers(directory):
+        assert worker["OF_THE_SHELL"] == "x y\nz" and worker["CUDA_VISIBLE_DEVICES"] == "0"
+        assert not [name for name in worker if name.startswith("DDPRUN_") and name != "DDPRUN_LAUNCH_ID"], worker
+    assert len({worker["TORCHELASTIC_RUN_ID"] for worker in evidence.workers(directory)}) == 1
+
+
+@pytest.mark.usefixtures("torch_python")
+def test_the_hosts_work_together(reachable):
+    result = reachable["a"].run(["ddprun", "--hosts", "b,c", ALLREDUCE])
+    assert result.code == 0, str(result)
+    assert {line for line in result.stdout.splitlines() if "sum" in line} == {
+        "rank 0 of 2: sum 1", "rank 1 of 2: sum 1"}, str(result)
+
+
+def test_hostfile(reachable, directory):
+    (directory / "hosts").write_text("# the machines\nb slots=4\n\nc:2\nb\n")
+    result = reachable["a"].run(["ddprun", "--verbose", "--hostfile", f"{directory}/hosts", PRINT, str(directory)])
+    assert result.code == 0, str(result)
+    assert places(directory) == [("b", "0"), ("c", "1")], str(result)
+    assert "the numbers of slots" in result.stderr, str(result)
+
+
+def test_a_failing_worker(reachable):
+    program = ["--no-python", "sh", "-c", "[ $RANK = 1 ] && exit 7; exec sleep 600"]
+    result = reachable["a"].run(["ddprun", "--hosts", "a,b", *program])
+    assert result.code == 7, str(result)
+    assert evidence.times_said(result.stderr, "rank 1 on b exited with code 7") == 1, str(result)
+
+
+def start_waiting(hosts, directory, marker):
+    worker = (f"trap 'touch {directory}/stopped.$RANK; exit 0' TERM INT; touch {directory}/ready.$RANK;"
+              "while :; do sleep 0.1; done")
+    process = hosts["a"].popen(["ddprun", "--hosts", "a,b,c", "--no-python", "sh", "-c", worker],
+                               env=dict([marker.split("=")]))
+    wait_until("all workers run", lambda: len(list(directory.glob("ready.*"))) == 3)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_all_in_order(reachable, directory, number):
+    marker = f"DDPRUN_TEST_MARKER={uuid.uuid4()}"
+    process = start_waiting(reachable, directory, marker)
+    process.send_signal(number)
+    result = process.wait()
+    assert result.code == 128 + number, str(result)
+    assert len(list(directory.glob("stopped.*"))) == 3, str(result)
+    wait_until("no process is left", lambda: not reachable.processes_with(marker), 20)
+
+
+def test_a_killed_first_ddprun_leaves_nothing(reachable, directory):
+    marker = f"DDPRUN_TEST_MARKER={uuid.uuid4()}"
+    process = start_waiting(reachable, directory, marker)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_until("no process is left", lambda: not reachable.processes_with(marker), 30)
+
+
+def test_a_host_without_sshd_is_named_and_the_others_stop(reachable, daemons, directory):
+    marker = f"DDPRUN_TEST_MARKER={uuid.uuid4()}"
+    daemons.stop(reachable["c"])
+    try:
+        result = reachable["a"].run(["ddprun", "--hosts", "a,b,c", PRINT, str(directory)],
+                                    env=dict([marker.split("=")]))
+    finally:
+        daemons.start(reachable["c"])
+    assert result.code == 125, str(result)
+    assert "cannot start ddprun on c: ssh ended with 255: " in result.stderr, str(result)
+    assert "hint: try ssh c true" in result.stderr, str(result)
+    assert not evidence.workers(directory)
+    wait_until("no process is left", lambda: not reachable.processes_with(marker), 20)
+
+
+def test_an_unknown_host_is_named(reachable, directory):
+    result = reachable["a"].run(["ddprun", "--hosts", "a,nowhere", PRINT, str(directory)])
+    assert result.code == 125, str(result)
+    assert "cannot start ddprun on nowhere: ssh ended with 255: " in result.stderr, str(result)
+
+
+def test_without_ssh_a_sentence_says_so(hosts, directory):
+    binary = hosts["a"].check(["sh", "-c", "command -v ddprun"]).strip()
+    result = hosts["a"].run(["/usr/bin/env", "PATH=/nowhere", binary, "--hosts", "a,b", PRINT, str(directory)])
+    assert result.code == 125, str(result)
+    assert "cannot start ddprun on the other hosts: there is no ssh on PATH" in result.stderr, str(result)
+
+
+def test_only_this_host_needs_no_ssh(hosts, directory):
+    result = hosts["a"].run(["ddprun", "--hosts", "a", PRINT, str(directory)])
+    assert result.code == 0, str(result)
+    assert places(directory) == [("a", "0")]
+
+
+def test_no_secret_is_on_a_command_line(reachable, directory):
+    marker = f"DDPRUN_TEST_MARKER={uuid.uuid4()}"
+    process = start_waiting(reachable, directory, marker)
+    words = set()
+    for pid in reachable.processes_with(marker):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                entries = file.read().split(b"\0")
+        except OSError:
+            continue
+        words |= {entry.split(b"=", 1)[1] for entry in entries if entry.startswith(b"DDPRUN_STARTER_KEY=")}
+    assert words, "no agent holds the key of its launch"
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                line = file.read()
+        except OSError:
+            continue
+        assert not [word for word in words if word in line], line
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+
+
+def test_launcher_none_starts_nothing(hosts, directory):
+    result = hosts["a"].run(["ddprun", "--hosts", "a,b", "--launcher", "none", PRINT, str(directory)])
+    assert result.code == 2, str(result)
+    assert "--hosts names 2 nodes, but ddprun was started on a alone" in result.stderr, str(result)
+
+
+def test_dry_run(hosts):
+    result = hosts["a"].run(["ddprun", "--hosts", "a,b", "--dry-run=json", "--no-python", "true"])
+    assert result.code == 0, str(result)
+    plan = json.loads(result.stdout)
+    assert plan["hosts"] == ["a", "b"] and plan["carrier"]["name"] == "ssh"
+    assert plan["commands"][1]["words"][0] == "ssh" and plan["commands"][1]["words"][-2] == "b", plan
+
+
+@pytest.mark.parametrize("kind", ["mpiexec.hydra", "mpiexec.openmpi"])
+def test_mpiexec(reachable, directory, kind):
+    program = shutil.which(kind)
+    if program is None:
+        pytest.skip(f"{kind} is not installed")
+    (directory / "programs").mkdir()
+    (directory / "programs" / "mpiexec").symlink_to(program)
+    environment = {"PATH": f"{directory}/programs:{reachable.environment['PATH']}", "OF_THE_SHELL": "x y",
+                   "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                   "OMPI_MCA_orte_default_hostfile": f"{directory}/hosts"}
+    (directory / "hosts").write_text("a slots=1\nb slots=1\n")
+    result = reachable["a"].run(["ddprun", "--hosts", "a,b", "--launcher", "mpiexec", PRINT, str(directory)],
+                                env=environment)
+    assert result.code == 0, str(result)
+    assert places(directory) == [("a", "0"), ("b", "1")], str(result)
+    assert {worker["OF_THE_SHELL"] for worker in evidence.workers(directory)} == {"x y"}

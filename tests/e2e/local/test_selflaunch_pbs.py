@@ -1,0 +1,103 @@
+"""ddprun alone in the script of a PBS job (support/pbs_stand_ins): through mpiexec, pbsdsh, pbs_tmrsh or ssh."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import evidence, ssh
+from support.hosts import HostGroup, wait_until
+from support.pbs_stand_ins import PROGRAMS, PbsJob
+from support.programs import SCRIPTS
+
+PRINT = str(SCRIPTS / "print_env.py")
+CARRIERS = ["mpiexec", "pbsdsh", "pbs_tmrsh", "ssh"]
+
+
+@pytest.fixture(scope="module")
+def daemons(host_group) -> Iterator[ssh.SshDaemons]:
+    reason = ssh.why_impossible()
+    if reason is not None:
+        pytest.skip(reason)
+    with ssh.SshDaemons(host_group) as running:
+        yield running
+
+
+@pytest.fixture
+def reachable(hosts, daemons) -> HostGroup:
+    return hosts
+
+
+def make_job(hosts: HostGroup, directory: Path, carrier: str, slots=("b", "b", "c", "c")) -> PbsJob:
+    """A job on a PATH where `carrier` is what ddprun finds first."""
+    programs = directory / "programs"
+    programs.mkdir()
+    if carrier == "mpiexec":
+        hydra = shutil.which("mpiexec.hydra")
+        if hydra is None:
+            pytest.skip("hydra (mpich) is not installed")
+        (programs / "mpiexec").symlink_to(hydra)
+    else:  # one that nobody knows, before any other of this machine
+        (programs / "mpiexec").write_text("#!/bin/sh\necho some mpiexec\n")
+        (programs / "mpiexec").chmod(0o755)
+    if carrier in ("pbsdsh", "pbs_tmrsh"):
+        (programs / carrier).symlink_to(PROGRAMS / carrier)
+    return PbsJob(hosts, directory, slots, programs=[str(programs)])
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_the_script(reachable, directory, carrier):
+    job = make_job(reachable, directory, carrier)
+    script = f"export OF_THE_SCRIPT='x y'; cd {directory}; ddprun --verbose --nproc-per-node 2 {PRINT} ."
+    result = job.start(script).wait()
+    assert result.code == 0, str(result)
+    assert f"starting ddprun on" in result.stderr and carrier in result.stderr, str(result)
+    workers = evidence.workers(directory)
+    assert [(worker["host"], worker["RANK"], worker["WORLD_SIZE"]) for worker in workers] == [
+        ("b", "0", "4"), ("b", "1", "4"), ("c", "2", "4"), ("c", "3", "4")], str(result)
+    assert {worker["OF_THE_SCRIPT"] for worker in workers} == {"x y"}
+    assert {worker["PBS_JOBID"] for worker in workers} == {"7.ctl"}
+    if carrier in ("pbsdsh", "pbs_tmrsh"):
+        assert [worker["PBS_NODENUM"] for worker in workers] == ["0", "0", "1", "1"]
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_a_failing_worker(reachable, directory, carrier):
+    job = make_job(reachable, directory, carrier)
+    result = job.start("ddprun --no-python sh -c '[ $RANK = 1 ] && exit 7; exec sleep 600'").wait()
+    assert result.code == 7, str(result)
+    output = result.output + (job.output.read_text() if job.output.exists() else "")
+    assert evidence.times_said(output, "rank 1 on c exited with code 7") == 1, output
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_a_stopped_or_killed_first_ddprun_leaves_nothing(reachable, directory, carrier, number):
+    marker = f"DDPRUN_TEST_MARKER={uuid.uuid4()}"
+    job = make_job(reachable, directory, carrier)
+    worker = f"touch {directory}/ready.$RANK; exec sleep 600"
+    process = job.start(f"export {marker}; exec ddprun --no-python sh -c '{worker}'")
+    wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
+    process.send_signal(number)
+    result = process.wait()
+    assert number == signal.SIGKILL or result.code == 143, str(result)
+    wait_until("no process is left", lambda: not reachable.processes_with(marker), 30)
+
+
+def test_an_unreachable_host_of_the_node_file_is_named(reachable, directory):
+    job = make_job(reachable, directory, "ssh", slots=("b", "nowhere"))
+    result = job.start(f"ddprun {PRINT} {directory}").wait()
+    assert result.code == 125, str(result)
+    assert "cannot start ddprun on nowhere: ssh ended with 255: " in result.stderr, str(result)
+
+
+def test_a_job_of_one_host_needs_no_carrier(reachable, directory):
+    job = make_job(reachable, directory, "ssh", slots=("b", "b"))
+    result = job.start(f"ddprun --nproc-per-node 2 {PRINT} {directory}").wait()
+    assert result.code == 0, str(result)
+    assert [worker["host"] for worker in evidence.workers(directory)] == ["b", "b"]

@@ -1,0 +1,61 @@
+#include "ddprun/rendezvous/lifeline.hpp"
+
+#include "catch.hpp"
+
+using namespace ddprun;
+using namespace ddprun::lifeline;
+
+namespace {
+
+std::optional<Message> there_and_back(const Message& message) {
+  return decode(std::string_view(encode(message)).substr(4));
+}
+
+}  // namespace
+
+TEST_CASE("a starter's address is text and back") {
+  const StarterAddress address{{"10.0.0.1", "fd00::1"}, 4000, "8f3c"};
+  CHECK(to_string(address) == "10.0.0.1,fd00::1:4000/8f3c");
+  CHECK(parse_starter_address(to_string(address)) == address);
+  for (const char* wrong : {"", "10.0.0.1:4000", "10.0.0.1:0/x", "10.0.0.1:65536/x", ":4000/x", "a:4000/"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(parse_starter_address(wrong));
+  }
+}
+
+TEST_CASE("messages of a lifeline come back as they were") {
+  CHECK(there_and_back(Hello{3, "n3 of 4", true}) == Message(Hello{3, "n3 of 4", true}));
+  CHECK(there_and_back(Hello{-1, "", false}) == Message(Hello{-1, "", false}));
+  CHECK(there_and_back(Signal{15}) == Message(Signal{15}));
+  CHECK(there_and_back(Ended{143}) == Message(Ended{143}));
+  const SealedTask sealed{ProofMethod::munge, std::string("a\0b", 3)};
+  CHECK(there_and_back(sealed) == Message(sealed));
+}
+
+TEST_CASE("what no lifeline says is nothing") {
+  for (const char* wrong : {"", "s", "s0", "s65", "s15x", "e256", "e-1", "h1", "hx n1", "h-2 n1", "t", "q"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(decode(wrong));
+  }
+}
+
+TEST_CASE("a task comes back as it was, and a cut one not at all") {
+  const AgentTask task{{"--nnodes", "2", "train.py", ""}, "/home/me", 077, {"A=1", "B=x y\nz", "C="}};
+  const std::string bytes = encode(task);
+  CHECK(decode_task(bytes) == task);
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    CAPTURE(length);
+    CHECK_FALSE(decode_task(bytes.substr(0, length)));
+  }
+  CHECK(decode_task(encode(AgentTask{})) == AgentTask{});
+}
+
+TEST_CASE("an agent keeps what belongs to its host") {
+  const auto merged = merge_environments(
+      {"A=1", "HOSTNAME=n1", "PBS_NODENUM=0", "PBS_JOBID=7", "CUDA_VISIBLE_DEVICES=GPU-of-n1", "PMI_RANK=0"},
+      {"A=2", "HOSTNAME=n2", "PBS_NODENUM=1", "CUDA_VISIBLE_DEVICES=GPU-of-n2", "SSH_CONNECTION=x"});
+  CHECK(merged == std::vector<std::string>{"A=1", "PBS_JOBID=7", "HOSTNAME=n2", "PBS_NODENUM=1",
+                                           "CUDA_VISIBLE_DEVICES=GPU-of-n2", "SSH_CONNECTION=x"});
+  CHECK(merge_environments({"CUDA_VISIBLE_DEVICES=0,1"}, {"A=2"}) ==
+        std::vector<std::string>{"CUDA_VISIBLE_DEVICES=0,1"});
+}
