@@ -94,7 +94,7 @@ Prover make_lifeline_prover(const Snapshot& snapshot, const std::string& key_fil
   if (cookie && !cookie->empty()) return make_key_prover(make_key_from(*cookie));
   Options options;
   options.key_file = key_file;
-  return make_prover(options, snapshot);
+  return make_prover(options, {}, snapshot);
 }
 
 }  // namespace ddprun

@@ -86,7 +86,7 @@ Starter::~Starter() { route_log({}); }
 Prover Starter::make_prover_for_agents() {
   const bool passes_key = plan_.task != TaskWay::lifeline || plan_.commands.front().host.empty();
   const auto cookie = find_variable(snapshot_, "PBS_JOBCOOKIE");
-  if (!passes_key && (!cookie || cookie->empty())) return make_prover(options_, snapshot_);
+  if (!passes_key && (!cookie || cookie->empty())) return make_prover(options_, {}, snapshot_);
   const SecretKey key = passes_key ? make_random_key() : make_key_from(*cookie);
   key_ = to_text(key);
   return make_key_prover(key);
