@@ -40,9 +40,9 @@ def test_the_launcher_ends_first(hosts, launcher, directory, number):
     check_nothing_is_left(hosts, marker)
 
 
-def test_many_quiet_ends_do_not_look_like_failures(hosts, launcher):
+def test_many_quiet_ends_do_not_look_like_failures(hosts, hydra):
     """A process that has spoken PMI and ends before the others makes hydra kill them, unless it says goodbye."""
     script = "sleep 0.$RANK"
     for _ in range(3):
-        result = hosts["a"].run(launcher.line(one_each("abcd"), "ddprun", "--no-python", "sh", "-c", script))
+        result = hosts["a"].run(hydra.line(one_each("abcd"), "ddprun", "--no-python", "sh", "-c", script))
         assert result.code == 0 and result.stderr == "", str(result)
