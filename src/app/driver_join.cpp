@@ -9,6 +9,7 @@
 #include "ddprun/app/provers.hpp"
 #include "ddprun/net/member_service.hpp"
 #include "ddprun/os/name_lookup.hpp"
+#include "ddprun/plan/render.hpp"
 
 namespace ddprun {
 
@@ -23,14 +24,17 @@ std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& sna
   return crossing_addresses(prefer_site_interfaces(snapshot.host.addresses, plan.site));
 }
 
-// Where to knock, for members that are told so: numbers only. A host without a network has its own members at
-// most.
-MeetingPlace place_of(const std::vector<std::string>& addresses, const Snapshot& snapshot, int port) {
+// Where to knock, for members that are told so: numbers only, the best addresses first. Without a network
+// there are members on this host at most.
+MeetingPlace place_of(std::vector<std::string> addresses, const std::vector<std::string>& of_this_host,
+                      int port) {
+  addresses.insert(addresses.end(), of_this_host.begin(), of_this_host.end());
   MeetingPlace place{{}, port};
   for (const std::string& address : addresses) {
-    if (is_numeric_address(address)) place.addresses.push_back(address);
+    const auto& known = place.addresses;
+    if (is_numeric_address(address) && std::find(known.begin(), known.end(), address) == known.end())
+      place.addresses.push_back(address);
   }
-  if (place.addresses.empty()) place.addresses = crossing_addresses(snapshot.host.addresses);
   if (place.addresses.empty()) place.addresses = {"127.0.0.1"};
   return place;
 }
@@ -102,10 +106,11 @@ void Driver::join_as_coordinator() {
       return store_.adopt(socket, first_bytes);
     };
   }
-  const std::vector<std::string> addresses = settings.coordinator.addresses;
+  const std::vector<std::string> best = settings.coordinator.addresses;
+  const std::vector<std::string> of_this_host = settings.announcement.addresses;
   auto service = std::make_unique<CoordinatorService>(context_, std::move(settings), std::move(hooks));
   service->start();
-  if (rendezvous.agents > 1) meeting_.publish(place_of(addresses, snapshot_, service->port()));
+  if (rendezvous.agents > 1) meeting_.publish(place_of(best, of_this_host, service->port()));
   link_ = std::move(service);
   joined_ = true;
 }
@@ -113,8 +118,9 @@ void Driver::join_as_coordinator() {
 void Driver::join_as_member() {
   const RendezvousPlan& rendezvous = plan_.rendezvous;
   MemberServiceSettings settings;
-  settings.join = {rendezvous.peers.front(), rendezvous.addresses.value,    rendezvous.ports.value,
-                   rendezvous.join_timeout,  rendezvous.meeting_file.value, to_string(rendezvous.exchange)};
+  settings.join = {rendezvous.peers.front(),      rendezvous.addresses.value,
+                   rendezvous.ports.value,        rendezvous.join_timeout,
+                   rendezvous.meeting_file.value, exchange_name(rendezvous.exchange)};
   settings.launch_key = rendezvous.key;
   settings.prover = make_prover(plan_.options, rendezvous.secrets, snapshot_);
   settings.announcement = announcement();

@@ -10,6 +10,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/descriptors.hpp"
+#include "ddprun/plan/render.hpp"
 
 namespace ddprun {
 
@@ -29,10 +30,6 @@ ToldPlace place_from(const ExchangeAnswer& answer) {
 
 }  // namespace
 
-std::string to_string(Exchange exchange) {
-  return exchange == Exchange::pmi1 ? "PMI" : exchange == Exchange::pmix ? "PMIx" : "";
-}
-
 MeetingPoint::MeetingPoint(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot)
     : context_(context), plan_(plan), snapshot_(snapshot), answer_(context) {}
 
@@ -40,7 +37,7 @@ void MeetingPoint::publish(const MeetingPlace& place) {
   const RendezvousPlan& rendezvous = plan_.rendezvous;
   const bool by_file = write_file(place);
   if (rendezvous.exchange == Exchange::none) return;
-  const std::string name = to_string(rendezvous.exchange);
+  const std::string name = exchange_name(rendezvous.exchange);
   const bool other_way = by_file || !rendezvous.addresses.value.empty();
   start_exchange(render_place(place), [name, other_way](const ExchangeAnswer& answer) {
     if (answer.kind == Kind::told)

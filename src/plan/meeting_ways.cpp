@@ -43,6 +43,19 @@ Sourced<std::string> choose_file(const RendezvousPlan& rendezvous, const Allocat
           named ? "--rdzv-dir" : "home directory"};
 }
 
+// Members that know nothing would look nowhere until their deadline.
+void check_findable(const RendezvousPlan& rendezvous, const Allocation& allocation,
+                    const Snapshot& snapshot) {
+  const bool told = rendezvous.exchange != Exchange::none || !rendezvous.meeting_file.value.empty() ||
+                    !rendezvous.addresses.value.empty();
+  if (told) return;
+  throw Error(
+      fmt::format("nothing on {} tells where the first of the {} ddprun is: {} names no hosts, and HOME, "
+                  "where they could meet, is not set",
+                  snapshot.host.name, rendezvous.agents, allocation.launcher.value),
+      "name a folder that all hosts share with --rdzv-dir, or the first host with --master-addr");
+}
+
 }  // namespace
 
 void choose_meeting_ways(RendezvousPlan& rendezvous, const Allocation& allocation, const Options& options,
@@ -51,6 +64,7 @@ void choose_meeting_ways(RendezvousPlan& rendezvous, const Allocation& allocatio
   rendezvous.secrets = allocation.secrets;
   rendezvous.exchange = choose_exchange(allocation, options);
   rendezvous.meeting_file = choose_file(rendezvous, allocation, options, snapshot);
+  check_findable(rendezvous, allocation, snapshot);
 }
 
 }  // namespace ddprun

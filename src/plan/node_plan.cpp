@@ -30,7 +30,8 @@ void check_agents(const Allocation& allocation) {
   if (allocation.task_count.value <= k_max_agents) return;
   throw Error(fmt::format("{} counts {} ddprun processes, more than {}", allocation.task_count.origin,
                           allocation.task_count.value, k_max_agents),
-              "start one ddprun a node: srun --ntasks-per-node=1 ...");
+              allocation.numbered_by_launcher ? "start one ddprun a node"
+                                              : "start one ddprun a node: srun --ntasks-per-node=1 ...");
 }
 
 Sourced<std::string> make_run_id(const Allocation& allocation, const Options& options,
@@ -103,7 +104,9 @@ void adapt_to_private_devices(NodePlan& plan, const VisibleDevices& devices) {
       {fmt::format("every task sees one GPU only ({}={}), so workers get LOCAL_RANK 0 and direct GPU-to-GPU "
                    "transfers may be off",
                    devices.origin, devices.entries.front()),
-       "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
+       plan.allocation.numbered_by_launcher
+           ? "let the launcher show all GPUs of its node to every task"
+           : "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
 }
 
 // What a scheduler's own patience leaves: Slurm's KillWait is 30 s, PBS' kill_delay 10 s, counted from the

@@ -18,8 +18,6 @@
 
 namespace ddprun {
 
-std::string to_string(Exchange exchange);  // "PMI", "PMIx"; empty for none
-
 class MeetingPoint {
  public:
   MeetingPoint(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot);

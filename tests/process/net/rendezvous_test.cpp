@@ -113,6 +113,10 @@ struct TestMember {
     hooks.on_message = [this](const CoordinatorMessage& message) { messages.push_back(message); };
     hooks.on_lost = [this](const std::string& what, const std::string&) { lost = what; };
     hooks.show_status = [](const std::string&) {};
+    hooks.look_at_meeting_file = [this] {
+      ++looks;
+      return meeting_file;
+    };
     service = std::make_unique<MemberService>(context, std::move(settings), std::move(hooks));
     service->start();
   }
@@ -120,6 +124,8 @@ struct TestMember {
   bool finished() const { return !all_of<Finish>(messages).empty(); }
   std::vector<CoordinatorMessage> messages;
   std::string lost;
+  ToldPlace meeting_file = std::string();  // what a look finds
+  int looks = 0;
   std::unique_ptr<MemberService> service;
 };
 
@@ -191,6 +197,25 @@ TEST_CASE("three agents join, restart together after a failure, and end together
   CHECK_FALSE(all_of<Finish>(third.messages)[0].report_here);
   CHECK(first.log == std::vector<std::string>{"open 0", "close 0", "restart 1", "open 1", "close 1"});
   CHECK(second.lost.empty());
+}
+
+TEST_CASE("a member that knows no address is told the place by a meeting file or the launcher's exchange") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 3);
+  const auto knows_nothing = [](MemberServiceSettings& settings) {
+    settings.join = {"", {}, {}, 30s, "/home/u/.ddprun/x.meet", "PMI"};
+  };
+  const MeetingPlace place{{"127.0.0.1"}, first.service->port()};
+  TestMember second(context, 1, 3, 0, knows_nothing);
+  run_until(context, [&] { return second.looks == 2; });
+  second.meeting_file = MeetingPlace{{"127.0.0.1"}, free_port(context)};  // of a launch that was killed
+  run_until(context, [&] { return second.looks == 3; });
+  second.meeting_file = place;
+  TestMember third(context, 2, 3, 0, knows_nothing);
+  third.service->on_exchange(place);
+  run_until(context, [&] { return second.started() && third.started(); });
+  third.service->on_exchange(std::string("too late to matter"));
+  CHECK(third.lost.empty());
 }
 
 TEST_CASE("failures that arrive in one wake-up have the lowest rank as their cause") {

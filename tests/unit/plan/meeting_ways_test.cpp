@@ -35,6 +35,8 @@ RendezvousPlan ways(const Allocation& allocation, const Options& options = {},
                     const Snapshot& snapshot = machine()) {
   RendezvousPlan rendezvous;
   rendezvous.role = RendezvousRole::member;
+  rendezvous.agents = 2;
+  if (allocation.first_known || allocation.first_address) rendezvous.addresses = {{"n1"}, "hosts"};
   rendezvous.key = "hydra/1";
   choose_meeting_ways(rendezvous, allocation, options, snapshot);
   return rendezvous;
@@ -83,10 +85,20 @@ TEST_CASE("a meeting file is named by user and launch, in the home directory or 
 }
 
 TEST_CASE("without a home directory there is no meeting file, and asking for one says why") {
-  const Allocation launched = launched_by("Open MPI", Exchange::pmix);
+  const Allocation launched = launched_by("hydra", Exchange::pmi1);
   CHECK(ways(launched, {}, machine({})).meeting_file.value.empty());
   CHECK(usage_error_of([&] { ways(launched, meeting(Meeting::file), machine({})); }) ==
         "there is no place for the meeting file: HOME is not set | name a folder with --rdzv-dir");
+}
+
+TEST_CASE("where nothing at all tells the first host, the ways out are named") {
+  const Allocation tasks = launched_by("hydra", Exchange::pmi1, LaunchStyle::agent_per_task);
+  Snapshot homeless = machine({});
+  homeless.host.name = "n2";
+  CHECK(error_of([&] { ways(tasks, {}, homeless); }) ==
+        "nothing on n2 tells where the first of the 2 ddprun is: hydra names no hosts, and HOME, where they "
+        "could meet, is not set | name a folder that all hosts share with --rdzv-dir, or the first host with "
+        "--master-addr | 125");
 }
 
 TEST_CASE("the keys of the allocation are those of the handshake, and one agent alone needs nothing") {
