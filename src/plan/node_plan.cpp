@@ -8,6 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/plan/carrier.hpp"
 #include "ddprun/plan/devices.hpp"
+#include "ddprun/plan/meeting_ways.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/plan/worker_command.hpp"
 #include "ddprun/plan/worker_count.hpp"
@@ -29,7 +30,8 @@ void check_agents(const Allocation& allocation) {
   if (allocation.task_count.value <= k_max_agents) return;
   throw Error(fmt::format("{} counts {} ddprun processes, more than {}", allocation.task_count.origin,
                           allocation.task_count.value, k_max_agents),
-              "start one ddprun a node: srun --ntasks-per-node=1 ...");
+              allocation.numbered_by_launcher ? "start one ddprun a node"
+                                              : "start one ddprun a node: srun --ntasks-per-node=1 ...");
 }
 
 Sourced<std::string> make_run_id(const Allocation& allocation, const Options& options,
@@ -102,7 +104,9 @@ void adapt_to_private_devices(NodePlan& plan, const VisibleDevices& devices) {
       {fmt::format("every task sees one GPU only ({}={}), so workers get LOCAL_RANK 0 and direct GPU-to-GPU "
                    "transfers may be off",
                    devices.origin, devices.entries.front()),
-       "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
+       plan.allocation.numbered_by_launcher
+           ? "let the launcher show all GPUs of its node to every task"
+           : "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
 }
 
 // What a scheduler's own patience leaves: Slurm's KillWait is 30 s, PBS' kill_delay 10 s, counted from the
@@ -131,7 +135,8 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
                               ? tasks_on_this_host(plan.allocation)
                               : plan.workers.value;
   plan.threads = count_threads(plan.allocation, snapshot, plan.workers.value);
-  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot);
+  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot.host.name);
+  choose_meeting_ways(plan.rendezvous, plan.allocation, options, snapshot);
   apply_site(plan, snapshot);
   plan.world_size = expect_world_size(plan);
   plan.rank_origin = explain_ranks(plan);

@@ -9,6 +9,7 @@
 #include "ddprun/plan/expected.hpp"
 #include "ddprun/plan/render.hpp"
 #include "ddprun/plan/text_table.hpp"
+#include "ddprun/plan/worker_count.hpp"
 #include "ddprun/plan/worker_env.hpp"
 
 namespace ddprun {
@@ -165,7 +166,7 @@ void show_workers(TextTable& table, const NodePlan& plan) {
   const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
   table.heading("workers");
   table.row("on this host", std::to_string(plan.local_world_size),
-            per_task ? plan.allocation.task_count.origin : plan.workers.origin);
+            per_task ? tasks_origin(plan.allocation) : plan.workers.origin);
   table.row("in all", std::to_string(plan.world_size.value), plan.world_size.origin);
   table.row("threads", plan.threads.value == 0 ? "as set" : fmt::format("{} each", plan.threads.value),
             plan.threads.origin);

@@ -68,6 +68,10 @@ int tasks_on_this_host(const Allocation& allocation) {
   return index < allocation.hosts.value.size() ? allocation.hosts.value[index].tasks : 1;
 }
 
+const std::string& tasks_origin(const Allocation& allocation) {
+  return allocation.tasks_here.value > 0 ? allocation.tasks_here.origin : allocation.task_count.origin;
+}
+
 Sourced<int> count_workers(const Allocation& allocation, const Options& options, const Snapshot& snapshot,
                            const VisibleDevices& devices) {
   if (one_a_task(allocation)) return {1, allocation.style.origin};
@@ -99,7 +103,7 @@ Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapsho
   const bool mask_is_shared = tasks > 1 && cpus * tasks > granted;
   const std::int64_t sharers = workers * (mask_is_shared ? tasks : 1);
   if (sharers > 1) origin += fmt::format(" for {} workers", sharers);
-  if (by_pbs) origin += fmt::format("; PBS set all {}", *set);
+  if (by_pbs) origin += fmt::format(", not the {} of PBS", *set);
   return {static_cast<int>(std::max<std::int64_t>(1, usable / sharers)), origin};
 }
 

@@ -6,6 +6,7 @@
 
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/plan/worker_count.hpp"
 
 namespace ddprun {
 
@@ -82,7 +83,7 @@ void set_ranks(Changes& changes, const NodePlan& plan, const Assignment& assignm
                            : "order on this host");
   changes.set("WORLD_SIZE", assignment.world_size, plan.world_size.origin);
   changes.set("LOCAL_WORLD_SIZE", assignment.local_world_size,
-              per_task ? plan.allocation.task_count.origin : plan.workers.origin);
+              per_task ? tasks_origin(plan.allocation) : plan.workers.origin);
   changes.set("GROUP_RANK", assignment.node.value, plan.allocation.node_index.origin);
   changes.set("GROUP_WORLD_SIZE", assignment.node_count, plan.allocation.hosts.origin);
   changes.set("ROLE_NAME", plan.options.role.value, plan.options.role.origin);

@@ -1,6 +1,7 @@
 // Where agents that share only a few variables look for each other.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct PortRange {
   int first = k_first_sequence_port;
   int last = k_last_sequence_port - 1;  // inclusive
 };
+
+// Stable across versions and machines.
+std::uint64_t launch_hash(const std::string& launch_key);
 
 // `count` different ports, or all of a smaller range, that follow from the launch key alone: the coordinator
 // binds the first free one, members try all of them, and the handshake tells strangers apart.

@@ -12,6 +12,9 @@ namespace ddprun {
 // ddprun processes on this host.
 int tasks_on_this_host(const Allocation& allocation);
 
+// What tells their number, for one ddprun a task.
+const std::string& tasks_origin(const Allocation& allocation);
+
 // One for each task where the scheduler started those; else what --nproc-per-node says, else one for each GPU
 // this process may use, else 1. Throws Error where GPUs are asked for and none is visible, and for more than
 // k_max_workers.

@@ -12,7 +12,7 @@ TEST_CASE("shells that eval the lines have the variables as they were meant") {
   const std::string odd = "it's \"odd\"\n$HOME `id` \\ * \t;";
   Snapshot snapshot;
   snapshot.host.name = "n1";
-  snapshot.environment = {{"PMI_RANK", "1"}};
+  snapshot.environment = {{"PMI_FD", "1"}};
   Options options;
   options.workers = parse_workers_per_node("2", "--nproc-per-node");
   options.place.run_id = sourced(odd, "--rdzv-id");
@@ -24,9 +24,9 @@ TEST_CASE("shells that eval the lines have the variables as they were meant") {
     SpawnRequest request = testing::worker_request({});
     request.arguments = {shell, "-c",
                          "eval \"$1\"; printf '%s|%s|%s' \"$TORCHELASTIC_RUN_ID\" \"$WORLD_SIZE\" "
-                         "\"${PMI_RANK-unset}\"",
+                         "\"${PMI_FD-unset}\"",
                          "sh", render_shell(plan, snapshot)};
-    request.environment = {"PMI_RANK=1"};
+    request.environment = {"PMI_FD=1"};
     CHECK(testing::output_of(request) == odd + "|2|unset");
   }
 }

@@ -243,13 +243,18 @@ TEST_CASE("the run id is the user's, else the step's, else the job's, else unlik
   CHECK(show(make_node_plan(machine(), options).run_id) == "job7 <- --rdzv-id");
 }
 
-TEST_CASE("under Slurm the default grace ends before its KillWait") {
+TEST_CASE("under Slurm and PBS the default grace ends before theirs") {
   Options options = running();
   const Snapshot in_step = machine(step("n1", "1", 1, 0, 0, 0));
   const auto grace = make_node_plan(in_step, options).options.shutdown_timeout;
   CHECK(grace.value == Milliseconds{25000});
   CHECK(grace.origin == "default below Slurm's KillWait");
   CHECK(make_node_plan(machine(), options).options.shutdown_timeout.value == Milliseconds{30000});
+  Snapshot in_pbs = machine();
+  in_pbs.environment.insert({{"PBS_JOBID", "0.ctl"}, {"PBS_NODEFILE", "/aux/0.ctl"}});
+  in_pbs.files["/aux/0.ctl"] = in_pbs.host.name + "\n";
+  CHECK(make_node_plan(in_pbs, options).options.shutdown_timeout ==
+        sourced(Milliseconds{5000}, "default below PBS' kill_delay"));
   options.shutdown_timeout = {Milliseconds{90000}, "--shutdown-timeout"};
   CHECK(make_node_plan(in_step, options).options.shutdown_timeout.value == Milliseconds{90000});
 }

@@ -1,6 +1,7 @@
 #include "ddprun/plan/worker_command.hpp"
 
 #include "catch.hpp"
+#include "ddprun/base/error.hpp"
 
 using namespace ddprun;
 
@@ -54,4 +55,26 @@ TEST_CASE("the local rank macro is replaced in every word and nothing else is") 
                                 "$local_rank", "$$", "${local_ran", "${rank}"})) ==
         Words{"/opt/bin/python", "-u", "t.py", "--local-rank=3", "33", "$local_rank", "$$", "${local_ran",
               "${rank}"});
+}
+
+TEST_CASE("a script that is where a PBS job was submitted is found by the hint") {
+  Snapshot snapshot;
+  snapshot.working_directory = "/home/user";
+  snapshot.environment = {{"PBS_JOBID", "0.ctl"}, {"PBS_O_WORKDIR", "/home/user/job"}};
+  snapshot.programs["train.py"] = {ProgramKind::missing, ""};
+  snapshot.programs[path_where_submitted("train.py", snapshot)] = {ProgramKind::python_file,
+                                                                   "/home/user/job/train.py"};
+  std::string hint;
+  try {
+    find_program_kind(options_for({"train.py"}), snapshot);
+  } catch (const Error& error) {
+    hint = error.hint();
+  }
+  CHECK(hint ==
+        "it is in /home/user/job, where the job was submitted; PBS starts scripts in the home directory: "
+        "write cd "
+        "\"$PBS_O_WORKDIR\" before ddprun");
+  CHECK(path_where_submitted("/abs/train.py", snapshot).empty());
+  snapshot.environment.erase("PBS_JOBID");
+  CHECK(path_where_submitted("train.py", snapshot).empty());
 }

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "catch.hpp"
 #include "error_text.hpp"
 
@@ -121,6 +123,21 @@ TEST_CASE("threads that the user has set are left alone") {
   Snapshot snapshot = host_with(8, 8);
   snapshot.environment["OMP_NUM_THREADS"] = "3";
   CHECK(threads(snapshot, 1) == "0 <- OMP_NUM_THREADS of the environment");
+}
+
+TEST_CASE("threads that PBS has set for the whole chunk are shared by its workers") {
+  Snapshot snapshot = host_with(8, 8);
+  snapshot.environment = {{"OMP_NUM_THREADS", "8"}, {"NCPUS", "8"}};
+  Allocation pbs = allocation_of(LaunchStyle::agent_per_node);
+  pbs.scheduler.value = Scheduler::pbs;
+  const auto show = [&](int workers) {
+    const auto count = count_threads(pbs, snapshot, workers);
+    return fmt::format("{} <- {}", count.value, count.origin);
+  };
+  CHECK(show(4) == "2 <- 8 cores for 4 workers, not the 8 of PBS");
+  CHECK(show(1) == "0 <- OMP_NUM_THREADS of the environment");
+  snapshot.environment["OMP_NUM_THREADS"] = "3";
+  CHECK(show(4) == "0 <- OMP_NUM_THREADS of the environment");
 }
 
 TEST_CASE("more workers than CPUs is worth a remark with the way out") {

@@ -23,6 +23,27 @@ Announcement task(int agent, const std::string& host, int index, int rank, int l
   return announcement;
 }
 
+// What a launcher says that numbers its processes and names no nodes.
+Announcement launched(int rank, const std::string& host, int workers) {
+  Announcement announcement = node(rank, host, workers, 0);
+  announcement.node.reset();
+  announcement.launcher_rank = GlobalRank{rank};
+  return announcement;
+}
+
+Announcement assumed(int rank, const std::string& host, int workers) {
+  Announcement announcement = launched(rank, host, workers);
+  announcement.style_assumed = true;
+  return announcement;
+}
+
+Announcement launched_task(int rank, const std::string& host, int local) {
+  Announcement announcement = launched(rank, host, 1);
+  announcement.fixed_rank = GlobalRank{rank};
+  announcement.first_local_rank = {local};
+  return announcement;
+}
+
 std::vector<int> ranks_of(const Assignment& assignment) {
   std::vector<int> ranks;
   for (const WorkerSeat& seat : assignment.seats) ranks.push_back(seat.rank.value);
@@ -108,4 +129,43 @@ TEST_CASE("one rank of the launcher is one worker") {
 TEST_CASE("the sum of the workers has a limit") {
   std::vector<Announcement> announcements{node(0, "n1", 1 << 24, 0), node(1, "n2", 1, 1)};
   CHECK(refusal(announcements) == "more than 16777216 workers in all");
+}
+
+TEST_CASE("nodes that nobody numbers are in the order of the lowest ranks on them") {
+  const WorldPlan world = make_world_plan({launched_task(0, "n2.cluster", 0), launched_task(1, "n1", 0),
+                                           launched_task(2, "N2", 1), launched_task(3, "n1", 1)});
+  CHECK(world.assignments[2].node == NodeIndex{0});
+  CHECK(world.assignments[1].node == NodeIndex{1});
+  CHECK(world.assignments[3].local_world_size == 2);
+  CHECK(world.assignments[3].node_count == 2);
+  CHECK(world.assignments[3].agent_per_task);
+}
+
+TEST_CASE("agents that all assume one a node are that") {
+  const WorldPlan world = make_world_plan({assumed(0, "n2", 4), assumed(1, "n1", 4)});
+  CHECK(world.world_size == 8);
+  CHECK(ranks_of(world.assignments[1]) == std::vector<int>{4, 5, 6, 7});
+  CHECK(world.assignments[1].node == NodeIndex{1});
+  CHECK_FALSE(world.assignments[0].agent_per_task);
+}
+
+TEST_CASE("an agent that assumed to have its node for itself is one worker where others are") {
+  const WorldPlan world =
+      make_world_plan({launched_task(0, "n1", 0), launched_task(1, "n1", 1), assumed(2, "n2", 4)});
+  CHECK(world.world_size == 3);
+  CHECK(ranks_of(world.assignments[2]) == std::vector<int>{2});
+  CHECK(world.assignments[2].local_world_size == 1);
+  CHECK(world.assignments[2].agent_per_task);
+}
+
+TEST_CASE("assumptions that meet on one host make every agent one worker") {
+  const WorldPlan world = make_world_plan({assumed(0, "n1", 4), assumed(1, "n2", 4), assumed(2, "n1", 4)});
+  CHECK(world.world_size == 3);
+  CHECK(world.assignments[2].seats[0] == WorkerSeat{{2}, {1}, 2, 3});
+  CHECK(world.assignments[1].node == NodeIndex{1});
+}
+
+TEST_CASE("a launcher that is sure of one a node and is wrong is told so") {
+  CHECK(refusal({launched(0, "n1", 4), launched(1, "n1", 4)}) ==
+        "n1 and n1 both are node 0 / start one ddprun on each host");
 }

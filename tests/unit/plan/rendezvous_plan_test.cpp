@@ -1,0 +1,89 @@
+#include "ddprun/plan/rendezvous_plan.hpp"
+
+#include "catch.hpp"
+#include "ddprun/plan/node_plan.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+Snapshot machine() {
+  Snapshot snapshot;
+  snapshot.host.name = "n2";
+  snapshot.environment["HOME"] = "/home/user";
+  return snapshot;
+}
+
+// The second of two processes of hydra, one a node, whose hosts are not told.
+Allocation launched() {
+  Allocation allocation;
+  allocation.launcher = sourced(std::string("hydra"), "PMI_RANK");
+  allocation.launch_id = sourced(std::string("n1:40387"), "--control-port");
+  allocation.style.value = LaunchStyle::agent_per_node;
+  allocation.numbered_by_launcher = true;
+  allocation.task_count.value = 2;
+  allocation.task_rank.value = 1;
+  allocation.node_index.value.value = -1;
+  allocation.first_known = false;
+  allocation.exchange = Exchange::pmi1;
+  return allocation;
+}
+
+RendezvousPlan plan_for(const Allocation& allocation) { return make_rendezvous_plan(allocation, {}, "n2"); }
+
+}  // namespace
+
+TEST_CASE("agents of a launcher have its numbers, and only this host's name is known") {
+  const RendezvousPlan plan = plan_for(launched());
+  CHECK(plan.agents == 2);
+  CHECK(plan.agent == AgentIndex{1});
+  CHECK(plan.role == RendezvousRole::member);
+  CHECK(plan.peers == std::vector<std::string>{"", "n2"});
+  CHECK(plan.key == "hydra/n1:40387");
+  CHECK(plan.addresses.value.empty());
+}
+
+TEST_CASE("the candidates are tried in their order, and no more than a few dozen of them") {
+  Allocation allocation = launched();
+  for (int i = 0; i < 100; ++i) allocation.first_hints.push_back(sourced("h" + std::to_string(i), "a list"));
+  const auto addresses = plan_for(allocation).addresses;
+  CHECK(addresses.value.size() == 33);
+  CHECK(addresses.value.front() == "h0");
+  CHECK(addresses.value.back() == "h32");
+  CHECK(addresses.origin == "a list");
+}
+
+TEST_CASE("a process that turns out to be one of several on a host is planned as one worker") {
+  Snapshot snapshot = machine();
+  snapshot.environment.insert({{"PMI_RANK", "1"},
+                               {"PMI_SIZE", "4"},
+                               {"PMI_FD", "9"},
+                               {"MPI_LOCALRANKID", "0"},
+                               {"MPI_LOCALNRANKS", "1"},
+                               {"CUDA_VISIBLE_DEVICES", "0,1"}});
+  Options options;
+  options.command = {"train.py"};
+  const NodePlan node = make_node_plan(snapshot, options);
+  CHECK(node.workers.value == 2);
+  CHECK(node.allocation.style_assumed);
+  const NodePlan task = replan_as_task(node, snapshot);
+  CHECK(task.workers.value == 1);
+  CHECK(task.planned.at(0).rank == GlobalRank{1});
+  CHECK(task.world_size.value == 4);
+  CHECK(task.rendezvous.exchange == node.rendezvous.exchange);
+  CHECK(task.allocation.style == sourced(LaunchStyle::agent_per_task, "another host has several ddprun"));
+}
+
+TEST_CASE("what ddprun has used of the launcher is taken from a single worker too") {
+  Snapshot snapshot = machine();
+  snapshot.environment.insert({{"PMI_RANK", "1"},
+                               {"PMI_SIZE", "2"},
+                               {"PMI_FD", "9"},
+                               {"MPI_LOCALRANKID", "0"},
+                               {"MPI_LOCALNRANKS", "1"}});
+  Options options;
+  options.command = {"train.py"};
+  CHECK(make_node_plan(snapshot, options).changes.size() == 5);
+  options.place.address = sourced(std::string("n1"), "--master-addr");
+  CHECK(make_node_plan(snapshot, options).changes.empty());
+}
