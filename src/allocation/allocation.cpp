@@ -71,7 +71,8 @@ std::string launch_key(const Allocation& allocation) {
     case Scheduler::lsf:
     case Scheduler::flux:
     case Scheduler::kubernetes:
-      return fmt::format("{}/{}/{}/{}{}{}", to_string(allocation.scheduler.value), allocation.job_id.value,
+      return fmt::format("{}/{}/{}/{}{}{}", to_string(allocation.scheduler.value),
+                         allocation.job_id.value.empty() ? "-" : allocation.job_id.value,
                          allocation.restart_count.value,
                          allocation.step_id.value.empty() ? "-" : allocation.step_id.value,
                          instance.empty() ? "" : "/", instance);

@@ -105,8 +105,7 @@ void check_flags(const Launch& launch, const Allocation& allocation) {
         fmt::format("{} started {} ddprun and {} {} asks each of them for {} workers", launch.place.launcher,
                     launch.size.value, workers->origin, workers->value, workers->value),
         fmt::format("start one ddprun a node ({}), or leave {} out to get one worker a task",
-                    command_for(launch.place, likely_nodes(launch)),
-                    workers->origin));
+                    command_for(launch.place, likely_nodes(launch)), workers->origin));
   }
   const auto& address = launch.options.address;
   if (address && is_loopback_name(address->value) && !per_task) {
@@ -137,6 +136,10 @@ void settle_hosts(const Launch& launch, const Snapshot& snapshot, Allocation& al
 
 // The first of a list is the likeliest place of rank 0, then the host where the launcher was called.
 void settle_hints(const Launch& launch, Allocation& allocation) {
+  if (allocation.hosts.value.size() == 1) {
+    allocation.first_hints = {sourced(std::string("127.0.0.1"), "all processes are on this host")};
+    return;
+  }
   const auto& told = launch.place.hosts.origin.empty() ? launch.job.hosts : launch.place.hosts;
   const auto add = [&](const std::string& name, const std::string& origin) {
     const auto& hints = allocation.first_hints;
@@ -144,12 +147,12 @@ void settle_hints(const Launch& launch, Allocation& allocation) {
         std::any_of(hints.begin(), hints.end(), [&](const auto& hint) { return hint.value == name; });
     if (!known) allocation.first_hints.push_back(sourced(name, origin));
   };
-  if (!told.value.empty() && !told.value.front().empty()) add(told.value.front(), told.origin + ", first host");
+  if (!told.value.empty() && !told.value.front().empty())
+    add(told.value.front(), told.origin + ", first host");
   for (const auto& starter : launch.place.starter) add(starter.value, starter.origin);
   for (const std::string& host : told.value) {
     if (!host.empty()) add(host, told.origin);
   }
-  if (allocation.hosts.value.size() == 1) add("127.0.0.1", "all processes are on this host");
 }
 
 // Whether members can find the coordinator by what all of them were told. Open MPI tells all hosts to all
@@ -165,9 +168,8 @@ void settle_place(const Launch& launch, Allocation& allocation) {
   const LaunchPlace& place = launch.place;
   const bool per_task = allocation.style.value == LaunchStyle::agent_per_task;
   if (per_task && !place.local_rank) {
-    throw Error(
-        fmt::format("{} does not say which of the processes on this host this is", describe(place)),
-        "start one ddprun a node: " + command_for(place, likely_nodes(launch)));
+    throw Error(fmt::format("{} does not say which of the processes on this host this is", describe(place)),
+                "start one ddprun a node: " + command_for(place, likely_nodes(launch)));
   }
   allocation.node_index = place.node ? sourced(NodeIndex{place.node->value}, place.node->origin)
                                      : sourced(NodeIndex{-1}, "order of the lowest ranks");
@@ -195,7 +197,15 @@ Allocation follow_launcher(const Job& job, const LaunchPlace& place, const Snaps
   if (launch.size.value == 1) {
     const bool meant = options.nodes && options.nodes->value == 1;
     if (job.hosts.value.size() > 1 && !meant) refuse_single(launch);
-    return stand_alone(job, snapshot, options, launch.size.origin);
+    Allocation alone = stand_alone(job, snapshot, options, launch.size.origin);
+    if (!job.name.empty() && job.hosts.origin.empty() && !meant && !place.nodes_exact) {
+      alone.notices.push_back(
+          {fmt::format("{} started this ddprun as the only process of its launch, and nothing on "
+                       "{} tells whether {} has more hosts",
+                       place.launcher, snapshot.host.name, job.name),
+           "to use all of them, start one on each: " + command_for(place, 2)});
+    }
+    return alone;
   }
   Allocation allocation = job.base;
   allocation.launcher = sourced(place.launcher, place.rank.origin);

@@ -22,7 +22,7 @@ std::vector<Sourced<std::string>> read_starter(const Seen& seen) {
     std::string list = piece.substr(start + 3, port - start - 3);
     std::erase_if(list, [](char c) { return c == '[' || c == ']'; });
     for (std::string& address : split(list, ',')) {
-      if (is_numeric_address(address)) addresses.push_back(sourced(std::move(address), uri->origin));
+      if (is_address_text(address)) addresses.push_back(sourced(std::move(address), uri->origin));
     }
   }
   return addresses;

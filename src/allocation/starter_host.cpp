@@ -17,7 +17,7 @@ std::optional<std::string> find_prrte_host(std::string_view launch) {
   return is_host_name(host) ? std::optional<std::string>(host) : std::nullopt;
 }
 
-bool is_numeric_address(std::string_view text) {
+bool is_address_text(std::string_view text) {
   const bool dotted = text.find_first_not_of("0123456789.") == std::string_view::npos;
   const bool colons = text.find(':') != std::string_view::npos &&
                       text.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;

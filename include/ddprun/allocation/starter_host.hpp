@@ -12,6 +12,6 @@ namespace ddprun {
 std::optional<std::string> find_prrte_host(std::string_view launch);
 
 // Made of the characters of IPv4 or IPv6 addresses alone.
-bool is_numeric_address(std::string_view text);
+bool is_address_text(std::string_view text);
 
 }  // namespace ddprun

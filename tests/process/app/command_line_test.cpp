@@ -58,6 +58,12 @@ TEST_CASE("torchrun's static launch is understood with its origins") {
   CHECK(options.role.value == "trainer");
 }
 
+TEST_CASE("a scheduler is named by one of the known words") {
+  CHECK(parse({"--scheduler=pbs"}).place.scheduler == sourced(std::string("pbs"), "--scheduler"));
+  CHECK(error_for({"--scheduler=pbspro"}) ==
+        "--scheduler is not one of flux, slurm, pbs, lsf, mpi, none: 'pbspro' | give one of them");
+}
+
 TEST_CASE("an endpoint gives address and port") {
   const Options options = parse({"--rdzv-endpoint=[fe80::1]:29400", "--rdzv-id=job7"});
   CHECK(options.place.address == sourced(std::string("fe80::1"), "--rdzv-endpoint"));

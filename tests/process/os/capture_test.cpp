@@ -221,6 +221,21 @@ TEST_CASE("Intel GPUs are data-centre cards, one entry a tile") {
 
 TEST_CASE("a machine without GPUs has none") { CHECK(capture_gpus(FakeRoot().path()).empty()); }
 
+TEST_CASE("the node files of PBS and LSF are taken along") {
+  const FakeRoot root;
+  root.add("/nodes", "n1\nn1\n");
+  for (const char* variable : {"PBS_NODEFILE", "LSB_DJOB_HOSTFILE"}) {
+    CAPTURE(variable);
+    CHECK(in_child([&] {
+            ::setenv(variable, (root.path() + "/nodes").c_str(), 1);
+            const char* const words[] = {"ddprun", nullptr};
+            const Snapshot snapshot = capture_snapshot(1, words);
+            const auto file = snapshot.files.find(root.path() + "/nodes");
+            return file == snapshot.files.end() ? std::string("absent") : file->second;
+          }) == "n1\nn1\n");
+  }
+}
+
 TEST_CASE("the host file the environment names is taken along, unless it is unreasonable") {
   const FakeRoot root;
   root.add("/hosts", "n1\nn2\n");

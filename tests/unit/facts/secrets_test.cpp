@@ -84,6 +84,8 @@ TEST_CASE("only launchers keep their arguments in a title") {
   CHECK(mask_title("/usr/bin/hydra_pmi_proxy --control-port n1:1 --auth-token x") ==
         "/usr/bin/hydra_pmi_proxy --control-port n1:1 --auth-token <secret-removed>");
   CHECK(mask_title("bash -c login hunter2") == "bash");
+  CHECK(mask_title("/opt/bin/hydra_bstrap_proxy --upstream-host n1 --upstream-port 33291") ==
+        "/opt/bin/hydra_bstrap_proxy --upstream-host n1 --upstream-port 33291");
   CHECK(mask_title("") == "");
 }
 

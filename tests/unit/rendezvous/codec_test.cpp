@@ -24,7 +24,7 @@ Failure some_failure() {
 }
 
 Assignment some_assignment() {
-  Assignment assignment{{1}, 4, 2, {1}, 2, "10.0.0.1", 41000, false, {}};
+  Assignment assignment{{1}, 4, 2, {1}, 2, "10.0.0.1", 41000, true, {}};
   assignment.seats = {{{2}, {0}, 2, 4}, {{3}, {1}, 3, 4}};
   return assignment;
 }
@@ -45,7 +45,13 @@ std::vector<AgentMessage> agent_messages() {
   fixed.fixed_rank = GlobalRank{7};
   fixed.first_local_rank = {3};
   fixed.store_ports = {41000, 41001};
+  Announcement launched;
+  launched.agent = {5};
+  launched.host = "n4";
+  launched.launcher_rank = GlobalRank{5};
+  launched.style_assumed = true;
   return {Join{plain, "0.1.0", "10.0.0.1", 4},
+          Join{launched, "0.1.0", "10.0.0.1", 8},
           Join{fixed, "0.1.0", "", 4},
           Probed{{"10.0.0.1", "fd00::1"}},
           Probed{},

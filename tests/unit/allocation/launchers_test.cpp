@@ -1,0 +1,79 @@
+#include "ddprun/allocation/launchers.hpp"
+
+#include "catch.hpp"
+#include "ddprun/allocation/starter_host.hpp"
+#include "ddprun/base/error.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+std::string refusal(const Environment& environment) {
+  Snapshot snapshot;
+  snapshot.environment = environment;
+  try {
+    find_launch_places(snapshot);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string left_over(std::vector<std::string> titles) {
+  HostFacts host;
+  for (std::string& title : titles) host.ancestors.push_back({1, std::move(title)});
+  LaunchPlace place;
+  place.launcher = "hydra";
+  place.rank = sourced(1, "PMI_RANK");
+  place.size = sourced(4, "PMI_SIZE");
+  try {
+    check_not_left_over(place, host);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("numbers of a launcher that do not fit each other are named") {
+  CHECK(refusal({{"PMI_RANK", "4"}, {"PMI_SIZE", "4"}}) == "PMI_RANK=4, but PMI_SIZE=4");
+  CHECK(refusal({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "3"}}) ==
+        "MPI_LOCALNRANKS=3 is more than PMI_SIZE=2");
+  CHECK(refusal({{"PMI_RANK", "0"}, {"MPI_LOCALRANKID", "3"}, {"MPI_LOCALNRANKS", "2"}}) ==
+        "MPI_LOCALRANKID=3, but MPI_LOCALNRANKS=2");
+  CHECK(refusal({{"PMI_RANK", "-1"}}) == "PMI_RANK=-1 is not a number from 0 to 2147483647");
+}
+
+TEST_CASE("a launcher's variables below nothing but shells are another launch's") {
+  const std::string left = "PMI_RANK=1 (of 4) is set, but only shells are between this ddprun and ";
+  CHECK(left_over({"-bash", "/opt/pbs/sbin/pbs_mom -N"}) ==
+        left + "/opt/pbs/sbin/pbs_mom -N: the variable is left from another launch");
+  CHECK(left_over({"/bin/sh ./job", "slurmstepd: [29.batch]"}) ==
+        left + "slurmstepd: [29.batch]: the variable is left from another launch");
+  CHECK(left_over({"bash", "hydra_pmi_proxy --control-port n1:1", "pbs_mom"}).empty());
+  CHECK(left_over({"python3 start.py", "pbs_mom"}).empty());
+  CHECK(left_over({"bash", "slurmstepd: [29.0]"}).empty());
+  CHECK(left_over({}).empty());
+}
+
+TEST_CASE("the name of a launch tells where PRRTE was called") {
+  CHECK(find_prrte_host("prterun-n1-1485@1") == "n1");
+  CHECK(find_prrte_host("prterun-gpu-node-7.cluster-1485@1") == "gpu-node-7.cluster");
+  for (const char* other : {"", "483524609", "slurm.pmix.29.0", "prterun@1", "prterun-1@1", "prterun-n1-x@1",
+                            "prterun--1@1", "prterun-n1-@1", "prterun-a b-1@1"}) {
+    CAPTURE(other);
+    CHECK_FALSE(find_prrte_host(other).has_value());
+  }
+}
+
+TEST_CASE("only numeric addresses of mpirun are taken") {
+  Snapshot snapshot;
+  snapshot.environment = {
+      {"OMPI_COMM_WORLD_RANK", "0"},
+      {"OMPI_MCA_orte_hnp_uri", "1.0;tcp://10.0.0.1,evil name,192.168.7.1:49861;usock;tcp6://[fd00::1]:9"}};
+  std::vector<std::string> found;
+  const auto places = find_launch_places(snapshot);
+  for (const auto& starter : places.at(0).starter) found.push_back(starter.value);
+  CHECK(found == std::vector<std::string>{"10.0.0.1", "192.168.7.1", "fd00::1"});
+}
