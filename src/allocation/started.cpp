@@ -8,17 +8,17 @@
 #include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/allocation/launchers.hpp"
-#include "ddprun/base/error.hpp"
 #include "ddprun/allocation/variables.hpp"
+#include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
 namespace ddprun {
 
 namespace {
 
-constexpr std::array<const char*, 7> k_variables{
-    k_starter_variable,     k_starter_key_variable,     k_started_hosts_variable, k_started_rank_variable,
-    k_started_job_variable, k_started_carrier_variable, k_cpus_per_task_variable};
+constexpr std::array<const char*, 8> k_variables{
+    k_started_umask_variable, k_starter_variable,     k_starter_key_variable,     k_started_hosts_variable,
+    k_started_rank_variable,  k_started_job_variable, k_started_carrier_variable, k_cpus_per_task_variable};
 constexpr const char* k_list_hint = "write host names with commas between them, as in n1,n2 or n[1-4]";
 constexpr const char* k_listed = "hosts";
 constexpr std::array<Scheduler, 5> k_schedulers{Scheduler::slurm, Scheduler::pbs, Scheduler::lsf,
@@ -85,6 +85,19 @@ std::string describe_job(const Allocation& allocation) {
   return to_string(allocation.scheduler.value) + "/" + allocation.job_id.value;
 }
 
+std::optional<int> find_starter_umask(const Snapshot& snapshot) {
+  const auto text = Variables(snapshot.environment).text(k_started_umask_variable);
+  if (!text) return std::nullopt;
+  const std::string& digits = text->value;
+  if (digits.size() > 4 || digits.find_first_not_of("01234567") != std::string::npos) {
+    throw Error(fmt::format("{} is not an octal number: '{}'", text->origin, printable(digits, 20)),
+                "unset it");
+  }
+  int mask = 0;
+  for (const char digit : digits) mask = 8 * mask + (digit - '0');
+  return mask & 0777;
+}
+
 bool is_started(const Snapshot& snapshot, const PlaceOptions&) {
   return Variables(snapshot.environment).has(k_started_hosts_variable);
 }
@@ -102,8 +115,8 @@ Allocation parse_started(const Snapshot& snapshot, const PlaceOptions& options) 
   allocation.restart_count = sourced(0, "default");
   if (const auto carrier = variables.text(k_started_carrier_variable)) allocation.launcher = *carrier;
   add_job(variables, allocation);
-  (allocation.job_id.value.empty() ? allocation.launch_id : allocation.instance) =
-      sourced(starter_id(variables), k_starter_variable);
+  allocation.instance = sourced(starter_id(variables), k_starter_variable);
+  if (allocation.job_id.value.empty()) allocation.launch_id = allocation.instance;
   if (options.run_id) allocation.instance = *options.run_id;
   allocation.hosts.origin = list->origin;
   for (const std::string& host : hosts) allocation.hosts.value.push_back({host, 1});

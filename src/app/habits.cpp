@@ -8,8 +8,7 @@ constexpr const char* k_workers =
     "--nproc-per-node says how many workers each node has; without it there is one for each visible GPU";
 constexpr const char* k_nodes = "--nnodes says how many nodes there are; in an allocation ddprun knows it";
 constexpr const char* k_hosts =
-    "the scheduler names the hosts; without one, start ddprun on each with --nnodes, --node-rank and "
-    "--master-addr";
+    "the scheduler names the hosts; without one, --hosts or --hostfile does, and ddprun starts itself there";
 constexpr const char* k_rank = "did you mean --node-rank?";
 constexpr const char* k_address = "did you mean --master-addr?";
 constexpr const char* k_port = "did you mean --master-port?";
@@ -40,8 +39,6 @@ constexpr Habit k_habits[] = {
     {"--num-machines", k_nodes},
     {"-H", k_hosts},
     {"--host", k_hosts},
-    {"--hosts", k_hosts},
-    {"--hostfile", k_hosts},
     {"--machinefile", k_hosts},
     {"--machine-rank", k_rank},
     {"--main-process-ip", k_address},

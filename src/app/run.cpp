@@ -14,6 +14,7 @@
 #include "ddprun/app/starter.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/facts/site_folders.hpp"
+#include "ddprun/os/become.hpp"
 #include "ddprun/os/capture.hpp"
 #include "ddprun/os/capture_carriers.hpp"
 #include "ddprun/os/descriptors.hpp"
@@ -123,6 +124,7 @@ int run(int argc, char** argv) {
   Snapshot snapshot = capture_snapshot(argc, argv);
   set_up_log(Talk::normal, snapshot.host.stderr_is_terminal);
   if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
+  if (const auto mask = find_starter_umask(snapshot)) set_umask(*mask);
   auto parsed = parse_command_line(snapshot.arguments, snapshot.environment);
   if (const auto* printed = std::get_if<Printed>(&parsed)) {
     const int code = print(printed->text);

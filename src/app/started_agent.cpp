@@ -81,8 +81,7 @@ void become_started_agent(const Snapshot& snapshot) {
   std::vector<std::string> arguments{"ddprun"};
   arguments.insert(arguments.end(), task->arguments.begin(), task->arguments.end());
   become_program(capture_own_file(), arguments,
-                 merge_environments(task->environment, capture_environment_strings()), task->directory,
-                 task->umask);
+                 merge_environments(task->environment, capture_environment_strings()), task->directory);
 }
 
 Prover make_lifeline_prover(const Snapshot& snapshot, const std::string& key_file) {

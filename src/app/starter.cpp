@@ -30,6 +30,7 @@ constexpr std::size_t k_starting_at_once = 32;
 constexpr std::chrono::milliseconds k_settling{5000};
 // Beyond the workers' grace: the way there, the last kill and the way back.
 constexpr Milliseconds k_stop_margin{20000};
+constexpr Milliseconds k_silence{30000};
 constexpr Milliseconds k_carrier_patience{5000};
 constexpr Milliseconds k_drain_limit{600000};
 constexpr Milliseconds k_hurried_drain_limit{2000};
@@ -72,6 +73,7 @@ Starter::Starter(const CarrierPlan& plan, const Options& options, const Snapshot
       signals_(watched_signals(options)),
       signal_watch_(context_, duplicate(signals_.descriptor().get()).release()),
       patience_(context_),
+      silence_(context_),
       group_(context_, plan.commands.size(),
              [this](std::size_t carrier, const ExitStatus& status) { on_carrier_end(carrier, status); }),
       id_(new_id()),
@@ -115,6 +117,7 @@ Environment Starter::agent_environment() const {
   if (address.addresses.empty()) address.addresses = {"127.0.0.1"};
   if (address.addresses.size() > k_most_addresses) address.addresses.resize(k_most_addresses);
   environment[k_starter_variable] = to_string(address);
+  environment[k_started_umask_variable] = fmt::format("{:03o}", capture_umask());
   if (key_) environment[k_starter_key_variable] = *key_;
   return environment;
 }
@@ -122,8 +125,8 @@ Environment Starter::agent_environment() const {
 std::string Starter::make_task(int place) const {
   Environment environment = agent_environment();
   if (place >= 0) environment[k_started_rank_variable] = std::to_string(place);
-  return encode(AgentTask{snapshot_.arguments, snapshot_.working_directory, capture_umask(),
-                          make_environment_strings(environment)});
+  return encode(
+      AgentTask{snapshot_.arguments, snapshot_.working_directory, make_environment_strings(environment)});
 }
 
 int Starter::run() {
@@ -134,8 +137,20 @@ int Starter::run() {
   }
   wait_for_signals();
   start_some();
+  tell_of_silence();
   context_.run();
   return exit_code();
+}
+
+// A step that waits for CPUs another one holds, a host that does not answer, a firewall: all look like this.
+void Starter::tell_of_silence() {
+  silence_.expires_after(k_silence);
+  silence_.async_wait([this](const error_code& error) {
+    if (error) return;
+    say(fmt::format(
+        "{} has been starting ddprun on {} for {}, and none has called back to port {} of this host",
+        plan_.carrier.value, compress_hostlist(plan_.hosts), describe_duration(k_silence), server_.port()));
+  });
 }
 
 void Starter::start_some() {
@@ -172,6 +187,7 @@ void Starter::settle(std::size_t carrier) {
 }
 
 void Starter::on_agent(const lifeline::Hello& hello) {
+  silence_.cancel();
   say_detail(fmt::format("ddprun on {} is there", hello.host));
   const bool one_each = !plan_.commands.front().host.empty();
   const auto carrier = one_each ? static_cast<std::size_t>(std::max(hello.place, 0)) : 0;
@@ -267,6 +283,7 @@ void Starter::finish_when_over() {
   });
   if (!over || std::exchange(leaving_, true)) return;
   patience_.cancel();
+  silence_.cancel();
   group_.when_drained(stopped_by_ ? k_hurried_drain_limit : k_drain_limit, [this] {
     server_.close();
     group_.dismiss_keeper();

@@ -25,11 +25,10 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 }  // namespace
 
 void become_program(const std::string& file, const std::vector<std::string>& arguments,
-                    const std::vector<std::string>& environment, const std::string& directory, int umask) {
+                    const std::vector<std::string>& environment, const std::string& directory) {
   if (!directory.empty() && ::chdir(directory.c_str()) != 0) {
     throw system_failure(fmt::format("cannot go to {}", directory), errno);
   }
-  ::umask(static_cast<mode_t>(umask));
   ::execve(file.c_str(), pointers_to(arguments).data(), pointers_to(environment).data());
   throw system_failure(fmt::format("cannot run {}", file), errno);
 }
@@ -45,6 +44,8 @@ int capture_umask() {
   ::umask(mask);
   return static_cast<int>(mask);
 }
+
+void set_umask(int mask) { ::umask(static_cast<mode_t>(mask)); }
 
 std::vector<std::string> capture_environment_strings() {
   std::vector<std::string> strings;

@@ -132,7 +132,6 @@ std::string encode(const AgentTask& task) {
   const auto add = [&bytes](std::string_view text) { bytes.append(text).push_back('\0'); };
   add(k_task_mark);
   add(task.directory);
-  add(std::to_string(task.umask));
   add(std::to_string(task.arguments.size()));
   for (const std::string& argument : task.arguments) add(argument);
   for (const std::string& variable : task.environment) add(variable);
@@ -143,12 +142,11 @@ std::string encode(const AgentTask& task) {
 std::optional<AgentTask> decode_task(std::string_view bytes) {
   if (bytes.size() > k_max_task || bytes.empty() || bytes.back() != '\0') return std::nullopt;
   const std::vector<std::string> parts = split(bytes.substr(0, bytes.size() - 1), '\0');
-  if (parts.size() < 5 || parts[0] != k_task_mark || parts.back() != "end") return std::nullopt;
-  const auto umask = number_between(parts[2], 0, 0777);
-  const auto count = number_between(parts[3], 0, static_cast<int>(parts.size()) - 5);
-  if (!umask || !count) return std::nullopt;
-  const auto first = parts.begin() + 4;
-  return AgentTask{{first, first + *count}, parts[1], *umask, {first + *count, parts.end() - 1}};
+  if (parts.size() < 4 || parts[0] != k_task_mark || parts.back() != "end") return std::nullopt;
+  const auto count = number_between(parts[2], 0, static_cast<int>(parts.size()) - 4);
+  if (!count) return std::nullopt;
+  const auto first = parts.begin() + 3;
+  return AgentTask{{first, first + *count}, parts[1], {first + *count, parts.end() - 1}};
 }
 
 std::string lifeline::encode(const Message& message) {

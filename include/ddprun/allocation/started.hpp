@@ -7,10 +7,12 @@
 //   DDPRUN_NODE_RANK    this host among them; not set where an MPI launcher's rank tells
 //   DDPRUN_JOB          "pbs/123.server": whose hosts they are; "hosts" where the user listed them
 //   DDPRUN_CARRIER      "ssh": what started it
+//   DDPRUN_UMASK        "077": the starter's, which MPI launchers do not pass on
 //
 // None of them reaches the workers.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +27,7 @@ inline constexpr const char* k_started_hosts_variable = "DDPRUN_HOSTS";
 inline constexpr const char* k_started_rank_variable = "DDPRUN_NODE_RANK";
 inline constexpr const char* k_started_job_variable = "DDPRUN_JOB";
 inline constexpr const char* k_started_carrier_variable = "DDPRUN_CARRIER";
+inline constexpr const char* k_started_umask_variable = "DDPRUN_UMASK";
 // SLURM_CPUS_PER_TASK as it was before srun was told to give the agents all CPUs of the node.
 inline constexpr const char* k_cpus_per_task_variable = "DDPRUN_CPUS_PER_TASK";
 
@@ -33,6 +36,9 @@ bool is_starter_variable(std::string_view name);
 
 // "pbs/123.server", and back: parse_started understands what this makes.
 std::string describe_job(const Allocation& allocation);
+
+// The starter's umask; nothing where no ddprun started this one. Throws Error for what is none.
+std::optional<int> find_starter_umask(const Snapshot& snapshot);
 
 // Whether DDPRUN_HOSTS is set.
 bool is_started(const Snapshot& snapshot, const PlaceOptions& options);

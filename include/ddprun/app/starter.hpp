@@ -44,6 +44,7 @@ class Starter {
   Environment agent_environment() const;
   std::string make_task(int place) const;
 
+  void tell_of_silence();
   void start_some();
   void start(std::size_t carrier);
   void settle(std::size_t carrier);
@@ -67,6 +68,7 @@ class Starter {
   SignalSource signals_;
   boost::asio::posix::stream_descriptor signal_watch_;
   boost::asio::steady_timer patience_;
+  boost::asio::steady_timer silence_;
   CarrierGroup group_;
   std::string id_;
   std::optional<std::string> key_;  // as text; empty: agents prove themselves by munge or key file

@@ -6,15 +6,15 @@
 
 namespace ddprun {
 
-// Goes to `directory`, sets the umask and runs `file` in this process. `arguments` begins with the name.
-// Throws Error, naming the directory or the file, when that fails.
+// Goes to `directory` and runs `file` in this process. `arguments` begins with the name. Throws Error, naming
+// the directory or the file, when that fails.
 [[noreturn]] void become_program(const std::string& file, const std::vector<std::string>& arguments,
-                                 const std::vector<std::string>& environment, const std::string& directory,
-                                 int umask);
+                                 const std::vector<std::string>& environment, const std::string& directory);
 
 // This program's own file: /proc/self/exe; empty where that cannot be read.
 std::string capture_own_file();
 int capture_umask();
+void set_umask(int mask);
 // "NAME=value" as they are.
 std::vector<std::string> capture_environment_strings();
 

@@ -41,7 +41,6 @@ std::string lifeline_key(const std::string& id);
 struct AgentTask {
   std::vector<std::string> arguments;    // without the program's name
   std::string directory;                 // empty: where it is
-  int umask = 022;                       // of the starter
   std::vector<std::string> environment;  // "NAME=value"
   friend bool operator==(const AgentTask&, const AgentTask&) = default;
 };

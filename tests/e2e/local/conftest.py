@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support import programs
+from support import programs, ssh
 from support import hosts as hosts_module
 from support.hosts import HostGroup
 from support.machine import Machine
@@ -26,6 +26,21 @@ def host_group(binary) -> Iterator[HostGroup]:
 def hosts(host_group) -> Iterator[HostGroup]:
     yield host_group
     host_group.kill_started()
+
+
+@pytest.fixture(scope="session")
+def ssh_daemons(host_group) -> Iterator[ssh.SshDaemons]:
+    reason = ssh.why_impossible()
+    if reason is not None:
+        pytest.skip(reason)
+    with ssh.SshDaemons(host_group) as running:
+        yield running
+
+
+@pytest.fixture
+def reachable(hosts, ssh_daemons) -> HostGroup:
+    """Hosts that ssh reaches from each other without a password."""
+    return hosts
 
 
 @pytest.fixture

@@ -7,30 +7,15 @@ import os
 import shutil
 import signal
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
-from support import evidence, ssh
+from support import evidence
 from support.hosts import HostGroup, wait_until
-from support.programs import SCRIPTS
+from support.programs import SCRIPTS, run_as
 
 ALLREDUCE = str(SCRIPTS / "allreduce.py")
 PRINT = str(SCRIPTS / "print_env.py")
-
-
-@pytest.fixture(scope="module")
-def daemons(host_group) -> Iterator[ssh.SshDaemons]:
-    reason = ssh.why_impossible()
-    if reason is not None:
-        pytest.skip(reason)
-    with ssh.SshDaemons(host_group) as running:
-        yield running
-
-
-@pytest.fixture
-def reachable(hosts, daemons) -> HostGroup:
-    return hosts
 
 
 def places(directory) -> list[tuple[str, str]]:
@@ -99,14 +84,14 @@ def test_a_killed_first_ddprun_leaves_nothing(reachable, directory):
     wait_until("no process is left", lambda: not reachable.processes_with(marker), 30)
 
 
-def test_a_host_without_sshd_is_named_and_the_others_stop(reachable, daemons, directory):
+def test_a_host_without_sshd_is_named_and_the_others_stop(reachable, ssh_daemons, directory):
     marker = f"DDPRUN_TEST_MARKER={uuid.uuid4()}"
-    daemons.stop(reachable["c"])
+    ssh_daemons.stop(reachable["c"])
     try:
         result = reachable["a"].run(["ddprun", "--hosts", "a,b,c", PRINT, str(directory)],
                                     env=dict([marker.split("=")]))
     finally:
-        daemons.start(reachable["c"])
+        ssh_daemons.start(reachable["c"])
     assert result.code == 125, str(result)
     assert "cannot start ddprun on c: ssh ended with 255: " in result.stderr, str(result)
     assert "hint: try ssh c true" in result.stderr, str(result)
@@ -176,7 +161,7 @@ def test_mpiexec(reachable, directory, kind):
     if program is None:
         pytest.skip(f"{kind} is not installed")
     (directory / "programs").mkdir()
-    (directory / "programs" / "mpiexec").symlink_to(program)
+    run_as(directory / "programs" / "mpiexec", program)
     environment = {"PATH": f"{directory}/programs:{reachable.environment['PATH']}", "OF_THE_SHELL": "x y",
                    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                    "OMPI_MCA_orte_default_hostfile": f"{directory}/hosts"}

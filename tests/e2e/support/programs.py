@@ -60,3 +60,9 @@ def _has(module: str) -> bool:
     probe = subprocess.run([torch_python(), "-c", "import importlib.util as u, sys;"
                             f"sys.exit(u.find_spec('{module}') is None)"])
     return probe.returncode == 0
+
+
+def run_as(path: Path, program: str) -> None:
+    """Another name for a program that looks for its helpers beside itself."""
+    path.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+    path.chmod(0o755)

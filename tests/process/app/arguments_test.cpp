@@ -95,10 +95,10 @@ TEST_CASE("habits from other launchers get advice") {
   CHECK(error_for({"-np", "4"}).starts_with("unknown option -np | "));
   CHECK(error_for({"-N", "2"}) ==
         "unknown option -N | --nnodes says how many nodes there are; in an allocation ddprun knows it");
-  CHECK(error_for({"--hostfile", "h"}) ==
-        "unknown option --hostfile | the scheduler names the hosts; without one, start ddprun on each with "
-        "--nnodes, "
-        "--node-rank and --master-addr");
+  CHECK(error_for({"--machinefile", "h"}) ==
+        "unknown option --machinefile | the scheduler names the hosts; without one, --hosts or --hostfile "
+        "does, "
+        "and ddprun starts itself there");
   CHECK(error_for({"--use_env"}) ==
         "unknown option --use_env | leave it out: workers find LOCAL_RANK in their environment");
   CHECK(error_for({"--machine_rank=1"}) == "unknown option --machine_rank | did you mean --node-rank?");

@@ -57,6 +57,14 @@ TEST_CASE("its host's name tells the place, and an MPI launcher's rank where the
         "their own hostname command names them | 125");
 }
 
+TEST_CASE("the starter's umask is an octal number") {
+  CHECK(find_starter_umask(on_host("a", {{"DDPRUN_UMASK", "077"}})) == 077);
+  CHECK_FALSE(find_starter_umask(on_host("a")));
+  CHECK(error_of([] {
+          find_starter_umask(on_host("a", {{"DDPRUN_UMASK", "8"}}));
+        }) == "DDPRUN_UMASK is not an octal number: '8' | unset it | 125");
+}
+
 TEST_CASE("listed hosts are to be started, but for this one alone") {
   const Allocation two = detect_allocation(on_host("b"), listing({"a", "b"}));
   CHECK(two.style == sourced(LaunchStyle::not_started, "--hosts"));

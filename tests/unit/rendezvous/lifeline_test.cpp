@@ -40,7 +40,7 @@ TEST_CASE("what no lifeline says is nothing") {
 }
 
 TEST_CASE("a task comes back as it was, and a cut one not at all") {
-  const AgentTask task{{"--nnodes", "2", "train.py", ""}, "/home/me", 077, {"A=1", "B=x y\nz", "C="}};
+  const AgentTask task{{"--nnodes", "2", "train.py", ""}, "/home/me", {"A=1", "B=x y\nz", "C="}};
   const std::string bytes = encode(task);
   CHECK(decode_task(bytes) == task);
   for (std::size_t length = 0; length < bytes.size(); ++length) {

@@ -33,7 +33,8 @@ class PbsJob:
         for name in self.names if node_file_on_sisters else self.names[:1]:
             hosts[name].check(["sh", "-c", f"printf '%s\\n' {' '.join(slots)} > {NODE_FILE}"])
         for name in [] if node_file_on_sisters else self.names[1:]:
-            hosts[name].check(["rm", "-f", NODE_FILE])
+            if name in hosts.hosts:
+                hosts[name].check(["rm", "-f", NODE_FILE])
         (directory / "pbs_job.json").write_text(json.dumps({
             "slots": list(slots), "names": self.names, "output": str(self.output),
             "variables": {name: self.variables(index) for index, name in enumerate(self.names)}}))
