@@ -115,6 +115,16 @@ void check_on_job_host(const SlurmScene& scene) {
       k_leak_hint);
 }
 
+namespace {
+
+// The MPI launcher's daemon, one a node, is what srun started; with one process a node the numbers of both
+// may well agree, and then on some nodes only: those that kept variables of the batch script do not.
+bool is_below_mpi_daemon(const Snapshot& snapshot) {
+  return has_ancestor(snapshot.host, {"hydra_pmi_proxy", "hydra_bstrap_proxy", "orted", "prted"});
+}
+
+}  // namespace
+
 std::optional<LaunchPlace> find_foreign_place(const SlurmScene& scene, const StepLayout* layout) {
   const std::string step =
       layout ? fmt::format("{}.{}", scene.job.id.value, *find_normal_step(scene.variables)) : std::string{};
@@ -122,7 +132,7 @@ std::optional<LaunchPlace> find_foreign_place(const SlurmScene& scene, const Ste
     if (!place.slurm_step.empty() && place.slurm_step != step) continue;
     if (layout == nullptr || place.rank.value != layout->rank ||
         (place.size && place.size->value != layout->task_count) ||
-        (place.slurm_step.empty() && !ranks_agree(*layout))) {
+        (place.slurm_step.empty() && (!ranks_agree(*layout) || is_below_mpi_daemon(scene.snapshot)))) {
       return place;
     }
   }

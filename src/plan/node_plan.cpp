@@ -120,6 +120,14 @@ void shorten_grace(NodePlan& plan) {
     grace = {Milliseconds{5000}, "default below PBS' kill_delay"};
 }
 
+// After ddprun has used it, the connection still serves an MPI program of the only worker under hydra, but
+// neither Slurm's pmi2 (MPI_Init hangs) nor PMIx (it fails).
+bool spoils_connection(const NodePlan& plan) {
+  const Exchange exchange = plan.rendezvous.exchange;
+  return exchange == Exchange::pmix ||
+         (exchange == Exchange::pmi1 && plan.allocation.launcher.value == "srun");
+}
+
 NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocation allocation) {
   NodePlan plan;
   plan.options = options;
@@ -153,8 +161,8 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
     if (notice) plan.notices.push_back(*notice);
   }
   plan_workers(plan, devices, snapshot);
-  plan.changes = scrub_changes(snapshot.environment, plan.allocation, plan.workers.value,
-                               plan.rendezvous.exchange != Exchange::none);
+  plan.changes =
+      scrub_changes(snapshot.environment, plan.allocation, plan.workers.value, spoils_connection(plan));
   return plan;
 }
 

@@ -22,8 +22,8 @@ struct WorkerContext {
 };
 
 // Launcher leftovers to remove where one agent starts several workers: they would all carry the agent's own
-// rank, and frameworks look at them before RANK; and where ddprun used the launcher's exchange, which serves
-// no second program.
+// rank, and frameworks look at them before RANK; and where ddprun used an exchange of the launcher that
+// serves no second program.
 std::vector<VariableChange> scrub_changes(const Environment& environment, const Allocation& allocation,
                                           int workers, bool exchange_used = false);
 

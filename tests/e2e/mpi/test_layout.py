@@ -83,9 +83,12 @@ def test_processes_per_node(hosts, hydra, directory):
 @pytest.mark.parametrize("processes", [{"a": 1, "b": 1}, {"a": 2, "b": 2}], ids=["one-a-node", "two-a-node"])
 def test_each_way_to_meet(hosts, launcher, directory, how, processes):
     count = sum(processes.values())
-    launch(hosts, launcher.line(processes, "ddprun", "--rdzv", how, PRINT, str(directory), str(count)))
+    folder = directory / "meeting"
+    launch(hosts, launcher.line(processes, "ddprun", "--rdzv", how, "--rdzv-dir", str(folder), PRINT, str(directory),
+                                str(count)))
     check_world(evidence.workers(directory), count)
-    assert list((hosts.home / ".ddprun").glob("*meet*")) == []
+    assert folder.is_dir() == (how == "file")
+    assert list(folder.glob("*")) == []
 
 
 def test_the_environment_of_a_pbs_job_around(hosts, launcher, directory):

@@ -19,6 +19,11 @@ def test_a_worker_for_each_process_has_the_launcher_s_connection(hosts, hydra, m
     check_ranks(hosts["a"].run(hydra.line({"a": 2, "b": 2}, "ddprun", "--no-python", str(mpi_hello))), 4)
 
 
+@pytest.mark.parametrize("options", [[], ["--rdzv", "pmi"]], ids=["auto", "pmi"])
+def test_one_worker_on_each_host_has_the_connection_that_ddprun_has_used(hosts, hydra, mpi_hello, options):
+    check_ranks(hosts["a"].run(hydra.line(one_each("abc"), "ddprun", *options, "--no-python", str(mpi_hello))), 3)
+
+
 def test_several_workers_of_one_agent_are_alone_to_mpi(hosts, hydra, mpi_hello):
     result = hosts["a"].run(hydra.line(one_each("ab"), "ddprun", "--nproc-per-node", "2", "--no-python",
                                        str(mpi_hello)))

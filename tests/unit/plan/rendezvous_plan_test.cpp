@@ -74,16 +74,26 @@ TEST_CASE("a process that turns out to be one of several on a host is planned as
   CHECK(task.allocation.style == sourced(LaunchStyle::agent_per_task, "another host has several ddprun"));
 }
 
-TEST_CASE("what ddprun has used of the launcher is taken from a single worker too") {
-  Snapshot snapshot = machine();
-  snapshot.environment.insert({{"PMI_RANK", "1"},
-                               {"PMI_SIZE", "2"},
-                               {"PMI_FD", "9"},
-                               {"MPI_LOCALRANKID", "0"},
-                               {"MPI_LOCALNRANKS", "1"}});
+TEST_CASE("a connection that serves nobody after ddprun is taken from a single worker too") {
   Options options;
   options.command = {"train.py"};
-  CHECK(make_node_plan(snapshot, options).changes.size() == 5);
-  options.place.address = sourced(std::string("n1"), "--master-addr");
-  CHECK(make_node_plan(snapshot, options).changes.empty());
+  Snapshot hydra = machine();
+  hydra.environment.insert({{"PMI_RANK", "1"},
+                            {"PMI_SIZE", "2"},
+                            {"PMI_FD", "9"},
+                            {"MPI_LOCALRANKID", "0"},
+                            {"MPI_LOCALNRANKS", "1"}});
+  REQUIRE(make_node_plan(hydra, options).rendezvous.exchange == Exchange::pmi1);
+  CHECK(make_node_plan(hydra, options).changes.empty());  // an MPI program may go on with it
+  Snapshot open_mpi = machine();
+  open_mpi.environment.insert({{"OMPI_COMM_WORLD_RANK", "1"},
+                               {"OMPI_COMM_WORLD_SIZE", "2"},
+                               {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                               {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+                               {"PMIX_NAMESPACE", "1"},
+                               {"PMIX_RANK", "1"},
+                               {"PMIX_SERVER_URI2", "x"}});
+  CHECK(make_node_plan(open_mpi, options).changes.empty());
+  options.meeting = Meeting::pmi;
+  CHECK(make_node_plan(open_mpi, options).changes.size() == 7);
 }
