@@ -132,8 +132,9 @@ Allocation describe_step(const SlurmScene& scene, const StepLayout& layout) {
   allocation.task_rank = sourced(layout.rank, "SLURM_PROCID");
   allocation.task_local = sourced(LocalRank{layout.local}, "SLURM_LOCALID");
   for (const LaunchPlace& place : find_launch_places(scene.snapshot)) {
-    if (place.slurm_step == scene.job.id.value + "." + allocation.step_id.value && !place.secrets.empty())
-      allocation.secrets = place.secrets;
+    if (place.slurm_step != scene.job.id.value + "." + allocation.step_id.value) continue;
+    if (!place.secrets.empty()) allocation.secrets = place.secrets;
+    if (place.exchange != Exchange::none) allocation.exchange = place.exchange;  // srun --mpi=pmi2 or pmix
   }
   if (const auto ports = scene.variables.text("SLURM_STEP_RESV_PORTS"))
     allocation.reserved_ports = sourced(read_reserved_ports(*ports), ports->origin);

@@ -101,8 +101,11 @@ int JobStore::keep(int port) {
 
 std::vector<int> JobStore::keep_ports(int count) {
   std::vector<int> ports;
+  auto range = settings_.range;
   for (int i = 0; i < std::min(count, k_ports_kept); ++i) {
-    ports.push_back(settings_.range ? first_free_of(*settings_.range, &JobStore::keep) : keep(0));
+    ports.push_back(range ? first_free_of(*range, &JobStore::keep) : keep(0));
+    // A port that is bound and not listened at could be bound again.
+    if (range) range->second = ports.back() - 1;
   }
   return ports;
 }
