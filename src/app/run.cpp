@@ -114,8 +114,9 @@ int start_everywhere(const CarrierPlan& plan, const Options& options, const Snap
 // Nothing is started yet on hosts that are ours: the programs that could do it are looked for only then.
 std::optional<CarrierPlan> plan_carrier(Snapshot& snapshot, const Options& options) {
   if (options.dry_run == DryRun::env) return std::nullopt;
-  if (detect_allocation(snapshot, options.place).style.value != LaunchStyle::not_started) return std::nullopt;
-  if (options.snapshot_file.empty()) capture_carriers(snapshot, carrier_programs());
+  const Allocation allocation = detect_allocation(snapshot, options.place);
+  if (allocation.style.value != LaunchStyle::not_started) return std::nullopt;
+  if (options.snapshot_file.empty()) capture_carriers(snapshot, carrier_programs(allocation, options));
   return make_carrier_plan(snapshot, options);
 }
 

@@ -158,10 +158,9 @@ const std::vector<std::string>& carrier_names() {
   return k_names;
 }
 
-const std::vector<std::string>& carrier_programs() {
-  static const std::vector<std::string> k_programs{"srun", "mpiexec", "pbsdsh", "pbs_tmrsh",
-                                                   "ssh",  "flux",    "blaunch"};
-  return k_programs;
+std::vector<std::string> carrier_programs(const Allocation& allocation, const Options& options) {
+  if (options.carrier.value.empty()) return usual_carriers(allocation.scheduler.value);
+  return {options.carrier.value};
 }
 
 std::optional<CarrierPlan> make_carrier_plan(const Snapshot& snapshot, const Options& options) {

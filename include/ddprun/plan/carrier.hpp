@@ -50,8 +50,9 @@ const std::vector<std::string>& carrier_names();
 // Throws Error or UsageError, with a hint, where no carrier can do it.
 std::optional<CarrierPlan> make_carrier_plan(const Snapshot& snapshot, const Options& options);
 
-// The programs worth looking for before make_carrier_plan is asked.
-const std::vector<std::string>& carrier_programs();
+// The programs worth looking for before make_carrier_plan is asked: the chosen one, else what the scheduler's
+// jobs are started with. Some take a while to tell what they are.
+std::vector<std::string> carrier_programs(const Allocation& allocation, const Options& options);
 
 // For --dry-run.
 std::string render_text(const CarrierPlan& plan);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "catch.hpp"
+#include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/process_table.hpp"
 #include "processes.hpp"
 
@@ -121,4 +122,32 @@ TEST_CASE("the keeper is known by its name, in its own session, and deaf to the 
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) ::kill(keeper.pid(), signal);
   CHECK(capture_process(keeper.pid())->state != 'T');
   keeper.dismiss();
+}
+
+TEST_CASE("with mercy what is watched may end by itself, and is killed when it does not") {
+  const auto start_trapping = [](const std::string& on_term, Fd writer) {
+    SpawnRequest request;
+    request.arguments = {
+        "/bin/sh", "-c",
+        "exec 2>/dev/null; trap '" + on_term + "' TERM; echo ready; while :; do sleep 0.05; done"};
+    request.environment = {"PATH=/bin:/usr/bin"};
+    request.standard_output = writer.get();
+    request.group = ChildGroup::own_session;
+    return start(request);
+  };
+  for (const bool obeys : {true, false}) {
+    CAPTURE(obeys);
+    Pipe pipe = make_pipe();
+    Child child = start_trapping(obeys ? "echo ended; exit 0" : "echo ignored", std::move(pipe.writer));
+    CHECK(read_until(pipe.reader.get(), "ready\n") == "ready\n");
+    std::optional<Keeper> keeper(std::in_place, make_launch_id(), Milliseconds{obeys ? 20000 : 300});
+    const int keeper_pid = keeper->pid();
+    keeper->watch(child.pid());
+    keeper.reset();
+    CHECK(read_until(pipe.reader.get(), obeys ? "ended\n" : "ignored\n").ends_with("d\n"));
+    const ExitStatus status = wait_for_end(child);
+    wait_until_gone(open_pidfd(keeper_pid));
+    reap(keeper_pid);
+    CHECK(status.kind == (obeys ? ExitStatus::Kind::exited : ExitStatus::Kind::signalled));
+  }
 }

@@ -190,6 +190,18 @@ TEST_CASE("a carrier that is not there or does not fit is refused") {
         "--launcher srun starts nothing on hosts that you list (--hosts) | leave it out, or choose ssh");
 }
 
+TEST_CASE("only the programs that may be used are looked for") {
+  Allocation allocation;
+  allocation.scheduler.value = Scheduler::slurm;
+  Options options;
+  CHECK(carrier_programs(allocation, options) == std::vector<std::string>{"srun"});
+  allocation.scheduler.value = Scheduler::pbs;
+  CHECK(carrier_programs(allocation, options) ==
+        std::vector<std::string>{"mpiexec", "pbsdsh", "pbs_tmrsh", "ssh"});
+  options.carrier = sourced<std::string>("ssh", "--launcher");
+  CHECK(carrier_programs(allocation, options) == std::vector<std::string>{"ssh"});
+}
+
 TEST_CASE("ddprun does not start itself twice") {
   Environment environment = k_batch;
   environment["DDPRUN_LAUNCH_ID"] = "1";
