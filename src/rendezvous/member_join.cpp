@@ -11,7 +11,7 @@ namespace ddprun {
 namespace {
 
 constexpr Milliseconds k_address_stagger{200};
-constexpr Milliseconds k_first_dial_pause{100};
+constexpr Milliseconds k_first_pause{10};
 constexpr Milliseconds k_first_lookup_pause{500};
 constexpr Milliseconds k_longest_pause{2000};
 constexpr Milliseconds k_first_status{5000};
@@ -115,10 +115,10 @@ MemberJoin::Actions MemberJoin::on_no_place(MeetingWay way, const std::string& w
 }
 
 // What was read may have been left by a launch that was killed, so looking never ends.
-void MemberJoin::look_again(TimePoint now) { fail(file_.trial, file_.trial.error, k_first_dial_pause, now); }
+void MemberJoin::look_again(TimePoint now) { fail(file_.trial, file_.trial.error, k_first_pause, now); }
 
 MemberJoin::Actions MemberJoin::on_failed(CandidateId candidate, const std::string& why, TimePoint now) {
-  fail(candidates_[static_cast<std::size_t>(candidate.value)].trial, why, k_first_dial_pause, now);
+  fail(candidates_[static_cast<std::size_t>(candidate.value)].trial, why, k_first_pause, now);
   return on_time(now);
 }
 
