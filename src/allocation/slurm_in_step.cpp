@@ -49,6 +49,12 @@ void check_ranks(const SlurmScene& scene, const StepLayout& layout) {
       k_leak_hint);
 }
 
+// A batch script that starts a step a node in a loop (srun -N1 -w HOST ... --node-rank I &), as guides for
+// torchrun have it: the flags say what the step does not know.
+bool is_one_of_a_loop(const SlurmScene& scene, const StepLayout& layout) {
+  return layout.task_count == 1 && is_complete_by_hand(scene.options) && scene.options.address;
+}
+
 void check_flags(const SlurmScene& scene, const StepLayout& layout) {
   const PlaceOptions& options = scene.options;
   const std::size_t count = layout.hosts.size();
@@ -163,6 +169,7 @@ Allocation parse_in_step(const SlurmScene& scene) {
   check_ranks(scene, layout);
   check_host(scene, layout);
   if (scene.options.standalone) return stand_alone_in_step(scene, layout);
+  if (is_one_of_a_loop(scene, layout)) return follow_flags(scene);
   check_flags(scene, layout);
   check_workers(scene, layout);
   Allocation allocation = describe_step(scene, layout);

@@ -171,3 +171,19 @@ def test_reserved_ports_carry_the_rendezvous(reserved_ports_cluster):
     assert plan.code == 0, str(plan)
     last = evidence.steps(directory)[0]["reserved_ports"].split("-")[-1].split(",")[-1]
     assert last in plan.stdout and "SLURM_STEP_RESV_PORTS" in plan.stdout, str(plan)
+
+
+def test_a_step_a_node_in_a_loop_as_guides_for_torchrun_have_it(cluster, directory):
+    loop = """
+        first=$(scontrol show hostnames | head -n1); rank=0
+        for node in $(scontrol show hostnames); do
+          srun -N1 -n1 -w "$node" ddprun --nnodes "$SLURM_NNODES" --node-rank $rank --nproc-per-node 2 \\
+            --master-addr "$first" --master-port 29611 "$@" &
+          rank=$((rank + 1))
+        done
+        wait"""
+    result = cluster.run("salloc", "-N2", "-Q", "sh", "-c", loop, "sh", PRINT, str(directory))
+    assert result.code == 0, str(result)
+    workers = evidence.workers(directory)
+    assert [worker["WORLD_SIZE"] for worker in workers] == ["4"] * 4
+    check_agree(workers)
