@@ -16,7 +16,9 @@ std::string store_host(const NodePlan& plan) {
   return plan.options.store == StoreHost::worker || first.empty() ? "rank 0's host" : first;
 }
 
-// The order of the nodes, and how many there are, may show only when the agents meet.
+// How many nodes there are, and their order, may show only when the agents meet.
+bool is_node_count_open(const NodePlan& plan) { return plan.allocation.hosts.value.empty(); }
+
 bool is_node_open(const NodePlan& plan) {
   return plan.allocation.node_index.value.value < 0 &&
          plan.allocation.style.value == LaunchStyle::agent_per_task &&
@@ -32,9 +34,7 @@ std::string describe_open(const VariableChange& change, const NodePlan& plan) {
     return fmt::format("(a free port of {})", store_host(plan));
   }
   if (change.name == "GROUP_RANK" && is_node_open(plan)) return "(order of the lowest ranks)";
-  if (change.name == "GROUP_WORLD_SIZE" && is_node_open(plan) && plan.allocation.hosts.value.empty()) {
-    return "(shows at the rendezvous)";
-  }
+  if (change.name == "GROUP_WORLD_SIZE" && is_node_count_open(plan)) return "(shows at the rendezvous)";
   if (change.name == "TORCHELASTIC_ERROR_FILE") return "(a temporary file)";
   if (change.name == "DDPRUN_LAUNCH_ID") return "(a random number)";
   if (change.origin == k_proven_origin) return "(the interface to the others)";
@@ -68,7 +68,8 @@ std::vector<ExpectedVariable> expected_variables(const NodePlan& plan, const Ass
                                                  const Environment& environment, std::size_t worker) {
   WorkerContext context;
   context.worker = worker;
-  if (assignment.node_count > 1 || is_node_open(plan)) context.interface = "open";
+  const bool several = assignment.node_count > 1 || is_node_open(plan) || is_node_count_open(plan);
+  if (several) context.interface = "open";
   std::vector<ExpectedVariable> variables;
   for (VariableChange& change : make_worker_changes(plan, assignment, environment, context)) {
     std::string open = change.value ? describe_open(change, plan) : "";

@@ -37,8 +37,10 @@ std::string hosts_text(const Allocation& allocation) {
   return fmt::format("{}: {}", count, compress_hostlist(host_names(allocation)));
 }
 
-// "node 2 of 0-3", since a bare "2 of 4" leaves open where counting starts; nothing where there is only one.
+// "node 2 of 0-3", since a bare "2 of 4" leaves open where counting starts; nothing where there is only one,
+// and "node 2" where nobody knows how many (count 0).
 std::string place_among(std::string_view what, int number, int count) {
+  if (count == 0) return fmt::format("{}{}", what, number);
   return count == 1 ? "" : fmt::format("{}{} of 0-{}", what, number, count - 1);
 }
 
