@@ -83,7 +83,6 @@ Exchange find_pmix(const Seen& seen) {
 
 namespace {
 
-// The most telling first: jsrun sets Open MPI's variables too, Open MPI and PALS those of PMIx and PMI.
 constexpr std::array k_shells{"sh", "bash", "dash", "ksh", "zsh", "csh", "tcsh"};
 
 // "bash" of "-bash", "pbs_mom" of "/opt/pbs/sbin/pbs_mom -N".
@@ -99,6 +98,7 @@ bool starts_scripts(const Ancestor& ancestor) {
   return slurm || program_of(ancestor) == "pbs_mom";
 }
 
+// The most telling first: jsrun sets Open MPI's variables too, Open MPI and PALS those of PMIx and PMI.
 constexpr std::array k_launchers{launcher_rows::read_flux,     launcher_rows::read_jsrun,
                                  launcher_rows::read_pals,     launcher_rows::read_open_mpi,
                                  launcher_rows::read_mvapich2, launcher_rows::read_hydra,
