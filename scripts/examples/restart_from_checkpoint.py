@@ -48,7 +48,8 @@ def main() -> None:
             save(arguments.checkpoint, module, optimizer, step + 1)
     if rank == 0:
         print(f"attempt {attempt} ends at step {arguments.steps}, loss {loss.item():.6f}", flush=True)
-    dist.barrier()  # without it torch 2.13 on gloo sometimes aborts at exit, under torchrun too
+    for _ in range(2):  # torch 2.13 aborts at exit if a thread of gloo still holds tensors then
+        dist.barrier()
     dist.destroy_process_group()
 
 

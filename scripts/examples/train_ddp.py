@@ -34,7 +34,8 @@ def main() -> None:
             print(f"step {step:3d}  loss {loss.item():.6f}", flush=True)
 
     show_world()
-    dist.barrier()  # without it torch 2.13 on gloo sometimes aborts at exit, under torchrun too
+    for _ in range(2):  # torch 2.13 aborts at exit if a thread of gloo still holds tensors then
+        dist.barrier()
     dist.destroy_process_group()
 
 

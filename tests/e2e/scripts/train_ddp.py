@@ -49,5 +49,6 @@ for step in range(len(losses), STEPS):
     dist.barrier()
 
 print(json.dumps({"rank": rank, "attempt": attempt, "losses": losses if rank == 0 else None}), flush=True)
-dist.barrier()  # without it torch 2.13 on gloo sometimes aborts at exit, under torchrun too
+for _ in range(2):  # torch 2.13 aborts at exit if a thread of gloo still holds tensors then
+    dist.barrier()
 dist.destroy_process_group()

@@ -8,4 +8,5 @@ with idist.Parallel(backend="gloo"):
     total = idist.all_reduce(torch.tensor([float(idist.get_rank())]))
     print(f"rank {idist.get_rank()} of {idist.get_world_size()} local {idist.get_local_rank()} node "
           f"{idist.get_node_rank()} of {idist.get_nnodes()}: sum {total.item():.0f}", flush=True)
-    dist.barrier()  # without it torch 2.13 on gloo sometimes aborts at exit, under torchrun too
+    for _ in range(2):  # torch 2.13 aborts at exit if a thread of gloo still holds tensors then
+        dist.barrier()
