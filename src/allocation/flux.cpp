@@ -39,10 +39,10 @@ Allocation parse_flux(const Snapshot& snapshot, const PlaceOptions& options) {
   if (!options.standalone && !by_hand && !places.empty())
     return follow_launcher(job, places.front(), snapshot, options);
   if (!options.standalone && !by_hand && !options.nodes) {
-    throw Error(
-        "ddprun was started inside a Flux instance, outside any task of it, and cannot see its hosts",
-        "start it with flux run -N NODES -n NODES --exclusive ddprun ..., or say how many nodes it may use "
-        "with --nnodes");
+    throw Error("ddprun was started inside a Flux instance, outside any task of it, and cannot see its hosts",
+                "say how many nodes it may use, as in --nnodes $(flux getattr size); or start it with flux "
+                "run -N NODES "
+                "-n NODES --exclusive ddprun ...");
   }
   if (options.nodes) add_unnamed_hosts(*options.nodes, job);
   return settle_unstarted(job, "the initial program of a Flux instance", snapshot, options);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -13,6 +14,9 @@
 namespace ddprun {
 
 namespace {
+
+// The options that look at a launch instead of making it.
+constexpr std::array<std::string_view, 3> k_looking{"dry-run", "capture", "snapshot"};
 
 bool is_option_word(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
 
@@ -30,19 +34,27 @@ class Scanner {
     while (next_ < arguments_.size()) {
       const std::string& word = arguments_[next_];
       if (!is_option_word(word)) break;
-      ++next_;
-      if (word == "--") break;
-      if (word[1] == '-') {
-        take_long(word);
-      } else {
+      const std::size_t first = next_++;
+      looking_ = false;
+      if (word[1] != '-') {
         take_short(word);
+      } else if (word != "--") {
+        take_long(word);
       }
+      if (!looking_) append(result_.launch, first, next_);
+      if (word == "--") break;
     }
-    result_.command.assign(arguments_.begin() + static_cast<std::ptrdiff_t>(next_), arguments_.end());
+    append(result_.launch, next_, arguments_.size());
+    append(result_.command, next_, arguments_.size());
     return std::move(result_);
   }
 
  private:
+  void append(std::vector<std::string>& words, std::size_t from, std::size_t to) const {
+    words.insert(words.end(), arguments_.begin() + static_cast<std::ptrdiff_t>(from),
+                 arguments_.begin() + static_cast<std::ptrdiff_t>(to));
+  }
+
   void take_long(const std::string& word) {
     const std::size_t equals = word.find('=');
     std::string name = word.substr(0, equals);
@@ -111,6 +123,7 @@ class Scanner {
 
   void add(const OptionEntry& option, std::optional<std::string> joined) {
     result_.options.push_back(fmt::format("--{}", option.name));
+    looking_ = looking_ || std::find(k_looking.begin(), k_looking.end(), option.name) != k_looking.end();
     if (option.value == OptionValue::none) return;
     if (!joined && option.value == OptionValue::optional) joined = split_words(option.words).front();
     if (!joined) joined = take_value(option);
@@ -132,6 +145,7 @@ class Scanner {
   const std::vector<std::string>& arguments_;
   const std::vector<OptionEntry>& table_;
   std::size_t next_ = 0;
+  bool looking_ = false;  // the word being taken has an option of k_looking
   Arguments result_;
 };
 

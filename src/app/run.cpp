@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "ddprun/allocation/started.hpp"
+#include "ddprun/app/arguments.hpp"
 #include "ddprun/app/command_line.hpp"
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/log.hpp"
@@ -105,7 +106,7 @@ void say_notices(const NodePlan& plan) {
 
 int start_everywhere(const CarrierPlan& plan, const Options& options, const Snapshot& snapshot) {
   if (options.dry_run != DryRun::off)
-    return print(options.dry_run == DryRun::json ? render_json(plan) : render_text(plan));
+    return print(options.dry_run == DryRun::json ? render_json(plan, snapshot) : render_text(plan));
   for (const Notice& notice : options.notices) say_detail(notice.what);
   for (const Notice& notice : plan.notices) say_notice(notice.what, notice.hint);
   return Starter(plan, options, snapshot).run();
@@ -139,12 +140,17 @@ int run(int argc, char** argv) {
   add_program(snapshot, options);
   read_hostfile(snapshot, options);
   if (options.snapshot_file.empty()) add_site_file(snapshot, options);
-  if (!options.capture_file.empty()) return write_capture(snapshot, options);
+  const std::vector<std::string> arguments = snapshot.arguments;
+  snapshot.arguments = normalise_arguments(arguments, option_table()).launch;
+  if (!options.capture_file.empty()) {
+    capture_carriers(snapshot, all_carrier_programs());
+    return write_capture(snapshot, options);
+  }
   if (!options.snapshot_file.empty()) {
-    const std::vector<std::string> arguments = snapshot.arguments;
     snapshot = parse_snapshot(read_file(options.snapshot_file, k_snapshot_limit), options.snapshot_file);
     // The PET_ variables of the other machine count, not ours.
     options = std::get<Options>(parse_command_line(arguments, snapshot.environment));
+    snapshot.arguments = normalise_arguments(arguments, option_table()).launch;
     read_hostfile(snapshot, options);
     add_site_file(snapshot, options);
   }

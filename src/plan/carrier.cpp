@@ -50,6 +50,11 @@ std::vector<std::string> usual_carriers(Scheduler scheduler) {
   return {"ssh"};
 }
 
+std::string usual_for(Scheduler scheduler) {
+  return scheduler == Scheduler::by_hand ? "usual for hosts that you list"
+                                         : fmt::format("usual under {}", to_string(scheduler));
+}
+
 const Carrier& find_carrier(const std::string& name) {
   return *std::find_if(k_carriers.begin(), k_carriers.end(),
                        [&](const Carrier& carrier) { return name == carrier.name; });
@@ -64,6 +69,16 @@ const ProgramFacts* find_executable(const Snapshot& snapshot, const std::string&
 bool is_usable(const std::string& name, const Snapshot& snapshot) {
   const ProgramFacts* const program = find_executable(snapshot, name);
   return program != nullptr && (name != "mpiexec" || knows_pbs(*program));
+}
+
+// A snapshot of an earlier ddprun, or one written by hand, may know nothing of carriers.
+void refuse_unknown_programs(const Snapshot& snapshot, const std::vector<std::string>& programs) {
+  const bool known = std::any_of(programs.begin(), programs.end(), [&](const std::string& program) {
+    return snapshot.programs.contains(program);
+  });
+  if (known) return;
+  throw Error(fmt::format("the snapshot does not tell whether there is {} on PATH", join(programs, " or ")),
+              "capture it again with ddprun --capture FILE");
 }
 
 // A program that hosts of several can be started by, but only this one of them.
@@ -82,7 +97,9 @@ Sourced<std::string> choose_carrier(const CarrierPlan& plan, const Options& opti
                                    plan.allocation.hosts.origin),
                        fmt::format("leave it out, or choose {}", join(usual_carriers(scheduler), " or ")));
     }
-    if (find_executable(snapshot, carrier.program) == nullptr && !needs_only_self(plan, snapshot)) {
+    if (needs_only_self(plan, snapshot)) return options.carrier;
+    refuse_unknown_programs(snapshot, {carrier.program});
+    if (find_executable(snapshot, carrier.program) == nullptr) {
       throw Error(fmt::format("{} {} cannot be used: there is no {} on PATH", options.carrier.origin,
                               carrier.name, carrier.program),
                   "load the module it comes with, or choose another carrier with --launcher");
@@ -91,8 +108,9 @@ Sourced<std::string> choose_carrier(const CarrierPlan& plan, const Options& opti
   }
   const std::vector<std::string> usual = usual_carriers(scheduler);
   for (const std::string& name : usual) {
-    if (is_usable(name, snapshot)) return {name, "for " + plan.allocation.scheduler.origin};
+    if (is_usable(name, snapshot)) return {name, usual_for(scheduler)};
   }
+  refuse_unknown_programs(snapshot, usual);
   throw Error(
       fmt::format("cannot start ddprun on the other hosts: there is no {} on PATH", join(usual, ", no ")),
       "load the module it comes with, or choose another carrier with --launcher");
@@ -122,8 +140,10 @@ void refuse_second_start(const Snapshot& snapshot) {
 }
 
 Sourced<int> expect_workers(const CarrierPlan& plan, const Options& options, const Snapshot& snapshot) {
-  if (plan.allocation.node_index.origin.empty() && options.workers.kind != WorkersKind::number)
-    return {0, "this host is none of them"};
+  if (plan.allocation.node_index.origin.empty() && options.workers.kind != WorkersKind::number) {
+    const bool named = !plan.hosts.front().empty();
+    return {0, named ? "this host is none of them" : "nobody tells which host is which before the start"};
+  }
   Allocation there = plan.allocation;
   there.style.value = LaunchStyle::agent_per_node;
   return count_workers(there, options, snapshot, find_visible_devices(snapshot));
@@ -163,6 +183,12 @@ std::vector<std::string> carrier_programs(const Allocation& allocation, const Op
   return {options.carrier.value};
 }
 
+std::vector<std::string> all_carrier_programs() {
+  std::vector<std::string> programs;
+  for (const Carrier& carrier : k_carriers) programs.emplace_back(carrier.program);
+  return programs;
+}
+
 std::optional<CarrierPlan> make_carrier_plan(const Snapshot& snapshot, const Options& options) {
   if (options.carrier.value == "none") return std::nullopt;
   CarrierPlan plan;
@@ -186,6 +212,16 @@ void refuse_unstarted(const Allocation& allocation, const Options& options, cons
                                         : nodes == 1 ? ", which is not it"
                                                      : ", which is none of them");
   const std::string hosts = count_of(static_cast<std::int64_t>(nodes), "node");
+  if (options.dry_run == DryRun::env) {
+    throw UsageError(
+        fmt::format("--dry-run=env prints the variables of one worker, and nothing is started yet on the {} "
+                    "of {}",
+                    hosts, allocation.hosts.origin),
+        fmt::format("run it in each task, as in {}; --dry-run alone shows how ddprun would start itself",
+                    allocation.scheduler.value == Scheduler::slurm
+                        ? "srun sh -c 'eval \"$(ddprun --dry-run=env)\" && python train.py'"
+                        : "sh -c 'eval \"$(ddprun --dry-run=env)\" && python train.py'"));
+  }
   if (allocation.scheduler.value == Scheduler::by_hand) {
     throw UsageError(
         fmt::format("{} names {}, but ddprun was started on {}", allocation.hosts.origin, hosts, where),

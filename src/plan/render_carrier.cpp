@@ -1,7 +1,7 @@
 // render_text and render_json of a launch that ddprun carries to other hosts itself.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include "render_json.hpp"
 
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/text.hpp"
@@ -12,10 +12,28 @@ namespace ddprun {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr std::size_t k_commands_shown = 8;
 
+// Flux starts its tasks by number and tells no names.
 std::string hosts_text(const CarrierPlan& plan) {
-  return fmt::format("{}: {}", plan.hosts.size(), compress_hostlist(plan.hosts));
+  const bool named = !plan.hosts.empty() && !plan.hosts.front().empty();
+  return named ? fmt::format("{}: {}", plan.hosts.size(), compress_hostlist(plan.hosts))
+               : std::to_string(plan.hosts.size());
+}
+
+std::size_t world_size(const CarrierPlan& plan) {
+  return plan.hosts.size() * static_cast<std::size_t>(plan.workers.value);
+}
+
+std::string world_origin(const CarrierPlan& plan) {
+  return fmt::format("{}, if all have {}", count_of(static_cast<std::int64_t>(plan.hosts.size()), "node"),
+                     count_of(plan.workers.value, "worker"));
+}
+
+const char* task_word(TaskWay way) {
+  return way == TaskWay::environment ? "carrier" : way == TaskWay::input ? "input" : "network";
 }
 
 std::string task_text(TaskWay way) {
@@ -25,7 +43,7 @@ std::string task_text(TaskWay way) {
     case TaskWay::input:
       return "sent through the carrier's standard input";
     case TaskWay::lifeline:
-      return "asked for over the network";
+      return fmt::format("asked of this ddprun over the network; {} is known once it runs", k_starter_word);
   }
   return {};
 }
@@ -56,13 +74,28 @@ void show_carrier(TextTable& table, const CarrierPlan& plan) {
 void show_workers(TextTable& table, const CarrierPlan& plan) {
   table.heading("workers");
   if (plan.workers.value == 0) {
-    table.row("on each host", "each ddprun decides there", plan.workers.origin);
+    table.row("on each node", "each ddprun decides there", plan.workers.origin);
     return;
   }
-  table.row("on each host", std::to_string(plan.workers.value), plan.workers.origin);
-  table.row(
-      "in all", std::to_string(plan.hosts.size() * static_cast<std::size_t>(plan.workers.value)),
-      fmt::format("{} hosts, if all have {}", plan.hosts.size(), count_of(plan.workers.value, "worker")));
+  table.row("on each node", std::to_string(plan.workers.value), plan.workers.origin);
+  table.row("world size", std::to_string(world_size(plan)), world_origin(plan));
+}
+
+Json carrier_json(const CarrierPlan& plan) {
+  Json json;
+  json["name"] = with_origin(plan.carrier.value, plan.carrier.origin);
+  json["hosts"] = Json::array();
+  for (const std::string& host : plan.hosts) json["hosts"].push_back(host.empty() ? Json() : Json(host));
+  json["environment"] = task_word(plan.task);
+  json["commands"] = Json::array();
+  for (const CarrierCommand& command : plan.commands) {
+    json["commands"].push_back(
+        {{"host", command.host.empty() ? Json() : Json(command.host)}, {"words", command.words}});
+  }
+  json["variables"] = Json::object();
+  for (const VariableChange& change : plan.changes)
+    json["variables"][change.name] = change.value ? Json(*change.value) : Json();
+  return json;
 }
 
 }  // namespace
@@ -86,29 +119,19 @@ std::string render_text(const CarrierPlan& plan) {
   return table.text();
 }
 
-std::string render_json(const CarrierPlan& plan) {
-  using Json = nlohmann::ordered_json;
-  Json object;
-  object["format"] = 1;
-  object["version"] = DDPRUN_VERSION;
-  object["scheduler"] = to_string(plan.allocation.scheduler.value);
-  object["job"] = plan.allocation.job_id.value;
-  object["launch"] = to_string(plan.allocation.style.value);
-  object["hosts"] = plan.hosts;
-  object["carrier"] = {{"name", plan.carrier.value}, {"origin", plan.carrier.origin}};
-  object["commands"] = Json::array();
-  for (const CarrierCommand& command : plan.commands) {
-    Json entry;
-    if (!command.host.empty()) entry["host"] = command.host;
-    entry["words"] = command.words;
-    object["commands"].push_back(std::move(entry));
-  }
-  object["variables"] = Json::object();
-  for (const VariableChange& change : plan.changes) {
-    object["variables"][change.name] = change.value ? Json(*change.value) : Json(nullptr);
-  }
-  object["workers"] = plan.workers.value == 0 ? Json(nullptr) : Json(plan.workers.value);
-  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string render_json(const CarrierPlan& plan, const Snapshot& snapshot) {
+  Json json;
+  json["format"] = 1;
+  json["version"] = DDPRUN_VERSION;
+  json["host"] = snapshot.host.name;
+  json["allocation"] = allocation_json(plan.allocation);
+  json["carrier"] = carrier_json(plan);
+  const bool known = plan.workers.value != 0;
+  json["workers_per_node"] = with_origin(known ? Json(plan.workers.value) : Json(), plan.workers.origin);
+  json["world_size"] =
+      with_origin(known ? Json(world_size(plan)) : Json(), known ? world_origin(plan) : plan.workers.origin);
+  json["notices"] = notices_json(plan.notices);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 // render_json: the plan as one object; ddprun(1) describes it.
-#include <nlohmann/json.hpp>
+#include "render_json.hpp"
 
 #include "ddprun/plan/expected.hpp"
 #include "ddprun/plan/render.hpp"
@@ -17,18 +17,14 @@ const char* role_word(RendezvousRole role) {
                                                : "member";
 }
 
-template <class T>
-Json with_origin(const T& value, const std::string& origin) {
-  return Json{{"value", value}, {"origin", origin}};
-}
-
 Json unless_empty(const Sourced<std::string>& text) {
   return text.value.empty() ? Json() : with_origin(text.value, text.origin);
 }
 
-// By hand nobody knows the names of the other hosts before they have met.
+// By hand nobody knows the names of the other hosts before they have met, unless they were listed.
 Json hosts_json(const Allocation& allocation) {
-  const bool unnamed = allocation.scheduler.value == Scheduler::by_hand;
+  const bool unnamed =
+      allocation.scheduler.value == Scheduler::by_hand && allocation.style.value != LaunchStyle::not_started;
   Json hosts = Json::array();
   for (const Host& host : allocation.hosts.value) {
     const bool own = static_cast<int>(hosts.size()) == allocation.node_index.value.value;
@@ -40,26 +36,6 @@ Json hosts_json(const Allocation& allocation) {
 }
 
 double seconds(Milliseconds duration) { return static_cast<double>(duration.count()) / 1000.0; }
-
-Json allocation_json(const NodePlan& plan) {
-  const Allocation& allocation = plan.allocation;
-  Json json;
-  json["scheduler"] = with_origin(to_string(allocation.scheduler.value), allocation.scheduler.origin);
-  json["style"] = with_origin(to_string(allocation.style.value), allocation.style.origin);
-  json["style_assumed"] = allocation.style_assumed;
-  json["launcher"] = unless_empty(allocation.launcher);
-  json["job_id"] = unless_empty(allocation.job_id);
-  json["step_id"] = unless_empty(allocation.step_id);
-  json["restart_count"] = with_origin(allocation.restart_count.value, allocation.restart_count.origin);
-  json["hosts"] = hosts_json(allocation);
-  const int node = allocation.node_index.value.value;
-  json["node_index"] = with_origin(node < 0 ? Json() : Json(node), allocation.node_index.origin);
-  json["task_count"] = with_origin(allocation.task_count.value, allocation.task_count.origin);
-  json["task_rank"] = with_origin(allocation.task_rank.value, allocation.task_rank.origin);
-  const auto& end = allocation.end_time;
-  json["end_time"] = end ? with_origin(end->value, end->origin) : Json();
-  return json;
-}
 
 Json site_json(const SitePlan& site) {
   if (!site.known()) return {};
@@ -118,12 +94,39 @@ Json worker_json(const NodePlan& plan, const Assignment& assignment, const Envir
 
 }  // namespace
 
+Json allocation_json(const Allocation& allocation) {
+  Json json;
+  json["scheduler"] = with_origin(to_string(allocation.scheduler.value), allocation.scheduler.origin);
+  json["style"] = with_origin(to_string(allocation.style.value), allocation.style.origin);
+  json["style_assumed"] = allocation.style_assumed;
+  json["launcher"] = unless_empty(allocation.launcher);
+  json["job_id"] = unless_empty(allocation.job_id);
+  json["step_id"] = unless_empty(allocation.step_id);
+  json["restart_count"] = with_origin(allocation.restart_count.value, allocation.restart_count.origin);
+  json["hosts"] = hosts_json(allocation);
+  const Sourced<NodeIndex>& node = allocation.node_index;
+  const bool placed = node.value.value >= 0 && !node.origin.empty();
+  json["node_index"] = with_origin(placed ? Json(node.value.value) : Json(), node.origin);
+  json["task_count"] = with_origin(allocation.task_count.value, allocation.task_count.origin);
+  const Sourced<int>& task = allocation.task_rank;
+  json["task_rank"] = with_origin(task.origin.empty() ? Json() : Json(task.value), task.origin);
+  const auto& end = allocation.end_time;
+  json["end_time"] = end ? with_origin(end->value, end->origin) : Json();
+  return json;
+}
+
+Json notices_json(const std::vector<Notice>& notices) {
+  Json json = Json::array();
+  for (const Notice& notice : notices) json.push_back({{"what", notice.what}, {"hint", notice.hint}});
+  return json;
+}
+
 std::string render_json(const NodePlan& plan, const Snapshot& snapshot) {
   Json json;
   json["format"] = 1;
   json["version"] = DDPRUN_VERSION;
   json["host"] = plan.host;
-  json["allocation"] = allocation_json(plan);
+  json["allocation"] = allocation_json(plan.allocation);
   json["rendezvous"] = rendezvous_json(plan);
   json["world_size"] = with_origin(plan.world_size.value, plan.world_size.origin);
   json["max_restarts"] = with_origin(plan.options.max_restarts.value, plan.options.max_restarts.origin);
@@ -134,10 +137,7 @@ std::string render_json(const NodePlan& plan, const Snapshot& snapshot) {
   const Assignment assignment = make_expected_assignment(plan);
   for (std::size_t i = 0; i < plan.planned.size(); ++i)
     json["workers"].push_back(worker_json(plan, assignment, snapshot.environment, i));
-  json["notices"] = Json::array();
-  for (const Notice& notice : plan.notices) {
-    json["notices"].push_back({{"what", notice.what}, {"hint", notice.hint}});
-  }
+  json["notices"] = notices_json(plan.notices);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,5 +1,7 @@
 #include "allocation_cases.hpp"
 
+#include "ddprun/allocation/started.hpp"
+
 #include <fstream>
 #include <sstream>
 
@@ -54,6 +56,7 @@ PlaceOptions read_place_options(const json& flags) {
     if (flag == "--rdzv-endpoint") options.address = sourced(value.get<std::string>(), flag);
     if (flag == "--rdzv-id") options.run_id = sourced(value.get<std::string>(), flag);
     if (flag == "--scheduler") options.scheduler = sourced(value.get<std::string>(), flag);
+    if (flag == "--hosts") options.hosts = sourced(parse_hosts(value.get<std::string>(), flag), flag);
     if (flag == "--standalone") options.standalone = value.get<bool>();
   }
   return options;

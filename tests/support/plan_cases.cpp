@@ -26,6 +26,15 @@ void read_host(const json& host, Snapshot& snapshot) {
   snapshot.unix_time = host.value("unix_time", snapshot.unix_time);
 }
 
+void read_programs(const json& programs, Snapshot& snapshot) {
+  for (const auto& [name, value] : programs.items()) {
+    const bool alone = value.is_string();
+    snapshot.programs[name] = {ProgramKind::executable,
+                               alone ? value.get<std::string>() : value.at("path").get<std::string>(),
+                               alone ? std::string() : value.at("version").get<std::string>()};
+  }
+}
+
 Options read_options(const json& flags) {
   Options options;
   options.place = read_place_options(flags);
@@ -39,6 +48,7 @@ Options read_options(const json& flags) {
     if (flag == "--local-addr") options.local_address = sourced(value.get<std::string>(), flag);
     if (flag == "--virtual-local-rank") options.virtual_local_rank = value.get<bool>();
     if (flag == "--site") options.site = value.get<std::string>();
+    if (flag == "--launcher") options.carrier = sourced(value.get<std::string>(), flag);
     if (flag == "--store" && value == "worker") options.store = StoreHost::worker;
   }
   return options;
@@ -62,6 +72,7 @@ PlanCase read_plan_case(const fs::path& folder) {
     plan_case.snapshot.environment[name] = value.get<std::string>();
   const json files = file.value("files", json::object());
   for (const auto& [path, text] : files.items()) plan_case.snapshot.files[path] = text.get<std::string>();
+  read_programs(file.value("programs", json::object()), plan_case.snapshot);
   flags.update(file.value("flags", json::object()));
   read_host(file.value("host", json::object()), plan_case.snapshot);
   plan_case.options = read_options(flags);

@@ -21,6 +21,7 @@ struct PlanCase {
 //   files        contents of files by path
 //   host         facts: name, cpus ("0-7"), cores, online, quota, gpus (a number), vendor, unix_time,
 //                interfaces (addresses by name)
+//   programs     what PATH finds, by name: the path, or path and version; "ddprun" is this program's file
 //   flags        options by name
 //   command      the program and its arguments
 PlanCase read_plan_case(const std::filesystem::path& folder);

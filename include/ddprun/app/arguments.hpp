@@ -11,6 +11,7 @@ namespace ddprun {
 struct Arguments {
   std::vector<std::string> options;  // "--name" for a flag, "--name", "value" for the others; full names only
   std::vector<std::string> command;  // the first word that is no option, and everything after it
+  std::vector<std::string> launch;   // all words as they were given, but for --dry-run, --capture, --snapshot
 };
 
 // The rules of Python's argparse, which torchrun's users rely on (torch/distributed/run.py):

@@ -61,7 +61,7 @@ struct Snapshot {
   std::string working_directory;
   Environment environment;  // complete in memory; a captured file holds the allow-listed part
   std::map<std::string, std::string> files;      // path -> contents of the files a scheduler points to
-  std::map<std::string, ProgramFacts> programs;  // by word: the command's program, python_candidates()
+  std::map<std::string, ProgramFacts> programs;  // by word: the command's, python_candidates(), carriers
   HostFacts host;
   std::int64_t unix_time = 0;  // seconds
   friend bool operator==(const Snapshot&, const Snapshot&) = default;

@@ -46,17 +46,20 @@ struct CarrierPlan {
 const std::vector<std::string>& carrier_names();
 
 // What to start where the allocation has hosts but no step, from Snapshot::programs ("ddprun" is this
-// program's file); nothing where ddprun has been started in its place already, or with --launcher none.
-// Throws Error or UsageError, with a hint, where no carrier can do it.
+// program's file; a carrier's program that is not there at all has not been looked for); nothing where ddprun
+// has been started in its place already, or with --launcher none. Throws Error or UsageError, with a hint,
+// where no carrier can do it.
 std::optional<CarrierPlan> make_carrier_plan(const Snapshot& snapshot, const Options& options);
 
 // The programs worth looking for before make_carrier_plan is asked: the chosen one, else what the scheduler's
 // jobs are started with. Some take a while to tell what they are.
 std::vector<std::string> carrier_programs(const Allocation& allocation, const Options& options);
+// Those of every carrier: for a capture, from which anything may be planned.
+std::vector<std::string> all_carrier_programs();
 
 // For --dry-run.
 std::string render_text(const CarrierPlan& plan);
-std::string render_json(const CarrierPlan& plan);
+std::string render_json(const CarrierPlan& plan, const Snapshot& snapshot);
 
 // Throws Error with the command line to type instead where the style is LaunchStyle::not_started.
 void refuse_unstarted(const Allocation& allocation, const Options& options, const Snapshot& snapshot);

@@ -151,8 +151,19 @@ def test_dry_run(hosts):
     result = hosts["a"].run(["ddprun", "--hosts", "a,b", "--dry-run=json", "--no-python", "true"])
     assert result.code == 0, str(result)
     plan = json.loads(result.stdout)
-    assert plan["hosts"] == ["a", "b"] and plan["carrier"]["name"] == "ssh"
-    assert plan["commands"][1]["words"][0] == "ssh" and plan["commands"][1]["words"][-2] == "b", plan
+    carrier = plan["carrier"]
+    assert carrier["hosts"] == ["a", "b"] and carrier["name"]["value"] == "ssh"
+    assert carrier["commands"][1]["words"][0] == "ssh" and carrier["commands"][1]["words"][-2] == "b", plan
+
+
+def test_a_capture_plans_the_same_elsewhere(hosts, directory):
+    path = f"{directory}/snapshot.json"
+    hosts["a"].check(["ddprun", "--capture", path])
+    arguments = ["--hosts", "a,b", "--dry-run=json", "--no-python", "true"]
+    here = json.loads(hosts["a"].check(["ddprun", *arguments]))
+    elsewhere = json.loads(hosts["c"].check(["ddprun", "--snapshot", path, *arguments]))
+    assert here["carrier"]["commands"] == elsewhere["carrier"]["commands"]
+    assert here["carrier"]["commands"][1]["words"][0] == "ssh", here
 
 
 @pytest.mark.parametrize("kind", ["mpiexec.hydra", "mpiexec.openmpi"])

@@ -141,8 +141,9 @@ def test_dry_run_shows_the_command_line(cluster, directory):
     assert result.code == 0, str(result)
     plan = json.loads(result.stdout)
     [command] = plan["commands"]
-    assert plan["carrier"]["name"] == "srun" and command["words"][:3] == ["srun", "--nodes=2", "--ntasks=2"], plan
-    assert plan["hosts"] == ["n1", "n2"] and plan["workers"] == 3
+    assert plan["carrier"]["name"]["value"] == "srun" and command["words"][:3] == ["srun", "--nodes=2", "--ntasks=2"], plan
+    assert plan["carrier"]["hosts"] == ["n1", "n2"] and plan["workers_per_node"]["value"] == 3
+    assert plan["world_size"]["value"] == 6, plan
     assert not evidence.workers(directory)
     result = cluster.run("salloc", "-N2", "-Q", "ddprun", "--dry-run", PRINT, str(directory))
     assert result.code == 0 and "srun --nodes=2 --ntasks=2 --ntasks-per-node=1" in result.stdout, str(result)

@@ -116,3 +116,12 @@ TEST_CASE("a missing or unwanted value is named") {
   CHECK(error_for({"-t"}) == "option --tee needs a value | write --tee=CHOICE");
   CHECK(error_for({"--module=1"}) == "option --module takes no value: '--module=1' | write --module alone");
 }
+
+TEST_CASE("the words of the launch itself are kept as they were given, without those that only look") {
+  const auto launch = [](const Words& words) { return normalise(words).launch; };
+  CHECK(launch({"--dry-run", "--nproc_per_node", "2", "-mv", "--", "--odd", "--dry-run"}) ==
+        Words{"--nproc_per_node", "2", "-mv", "--", "--odd", "--dry-run"});
+  CHECK(launch({"--dry_run=json", "--snapshot", "f", "--capture=g", "-r3", "t.py", "--capture"}) ==
+        Words{"-r3", "t.py", "--capture"});
+  CHECK(launch({"--verbose"}) == Words{"--verbose"});
+}

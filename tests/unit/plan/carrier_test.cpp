@@ -170,7 +170,7 @@ TEST_CASE("nothing is carried where --launcher none says so or a step runs alrea
 
 TEST_CASE("a carrier that is not there or does not fit is refused") {
   Snapshot snapshot = on_host("n1", k_batch);
-  snapshot.programs.erase("srun");
+  snapshot.programs["srun"] = {};
   CHECK(
       error_of([&] { make_carrier_plan(snapshot, {}); }) ==
       "cannot start ddprun on the other hosts: there is no srun on PATH | load the module it comes with, or "
@@ -181,6 +181,7 @@ TEST_CASE("a carrier that is not there or does not fit is refused") {
       usage_error_of([&] { make_carrier_plan(snapshot, options); }) ==
       "--launcher pbsdsh starts nothing on these hosts (SLURM_JOB_NODELIST) | leave it out, or choose srun");
   options.carrier.value = "mpiexec";
+  snapshot.programs["mpiexec"] = {};
   CHECK(error_of([&] { make_carrier_plan(snapshot, options); }) ==
         "--launcher mpiexec cannot be used: there is no mpiexec on PATH | load the module it comes with, or "
         "choose another carrier with --launcher | 125");
@@ -188,6 +189,20 @@ TEST_CASE("a carrier that is not there or does not fit is refused") {
   listed.carrier = sourced<std::string>("srun", "--launcher");
   CHECK(usage_error_of([&] { make_carrier_plan(on_host("a"), listed); }) ==
         "--launcher srun starts nothing on hosts that you list (--hosts) | leave it out, or choose ssh");
+}
+
+TEST_CASE("a snapshot that tells nothing of carriers is not taken for a host without them") {
+  Snapshot snapshot = on_host("n1", k_batch);
+  snapshot.programs.clear();
+  CHECK(error_of([&] { make_carrier_plan(snapshot, {}); }) ==
+        "the snapshot does not tell whether there is srun on PATH | capture it again with ddprun --capture "
+        "FILE | 125");
+  Options options;
+  options.carrier = sourced<std::string>("mpiexec", "--launcher");
+  CHECK(
+      error_of([&] { make_carrier_plan(snapshot, options); }) ==
+      "the snapshot does not tell whether there is mpiexec on PATH | capture it again with ddprun --capture "
+      "FILE | 125");
 }
 
 TEST_CASE("only the programs that may be used are looked for") {
@@ -214,14 +229,4 @@ TEST_CASE("ddprun does not start itself twice") {
         "ddprun was started on n1 by another ddprun, but it cannot tell its place there | start it in a step "
         "of "
         "the scheduler, as with srun ddprun ...; or choose another carrier with --launcher | 125");
-}
-
-TEST_CASE("--dry-run shows the exact command line and what the hosts will do") {
-  const auto plan = make_carrier_plan(on_host("a"), hosts({"a", "b"}));
-  const std::string text = render_text(*plan);
-  CHECK(text.find("how it would start itself on 2 hosts; nothing is started") != std::string::npos);
-  CHECK(text.find("ssh -T -x") != std::string::npos);
-  CHECK(text.find("2 hosts, if all have 1 worker") != std::string::npos);
-  const std::string json = render_json(*plan);
-  CHECK(json.find("\"carrier\": {\n    \"name\": \"ssh\"") != std::string::npos);
 }

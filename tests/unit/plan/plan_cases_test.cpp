@@ -11,6 +11,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/secrets.hpp"
+#include "ddprun/plan/carrier.hpp"
 #include "ddprun/plan/render.hpp"
 #include "plan_cases.hpp"
 
@@ -32,6 +33,8 @@ std::string without_version(std::string text) {
 
 Printed print(const Snapshot& snapshot, const Options& options) {
   try {
+    if (const auto carrier = make_carrier_plan(snapshot, options))
+      return {without_version(render_text(*carrier)), without_version(render_json(*carrier, snapshot))};
     const NodePlan plan = make_node_plan(snapshot, options);
     return {without_version(render_text(plan, snapshot)), without_version(render_json(plan, snapshot))};
   } catch (const Error& error) {

@@ -1,0 +1,19 @@
+// Parts of the objects that render_json makes of a node's plan and of a carrier's.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "ddprun/plan/node_plan.hpp"
+
+namespace ddprun {
+
+template <class T>
+nlohmann::ordered_json with_origin(const T& value, const std::string& origin) {
+  return {{"value", value}, {"origin", origin}};
+}
+
+nlohmann::ordered_json allocation_json(const Allocation& allocation);
+nlohmann::ordered_json notices_json(const std::vector<Notice>& notices);
+
+}  // namespace ddprun
