@@ -8,6 +8,7 @@
 #include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/flux.hpp"
 #include "ddprun/allocation/job.hpp"
+#include "ddprun/allocation/launchers.hpp"
 #include "ddprun/allocation/lsf.hpp"
 #include "ddprun/allocation/pbs.hpp"
 #include "ddprun/allocation/slurm.hpp"
@@ -119,6 +120,8 @@ const Detector& choose(const std::vector<const Detector*>& candidates, const Hos
 Allocation ask_detectors(const Snapshot& snapshot, const PlaceOptions& options) {
   if (is_started(snapshot, options)) return parse_started(snapshot, options);
   if (has_listed_hosts(snapshot, options)) return parse_listed_hosts(snapshot, options);
+  const bool one_meant = options.nodes && options.nodes->value == 1;
+  if (!one_meant && !is_complete_by_hand(options)) check_rank_not_lost(snapshot);
   if (options.scheduler) return ask_named(snapshot, options);
   std::vector<const Detector*> candidates;
   for (const Detector& detector : k_detectors) {

@@ -83,7 +83,16 @@ Exchange find_pmix(const Seen& seen) {
 
 namespace {
 
-constexpr std::array k_shells{"sh", "bash", "dash", "ksh", "zsh", "csh", "tcsh"};
+// What runs other programs in its own environment.
+constexpr std::array k_shells{"sh", "bash", "dash", "ksh", "zsh", "csh", "tcsh", "su", "sudo"};
+constexpr std::array k_consoles{"login", "tmux", "screen", "SCREEN"};
+constexpr std::array k_daemons{"hydra_pmi_proxy", "pmi_proxy", "orted",           "orterun", "mpirun",
+                               "mpirun.openmpi",  "mpiexec",   "mpiexec.openmpi", "prted",   "prterun"};
+
+template <std::size_t N>
+bool is_among(std::string_view program, const std::array<const char*, N>& programs) {
+  return std::find(programs.begin(), programs.end(), program) != programs.end();
+}
 
 // "bash" of "-bash", "pbs_mom" of "/opt/pbs/sbin/pbs_mom -N".
 std::string_view program_of(const Ancestor& ancestor) {
@@ -96,6 +105,20 @@ std::string_view program_of(const Ancestor& ancestor) {
 bool starts_scripts(const Ancestor& ancestor) {
   const bool slurm = ancestor.title.starts_with("slurmstepd: [") && ancestor.title.ends_with(".batch]");
   return slurm || program_of(ancestor) == "pbs_mom";
+}
+
+// Somebody's terminal. An sshd without one, "sshd: lab@notty", may be where a launcher's command arrived.
+bool is_login(const Ancestor& ancestor) {
+  const bool by_ssh = ancestor.title.starts_with("sshd") && ancestor.title.find("@pts/") != std::string::npos;
+  return by_ssh || is_among(program_of(ancestor), k_consoles);
+}
+
+// The nearest ancestor that is no shell; null where /proc shows none.
+const Ancestor* find_starter(const HostFacts& host) {
+  const auto found = std::find_if(host.ancestors.begin(), host.ancestors.end(), [](const Ancestor& ancestor) {
+    return !is_among(program_of(ancestor), k_shells);
+  });
+  return found == host.ancestors.end() ? nullptr : &*found;
 }
 
 // The most telling first: jsrun sets Open MPI's variables too, Open MPI and PALS those of PMIx and PMI.
@@ -116,15 +139,23 @@ std::vector<LaunchPlace> find_launch_places(const Snapshot& snapshot) {
 }
 
 void check_not_left_over(const LaunchPlace& place, const HostFacts& host) {
-  const auto other = std::find_if(host.ancestors.begin(), host.ancestors.end(), [](const Ancestor& ancestor) {
-    return std::find(k_shells.begin(), k_shells.end(), program_of(ancestor)) == k_shells.end();
-  });
-  if (other == host.ancestors.end() || !starts_scripts(*other)) return;
+  const Ancestor* const starter = find_starter(host);
+  if (starter == nullptr || !(starts_scripts(*starter) || is_login(*starter))) return;
   throw Error(
       fmt::format("{} is set, but only shells are between this ddprun and {}: the variable is left from "
                   "another launch",
-                  describe(place), printable(other->title, 80)),
+                  describe(place), printable(starter->title, 80)),
       "clear the variables of " + place.launcher + ", or use this host alone with --standalone");
+}
+
+void check_rank_not_lost(const Snapshot& snapshot) {
+  const Ancestor* const starter = find_starter(snapshot.host);
+  if (starter == nullptr || !is_among(program_of(*starter), k_daemons)) return;
+  if (!find_launch_places(snapshot).empty()) return;
+  throw Error(fmt::format("{} started this ddprun on {}, but no variable tells its rank",
+                          program_of(*starter), snapshot.host.name),
+              "let the launcher's variables reach ddprun (a script may have cleared them), or use this host "
+              "alone with --standalone");
 }
 
 bool has_ancestor(const HostFacts& host, const std::vector<std::string>& programs) {

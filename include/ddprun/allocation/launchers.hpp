@@ -36,9 +36,13 @@ struct LaunchPlace {
 // launch that needs what no variable says.
 std::vector<LaunchPlace> find_launch_places(const Snapshot& snapshot);
 
-// Throws Error when only shells are between this process and the scheduler's daemon: then no launcher started
-// it, and the place is another launch's.
+// Throws Error when only shells are between this process and the scheduler's daemon or somebody's terminal:
+// then no launcher started it, and the place is another launch's.
 void check_not_left_over(const LaunchPlace& place, const HostFacts& host);
+
+// Throws Error when hydra, Open MPI or PRRTE started this process and no launcher's rank is set: it would be
+// one of several worlds of one.
+void check_rank_not_lost(const Snapshot& snapshot);
 
 // Whether a process of one of these programs is among the ancestors.
 bool has_ancestor(const HostFacts& host, const std::vector<std::string>& programs);

@@ -57,6 +57,43 @@ TEST_CASE("a launcher's variables below nothing but shells are another launch's"
   CHECK(left_over({}).empty());
 }
 
+TEST_CASE("a launcher's variables below nothing but shells are left in somebody's terminal") {
+  for (const char* terminal : {"sshd: lab@pts/0", "sshd-session: lab@pts/12", "/bin/login -p --",
+                               "tmux new -s a", "SCREEN -S work"}) {
+    CAPTURE(terminal);
+    CHECK(left_over({"-bash", "sudo -E bash", terminal}) ==
+          std::string("PMI_RANK=1 (of 4) is set, but only shells are between this ddprun and ") + terminal +
+              ": the variable is left from another launch");
+    CHECK(left_over({"hydra_pmi_proxy --control-port n1:1", "mpiexec", "-bash", terminal}).empty());
+    CHECK(left_over({"mpirun.openmpi -n 2 ddprun", "-bash", terminal}).empty());
+  }
+  CHECK(
+      left_over({"bash -c PMI_RANK=1 ddprun", "sshd: lab@notty"}).empty());  // a launcher may use ssh itself
+}
+
+TEST_CASE("a process of a launcher whose rank is lost is no world of one") {
+  const auto said = [](std::vector<std::string> titles, const Environment& environment) -> std::string {
+    Snapshot snapshot;
+    snapshot.host.name = "n2";
+    snapshot.environment = environment;
+    for (std::string& title : titles) snapshot.host.ancestors.push_back({1, std::move(title)});
+    try {
+      check_rank_not_lost(snapshot);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(said({"/bin/sh ./start", "/usr/bin/orted -mca ess env"}, {}) ==
+        "orted started this ddprun on n2, but no variable tells its rank");
+  CHECK(said({"hydra_pmi_proxy --control-port n1:1"}, {{"PBS_JOBID", "7"}}) ==
+        "hydra_pmi_proxy started this ddprun on n2, but no variable tells its rank");
+  CHECK(said({"orted"}, {{"OMPI_COMM_WORLD_RANK", "0"}}).empty());
+  CHECK(said({"python3 driver.py", "orted"}, {}).empty());  // started for its own sake
+  CHECK(said({"-bash", "sshd: lab@pts/0"}, {}).empty());
+  CHECK(said({}, {}).empty());
+}
+
 TEST_CASE("the name of a launch tells where PRRTE was called") {
   CHECK(find_prrte_host("prterun-n1-1485@1") == "n1");
   CHECK(find_prrte_host("prterun-gpu-node-7.cluster-1485@1") == "gpu-node-7.cluster");
