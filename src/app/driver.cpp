@@ -49,7 +49,8 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
                  supervisor_.note_ended(worker, status);
                  decide_soon();
                }),
-      meeting_(context_, plan_, snapshot) {
+      meeting_(context_, plan_, snapshot),
+      carrier_timer_(context_) {
   route_log([this](const std::string& lines) { workers_.insert_error(lines); });
   workers_.when_output_fails([this](int error) {
     say_notice(fmt::format("cannot write to standard output on {}: {}; the workers go on without it",

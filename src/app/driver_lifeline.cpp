@@ -1,5 +1,6 @@
 // An agent that another ddprun started: what comes over its lifeline, and what it says at its end.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -11,8 +12,15 @@
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/stop_signals.hpp"
 #include "ddprun/base/error.hpp"
+#include "ddprun/os/descriptors.hpp"
 
 namespace ddprun {
+
+namespace {
+
+constexpr std::chrono::milliseconds k_carrier_look{1000};
+
+}  // namespace
 
 void Driver::hold_lifeline() {
   const auto text = find_variable(snapshot_, k_starter_variable);
@@ -28,21 +36,34 @@ void Driver::hold_lifeline() {
     on_signal({number, 0, 0});
     decide();
   };
-  hooks.on_gone = [this](const std::string& why) {
-    if (ending_) return;
-    const std::string what = fmt::format("the ddprun that started it on {} is gone: {}", plan_.host, why);
-    plan_.rendezvous.agent.value == 0 ? say_error(what) : say_detail(what);
-    stop_on_signal(SIGTERM);
-    decide();
-  };
+  hooks.on_gone = [this](const std::string& why) { lose_starter(why); };
   hooks.on_unreachable = [this](const std::string& why) {
     say_detail(
         fmt::format("{} cannot reach the ddprun that started it, and goes on without: {}", plan_.host, why));
+    watch_carrier();
   };
   lifeline_ = std::make_unique<LifelineClient>(
       context_, *starter, make_lifeline_prover(snapshot_, plan_.options),
       lifeline::Hello{plan_.rendezvous.agent.value, plan_.host, false}, std::move(hooks));
   lifeline_->start();
+}
+
+void Driver::lose_starter(const std::string& why) {
+  if (ending_) return;
+  const std::string what = fmt::format("the ddprun that started it on {} is gone: {}", plan_.host, why);
+  plan_.rendezvous.agent.value == 0 ? say_error(what) : say_detail(what);
+  stop_on_signal(SIGTERM);
+  decide();
+}
+
+// Without a lifeline a carrier like ssh has one message left, its end: then nobody reads standard output.
+void Driver::watch_carrier() {
+  carrier_timer_.expires_after(k_carrier_look);
+  carrier_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    if (is_hung_up(STDOUT_FILENO)) return lose_starter("nobody reads standard output any more");
+    watch_carrier();
+  });
 }
 
 void Driver::tell_end(std::function<void()> told) {

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -74,6 +75,11 @@ Fd watch_readiness(int descriptor, Readiness readiness) {
   event.events = readiness == Readiness::readable ? EPOLLIN : EPOLLOUT;
   if (!watch || ::epoll_ctl(watch.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) return {};
   return watch;
+}
+
+bool is_hung_up(int descriptor) {
+  pollfd look{descriptor, 0, 0};
+  return ::poll(&look, 1, 0) == 1 && (look.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 }  // namespace ddprun

@@ -130,8 +130,9 @@ void refuse_second_start(const Snapshot& snapshot) {
     throw Error(
         fmt::format("ddprun was started on {} by another ddprun, but it cannot tell its place there",
                     snapshot.host.name),
-        "start it in a step of the scheduler, as with srun ddprun ...; or choose another carrier with "
-        "--launcher");
+        fmt::format("if {} is left from an earlier launch, unset it; else choose another carrier with "
+                    "--launcher",
+                    k_starter_variable));
   }
   if (find_variable(snapshot, "DDPRUN_LAUNCH_ID")) {
     throw Error("ddprun was started by a worker of another ddprun and would start itself on all hosts again",

@@ -54,6 +54,8 @@ class Driver {
   void on_lost(const std::string& what, const std::string& hint);
 
   void hold_lifeline();
+  void lose_starter(const std::string& why);
+  void watch_carrier();
   void tell_end(std::function<void()> told);
   void wait_for_signals();
   void on_signal(const SignalEvent& event);
@@ -87,6 +89,7 @@ class Driver {
   WorkerGroup workers_;
   MeetingPoint meeting_;
   std::unique_ptr<AgentLink> link_;
+  boost::asio::steady_timer carrier_timer_;
   std::unique_ptr<LifelineClient> lifeline_;  // where another ddprun started this one
 
   bool decision_pending_ = false;

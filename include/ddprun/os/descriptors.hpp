@@ -40,4 +40,7 @@ std::vector<int> capture_inherited_descriptors();
 enum class Readiness { readable, writable };
 Fd watch_readiness(int descriptor, Readiness readiness);
 
+// Whether nobody is at the other end of a pipe or socket any more; never so for other files.
+bool is_hung_up(int descriptor);
+
 }  // namespace ddprun

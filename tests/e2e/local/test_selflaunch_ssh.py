@@ -84,6 +84,42 @@ def test_a_killed_first_ddprun_leaves_nothing(reachable, directory):
     wait_until("no process is left", lambda: not reachable.processes_with(marker), 30)
 
 
+@pytest.fixture
+def deaf_starter(reachable):
+    """From b and c nothing but sshd's answers gets to a: agents there cannot call back."""
+    rules = [["priority", "100", "to", reachable["a"].address, "ipproto", "tcp", "sport", "22", "lookup", "main"],
+             ["priority", "101", "to", reachable["a"].address, "ipproto", "tcp", "unreachable"]]
+    for name in ("b", "c"):
+        for rule in rules:
+            reachable[name].check(["ip", "rule", "add", *rule])
+    yield reachable
+    for name in ("b", "c"):
+        for rule in rules:
+            reachable[name].check(["ip", "rule", "del", *rule])
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_a_starter_that_cannot_be_reached_is_not_needed(deaf_starter, code):
+    program = ["--no-python", "sh", "-c", f"echo rank $RANK of $WORLD_SIZE; [ $RANK = 0 ] || exit {code}"]
+    result = deaf_starter["a"].run(["ddprun", "--verbose", "--hosts", "b,c", *program])
+    assert result.code == code, str(result)
+    assert {"rank 0 of 2", "rank 1 of 2"} <= set(result.stdout.splitlines()), str(result)
+    assert "b cannot reach the ddprun that started it, and goes on without" in result.stderr, str(result)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_starter_that_cannot_be_reached_still_ends_all(deaf_starter, directory, number):
+    marker = f"DDPRUN_TEST_MARKER={uuid.uuid4()}"
+    worker = f"touch {directory}/ready.$RANK; exec sleep 600"
+    process = deaf_starter["a"].popen(["ddprun", "--hosts", "b,c", "--no-python", "sh", "-c", worker],
+                                      env=dict([marker.split("=")]))
+    wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
+    process.send_signal(number)
+    result = process.wait()
+    assert number == signal.SIGKILL or result.code == 143, str(result)
+    wait_until("no process is left", lambda: not deaf_starter.processes_with(marker), 30)
+
+
 def test_a_host_without_sshd_is_named_and_the_others_stop(reachable, ssh_daemons, directory):
     marker = f"DDPRUN_TEST_MARKER={uuid.uuid4()}"
     ssh_daemons.stop(reachable["c"])

@@ -226,7 +226,6 @@ TEST_CASE("ddprun does not start itself twice") {
   environment = k_batch;
   environment["DDPRUN_STARTER"] = "10.0.0.1:4000/x";
   CHECK(error_of([&] { make_carrier_plan(on_host("n1", environment), {}); }) ==
-        "ddprun was started on n1 by another ddprun, but it cannot tell its place there | start it in a step "
-        "of "
-        "the scheduler, as with srun ddprun ...; or choose another carrier with --launcher | 125");
+        "ddprun was started on n1 by another ddprun, but it cannot tell its place there | if DDPRUN_STARTER "
+        "is left from an earlier launch, unset it; else choose another carrier with --launcher | 125");
 }
