@@ -73,6 +73,15 @@ TEST_CASE("listed hosts are to be started, but for this one alone") {
   CHECK(detect_allocation(on_host("a"), listing({"b"})).style.value == LaunchStyle::not_started);
 }
 
+TEST_CASE("listed hosts beside a variable that is left from another launch are not forgotten in silence") {
+  PlaceOptions options;
+  options.hosts = sourced(std::vector<std::string>{"a", "b"}, "--hosts");
+  const Snapshot left_over = on_host("a", {{"DDPRUN_STARTER", "10.0.0.1:4000/8f3c"}});
+  CHECK(error_of([&] { detect_allocation(left_over, options); }) ==
+        "DDPRUN_STARTER is set, as in what another ddprun started, but no hosts of it are | unset "
+        "DDPRUN_STARTER: it is left from another launch | 125");
+}
+
 TEST_CASE("--nnodes takes the first of the listed hosts") {
   PlaceOptions options = listing({"a", "b", "c"});
   options.nodes = sourced(2, "--nnodes");
