@@ -20,6 +20,7 @@
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/plan/worker_env.hpp"
+#include "ddprun/supervise/outcome.hpp"
 
 namespace ddprun {
 
@@ -45,18 +46,6 @@ std::vector<int> watched_signals(const Options& options) {
   std::erase(signals, SIGTSTP);
   std::erase(signals, SIGCONT);
   return signals;
-}
-
-int code_of(const ExitStatus& status) {
-  switch (status.kind) {
-    case ExitStatus::Kind::exited:
-      return status.value;
-    case ExitStatus::Kind::signalled:
-      return 128 + status.value;
-    case ExitStatus::Kind::not_started:
-      break;
-  }
-  return k_exit_not_found;
 }
 
 std::string describe_start_failure(const ExitStatus& status) {
@@ -208,7 +197,7 @@ bool Starter::could_not_start(std::size_t carrier, int code) const {
 
 void Starter::on_carrier_end(std::size_t carrier, const ExitStatus& status) {
   const CarrierCommand& command = plan_.commands[carrier];
-  const int code = code_of(status);
+  const int code = exit_code_of(status);
   carriers_[carrier].code = code;
   if (could_not_start(carrier, code) && !failure_code_) {
     failure_code_ = code == 255 ? k_exit_own_failure : code;

@@ -2,18 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
-#include <utility>
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
-#include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/pmi_client.hpp"
 #include "ddprun/os/pmix_client.hpp"
 #include "ddprun/os/system_failure.hpp"
@@ -63,50 +57,16 @@ ExchangeAnswer speak_pmi(int descriptor, const PmiServer& server, const Exchange
                            {request.answer_limit, request.barrier_limit});
 }
 
-// A fork of a process with one thread may go on using the C library.
-template <class Exchange>
-[[noreturn]] void serve_answer(const Exchange& exchange, pid_t parent, int descriptor) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(0);
-  try {
-    const std::string text = render_answer(exchange());
-    for (std::string_view rest = text; !rest.empty();) {
-      const ssize_t count = ::write(descriptor, rest.data(), rest.size());
-      if (count <= 0) break;
-      rest.remove_prefix(static_cast<std::size_t>(count));
-    }
-  } catch (...) {
-    ::_exit(1);
-  }
-  ::_exit(0);
-}
-
-// Signals stay blocked in the child: our handlers must not run there.
-template <class Exchange>
-pid_t fork_exchange(const Exchange& exchange, int descriptor) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, &before);
-  const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  const int error = errno;
-  if (child == 0) serve_answer(exchange, parent, descriptor);
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (child < 0) throw system_failure("cannot start a process for the launcher's exchange", error);
-  return child;
-}
+constexpr const char* k_purpose = "start a process for the launcher's exchange";
 
 }  // namespace
 
 LauncherExchange::LauncherExchange(const Environment& environment, const ExchangeRequest& request) {
-  Pipe pipe = make_pipe();
-  answer_ = std::move(pipe.reader);
   if (request.service == ExchangeRequest::Service::pmix) {
     const auto exchange = [&] {
-      return exchange_over_pmix(request.library, request.value, request.all_take_part);
+      return render_answer(exchange_over_pmix(request.library, request.value, request.all_take_part));
     };
-    child_ = fork_exchange(exchange, pipe.writer.get());
+    child_ = AnsweringChild(exchange, k_purpose);
     return;
   }
   const PmiServer server = find_server(environment);
@@ -117,23 +77,11 @@ LauncherExchange::LauncherExchange(const Environment& environment, const Exchang
     if (!connection_) throw system_failure("cannot make a socket for PMI", errno);
     pmi_ = connection_.get();
   }
-  child_ = fork_exchange([&] { return speak_pmi(pmi_, server, request); }, pipe.writer.get());
-}
-
-LauncherExchange::~LauncherExchange() { end_child(); }
-
-void LauncherExchange::end_child() {
-  const pid_t child = std::exchange(child_, -1);
-  int status = 0;
-  // Where it has ended, or a sweep has reaped it, its number may be another process' by now.
-  if (child <= 0 || ::waitpid(child, &status, WNOHANG) != 0) return;
-  ::kill(child, SIGKILL);
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  child_ = AnsweringChild([&] { return render_answer(speak_pmi(pmi_, server, request)); }, k_purpose);
 }
 
 void LauncherExchange::finish(Milliseconds limit) {
-  end_child();
+  child_.end();
   if (pmi_ >= 0) finish_pmi(pmi_, limit);
 }
 

@@ -10,6 +10,7 @@
 
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/child_call.hpp"
+#include "ddprun/os/library_function.hpp"
 
 namespace ddprun {
 
@@ -34,19 +35,12 @@ struct Library {
   std::string load(const std::string& name) {
     void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) return fmt::format("libmunge cannot be loaded: {}", ::dlerror());
-    const bool whole = find(handle, "munge_ctx_create", create) && find(handle, "munge_ctx_set", set) &&
-                       find(handle, "munge_ctx_strerror", context_error) &&
-                       find(handle, "munge_strerror", error_text) && find(handle, "munge_encode", encode) &&
-                       find(handle, "munge_decode", decode);
+    const bool whole =
+        find_function(handle, "munge_ctx_create", create) && find_function(handle, "munge_ctx_set", set) &&
+        find_function(handle, "munge_ctx_strerror", context_error) &&
+        find_function(handle, "munge_strerror", error_text) &&
+        find_function(handle, "munge_encode", encode) && find_function(handle, "munge_decode", decode);
     return whole ? std::string() : fmt::format("{} lacks a function of libmunge", name);
-  }
-
-  template <class Function>
-  static bool find(void* handle, const char* name, Function& function) {
-    void* const symbol = ::dlsym(handle, name);
-    static_assert(sizeof function == sizeof symbol);
-    std::memcpy(&function, &symbol, sizeof symbol);
-    return symbol != nullptr;
   }
 };
 

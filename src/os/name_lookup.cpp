@@ -1,19 +1,10 @@
 #include "ddprun/os/name_lookup.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
-
-#include "ddprun/base/error.hpp"
 
 namespace ddprun {
 
@@ -38,42 +29,9 @@ std::string look_up(const std::string& name) {
   return lines;
 }
 
-// A fork of a process with one thread may go on using the C library.
-[[noreturn]] void serve_answer(const std::string& name, pid_t parent, int descriptor) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(0);
-  std::signal(SIGPIPE, SIG_DFL);
-  const std::string lines = look_up(name);
-  std::size_t written = 0;
-  while (written < lines.size()) {
-    const ssize_t count = ::write(descriptor, lines.data() + written, lines.size() - written);
-    if (count <= 0) break;
-    written += static_cast<std::size_t>(count);
-  }
-  ::_exit(0);
-}
-
 }  // namespace
 
-NameLookupChild::NameLookupChild(const std::string& name) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw Error(fmt::format("cannot look up the host name {}: {}", name, std::strerror(errno)));
-  }
-  answer_ = Fd(ends[0]);
-  const Fd writer(ends[1]);
-  const pid_t parent = ::getpid();
-  child_ = ::fork();
-  if (child_ == 0) serve_answer(name, parent, writer.get());
-  if (child_ < 0) {
-    throw Error(fmt::format("cannot look up the host name {}: {}", name, std::strerror(errno)));
-  }
-}
-
-NameLookupChild::~NameLookupChild() {
-  ::kill(child_, SIGKILL);
-  while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
-  }
-}
+NameLookupChild::NameLookupChild(const std::string& name)
+    : child_([&name] { return look_up(name); }, "look up the host name " + name) {}
 
 }  // namespace ddprun

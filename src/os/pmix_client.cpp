@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "ddprun/base/text.hpp"
+#include "ddprun/os/library_function.hpp"
 
 namespace ddprun {
 
@@ -50,19 +51,12 @@ struct Library {
   std::string load(const std::string& name) {
     void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL);  // its plug-ins refer to it
     if (handle == nullptr) return fmt::format("libpmix cannot be loaded: {}", ::dlerror());
-    const bool whole = find(handle, "PMIx_Init", init) && find(handle, "PMIx_Put", put) &&
-                       find(handle, "PMIx_Commit", commit) && find(handle, "PMIx_Fence", fence) &&
-                       find(handle, "PMIx_Get", get) && find(handle, "PMIx_Finalize", finalize) &&
-                       find(handle, "PMIx_Error_string", error_text);
+    const bool whole = find_function(handle, "PMIx_Init", init) && find_function(handle, "PMIx_Put", put) &&
+                       find_function(handle, "PMIx_Commit", commit) &&
+                       find_function(handle, "PMIx_Fence", fence) && find_function(handle, "PMIx_Get", get) &&
+                       find_function(handle, "PMIx_Finalize", finalize) &&
+                       find_function(handle, "PMIx_Error_string", error_text);
     return whole ? std::string() : fmt::format("{} lacks a function of libpmix", name);
-  }
-
-  template <class Function>
-  static bool find(void* handle, const char* name, Function& function) {
-    void* const symbol = ::dlsym(handle, name);
-    static_assert(sizeof function == sizeof symbol);
-    std::memcpy(&function, &symbol, sizeof symbol);
-    return symbol != nullptr;
   }
 };
 

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "ddprun/os/library_function.hpp"
+
 namespace ddprun {
 
 namespace {
@@ -14,12 +16,6 @@ namespace {
 constexpr int k_oldest_soname = 32;
 constexpr int k_newest_soname = 46;
 
-template <class Function>
-bool find_symbol(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  return function != nullptr;
-}
-
 }  // namespace
 
 std::optional<SlurmApi> SlurmApi::open() {
@@ -27,9 +23,9 @@ std::optional<SlurmApi> SlurmApi::open() {
     SlurmApi api;
     api.library_ = ::dlopen(fmt::format("libslurm.so.{}", soname).c_str(), RTLD_NOW | RTLD_LOCAL);
     api.soname_ = soname;
-    if (api.library_ != nullptr && find_symbol(api.library_, "slurm_hostlist_create", api.create_) &&
-        find_symbol(api.library_, "slurm_hostlist_shift", api.shift_) &&
-        find_symbol(api.library_, "slurm_hostlist_destroy", api.destroy_))
+    if (api.library_ != nullptr && find_function(api.library_, "slurm_hostlist_create", api.create_) &&
+        find_function(api.library_, "slurm_hostlist_shift", api.shift_) &&
+        find_function(api.library_, "slurm_hostlist_destroy", api.destroy_))
       return api;
   }
   return std::nullopt;

@@ -5,14 +5,13 @@
 // until the slowest agent is there. The connection of PMI-1 stays ours; so does the word that ends it.
 #pragma once
 
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
 
 #include "ddprun/base/duration.hpp"
 #include "ddprun/facts/pmi_conversation.hpp"
 #include "ddprun/facts/program.hpp"
+#include "ddprun/os/answering_child.hpp"
 #include "ddprun/os/fd.hpp"
 
 namespace ddprun {
@@ -33,12 +32,9 @@ class LauncherExchange {
   // process' own. Throws Error where there can be no exchange. Must be called while this process has one
   // thread.
   LauncherExchange(const Environment& environment, const ExchangeRequest& request);
-  ~LauncherExchange();  // ends the child
-  LauncherExchange(const LauncherExchange&) = delete;
-  LauncherExchange& operator=(const LauncherExchange&) = delete;
 
   // Gives render_answer() of an ExchangeAnswer, and then its end.
-  int descriptor() const { return answer_.get(); }
+  int descriptor() const { return child_.descriptor(); }
 
   // Ends the child. With PMI-1 also the last word, once no worker can use the connection any more: without it
   // the launcher takes our end for a failure and kills the other agents. Waits at most `limit` for the
@@ -46,12 +42,9 @@ class LauncherExchange {
   void finish(Milliseconds limit);
 
  private:
-  void end_child();
-
-  Fd answer_;
   Fd connection_;  // to PMI_PORT
   int pmi_ = -1;   // that, or PMI_FD; -1 with PMIx
-  pid_t child_ = -1;
+  AnsweringChild child_;
 };
 
 }  // namespace ddprun

@@ -1,29 +1,23 @@
-// Looks a host name up in a short-lived child process: the C library's resolver blocks for as long as a name
-// server likes, and a thread that waits in it could not be ended.
+// Looks a host name up beside the event loop: the C library's resolver blocks for as long as a name server
+// likes.
 #pragma once
-
-#include <sys/types.h>
 
 #include <string>
 
-#include "ddprun/os/fd.hpp"
+#include "ddprun/os/answering_child.hpp"
 
 namespace ddprun {
 
 class NameLookupChild {
  public:
-  // Throws Error when there can be no child. Must be called while this process has one thread.
+  // Throws Error when there can be no child.
   explicit NameLookupChild(const std::string& name);
-  ~NameLookupChild();  // ends the look-up
-  NameLookupChild(const NameLookupChild&) = delete;
-  NameLookupChild& operator=(const NameLookupChild&) = delete;
 
   // Gives numeric addresses, one a line, in the resolver's order, or one line "error: <why>"; then its end.
-  int descriptor() const { return answer_.get(); }
+  int descriptor() const { return child_.descriptor(); }
 
  private:
-  Fd answer_;
-  pid_t child_ = -1;
+  AnsweringChild child_;
 };
 
 }  // namespace ddprun

@@ -51,7 +51,7 @@ def test_interrupting_several_workers(machine):
 def test_suspending_and_continuing_under_a_shell(machine):
     for workers in ("1", "2"):
         screen = Screen(machine, ["bash", "--norc", "-i"])
-        screen.type(f"PS1='next> '; {machine.binary} --nproc-per-node {workers} --no-python "
+        screen.type(f"PS1='nex''t> '; {machine.binary} --nproc-per-node {workers} --no-python "
                     "sh -c 'echo run''ning; read line; echo go''t $line'\n")
         screen.wait_for("running", times=int(workers))
         screen.type("\x1a")
@@ -60,6 +60,7 @@ def test_suspending_and_continuing_under_a_shell(machine):
         screen.wait_for("--no-python", times=3)  # the shell repeats the command at the stop and at fg
         screen.type("more\n")
         screen.wait_for("got more")
+        screen.wait_for("next> ", times=2)  # ddprun reads what is typed for as long as it runs
         screen.type("exit $?\n")
         assert screen.wait() == 0, screen.text
 

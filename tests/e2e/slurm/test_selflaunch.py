@@ -140,7 +140,7 @@ def test_dry_run_shows_the_command_line(cluster, directory):
     result = cluster.run("salloc", "-N2", "-Q", "ddprun", "--dry-run=json", "--nproc-per-node", "3", PRINT, str(directory))
     assert result.code == 0, str(result)
     plan = json.loads(result.stdout)
-    [command] = plan["commands"]
+    [command] = plan["carrier"]["commands"]
     assert plan["carrier"]["name"]["value"] == "srun" and command["words"][:3] == ["srun", "--nodes=2", "--ntasks=2"], plan
     assert plan["carrier"]["hosts"] == ["n1", "n2"] and plan["workers_per_node"]["value"] == 3
     assert plan["world_size"]["value"] == 6, plan

@@ -1,0 +1,35 @@
+// A child process that makes one call and gives its result through a pipe, beside the event loop: for calls
+// that last as long as somebody else likes, such as a name server or the slowest of all agents, where a
+// thread could not be ended.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+
+#include "ddprun/os/fd.hpp"
+
+namespace ddprun {
+
+class AnsweringChild {
+ public:
+  AnsweringChild() = default;
+  // `purpose` completes "cannot ...", thrown as Error when there can be no child. Must be called while this
+  // process has one thread. The child keeps all signals blocked (our handlers must not run in it), leaves
+  // without any destructor or exit handler, and dies with its parent.
+  AnsweringChild(const std::function<std::string()>& call, const std::string& purpose);
+  ~AnsweringChild() { end(); }
+  AnsweringChild(AnsweringChild&& other) noexcept;
+  AnsweringChild& operator=(AnsweringChild&& other) noexcept;
+
+  // Gives what the call returned, and then its end; nothing when it threw.
+  int descriptor() const { return answer_.get(); }
+  void end();
+
+ private:
+  Fd answer_;
+  pid_t child_ = -1;
+};
+
+}  // namespace ddprun
