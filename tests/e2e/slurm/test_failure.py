@@ -70,8 +70,9 @@ def test_restarts_are_used_up(cluster, directory):
 def test_scancel_reaches_the_workers_and_leaves_nothing(cluster, directory):
     marker = f"DDPRUN_TEST_MARKER={uuid.uuid4()}"
     name, value = marker.split("=")
-    worker = (f"trap 'echo $RANK > {directory}/stopped.$RANK; exit 0' TERM; sleep 600 & touch {directory}/ready.$RANK;"
-              "wait")
+    # Slurm signals every process of the step, and a worker's own child may die of it before the worker is told.
+    worker = (f"trap 'echo $RANK > {directory}/stopped.$RANK; exit 0' TERM; touch {directory}/ready.$RANK;"
+              "while :; do sleep 1; done")
     job = cluster.popen("srun", "-N2", *ONE_A_NODE, "ddprun", "--nproc-per-node", "2", "--no-python", "sh", "-c",
                         worker, env={name: value})
     wait_until("all workers run", lambda: len(list(directory.glob("ready.*"))) == 4)
