@@ -37,9 +37,12 @@ Sourced<int> find_place(const Snapshot& snapshot, const std::vector<std::string>
   for (const LaunchPlace& place : find_launch_places(snapshot)) {
     if (place.rank.value <= last) return place.rank;
   }
-  throw Error(fmt::format("this host, {}, is none of those that ddprun is being started on: {}", own,
-                          compress_hostlist(hosts)),
-              "give the hosts as their own hostname command names them");
+  throw Error(
+      fmt::format("this host, {}, is none of those that ddprun is being started on: {}", own,
+                  compress_hostlist(hosts)),
+      fmt::format("give the hosts as their own hostname command names them; if {} is left from another "
+                  "launch, unset it",
+                  k_started_hosts_variable));
 }
 
 void add_job(const Variables& variables, Allocation& allocation) {

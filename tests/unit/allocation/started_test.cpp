@@ -54,7 +54,7 @@ TEST_CASE("its host's name tells the place, and an MPI launcher's rank where the
         sourced(NodeIndex{1}, "PMI_RANK"));
   CHECK(error_of([] { detect_allocation(on_host("elsewhere", k_started), {}); }) ==
         "this host, elsewhere, is none of those that ddprun is being started on: n[1-3] | give the hosts as "
-        "their own hostname command names them | 125");
+        "their own hostname command names them; if DDPRUN_HOSTS is left from another launch, unset it | 125");
 }
 
 TEST_CASE("the starter's umask is an octal number") {
