@@ -170,6 +170,43 @@ void site(Draft& draft, const Given& given) {
   draft.options.site = given.value;
 }
 
+void bind(Draft& draft, const Given& given) { draft.options.bind = parse_bind(given.value, given.origin); }
+
+void numa_binding(Draft& draft, const Given& given) {
+  choice_from(given, {"node", "socket", "exclusive", "core-complex"});
+  bind(draft, given);
+}
+
+void memory_bind(Draft& draft, const Given& given) {
+  constexpr MemoryBind k_ways[] = {MemoryBind::automatic, MemoryBind::preferred, MemoryBind::bind,
+                                   MemoryBind::none};
+  draft.options.memory_bind =
+      sourced(k_ways[choice_from(given, {"auto", "preferred", "bind", "none"})], given.origin);
+}
+
+void gpus_per_worker(Draft& draft, const Given& given) {
+  draft.options.gpus_per_worker = number_from(given, k_max_workers, "a number of GPUs", "give 1 or more");
+  if (draft.options.gpus_per_worker.value < 1) throw not_a(given, "a number of GPUs", "give 1 or more");
+}
+
+void nic(Draft& draft, const Given& given) {
+  draft.options.nic = sourced(choice_from(given, {"auto", "none"}) == 0, given.origin);
+}
+
+void omp_places(Draft& draft, const Given&) { draft.options.omp_places = true; }
+void show_binding(Draft& draft, const Given&) { draft.options.show_binding = true; }
+
+void topology(Draft& draft, const Given& given) {
+  if (given.value.empty())
+    throw UsageError(given.origin + " describes no node",
+                     "give a file, or hwloc's synthetic text such as 'pack:2 numa:1 core:16 pu:2'");
+  draft.options.topology = given.value;
+}
+
+void gpus(Draft& draft, const Given& given) {
+  draft.options.gpus = number_from(given, k_max_workers, "a number of GPUs", "give a number from 0 on");
+}
+
 void max_restarts(Draft& draft, const Given& given) {
   draft.options.max_restarts = number_from(given, k_most, "a number of restarts", "give a number from 0 on");
 }
@@ -181,8 +218,8 @@ void signals_to_handle(Draft& draft, const Given& given) {
 }
 
 void dry_run(Draft& draft, const Given& given) {
-  static constexpr DryRun k_forms[] = {DryRun::text, DryRun::json, DryRun::env};
-  draft.options.dry_run = k_forms[choice_from(given, {"text", "json", "env"})];
+  static constexpr DryRun k_forms[] = {DryRun::text, DryRun::json, DryRun::env, DryRun::svg};
+  draft.options.dry_run = k_forms[choice_from(given, {"text", "json", "env", "svg"})];
 }
 
 void capture(Draft& draft, const Given& given) { draft.options.capture_file = file_from(given); }
@@ -241,12 +278,6 @@ void log_line_prefix(Draft&, const Given& given) {
 
 void logs_specs(Draft&, const Given& given) {
   throw not_supported(given, "leave it out: ddprun loads no Python plug-ins");
-}
-
-void numa_binding(Draft&, const Given& given) {
-  choice_from(given, {"node", "socket", "exclusive", "core-complex"});
-  throw not_supported(given,
-                      "leave it out and bind through the scheduler, as with srun --cpu-bind, or numactl");
 }
 
 }  // namespace ddprun::setters

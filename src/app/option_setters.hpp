@@ -37,6 +37,17 @@ void key_file(Draft& draft, const Given& given);
 void store(Draft& draft, const Given& given);
 void site(Draft& draft, const Given& given);
 
+// Binding.
+void bind(Draft& draft, const Given& given);
+void numa_binding(Draft& draft, const Given& given);
+void memory_bind(Draft& draft, const Given& given);
+void gpus_per_worker(Draft& draft, const Given& given);
+void nic(Draft& draft, const Given& given);
+void omp_places(Draft& draft, const Given& given);
+void show_binding(Draft& draft, const Given& given);
+void topology(Draft& draft, const Given& given);
+void gpus(Draft& draft, const Given& given);
+
 // Failures and signals.
 void max_restarts(Draft& draft, const Given& given);
 void shutdown_timeout(Draft& draft, const Given& given);
@@ -66,6 +77,5 @@ void local_ranks_filter(Draft& draft, const Given& given);
 void duplicate_filters(Draft& draft, const Given& given);
 void log_line_prefix(Draft& draft, const Given& given);
 void logs_specs(Draft& draft, const Given& given);
-void numa_binding(Draft& draft, const Given& given);
 
 }  // namespace ddprun::setters

@@ -105,6 +105,34 @@ void add_meeting(std::vector<OptionEntry>& table) {
                   "profile of the site's networks (default: the one that matches)", setters::site)});
 }
 
+void add_binding(std::vector<OptionEntry>& table) {
+  table.insert(
+      table.end(),
+      {word_value("bind", "HOW", "auto none node socket exclusive core-complex core: cpu: mask:", own,
+                  binding,
+                  "cores of each worker: auto, none, node, socket, exclusive, core-complex, core:LIST, "
+                  "mask:HEX (default: auto, those near its GPU)",
+                  setters::bind),
+       word_value("numa-binding", "MODE", "node socket exclusive core-complex", torchrun_plain, binding,
+                  "torchrun's name for --bind", setters::numa_binding),
+       word_value(
+           "membind", "HOW", "auto preferred bind none", own, binding,
+           "memory of each worker: preferred or bind to the nodes of its cores, or none (default: auto)",
+           setters::memory_bind),
+       value("gpus-per-worker", "K", own, binding,
+             "each worker sees K GPUs of its own (default: 1, sees all)", setters::gpus_per_worker),
+       word_value("nic", "HOW", "auto none", own, binding,
+                  "auto tells each worker the network card nearest to its GPU (default: none)", setters::nic),
+       flag("omp-places", k_no_letter, own, binding, "set OMP_PLACES and OMP_PROC_BIND to the worker's cores",
+            setters::omp_places),
+       flag("show-binding", k_no_letter, own, binding,
+            "print where each worker runs, as the kernel tells once it is started", setters::show_binding),
+       file_value("topology", "FILE|TEXT", own, binding,
+                  "the node as hwloc's XML, JSON or synthetic text instead of this machine",
+                  setters::topology),
+       value("gpus", "N", own, binding, "how many GPUs the node of --topology has", setters::gpus)});
+}
+
 void add_failures(std::vector<OptionEntry>& table) {
   table.insert(
       table.end(),
@@ -119,8 +147,9 @@ void add_failures(std::vector<OptionEntry>& table) {
 void add_looking_and_about(std::vector<OptionEntry>& table) {
   table.insert(
       table.end(),
-      {OptionEntry{"dry-run", k_no_letter, optional, "text|json|env", own, looking, words, "text json env",
-                   "print what would happen and where every value came from", setters::dry_run},
+      {OptionEntry{"dry-run", k_no_letter, optional, "text|json|env|svg", own, looking, words,
+                   "text json env svg", "print what would happen and where every value came from",
+                   setters::dry_run},
        file_value("capture", "FILE", own, looking,
                   "write what ddprun sees here to FILE, without secrets, and stop", setters::capture),
        file_value("snapshot", "FILE", own, looking,
@@ -159,9 +188,7 @@ void add_compatibility(std::vector<OptionEntry>& table) {
                 value("log-line-prefix-template", "TEXT", torchrun, unsupported,
                       "what stands before each line", setters::log_line_prefix),
                 value("logs-specs", "NAME", torchrun_plain, unsupported, "a Python plug-in for logs",
-                      setters::logs_specs),
-                word_value("numa-binding", "MODE", "node socket exclusive core-complex", torchrun_plain,
-                           unsupported, "bind workers to the CPUs near their GPU", setters::numa_binding)});
+                      setters::logs_specs)});
 }
 
 }  // namespace
@@ -171,6 +198,7 @@ const std::vector<OptionEntry>& option_table() {
     std::vector<OptionEntry> table;
     add_program_and_workers(table);
     add_meeting(table);
+    add_binding(table);
     add_failures(table);
     add_looking_and_about(table);
     add_compatibility(table);

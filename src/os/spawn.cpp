@@ -165,7 +165,7 @@ std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request) {
                     pointers_to(request.arguments),
                     pointers_to(request.environment),
                     program_paths(request),
-                    cpu_mask(request.cpus),
+                    cpu_mask(request.binding.cpus),
                     {},
                     ::getpid()};
   for (const int signal : request.ignored_signals)

@@ -25,7 +25,17 @@ struct Draft {
   std::map<std::string, std::string> origins;  // option name -> where it was given
 };
 
-enum class OptionGroup { program, workers, meeting, failures, looking, about, without_effect, unsupported };
+enum class OptionGroup {
+  program,
+  workers,
+  meeting,
+  binding,
+  failures,
+  looking,
+  about,
+  without_effect,
+  unsupported
+};
 enum class OptionValue { none, required, optional };
 enum class OptionSource {
   torchrun,        // torchrun's, also read from PET_<NAME>

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ddprun/facts/program.hpp"
+#include "ddprun/facts/topology.hpp"
 
 namespace ddprun {
 
@@ -24,8 +25,11 @@ struct InterfaceAddress {
 
 // What the vendor runtime would enumerate before any visibility variable: the devices this process may open.
 struct Gpu {
-  std::string vendor;       // "nvidia", "amd", "intel"
-  std::string pci_address;  // "0000:c1:00.0", empty when unknown
+  std::string vendor;              // "nvidia", "amd", "intel"
+  std::string pci_address;         // "0000:c1:00.0", empty when unknown
+  std::string uuid{};              // "GPU-...", as the vendor's runtime spells it; empty when unknown
+  std::vector<int> local_cpus{};   // its local_cpulist; empty when the firmware does not tell
+  std::vector<std::string> mig{};  // UUIDs of its MIG instances: they hide the whole GPU
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
@@ -46,6 +50,10 @@ struct HostFacts {
   int online_cpus = 0;                      // of the whole host
   std::optional<double> cpu_quota;          // cgroup cpu.max, in CPUs
   std::vector<Gpu> gpus;
+  std::vector<int> allowed_memory_nodes;  // Mems_allowed_list, ascending
+  std::optional<Topology> topology;       // nothing: not read (--bind none)
+  std::vector<std::string>
+      doubts;  // what could not be seen and why, for the user: "NVML gave no answer within 2 s"
   std::pair<int, int> ephemeral_ports{32768, 60999};  // ip_local_port_range
   bool munge = false;                                 // a munge daemon's socket is there
   std::string cgroup;                                 // /proc/self/cgroup, whole

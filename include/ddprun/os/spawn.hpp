@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "ddprun/facts/binding.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/spawn_failure.hpp"
 
@@ -33,7 +34,7 @@ struct SpawnRequest {
   ChildGroup group = ChildGroup::own_group;
   // A terminal whose foreground group the child becomes before the program runs; needs ChildGroup::own_group.
   int terminal = -1;
-  std::vector<int> cpus;               // the only CPUs it may run on; empty: as we do
+  Binding binding;
   std::vector<int> close_descriptors;  // inherited by us without close-on-exec and not meant for the child
   // Signals the child ignores (nohup's SIGHUP); all others are at their defaults, and none is blocked.
   std::vector<int> ignored_signals;

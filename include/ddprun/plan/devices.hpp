@@ -12,6 +12,7 @@ namespace ddprun {
 
 struct VisibleDevices {
   std::vector<std::string> entries;  // as written in the variable, else "0", "1", ...
+  std::vector<int> gpus;             // for each entry the index into HostFacts::gpus; -1: not known
   std::string variable;              // the visibility variable that is set; empty: none is
   std::string narrowing;             // the variable that leaves a worker one of them
   std::string origin;                // for the user: "CUDA_VISIBLE_DEVICES", "2 GPUs of this host"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ddprun/allocation/allocation.hpp"
+#include "ddprun/facts/binding.hpp"
 #include "ddprun/plan/options.hpp"
 #include "ddprun/plan/site.hpp"
 
@@ -24,7 +25,11 @@ struct PlannedWorker {
   LocalRank local_rank;
   GlobalRank rank;                   // as NodePlan::rank_origin says
   std::vector<std::string> command;  // empty where there is none to start (--dry-run=env, --capture)
-  std::string device;  // entry of the visible devices this worker stands for; empty: none or not told apart
+  // Entries of the visible devices this worker stands for, joined by ','; empty: none or not told apart.
+  std::string device;
+  std::vector<int> gpus;  // those among HostFacts::gpus that are known
+  Binding binding;
+  std::string network_card;  // --nic auto: "mlx5_2", "cxi0"; empty: none near, or not asked for
 };
 
 enum class RendezvousRole { solo, coordinator, member };
@@ -49,6 +54,12 @@ struct RendezvousPlan {
   Milliseconds join_timeout{0};
 };
 
+// How the workers of this host are bound; the bindings themselves are the workers' own.
+struct BindingPlan {
+  std::string origin;      // for the user: "--bind none", "cores near each GPU"
+  std::vector<int> spare;  // CPUs of this host that none of its workers holds: ddprun itself keeps to them
+};
+
 struct NodePlan {
   Allocation allocation;
   RendezvousPlan rendezvous;
@@ -60,7 +71,8 @@ struct NodePlan {
   std::string rank_origin;           // what the ranks follow from; says so where they are an assumption
   Sourced<bool> virtual_local_rank;  // every worker has LOCAL_RANK 0 and one device
   std::string device_variable;       // the one that leaves it that device
-  Sourced<int> threads;              // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
+  BindingPlan binding;
+  Sourced<int> threads;  // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
   std::vector<VariableChange>
       changes;                  // the same for every worker; per-rank ones are added by worker_environment
   Sourced<std::string> run_id;  // TORCHELASTIC_RUN_ID

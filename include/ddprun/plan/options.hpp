@@ -10,6 +10,7 @@
 #include "ddprun/allocation/detect.hpp"
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/sourced.hpp"
+#include "ddprun/plan/bind_choice.hpp"
 
 namespace ddprun {
 
@@ -23,7 +24,7 @@ struct WorkersPerNode {
   std::string origin;  // "--nproc-per-node", "PET_NPROC_PER_NODE"
 };
 
-enum class DryRun { off, text, json, env };
+enum class DryRun { off, text, json, env, svg };
 enum class Meeting { automatic, pmi, file };  // --rdzv: how members learn where the coordinator is
 enum class StoreHost { agent, worker };       // --store: who listens on MASTER_PORT
 
@@ -54,7 +55,17 @@ struct Options {
   std::string hostfile;           // --hostfile: read into PlaceOptions::hosts before planning
   std::string site;               // --site: a profile's name, a file, "none"; empty: automatic
 
+  BindChoice bind;                                                    // --bind, --numa-binding
+  Sourced<MemoryBind> memory_bind{MemoryBind::automatic, "default"};  // --membind
+  bool show_binding = false;
+  bool omp_places = false;              // --omp-places: OMP_PLACES and OMP_PROC_BIND follow the binding
+  Sourced<bool> nic{false, "default"};  // --nic auto: each worker is told its nearest network card
+  Sourced<int> gpus_per_worker{1, "default"};
+  std::string topology;              // --topology: a file, or hwloc's synthetic description
+  std::optional<Sourced<int>> gpus;  // --gpus: of the node that --topology describes
+
   DryRun dry_run = DryRun::off;
+  std::string picture_file;   // --dry-run=svg FILE.svg; empty: standard output
   std::string capture_file;   // --capture FILE: write the snapshot and stop
   std::string snapshot_file;  // --snapshot FILE: plan from it instead of this machine; implies --dry-run
   bool verbose = false;

@@ -12,6 +12,13 @@ namespace ddprun {
 
 inline constexpr int k_max_world = 1 << 24;  // workers of one launch
 
+// One of an agent's workers as the other agents of its host have to know it.
+struct NeighbourWorker {
+  std::string device;             // PlannedWorker::device
+  std::vector<std::string> gpus;  // PCI addresses
+  friend bool operator==(const NeighbourWorker&, const NeighbourWorker&) = default;
+};
+
 // What one agent tells the coordinator about itself.
 struct Announcement {
   AgentIndex agent;
@@ -31,6 +38,8 @@ struct Announcement {
   int max_restarts = 0;
   std::vector<std::string> addresses;  // of its host, numeric, best first: where the store is reached from
   std::vector<int> store_ports;        // kept free for the worker of rank 0, where that hosts the store
+  std::string cpus;                    // its affinity mask, "0-63"; empty: it binds nothing
+  std::vector<NeighbourWorker> local_workers;  // where it stands for one task of several on its host
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };
 
@@ -41,6 +50,14 @@ struct WorkerSeat {
   int role_rank = 0;
   int role_world_size = 1;
   friend bool operator==(const WorkerSeat&, const WorkerSeat&) = default;
+};
+
+// An agent of the same host, oneself included.
+struct Neighbour {
+  LocalRank first_local_rank;
+  bool same_cpus = false;  // has the same affinity mask as the agent that is told
+  std::vector<NeighbourWorker> workers;
+  friend bool operator==(const Neighbour&, const Neighbour&) = default;
 };
 
 // One agent's share of the world: all that its workers' environment needs.
@@ -55,6 +72,8 @@ struct Assignment {
   // Every agent stands for one worker, also one that assumed it was alone on its node (style_assumed).
   bool agent_per_task = false;
   std::vector<WorkerSeat> seats;  // by this agent's own order of workers
+  // By first local rank. Empty: this agent is alone on its host, or none of the others concerns it.
+  std::vector<Neighbour> neighbours;
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };
 

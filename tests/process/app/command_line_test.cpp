@@ -335,10 +335,6 @@ TEST_CASE("what is not supported is refused with the way around it") {
                 "of each line"},
            Case{{"--logs-specs=mine"},
                 "--logs-specs is not supported yet | leave it out: ddprun loads no Python plug-ins"},
-           Case{{"--numa-binding=node"},
-                "--numa-binding is not supported yet | leave it out and bind through the scheduler, as with "
-                "srun "
-                "--cpu-bind, or numactl"},
            Case{{"--event-log-handler=console"},
                 "--event-log-handler is not supported yet | leave it out; --verbose tells what ddprun does"},
        }) {

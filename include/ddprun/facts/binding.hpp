@@ -1,0 +1,22 @@
+// Where a process runs and takes its memory from, as the kernel is told before the program begins.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+enum class MemoryPolicy {
+  untouched,  // as ddprun itself
+  preferred,  // set_mempolicy(2) MPOL_PREFERRED: these nodes while they have room
+  bind,       // MPOL_BIND: these nodes and no others
+};
+
+struct Binding {
+  std::vector<int> cpus;          // the kernel's numbers, ascending; empty: not bound, as ddprun itself
+  std::vector<int> memory_nodes;  // the kernel's numbers, ascending; empty with MemoryPolicy::untouched
+  MemoryPolicy policy = MemoryPolicy::untouched;
+  friend bool operator==(const Binding&, const Binding&) = default;
+};
+
+}  // namespace ddprun

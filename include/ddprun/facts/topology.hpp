@@ -1,0 +1,65 @@
+// What one node is made of, as a plain value: os/topology fills it from hwloc, a file or a description,
+// planning reads it. It is the whole node; what a process may use of it is asked for separately.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// A physical core.
+struct Core {
+  std::vector<int> cpus;  // its hardware threads (SMT siblings), ascending; never empty
+  int package = 0;        // 0 .. Topology::packages - 1
+  int node = 0;           // index into Topology::nodes: the node its memory comes from by default
+  int cache = 0;          // cores with the same number share an L3 (or, without one, what comes next below)
+  friend bool operator==(const Core&, const Core&) = default;
+};
+
+// A NUMA node. Memory of GPUs (GH200, POWER9) and on-package HBM (Xeon Max) are nodes without CPUs.
+struct MemoryNode {
+  int number = 0;          // the kernel's: node<number>
+  std::vector<int> cpus;   // ascending; empty: only memory
+  std::int64_t bytes = 0;  // 0: no memory, or not known
+  friend bool operator==(const MemoryNode&, const MemoryNode&) = default;
+};
+
+enum class DeviceKind { gpu, network };
+
+struct PciDevice {
+  DeviceKind kind = DeviceKind::gpu;
+  std::string address;             // "0000:c1:00.0"
+  std::vector<std::string> names;  // the kernel's: "mlx5_0", "ib0", "cxi0", "hsn0", "card1"; may be empty
+  // The bridges between the host bridge and the device, outermost first: two devices are the closer, the more
+  // of these they share.
+  std::vector<std::string> path;
+  std::vector<int> cpus;  // local to it; empty: the firmware does not tell
+  friend bool operator==(const PciDevice&, const PciDevice&) = default;
+};
+
+struct Topology {
+  std::string source;             // for the user: "hwloc 2.9.0", "node.xml", "affinity mask alone"
+  std::vector<Core> cores;        // by package, node, cache, first CPU
+  std::vector<MemoryNode> nodes;  // ascending by number
+  int packages = 1;
+  // distances[i][j]: from nodes[i] to nodes[j], 10 is local (ACPI SLIT). Empty: not known.
+  std::vector<std::vector<int>> distances;
+  std::vector<PciDevice> devices;  // by address
+  friend bool operator==(const Topology&, const Topology&) = default;
+};
+
+// What is left when nothing tells more: every CPU a core of one node.
+Topology make_flat_topology(const std::vector<int>& cpus);
+
+std::vector<int> all_cpus(const Topology& topology);  // ascending
+
+// "00000000:C1:00.0" (nvidia-smi), "0000:c1:00.0" (sysfs), "c1:00.0": as sysfs writes it.
+std::string normal_pci_address(const std::string& address);
+
+// JSON of a --topology file and of a snapshot's "topology". CPU lists are texts such as "0-7,64-71".
+std::string render_topology(const Topology& topology);
+// Throws Error naming `source`, the key and what is wrong with it.
+Topology parse_topology(const std::string& json, const std::string& source);
+
+}  // namespace ddprun

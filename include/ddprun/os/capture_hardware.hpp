@@ -1,0 +1,20 @@
+// What costs too much to read for every command line: the topology, and what the GPU driver's own library
+// tells. Both may hang or crash inside other people's code, so each runs in a child of its own with a limit;
+// what fails becomes a line of HostFacts::doubts and leaves what was known before.
+#pragma once
+
+#include "ddprun/base/duration.hpp"
+#include "ddprun/facts/snapshot.hpp"
+
+namespace ddprun {
+
+inline constexpr Milliseconds k_hardware_deadline{2000};
+
+struct HardwareWish {
+  bool topology = true;  // with the locality of GPUs and network cards
+  bool gpus = true;      // names, UUIDs and MIG instances by the driver's library, where there is one
+};
+
+void capture_hardware(HostFacts& host, const HardwareWish& wish, Milliseconds deadline = k_hardware_deadline);
+
+}  // namespace ddprun

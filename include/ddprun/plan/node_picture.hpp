@@ -1,0 +1,18 @@
+// A node as a picture: packages, NUMA nodes, and which cores, GPUs and network cards each rank holds.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/facts/snapshot.hpp"
+#include "ddprun/plan/node_plan.hpp"
+
+namespace ddprun {
+
+// At most 100 columns for nodes of up to 256 hardware threads. Empty without a topology.
+std::string draw_node_text(const NodePlan& plan, const Snapshot& snapshot);
+// A complete SVG document. Throws Error without a topology.
+std::string draw_node_svg(const NodePlan& plan, const Snapshot& snapshot);
+
+}  // namespace ddprun
