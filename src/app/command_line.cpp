@@ -169,8 +169,10 @@ void settle_program(Draft& draft) {
         fmt::format("{} and {} contradict each other", draft.origins["module"], draft.origins["no-python"]),
         "leave out one of them: a module needs python to run it");
   }
-  // The lines of --dry-run=env are for a script that the user's shell starts.
-  const bool runs_nothing = !options.capture_file.empty() || options.dry_run == DryRun::env;
+  // The lines of --dry-run=env are for a script that the user's shell starts; a picture is of the node alone.
+  const bool pictures = options.dry_run != DryRun::off && !options.topology.empty();
+  const bool runs_nothing = !options.capture_file.empty() || options.dry_run == DryRun::env ||
+                            options.dry_run == DryRun::svg || pictures;
   if (options.command.empty() && !runs_nothing) {
     throw UsageError("there is no script to run", "write it after the options, as in ddprun train.py");
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -14,15 +15,20 @@
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/starter.hpp"
 #include "ddprun/base/error.hpp"
+#include "ddprun/facts/proc_text.hpp"
 #include "ddprun/facts/site_folders.hpp"
 #include "ddprun/os/become.hpp"
 #include "ddprun/os/capture.hpp"
 #include "ddprun/os/capture_carriers.hpp"
+#include "ddprun/os/capture_hardware.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/find_program.hpp"
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/system_failure.hpp"
+#include "ddprun/os/topology.hpp"
 #include "ddprun/plan/carrier.hpp"
+#include "ddprun/plan/imagined_node.hpp"
+#include "ddprun/plan/node_picture.hpp"
 #include "ddprun/plan/render.hpp"
 #include "ddprun/plan/worker_command.hpp"
 
@@ -37,6 +43,13 @@ int print(const std::string& text) {
       std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
   if (!written) throw system_failure("cannot write to standard output", errno);
   return 0;
+}
+
+void write_file(const std::string& path, const std::string& text, const char* hint) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) throw Error(fmt::format("cannot write {}", path), hint);
 }
 
 void add_program(Snapshot& snapshot, const Options& options) {
@@ -68,6 +81,40 @@ void add_site_file(Snapshot& snapshot, const Options& options) {
   snapshot.files[options.site] = read_file(options.site, k_site_file_limit);
 }
 
+// --dry-run=svg FILE.svg: no training script ends like that.
+void take_picture_file(Options& options) {
+  if (options.dry_run != DryRun::svg || options.command.size() != 1) return;
+  if (!options.command.front().ends_with(".svg")) return;
+  options.picture_file = options.command.front();
+  options.command.clear();
+}
+
+// A description that stands for this machine has to know its CPUs.
+void use_topology(HostFacts& host, Topology topology) {
+  const std::vector<int> known = all_cpus(topology);
+  if (!std::includes(known.begin(), known.end(), host.allowed_cpus.begin(), host.allowed_cpus.end())) {
+    throw Error(fmt::format("{} describes CPUs {}, but this process may use {} on {}", topology.source,
+                            render_cpu_list(known), render_cpu_list(host.allowed_cpus), host.name),
+                "leave --topology out, or add --dry-run to plan for that other node");
+  }
+  host.topology = std::move(topology);
+}
+
+// What is read only once it is clear that somebody needs it.
+void look_at_hardware(Snapshot& snapshot, Options& options) {
+  const bool binds = options.bind.mode != BindMode::none;
+  if (!options.topology.empty()) {
+    Topology topology = load_topology(options.topology);
+    if (options.dry_run == DryRun::off) return use_topology(snapshot.host, std::move(topology));
+    return imagine_node(snapshot.host, topology, options.gpus);
+  }
+  if (options.gpus) {
+    throw UsageError(options.gpus->origin + " counts the GPUs of a node that --topology describes",
+                     "say how many workers with --nproc-per-node");
+  }
+  if (options.snapshot_file.empty()) capture_hardware(snapshot.host, {binds, true});
+}
+
 // What a site is recognised by belongs to a capture, also where no scheduler sets it. A profile that cannot
 // be read is no reason to write none: it is in there, and planning from it shows what is wrong.
 std::vector<std::string> recognising_variables(const Snapshot& snapshot) {
@@ -82,17 +129,25 @@ int write_capture(const Snapshot& snapshot, const Options& options) {
   const std::string& path = options.capture_file;
   const std::string text = render_snapshot(without_secrets(snapshot, recognising_variables(snapshot)));
   if (path == "-") return print(text);
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) throw Error(fmt::format("cannot write {}", path), "name another file for --capture");
+  write_file(path, text, "name another file for --capture");
   say(fmt::format("wrote what ddprun sees here to {}; secrets are removed", path));
+  return 0;
+}
+
+int print_picture(const NodePlan& plan, const Snapshot& snapshot) {
+  if (!snapshot.host.topology) {
+    throw UsageError("there is no picture without a topology", "leave out --bind none, or name a --topology");
+  }
+  const std::string picture = draw_node_svg(plan, snapshot);
+  if (plan.options.picture_file.empty()) return print(picture);
+  write_file(plan.options.picture_file, picture, "name another file for the picture");
   return 0;
 }
 
 // With many agents one of them speaks for all; =env is for the shell that asked, and a snapshot is of one.
 int print_plan(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.options.dry_run == DryRun::env) return print(render_shell(plan, snapshot));
+  if (plan.options.dry_run == DryRun::svg) return print_picture(plan, snapshot);
   if (plan.rendezvous.agent.value != 0 && plan.options.snapshot_file.empty()) return 0;
   return print(plan.options.dry_run == DryRun::json ? render_json(plan, snapshot)
                                                     : render_text(plan, snapshot));
@@ -137,6 +192,7 @@ int run(int argc, char** argv) {
              : options.verbose ? Talk::verbose
                                : Talk::normal,
              snapshot.host.stderr_is_terminal);
+  take_picture_file(options);
   add_program(snapshot, options);
   read_hostfile(snapshot, options);
   if (options.snapshot_file.empty()) add_site_file(snapshot, options);
@@ -144,18 +200,21 @@ int run(int argc, char** argv) {
   snapshot.arguments = normalise_arguments(arguments, option_table()).launch;
   if (!options.capture_file.empty()) {
     capture_carriers(snapshot, all_carrier_programs());
+    look_at_hardware(snapshot, options);
     return write_capture(snapshot, options);
   }
   if (!options.snapshot_file.empty()) {
     snapshot = parse_snapshot(read_file(options.snapshot_file, k_snapshot_limit), options.snapshot_file);
     // The PET_ variables of the other machine count, not ours.
     options = std::get<Options>(parse_command_line(arguments, snapshot.environment));
+    take_picture_file(options);
     snapshot.arguments = normalise_arguments(arguments, option_table()).launch;
     read_hostfile(snapshot, options);
     add_site_file(snapshot, options);
   }
   if (const auto carrier = plan_carrier(snapshot, options))
     return start_everywhere(*carrier, options, snapshot);
+  look_at_hardware(snapshot, options);
   const NodePlan plan = make_node_plan(snapshot, options);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
   say_notices(plan);

@@ -9,6 +9,7 @@
 #include "ddprun/plan/carrier.hpp"
 #include "ddprun/plan/devices.hpp"
 #include "ddprun/plan/meeting_ways.hpp"
+#include "ddprun/plan/node_binding.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/plan/worker_command.hpp"
 #include "ddprun/plan/worker_count.hpp"
@@ -160,7 +161,9 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
         find_crowded_cores(plan.allocation, snapshot.host, plan.host, plan.workers.value)}) {
     if (notice) plan.notices.push_back(*notice);
   }
+  for (const std::string& doubt : snapshot.host.doubts) plan.notices.push_back({doubt, ""});
   plan_workers(plan, devices, snapshot);
+  bind_workers(plan, snapshot, {});
   plan.changes =
       scrub_changes(snapshot.environment, plan.allocation, plan.workers.value, spoils_connection(plan));
   return plan;

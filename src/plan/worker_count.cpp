@@ -84,6 +84,14 @@ Sourced<int> count_workers(const Allocation& allocation, const Options& options,
   return count;
 }
 
+bool shares_mask(const Allocation& allocation, const Snapshot& snapshot) {
+  const HostFacts& host = snapshot.host;
+  const auto cpus = static_cast<std::int64_t>(host.allowed_cpus.size());
+  const std::int64_t tasks = tasks_on_this_host(allocation);
+  const int granted = allocation.cpus_on_node.value > 0 ? allocation.cpus_on_node.value : host.online_cpus;
+  return tasks > 1 && cpus * tasks > granted;
+}
+
 Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapshot, int workers) {
   const auto set = find_variable(snapshot, "OMP_NUM_THREADS");
   const bool by_pbs = set && is_set_by_pbs(allocation, snapshot, *set, workers);
@@ -96,12 +104,8 @@ Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapsho
     usable = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(*host.cpu_quota)));
     origin = fmt::format("cgroup limit of {:.3g} CPUs", *host.cpu_quota);
   }
-  // Agents either own a part of their host each, or were left unbound: then their masks together are larger
-  // than what was granted.
-  const std::int64_t tasks = tasks_on_this_host(allocation);
-  const int granted = allocation.cpus_on_node.value > 0 ? allocation.cpus_on_node.value : host.online_cpus;
-  const bool mask_is_shared = tasks > 1 && cpus * tasks > granted;
-  const std::int64_t sharers = workers * (mask_is_shared ? tasks : 1);
+  const std::int64_t sharers =
+      workers * (shares_mask(allocation, snapshot) ? tasks_on_this_host(allocation) : 1);
   if (sharers > 1) origin += fmt::format(" for {} workers", sharers);
   if (by_pbs) origin += fmt::format(", not the {} of PBS", *set);
   return {static_cast<int>(std::max<std::int64_t>(1, usable / sharers)), origin};

@@ -25,6 +25,9 @@ Sourced<int> count_workers(const Allocation& allocation, const Options& options,
 // worker. Several agents of a host that all see the same CPUs share them. 0 where the user has set it.
 Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapshot, int workers);
 
+// Several agents of a host all see the same CPUs: their masks together are larger than what was granted.
+bool shares_mask(const Allocation& allocation, const Snapshot& snapshot);
+
 // What is odd about these counts and how to get what was probably meant.
 std::optional<Notice> find_unused_count(const Allocation& allocation, const Options& options);
 std::optional<Notice> find_too_few_gpus(const VisibleDevices& devices, const Sourced<int>& workers);

@@ -1,0 +1,17 @@
+// A node that is not here: --dry-run --topology FILE --gpus N.
+#pragma once
+
+#include <optional>
+
+#include "ddprun/base/sourced.hpp"
+#include "ddprun/facts/snapshot.hpp"
+
+namespace ddprun {
+
+// Puts the described node in the place of this host's processors, memory and GPUs: all of its CPUs may be
+// used, and the first `gpus` of its GPUs (all without a number) are there. A description without GPUs gets
+// that many, spread evenly over its NUMA nodes, and a doubt of the host says so. Throws UsageError for more
+// GPUs than it has.
+void imagine_node(HostFacts& host, const Topology& topology, const std::optional<Sourced<int>>& gpus);
+
+}  // namespace ddprun

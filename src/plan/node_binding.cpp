@@ -1,0 +1,161 @@
+#include "ddprun/plan/node_binding.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/facts/proc_text.hpp"
+#include "ddprun/plan/placement.hpp"
+#include "ddprun/plan/worker_count.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using NearGpus = std::vector<std::vector<int>>;
+
+bool is_task(const NodePlan& plan) { return plan.allocation.style.value == LaunchStyle::agent_per_task; }
+
+std::vector<int> cpus_near_address(const std::string& address, const Snapshot& snapshot) {
+  if (address.empty()) return {};
+  for (const PciDevice& device : snapshot.host.topology->devices) {
+    if (device.address == address && !device.cpus.empty()) return device.cpus;
+  }
+  for (const Gpu& gpu : snapshot.host.gpus) {
+    if (normal_pci_address(gpu.pci_address) == address) return gpu.local_cpus;
+  }
+  return {};
+}
+
+std::vector<int> cpus_near_gpu(const Gpu& gpu, const Snapshot& snapshot) {
+  const std::vector<int> cpus = cpus_near_address(normal_pci_address(gpu.pci_address), snapshot);
+  return cpus.empty() ? gpu.local_cpus : cpus;
+}
+
+NearGpus near_gpus_of(const PlannedWorker& worker, const Snapshot& snapshot) {
+  NearGpus near;
+  for (const int gpu : worker.gpus) {
+    near.push_back(cpus_near_gpu(snapshot.host.gpus.at(static_cast<std::size_t>(gpu)), snapshot));
+  }
+  return near;
+}
+
+NearGpus near_gpus_of(const NeighbourWorker& worker, const Snapshot& snapshot) {
+  NearGpus near;
+  for (const std::string& address : worker.gpus) near.push_back(cpus_near_address(address, snapshot));
+  return near;
+}
+
+// All workers of this host that share this agent's CPUs, and where its own begin among them.
+struct Sharers {
+  std::vector<NearGpus> near_gpus;
+  std::size_t first = 0;
+  bool keep = false;  // this agent is the only one with these CPUs, and somebody chose them for it
+};
+
+Sharers own_workers(const NodePlan& plan, const Snapshot& snapshot) {
+  Sharers sharers;
+  for (const PlannedWorker& worker : plan.planned)
+    sharers.near_gpus.push_back(near_gpus_of(worker, snapshot));
+  const bool narrowed = snapshot.host.allowed_cpus.size() < all_cpus(*snapshot.host.topology).size();
+  sharers.keep = is_task(plan) && narrowed;
+  return sharers;
+}
+
+// As the coordinator told: every agent of the host computes the same list.
+Sharers among(const std::vector<Neighbour>& neighbours, const NodePlan& plan, const Snapshot& snapshot) {
+  Sharers sharers;
+  for (const Neighbour& neighbour : neighbours) {
+    const bool own = neighbour.first_local_rank == plan.planned.front().local_rank;
+    if (!neighbour.same_cpus && !own) continue;
+    if (own) sharers.first = sharers.near_gpus.size();
+    for (const NeighbourWorker& worker : neighbour.workers) {
+      sharers.near_gpus.push_back(near_gpus_of(worker, snapshot));
+    }
+    if (neighbour.workers.empty()) sharers.near_gpus.emplace_back();
+  }
+  return sharers;
+}
+
+// Before they have met: as many tasks as the scheduler says, each with the GPU of its local rank where every
+// task sees them all.
+Sharers expected_tasks(const NodePlan& plan, const Snapshot& snapshot, const VisibleDevices& devices) {
+  Sharers sharers;
+  const auto own = static_cast<std::size_t>(plan.planned.front().local_rank.value);
+  for (std::size_t local = 0; local < static_cast<std::size_t>(plan.local_world_size); ++local) {
+    PlannedWorker worker;
+    if (local < devices.gpus.size() && devices.gpus[local] >= 0) worker.gpus = {devices.gpus[local]};
+    sharers.near_gpus.push_back(near_gpus_of(local == own ? plan.planned.front() : worker, snapshot));
+  }
+  sharers.first = std::min(own, sharers.near_gpus.size() - 1);
+  return sharers;
+}
+
+Sharers find_sharers(const NodePlan& plan, const Snapshot& snapshot,
+                     const std::vector<Neighbour>& neighbours) {
+  const auto shares = [&](const Neighbour& each) {
+    return each.same_cpus && each.first_local_rank != plan.planned.front().local_rank;
+  };
+  if (std::any_of(neighbours.begin(), neighbours.end(), shares)) return among(neighbours, plan, snapshot);
+  const bool met = !neighbours.empty() || !is_task(plan) || plan.local_world_size < 2;
+  if (met || !shares_mask(plan.allocation, snapshot)) return own_workers(plan, snapshot);
+  return expected_tasks(plan, snapshot, find_visible_devices(snapshot));
+}
+
+PlacementRequest make_request(const NodePlan& plan, const Snapshot& snapshot,
+                              std::vector<NearGpus> near_gpus) {
+  PlacementRequest request;
+  request.topology = *snapshot.host.topology;
+  request.allowed_cpus = snapshot.host.allowed_cpus;
+  request.allowed_memory_nodes = snapshot.host.allowed_memory_nodes;
+  request.bind = plan.options.bind;
+  request.memory = plan.options.memory_bind.value;
+  request.near_gpus = std::move(near_gpus);
+  return request;
+}
+
+}  // namespace
+
+std::string announced_cpus(const NodePlan& plan, const Snapshot& snapshot) {
+  const bool binds = plan.options.bind.mode != BindMode::none && snapshot.host.topology;
+  return binds ? render_cpu_list(snapshot.host.allowed_cpus) : std::string();
+}
+
+std::vector<NeighbourWorker> announced_workers(const NodePlan& plan, const Snapshot& snapshot) {
+  std::vector<NeighbourWorker> workers;
+  if (!is_task(plan)) return workers;
+  for (const PlannedWorker& planned : plan.planned) {
+    NeighbourWorker worker{planned.device, {}};
+    for (const int gpu : planned.gpus) {
+      worker.gpus.push_back(
+          normal_pci_address(snapshot.host.gpus.at(static_cast<std::size_t>(gpu)).pci_address));
+    }
+    workers.push_back(std::move(worker));
+  }
+  return workers;
+}
+
+void bind_workers(NodePlan& plan, const Snapshot& snapshot, const std::vector<Neighbour>& neighbours) {
+  if (plan.options.bind.mode == BindMode::none || plan.planned.empty()) {
+    plan.binding.origin = plan.options.bind.origin;
+    return;
+  }
+  if (!snapshot.host.topology || snapshot.host.allowed_cpus.empty()) return;
+  Sharers sharers = find_sharers(plan, snapshot, neighbours);
+  if (sharers.keep && plan.options.bind.mode == BindMode::automatic) {
+    plan.binding.origin = "CPUs that were chosen for this task";
+    return;
+  }
+  Placement placement = place_workers(make_request(plan, snapshot, std::move(sharers.near_gpus)));
+  for (std::size_t i = 0; i < plan.planned.size(); ++i) {
+    plan.planned[i].binding = std::move(placement.workers.at(sharers.first + i));
+  }
+  plan.binding = {std::move(placement.origin), std::move(placement.spare)};
+  for (const Notice& notice : placement.notices) {
+    if (std::find(plan.notices.begin(), plan.notices.end(), notice) == plan.notices.end())
+      plan.notices.push_back(notice);
+  }
+}
+
+}  // namespace ddprun

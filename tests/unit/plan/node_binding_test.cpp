@@ -1,0 +1,153 @@
+#include "ddprun/plan/node_binding.hpp"
+
+#include "catch.hpp"
+#include "ddprun/facts/proc_text.hpp"
+#include "node_builder.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+
+namespace {
+
+constexpr const char* k_addresses[] = {"0000:01:00.0", "0000:41:00.0", "0000:81:00.0", "0000:c1:00.0"};
+
+// Four NUMA nodes of four cores with two threads, a GPU on each, the last node's first.
+Snapshot polaris() {
+  Snapshot snapshot;
+  HostFacts& host = snapshot.host;
+  host.name = "n1";
+  host.topology = build_topology({1, 4, 1, 4, 2});
+  for (int gpu = 0; gpu < 4; ++gpu) {
+    add_device(*host.topology, DeviceKind::gpu, k_addresses[gpu], 3 - gpu);
+    host.gpus.push_back({"nvidia", k_addresses[gpu]});
+  }
+  host.allowed_cpus = all_cpus(*host.topology);
+  host.allowed_cores = 16;
+  host.online_cpus = 32;
+  host.allowed_memory_nodes = {0, 1, 2, 3};
+  snapshot.arguments = {"train.py"};
+  return snapshot;
+}
+
+// A task of a step of two nodes with four tasks each.
+Snapshot task(int local, Environment more = {}) {
+  Snapshot snapshot = polaris();
+  snapshot.environment = {{"SLURM_JOB_ID", "29"},
+                          {"SLURM_STEP_ID", "0"},
+                          {"SLURM_STEP_NODELIST", "n[1-2]"},
+                          {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"},
+                          {"SLURM_STEP_NUM_TASKS", "8"},
+                          {"SLURM_NODEID", "0"},
+                          {"SLURM_PROCID", std::to_string(local)},
+                          {"SLURM_LOCALID", std::to_string(local)}};
+  snapshot.environment.insert(more.begin(), more.end());
+  return snapshot;
+}
+
+Options running() {
+  Options options;
+  options.command = {"train.py"};
+  return options;
+}
+
+std::vector<std::string> bound(const NodePlan& plan) {
+  std::vector<std::string> lists;
+  for (const PlannedWorker& worker : plan.planned) lists.push_back(render_cpu_list(worker.binding.cpus));
+  return lists;
+}
+
+using Lists = std::vector<std::string>;
+
+Neighbour neighbour(int local, bool same_cpus, std::vector<std::string> gpus) {
+  return {LocalRank{local}, same_cpus, {NeighbourWorker{std::to_string(local), std::move(gpus)}}};
+}
+
+}  // namespace
+
+TEST_CASE("one agent binds each worker near its own GPU, whatever the order of the GPUs") {
+  const Snapshot snapshot = polaris();
+  const NodePlan plan = make_node_plan(snapshot, running());
+  CHECK(bound(plan) == Lists{"12-15,28-31", "8-11,24-27", "4-7,20-23", "0-3,16-19"});
+  CHECK(plan.planned[1].binding.memory_nodes == std::vector<int>{2});
+  CHECK(plan.planned[1].binding.policy == MemoryPolicy::preferred);
+  CHECK(plan.binding.spare.empty());
+}
+
+TEST_CASE("what the driver's files say about locality counts where the topology has no such device") {
+  Snapshot snapshot = polaris();
+  snapshot.host.topology->devices.clear();
+  snapshot.host.gpus = {{"nvidia", "00000000:99:00.0", {}, {4, 5, 6, 7, 20, 21, 22, 23}, {}}};
+  const NodePlan plan = make_node_plan(snapshot, running());
+  CHECK(bound(plan) == Lists{"4-7,20-23"});
+  CHECK(render_cpu_list(plan.binding.spare) == "0-3,8-19,24-31");
+}
+
+TEST_CASE("--bind none binds nothing and announces nothing") {
+  const Snapshot snapshot = polaris();
+  Options options = running();
+  options.bind = parse_bind("none", "--bind");
+  const NodePlan plan = make_node_plan(snapshot, options);
+  CHECK(bound(plan) == Lists{"", "", "", ""});
+  CHECK(plan.binding.origin == "--bind");
+  CHECK(announced_cpus(plan, snapshot).empty());
+}
+
+TEST_CASE("without a topology nothing is bound") {
+  Snapshot snapshot = polaris();
+  snapshot.host.topology.reset();
+  const NodePlan plan = make_node_plan(snapshot, running());
+  CHECK(bound(plan) == Lists{"", "", "", ""});
+  CHECK(announced_cpus(plan, snapshot).empty());
+}
+
+TEST_CASE("tasks that see all CPUs are planned as if the others were alike") {
+  CHECK(bound(make_node_plan(task(0), running())) == Lists{"12-15,28-31"});
+  CHECK(bound(make_node_plan(task(3), running())) == Lists{"0-3,16-19"});
+}
+
+TEST_CASE("tasks that share their CPUs share them out as they were told at the rendezvous") {
+  std::vector<Neighbour> all;
+  // Two tasks on the GPU of node 3, the others without one.
+  for (int local = 0; local < 4; ++local) {
+    all.push_back(neighbour(
+        local, true, local < 2 ? std::vector<std::string>{"0000:01:00.0"} : std::vector<std::string>{}));
+  }
+  std::vector<std::string> together;
+  for (int local = 0; local < 4; ++local) {
+    const Snapshot snapshot = task(local, {{"CUDA_VISIBLE_DEVICES", local < 2 ? "0" : ""}});
+    NodePlan plan = make_node_plan(snapshot, running());
+    bind_workers(plan, snapshot, all);
+    together.push_back(bound(plan).front());
+  }
+  CHECK(together[0] == "12-13,28-29");
+  CHECK(together[1] == "14-15,30-31");
+  CHECK(together[2] != together[3]);
+  for (const int local : {2, 3}) CHECK(!together[static_cast<std::size_t>(local)].empty());
+}
+
+TEST_CASE("a task with CPUs of its own keeps them") {
+  Snapshot snapshot = task(1);
+  snapshot.host.allowed_cpus = {4, 5, 20, 21};
+  NodePlan plan = make_node_plan(snapshot, running());
+  CHECK(bound(plan) == Lists{""});
+  CHECK(plan.binding.origin == "CPUs that were chosen for this task");
+  bind_workers(plan, snapshot, {neighbour(0, false, {}), neighbour(1, true, {}), neighbour(2, false, {})});
+  CHECK(bound(plan) == Lists{""});
+}
+
+TEST_CASE("an explicit way of binding counts within a task's own CPUs") {
+  Snapshot snapshot = task(1);
+  snapshot.host.allowed_cpus = {7, 8, 9, 10, 11};
+  Options options = running();
+  options.bind = parse_bind("node", "--bind");
+  CHECK(bound(make_node_plan(snapshot, options)) == Lists{"8-11"});
+}
+
+TEST_CASE("an agent tells its neighbours what they need to bind with it") {
+  const Snapshot snapshot = task(2);
+  const NodePlan plan = make_node_plan(snapshot, running());
+  CHECK(announced_cpus(plan, snapshot) == "0-31");
+  CHECK(announced_workers(plan, snapshot) == std::vector<NeighbourWorker>{{"2", {"0000:81:00.0"}}});
+  const Snapshot alone = polaris();
+  CHECK(announced_workers(make_node_plan(alone, running()), alone).empty());
+}
