@@ -140,6 +140,7 @@ void Driver::handle(const Start& start) {
   if (ending_ || !supervisor_.idle()) return;
   const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
   if (start.assignment.agent_per_task && !per_task) become_task();
+  bind(start.assignment);
   supervisor_.note_start(start.assignment);
   workers_.begin_attempt(start.assignment, proven_interface(start.assignment));
   say_detail(fmt::format("attempt {}: {} workers on {} nodes, {}:{}", start.assignment.attempt.value,

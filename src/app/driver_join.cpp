@@ -9,6 +9,7 @@
 #include "ddprun/app/provers.hpp"
 #include "ddprun/net/member_service.hpp"
 #include "ddprun/os/name_lookup.hpp"
+#include "ddprun/plan/node_binding.hpp"
 #include "ddprun/plan/render.hpp"
 
 namespace ddprun {
@@ -68,6 +69,8 @@ Announcement Driver::announcement() const {
   self.addresses = crossing_addresses(prefer_site_interfaces(snapshot_.host.addresses, plan_.site));
   if (plan_.options.local_address)
     self.addresses.insert(self.addresses.begin(), plan_.options.local_address->value);
+  self.cpus = announced_cpus(plan_, snapshot_);
+  self.local_workers = announced_workers(plan_, snapshot_);
   return self;
 }
 

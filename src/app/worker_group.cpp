@@ -75,7 +75,8 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
                                                      : separate_error_.emplace(context, STDERR_FILENO)),
       inherited_(capture_inherited_descriptors()),
       ignored_signals_(capture_ignored_signals(handled_signals())),
-      open_files_(raise_open_files_limit()) {
+      open_files_(raise_open_files_limit()),
+      binding_timer_(context) {
   if (lends_terminal()) terminal_ = Terminal::open_controlling();
 }
 
@@ -88,6 +89,7 @@ void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string&
   std::error_code ignored;  // without the folder a worker cannot leave an error file, and that is all
   std::filesystem::create_directory(fmt::format("{}/attempt_{}", folder_.path(), assignment.attempt.value),
                                     ignored);
+  unseen_.clear();
   workers_.clear();
   for (std::size_t i = 0; i < assignment.seats.size(); ++i) {
     workers_.push_back(std::make_unique<Worker>(context_));
@@ -135,6 +137,9 @@ SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& stream
   request.group = terminal_ ? ChildGroup::own_group : ChildGroup::own_session;
   request.ignored_signals = ignored_signals_;
   request.open_files = open_files_;
+  request.binding = plan_.planned[worker].binding;
+  if (!plan_.binding.spare.empty()) request.unbound_cpus = snapshot_.host.allowed_cpus;  // we moved away
+  request.hold = plan_.options.show_binding;
   if (!plan_.changes.empty()) request.close_descriptors = inherited_;
   return request;
 }
@@ -149,6 +154,7 @@ std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   state.child = std::move(std::get<Child>(result));
   keeper_.watch(state.child->pid());
   watch(worker);
+  expect_binding(worker);
   return std::nullopt;
 }
 
@@ -229,6 +235,7 @@ std::size_t WorkerGroup::count_descendants() {
 }
 
 void WorkerGroup::end_attempt() {
+  look_at_bindings();  // of those that came and went meanwhile
   for (const auto& worker : workers_) {
     // What keeps a pipe open now is no process of ours any more.
     if (worker->output && !worker->described) output_.finish(*worker->output, k_pipe_grace, [] {});

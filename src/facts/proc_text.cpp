@@ -53,6 +53,27 @@ std::string render_cpu_list(const std::vector<int>& cpus) {
   return text;
 }
 
+std::optional<Binding> parse_numa_maps(std::string_view head) {
+  constexpr std::string_view k_many = "prefer (many)";  // one of the kernel's names holds a blank
+  const std::size_t start = head.find(' ');
+  if (start == std::string_view::npos) return std::nullopt;
+  const std::string_view policy = head.substr(start + 1);
+  const std::size_t name_end = policy.find_first_of(" =:\n", policy.starts_with(k_many) ? k_many.size() : 0);
+  const std::string_view name = policy.substr(0, name_end);
+  Binding binding;
+  if (name == "prefer" || name == k_many) binding.policy = MemoryPolicy::preferred;
+  if (name == "bind") binding.policy = MemoryPolicy::bind;
+  if (binding.policy == MemoryPolicy::untouched) return binding;
+  // "=static" and "=relative" may stand before the nodes.
+  const std::string_view rest =
+      policy.substr(name.size(), policy.find_first_of(" \n", name.size()) - name.size());
+  const std::size_t colon = rest.find(':');
+  const auto nodes = colon == std::string_view::npos ? std::nullopt : parse_cpu_list(rest.substr(colon + 1));
+  if (!nodes || nodes->empty()) return std::nullopt;
+  binding.memory_nodes = *nodes;
+  return binding;
+}
+
 std::optional<double> parse_cpu_max(std::string_view text) {
   const std::vector<std::string> words = split_words(text);
   if (words.size() != 2) return std::nullopt;

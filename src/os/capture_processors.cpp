@@ -1,15 +1,13 @@
 #include "ddprun/os/capture_processors.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <memory>
 #include <set>
 
 #include "ddprun/base/text.hpp"
+#include "ddprun/os/own_cpus.hpp"
 #include "ddprun/os/read_file.hpp"
 
 namespace ddprun {
@@ -48,26 +46,7 @@ std::optional<double> read_cfs_quota(const std::string& folder) {
 
 }  // namespace
 
-std::vector<int> capture_allowed_cpus() {
-  std::vector<int> cpus;
-  // The kernel refuses a mask smaller than its own with EINVAL, so the mask grows until it fits.
-  for (std::size_t count = 1024; count <= std::size_t{k_highest_cpu} + 1; count *= 2) {
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(CPU_ALLOC(count),
-                                                                [](cpu_set_t* set) { CPU_FREE(set); });
-    const std::size_t size = CPU_ALLOC_SIZE(count);
-    if (!mask) return cpus;
-    CPU_ZERO_S(size, mask.get());
-    if (::sched_getaffinity(0, size, mask.get()) != 0) {
-      if (errno == EINVAL) continue;
-      return cpus;
-    }
-    for (std::size_t cpu = 0; cpu < count; ++cpu) {
-      if (CPU_ISSET_S(cpu, size, mask.get())) cpus.push_back(static_cast<int>(cpu));
-    }
-    return cpus;
-  }
-  return cpus;
-}
+std::vector<int> capture_allowed_cpus() { return read_affinity(0); }
 
 int capture_core_count(const std::vector<int>& cpus, const std::string& root) {
   const std::string folder = root + "/sys/devices/system/cpu";

@@ -28,13 +28,13 @@ std::optional<ExitStatus> wait_now(int pid, int flags) {
 
 }  // namespace
 
-Child::Child(int pid, Fd pidfd, bool leads_group, std::shared_ptr<SharedFailure> failure)
-    : pid_(pid), pidfd_(std::move(pidfd)), leads_group_(leads_group), failure_(std::move(failure)) {}
+Child::Child(int pid, Fd pidfd, bool leads_group, std::shared_ptr<SharedStart> start)
+    : pid_(pid), pidfd_(std::move(pidfd)), leads_group_(leads_group), start_(std::move(start)) {}
 
 std::optional<ExitStatus> Child::ending() {
   if (ending_) return ending_;
   ending_ = wait_now(pid_, WNOWAIT);
-  const auto failure = ending_ && failure_ ? failure_->read() : std::nullopt;
+  const auto failure = ending_ && start_ ? start_->failure() : std::nullopt;
   if (failure) ending_ = not_started(*failure);
   return ending_;
 }
@@ -52,6 +52,12 @@ std::optional<ExitStatus> Child::reap() {
   reaped_ = true;
   pidfd_.close();
   return ending_;
+}
+
+std::optional<BindingRefusal> Child::refusal() const { return start_ ? start_->refusal() : std::nullopt; }
+
+void Child::release() {
+  if (start_) start_->release();
 }
 
 bool Child::send_signal(int signal) {

@@ -1,7 +1,6 @@
 #include "ddprun/os/spawn.hpp"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -30,7 +29,7 @@ struct Prepared {
   std::vector<char*> arguments;
   std::vector<char*> environment;
   std::vector<std::string> program_paths;  // tried in turn
-  std::vector<unsigned long> cpu_mask;     // empty: unchanged
+  PreparedBinding binding;
   std::array<bool, _NSIG> ignored{};
   int parent;
 };
@@ -56,17 +55,6 @@ std::vector<std::string> program_paths(const SpawnRequest& request) {
   std::vector<std::string> paths = split(path, ':');
   for (std::string& directory : paths) directory = directory.empty() ? program : directory + "/" + program;
   return paths;
-}
-
-std::vector<unsigned long> cpu_mask(const std::vector<int>& cpus) {
-  constexpr std::size_t k_bits = 8 * sizeof(unsigned long);
-  std::vector<unsigned long> mask;
-  for (const int cpu : cpus) {
-    const auto number = static_cast<std::size_t>(cpu);
-    if (mask.size() <= number / k_bits) mask.resize(number / k_bits + 1);
-    mask[number / k_bits] |= 1UL << (number % k_bits);
-  }
-  return mask;
 }
 
 bool die_with_parent(const Prepared& prepared) {
@@ -136,7 +124,7 @@ SpawnFailure run_program_file(const Prepared& prepared) {
   return failure;
 }
 
-SpawnFailure become_program(const Prepared& prepared) {
+SpawnFailure become_program(const Prepared& prepared, SharedStart& start) {
   const SpawnRequest& request = prepared.request;
   if (!die_with_parent(prepared)) return {SpawnStage::parent_death, errno};
   if (!enter_group(request.group)) return {SpawnStage::group, errno};
@@ -144,16 +132,13 @@ SpawnFailure become_program(const Prepared& prepared) {
   if (request.terminal >= 0 && ::tcsetpgrp(request.terminal, ::getpid()) != 0) {
     return {SpawnStage::terminal, errno};
   }
-  if (!prepared.cpu_mask.empty() &&
-      ::sched_setaffinity(0, prepared.cpu_mask.size() * sizeof(unsigned long),
-                          reinterpret_cast<const cpu_set_t*>(prepared.cpu_mask.data())) != 0) {
-    return {SpawnStage::cpus, errno};
-  }
   if (!request.working_directory.empty() && ::chdir(request.working_directory.c_str()) != 0) {
     return {SpawnStage::working_directory, errno};
   }
   if (!place_descriptors(request) || !restore_limit(request)) return {SpawnStage::descriptors, errno};
   reset_signals(prepared);
+  start.write_refusal(bind_self(prepared.binding));
+  if (request.hold) start.wait_for_release();
   return run_program_file(prepared);
 }
 
@@ -165,13 +150,13 @@ std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request) {
                     pointers_to(request.arguments),
                     pointers_to(request.environment),
                     program_paths(request),
-                    cpu_mask(request.binding.cpus),
+                    prepare_binding(request.binding, request.unbound_cpus),
                     {},
                     ::getpid()};
   for (const int signal : request.ignored_signals)
     prepared.ignored.at(static_cast<std::size_t>(signal)) = true;
-  const std::shared_ptr<SharedFailure> failure = SharedFailure::make();
-  if (!failure) return SpawnFailure{SpawnStage::process, ENOMEM};
+  const std::shared_ptr<SharedStart> start = SharedStart::make();
+  if (!start) return SpawnFailure{SpawnStage::process, ENOMEM};
 
   sigset_t all;
   sigset_t before;
@@ -180,13 +165,13 @@ std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request) {
   const int pid = ::fork();
   const int fork_error = errno;
   if (pid == 0) {
-    failure->write(become_program(prepared));
+    start->write_failure(become_program(prepared, *start));
     ::_exit(k_not_started);
   }
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return SpawnFailure{SpawnStage::process, fork_error};
   // Nobody else reaps our children, so the number is still this child's.
-  return Child(pid, open_pidfd(pid), request.group != ChildGroup::ours, failure);
+  return Child(pid, open_pidfd(pid), request.group != ChildGroup::ours, start);
 }
 
 }  // namespace ddprun

@@ -45,7 +45,6 @@ std::string describe_start_failure(const ExitStatus& status) {
     return status.value == ENOEXEC ? "neither a program nor a script with a #! line" : error;
   }
   if (status.stage == "process") return "no new process: " + error + remedy(status.value);
-  if (status.stage == "cpus") return "none of its CPUs may be used: " + error;
   return printable(status.stage, k_reason_width) + ": " + error;
 }
 

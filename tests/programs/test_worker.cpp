@@ -1,7 +1,9 @@
 // A worker that behaves as its first argument says. It speaks in whole lines and flushes each.
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,6 +98,30 @@ int print_state(const Arguments&) {
   return 0;
 }
 
+// Where it runs and takes its memory from, told by itself and by a child of its own.
+void say_binding(const std::string& who) {
+  cpu_set_t cpus;
+  ::sched_getaffinity(0, sizeof cpus, &cpus);
+  std::string line = who + " cpus";
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &cpus)) line += " " + std::to_string(cpu);
+  }
+  int mode = -1;
+  unsigned long nodes[64] = {};
+  if (::syscall(SYS_get_mempolicy, &mode, nodes, 8 * sizeof nodes, nullptr, 0) != 0) mode = -1;
+  say(line + " memory " + std::to_string(mode) + ":" + std::to_string(nodes[0]));
+}
+
+int print_binding(const Arguments&) {
+  say_binding("worker");
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    say_binding("grandchild");
+    ::_exit(0);
+  }
+  return ::waitpid(pid, nullptr, 0) == pid ? 0 : 1;
+}
+
 // flood LINES NAME: numbered lines of different lengths, written in pieces that do not end with them.
 int flood(const Arguments& arguments) {
   const long lines = std::stol(arguments.at(0));
@@ -136,6 +162,7 @@ const std::map<std::string, int (*)(const Arguments&)> k_behaviours = {
     {"leave_grandchild", leave_grandchild},
     {"print_env", print_env},
     {"print_state", print_state},
+    {"print_binding", print_binding},
     {"flood", flood},
     {"close_output", close_output},
     {"read_lines", read_lines},

@@ -49,6 +49,8 @@ class Driver {
   void handle(const Probe&) {}  // answered by the link
   void handle(const Start& start);
   void become_task();
+  void bind(const Assignment& assignment);
+  void step_aside();
   void handle(const Stop& stop);
   void handle(const Finish& finish);
   void on_lost(const std::string& what, const std::string& hint);
@@ -96,6 +98,7 @@ class Driver {
   bool joined_ = false;  // the coordinator knows of this agent
   bool link_lost_ = false;
   bool failed_ = false;              // a handler threw
+  bool stepped_aside_ = false;       // to CPUs that no worker holds
   bool told_all_ = false;            // nobody waits for words of this agent any more
   bool describing_failure_ = false;  // its last output is being read; Stopped waits for it
   std::optional<Attempt> asked_to_stop_;

@@ -6,6 +6,8 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -74,6 +76,11 @@ class WorkerGroup {
   SpawnRequest make_request(std::size_t worker, const Streams& streams) const;
   std::optional<ExitStatus> try_start(std::size_t worker);  // why not; throws what set-up throws
   void watch(std::size_t worker);
+  void expect_binding(std::size_t worker);
+  void look_at_bindings();
+  void look_soon();
+  void tell_refusal(std::size_t worker, const BindingRefusal& refusal);
+  void show_binding(std::size_t worker, const BindingRefusal& refusal);
   void note_end(std::size_t worker);
   std::vector<int> main_processes() const;
   std::string read_error_file(const Worker& worker) const;
@@ -98,6 +105,12 @@ class WorkerGroup {
   Assignment assignment_;
   std::string interface_;
   std::vector<std::unique_ptr<Worker>> workers_;
+
+  boost::asio::steady_timer binding_timer_;
+  std::deque<std::size_t> unseen_;  // started, and what the kernel made of their bindings not yet looked at
+  TimePoint unseen_until_;
+  bool cpu_refusal_told_ = false;  // once for all workers and attempts
+  bool memory_refusal_told_ = false;
 };
 
 }  // namespace ddprun

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "ddprun/facts/binding.hpp"
+
 namespace ddprun {
 
 // No CPU number is above this; keeps a hostile "0-4000000000" small.
@@ -17,6 +19,10 @@ inline constexpr int k_highest_cpu = 65535;
 std::optional<std::vector<int>> parse_cpu_list(std::string_view text);
 // The shortest list of ascending numbers: "0-3,8,10-11".
 std::string render_cpu_list(const std::vector<int>& cpus);
+
+// The memory policy in the first line of /proc/<pid>/numa_maps: "5625056ec000 prefer:0 file=...". Without
+// CPUs. Other policies than ours ("default", "local", "interleave:0-1") are untouched.
+std::optional<Binding> parse_numa_maps(std::string_view head);
 
 // cgroup v2 cpu.max ("150000 100000" is 1.5 CPUs); nothing for "max" as well.
 std::optional<double> parse_cpu_max(std::string_view text);

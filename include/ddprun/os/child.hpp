@@ -20,8 +20,8 @@ namespace ddprun {
 class Child {
  public:
   // Made by spawn(). `leads_group`: the number is also that of a process group (or session) of its own.
-  // `failure`: where it may have left why it did not become its program.
-  Child(int pid, Fd pidfd, bool leads_group, std::shared_ptr<SharedFailure> failure = {});
+  // `start`: where it leaves what came of its start.
+  Child(int pid, Fd pidfd, bool leads_group, std::shared_ptr<SharedStart> start = {});
 
   int pid() const noexcept { return pid_; }
   // Readable once the process has ended; empty before Linux 5.3, where SIGCHLD says when to look.
@@ -35,6 +35,10 @@ class Child {
   // Gives the number back to the system once the process has ended; nothing while it runs.
   std::optional<ExitStatus> reap();
 
+  // What the kernel refused of its binding; nothing until it has asked, a moment after it was made.
+  std::optional<BindingRefusal> refusal() const;
+  void release();  // SpawnRequest::hold: goes on to its program
+
   // All false when nobody was reached. The family: its group and session, and everything below any of these.
   bool send_signal(int signal);
   bool send_signal_to_group(int signal);
@@ -46,7 +50,7 @@ class Child {
   bool leads_group_;
   bool reaped_ = false;
   std::optional<ExitStatus> ending_;
-  std::shared_ptr<SharedFailure> failure_;
+  std::shared_ptr<SharedStart> start_;
 };
 
 // Reaps exactly this child without waiting; nothing when it runs or is no child of ours.

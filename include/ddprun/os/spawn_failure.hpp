@@ -1,11 +1,14 @@
-// Why a process did not become the program it was started for.
+// What a process leaves behind on the way to the program it was started for: why it did not become it, and
+// what of its binding was refused.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string_view>
 
+#include "ddprun/base/duration.hpp"
 #include "ddprun/base/exit_status.hpp"
+#include "ddprun/os/bind_self.hpp"
 
 namespace ddprun {
 
@@ -14,7 +17,6 @@ enum class SpawnStage {
   parent_death,       // prctl
   group,              // setsid, setpgid
   terminal,           // tcsetpgrp
-  cpus,               // sched_setaffinity
   working_directory,  // chdir
   descriptors,        // dup2, setrlimit
   exec,               // execve: no such file, not executable, unknown format, ...
@@ -30,20 +32,30 @@ struct SpawnFailure {
 std::string_view stage_name(SpawnStage stage);
 ExitStatus not_started(const SpawnFailure& failure);
 
-// Where a child leaves its failure: memory it shares with us, and nobody else has.
-class SharedFailure {
- public:
-  static std::shared_ptr<SharedFailure> make();  // empty when there is no memory for it
-  SharedFailure(const SharedFailure&) = delete;
-  SharedFailure& operator=(const SharedFailure&) = delete;
-  ~SharedFailure();
+// A child that is held goes on by itself after this long.
+inline constexpr Milliseconds k_longest_hold{1000};
 
-  void write(const SpawnFailure& failure) noexcept;  // async-signal-safe
-  std::optional<SpawnFailure> read() const;
+// Memory that a child shares with us and with nobody else. What the child calls is async-signal-safe.
+class SharedStart {
+ public:
+  static std::shared_ptr<SharedStart> make();  // empty when there is no memory for it
+  SharedStart(const SharedStart&) = delete;
+  SharedStart& operator=(const SharedStart&) = delete;
+  ~SharedStart();
+
+  // The child's side.
+  void write_failure(const SpawnFailure& failure) noexcept;
+  void write_refusal(const BindingRefusal& refusal) noexcept;
+  void wait_for_release() const noexcept;  // at most k_longest_hold
+
+  // Ours.
+  std::optional<SpawnFailure> failure() const;    // once the child has ended, so that its writes are complete
+  std::optional<BindingRefusal> refusal() const;  // nothing: it has not come so far
+  void release() noexcept;
 
  private:
   struct Page;
-  explicit SharedFailure(Page* page) : page_(page) {}
+  explicit SharedStart(Page* page) : page_(page) {}
   Page* page_;
 };
 

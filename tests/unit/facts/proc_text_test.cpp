@@ -16,6 +16,24 @@ TEST_CASE("a list of CPUs is read and written as the kernel does") {
   }
 }
 
+TEST_CASE("the memory policy of a process is read from its first mapping") {
+  const auto bound = [](MemoryPolicy policy, std::vector<int> nodes) {
+    return Binding{{}, std::move(nodes), policy};
+  };
+  CHECK(parse_numa_maps("5625056ec000 default file=/usr/bin/cat mapped=2 N0=2\n") == Binding{});
+  CHECK(parse_numa_maps("400000 prefer:3 file=/usr/bin/python3.11 mapped=2\n") ==
+        bound(MemoryPolicy::preferred, {3}));
+  CHECK(parse_numa_maps("400000 prefer (many):0,2-3 anon=1\n") == bound(MemoryPolicy::preferred, {0, 2, 3}));
+  CHECK(parse_numa_maps("400000 bind:0-1 heap\nother bind:7\n") == bound(MemoryPolicy::bind, {0, 1}));
+  CHECK(parse_numa_maps("400000 bind=static:1\n") == bound(MemoryPolicy::bind, {1}));
+  CHECK(parse_numa_maps("400000 interleave:0-1 heap\n") == Binding{});
+  CHECK(parse_numa_maps("400000 local\n") == Binding{});
+  for (const char* text : {"", "400000", "400000 bind", "400000 bind: x", "400000 prefer:a\n"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_numa_maps(text));
+  }
+}
+
 TEST_CASE("a CPU quota is a number of CPUs or none") {
   CHECK(parse_cpu_max("150000 100000\n") == 1.5);
   CHECK_FALSE(parse_cpu_max("max 100000\n"));

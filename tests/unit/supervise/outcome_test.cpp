@@ -46,7 +46,6 @@ TEST_CASE("why a worker was not started is told by the stage that failed") {
       "no new process: resource temporarily unavailable (the limit of processes, ulimit -u, may be reached)");
   CHECK(reason(EMFILE, "process") ==
         "no new process: too many open files (raise the limit of open files: ulimit -n)");
-  CHECK(reason(EINVAL, "cpus") == "none of its CPUs may be used: invalid argument");
   CHECK(reason(ENOENT, "working directory") == "working directory: no such file");
   CHECK(reason(EPERM, "group") == "group: operation not permitted");
   CHECK(reason(0, "cannot make a pipe: too many open files") == "cannot make a pipe: too many open files");

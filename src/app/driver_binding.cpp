@@ -1,0 +1,33 @@
+// How a driver binds: once all agents have met, and before the first worker is started.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "ddprun/app/driver.hpp"
+#include "ddprun/app/log.hpp"
+#include "ddprun/facts/proc_text.hpp"
+#include "ddprun/os/own_cpus.hpp"
+#include "ddprun/plan/node_binding.hpp"
+
+namespace ddprun {
+
+// A plan that was made alone may have been wrong about the other agents of this host.
+void Driver::bind(const Assignment& assignment) {
+  const std::size_t said = plan_.notices.size();
+  if (!assignment.neighbours.empty()) bind_workers(plan_, snapshot_, assignment.neighbours);
+  for (std::size_t i = said; i < plan_.notices.size(); ++i) {
+    const Notice& notice = plan_.notices[i];
+    plan_.rendezvous.agent.value == 0 ? say_notice(notice.what, notice.hint) : say_detail(notice.what);
+  }
+  step_aside();
+}
+
+// The loop that pumps output and serves store and rendezvous is this one thread.
+void Driver::step_aside() {
+  if (plan_.binding.spare.empty() || std::exchange(stepped_aside_, true)) return;
+  const bool moved = keep_to_cpus(plan_.binding.spare);
+  say_detail(fmt::format("ddprun itself {} CPUs {} on {}", moved ? "keeps to" : "may not move to",
+                         render_cpu_list(plan_.binding.spare), plan_.host));
+}
+
+}  // namespace ddprun

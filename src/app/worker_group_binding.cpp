@@ -1,0 +1,85 @@
+// What the kernel made of the workers' bindings: refusals, and the lines of --show-binding.
+//
+// A child binds itself a moment after the fork, so there is nothing to look at before it says that it has.
+// With
+// --show-binding it then waits for its line to be written: what is read back is what its program begins with,
+// also when that is over at once.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "ddprun/app/log.hpp"
+#include "ddprun/app/worker_group.hpp"
+#include "ddprun/os/own_cpus.hpp"
+#include "ddprun/os/system_failure.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using boost::system::error_code;
+
+constexpr Milliseconds k_step{1};
+
+TimePoint now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+void WorkerGroup::expect_binding(std::size_t worker) {
+  if (plan_.planned[worker].binding == Binding{} && !plan_.options.show_binding) return;
+  unseen_until_ = now() + k_longest_hold;
+  unseen_.push_back(worker);
+  if (unseen_.size() == 1) look_soon();
+}
+
+void WorkerGroup::look_soon() {
+  binding_timer_.expires_after(k_step);
+  binding_timer_.async_wait([this](const error_code& error) {
+    if (!error) look_at_bindings();
+  });
+}
+
+// In the order of the ranks.
+void WorkerGroup::look_at_bindings() {
+  while (!unseen_.empty()) {
+    const std::size_t worker = unseen_.front();
+    const auto refusal = workers_[worker]->child->refusal();
+    if (refusal) {
+      tell_refusal(worker, *refusal);
+      if (plan_.options.show_binding) show_binding(worker, *refusal);
+    } else if (!workers_[worker]->ended && now() < unseen_until_) {
+      return look_soon();
+    }
+    unseen_.pop_front();
+  }
+}
+
+void WorkerGroup::tell_refusal(std::size_t worker, const BindingRefusal& refusal) {
+  const int rank = assignment_.seats[worker].rank.value;
+  const Binding& binding = plan_.planned[worker].binding;
+  if (refusal.cpus != 0 && !std::exchange(cpu_refusal_told_, true)) {
+    say_notice(fmt::format("cannot bind rank {} to {} on {}: {}; it runs unbound", rank,
+                           describe({binding.cpus, {}, MemoryPolicy::untouched}), plan_.host,
+                           describe_errno(refusal.cpus)),
+               "--bind none asks for no binding");
+  }
+  if (refusal.memory != 0 && !std::exchange(memory_refusal_told_, true)) {
+    say_notice(fmt::format("cannot set the memory policy of rank {} on {}: {}; its memory is left alone",
+                           rank, plan_.host, describe_errno(refusal.memory)),
+               "containers often forbid it; --membind none asks for no policy");
+  }
+}
+
+void WorkerGroup::show_binding(std::size_t worker, const BindingRefusal& refusal) {
+  Child& child = *workers_[worker]->child;
+  if (const auto binding = read_binding(child.pid())) {
+    const bool bound = !plan_.planned[worker].binding.cpus.empty() && refusal.cpus == 0;
+    const WorkerSeat& seat = assignment_.seats[worker];
+    say(fmt::format("rank {} (local rank {}) on {}: {}{}", seat.rank.value, seat.local_rank.value, plan_.host,
+                    describe(*binding), bound ? "" : " (not bound)"));
+  }
+  child.release();
+}
+
+}  // namespace ddprun
