@@ -1,0 +1,31 @@
+// Rows of cells that may have several lines each, in columns as wide as what they hold.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+class CellTable {
+ public:
+  using Cell = std::vector<std::string>;  // its lines
+
+  void row(std::vector<Cell> cells);
+  // A line that takes part in no column; empty: a blank line.
+  void line(std::string text);
+
+  // Two blanks between columns, `indent` before the first; columns that are empty throughout are left out.
+  std::string text(std::size_t indent) const;
+
+ private:
+  struct Row {
+    std::vector<Cell> cells;
+    std::string line;
+  };
+  std::vector<Row> rows_;
+};
+
+// Lines of at most `width` characters, broken after commas; a longer piece has a line for itself.
+CellTable::Cell break_list(const std::string& list, std::size_t width);
+
+}  // namespace ddprun

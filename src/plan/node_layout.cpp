@@ -1,0 +1,267 @@
+#include "node_layout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/facts/proc_text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::size_t k_longest_name = 20;
+
+using CpuHolders = std::map<int, Holder>;
+
+// A later one does not replace an earlier one.
+void add_worker(CpuHolders& holders, const PlannedWorker& worker) {
+  for (const int cpu : worker.binding.cpus) {
+    const auto [place, added] = holders.insert({cpu, {Holder::Kind::worker, worker.local_rank.value}});
+    if (!added) place->second = {Holder::Kind::several};
+  }
+}
+
+CpuHolders find_holders(const NodePlan& plan, const HostFacts& host) {
+  CpuHolders holders;
+  for (const PlannedWorker& worker : plan.planned) add_worker(holders, worker);
+  for (const int cpu : plan.binding.spare) holders.insert({cpu, {Holder::Kind::spare}});
+  for (const int cpu : host.allowed_cpus) holders.insert({cpu, {Holder::Kind::elsewhere}});
+  return holders;
+}
+
+// The threads of a core may have different holders: workers count first, then what is free.
+Holder holder_of(const Core& core, const CpuHolders& holders) {
+  Holder found{Holder::Kind::forbidden};
+  for (const int cpu : core.cpus) {
+    const auto place = holders.find(cpu);
+    if (place == holders.end()) continue;
+    const Holder& next = place->second;
+    const bool two_workers =
+        next.kind == Holder::Kind::worker && found.kind == Holder::Kind::worker && !(next == found);
+    if (two_workers) return {Holder::Kind::several};
+    if (next.kind < found.kind) found = next;
+  }
+  return found;
+}
+
+PackageBox& package_box(NodeLayout& layout, int number) {
+  const auto found = std::find_if(layout.packages.begin(), layout.packages.end(),
+                                  [&](const PackageBox& box) { return box.number == number; });
+  if (found != layout.packages.end()) return *found;
+  layout.packages.push_back({number, {}, {}});
+  return layout.packages.back();
+}
+
+NodeBox& node_box(PackageBox& package, const MemoryNode& node) {
+  const auto found = std::find_if(package.nodes.begin(), package.nodes.end(),
+                                  [&](const NodeBox& box) { return box.number == node.number; });
+  if (found != package.nodes.end()) return *found;
+  package.nodes.push_back({node.number, node.bytes, {}, {}});
+  return package.nodes.back();
+}
+
+void add_cores(NodeLayout& layout, const Topology& topology, const CpuHolders& holders) {
+  const Core* before = nullptr;
+  for (const Core& core : topology.cores) {
+    NodeBox& box =
+        node_box(package_box(layout, core.package), topology.nodes.at(static_cast<std::size_t>(core.node)));
+    const bool same_cache = before != nullptr && before->cache == core.cache && !box.groups.empty();
+    if (!same_cache) box.groups.emplace_back();
+    box.groups.back().push_back({core.cpus, holder_of(core, holders)});
+    before = &core;
+  }
+}
+
+// The package of the nearest cores, if there is one such package.
+std::optional<int> nearest_package(const Topology& topology, std::size_t node) {
+  if (node >= topology.distances.size()) return std::nullopt;
+  const std::vector<int>& distances = topology.distances[node];
+  int nearest = -1;
+  std::set<int> packages;
+  for (const Core& core : topology.cores) {
+    const int distance = distances.at(static_cast<std::size_t>(core.node));
+    if (nearest >= 0 && distance > nearest) continue;
+    if (distance != nearest) packages.clear();
+    nearest = distance;
+    packages.insert(core.package);
+  }
+  if (packages.size() != 1) return std::nullopt;
+  return *packages.begin();
+}
+
+void add_memory(NodeLayout& layout, const Topology& topology) {
+  for (std::size_t i = 0; i < topology.nodes.size(); ++i) {
+    const MemoryNode& node = topology.nodes[i];
+    if (!node.cpus.empty()) continue;
+    if (node.bytes == 0) {
+      layout.empty_nodes.push_back(node.number);
+      continue;
+    }
+    const std::optional<int> package = nearest_package(topology, i);
+    auto& boxes = package ? package_box(layout, *package).nodes : layout.memory;
+    boxes.push_back({node.number, node.bytes, {}, {}});
+  }
+}
+
+std::set<int> cpus_of(const NodeBox& box) {
+  std::set<int> cpus;
+  for (const CoreGroup& group : box.groups) {
+    for (const CoreMark& core : group) cpus.insert(core.cpus.begin(), core.cpus.end());
+  }
+  return cpus;
+}
+
+bool holds(const std::set<int>& cpus, const std::vector<int>& some) {
+  return std::all_of(some.begin(), some.end(), [&](int cpu) { return cpus.count(cpu) == 1; });
+}
+
+// Where a device with these local CPUs is drawn: the smallest box that has them all.
+std::vector<DeviceMark>& place_of(NodeLayout& layout, const std::vector<int>& local) {
+  if (local.empty()) return layout.devices;
+  for (PackageBox& package : layout.packages) {
+    std::set<int> all;
+    for (NodeBox& box : package.nodes) {
+      std::set<int> cpus = cpus_of(box);
+      if (holds(cpus, local)) return box.devices;
+      all.merge(cpus);
+    }
+    if (holds(all, local)) return package.devices;
+  }
+  return layout.devices;
+}
+
+const PciDevice* find_device(const Topology& topology, const std::string& address) {
+  const auto found = std::find_if(topology.devices.begin(), topology.devices.end(),
+                                  [&](const PciDevice& device) { return device.address == address; });
+  return found == topology.devices.end() || address.empty() ? nullptr : &*found;
+}
+
+// A task cannot tell what the others of its host hold, so only its own devices are marked.
+std::vector<Holder> holders_or_spare(std::vector<Holder> holders, bool any_given, const NodePlan& plan) {
+  const bool alone = static_cast<std::size_t>(plan.local_world_size) == plan.planned.size();
+  if (holders.empty() && any_given && alone) holders.push_back({Holder::Kind::spare});
+  return holders;
+}
+
+void add_gpus(NodeLayout& layout, const NodePlan& plan, const HostFacts& host) {
+  const bool any_given = std::any_of(plan.planned.begin(), plan.planned.end(),
+                                     [](const PlannedWorker& worker) { return !worker.gpus.empty(); });
+  for (std::size_t i = 0; i < host.gpus.size(); ++i) {
+    const Gpu& gpu = host.gpus[i];
+    std::vector<Holder> holders;
+    for (const PlannedWorker& worker : plan.planned) {
+      if (std::count(worker.gpus.begin(), worker.gpus.end(), static_cast<int>(i)) > 0)
+        holders.push_back({Holder::Kind::worker, worker.local_rank.value});
+    }
+    const PciDevice* device = find_device(*host.topology, gpu.pci_address);
+    const bool told = device != nullptr && !device->cpus.empty();
+    std::string label = fmt::format("GPU {}", i);
+    if (!gpu.pci_address.empty()) label += " " + printable(gpu.pci_address, k_longest_name);
+    place_of(layout, told ? device->cpus : gpu.local_cpus)
+        .push_back({DeviceKind::gpu, label, holders_or_spare(holders, any_given, plan)});
+  }
+}
+
+void add_cards(NodeLayout& layout, const NodePlan& plan, const Topology& topology) {
+  const bool any_given = std::any_of(plan.planned.begin(), plan.planned.end(),
+                                     [](const auto& worker) { return !worker.network_card.empty(); });
+  for (const PciDevice& device : topology.devices) {
+    if (device.kind != DeviceKind::network) continue;
+    std::vector<Holder> holders;
+    for (const PlannedWorker& worker : plan.planned) {
+      if (std::count(device.names.begin(), device.names.end(), worker.network_card) > 0)
+        holders.push_back({Holder::Kind::worker, worker.local_rank.value});
+    }
+    const std::string name = device.names.empty() ? device.address : join(device.names, "/");
+    place_of(layout, device.cpus)
+        .push_back({DeviceKind::network, printable(name, k_longest_name),
+                    holders_or_spare(holders, any_given, plan)});
+  }
+}
+
+int find_sibling_distance(const Topology& topology) {
+  std::set<int> distances;
+  for (const Core& core : topology.cores)
+    distances.insert(core.cpus.size() == 2 ? core.cpus[1] - core.cpus[0] : 0);
+  return distances.size() == 1 ? *distances.begin() : 0;
+}
+
+}  // namespace
+
+NodeLayout make_node_layout(const NodePlan& plan, const Snapshot& snapshot) {
+  const Topology& topology = snapshot.host.topology.value();
+  NodeLayout layout;
+  layout.sibling_distance = find_sibling_distance(topology);
+  add_cores(layout, topology, find_holders(plan, snapshot.host));
+  add_memory(layout, topology);
+  add_gpus(layout, plan, snapshot.host);
+  add_cards(layout, plan, topology);
+  return layout;
+}
+
+std::vector<const NodeBox*> boxes_of(const NodeLayout& layout) {
+  std::vector<const NodeBox*> boxes;
+  for (const PackageBox& package : layout.packages) {
+    for (const NodeBox& box : package.nodes) boxes.push_back(&box);
+  }
+  for (const NodeBox& box : layout.memory) boxes.push_back(&box);
+  return boxes;
+}
+
+std::vector<const DeviceMark*> devices_of(const NodeLayout& layout) {
+  std::vector<const DeviceMark*> devices;
+  const auto add = [&](const std::vector<DeviceMark>& marks) {
+    for (const DeviceMark& mark : marks) devices.push_back(&mark);
+  };
+  add(layout.devices);
+  for (const PackageBox& package : layout.packages) add(package.devices);
+  for (const NodeBox* box : boxes_of(layout)) add(box->devices);
+  return devices;
+}
+
+namespace {
+
+std::vector<CoreGroup> joined_where_single(const std::vector<CoreGroup>& groups) {
+  const auto single = [](const CoreGroup& group) { return group.size() == 1; };
+  if (!std::all_of(groups.begin(), groups.end(), single)) return groups;
+  CoreGroup all;
+  for (const CoreGroup& group : groups) all.push_back(group.front());
+  return {all};
+}
+
+std::size_t parts(std::size_t count, std::size_t most) { return (count + most - 1) / most; }
+
+void add_cut(std::vector<CoreLine>& lines, const CoreGroup& group, std::size_t columns) {
+  const std::size_t size = parts(group.size(), parts(group.size(), columns));
+  for (std::size_t begin = 0; begin < group.size(); begin += size) {
+    const auto from = group.begin() + static_cast<std::ptrdiff_t>(begin);
+    const std::size_t count = std::min(size, group.size() - begin);
+    lines.push_back({CoreGroup(from, from + static_cast<std::ptrdiff_t>(count))});
+  }
+}
+
+}  // namespace
+
+std::vector<CoreLine> arrange(const std::vector<CoreGroup>& groups, std::size_t columns) {
+  const std::vector<CoreGroup> joined = joined_where_single(groups);
+  std::size_t widest = 1;
+  for (const CoreGroup& group : joined) widest = std::max(widest, group.size());
+  std::vector<CoreLine> lines;
+  if (widest > columns) {
+    for (const CoreGroup& group : joined) add_cut(lines, group, columns);
+    return lines;
+  }
+  const std::size_t fitting = (columns + 1) / (widest + 1);
+  const std::size_t in_line = parts(joined.size(), parts(joined.size(), fitting));
+  for (std::size_t i = 0; i < joined.size(); ++i) {
+    if (i % in_line == 0) lines.emplace_back();
+    lines.back().push_back(joined[i]);
+  }
+  return lines;
+}
+
+}  // namespace ddprun

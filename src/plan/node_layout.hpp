@@ -1,0 +1,72 @@
+// What a picture of a node shows, before anybody draws it: the text and the SVG have the same content.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ddprun/facts/snapshot.hpp"
+#include "ddprun/plan/node_plan.hpp"
+
+namespace ddprun {
+
+// Who holds a core or a device.
+struct Holder {
+  enum class Kind {
+    worker,     // one of this agent's
+    several,    // more than one of them
+    spare,      // nobody
+    elsewhere,  // allowed, but not this agent's to give: another agent's, or nobody is bound
+    forbidden,  // not among the CPUs this process may use
+  };
+  Kind kind = Kind::spare;
+  int local_rank = 0;  // for Kind::worker
+  friend bool operator==(const Holder&, const Holder&) = default;
+};
+
+struct CoreMark {
+  std::vector<int> cpus;
+  Holder holder;
+};
+using CoreGroup = std::vector<CoreMark>;  // cores that share an L3
+
+struct DeviceMark {
+  DeviceKind kind = DeviceKind::gpu;
+  std::string label;            // "GPU 3 0000:c1:00.0", "mlx5_2"; printable
+  std::vector<Holder> holders;  // workers, or one that is spare; empty: none is given to workers
+};
+
+// The cores of a package that belong to one NUMA node, or a NUMA node without cores.
+struct NodeBox {
+  int number = 0;
+  std::int64_t bytes = 0;
+  std::vector<CoreGroup> groups;  // empty: only memory
+  std::vector<DeviceMark> devices;
+};
+
+struct PackageBox {
+  int number = 0;
+  std::vector<NodeBox> nodes;       // those with cores first
+  std::vector<DeviceMark> devices;  // near the package, and not one of its NUMA nodes
+};
+
+struct NodeLayout {
+  std::vector<PackageBox> packages;
+  std::vector<NodeBox> memory;      // NUMA nodes without cores that are near no single package
+  std::vector<int> empty_nodes;     // numbers of NUMA nodes that have nothing: place holders
+  std::vector<DeviceMark> devices;  // near no package in particular
+  int sibling_distance = 0;         // CPU n is a core with CPU n + this; 0: not that regular
+};
+
+// The snapshot has a topology.
+NodeLayout make_node_layout(const NodePlan& plan, const Snapshot& snapshot);
+
+std::vector<const NodeBox*> boxes_of(const NodeLayout& layout);
+std::vector<const DeviceMark*> devices_of(const NodeLayout& layout);
+
+// Groups in lines of at most `columns` cells: a cell a core, and one between two groups. Larger groups are
+// cut into equal parts; cores that share a cache with no other count as one group.
+using CoreLine = std::vector<CoreGroup>;
+std::vector<CoreLine> arrange(const std::vector<CoreGroup>& groups, std::size_t columns);
+
+}  // namespace ddprun

@@ -1,0 +1,152 @@
+#include "node_words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/facts/proc_text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+std::set<Holder::Kind> kinds_of(const NodeLayout& layout) {
+  std::set<Holder::Kind> kinds;
+  for (const DeviceMark* device : devices_of(layout)) {
+    for (const Holder& holder : device->holders) kinds.insert(holder.kind);
+  }
+  for (const NodeBox* box : boxes_of(layout)) {
+    for (const CoreGroup& group : box->groups) {
+      for (const CoreMark& core : group) kinds.insert(core.holder.kind);
+    }
+  }
+  return kinds;
+}
+
+std::string meaning(Holder::Kind kind, const NodePlan& plan) {
+  switch (kind) {
+    case Holder::Kind::worker:
+      return "local rank";
+    case Holder::Kind::several:
+      return "several workers";
+    case Holder::Kind::spare:
+      return "no worker";
+    case Holder::Kind::elsewhere:
+      return any_bound(plan) ? "left to other tasks" : "open to every worker";
+    case Holder::Kind::forbidden:
+      return "not allowed here";
+  }
+  return {};
+}
+
+int allowed_cores(const NodeLayout& layout) {
+  const auto allowed = [](const CoreMark& core) { return core.holder.kind != Holder::Kind::forbidden; };
+  std::ptrdiff_t count = 0;
+  for (const NodeBox* box : boxes_of(layout)) {
+    for (const CoreGroup& group : box->groups) count += std::count_if(group.begin(), group.end(), allowed);
+  }
+  return static_cast<int>(count);
+}
+
+std::string threads_text(const NodeLayout& layout, const Topology& topology) {
+  std::size_t least = SIZE_MAX;
+  std::size_t most = 1;
+  for (const Core& core : topology.cores) {
+    least = std::min(least, core.cpus.size());
+    most = std::max(most, core.cpus.size());
+  }
+  if (most == 1) return "";
+  if (least != most) return fmt::format(" of up to {} threads", most);
+  const std::string siblings =
+      layout.sibling_distance > 0 ? fmt::format(" (CPU n and n+{})", layout.sibling_distance) : "";
+  return fmt::format(" of {} threads{}", most, siblings);
+}
+
+}  // namespace
+
+char symbol_of(const Holder& holder) {
+  constexpr std::string_view k_digits = "0123456789abcdefghijklmnopqrstuvwxyz";
+  switch (holder.kind) {
+    case Holder::Kind::worker:
+      return k_digits[static_cast<std::size_t>(holder.local_rank) % k_digits.size()];
+    case Holder::Kind::several:
+      return '#';
+    case Holder::Kind::spare:
+      return '.';
+    case Holder::Kind::elsewhere:
+      return '+';
+    case Holder::Kind::forbidden:
+      return '-';
+  }
+  return '?';
+}
+
+std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const NodePlan& plan) {
+  std::vector<SymbolMeaning> meanings;
+  for (const Holder::Kind kind : kinds_of(layout)) {
+    if (kind != Holder::Kind::worker) meanings.push_back({{kind}, meaning(kind, plan)});
+  }
+  return meanings;
+}
+
+std::string describe_node(const NodeLayout& layout, const HostFacts& host) {
+  const Topology& topology = host.topology.value();
+  const auto nodes = std::count_if(topology.nodes.begin(), topology.nodes.end(),
+                                   [](const MemoryNode& node) { return !node.cpus.empty(); });
+  const int cores = static_cast<int>(topology.cores.size());
+  const int allowed = allowed_cores(layout);
+  return fmt::format("{}, {}, {}{}{}; from {}", count_of(topology.packages, "package"),
+                     count_of(nodes, "NUMA node"), count_of(cores, "core"), threads_text(layout, topology),
+                     allowed == cores ? "" : fmt::format(", {} allowed", allowed),
+                     printable(topology.source, 60));
+}
+
+std::string core_list(const NodeLayout& layout, const NodeBox& box) {
+  std::set<int> cpus;
+  for (const CoreGroup& group : box.groups) {
+    for (const CoreMark& core : group) {
+      const bool first_alone = layout.sibling_distance > 1;
+      cpus.insert(core.cpus.begin(), first_alone ? core.cpus.begin() + 1 : core.cpus.end());
+    }
+  }
+  return render_cpu_list({cpus.begin(), cpus.end()});
+}
+
+bool any_bound(const NodePlan& plan) {
+  return std::any_of(plan.planned.begin(), plan.planned.end(),
+                     [](const PlannedWorker& worker) { return !worker.binding.cpus.empty(); });
+}
+
+std::string policy_name(MemoryPolicy policy) {
+  switch (policy) {
+    case MemoryPolicy::untouched:
+      return "untouched";
+    case MemoryPolicy::preferred:
+      return "preferred";
+    case MemoryPolicy::bind:
+      return "bind";
+  }
+  return {};
+}
+
+std::string describe_memory(const Binding& binding) {
+  if (binding.policy == MemoryPolicy::untouched) return "";
+  return fmt::format("{} {}, {}", binding.memory_nodes.size() == 1 ? "node" : "nodes",
+                     render_cpu_list(binding.memory_nodes),
+                     binding.policy == MemoryPolicy::preferred ? "preferred" : "no other");
+}
+
+std::string describe_bytes(std::int64_t bytes) {
+  constexpr double k_mebi = 1024.0 * 1024.0;
+  const double mebi = static_cast<double>(bytes) / k_mebi;
+  return mebi < 1024 ? fmt::format("{:.0f} MiB", mebi) : fmt::format("{:.0f} GiB", mebi / 1024);
+}
+
+std::string gpu_name(const HostFacts& host, int gpu) {
+  const std::string& address = host.gpus.at(static_cast<std::size_t>(gpu)).pci_address;
+  return address.empty() ? fmt::format("GPU {}", gpu) : printable(address, 20);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,34 @@
+// The words and symbols of a node's picture.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "node_layout.hpp"
+
+namespace ddprun {
+
+// '0' to '9', 'a' to 'z' and again by local rank; '#' several, '.' spare, '+' elsewhere, '-' forbidden.
+char symbol_of(const Holder& holder);
+
+struct SymbolMeaning {
+  Holder holder;
+  std::string text;
+};
+// The kinds of holders that occur, without single workers.
+std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const NodePlan& plan);
+
+// "2 packages, 8 NUMA nodes, 128 cores of 2 threads (CPU n and n+128); from hwloc 2.9.0".
+std::string describe_node(const NodeLayout& layout, const HostFacts& host);
+// The CPUs of a box: each core by its first one where siblings are far apart.
+std::string core_list(const NodeLayout& layout, const NodeBox& box);
+
+bool any_bound(const NodePlan& plan);
+std::string policy_name(MemoryPolicy policy);         // "untouched", "preferred", "bind"
+std::string describe_memory(const Binding& binding);  // "node 3, preferred"; empty where it is untouched
+std::string describe_bytes(std::int64_t bytes);       // "95 GiB"
+// The PCI address of one of HostFacts::gpus; without one "GPU 2".
+std::string gpu_name(const HostFacts& host, int gpu);
+
+}  // namespace ddprun
