@@ -1,0 +1,179 @@
+#include "ddprun/plan/placement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "ddprun/base/text.hpp"
+#include "placement_parts.hpp"
+
+namespace ddprun {
+
+namespace {
+
+std::string count_cores(std::size_t cores) { return count_of(static_cast<std::int64_t>(cores), "core"); }
+
+// Where GPUs are, it is worth saying that the firmware hides it, unless there is one node only.
+void report_unknown_gpus(const Ground& ground, Placement& placement) {
+  std::vector<int> workers;
+  for (std::size_t i = 0; i < ground.near.size(); ++i) {
+    if (!ground.near[i].empty() && nodes_near(ground.near[i]).empty()) workers.push_back(static_cast<int>(i));
+  }
+  if (workers.empty() || nodes_of(ground, every_core(ground)).size() < 2) return;
+  placement.notices.push_back(
+      {fmt::format("which cores are near the GPU of {} is not known: they are shared out evenly",
+                   name_workers(workers)),
+       "choose them with --bind core:LIST:LIST..., a list for each worker"});
+}
+
+void report_far_workers(const std::vector<int>& far, Placement& placement) {
+  if (far.empty()) return;
+  placement.notices.push_back(
+      {fmt::format("no allowed core is left near the GPU of {}: farther ones are taken", name_workers(far)),
+       "let the scheduler grant the cores near the GPUs too, in Slurm with --exclusive or a larger -c"});
+}
+
+void leave_unbound(const Ground& ground, Placement& placement) {
+  placement.origin = "not bound";
+  if (ground.cores.empty()) {
+    placement.notices.push_back({fmt::format("{}: none of the allowed CPUs is in the topology ({})",
+                                             "no worker is bound", ground.request.topology.source),
+                                 "leave --topology out, or say --bind none"});
+    return;
+  }
+  placement.notices.push_back(
+      {fmt::format("{} have {}: none of them is bound", count_of(ground.workers(), "worker"),
+                   count_cores(ground.cores.size())),
+       "start fewer workers with --nproc-per-node, or ask the scheduler for more cores"});
+}
+
+// The cores near the GPUs; an even split where no GPU's place is known.
+std::vector<Cores> share_all(const Ground& ground, bool whole_caches, Placement& placement) {
+  report_unknown_gpus(ground, placement);
+  NearShares shares;
+  if (knows_a_gpu(ground)) {
+    shares = share_near_gpus(ground, whole_caches);
+    report_far_workers(shares.far, placement);
+  } else {
+    shares = {share_out(ground, every_core(ground), ground.workers(), whole_caches), true, {}};
+  }
+  placement.origin =
+      shares.even ? "even split of " + count_cores(ground.cores.size()) : "cores near each GPU";
+  return shares.workers;
+}
+
+// node, socket, core-complex.
+std::vector<Cores> take(const Ground& ground, Placement& placement) {
+  const std::vector<Nodes> homes = find_homes(ground);
+  const bool by_gpu = knows_a_gpu(ground);
+  report_unknown_gpus(ground, placement);
+  std::vector<int> far;
+  for (std::size_t i = 0; i < homes.size(); ++i) {
+    const Nodes near = nodes_near(ground.near[i]);
+    if (!near.empty() && !std::includes(near.begin(), near.end(), homes[i].begin(), homes[i].end()))
+      far.push_back(static_cast<int>(i));
+  }
+  report_far_workers(far, placement);
+  switch (ground.request.bind.mode) {
+    case BindMode::node:
+      placement.origin = by_gpu ? "NUMA node of each GPU" : "a NUMA node each";
+      return take_nodes(ground, homes);
+    case BindMode::socket:
+      placement.origin = by_gpu ? "package of each GPU" : "a package each";
+      return take_packages(ground, homes);
+    default:
+      placement.origin = by_gpu ? "an L3 group near each GPU" : "an L3 group each";
+      return take_core_complexes(ground, homes);
+  }
+}
+
+void find_spare(const PlacementRequest& request, Placement& placement) {
+  std::vector<int> held;
+  for (const Binding& worker : placement.workers)
+    held.insert(held.end(), worker.cpus.begin(), worker.cpus.end());
+  if (held.empty()) return;
+  std::sort(held.begin(), held.end());
+  std::set_difference(request.allowed_cpus.begin(), request.allowed_cpus.end(), held.begin(), held.end(),
+                      std::back_inserter(placement.spare));
+}
+
+std::vector<Nodes> nodes_of_each(const Ground& ground, const std::vector<Cores>& workers) {
+  std::vector<Nodes> nodes;
+  for (const Cores& cores : workers) nodes.push_back(nodes_of(ground, cores));
+  return nodes;
+}
+
+Placement place_by_topology(const PlacementRequest& request) {
+  const Ground ground = survey(request);
+  const BindMode mode = request.bind.mode;
+  const bool shared = mode == BindMode::automatic || mode == BindMode::exclusive;
+  Placement placement;
+  placement.workers.resize(request.near_gpus.size());
+  std::vector<Cores> cores(placement.workers.size());
+  if (ground.cores.empty() || (shared && ground.cores.size() < cores.size())) {
+    leave_unbound(ground, placement);
+  } else {
+    cores = shared ? share_all(ground, mode == BindMode::automatic, placement) : take(ground, placement);
+    for (std::size_t i = 0; i < cores.size(); ++i) placement.workers[i].cpus = cpus_of(ground, cores[i]);
+  }
+  Binding& first = placement.workers.front();
+  if (cores.size() == 1 && mode == BindMode::automatic && first.cpus == request.allowed_cpus) {
+    first.cpus.clear();
+    placement.origin = "not bound: one worker has all CPUs";
+  }
+  place_memory(ground, nodes_of_each(ground, cores), placement);
+  return placement;
+}
+
+Placement place_by_own_lists(const PlacementRequest& request, std::vector<std::vector<int>> lists) {
+  const Ground ground = survey(request);
+  Placement placement;
+  std::vector<Nodes> nodes;
+  for (std::vector<int>& list : lists) {
+    Cores cores;
+    for (const int core : every_core(ground)) {
+      if (overlap(ground.cores[static_cast<std::size_t>(core)].cpus, list)) cores.push_back(core);
+    }
+    nodes.push_back(nodes_of(ground, cores));
+    placement.workers.push_back({std::move(list), {}, MemoryPolicy::untouched});
+  }
+  placement.origin = "a list for each worker";
+  place_memory(ground, nodes, placement);
+  return placement;
+}
+
+Placement place_by_lists(const PlacementRequest& request) {
+  ReadLists read = read_lists(request);
+  Placement placement;
+  if (read.lists.size() == request.near_gpus.size()) {
+    placement = place_by_own_lists(request, std::move(read.lists));
+  } else {
+    PlacementRequest within = request;
+    within.allowed_cpus = std::move(read.lists.front());
+    within.bind.mode = BindMode::automatic;
+    placement = place_by_topology(within);
+  }
+  placement.notices.insert(placement.notices.begin(), read.notices.begin(), read.notices.end());
+  return placement;
+}
+
+}  // namespace
+
+Placement place_workers(const PlacementRequest& request) {
+  const BindMode mode = request.bind.mode;
+  Placement placement;
+  if (mode == BindMode::none || request.near_gpus.empty()) {
+    placement.workers.resize(request.near_gpus.size());
+    placement.origin = "not bound";
+  } else {
+    placement = mode == BindMode::lists ? place_by_lists(request) : place_by_topology(request);
+    find_spare(request, placement);
+  }
+  if (mode == BindMode::automatic) return placement;
+  const std::string word = mode == BindMode::lists ? "" : " " + to_string(mode);
+  placement.origin += fmt::format(" ({}{})", request.bind.origin, word);
+  return placement;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,75 @@
+// What placement.cpp is put together from. The unit is a physical core with at least one allowed CPU, named
+// by its index into Ground::cores.
+#pragma once
+
+#include <vector>
+
+#include "ddprun/plan/placement.hpp"
+
+namespace ddprun {
+
+using Cores = std::vector<int>;  // indexes into Ground::cores, ascending
+using Nodes = std::vector<int>;  // indexes into Topology::nodes, ascending
+
+// What there is to share out, and among whom.
+struct Ground {
+  const PlacementRequest& request;
+  std::vector<Core> cores;     // cut to the allowed CPUs; those without any are left out
+  std::vector<Cores> by_node;  // for each NUMA node
+  // For each worker, for each of its GPUs: the NUMA nodes near it, allowed or not; empty: not known.
+  std::vector<std::vector<Nodes>> near;
+
+  int workers() const { return static_cast<int>(request.near_gpus.size()); }
+};
+
+Ground survey(const PlacementRequest& request);
+
+bool overlap(const std::vector<int>& few, const std::vector<int>& many);  // both ascending
+Cores every_core(const Ground& ground);
+Nodes nodes_of(const Ground& ground, const Cores& cores);
+std::vector<int> cpus_of(const Ground& ground, const Cores& cores);  // ascending
+// 10 is local, as in the SLIT; where that is not known, all others are equally far.
+int distance_between(const Topology& topology, int from, int to);
+
+// The nodes near any of a worker's GPUs.
+Nodes nodes_near(const std::vector<Nodes>& gpus);
+// Whether any GPU's place is known.
+bool knows_a_gpu(const Ground& ground);
+
+// Cuts the cores into as many parts as there are workers, in core order, nobody empty; needs as many cores.
+// A cut is made between packages, else NUMA nodes, else L3 groups, as long as nobody's part becomes much
+// smaller than a fair one; what remains is cut evenly, and the first parts get the remainder.
+std::vector<Cores> share_out(const Ground& ground, const Cores& cores, int workers, bool whole_caches);
+
+// The cores near the workers' GPUs, without overlap and nobody empty; needs as many cores as workers. Never
+// farther from the GPUs, summed over the workers, than an even split.
+struct NearShares {
+  std::vector<Cores> workers;
+  bool even = false;     // the even split was as near
+  std::vector<int> far;  // workers that have no core near a GPU of known place
+};
+NearShares share_near_gpus(const Ground& ground, bool whole_caches);
+
+// The NUMA nodes a worker belongs to, each with allowed cores: those near its GPUs, else the one nearest to
+// these, else, by its position among all workers.
+std::vector<Nodes> find_homes(const Ground& ground);
+// The three modes with torchrun's names in which workers may overlap.
+std::vector<Cores> take_nodes(const Ground& ground, const std::vector<Nodes>& homes);
+std::vector<Cores> take_packages(const Ground& ground, const std::vector<Nodes>& homes);
+std::vector<Cores> take_core_complexes(const Ground& ground, const std::vector<Nodes>& homes);
+
+// The lists of BindMode::lists cut to what is allowed, siblings added where whole cores are meant. Throws
+// UsageError where they do not fit the workers or leave one nothing.
+struct ReadLists {
+  std::vector<std::vector<int>> lists;
+  std::vector<Notice> notices;
+};
+ReadLists read_lists(const PlacementRequest& request);
+
+// Fills memory_nodes and policy of the workers, from the nodes of each one's cores; an unbound one has all.
+void place_memory(const Ground& ground, const std::vector<Nodes>& workers, Placement& placement);
+
+// "worker 3", "workers 0-2,5".
+std::string name_workers(const std::vector<int>& workers);
+
+}  // namespace ddprun

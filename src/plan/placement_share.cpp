@@ -1,0 +1,107 @@
+// Cores among workers, by bisection: the cut between two packages, NUMA nodes or L3 groups that leaves the
+// smaller side the most for each of its workers, then the same for both sides. So packages that a mask has
+// made unequal get workers in proportion, and groups that divide evenly stay whole.
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "placement_parts.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// Cores for each worker, as a fraction.
+struct Share {
+  std::int64_t cores = 0;
+  std::int64_t workers = 1;
+  friend bool operator<(const Share& a, const Share& b) { return a.cores * b.workers < b.cores * a.workers; }
+};
+
+struct Cut {
+  std::size_t at = 0;  // cores left of it
+  int workers = 0;     // left of it
+  Share least;         // of its two sides
+};
+
+enum class Level { package, node, cache };
+
+struct Rule {
+  Level level;
+  int part, of;  // of a fair share, which nobody's may fall below
+};
+
+// A worker across two packages or nodes has half its memory far away, one across two L3 groups little less
+// cache. A quarter fewer cores is better than the first, an eighth than the second.
+constexpr Rule k_rules[] = {{Level::package, 3, 4}, {Level::node, 3, 4}, {Level::cache, 7, 8}};
+
+class Sharer {
+ public:
+  Sharer(const Ground& ground, Share fair, bool whole_caches)
+      : ground_(ground), fair_(fair), whole_caches_(whole_caches) {}
+
+  void split(std::span<const int> cores, int workers) {
+    for (const Rule& rule : k_rules) {
+      if (workers == 1 || (rule.level == Level::cache && !whole_caches_)) break;
+      const Cut cut = best_cut(cores, workers, rule.level);
+      if (cut.workers == 0 || cut.least < Share{fair_.cores * rule.part, fair_.workers * rule.of}) continue;
+      split(cores.first(cut.at), cut.workers);
+      split(cores.subspan(cut.at), workers - cut.workers);
+      return;
+    }
+    slice(cores, static_cast<std::size_t>(workers));
+  }
+
+  std::vector<Cores> shares;
+
+ private:
+  bool is_boundary(int left, int right, Level level) const {
+    const Core& a = ground_.cores[static_cast<std::size_t>(left)];
+    const Core& b = ground_.cores[static_cast<std::size_t>(right)];
+    if (a.package != b.package) return true;
+    if (level == Level::package) return false;
+    return a.node != b.node || (level == Level::cache && a.cache != b.cache);
+  }
+
+  Cut best_cut(std::span<const int> cores, int workers, Level level) const {
+    Cut best;
+    const auto all = static_cast<std::int64_t>(cores.size());
+    for (std::size_t at = 1; at < cores.size(); ++at) {
+      if (!is_boundary(cores[at - 1], cores[at], level)) continue;
+      const auto left = static_cast<std::int64_t>(at);
+      const std::int64_t fair = left * workers / all;
+      for (const std::int64_t here : {fair, fair + 1}) {
+        const std::int64_t there = workers - here;
+        if (here < 1 || there < 1 || here > left || there > all - left) continue;
+        const Share least = std::min(Share{left, here}, Share{all - left, there});
+        if (best.least < least) best = {at, static_cast<int>(here), least};
+      }
+    }
+    return best;
+  }
+
+  void slice(std::span<const int> cores, std::size_t workers) {
+    const std::size_t size = cores.size() / workers;
+    const std::size_t remainder = cores.size() % workers;
+    for (std::size_t i = 0, from = 0; i < workers; ++i) {
+      const auto slice = cores.subspan(from, size + (i < remainder ? 1 : 0));
+      shares.emplace_back(slice.begin(), slice.end());
+      from += slice.size();
+    }
+  }
+
+  const Ground& ground_;
+  Share fair_;
+  bool whole_caches_;
+};
+
+}  // namespace
+
+std::vector<Cores> share_out(const Ground& ground, const Cores& cores, int workers, bool whole_caches) {
+  Sharer sharer(ground, {static_cast<std::int64_t>(cores.size()), workers}, whole_caches);
+  sharer.split(cores, workers);
+  return std::move(sharer.shares);
+}
+
+}  // namespace ddprun
