@@ -2,21 +2,24 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "ddprun/facts/byte_text.hpp"
 #include "ddprun/facts/proc_text.hpp"
+#include "topology_json.hpp"
 
 namespace ddprun {
 
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 OrderedJson render_texts(const std::map<std::string, std::string>& texts) {
   OrderedJson object = OrderedJson::object();
   for (const auto& [name, text] : texts) object[escape_bytes(name)] = escape_bytes(text);
   return object;
+}
+
+OrderedJson render_list(const std::vector<std::string>& texts) {
+  OrderedJson array = OrderedJson::array();
+  for (const std::string& text : texts) array.push_back(escape_bytes(text));
+  return array;
 }
 
 OrderedJson render_host(const HostFacts& host) {
@@ -42,8 +45,15 @@ OrderedJson render_host(const HostFacts& host) {
     OrderedJson entry;
     entry["vendor"] = escape_bytes(gpu.vendor);
     entry["pci_address"] = escape_bytes(gpu.pci_address);
+    if (!gpu.uuid.empty()) entry["uuid"] = escape_bytes(gpu.uuid);
+    if (!gpu.local_cpus.empty()) entry["local_cpus"] = render_cpu_list(gpu.local_cpus);
+    if (!gpu.mig.empty()) entry["mig"] = render_list(gpu.mig);
     object["gpus"].push_back(std::move(entry));
   }
+  if (!host.allowed_memory_nodes.empty())
+    object["allowed_memory_nodes"] = render_cpu_list(host.allowed_memory_nodes);
+  if (host.topology) object["topology"] = render_topology_object(*host.topology);
+  if (!host.doubts.empty()) object["doubts"] = render_list(host.doubts);
   object["ephemeral_ports"] = fmt::format("{}-{}", host.ephemeral_ports.first, host.ephemeral_ports.second);
   object["munge"] = host.munge;
   object["cgroup"] = escape_bytes(host.cgroup);
@@ -79,9 +89,7 @@ std::optional<std::string> find_variable(const Snapshot& snapshot, const std::st
 std::string render_snapshot(const Snapshot& snapshot) {
   OrderedJson object;
   object["format"] = Snapshot::k_format;
-  object["arguments"] = OrderedJson::array();
-  for (const std::string& argument : snapshot.arguments)
-    object["arguments"].push_back(escape_bytes(argument));
+  object["arguments"] = render_list(snapshot.arguments);
   object["working_directory"] = escape_bytes(snapshot.working_directory);
   object["environment"] = render_texts(snapshot.environment);
   object["files"] = render_texts(snapshot.files);

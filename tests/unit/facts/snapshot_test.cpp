@@ -26,7 +26,10 @@ Snapshot full_snapshot() {
   host.allowed_cores = 3;
   host.online_cpus = 256;
   host.cpu_quota = 2.5;
-  host.gpus = {{"nvidia", "0000:c1:00.0"}, {"amd", ""}};
+  host.gpus = {{"nvidia", "0000:c1:00.0", "GPU-5a5f0b1d", {2, 3}, {"MIG-1", "MIG-2"}}, {"amd", ""}};
+  host.allowed_memory_nodes = {0, 2, 3};
+  host.topology = make_flat_topology({0, 1, 2, 3, 128});
+  host.doubts = {"NVML gave no answer within 2 s"};
   host.ephemeral_ports = {20000, 65535};
   host.munge = true;
   host.cgroup = "0::/job_29/step_0\n";
@@ -121,6 +124,12 @@ TEST_CASE("a snapshot file that is not one says what is wrong and where") {
   CHECK(refusal(with(R"("host": {"cpu_quota": 1e999})")) == start + "it holds a number that is too large");
   CHECK(refusal(with(R"("host": {"allowed_cpus": "3-1"})")) ==
         start + "host.allowed_cpus must be a list of CPUs such as 0-3,8");
+  CHECK(refusal(with(R"("host": {"topology": {"nodes": [{}], "cores": [{"cores": ""}]}})")) ==
+        start + "host.topology.cores must list one core or more");
+  CHECK(refusal(with(R"("host": {"allowed_memory_nodes": "x"})")) ==
+        start + "host.allowed_memory_nodes must be a list of NUMA nodes such as 0-3,8");
+  CHECK(refusal(with(R"("host": {"gpus": [{"local_cpus": "x"}]})")) ==
+        start + "host.gpus[0].local_cpus must be a list of CPUs such as 0-3,8");
   CHECK(refusal(with(R"("host": {"ephemeral_ports": "9-1"})")) ==
         start + "host.ephemeral_ports must be a range of ports such as 32768-60999");
   CHECK(refusal(with(R"("programs": {"p": {"kind": "x"}})")) ==

@@ -1,0 +1,18 @@
+// The JSON of a topology, alone or inside a snapshot.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "ddprun/facts/topology.hpp"
+#include "json_reader.hpp"
+
+namespace ddprun {
+
+using OrderedJson = nlohmann::ordered_json;
+
+inline constexpr const char* k_cpu_list = "a list of CPUs such as 0-3,8";
+
+OrderedJson render_topology_object(const Topology& topology);
+Topology read_topology(JsonReader object);
+
+}  // namespace ddprun
