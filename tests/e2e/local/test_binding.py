@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -132,7 +131,3 @@ def test_a_container_that_forbids_binding_costs_a_warning(machine, call, told):
     assert "memory" not in result.stdout, str(result)
     assert result.stderr.count(told) == 1 and result.stderr.count(": operation not permitted; ") == 1, str(result)
     assert result.stderr.count("\nhint: ") == 1, str(result)
-
-
-def test_the_tests_see_what_the_kernel_says():
-    assert ALL == os.sched_getaffinity(0)

@@ -1,5 +1,6 @@
 """print_binding.py [fail]: one line about where this worker runs, in the words of --show-binding:
-attempt 0 rank 0: CPUs 0-1, memory preferred on node 0; its launcher: CPUs 2-3. With `fail`, ends with an error in attempt 0."""
+attempt 0 rank 0: CPUs 0-1, memory preferred on node 0; its launcher: CPUs 2-3
+With `fail` it ends with an error in attempt 0."""
 
 import os
 import re
