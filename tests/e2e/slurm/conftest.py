@@ -32,6 +32,22 @@ def hosts(cluster):
     return cluster.hosts
 
 
+@pytest.fixture(scope="module")
+def running_pinning_cluster(binary) -> Iterator[SlurmCluster]:
+    reason = slurm_cluster.why_impossible()
+    if reason is not None:
+        pytest.skip(reason)
+    with SlurmCluster(1, pinning=True, kept=programs.kept_paths(), path=PATH) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def pinning_cluster(running_pinning_cluster) -> Iterator[SlurmCluster]:
+    """One node with the CPUs of this machine, where Slurm binds tasks to cores."""
+    yield running_pinning_cluster
+    running_pinning_cluster.cancel_all()
+
+
 @pytest.fixture
 def reserved_ports_cluster(running_cluster) -> Iterator[SlurmCluster]:
     """A second cluster beside the first, which gives every step ports of its own."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,9 +17,10 @@ PROGRAMS = ("slurmctld", "slurmd", "munged", "srun", "sbatch", "scontrol")
 GPUS = 4
 CPUS = 8
 
-# Eight CPUs and four GPUs are promised to Slurm whatever the machine has. Nothing is pinned: task/affinity refuses
-# to start a task when the machine has fewer CPUs than promised ("failed to distribute tasks"). bf_interval:
-# heterogeneous jobs are started by the backfill scheduler only, which runs every 30 s by default.
+# Eight CPUs and four GPUs are promised to Slurm whatever the machine has. Nothing is pinned then: task/affinity
+# refuses to start a task when the machine has fewer CPUs than promised ("failed to distribute tasks"). A cluster that
+# pins has the CPUs that are there, on its only node. bf_interval: heterogeneous jobs are started by the backfill
+# scheduler only, which runs every 30 s by default.
 CONFIGURATION = """\
 ClusterName=ddprun
 SlurmctldHost=ctl({control_address})
@@ -30,15 +33,15 @@ SlurmctldLogFile={directory}/hosts/ctl/slurmctld.log
 SlurmdPidFile={directory}/hosts/%n/slurmd.pid
 SlurmdLogFile={directory}/hosts/%n/slurmd.log
 SlurmdSpoolDir={directory}/hosts/%n/spool
-SlurmdParameters=config_overrides
+{overrides}
 SlurmctldDebug=info
 SlurmdDebug=info
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+TaskPlugin=task/{task_plugin}
 MpiDefault=none
 {more}
 SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
+SelectTypeParameters={units}
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000,bf_interval=1
 GresTypes=gpu
 JobAcctGatherType=jobacct_gather/none
@@ -62,8 +65,9 @@ class SlurmCluster:
     """Use as a context manager. `control` is the submit host, `nodes` run the jobs."""
 
     def __init__(self, node_count: int = 4, *, reserved_ports: str = "", kept: Iterable[str | Path] = (),
-                 path: Iterable[str] = ()) -> None:
-        """`reserved_ports`: "12000-12099" makes Slurm reserve ports of that range for every step."""
+                 path: Iterable[str] = (), pinning: bool = False) -> None:
+        """`reserved_ports`: "12000-12099" makes Slurm reserve ports of that range for every step. `pinning`: Slurm
+        binds tasks to cores of this machine."""
         names = [f"n{number}" for number in range(1, node_count + 1)]
         self.hosts = HostGroup([*names, "ctl"], kept=kept, path=path)
         self.directory = self.hosts.directory
@@ -71,6 +75,7 @@ class SlurmCluster:
         self.control = self.hosts["ctl"]
         self.nodes = [self.hosts[name] for name in names]
         self._reserved_ports = reserved_ports
+        self._pinning = pinning
 
     def __enter__(self) -> SlurmCluster:
         try:
@@ -103,11 +108,14 @@ class SlurmCluster:
 
     def _configure(self) -> None:
         self.hosts.environment["SLURM_CONF"] = str(self.directory / "slurm.conf")
-        nodes = "\n".join(f"NodeName={node.name} NodeAddr={node.address} CPUs={CPUS} RealMemory=1000 "
+        shape = _shape_of_this_machine() if self._pinning else f"CPUs={CPUS}"
+        nodes = "\n".join(f"NodeName={node.name} NodeAddr={node.address} {shape} RealMemory=1000 "
                           f"Gres=gpu:{GPUS} State=UNKNOWN" for node in self.nodes)
         ports = f"MpiParams=ports={self._reserved_ports}" if self._reserved_ports else ""
         (self.directory / "slurm.conf").write_text(CONFIGURATION.format(
-            control_address=self.control.address, directory=self.directory, nodes=nodes, more=ports))
+            control_address=self.control.address, directory=self.directory, nodes=nodes, more=ports,
+            overrides="" if self._pinning else "SlurmdParameters=config_overrides",
+            task_plugin="affinity" if self._pinning else "none", units="CR_Core" if self._pinning else "CR_CPU"))
         gpus = self.directory / "gpus"
         gpus.mkdir()
         for number in range(GPUS):  # any character device will do; this one is /dev/null
@@ -136,3 +144,12 @@ class SlurmCluster:
     def _all_idle(self) -> bool:
         states = self.run("sinfo", "--noheader", "--Node", "--format=%T").stdout.split()
         return states == ["idle"] * len(self.nodes)
+
+
+def _shape_of_this_machine() -> str:
+    """CPUs, sockets, cores and threads as slurmd finds them."""
+    told = subprocess.run(["slurmd", "-C"], capture_output=True, text=True, check=True,
+                          env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}).stdout
+    found = re.search(r"CPUs=.*?ThreadsPerCore=\d+", told)
+    assert found, f"slurmd -C told no shape:\n{told}"
+    return found[0]
