@@ -67,13 +67,13 @@ Json rendezvous_json(const NodePlan& plan) {
   return json;
 }
 
-Json worker_json(const NodePlan& plan, const Assignment& assignment, const Environment& environment,
+Json worker_json(const NodePlan& plan, const Assignment& assignment, const Snapshot& snapshot,
                  std::size_t index) {
   const PlannedWorker& worker = plan.planned[index];
   Json env = Json::object();
   Json unset = Json::array();
   Json origins = Json::object();
-  for (const auto& [change, open] : expected_variables(plan, assignment, environment, index)) {
+  for (const auto& [change, open] : expected_variables(plan, assignment, snapshot.environment, index)) {
     origins[change.name] = change.origin;
     if (change.value || !open.empty()) {
       env[change.name] = change.value ? Json(*change.value) : Json();
@@ -85,6 +85,9 @@ Json worker_json(const NodePlan& plan, const Assignment& assignment, const Envir
   json["rank"] = worker.rank.value;
   json["local_rank"] = worker.local_rank.value;
   json["device"] = worker.device.empty() ? Json() : Json(worker.device);
+  json["gpus"] = worker_gpus_json(worker, snapshot.host);
+  json["network_card"] = worker.network_card.empty() ? Json() : Json(worker.network_card);
+  json["binding"] = worker_binding_json(worker.binding, snapshot.host);
   json["command"] = worker.command;
   json["env"] = std::move(env);
   json["unset"] = std::move(unset);
@@ -133,10 +136,11 @@ std::string render_json(const NodePlan& plan, const Snapshot& snapshot) {
   json["shutdown_timeout_seconds"] =
       with_origin(seconds(plan.options.shutdown_timeout.value), plan.options.shutdown_timeout.origin);
   json["site"] = site_json(plan.site);
+  json["binding"] = binding_json(plan, snapshot.host);
   json["workers"] = Json::array();
   const Assignment assignment = make_expected_assignment(plan);
   for (std::size_t i = 0; i < plan.planned.size(); ++i)
-    json["workers"].push_back(worker_json(plan, assignment, snapshot.environment, i));
+    json["workers"].push_back(worker_json(plan, assignment, snapshot, i));
   json["notices"] = notices_json(plan.notices);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

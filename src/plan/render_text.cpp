@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/plan/expected.hpp"
+#include "ddprun/plan/node_picture.hpp"
 #include "ddprun/plan/render.hpp"
 #include "ddprun/plan/text_table.hpp"
 #include "ddprun/plan/worker_count.hpp"
@@ -184,6 +186,36 @@ void show_workers(TextTable& table, const NodePlan& plan) {
   show_ranks(table, plan, !one_command);
 }
 
+std::string memory_text(const NodePlan& plan) {
+  std::set<MemoryPolicy> policies;
+  for (const PlannedWorker& worker : plan.planned) policies.insert(worker.binding.policy);
+  if (policies.size() != 1) return "differs";
+  switch (*policies.begin()) {
+    case MemoryPolicy::untouched:
+      return "from anywhere, as ddprun itself";
+    case MemoryPolicy::preferred:
+      return "from their own nodes first";
+    case MemoryPolicy::bind:
+      return "from their own nodes and no others";
+  }
+  return {};
+}
+
+// Without a topology there is nothing to draw, and nothing to tell where nobody decided anything.
+void show_binding(TextTable& table, const NodePlan& plan, const Snapshot& snapshot) {
+  if (plan.planned.empty()) return;
+  if (!snapshot.host.topology) {
+    if (!plan.binding.origin.empty()) table.row("binding", plan.binding.origin);
+    return;
+  }
+  table.heading("binding");
+  table.row("cores", plan.binding.origin.empty() ? "none are bound" : plan.binding.origin,
+            plan.options.bind.origin);
+  table.row("memory", memory_text(plan), plan.options.memory_bind.origin);
+  std::string picture = draw_node_text(plan, snapshot);
+  for (const std::string& line : split(picture.substr(0, picture.size() - 1), '\n')) table.line(line);
+}
+
 void show_variables(TextTable& table, const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.planned.empty()) return;
   table.heading(fmt::format("variables of rank {}", plan.planned.front().rank.value), 31, 30);
@@ -208,6 +240,7 @@ std::string render_text(const NodePlan& plan, const Snapshot& snapshot) {
   show_allocation(table, plan, snapshot);
   show_rendezvous(table, plan);
   show_workers(table, plan);
+  show_binding(table, plan, snapshot);
   show_variables(table, plan, snapshot);
   if (!plan.notices.empty()) table.heading("notices");
   for (const Notice& notice : plan.notices) {
