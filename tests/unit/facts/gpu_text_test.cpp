@@ -10,7 +10,7 @@ TEST_CASE("the NVIDIA driver's text tells the device file") {
       "GPU Excluded:\t No\n");
   CHECK(information.minor == 3);
   CHECK(information.uuid == "GPU-1");
-  CHECK(parse_nvidia_information("GPU UUID: \t GPU-????????-????-????-????-????????????\n").uuid.empty());
+  CHECK(parse_nvidia_information("GPU UUID: \t GPU-?\n").uuid.empty());
   CHECK_FALSE(information.excluded);
   CHECK(parse_nvidia_information("GPU Excluded:\t Yes\n").excluded);
   CHECK_FALSE(parse_nvidia_information("Device Minor: \t -1\nno colon\n").minor);
@@ -23,7 +23,7 @@ TEST_CASE("a KFD node is a GPU when it has SIMDs") {
   REQUIRE(gpu);
   CHECK(gpu->pci_address == "0001:c1:00.0");
   CHECK(gpu->render_minor == 131);
-  CHECK(gpu->uuid == "GPU-df3b1e3e1a3d1599");
+  CHECK(gpu->uuid == "GPU-df3accfe3b0a1999");
   CHECK(parse_kfd_properties("simd_count 4\nunique_id 0\n")->uuid.empty());
   CHECK_FALSE(parse_kfd_properties("cpu_cores_count 64\nsimd_count 0\n"));
   CHECK_FALSE(parse_kfd_properties(""));
