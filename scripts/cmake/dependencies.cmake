@@ -14,6 +14,31 @@ set_target_properties(sodium PROPERTIES
   IMPORTED_LOCATION "${SODIUM_LIBRARY}"
   INTERFACE_INCLUDE_DIRECTORIES "${SODIUM_INCLUDE_DIR}")
 
+# hwloc as well. Its static library asks udev for names of disks; src/os/no_udev.cpp says that there is none. Where the
+# static library needs more than that, the shared one is linked.
+find_path(HWLOC_INCLUDE_DIR hwloc.h REQUIRED)
+find_library(HWLOC_STATIC_LIBRARY libhwloc.a)
+find_library(HWLOC_SHARED_LIBRARY hwloc)
+if(HWLOC_STATIC_LIBRARY)
+  try_compile(HWLOC_STATIC_LINKS
+    SOURCES "${PROJECT_SOURCE_DIR}/scripts/cmake/check_hwloc.cpp" "${PROJECT_SOURCE_DIR}/src/os/no_udev.cpp"
+    CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${HWLOC_INCLUDE_DIR}"
+    LINK_LIBRARIES "${HWLOC_STATIC_LIBRARY}" m ${CMAKE_DL_LIBS} Threads::Threads)
+endif()
+if(HWLOC_STATIC_LINKS)
+  set(HWLOC_LIBRARY "${HWLOC_STATIC_LIBRARY}")
+  set(HWLOC_NEEDS no_udev m ${CMAKE_DL_LIBS} Threads::Threads)
+elseif(HWLOC_SHARED_LIBRARY)
+  set(HWLOC_LIBRARY "${HWLOC_SHARED_LIBRARY}")
+else()
+  message(FATAL_ERROR "hwloc's library is missing (Debian: libhwloc-dev)")
+endif()
+add_library(hwloc UNKNOWN IMPORTED)
+set_target_properties(hwloc PROPERTIES
+  IMPORTED_LOCATION "${HWLOC_LIBRARY}"
+  INTERFACE_INCLUDE_DIRECTORIES "${HWLOC_INCLUDE_DIR}"
+  INTERFACE_LINK_LIBRARIES "${HWLOC_NEEDS}")
+
 # Asio is used header-only and without Boost's own libraries.
 add_library(ddprun_asio INTERFACE)
 target_link_libraries(ddprun_asio INTERFACE Boost::headers Threads::Threads)

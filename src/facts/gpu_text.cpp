@@ -17,6 +17,8 @@ NvidiaInformation parse_nvidia_information(std::string_view text) {
     if (colon == std::string::npos) continue;
     const std::string_view value = trim(std::string_view(line).substr(colon + 1));
     if (line.starts_with("GPU Excluded")) information.excluded = value == "Yes";
+    if (line.starts_with("GPU UUID") && value.starts_with("GPU-") && value.find('?') == std::string::npos)
+      information.uuid = value;
     if (!line.starts_with("Device Minor")) continue;
     const auto minor = parse_integer(value);
     if (minor && *minor >= 0 && *minor < 4096) information.minor = static_cast<int>(*minor);
@@ -29,6 +31,7 @@ std::optional<KfdGpu> parse_kfd_properties(std::string_view text) {
   std::int64_t location = 0;
   std::int64_t domain = 0;
   std::int64_t render_minor = 0;
+  std::uint64_t unique_id = 0;
   for (const std::string& line : split(text, '\n')) {
     const std::vector<std::string> words = split_words(line);
     if (words.size() != 2) continue;
@@ -37,6 +40,9 @@ std::optional<KfdGpu> parse_kfd_properties(std::string_view text) {
     if (words[0] == "location_id") location = value;
     if (words[0] == "domain") domain = value;
     if (words[0] == "drm_render_minor") render_minor = value;
+    // The one number of the file that needs all 64 bits.
+    if (words[0] == "unique_id")
+      std::from_chars(words[1].data(), words[1].data() + words[1].size(), unique_id);
   }
   if (simd_count <= 0) return std::nullopt;
   KfdGpu gpu;
@@ -44,6 +50,7 @@ std::optional<KfdGpu> parse_kfd_properties(std::string_view text) {
   gpu.pci_address = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain & 0xffffffff, (location >> 8) & 0xff,
                                 (location >> 3) & 0x1f, location & 7);
   if (render_minor > 0 && render_minor < 4096) gpu.render_minor = static_cast<int>(render_minor);
+  if (unique_id != 0) gpu.uuid = fmt::format("GPU-{:016x}", unique_id);
   return gpu;
 }
 
@@ -62,6 +69,17 @@ bool is_intel_accelerator(std::uint32_t vendor, std::uint32_t device) {
       std::to_array<std::uint32_t>({0x0b69, 0x0b6e, 0x0bd4, 0x0bd5, 0x0bd6, 0x0bd7, 0x0bd8, 0x0bd9, 0x0bda,
                                     0x0bdb, 0x0be0, 0x0be1, 0x0be5, 0x56c0, 0x56c1, 0x56c2});
   return vendor == 0x8086 && std::find(k_ids.begin(), k_ids.end(), device) != k_ids.end();
+}
+
+std::optional<DeviceKind> judge_pci_device(std::uint32_t of_class, std::uint32_t vendor,
+                                           std::uint32_t device) {
+  // Network controllers of all kinds: Ethernet and Slingshot 0200, InfiniBand 0207, others 0280.
+  if (of_class >> 8 == 0x02) return DeviceKind::network;
+  const bool nvidia = vendor == 0x10de && (of_class == 0x0300 || of_class == 0x0302);
+  // Instinct cards up to MI250 are display controllers, MI300 is a processing accelerator.
+  const bool amd = vendor == 0x1002 && (of_class == 0x0380 || of_class == 0x1200);
+  if (nvidia || amd || is_intel_accelerator(vendor, device)) return DeviceKind::gpu;
+  return std::nullopt;
 }
 
 }  // namespace ddprun

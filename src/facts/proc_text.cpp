@@ -74,6 +74,14 @@ std::optional<Binding> parse_numa_maps(std::string_view head) {
   return binding;
 }
 
+std::optional<std::vector<int>> parse_allowed_memory_nodes(std::string_view status) {
+  static constexpr std::string_view k_key = "Mems_allowed_list:";
+  for (const std::string& line : split(status, '\n')) {
+    if (line.starts_with(k_key)) return parse_cpu_list(std::string_view(line).substr(k_key.size()));
+  }
+  return std::nullopt;
+}
+
 std::optional<double> parse_cpu_max(std::string_view text) {
   const std::vector<std::string> words = split_words(text);
   if (words.size() != 2) return std::nullopt;

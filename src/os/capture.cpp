@@ -64,6 +64,8 @@ HostFacts capture_host() {
   host.cgroup = try_read_file("/proc/self/cgroup").value_or("");
   host.cpu_quota = capture_cpu_quota(parse_cgroups(host.cgroup));
   host.gpus = capture_gpus();
+  host.allowed_memory_nodes = parse_allowed_memory_nodes(try_read_file("/proc/self/status").value_or(""))
+                                  .value_or(std::vector<int>{});
   host.ephemeral_ports = capture_ephemeral_ports();
   host.munge = capture_munge_presence();
   host.ancestors = capture_ancestors();

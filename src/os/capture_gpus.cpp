@@ -1,6 +1,5 @@
 #include "ddprun/os/capture_gpus.hpp"
 
-#include <dirent.h>
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,26 +7,18 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
+#include <tuple>
 
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/gpu_text.hpp"
+#include "ddprun/os/capture_pci.hpp"
+#include "ddprun/os/list_folder.hpp"
 #include "ddprun/os/read_file.hpp"
 
 namespace ddprun {
 
 namespace {
-
-// Names in a folder, sorted; empty when there is no such folder.
-std::vector<std::string> list_folder(const std::string& path) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
-  if (!folder) return names;
-  while (const dirent* const entry = ::readdir(folder.get())) {
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 // "nvidia12" with the prefix "nvidia" is 12; nothing for "nvidiactl".
 std::optional<int> number_after(std::string_view name, std::string_view prefix) {
@@ -40,29 +31,27 @@ std::optional<int> number_after(std::string_view name, std::string_view prefix) 
 bool may_use(const std::string& path) { return ::access(path.c_str(), R_OK | W_OK) == 0; }
 
 std::vector<Gpu> capture_nvidia(const std::string& root) {
-  std::map<int, std::string> pci_by_minor;
+  std::map<int, std::pair<std::string, NvidiaInformation>> known;  // by minor, with the PCI address
   const std::string folder = root + "/proc/driver/nvidia/gpus";
-  std::vector<int> excluded;
   for (const std::string& pci : list_folder(folder)) {
     const auto text = try_read_file(folder + "/" + pci + "/information");
     const NvidiaInformation information = parse_nvidia_information(text.value_or(""));
-    if (!information.minor) continue;
-    pci_by_minor[*information.minor] = pci;
-    if (information.excluded) excluded.push_back(*information.minor);
+    if (information.minor) known[*information.minor] = {pci, information};
   }
-  std::vector<std::pair<std::string, int>> found;  // PCI address, minor; those without an address come last
+  std::vector<std::pair<int, Gpu>> found;
   for (const std::string& name : list_folder(root + "/dev")) {
     const auto minor = number_after(name, "nvidia");
     if (!minor || !may_use(root + "/dev/" + name)) continue;
-    if (std::find(excluded.begin(), excluded.end(), *minor) != excluded.end()) continue;
-    const auto pci = pci_by_minor.find(*minor);
-    found.emplace_back(pci == pci_by_minor.end() ? "" : pci->second, *minor);
+    const auto& [pci, information] = known[*minor];
+    if (information.excluded) continue;
+    found.push_back({*minor, {"nvidia", pci, information.uuid, capture_local_cpus(pci, root)}});
   }
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    return std::tuple(a.first.empty(), a) < std::tuple(b.first.empty(), b);
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {  // those without an address last
+    return std::tuple(a.second.pci_address.empty(), a.second.pci_address, a.first) <
+           std::tuple(b.second.pci_address.empty(), b.second.pci_address, b.first);
   });
   std::vector<Gpu> gpus;
-  for (const auto& [pci, minor] : found) gpus.push_back({"nvidia", pci});
+  for (auto& [minor, gpu] : found) gpus.push_back(std::move(gpu));
   return gpus;
 }
 
@@ -81,7 +70,8 @@ std::vector<Gpu> capture_amd(const std::string& root) {
     if (!gpu) continue;
     const bool forbidden =
         gpu->render_minor > 0 && !may_use(fmt::format("{}/dev/dri/renderD{}", root, gpu->render_minor));
-    if (!forbidden) gpus.push_back({"amd", gpu->pci_address});
+    if (!forbidden)
+      gpus.push_back({"amd", gpu->pci_address, gpu->uuid, capture_local_cpus(gpu->pci_address, root)});
   }
   return gpus;
 }
@@ -112,7 +102,9 @@ std::vector<Gpu> capture_intel(const std::string& root) {
     if (render == nodes.end() || !may_use(root + "/dev/dri/" + *render)) continue;
     const std::unique_ptr<char, void (*)(void*)> real(::realpath(device.c_str(), nullptr), ::free);
     const std::string path = real ? real.get() : "";
-    gpus.insert(gpus.end(), count_tiles(folder + "/" + name), {"intel", path.substr(path.rfind('/') + 1)});
+    const std::string pci = path.substr(path.rfind('/') + 1);
+    const Gpu gpu{"intel", pci, {}, capture_local_cpus(pci, root)};
+    gpus.insert(gpus.end(), count_tiles(folder + "/" + name), gpu);
   }
   std::stable_sort(gpus.begin(), gpus.end(),
                    [](const Gpu& a, const Gpu& b) { return a.pci_address < b.pci_address; });

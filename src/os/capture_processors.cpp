@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/own_cpus.hpp"
@@ -48,20 +48,28 @@ std::optional<double> read_cfs_quota(const std::string& folder) {
 
 std::vector<int> capture_allowed_cpus() { return read_affinity(0); }
 
-int capture_core_count(const std::vector<int>& cpus, const std::string& root) {
+std::vector<std::vector<int>> capture_cores(const std::vector<int>& cpus, const std::string& root) {
   const std::string folder = root + "/sys/devices/system/cpu";
   const auto active = try_read_file(folder + "/smt/active");
-  if (active && trim(*active) == "0") return static_cast<int>(cpus.size());
-  std::set<int> counted;  // CPUs of the cores that have been counted
-  int cores = 0;
+  const bool single = active && trim(*active) == "0";
+  std::vector<std::vector<int>> cores;
+  std::map<int, std::size_t> core_of;  // by CPU, of the siblings of those that were looked at
   for (const int cpu : cpus) {
-    if (counted.contains(cpu)) continue;
-    ++cores;
-    const auto text = try_read_file(fmt::format("{}/cpu{}/topology/thread_siblings_list", folder, cpu));
+    if (const auto known = core_of.find(cpu); known != core_of.end()) {
+      cores[known->second].push_back(cpu);
+      continue;
+    }
+    const std::string path = fmt::format("{}/cpu{}/topology/thread_siblings_list", folder, cpu);
+    const auto text = single ? std::nullopt : try_read_file(path);
     const auto siblings = text ? parse_cpu_list(*text) : std::nullopt;
-    if (siblings) counted.insert(siblings->begin(), siblings->end());
+    for (const int sibling : siblings.value_or(std::vector<int>{})) core_of.emplace(sibling, cores.size());
+    cores.push_back({cpu});
   }
   return cores;
+}
+
+int capture_core_count(const std::vector<int>& cpus, const std::string& root) {
+  return static_cast<int>(capture_cores(cpus, root).size());
 }
 
 int capture_online_cpus(const std::string& root) {

@@ -12,9 +12,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "ddprun/base/text.hpp"
-#include "ddprun/os/fd.hpp"
 
 namespace ddprun {
 
@@ -85,46 +85,74 @@ Reading read_answer(int pipe, Clock::time_point deadline, std::size_t limit, std
   }
 }
 
+// Waits for the pipe's end, which a killed child leaves; false when there was none within a second. What the
+// kernel holds inside a driver dies late or never, and waiting for it with waitpid(2) would not end either.
+bool reads_end(int pipe) {
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(1);
+  while (Clock::now() < deadline) {
+    pollfd ready{pipe, POLLIN, 0};
+    if (::poll(&ready, 1, 1000) <= 0) continue;
+    char ignored[65536];
+    if (::read(pipe, ignored, sizeof ignored) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+ChildCall::ChildCall(const std::function<std::string()>& function, std::size_t limit)
+    : start_(Clock::now()), limit_(limit) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    problem_ = to_lower(std::strerror(errno));
+    return;
+  }
+  answer_ = Fd(ends[0]);
+  const Fd writer(ends[1]);
+  child_ = fork_answerer(function, writer.get());
+  if (child_ < 0) problem_ = to_lower(std::strerror(errno));
+}
+
 // Ends the child whatever it does and tells how it ended, in words.
-std::string end_child(pid_t child) {
+std::string ChildCall::end() {
+  if (child_ < 0) return problem_;
+  const pid_t child = std::exchange(child_, -1);
   siginfo_t ended{};
   while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) < 0 &&
          errno == EINTR) {
   }
   ::kill(child, SIGKILL);
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  pid_t reaped = 0;
+  const int options = reads_end(answer_.get()) ? 0 : WNOHANG;
+  do reaped = ::waitpid(child, &status, options);
+  while (reaped < 0 && errno == EINTR);
+  if (reaped == 0) return "it cannot be ended";
   if (WIFSIGNALED(status)) return fmt::format("ended by signal {}", WTERMSIG(status));
   return fmt::format("ended with code {}", WEXITSTATUS(status));
 }
 
-}  // namespace
-
-ChildAnswer call_in_child(const std::function<std::string()>& function, Milliseconds deadline,
-                          std::size_t limit) {
-  const Clock::time_point end = Clock::now() + deadline;
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {std::nullopt, to_lower(std::strerror(errno)), false};
-  const Fd reader(ends[0]);
-  Fd writer(ends[1]);
-  const pid_t child = fork_answerer(function, writer.get());
-  if (child < 0) return {std::nullopt, to_lower(std::strerror(errno)), false};
-  writer.close();
+ChildAnswer ChildCall::wait(Milliseconds deadline) {
+  if (child_ < 0) return {std::nullopt, problem_, false};
   std::string message;
-  const Reading reading = read_answer(reader.get(), end, limit, message);
-  const std::string ending = end_child(child);
+  const Reading reading = read_answer(answer_.get(), start_ + deadline, limit_, message);
+  const std::string ending = end();
   switch (reading) {
     case Reading::complete:
       return {message.substr(sizeof(Length)), "", false};
     case Reading::too_long:
-      return {std::nullopt, fmt::format("the answer is longer than {} bytes", limit), false};
+      return {std::nullopt, fmt::format("the answer is longer than {} bytes", limit_), false};
     case Reading::timed_out:
       return {std::nullopt, fmt::format("no answer within {}", describe_duration(deadline)), true};
     case Reading::ended:
       break;
   }
   return {std::nullopt, ending, false};
+}
+
+ChildAnswer call_in_child(const std::function<std::string()>& function, Milliseconds deadline,
+                          std::size_t limit) {
+  return ChildCall(function, limit).wait(deadline);
 }
 
 }  // namespace ddprun

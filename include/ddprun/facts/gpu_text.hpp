@@ -6,11 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "ddprun/facts/topology.hpp"
+
 namespace ddprun {
 
 // /proc/driver/nvidia/gpus/<pci>/information.
 struct NvidiaInformation {
   std::optional<int> minor;  // of /dev/nvidia<minor>
+  std::string uuid{};        // "GPU-..."; empty where the driver shows question marks, as some do to users
   bool excluded = false;     // kept away from every program by the driver's configuration
 };
 NvidiaInformation parse_nvidia_information(std::string_view text);
@@ -20,6 +23,7 @@ NvidiaInformation parse_nvidia_information(std::string_view text);
 struct KfdGpu {
   std::string pci_address;
   int render_minor = 0;  // of /dev/dri/renderD<minor>; 0 when the driver gave none
+  std::string uuid{};    // as ROCR_VISIBLE_DEVICES spells it: "GPU-" and unique_id, 16 hexadecimal digits
 };
 std::optional<KfdGpu> parse_kfd_properties(std::string_view text);
 
@@ -28,5 +32,11 @@ std::optional<std::uint32_t> parse_pci_id(std::string_view text);
 // Intel's data-centre GPUs (Max and Flex series); graphics built into processors and desktop cards are not
 // what a job is placed on.
 bool is_intel_accelerator(std::uint32_t vendor, std::uint32_t device);
+
+// What a PCI device of this class ("0302"), vendor and number is to a worker: something to compute on or to
+// talk through. Nothing for the graphics of boards (1a03 ASPEED, 102b Matrox) and of desktop processors, and
+// for everything else.
+std::optional<DeviceKind> judge_pci_device(std::uint32_t of_class, std::uint32_t vendor,
+                                           std::uint32_t device);
 
 }  // namespace ddprun

@@ -24,6 +24,9 @@ std::string render_cpu_list(const std::vector<int>& cpus);
 // CPUs. Other policies than ours ("default", "local", "interleave:0-1") are untouched.
 std::optional<Binding> parse_numa_maps(std::string_view head);
 
+// Mems_allowed_list of /proc/self/status: the NUMA nodes whose memory may be used, ascending.
+std::optional<std::vector<int>> parse_allowed_memory_nodes(std::string_view status);
+
 // cgroup v2 cpu.max ("150000 100000" is 1.5 CPUs); nothing for "max" as well.
 std::optional<double> parse_cpu_max(std::string_view text);
 // cgroup v1 cpu.cfs_quota_us and cpu.cfs_period_us; nothing for the quota -1 (no limit) as well.

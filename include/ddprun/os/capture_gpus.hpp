@@ -10,8 +10,9 @@
 namespace ddprun {
 
 // NVIDIA in PCI order, AMD in the order of the kernel's KFD topology (which ROCm follows), Intel data-centre
-// GPUs in PCI order, one entry a tile. Device control groups are respected: access(2) asks them. `root`
-// stands in front of /dev, /proc and /sys (for tests).
+// GPUs in PCI order, one entry a tile. UUIDs of NVIDIA and AMD as far as the drivers' files tell. Device
+// control groups are respected: access(2) asks them. `root` stands in front of /dev, /proc and /sys (for
+// tests).
 std::vector<Gpu> capture_gpus(const std::string& root = "");
 
 }  // namespace ddprun

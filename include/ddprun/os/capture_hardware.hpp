@@ -13,8 +13,16 @@ inline constexpr Milliseconds k_hardware_deadline{2000};
 struct HardwareWish {
   bool topology = true;  // with the locality of GPUs and network cards
   bool gpus = true;      // names, UUIDs and MIG instances by the driver's library, where there is one
+  // For tests: what stands in front of /dev, /proc and /sys where GPUs are looked for, and the library that
+  // knows them.
+  std::string root{};
+  std::string nvml = "libnvidia-ml.so.1";
 };
 
+// Where an NVIDIA driver is, the list of its own library replaces that of capture_gpus: it knows which GPUs
+// this process may really open, their UUIDs and their MIG instances. A topology that cannot be read is
+// replaced by the allowed CPUs and their SMT siblings. Blocks until `deadline` at most. Only for processes
+// with a single thread.
 void capture_hardware(HostFacts& host, const HardwareWish& wish, Milliseconds deadline = k_hardware_deadline);
 
 }  // namespace ddprun

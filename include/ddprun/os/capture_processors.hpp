@@ -13,7 +13,11 @@ namespace ddprun {
 // refuses.
 std::vector<int> capture_allowed_cpus();
 
-// How many cores `cpus` are, SMT siblings counted once. `root` stands in front of /sys (for tests).
+// The cores that `cpus` are on, each with those of its SMT siblings that are among them, in the order of
+// their first CPUs. `root` stands in front of /sys (for tests).
+std::vector<std::vector<int>> capture_cores(const std::vector<int>& cpus, const std::string& root = "");
+
+// How many those are.
 int capture_core_count(const std::vector<int>& cpus, const std::string& root = "");
 
 // CPUs of the whole host.

@@ -2,11 +2,14 @@
 // forked child that is killed at the deadline.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "ddprun/base/duration.hpp"
+#include "ddprun/os/fd.hpp"
 
 namespace ddprun {
 
@@ -16,10 +19,34 @@ struct ChildAnswer {
   bool timed_out = false;
 };
 
-// Costs a fork (well below a millisecond in a small process) and blocks for at most `deadline`. Only for
-// processes with a single thread. The child leaves without running any destructor or exit handler, and dies
-// with its parent. An answer longer than `limit` bytes is a problem.
+// One such call, so that several can run side by side. Costs a fork (well below a millisecond in a small
+// process). Only for processes with a single thread. The child leaves without running any destructor or exit
+// handler, and dies with its parent.
+class ChildCall {
+ public:
+  static constexpr std::size_t k_limit = 2 << 20;
+
+  // An answer longer than `limit` bytes is a problem.
+  explicit ChildCall(const std::function<std::string()>& function, std::size_t limit = k_limit);
+  ~ChildCall() { end(); }
+  ChildCall(const ChildCall&) = delete;
+  ChildCall& operator=(const ChildCall&) = delete;
+
+  // Blocks until `deadline` after the start at most, and ends the child; to be asked once.
+  ChildAnswer wait(Milliseconds deadline);
+
+ private:
+  std::string end();
+
+  TimePoint start_;
+  std::size_t limit_;
+  Fd answer_;
+  pid_t child_ = -1;
+  std::string problem_;  // why there is no child
+};
+
+// The same for a call alone.
 ChildAnswer call_in_child(const std::function<std::string()>& function, Milliseconds deadline,
-                          std::size_t limit = 2 << 20);
+                          std::size_t limit = ChildCall::k_limit);
 
 }  // namespace ddprun

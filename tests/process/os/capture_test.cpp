@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "catch.hpp"
 #include "ddprun/facts/site_folders.hpp"
@@ -18,7 +17,7 @@
 #include "ddprun/os/capture_processors.hpp"
 #include "ddprun/os/capture_sites.hpp"
 #include "ddprun/os/child_call.hpp"
-#include "ddprun/os/temp_dir.hpp"
+#include "fake_root.hpp"
 
 using namespace ddprun;
 
@@ -38,26 +37,6 @@ std::string output_of(const std::string& command) {
   if (output.ends_with('\n')) output.pop_back();
   return output;
 }
-
-// A folder that stands for / and holds the files of an imagined machine.
-class FakeRoot {
- public:
-  FakeRoot() : folder_(std::nullopt) {}
-  const std::string& path() const { return folder_.path(); }
-  void add(const std::string& path, const std::string& contents = "") const {
-    const std::filesystem::path file = folder_.path() + path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << contents;
-  }
-  void link(const std::string& path, const std::string& target) const {
-    const std::filesystem::path name = folder_.path() + path;
-    std::filesystem::create_directories(name.parent_path());
-    std::filesystem::create_directory_symlink(folder_.path() + target, name);
-  }
-
- private:
-  TempDir folder_;
-};
 
 // In a child: the function's answer, so that its changes to the process stay there.
 std::string in_child(const std::function<std::string()>& function) {
@@ -83,6 +62,8 @@ TEST_CASE("a capture agrees with the machine") {
   CHECK(std::to_string(snapshot.host.online_cpus) == output_of("getconf _NPROCESSORS_ONLN"));
   CHECK(snapshot.host.allowed_cores >= 1);
   CHECK(snapshot.host.allowed_cores <= static_cast<int>(snapshot.host.allowed_cpus.size()));
+  CHECK(render_cpu_list(snapshot.host.allowed_memory_nodes) ==
+        output_of("sed -n 's/Mems_allowed_list:\t//p' /proc/self/status"));
   CHECK(snapshot.host.cgroup == output_of("cat /proc/self/cgroup") + "\n");
   CHECK(snapshot.host.ephemeral_ports.first <= snapshot.host.ephemeral_ports.second);
   CHECK(snapshot.programs.contains("python3"));
@@ -150,6 +131,15 @@ TEST_CASE("two hardware threads are one core") {
   CHECK(capture_core_count({0, 1, 4}, root.path()) == 3);
 }
 
+TEST_CASE("a core is made of those of its siblings that may be used") {
+  const FakeRoot root;
+  const std::string cpu = "/sys/devices/system/cpu/cpu";
+  for (const int thread : {0, 4})
+    root.add(cpu + std::to_string(thread) + "/topology/thread_siblings_list", "0,4\n");
+  root.add(cpu + "5/topology/thread_siblings_list", "1,5\n");
+  CHECK(capture_cores({0, 4, 5, 6}, root.path()) == std::vector<std::vector<int>>{{0, 4}, {5}, {6}});
+}
+
 TEST_CASE("a machine without sysfs has as many cores as CPUs") {
   const FakeRoot root;
   CHECK(capture_core_count({0, 1, 2}, root.path()) == 3);
@@ -177,19 +167,24 @@ TEST_CASE("NVIDIA GPUs are the device files we may open, in PCI order") {
     root.add(std::string("/dev/") + name);
   }
   const std::string folder = "/proc/driver/nvidia/gpus/";
-  root.add(folder + "0000:c1:00.0/information", "Device Minor: \t 0\n");
+  root.add(folder + "0000:c1:00.0/information", "GPU UUID: \t GPU-1\nDevice Minor: \t 0\n");
+  root.add("/sys/bus/pci/devices/0000:c1:00.0/numa_node", "1\n");
+  root.add("/sys/bus/pci/devices/0000:c1:00.0/local_cpulist", "8-15,24-31\n");
   root.add(folder + "0000:41:00.0/information", "Device Minor: \t 1\n");
   root.add(folder + "0000:81:00.0/information", "Device Minor: \t 2\nGPU Excluded:\t Yes\n");
   root.add(folder + "0000:91:00.0/information", "Device Minor: \t 9\n");
   CHECK(capture_gpus(root.path()) ==
-        std::vector<Gpu>{{"nvidia", "0000:41:00.0"}, {"nvidia", "0000:c1:00.0"}, {"nvidia", ""}});
+        std::vector<Gpu>{{"nvidia", "0000:41:00.0"},
+                         {"nvidia", "0000:c1:00.0", "GPU-1", *parse_cpu_list("8-15,24-31"), {}},
+                         {"nvidia", ""}});
 }
 
 TEST_CASE("AMD GPUs are the KFD nodes with SIMDs whose render node we may open") {
   const FakeRoot root;
   const std::string folder = "/sys/class/kfd/kfd/topology/nodes/";
   root.add(folder + "0/properties", "simd_count 0\n");
-  root.add(folder + "10/properties", "simd_count 440\nlocation_id 512\ndomain 0\ndrm_render_minor 129\n");
+  root.add(folder + "10/properties",
+           "simd_count 440\nlocation_id 512\ndomain 0\ndrm_render_minor 129\nunique_id 255\n");
   root.add(folder + "2/properties", "simd_count 440\nlocation_id 256\ndomain 0\ndrm_render_minor 128\n");
   root.add(folder + "3/properties", "simd_count 440\nlocation_id 768\ndomain 0\ndrm_render_minor 130\n");
   root.add(folder + "4/properties", "");
@@ -197,7 +192,8 @@ TEST_CASE("AMD GPUs are the KFD nodes with SIMDs whose render node we may open")
   root.add("/dev/dri/renderD129");
   CHECK(capture_gpus(root.path()).empty());
   root.add("/dev/kfd");
-  CHECK(capture_gpus(root.path()) == std::vector<Gpu>{{"amd", "0000:01:00.0"}, {"amd", "0000:02:00.0"}});
+  CHECK(capture_gpus(root.path()) ==
+        std::vector<Gpu>{{"amd", "0000:01:00.0"}, {"amd", "0000:02:00.0", "GPU-00000000000000ff", {}, {}}});
 }
 
 TEST_CASE("Intel GPUs are data-centre cards, one entry a tile") {

@@ -78,3 +78,34 @@ TEST_CASE("our signal handlers do not run in the child") {
   ::sigprocmask(SIG_SETMASK, nullptr, &mask);
   CHECK(::sigismember(&mask, SIGINT) == 0);
 }
+
+TEST_CASE("calls run side by side, each with its own deadline") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  // The first waits for the second.
+  ChildCall first([&] {
+    char byte = 0;
+    return ::read(ends[0], &byte, 1) == 1 ? std::string(1, byte) : std::string("no byte");
+  });
+  ChildCall second([&] { return std::to_string(::write(ends[1], "x", 1)); });
+  ChildCall third([] {
+    while (true) ::pause();
+    return std::string();
+  });
+  CHECK(first.wait(k_ample).bytes == "x");
+  CHECK(second.wait(k_ample).bytes == "1");
+  CHECK(third.wait(Milliseconds{50}).timed_out);
+  CHECK(no_children());
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_CASE("a call that nobody waits for is ended") {
+  {
+    const ChildCall call([] {
+      while (true) ::pause();
+      return std::string();
+    });
+  }
+  CHECK(no_children());
+}

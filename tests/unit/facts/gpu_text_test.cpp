@@ -9,6 +9,8 @@ TEST_CASE("the NVIDIA driver's text tells the device file") {
       "Model: \t\t NVIDIA H100\nGPU UUID: \t GPU-1\nBus Location: \t 0000:c1:00.0\nDevice Minor: \t 3\n"
       "GPU Excluded:\t No\n");
   CHECK(information.minor == 3);
+  CHECK(information.uuid == "GPU-1");
+  CHECK(parse_nvidia_information("GPU UUID: \t GPU-?\n").uuid.empty());
   CHECK_FALSE(information.excluded);
   CHECK(parse_nvidia_information("GPU Excluded:\t Yes\n").excluded);
   CHECK_FALSE(parse_nvidia_information("Device Minor: \t -1\nno colon\n").minor);
@@ -16,10 +18,13 @@ TEST_CASE("the NVIDIA driver's text tells the device file") {
 
 TEST_CASE("a KFD node is a GPU when it has SIMDs") {
   const auto gpu = parse_kfd_properties(
-      "cpu_cores_count 0\nsimd_count 440\nlocation_id 49408\ndomain 1\ndrm_render_minor 131\n");
+      "cpu_cores_count 0\nsimd_count 440\nlocation_id 49408\ndomain 1\ndrm_render_minor 131\n"
+      "unique_id 16085394411391424921\n");
   REQUIRE(gpu);
   CHECK(gpu->pci_address == "0001:c1:00.0");
   CHECK(gpu->render_minor == 131);
+  CHECK(gpu->uuid == "GPU-df3accfe3b0a1999");
+  CHECK(parse_kfd_properties("simd_count 4\nunique_id 0\n")->uuid.empty());
   CHECK_FALSE(parse_kfd_properties("cpu_cores_count 64\nsimd_count 0\n"));
   CHECK_FALSE(parse_kfd_properties(""));
 }
@@ -33,4 +38,19 @@ TEST_CASE("Intel's data-centre GPUs are told from graphics") {
   CHECK(is_intel_accelerator(0x8086, 0x0bd6));
   CHECK_FALSE(is_intel_accelerator(0x8086, 0x9a49));
   CHECK_FALSE(is_intel_accelerator(0x1a03, 0x0bd6));
+}
+
+TEST_CASE("a PCI device's class and vendor tell GPUs and network cards from the rest") {
+  CHECK(judge_pci_device(0x0302, 0x10de, 0x2330) == DeviceKind::gpu);      // H100
+  CHECK(judge_pci_device(0x0300, 0x10de, 0x2684) == DeviceKind::gpu);      // RTX 4090
+  CHECK(judge_pci_device(0x0380, 0x1002, 0x7408) == DeviceKind::gpu);      // MI250X
+  CHECK(judge_pci_device(0x1200, 0x1002, 0x74a0) == DeviceKind::gpu);      // MI300A
+  CHECK(judge_pci_device(0x0380, 0x8086, 0x0bd6) == DeviceKind::gpu);      // Max 1550
+  CHECK(judge_pci_device(0x0207, 0x15b3, 0x1021) == DeviceKind::network);  // ConnectX-7
+  CHECK(judge_pci_device(0x0200, 0x17db, 0x0501) == DeviceKind::network);  // Slingshot
+  CHECK_FALSE(judge_pci_device(0x0300, 0x1a03, 0x2000));                   // ASPEED
+  CHECK_FALSE(judge_pci_device(0x0300, 0x102b, 0x0522));                   // Matrox
+  CHECK_FALSE(judge_pci_device(0x0300, 0x8086, 0x9a49));
+  CHECK_FALSE(judge_pci_device(0x0403, 0x10de, 0x22ba));  // a GPU's sound
+  CHECK_FALSE(judge_pci_device(0x0680, 0x10de, 0x22a3));  // NVSwitch
 }

@@ -75,3 +75,11 @@ TEST_CASE("a title is one line of limited length") {
   CHECK(parse_title("").empty());
   CHECK(parse_title(std::string(5000, 'a')).size() == 1000);
 }
+
+TEST_CASE("the status file tells which NUMA nodes give memory") {
+  const std::string status =
+      "Name:\tx\nMems_allowed:\t00000000,00000009\nMems_allowed_list:\t0,3\nvoluntary_ctxt_switches:\t1\n";
+  CHECK(parse_allowed_memory_nodes(status) == std::vector<int>{0, 3});
+  CHECK_FALSE(parse_allowed_memory_nodes("Name:\tx\n"));
+  CHECK_FALSE(parse_allowed_memory_nodes("Mems_allowed_list:\tx\n"));
+}

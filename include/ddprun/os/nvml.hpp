@@ -1,0 +1,26 @@
+// NVIDIA's management library, asked for the GPUs that this process may open.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ddprun/facts/snapshot.hpp"
+
+namespace ddprun {
+
+// Where an NVIDIA driver shows itself below `root`: only there is its library worth loading.
+bool shows_nvidia(const std::string& root = "");
+
+// Loads `library` and lists the GPUs in PCI order, as text that parse_nvml_answer understands. May take long,
+// hang or crash, as the driver does: call it in a child. The driver's state is left to the process' end.
+std::string ask_nvml(const std::string& library);
+
+struct NvmlAnswer {
+  std::vector<Gpu> gpus;          // with UUID and MIG instances, without local CPUs
+  std::vector<std::string> lost;  // "GPU 3: GPU is lost": there, but not usable
+  std::string problem;            // why there is no list; empty when there is one
+};
+NvmlAnswer parse_nvml_answer(std::string_view text);
+
+}  // namespace ddprun

@@ -1,0 +1,147 @@
+#include "ddprun/os/nvml.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/library_function.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// The part of nvml.h that is used. Functions whose name ends in a version never change.
+using Device = void*;
+constexpr int k_success = 0;
+constexpr int k_no_permission = 4;
+constexpr unsigned k_mig_enabled = 1;
+constexpr unsigned k_most_gpus = 256;
+constexpr unsigned k_most_instances = 64;
+constexpr unsigned k_uuid_size = 96;  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
+
+struct PciInfo {  // nvmlPciInfo_t of nvmlDeviceGetPciInfo_v3
+  char legacy_bus_id[16];
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned pci_device_id;
+  unsigned pci_subsystem_id;
+  char bus_id[32];
+};
+
+struct Library {
+  int (*init)() = nullptr;
+  const char* (*error_text)(int) = nullptr;
+  int (*count)(unsigned*) = nullptr;
+  int (*handle)(unsigned, Device*) = nullptr;
+  int (*pci)(Device, PciInfo*) = nullptr;
+  int (*uuid)(Device, char*, unsigned) = nullptr;
+  // Drivers before 450 know no MIG.
+  int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;
+  int (*mig_count)(Device, unsigned*) = nullptr;
+  int (*mig_handle)(Device, unsigned, Device*) = nullptr;
+
+  // Nothing when it was loaded, else why not.
+  std::string load(const std::string& name) {
+    void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return fmt::format("cannot be loaded ({})", ::dlerror());
+    const bool whole = find_function(library, "nvmlInit_v2", init) &&
+                       find_function(library, "nvmlErrorString", error_text) &&
+                       find_function(library, "nvmlDeviceGetCount_v2", count) &&
+                       find_function(library, "nvmlDeviceGetHandleByIndex_v2", handle) &&
+                       find_function(library, "nvmlDeviceGetPciInfo_v3", pci) &&
+                       find_function(library, "nvmlDeviceGetUUID", uuid);
+    const bool mig = find_function(library, "nvmlDeviceGetMigMode", mig_mode) &&
+                     find_function(library, "nvmlDeviceGetMaxMigDeviceCount", mig_count) &&
+                     find_function(library, "nvmlDeviceGetMigDeviceHandleByIndex", mig_handle);
+    if (!mig) mig_mode = nullptr;
+    return whole ? std::string() : std::string("lacks a function");
+  }
+
+  std::string describe(int error) const {
+    const char* const text = error_text(error);
+    return text == nullptr ? fmt::format("error {}", error) : std::string(text);
+  }
+
+  std::string uuid_of(Device device) const {
+    std::array<char, k_uuid_size> text{};
+    return uuid(device, text.data(), k_uuid_size - 1) == k_success ? std::string(text.data()) : std::string();
+  }
+
+  std::vector<std::string> mig_of(Device device) const {
+    std::vector<std::string> uuids;
+    unsigned current = 0;
+    unsigned pending = 0;
+    unsigned most = 0;
+    if (mig_mode == nullptr || mig_mode(device, &current, &pending) != k_success ||
+        current != k_mig_enabled || mig_count(device, &most) != k_success)
+      return uuids;
+    for (unsigned i = 0; i < std::min(most, k_most_instances); ++i) {
+      Device instance = nullptr;
+      if (mig_handle(device, i, &instance) == k_success) uuids.push_back(uuid_of(instance));
+    }
+    std::erase(uuids, "");
+    return uuids;
+  }
+};
+
+// How a line of the answer starts: a GPU (address, UUID, MIG instances), one that is lost, or no list.
+constexpr std::string_view k_gpu = "gpu ";
+constexpr std::string_view k_lost = "lost ";
+constexpr std::string_view k_problem = "problem ";
+
+std::string describe_gpu(const Library& library, unsigned index) {
+  Device device = nullptr;
+  PciInfo pci{};
+  int error = library.handle(index, &device);
+  if (error == k_success) error = library.pci(device, &pci);
+  // Another job's, kept away by a device control group.
+  if (error == k_no_permission) return {};
+  if (error != k_success) return fmt::format("{}GPU {}: {}\n", k_lost, index, library.describe(error));
+  pci.bus_id[sizeof pci.bus_id - 1] = '\0';
+  const std::string uuid = library.uuid_of(device);
+  return fmt::format("{}{} {} {}\n", k_gpu, normal_pci_address(pci.bus_id), uuid.empty() ? "-" : uuid,
+                     join(library.mig_of(device), " "));
+}
+
+}  // namespace
+
+bool shows_nvidia(const std::string& root) {
+  const auto exists = [&](const char* path) { return ::access((root + path).c_str(), F_OK) == 0; };
+  return exists("/proc/driver/nvidia") || exists("/dev/nvidiactl");
+}
+
+std::string ask_nvml(const std::string& name) {
+  Library library;
+  if (const std::string problem = library.load(name); !problem.empty())
+    return std::string(k_problem) + problem;
+  unsigned count = 0;
+  int error = library.init();
+  if (error == k_success) error = library.count(&count);
+  if (error != k_success) return fmt::format("{}says: {}", k_problem, library.describe(error));
+  std::string text;
+  for (unsigned i = 0; i < std::min(count, k_most_gpus); ++i) text += describe_gpu(library, i);
+  return text;
+}
+
+NvmlAnswer parse_nvml_answer(std::string_view text) {
+  NvmlAnswer answer;
+  for (const std::string& line : split(text, '\n')) {
+    if (line.starts_with(k_problem)) answer.problem = printable(line.substr(k_problem.size()));
+    if (line.starts_with(k_lost)) answer.lost.push_back(printable(line.substr(k_lost.size())));
+    if (!line.starts_with(k_gpu)) continue;
+    const std::vector<std::string> words = split_words(line);
+    if (words.size() < 3) continue;
+    answer.gpus.push_back(
+        {"nvidia", words[1], words[2] == "-" ? "" : words[2], {}, {words.begin() + 3, words.end()}});
+  }
+  std::stable_sort(answer.gpus.begin(), answer.gpus.end(),
+                   [](const Gpu& a, const Gpu& b) { return a.pci_address < b.pci_address; });
+  return answer;
+}
+
+}  // namespace ddprun

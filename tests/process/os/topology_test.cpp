@@ -1,0 +1,137 @@
+#include "ddprun/os/topology.hpp"
+
+#include <fstream>
+#include <optional>
+
+#include "catch.hpp"
+#include "ddprun/facts/proc_text.hpp"
+#include "ddprun/os/child_call.hpp"
+#include "ddprun/os/temp_dir.hpp"
+#include "error_text.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+const std::string k_example = DDPRUN_TEST_DATA "/topologies/two-packages.xml";
+
+// A file with this name and contents, and its path.
+std::string write_file(const TempDir& folder, const std::string& name, const std::string& contents) {
+  const std::string path = folder.path() + "/" + name;
+  std::ofstream(path) << contents;
+  return path;
+}
+
+std::string read_example() {
+  std::ifstream file(k_example);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The example with `from` replaced.
+std::string changed_example(const std::string& from, const std::string& to) {
+  std::string text = read_example();
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::string refusal(const std::string& source) {
+  const std::string text = error_of([&] { load_topology(source); });
+  const std::string start = "cannot use the topology " + source + ": ";
+  const std::string end =
+      " | a topology is an XML file of hwloc (lstopo node.xml), a JSON file (the \"topology\" of ddprun "
+      "--capture), "
+      "or a synthetic description such as \"pack:2 core:8 pu:2\" | 125";
+  if (!text.starts_with(start) || !text.ends_with(end)) return text;
+  return text.substr(start.size(), text.size() - start.size() - end.size());
+}
+
+}  // namespace
+
+TEST_CASE("an XML file is the whole node with its memory, distances and devices") {
+  const Topology topology = load_topology(k_example);
+  CHECK(topology.source == "two-packages.xml");
+  CHECK(topology.packages == 2);
+  CHECK(topology.cores ==
+        std::vector<Core>{{{0, 1}, 0, 0, 0}, {{2, 3}, 0, 0, 0}, {{4, 5}, 1, 1, 1}, {{6, 7}, 1, 1, 1}});
+  // HBM has no CPUs of its own, whatever it is near to.
+  CHECK(topology.nodes ==
+        std::vector<MemoryNode>{{0, {0, 1, 2, 3}, 1 << 30}, {1, {4, 5, 6, 7}, 1 << 30}, {2, {}, 1 << 29}});
+  CHECK(topology.distances == std::vector<std::vector<int>>{{10, 21, 13}, {21, 10, 23}, {13, 23, 10}});
+  const std::vector<std::string> bridges{"0000:c0:01.1", "0000:c1:00.0"};
+  // The card under the whole machine is one whose place the firmware did not tell; the board's graphics are
+  // left out.
+  CHECK(topology.devices ==
+        std::vector<PciDevice>{
+            {DeviceKind::network, "0000:02:00.0", {"eno1"}, {}, {}},
+            {DeviceKind::gpu, "0000:c2:00.0", {"card1"}, bridges, {4, 5, 6, 7}},
+            {DeviceKind::network, "0000:c2:01.0", {"ib0", "mlx5_0"}, bridges, {4, 5, 6, 7}}});
+}
+
+TEST_CASE("a synthetic description is a node") {
+  const Topology topology = load_topology("pack:2 numa:2 l3:2 core:4 pu:2(indexes=core)");
+  CHECK(topology.source == "pack:2 numa:2 l3:2 core:4 pu:2(indexes=core)");
+  CHECK(topology.packages == 2);
+  CHECK(topology.cores.size() == 32);
+  CHECK(topology.cores[0].cpus == std::vector<int>{0, 32});
+  CHECK(topology.cores[31] == Core{{31, 63}, 1, 3, 7});
+  REQUIRE(topology.nodes.size() == 4);
+  CHECK(render_cpu_list(topology.nodes[1].cpus) == "8-15,40-47");
+}
+
+TEST_CASE("cores share the L2 where there is no L3, and their NUMA node where there is none") {
+  const auto caches = [](const char* description) {
+    std::string text;
+    for (const Core& core : load_topology(description).cores) text += std::to_string(core.cache);
+    return text;
+  };
+  CHECK(caches("pack:1 l3:2 core:2 pu:1") == "0011");
+  CHECK(caches("pack:1 l3:1 l2:2 core:2 pu:1") == "0000");
+  CHECK(caches("pack:1 l2:2 core:2 pu:1") == "0011");
+  CHECK(caches("pack:1 numa:2 core:2 pu:1") == "0011");
+  CHECK(caches("pack:2 core:2 pu:1") == "0011");
+}
+
+TEST_CASE("CPUs without cores are cores") {
+  const Topology topology = load_topology("pu:3");
+  CHECK(topology.cores == std::vector<Core>{{{0}, 0, 0, 0}, {{1}, 0, 0, 0}, {{2}, 0, 0, 0}});
+  CHECK(topology.packages == 1);
+}
+
+TEST_CASE("a JSON file is a node") {
+  const TempDir folder(std::nullopt);
+  const Topology node = load_topology(k_example);
+  CHECK(load_topology(write_file(folder, "node.json", render_topology(node))) == node);
+}
+
+TEST_CASE("a topology that cannot be used is named with its reason") {
+  const TempDir folder(std::nullopt);
+  const auto refused = [&](const std::string& contents) {
+    return refusal(write_file(folder, "node", contents));
+  };
+  CHECK(refusal("pack:2 core:x pu:2") ==
+        "hwloc says: Synthetic string doesn't have a number of objects at 'x pu:2'");
+  CHECK(refusal("gone.xml") == "no such file or directory");
+  CHECK(refused("pack 2") == "it is neither XML nor JSON");
+  CHECK(refused("{\"nodes\": []}") == "nodes must list one NUMA node or more");
+  CHECK(refused("<html></html>") == "it is not XML as hwloc writes it");
+  CHECK(refused(read_example().substr(0, 1000)) == "it is not XML as hwloc writes it");
+  CHECK(refused(changed_example("\"Machine\"", "\"Machina\"")) ==
+        "hwloc says: unrecognized object type string Machina");
+  CHECK(refused(changed_example("\"Machine\"", "\"\033[2J\"")) ==
+        "hwloc says: unrecognized object type string \\x1b[2J");
+  CHECK(error_of([&] { load_topology(folder.path()); }) ==
+        "cannot read " + folder.path() + ": is a directory |  | 125");
+}
+
+TEST_CASE("hwloc's variables do not make this machine another one") {
+  const ChildAnswer answer = call_in_child(
+      [] {
+        ::setenv("HWLOC_SYNTHETIC", "pack:7 core:7 pu:7", 1);
+        ::setenv("HWLOC_COMPONENTS", "stop", 1);
+        return render_topology(discover_topology());
+      },
+      Milliseconds{20000});
+  REQUIRE(answer.bytes);
+  CHECK(parse_topology(*answer.bytes, "answer").packages != 7);
+}

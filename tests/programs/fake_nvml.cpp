@@ -1,0 +1,80 @@
+// Stands for libnvidia-ml.so.1. FAKE_NVML says what kind of driver this is: "mig", "hidden", "lost",
+// "refuse", "hang" or "crash"; anything else has two GPUs.
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+namespace {
+
+using Device = uintptr_t;  // 1 and 2: GPUs; 10 and more: instances of the second
+
+struct PciInfo {
+  char legacy_bus_id[16];
+  unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+  char bus_id[32];
+};
+
+bool is(const char* kind) {
+  const char* const told = getenv("FAKE_NVML");
+  return told != nullptr && strcmp(told, kind) == 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+int nvmlInit_v2() {
+  if (is("crash")) raise(SIGKILL);
+  while (is("hang")) pause();
+  return is("refuse") ? 9 : 0;
+}
+
+const char* nvmlErrorString(int error) {
+  return error == 9 ? "Driver Not Loaded" : error == 15 ? "GPU is lost" : "Unknown Error";
+}
+
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = 2;
+  return 0;
+}
+
+// The order of the driver, which is not that of the addresses here.
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
+  if (index == 0 && is("hidden")) return 4;
+  if (index == 1 && is("lost")) return 15;
+  *device = index + 1;
+  return 0;
+}
+
+int nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info) {
+  snprintf(info->bus_id, sizeof info->bus_id, "00000000:%s:00.0", device == 1 ? "C1" : "41");
+  return 0;
+}
+
+int nvmlDeviceGetUUID(Device device, char* text, unsigned size) {
+  const char* const kind = device < 10 ? "GPU" : "MIG";
+  snprintf(text, size, "%s-%u", kind, static_cast<unsigned>(device));
+  return 0;
+}
+
+int nvmlDeviceGetMigMode(Device device, unsigned* current, unsigned* pending) {
+  if (!is("mig")) return 3;  // not supported
+  *current = *pending = device == 2 ? 1 : 0;
+  return 0;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(Device, unsigned* count) {
+  *count = 7;
+  return 0;
+}
+
+// Instances may have gaps.
+int nvmlDeviceGetMigDeviceHandleByIndex(Device, unsigned index, Device* instance) {
+  if (index != 0 && index != 2) return 6;  // not found
+  *instance = 10 + index;
+  return 0;
+}
+}
