@@ -34,13 +34,18 @@ std::vector<NodeCase> read_node_cases() {
   return nodes;
 }
 
+std::vector<std::vector<std::vector<int>>> near_gpus(const NodeCase& node, int workers) {
+  std::vector<std::vector<std::vector<int>>> near(static_cast<std::size_t>(workers));
+  for (std::size_t i = 0; i < std::min(near.size(), node.devices.size()); ++i)
+    near[i].push_back(node.devices[i].near);
+  return near;
+}
+
 PlacementRequest request_for(const NodeCase& node, int workers) {
   PlacementRequest request;
   request.topology = node.topology;
   request.allowed_cpus = node.allowed;
-  request.near_gpus.resize(static_cast<std::size_t>(workers));
-  for (std::size_t i = 0; i < std::min(request.near_gpus.size(), node.devices.size()); ++i)
-    request.near_gpus[i].push_back(node.devices[i].near);
+  request.near_gpus = near_gpus(node, workers);
   return request;
 }
 

@@ -24,7 +24,8 @@ struct NodeCase {
 std::vector<NodeCase> read_node_cases();
 NodeCase read_node_case(const std::string& machine);
 
-// Worker i has device i; where there are more workers, the last have none.
+// PlacementRequest::near_gpus: worker i has device i; where there are more workers, the last have none.
+std::vector<std::vector<std::vector<int>>> near_gpus(const NodeCase& node, int workers);
 PlacementRequest request_for(const NodeCase& node, int workers);
 
 // CPUs in place of a list; throws for what is none.

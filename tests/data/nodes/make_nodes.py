@@ -164,9 +164,9 @@ MACHINES = [
     Machine("laptop", "constructed: a laptop's processor with two kinds of cores", [12], 1, 1, 16, ["10"],
             siblings=["0-1", "2-3", "4-5", "6-7", *map(str, range(8, 16))]),
     # Even CPUs in one socket, odd ones in the other, as some firmware numbers them.
-    Machine("two-sockets", "constructed: two sockets of 32 cores without GPUs", [32] * 2, 1, 1, 256,
+    Machine("two-sockets", "constructed: two sockets of 12 cores without GPUs", [12] * 2, 1, 1, 256,
             table(2, 1, 21, 21),
-            siblings=[f"{2 * core + package},{2 * core + package + 64}" for package in (0, 1) for core in range(32)]),
+            siblings=[f"{2 * core + package},{2 * core + package + 24}" for package in (0, 1) for core in range(12)]),
 ]
 
 

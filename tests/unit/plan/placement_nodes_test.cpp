@@ -75,7 +75,7 @@ std::string bindings_of(const NodeCase& node) {
     PlacementRequest request = request_for(node, 0);
     request.allowed_cpus = allowed_by(node, mask);
     for (int workers = 1; workers <= 16; ++workers) {
-      request.near_gpus = request_for(node, workers).near_gpus;
+      request.near_gpus = near_gpus(node, workers);
       const Placement placement = place_workers(request);
       text += line_of(request, placement, mask.name);
       if (workers > 1 && placement.workers.front().cpus.empty()) break;  // nor will more workers be bound
