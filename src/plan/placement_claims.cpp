@@ -192,7 +192,7 @@ NearShares share_near_gpus(const Ground& ground, bool whole_caches) {
   // Where everybody is near, nothing can be nearer. Else the even split may be by chance.
   if (found < static_cast<double>(known)) {
     auto even = share_out(ground, every_core(ground), ground.workers(), whole_caches);
-    shares.even = locality(ground, near, even) >= found;
+    shares.even = found == 0 || locality(ground, near, even) > found;
     if (shares.even) shares.workers = std::move(even);
   }
   for (std::size_t i = 0; i < near.size(); ++i) {

@@ -12,42 +12,63 @@ namespace {
 constexpr int k_local_distance = 10;
 constexpr int k_unknown_distance = 20;
 
-bool is_among(const std::vector<int>& ascending, int number) {
-  return std::binary_search(ascending.begin(), ascending.end(), number);
-}
+class CpuSet {
+ public:
+  explicit CpuSet(const std::vector<int>& cpus) {
+    for (const int cpu : cpus) {
+      const auto index = static_cast<std::size_t>(cpu);
+      if (index >= has_.size()) has_.resize(index + 1);
+      has_[index] = 1;
+    }
+  }
 
+  bool contains(int cpu) const {
+    const auto index = static_cast<std::size_t>(cpu);
+    return index < has_.size() && has_[index] != 0;
+  }
+
+  bool contains_any(const std::vector<int>& cpus) const {
+    for (const int cpu : cpus) {
+      if (contains(cpu)) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::vector<char> has_;
+};
+
+// Of a NUMA node's cores.
 struct Count {
   int near = 0;
   int all = 0;
 };
 
-void count_cores(const std::vector<Core>& cores, const std::vector<int>& near, std::vector<Count>& counts) {
-  for (const Core& core : cores) {
-    Count& count = counts[static_cast<std::size_t>(core.node)];
-    ++count.all;
-    if (overlap(core.cpus, near)) ++count.near;
-  }
-}
-
 // The nodes most of whose cores are near, else the one with most. A list that the scheduler's cgroup has cut
 // is compared with what it left of a node; where it left nothing, with the whole node. What is near every
 // node is near none: so the kernel answers where the firmware tells nothing.
-Nodes find_near_nodes(const Ground& ground, const std::vector<int>& near) {
-  const Topology& topology = ground.request.topology;
-  std::vector<Count> counts(topology.nodes.size());
+Nodes find_near_nodes(const Topology& topology, const CpuSet& allowed, const CpuSet& near) {
   std::vector<Count> whole(topology.nodes.size());
-  count_cores(ground.cores, near, counts);
-  count_cores(topology.cores, near, whole);
+  std::vector<Count> left(topology.nodes.size());
+  for (const Core& core : topology.cores) {
+    const auto node = static_cast<std::size_t>(core.node);
+    const int is_near = near.contains_any(core.cpus) ? 1 : 0;
+    const int is_left = allowed.contains_any(core.cpus) ? 1 : 0;
+    whole[node].near += is_near;
+    left[node].near += is_near & is_left;
+    ++whole[node].all;
+    left[node].all += is_left;
+  }
   Nodes nodes;
   std::size_t with_cores = 0;
   std::size_t most = 0;
-  for (std::size_t node = 0; node < counts.size(); ++node) {
+  for (std::size_t node = 0; node < left.size(); ++node) {
     if (whole[node].all > 0) ++with_cores;
-    if (counts[node].all == 0) counts[node] = whole[node];
-    if (2 * counts[node].near > counts[node].all) nodes.push_back(static_cast<int>(node));
-    if (counts[node].near > counts[most].near) most = node;
+    if (left[node].all == 0) left[node] = whole[node];
+    if (2 * left[node].near > left[node].all) nodes.push_back(static_cast<int>(node));
+    if (left[node].near > left[most].near) most = node;
   }
-  if (nodes.empty() && !counts.empty() && counts[most].near > 0) return {static_cast<int>(most)};
+  if (nodes.empty() && !left.empty() && left[most].near > 0) return {static_cast<int>(most)};
   return nodes.size() == with_cores && with_cores > 1 ? Nodes{} : nodes;
 }
 
@@ -55,26 +76,28 @@ Nodes find_near_nodes(const Ground& ground, const std::vector<int>& near) {
 
 Ground survey(const PlacementRequest& request) {
   Ground ground{request, {}, {}, {}};
+  const CpuSet allowed(request.allowed_cpus);
   ground.by_node.resize(request.topology.nodes.size());
   for (const Core& core : request.topology.cores) {
+    if (!allowed.contains_any(core.cpus)) continue;
     Core cut{{}, core.package, core.node, core.cache};
     for (const int cpu : core.cpus) {
-      if (is_among(request.allowed_cpus, cpu)) cut.cpus.push_back(cpu);
+      if (allowed.contains(cpu)) cut.cpus.push_back(cpu);
     }
-    if (cut.cpus.empty()) continue;
     ground.by_node[static_cast<std::size_t>(core.node)].push_back(static_cast<int>(ground.cores.size()));
     ground.cores.push_back(std::move(cut));
   }
   for (const auto& gpus : request.near_gpus) {
     std::vector<Nodes>& near = ground.near.emplace_back();
     for (const std::vector<int>& cpus : gpus)
-      near.push_back(cpus.empty() ? Nodes{} : find_near_nodes(ground, cpus));
+      near.push_back(find_near_nodes(request.topology, allowed, CpuSet(cpus)));
   }
   return ground;
 }
 
 bool overlap(const std::vector<int>& few, const std::vector<int>& many) {
-  return std::any_of(few.begin(), few.end(), [&](int number) { return is_among(many, number); });
+  return std::any_of(few.begin(), few.end(),
+                     [&](int number) { return std::binary_search(many.begin(), many.end(), number); });
 }
 
 Cores every_core(const Ground& ground) {

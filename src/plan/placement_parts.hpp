@@ -37,15 +37,16 @@ Nodes nodes_near(const std::vector<Nodes>& gpus);
 bool knows_a_gpu(const Ground& ground);
 
 // Cuts the cores into as many parts as there are workers, in core order, nobody empty; needs as many cores.
-// A cut is made between packages, else NUMA nodes, else L3 groups, as long as nobody's part becomes much
-// smaller than a fair one; what remains is cut evenly, and the first parts get the remainder.
+// Cuts are made between packages, else between NUMA nodes, while nobody's part falls below three quarters of
+// a fair one; else between L3 groups where that costs nobody a core; what remains is cut evenly, and the
+// first parts get the remainder.
 std::vector<Cores> share_out(const Ground& ground, const Cores& cores, int workers, bool whole_caches);
 
 // The cores near the workers' GPUs, without overlap and nobody empty; needs as many cores as workers. Never
 // farther from the GPUs, summed over the workers, than an even split.
 struct NearShares {
   std::vector<Cores> workers;
-  bool even = false;     // the even split was as near
+  bool even = false;     // the even split was nearer, or nothing is near at all
   std::vector<int> far;  // workers that have no core near a GPU of known place
 };
 NearShares share_near_gpus(const Ground& ground, bool whole_caches);

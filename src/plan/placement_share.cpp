@@ -27,25 +27,16 @@ struct Cut {
 
 enum class Level { package, node, cache };
 
-struct Rule {
-  Level level;
-  int part, of;  // of a fair share, which nobody's may fall below
-};
-
-// A worker across two packages or nodes has half its memory far away, one across two L3 groups little less
-// cache. A quarter fewer cores is better than the first, an eighth than the second.
-constexpr Rule k_rules[] = {{Level::package, 3, 4}, {Level::node, 3, 4}, {Level::cache, 7, 8}};
-
 class Sharer {
  public:
   Sharer(const Ground& ground, Share fair, bool whole_caches)
       : ground_(ground), fair_(fair), whole_caches_(whole_caches) {}
 
   void split(std::span<const int> cores, int workers) {
-    for (const Rule& rule : k_rules) {
-      if (workers == 1 || (rule.level == Level::cache && !whole_caches_)) break;
-      const Cut cut = best_cut(cores, workers, rule.level);
-      if (cut.workers == 0 || cut.least < Share{fair_.cores * rule.part, fair_.workers * rule.of}) continue;
+    for (const Level level : {Level::package, Level::node, Level::cache}) {
+      if (workers == 1 || (level == Level::cache && !whole_caches_)) break;
+      const Cut cut = best_cut(cores, workers, level);
+      if (cut.workers == 0 || !is_enough(cut.least, level)) continue;
       split(cores.first(cut.at), cut.workers);
       split(cores.subspan(cut.at), workers - cut.workers);
       return;
@@ -62,6 +53,13 @@ class Sharer {
     if (a.package != b.package) return true;
     if (level == Level::package) return false;
     return a.node != b.node || (level == Level::cache && a.cache != b.cache);
+  }
+
+  // A worker across two packages or nodes has half its memory far away: rather a quarter fewer cores than
+  // that. One across two L3 groups loses little: that is not worth a core.
+  bool is_enough(Share least, Level level) const {
+    if (level == Level::cache) return least.cores / least.workers >= fair_.cores / fair_.workers;
+    return !(least < Share{fair_.cores * 3, fair_.workers * 4});
   }
 
   Cut best_cut(std::span<const int> cores, int workers, Level level) const {

@@ -1,0 +1,52 @@
+#include "node_cases.hpp"
+
+#include <algorithm>
+
+#include "allocation_cases.hpp"
+#include "ddprun/facts/proc_text.hpp"
+
+namespace ddprun::test {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+std::vector<int> cpus(const std::string& list) { return parse_cpu_list(list).value(); }
+
+NodeCase read_node_case(const std::string& machine) {
+  NodeCase node;
+  node.folder = data_folder("nodes") / machine;
+  node.topology = parse_topology(read_text(node.folder / "node.json"), machine);
+  const json facts = read_json(node.folder / "facts.json");
+  node.allowed = cpus(facts.at("allowed"));
+  for (const json& worker : facts.at("workers"))
+    node.devices.push_back({cpus(worker.at("near")), cpus(worker.at("expected"))});
+  return node;
+}
+
+std::vector<NodeCase> read_node_cases() {
+  std::vector<std::string> machines;
+  for (const auto& entry : fs::directory_iterator(data_folder("nodes"))) {
+    if (entry.is_directory()) machines.push_back(entry.path().filename().string());
+  }
+  std::sort(machines.begin(), machines.end());
+  std::vector<NodeCase> nodes;
+  for (const std::string& machine : machines) nodes.push_back(read_node_case(machine));
+  return nodes;
+}
+
+std::vector<std::vector<std::vector<int>>> near_gpus(const NodeCase& node, int workers) {
+  std::vector<std::vector<std::vector<int>>> near(static_cast<std::size_t>(workers));
+  for (std::size_t i = 0; i < std::min(near.size(), node.devices.size()); ++i)
+    near[i].push_back(node.devices[i].near);
+  return near;
+}
+
+PlacementRequest request_for(const NodeCase& node, int workers) {
+  PlacementRequest request;
+  request.topology = node.topology;
+  request.allowed_cpus = node.allowed;
+  request.near_gpus = near_gpus(node, workers);
+  return request;
+}
+
+}  // namespace ddprun::test

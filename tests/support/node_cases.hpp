@@ -1,0 +1,34 @@
+// The machines of tests/data/nodes (make_nodes.py there): their topology, and where their workers belong.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "ddprun/facts/topology.hpp"
+#include "ddprun/plan/placement.hpp"
+
+namespace ddprun::test {
+
+struct NodeCase {
+  struct Device {
+    std::vector<int> near;      // CPUs
+    std::vector<int> expected;  // of its worker, with one worker for each device on the whole node
+  };
+  std::filesystem::path folder;
+  Topology topology;
+  std::vector<int> allowed;  // CPUs that the system leaves to jobs
+  std::vector<Device> devices;
+};
+
+std::vector<NodeCase> read_node_cases();
+NodeCase read_node_case(const std::string& machine);
+
+// PlacementRequest::near_gpus: worker i has device i; where there are more workers, the last have none.
+std::vector<std::vector<std::vector<int>>> near_gpus(const NodeCase& node, int workers);
+PlacementRequest request_for(const NodeCase& node, int workers);
+
+// CPUs in place of a list; throws for what is none.
+std::vector<int> cpus(const std::string& list);
+
+}  // namespace ddprun::test
