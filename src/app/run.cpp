@@ -102,7 +102,6 @@ void use_topology(HostFacts& host, Topology topology) {
 
 // What is read only once it is clear that somebody needs it.
 void look_at_hardware(Snapshot& snapshot, Options& options) {
-  const bool binds = options.bind.mode != BindMode::none;
   if (!options.topology.empty()) {
     Topology topology = load_topology(options.topology);
     if (options.dry_run == DryRun::off) return use_topology(snapshot.host, std::move(topology));
@@ -112,7 +111,8 @@ void look_at_hardware(Snapshot& snapshot, Options& options) {
     throw UsageError(options.gpus->origin + " counts the GPUs of a node that --topology describes",
                      "say how many workers with --nproc-per-node");
   }
-  if (options.snapshot_file.empty()) capture_hardware(snapshot.host, {binds, true});
+  if (options.snapshot_file.empty())
+    capture_hardware(snapshot.host, {options.bind.mode != BindMode::none || options.nic.value, true});
 }
 
 // What a site is recognised by belongs to a capture, also where no scheduler sets it. A profile that cannot

@@ -6,6 +6,7 @@
 
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
+#include "ddprun/plan/follow_binding.hpp"
 #include "ddprun/plan/placement.hpp"
 #include "ddprun/plan/worker_count.hpp"
 
@@ -136,7 +137,9 @@ std::vector<NeighbourWorker> announced_workers(const NodePlan& plan, const Snaps
   return workers;
 }
 
-void bind_workers(NodePlan& plan, const Snapshot& snapshot, const std::vector<Neighbour>& neighbours) {
+namespace {
+
+void place(NodePlan& plan, const Snapshot& snapshot, const std::vector<Neighbour>& neighbours) {
   if (plan.options.bind.mode == BindMode::none || plan.planned.empty()) {
     plan.binding.origin = plan.options.bind.origin;
     return;
@@ -156,6 +159,13 @@ void bind_workers(NodePlan& plan, const Snapshot& snapshot, const std::vector<Ne
     if (std::find(plan.notices.begin(), plan.notices.end(), notice) == plan.notices.end())
       plan.notices.push_back(notice);
   }
+}
+
+}  // namespace
+
+void bind_workers(NodePlan& plan, const Snapshot& snapshot, const std::vector<Neighbour>& neighbours) {
+  place(plan, snapshot, neighbours);
+  follow_binding(plan, snapshot);
 }
 
 }  // namespace ddprun

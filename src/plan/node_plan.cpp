@@ -8,6 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/plan/carrier.hpp"
 #include "ddprun/plan/devices.hpp"
+#include "ddprun/plan/follow_binding.hpp"
 #include "ddprun/plan/meeting_ways.hpp"
 #include "ddprun/plan/node_binding.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
@@ -79,6 +80,20 @@ std::string explain_ranks(const NodePlan& plan) {
   return origin;
 }
 
+// By position in the list, whatever its entries are. A task that sees no more than one worker's share has
+// that.
+void give_devices(PlannedWorker& worker, const VisibleDevices& devices, std::size_t each) {
+  const std::size_t count = devices.entries.size();
+  const std::size_t first = count == each ? 0 : static_cast<std::size_t>(worker.local_rank.value) * each;
+  if (count < each || first > count - each) return;
+  std::vector<std::string> entries;
+  for (std::size_t i = first; i < first + each; ++i) {
+    entries.push_back(devices.entries[i]);
+    if (devices.gpus[i] >= 0) worker.gpus.push_back(devices.gpus[i]);
+  }
+  worker.device = join(entries, ",");
+}
+
 void plan_workers(NodePlan& plan, const VisibleDevices& devices, const Snapshot& snapshot) {
   const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
   const bool runs = !plan.options.command.empty();
@@ -89,18 +104,31 @@ void plan_workers(NodePlan& plan, const VisibleDevices& devices, const Snapshot&
     worker.local_rank = per_task ? plan.allocation.task_local.value : LocalRank{i};
     worker.rank.value =
         per_task ? plan.allocation.task_rank.value : plan.rendezvous.agent.value * plan.workers.value + i;
-    const auto index = static_cast<std::size_t>(devices.entries.size() == 1 ? 0 : worker.local_rank.value);
-    if (index < devices.entries.size()) worker.device = devices.entries[index];
+    give_devices(worker, devices, static_cast<std::size_t>(plan.options.gpus_per_worker.value));
     if (runs) worker.command = make_worker_command(plan.options, python, kind, worker.local_rank);
     plan.planned.push_back(std::move(worker));
   }
 }
 
+// Where one process can use one MIG instance only, each worker sees its own.
+void adapt_to_instances(NodePlan& plan, const VisibleDevices& devices) {
+  if (!devices.one_a_process || devices.entries.size() < 2 || plan.virtual_local_rank.value) return;
+  plan.virtual_local_rank = {true, "one MIG instance a process"};
+}
+
 // One agent a task where every task was given its own GPU: each sees it as number 0, whatever its local rank.
-void adapt_to_private_devices(NodePlan& plan, const VisibleDevices& devices) {
+// Without a visibility variable it sees what it can open. Where that is more than its own, the agents may
+// find at the start that they can all open each other's; until then nothing is said.
+void adapt_to_own_device(NodePlan& plan, const VisibleDevices& devices) {
   if (plan.allocation.style.value != LaunchStyle::agent_per_task || plan.local_world_size < 2) return;
   if (devices.entries.size() != 1 || plan.virtual_local_rank.value) return;
-  plan.virtual_local_rank = {true, "one visible GPU a task"};
+  const bool sees_more = plan.gpus.size() > 1;
+  if (devices.variable.empty() && sees_more) return;
+  const bool may_widen = sees_more && !devices.one_a_process;
+  plan.own_device = true;
+  plan.virtual_local_rank = {
+      true, may_widen ? "one visible GPU a task, unless all can open the others'" : "one visible GPU a task"};
+  if (may_widen) return;
   plan.notices.push_back(
       {fmt::format("every task sees one GPU only ({}={}), so workers get LOCAL_RANK 0 and direct GPU-to-GPU "
                    "transfers may be off",
@@ -108,6 +136,16 @@ void adapt_to_private_devices(NodePlan& plan, const VisibleDevices& devices) {
        plan.allocation.numbered_by_launcher
            ? "let the launcher show all GPUs of its node to every task"
            : "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
+}
+
+// Slurm's step has GPUs of its own, but no variable tells the runtime: without one, number 0 would be the
+// host's first.
+void show_step_devices(NodePlan& plan, const VisibleDevices& devices) {
+  const bool from_step = devices.variable.empty() && devices.origin == "SLURM_STEP_GPUS";
+  const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
+  const bool narrowed = plan.virtual_local_rank.value || plan.options.gpus_per_worker.value > 1;
+  if (!from_step || per_task || narrowed || devices.entries.size() >= plan.gpus.size()) return;
+  plan.changes.push_back({plan.device_variable, join(devices.entries, ","), devices.origin});
 }
 
 // What a scheduler's own patience leaves: Slurm's KillWait is 30 s, PBS' kill_delay 10 s, counted from the
@@ -154,7 +192,9 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
   if (plan.allocation.first_port) plan.store_port = plan.allocation.first_port->value;
 
   if (options.virtual_local_rank) plan.virtual_local_rank = {true, "--virtual-local-rank"};
-  adapt_to_private_devices(plan, devices);
+  plan.gpus = snapshot.host.gpus;
+  adapt_to_instances(plan, devices);
+  adapt_to_own_device(plan, devices);
   shorten_grace(plan);
   for (const auto& notice :
        {find_unused_count(plan.allocation, options), find_too_few_gpus(devices, plan.workers),
@@ -166,6 +206,8 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
   bind_workers(plan, snapshot, {});
   plan.changes =
       scrub_changes(snapshot.environment, plan.allocation, plan.workers.value, spoils_connection(plan));
+  show_step_devices(plan, devices);
+  follow_binding(plan, snapshot);
   return plan;
 }
 

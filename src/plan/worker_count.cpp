@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
@@ -16,12 +17,59 @@ bool one_a_task(const Allocation& allocation) {
   return allocation.style.value == LaunchStyle::agent_per_task;
 }
 
+int gpus_a_worker(const Options& options) { return options.gpus_per_worker.value; }
+
+std::string gpus_each(const Options& options) {
+  return fmt::format("{} each ({})", count_of(gpus_a_worker(options), "GPU"), options.gpus_per_worker.origin);
+}
+
+[[noreturn]] void fail_gpus(const std::string& asked, const Options& options, const Snapshot& snapshot,
+                            const VisibleDevices& devices, const std::string& hint) {
+  const auto gpus = static_cast<std::int64_t>(devices.entries.size());
+  const std::string origin = gpus > 0 ? fmt::format(" ({})", devices.origin) : std::string();
+  throw UsageError(fmt::format("{} with {} do not fit: {} shows {}{}", asked, gpus_each(options),
+                               snapshot.host.name, gpus > 0 ? count_of(gpus, "GPU") : "no GPU", origin),
+                   hint);
+}
+
+// K GPUs for each of `workers` that this host's agents have together.
+void check_gpus_fit(const Sourced<int>& workers, const Options& options, const Snapshot& snapshot,
+                    const VisibleDevices& devices) {
+  const std::int64_t each = gpus_a_worker(options);
+  if (each == 1) return;
+  const auto gpus = static_cast<std::int64_t>(devices.entries.size());
+  if (devices.one_a_process) {
+    throw UsageError(fmt::format("{} asks for {} GPUs a worker, but a process can use one MIG instance only",
+                                 options.gpus_per_worker.origin, each),
+                     fmt::format("leave {} out", options.gpus_per_worker.origin));
+  }
+  if (workers.value * each <= gpus) return;
+  fail_gpus(
+      fmt::format("{} ({})", count_of(workers.value, "worker"), workers.origin), options, snapshot, devices,
+      gpus < each
+          ? "ask the scheduler for more GPUs, or for fewer of them a worker"
+          : fmt::format("{} are enough for {}", count_of(gpus, "GPU"), count_of(gpus / each, "worker")));
+}
+
+// All visible GPUs are used: what would be left over is a mistake in one of the numbers.
+Sourced<int> share_out_gpus(const std::string& origin, const Options& options, const Snapshot& snapshot,
+                            const VisibleDevices& devices) {
+  const auto gpus = static_cast<int>(devices.entries.size());
+  const int each = gpus_a_worker(options);
+  if (each == 1) return {gpus, fmt::format("{}: {}", origin, devices.origin)};
+  check_gpus_fit({std::max(1, gpus / each), origin}, options, snapshot, devices);
+  if (gpus % each != 0) {
+    fail_gpus(
+        "workers", options, snapshot, devices,
+        fmt::format("give a number that divides {}, or say how many workers with --nproc-per-node", gpus));
+  }
+  return {gpus / each, fmt::format("{}: {}, {}", origin, devices.origin, gpus_each(options))};
+}
+
 Sourced<int> one_for_each_gpu(const Options& options, const Snapshot& snapshot,
                               const VisibleDevices& devices) {
   const std::string& origin = options.workers.origin;
-  if (!devices.entries.empty()) {
-    return {static_cast<int>(devices.entries.size()), fmt::format("{}: {}", origin, devices.origin)};
-  }
+  if (!devices.entries.empty()) return share_out_gpus(origin, options, snapshot, devices);
   throw Error(fmt::format("{} asks for one worker a GPU, but {} shows no GPU", origin, snapshot.host.name),
               devices.variable.empty()
                   ? "ask the scheduler for GPUs, or say how many workers with --nproc-per-node N"
@@ -48,8 +96,8 @@ Sourced<int> count_unlimited(const Options& options, const Snapshot& snapshot,
     case WorkersKind::unset:
       break;
   }
-  if (gpus == 0) return {1, "default: no GPU visible"};
-  return {gpus, "default: " + devices.origin};
+  if (gpus > 0) return share_out_gpus("default", options, snapshot, devices);
+  return {1, "default: no GPU visible"};
 }
 
 // PBS gives the CPUs of a whole chunk in OMP_NUM_THREADS, the same as in NCPUS, whether or not the user asked
@@ -58,6 +106,71 @@ bool is_set_by_pbs(const Allocation& allocation, const Snapshot& snapshot, const
                    int workers) {
   return allocation.scheduler.value == Scheduler::pbs && find_variable(snapshot, "NCPUS") == threads &&
          workers * tasks_on_this_host(allocation) > 1;
+}
+
+// Physical cores of this agent's mask; without a topology every CPU is one.
+std::int64_t cores_of(const HostFacts& host) {
+  return host.allowed_cores > 0 ? host.allowed_cores : static_cast<std::int64_t>(host.allowed_cpus.size());
+}
+
+// A core counts however many of its hardware threads are there.
+std::int64_t cores_in(const std::vector<int>& cpus, const std::optional<Topology>& topology) {
+  if (!topology) return static_cast<std::int64_t>(cpus.size());
+  const auto is_used = [&](const Core& core) {
+    return std::find_first_of(core.cpus.begin(), core.cpus.end(), cpus.begin(), cpus.end()) !=
+           core.cpus.end();
+  };
+  const auto count = std::count_if(topology->cores.begin(), topology->cores.end(), is_used);
+  return count > 0 ? count : static_cast<std::int64_t>(cpus.size());
+}
+
+// The cgroup's limit in whole CPUs, where it is lower.
+std::optional<Sourced<std::int64_t>> quota_below(const HostFacts& host, std::int64_t cores) {
+  if (!host.cpu_quota || *host.cpu_quota >= static_cast<double>(cores)) return std::nullopt;
+  const auto whole = static_cast<std::int64_t>(std::ceil(*host.cpu_quota));
+  return sourced(std::max<std::int64_t>(1, whole),
+                 fmt::format("cgroup limit of {:.3g} CPUs", *host.cpu_quota));
+}
+
+// Agents either own a part of their host each, or were left unbound: then their masks together are larger
+// than what was granted.
+std::int64_t agents_of_mask(const Allocation& allocation, const HostFacts& host) {
+  const std::int64_t tasks = tasks_on_this_host(allocation);
+  const auto cpus = static_cast<std::int64_t>(host.allowed_cpus.size());
+  const int granted = allocation.cpus_on_node.value > 0 ? allocation.cpus_on_node.value : host.online_cpus;
+  return tasks > 1 && cpus * tasks > granted ? tasks : 1;
+}
+
+// The option of each launcher that leaves the binding to us.
+std::string widen_hint(const Allocation& allocation, int workers) {
+  struct Row {
+    const char* launcher;
+    const char* hint;
+  };
+  constexpr Row k_rows[] = {{"hydra", "let the launcher bind nothing: mpiexec -bind-to none ..."},
+                            {"Intel MPI", "let the launcher bind nothing: mpiexec -genv I_MPI_PIN off ..."},
+                            {"Open MPI", "let the launcher bind nothing: mpirun --bind-to none ..."},
+                            {"jsrun", "let the launcher bind nothing: jsrun --bind none ..."},
+                            {"flux", "let the launcher bind nothing: flux run -o cpu-affinity=off ..."}};
+  const int tasks = std::max(1, tasks_on_this_host(allocation));
+  const int cpus = std::max(allocation.cpus_on_node.value / tasks, workers);
+  for (const Row& row : k_rows) {
+    if (allocation.launcher.value == row.launcher) return row.hint;
+  }
+  if (allocation.launcher.value == "PALS") {
+    return fmt::format(
+        "give each ddprun the cores of its workers: mpiexec --depth {} --cpu-bind depth ..., or "
+        "let the launcher bind nothing: --cpu-bind none",
+        cpus);
+  }
+  if (allocation.scheduler.value == Scheduler::slurm) {
+    return fmt::format(
+        "give each ddprun the cores of its workers: srun -c{} ..., or srun --cpu-bind=none ... (srun does "
+        "not "
+        "take over the --cpus-per-task of sbatch)",
+        cpus);
+  }
+  return "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell";
 }
 
 }  // namespace
@@ -74,8 +187,15 @@ const std::string& tasks_origin(const Allocation& allocation) {
 
 Sourced<int> count_workers(const Allocation& allocation, const Options& options, const Snapshot& snapshot,
                            const VisibleDevices& devices) {
-  if (one_a_task(allocation)) return {1, allocation.style.origin};
+  if (one_a_task(allocation)) {
+    // A task that was given its GPUs sees no more than those.
+    const bool own = static_cast<int>(devices.entries.size()) == gpus_a_worker(options);
+    const Sourced<int> sharers{own ? 1 : tasks_on_this_host(allocation), tasks_origin(allocation)};
+    check_gpus_fit(sharers, options, snapshot, devices);
+    return {1, allocation.style.origin};
+  }
   Sourced<int> count = count_unlimited(options, snapshot, devices);
+  check_gpus_fit(count, options, snapshot, devices);
   if (count.value > k_max_workers) {
     throw Error(fmt::format("{} would start {} on {}, more than {}", count.origin,
                             count_of(count.value, "worker"), snapshot.host.name, k_max_workers),
@@ -85,30 +205,43 @@ Sourced<int> count_workers(const Allocation& allocation, const Options& options,
 }
 
 bool shares_mask(const Allocation& allocation, const Snapshot& snapshot) {
-  const HostFacts& host = snapshot.host;
-  const auto cpus = static_cast<std::int64_t>(host.allowed_cpus.size());
-  const std::int64_t tasks = tasks_on_this_host(allocation);
-  const int granted = allocation.cpus_on_node.value > 0 ? allocation.cpus_on_node.value : host.online_cpus;
-  return tasks > 1 && cpus * tasks > granted;
+  return agents_of_mask(allocation, snapshot.host) > 1;
 }
 
 Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapshot, int workers) {
   const auto set = find_variable(snapshot, "OMP_NUM_THREADS");
   const bool by_pbs = set && is_set_by_pbs(allocation, snapshot, *set, workers);
   if (set && !by_pbs) return {0, "OMP_NUM_THREADS of the environment"};
-  const HostFacts& host = snapshot.host;
-  const auto cpus = static_cast<std::int64_t>(host.allowed_cpus.size());
-  std::int64_t usable = std::max<std::int64_t>(1, host.allowed_cores > 0 ? host.allowed_cores : cpus);
+  std::int64_t usable = std::max<std::int64_t>(1, cores_of(snapshot.host));
   std::string origin = count_of(usable, "core");
-  if (host.cpu_quota && *host.cpu_quota < static_cast<double>(usable)) {
-    usable = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(*host.cpu_quota)));
-    origin = fmt::format("cgroup limit of {:.3g} CPUs", *host.cpu_quota);
+  if (const auto quota = quota_below(snapshot.host, usable)) {
+    usable = quota->value;
+    origin = quota->origin;
   }
-  const std::int64_t sharers =
-      workers * (shares_mask(allocation, snapshot) ? tasks_on_this_host(allocation) : 1);
+  const std::int64_t sharers = workers * agents_of_mask(allocation, snapshot.host);
   if (sharers > 1) origin += fmt::format(" for {} workers", sharers);
   if (by_pbs) origin += fmt::format(", not the {} of PBS", *set);
   return {static_cast<int>(std::max<std::int64_t>(1, usable / sharers)), origin};
+}
+
+Sourced<int> threads_of_bindings(const Allocation& allocation, const Snapshot& snapshot,
+                                 const std::vector<Binding>& bindings) {
+  const auto workers = static_cast<int>(bindings.size());
+  const Sourced<int> unbound = count_threads(allocation, snapshot, workers);
+  const auto is_free = [](const Binding& binding) { return binding.cpus.empty(); };
+  if (unbound.value == 0 || std::any_of(bindings.begin(), bindings.end(), is_free)) return unbound;
+  std::int64_t least = std::numeric_limits<int>::max();
+  std::int64_t most = 0;
+  for (const Binding& binding : bindings) {
+    const std::int64_t cores = cores_in(binding.cpus, snapshot.host.topology);
+    least = std::min(least, cores);
+    most = std::max(most, cores);
+  }
+  const std::int64_t sharers = workers * agents_of_mask(allocation, snapshot.host);
+  if (quota_below(snapshot.host, least * sharers)) return unbound;
+  const std::string origin = least == most ? fmt::format("{} of each worker", count_of(least, "core"))
+                                           : fmt::format("{} to {} cores of each worker", least, most);
+  return {static_cast<int>(least), origin};
 }
 
 std::optional<Notice> find_unused_count(const Allocation& allocation, const Options& options) {
@@ -131,22 +264,24 @@ std::optional<Notice> find_too_few_gpus(const VisibleDevices& devices, const Sou
   const auto gpus = static_cast<std::int64_t>(devices.entries.size());
   if (gpus == 0 || workers.value <= gpus) return std::nullopt;
   return Notice{fmt::format("{} ({}) have {} ({})", count_of(workers.value, "worker"), workers.origin,
-                            count_of(gpus, "GPU"), devices.origin),
+                            count_of(gpus, devices.one_a_process ? "MIG instance" : "GPU"), devices.origin),
                 "for one worker a GPU, leave --nproc-per-node out"};
 }
 
 std::optional<Notice> find_crowded_cores(const Allocation& allocation, const HostFacts& facts,
                                          const std::string& host, int workers) {
-  const auto cpus = static_cast<int>(facts.allowed_cpus.size());
-  if (cpus == 0 || workers <= cpus) return std::nullopt;
-  std::string hint = "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell";
-  if (allocation.scheduler.value == Scheduler::slurm) {
-    hint = fmt::format(
-        "give each ddprun the cores of its workers: srun -c{} ... (srun does not take over the "
-        "--cpus-per-task of sbatch)",
-        std::max(allocation.cpus_on_node.value, workers));
+  const auto cpus = static_cast<std::int64_t>(facts.allowed_cpus.size());
+  if (cpus == 0) return std::nullopt;
+  const std::int64_t cores = std::min(cores_of(facts), cpus);
+  const std::string hint = widen_hint(allocation, workers);
+  if (workers > cores) {
+    const std::string shared = workers > cpus ? count_of(cpus, "CPU") : count_of(cores, "core");
+    return Notice{fmt::format("{} workers share {} on {}", workers, shared, host), hint};
   }
-  return Notice{fmt::format("{} workers share {} on {}", workers, count_of(cpus, "CPU"), host), hint};
+  const std::int64_t granted = allocation.cpus_on_node.value;
+  if (cores > 1 || granted <= cpus * tasks_on_this_host(allocation)) return std::nullopt;
+  return Notice{fmt::format("the worker has a single core of the {} CPUs granted on {}", granted, host),
+                hint};
 }
 
 }  // namespace ddprun

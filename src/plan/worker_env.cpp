@@ -6,6 +6,8 @@
 
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/plan/device_sharing.hpp"
+#include "ddprun/plan/nearest_nic.hpp"
 #include "ddprun/plan/worker_count.hpp"
 
 namespace ddprun {
@@ -73,9 +75,30 @@ void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const
   }
 }
 
-void set_ranks(Changes& changes, const NodePlan& plan, const Assignment& assignment, const WorkerSeat& seat) {
+// What the worker sees and the number it finds its device under follow from each other.
+struct DeviceView {
+  bool virtual_rank = false;
+  std::string entries;  // of plan.device_variable; empty: left as it is
+  std::string origin;
+};
+
+DeviceView make_device_view(const NodePlan& plan, const Assignment& assignment, std::size_t worker) {
+  const std::vector<std::string> shared =
+      plan.own_device ? find_shared_devices(plan.gpus, assignment.neighbours) : std::vector<std::string>{};
+  if (static_cast<int>(shared.size()) == assignment.local_world_size) {
+    return {false, join(shared, ","), "the GPUs of all tasks of this host"};
+  }
+  DeviceView view{plan.virtual_local_rank.value, {}, plan.virtual_local_rank.origin};
+  const Sourced<int>& each = plan.options.gpus_per_worker;
+  if (!view.virtual_rank && each.value > 1) view.origin = each.origin;
+  const bool narrowed = view.virtual_rank || each.value > 1;
+  if (narrowed && worker < plan.planned.size()) view.entries = plan.planned[worker].device;
+  return view;
+}
+
+void set_ranks(Changes& changes, const NodePlan& plan, const Assignment& assignment, const WorkerSeat& seat,
+               bool virtual_rank) {
   const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
-  const bool virtual_rank = plan.virtual_local_rank.value;
   changes.set("RANK", seat.rank.value, plan.rank_origin);
   changes.set("LOCAL_RANK", virtual_rank ? 0 : seat.local_rank.value,
               virtual_rank ? plan.virtual_local_rank.origin
@@ -129,13 +152,26 @@ void set_interfaces(Changes& changes, const NodePlan& plan, const Assignment& as
   }
 }
 
-void narrow_devices(Changes& changes, const NodePlan& plan, const Environment& environment,
-                    const WorkerContext& context) {
-  if (!plan.virtual_local_rank.value || context.worker >= plan.planned.size()) return;
-  const std::string& device = plan.planned[context.worker].device;
+void show_devices(Changes& changes, const NodePlan& plan, const DeviceView& view,
+                  const Environment& environment) {
   const auto seen = environment.find(plan.device_variable);
-  if (device.empty() || (seen != environment.end() && seen->second == device)) return;
-  changes.set(plan.device_variable, device, plan.virtual_local_rank.origin);
+  if (view.entries.empty() || (seen != environment.end() && seen->second == view.entries)) return;
+  changes.set(plan.device_variable, view.entries, view.origin);
+}
+
+// The user's word and the site's count for more.
+void set_card(Changes& changes, const NodePlan& plan, const PlannedWorker& worker,
+              const Environment& environment) {
+  if (worker.network_card.empty()) return;
+  const CardVariable variable = card_variable(worker.network_card);
+  if (plan.site.profile.environment.contains(variable.name)) return;
+  changes.set_default(environment, variable.name, variable.value, plan.options.nic.origin);
+}
+
+void set_places(Changes& changes, const PlannedWorker& worker, const Environment& environment) {
+  if (worker.omp_places.empty()) return;
+  changes.set_default(environment, "OMP_PLACES", worker.omp_places, "--omp-places");
+  changes.set_default(environment, "OMP_PROC_BIND", "close", "--omp-places");
 }
 
 // What ties this agent to the ddprun that started it; a worker that started a ddprun would hand it on.
@@ -168,7 +204,8 @@ std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assi
                                                 const WorkerContext& context) {
   const WorkerSeat& seat = assignment.seats.at(context.worker);
   Changes changes(plan.changes);
-  set_ranks(changes, plan, assignment, seat);
+  const DeviceView view = make_device_view(plan, assignment, context.worker);
+  set_ranks(changes, plan, assignment, seat, view.virtual_rank);
   set_master(changes, plan, assignment);
   set_elastic(changes, plan, assignment, context);
   if (stands_for_several_workers(plan.allocation, plan.workers.value)) {
@@ -180,7 +217,11 @@ std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assi
     changes.set_default(environment, name, value, plan.site.as_origin());
   }
   set_interfaces(changes, plan, assignment, environment, context.interface);
-  narrow_devices(changes, plan, environment, context);
+  show_devices(changes, plan, view, environment);
+  if (context.worker < plan.planned.size()) {
+    set_card(changes, plan, plan.planned[context.worker], environment);
+    set_places(changes, plan.planned[context.worker], environment);
+  }
   cut_from_starter(changes, environment);
   changes.set("DDPRUN_LAUNCH_ID", context.launch_id, "marks the processes of this launch");
   return changes.take();

@@ -81,6 +81,10 @@ void settle_style(Announcements& announcements) {
     each->fixed_rank = GlobalRank{launcher_rank_of(*each)};
     each->first_local_rank = LocalRank{local};
     each->workers = 1;
+    // Of those it would have had it is the one of its local rank; one that had a single one is that.
+    std::vector<NeighbourWorker>& workers = each->local_workers;
+    const std::size_t index = workers.size() == 1 ? 0 : static_cast<std::size_t>(local);
+    workers = index < workers.size() ? std::vector{workers[index]} : std::vector<NeighbourWorker>{};
   }
 }
 
@@ -187,6 +191,45 @@ void number_roles(const Announcements& announcements, std::vector<Assignment>& a
   }
 }
 
+Neighbour make_neighbour(const Announcement& announcement, const std::string& own_cpus) {
+  Neighbour neighbour;
+  neighbour.first_local_rank = announcement.first_local_rank;
+  neighbour.same_cpus = !own_cpus.empty() && announcement.cpus == own_cpus;
+  neighbour.workers = announcement.local_workers;
+  neighbour.workers.resize(static_cast<std::size_t>(announcement.workers));
+  return neighbour;
+}
+
+bool has_devices(const Announcement& announcement) {
+  const auto is_known = [](const NeighbourWorker& worker) { return !worker.device.empty(); };
+  return std::any_of(announcement.local_workers.begin(), announcement.local_workers.end(), is_known);
+}
+
+// Agents of one host tell each other where there is something to share: devices, or the same CPUs.
+void introduce_neighbours(const Announcements& announcements, std::vector<Assignment>& assignments) {
+  std::map<std::pair<int, int>, std::size_t> places;  // node, first local rank
+  for (std::size_t i = 0; i < announcements.size(); ++i) {
+    places[{node_of(announcements[i]).value, announcements[i].first_local_rank.value}] = i;
+  }
+  std::map<int, std::vector<std::size_t>> nodes;
+  for (const auto& [place, agent] : places) nodes[place.first].push_back(agent);
+  for (const auto& [node, agents] : nodes) {
+    const auto at = [&](std::size_t agent) -> const Announcement& { return announcements[agent]; };
+    const bool devices =
+        std::any_of(agents.begin(), agents.end(), [&](std::size_t agent) { return has_devices(at(agent)); });
+    std::map<std::string, int> masks;
+    for (const std::size_t agent : agents) ++masks[at(agent).cpus];
+    for (const std::size_t agent : agents) {
+      const std::string& cpus = at(agent).cpus;
+      const bool shared = !cpus.empty() && masks[cpus] > 1;
+      if (agents.size() < 2 || !(devices || shared)) continue;
+      for (const std::size_t other : agents) {
+        assignments[agent].neighbours.push_back(make_neighbour(at(other), cpus));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 WorldPlan make_world_plan(const Announcements& announced) {
@@ -223,6 +266,7 @@ WorldPlan make_world_plan(const Announcements& announced) {
     }
   }
   number_roles(announcements, world.assignments);
+  introduce_neighbours(announcements, world.assignments);
   return world;
 }
 

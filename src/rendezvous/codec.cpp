@@ -72,6 +72,45 @@ Json to_json(const Cause& cause) {
           {"detail", cut(cause.detail)}};
 }
 
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+using Workers = std::vector<NeighbourWorker>;
+
+// For each worker its device, then the addresses of its GPUs. Nothing where no device is known: most agents
+// have none to tell, and 128 of them may be on a host.
+void add_devices(Json& json, const Workers& workers) {
+  const auto is_known = [](const NeighbourWorker& worker) {
+    return !worker.device.empty() || !worker.gpus.empty();
+  };
+  if (std::none_of(workers.begin(), workers.end(), is_known)) return;
+  Json list = Json::array();
+  for (const NeighbourWorker& worker : workers) {
+    Json row = texts_to_json(worker.gpus, k_max_worker_gpus);
+    row.insert(row.begin(), cut(worker.device));
+    list.push_back(std::move(row));
+  }
+  if (dump(list).size() <= k_max_devices) json["devices"] = std::move(list);
+}
+
+void add_workers(Json& json, const Workers& workers) {
+  const Workers told = first_of(workers, k_max_workers);
+  json["local_workers"] = told.size();
+  add_devices(json, told);
+}
+
+// All agents of a host or none: a part of them would be taken for the whole.
+void add_neighbours(Json& json, const std::vector<Neighbour>& neighbours) {
+  Workers workers;
+  Json rows = Json::array();
+  for (const Neighbour& neighbour : neighbours) {
+    rows.push_back({neighbour.first_local_rank.value, neighbour.same_cpus ? 1 : 0, neighbour.workers.size()});
+    workers.insert(workers.end(), neighbour.workers.begin(), neighbour.workers.end());
+  }
+  if (std::max(rows.size(), workers.size()) > k_max_workers) return;
+  json["neighbours"] = std::move(rows);
+  add_devices(json, workers);
+}
+
 Json to_json(const Announcement& announcement) {
   Json json = {{"agent", announcement.agent.value},
                {"host", cut(announcement.host)},
@@ -85,6 +124,8 @@ Json to_json(const Announcement& announcement) {
   if (announcement.node) json["node"] = announcement.node->value;
   if (announcement.launcher_rank) json["launcher_rank"] = announcement.launcher_rank->value;
   if (announcement.fixed_rank) json["fixed_rank"] = announcement.fixed_rank->value;
+  if (!announcement.cpus.empty()) json["cpus"] = cut(announcement.cpus);
+  if (!announcement.local_workers.empty()) add_workers(json, announcement.local_workers);
   return json;
 }
 
@@ -93,15 +134,17 @@ Json to_json(const Assignment& assignment) {
   for (const WorkerSeat& seat : assignment.seats) {
     seats.push_back({seat.rank.value, seat.local_rank.value, seat.role_rank, seat.role_world_size});
   }
-  return {{"attempt", assignment.attempt.value},
-          {"world_size", assignment.world_size},
-          {"local_world_size", assignment.local_world_size},
-          {"node", assignment.node.value},
-          {"node_count", assignment.node_count},
-          {"address", cut(assignment.master_address)},
-          {"port", assignment.master_port},
-          {"agent_per_task", assignment.agent_per_task},
-          {"seats", std::move(seats)}};
+  Json json = {{"attempt", assignment.attempt.value},
+               {"world_size", assignment.world_size},
+               {"local_world_size", assignment.local_world_size},
+               {"node", assignment.node.value},
+               {"node_count", assignment.node_count},
+               {"address", cut(assignment.master_address)},
+               {"port", assignment.master_port},
+               {"agent_per_task", assignment.agent_per_task},
+               {"seats", std::move(seats)}};
+  if (!assignment.neighbours.empty()) add_neighbours(json, assignment.neighbours);
+  return json;
 }
 
 struct ToJson {
@@ -157,8 +200,7 @@ struct ToJson {
 
 template <class Message>
 std::string encode_any(const Message& message) {
-  const std::string payload =
-      std::visit(ToJson{}, message).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string payload = dump(std::visit(ToJson{}, message));
   std::string frame;
   frame.reserve(k_frame_header + payload.size());
   for (int shift = 24; shift >= 0; shift -= 8) {
@@ -215,6 +257,34 @@ Cause read_cause(const Fields& fields) {
   return cause;
 }
 
+Workers read_devices(const Fields& fields, std::size_t workers) {
+  Workers result(workers);
+  if (!fields.has("devices")) return result;
+  auto rows = fields.text_rows("devices", workers, k_max_worker_gpus + 1);
+  for (std::size_t i = 0; i < std::min(rows.size(), workers); ++i) {
+    result[i].device = std::move(rows[i].front());
+    result[i].gpus.assign(std::next(rows[i].begin()), rows[i].end());
+  }
+  return result;
+}
+
+std::vector<Neighbour> read_neighbours(const Fields& fields) {
+  const auto rows = fields.rows<3>("neighbours", k_max_workers);
+  std::size_t workers = 0;
+  for (const auto& row : rows) workers += static_cast<std::size_t>(row[2]);
+  if (workers > k_max_workers)
+    return fields.fail("\"neighbours\" have too many workers"), std::vector<Neighbour>{};
+  const Workers all = read_devices(fields, workers);
+  auto next = all.begin();
+  std::vector<Neighbour> neighbours;
+  for (const auto& row : rows) {
+    const auto end = next + row[2];
+    neighbours.push_back({{row[0]}, row[1] != 0, {next, end}});
+    next = end;
+  }
+  return neighbours;
+}
+
 Announcement read_announcement(const Fields& fields) {
   Announcement announcement;
   announcement.agent.value = fields.count("agent");
@@ -229,6 +299,11 @@ Announcement read_announcement(const Fields& fields) {
   announcement.addresses = fields.texts("addresses", k_max_addresses);
   announcement.store_ports = fields.ports("store_ports", k_max_store_ports);
   if (fields.has("fixed_rank")) announcement.fixed_rank = GlobalRank{fields.count("fixed_rank")};
+  if (fields.has("cpus")) announcement.cpus = fields.text("cpus");
+  if (fields.has("local_workers")) {
+    const int workers = fields.integer("local_workers", 0, k_max_workers);
+    announcement.local_workers = read_devices(fields, static_cast<std::size_t>(workers));
+  }
   return announcement;
 }
 
@@ -245,6 +320,7 @@ Assignment read_assignment(const Fields& fields) {
   for (const auto& seat : fields.rows<4>("seats", k_max_workers)) {
     assignment.seats.push_back({{seat[0]}, {seat[1]}, seat[2], seat[3]});
   }
+  if (fields.has("neighbours")) assignment.neighbours = read_neighbours(fields);
   return assignment;
 }
 

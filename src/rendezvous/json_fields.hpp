@@ -58,6 +58,22 @@ class Fields {
     return result;
   }
 
+  // Exactly `count` rows of 1 to `width` texts.
+  std::vector<std::vector<std::string>> text_rows(const char* name, std::size_t count,
+                                                  std::size_t width) const {
+    std::vector<std::vector<std::string>> result;
+    const nlohmann::json& rows = list(name, count);
+    if (rows.size() < count) return fail(fmt::format("\"{}\" is too short", name)), result;
+    for (const nlohmann::json& row : rows) {
+      if (!row.is_array() || row.empty() || row.size() > width) {
+        return fail(fmt::format("\"{}\" has a row of another width", name)), decltype(result){};
+      }
+      std::vector<std::string>& texts = result.emplace_back();
+      for (const nlohmann::json& item : row) texts.push_back(text_of(item, name, k_max_text));
+    }
+    return result;
+  }
+
   std::vector<int> ports(const char* name, std::size_t limit) const {
     std::vector<int> result;
     for (const nlohmann::json& item : list(name, limit)) {
@@ -95,6 +111,10 @@ class Fields {
     return result;
   }
 
+  void fail(const std::string& what) const {
+    if (problem_.empty()) problem_ = what;
+  }
+
  private:
   static constexpr int k_max_count = std::numeric_limits<int>::max();
   static constexpr std::int64_t k_max_integer = std::numeric_limits<std::int64_t>::max();
@@ -123,10 +143,6 @@ class Fields {
       return fail(fmt::format("\"{}\" is too long", name)), std::string();
     }
     return text;
-  }
-
-  void fail(const std::string& what) const {
-    if (problem_.empty()) problem_ = what;
   }
 
   const nlohmann::json& json_;

@@ -8,6 +8,7 @@
 
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/facts/binding.hpp"
+#include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/options.hpp"
 #include "ddprun/plan/site.hpp"
 
@@ -27,9 +28,10 @@ struct PlannedWorker {
   std::vector<std::string> command;  // empty where there is none to start (--dry-run=env, --capture)
   // Entries of the visible devices this worker stands for, joined by ','; empty: none or not told apart.
   std::string device;
-  std::vector<int> gpus;  // those among HostFacts::gpus that are known
-  Binding binding;
-  std::string network_card;  // --nic auto: "mlx5_2", "cxi0"; empty: none near, or not asked for
+  std::vector<int> gpus{};  // those among HostFacts::gpus that are known
+  Binding binding{};
+  std::string network_card{};  // --nic auto: "mlx5_2", "cxi0"; empty: none near, or not asked for
+  std::string omp_places{};    // --omp-places: "{0,64},{1,65}"; empty: not bound, or not asked for
 };
 
 enum class RendezvousRole { solo, coordinator, member };
@@ -71,6 +73,10 @@ struct NodePlan {
   std::string rank_origin;           // what the ranks follow from; says so where they are an assumption
   Sourced<bool> virtual_local_rank;  // every worker has LOCAL_RANK 0 and one device
   std::string device_variable;       // the one that leaves it that device
+  // virtual_local_rank follows from a task that sees one GPU: undone at the start where those of its
+  // neighbours can be opened (plan/device_sharing.hpp).
+  bool own_device = false;
+  std::vector<Gpu> gpus;  // HostFacts::gpus
   BindingPlan binding;
   Sourced<int> threads;  // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
   std::vector<VariableChange>

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "ddprun/allocation/allocation.hpp"
+#include "ddprun/facts/binding.hpp"
 #include "ddprun/plan/devices.hpp"
 #include "ddprun/plan/options.hpp"
 
@@ -15,22 +18,30 @@ int tasks_on_this_host(const Allocation& allocation);
 // What tells their number, for one ddprun a task.
 const std::string& tasks_origin(const Allocation& allocation);
 
-// One for each task where the scheduler started those; else what --nproc-per-node says, else one for each GPU
-// this process may use, else 1. Throws Error where GPUs are asked for and none is visible, and for more than
-// k_max_workers.
+// One for each task where the scheduler started those; else what --nproc-per-node says, else one for each
+// --gpus-per-worker GPUs this process may use, else 1. Throws Error where GPUs are asked for and none is
+// visible, and for more than k_max_workers; UsageError where the GPUs cannot be shared out as asked for.
 Sourced<int> count_workers(const Allocation& allocation, const Options& options, const Snapshot& snapshot,
                            const VisibleDevices& devices);
 
-// OMP_NUM_THREADS: the cores of this agent's mask, or the cgroup's limit where that is lower, for each
-// worker. Several agents of a host that all see the same CPUs share them. 0 where the user has set it.
+// OMP_NUM_THREADS of workers that are not bound: the cores of this agent's mask, or the cgroup's limit where
+// that is lower, for each worker. Several agents of a host that all see the same CPUs share them. 0 where the
+// user has set it.
 Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapshot, int workers);
 
 // Several agents of a host all see the same CPUs: their masks together are larger than what was granted.
 bool shares_mask(const Allocation& allocation, const Snapshot& snapshot);
 
+// The same where each worker has CPUs of its own: the physical cores of the smallest binding, since the ranks
+// of a world wait for each other. As count_threads() where somebody is not bound.
+Sourced<int> threads_of_bindings(const Allocation& allocation, const Snapshot& snapshot,
+                                 const std::vector<Binding>& bindings);
+
 // What is odd about these counts and how to get what was probably meant.
 std::optional<Notice> find_unused_count(const Allocation& allocation, const Options& options);
 std::optional<Notice> find_too_few_gpus(const VisibleDevices& devices, const Sourced<int>& workers);
+// More workers than cores, or a single core where the scheduler granted more: a launcher's binding that
+// nobody asked for.
 std::optional<Notice> find_crowded_cores(const Allocation& allocation, const HostFacts& facts,
                                          const std::string& host, int workers);
 

@@ -30,6 +30,10 @@ inline constexpr std::size_t k_max_remarks = 8;           // sentences in Finish
 inline constexpr std::size_t k_max_addresses = 64;        // in Probe and Probed
 inline constexpr std::size_t k_max_store_ports = 64;      // in Join
 inline constexpr std::size_t k_max_workers = 4096;        // of one agent
+inline constexpr std::size_t k_max_worker_gpus = 16;      // of one worker
+// The devices in one message, in bytes: those of an agent's workers, or of all on its host. Where they need
+// more, none of them is told.
+inline constexpr std::size_t k_max_devices = std::size_t{1} << 18;
 inline constexpr std::int64_t k_max_processes = 1 << 24;  // agents or ranks of a launch
 
 std::string encode(const AgentMessage& message);

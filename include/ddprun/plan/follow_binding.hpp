@@ -1,0 +1,21 @@
+// What follows from where the workers are bound: threads, places of OpenMP, nearest network cards.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/facts/snapshot.hpp"
+#include "ddprun/plan/node_plan.hpp"
+
+namespace ddprun {
+
+// Fills NodePlan::threads and each worker's network_card and omp_places from the bindings as they are; called
+// again after every change of them.
+void follow_binding(NodePlan& plan, const Snapshot& snapshot);
+
+// One place a core, "{0,64},{1,65}": the hardware threads of each that are among `cpus` (ascending). Without
+// a topology every CPU is a place.
+std::string render_omp_places(const std::vector<int>& cpus, const std::optional<Topology>& topology);
+
+}  // namespace ddprun

@@ -1,0 +1,31 @@
+// Which network card each worker is told to use: of those nearest to its GPUs, the one with fewest workers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddprun/base/ids.hpp"
+#include "ddprun/facts/topology.hpp"
+
+namespace ddprun {
+
+struct CardSeeker {
+  LocalRank local_rank;                // spreads agents that do not know of each other
+  std::vector<std::string> addresses;  // PCI, as sysfs writes them, of its GPUs; empty: none is known
+  std::vector<int> cpus;               // ascending; used where no GPU tells more
+};
+
+// For each seeker the RDMA device ("mlx5_2") or the Slingshot one ("cxi0"); empty: there is none. Nearest is
+// what shares most bridges with one of its GPUs, then what has CPUs in common with them, then any.
+std::vector<std::string> choose_network_cards(const Topology& topology,
+                                              const std::vector<CardSeeker>& seekers);
+
+// The variable that takes such a name, and its value: NCCL_IB_HCA "=mlx5_2" (exactly that one),
+// FI_CXI_DEVICE_NAME "cxi0".
+struct CardVariable {
+  std::string name;
+  std::string value;
+};
+CardVariable card_variable(const std::string& card);
+
+}  // namespace ddprun

@@ -1,0 +1,36 @@
+#include "ddprun/plan/device_sharing.hpp"
+
+#include <set>
+
+#include "ddprun/plan/devices.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// The GPU that a neighbour's only worker calls `device`, if this process calls it so too; -1: not.
+int find_same(const std::vector<Gpu>& gpus, const Neighbour& neighbour) {
+  if (neighbour.workers.size() != 1 || neighbour.workers.front().gpus.size() != 1) return -1;
+  const NeighbourWorker& worker = neighbour.workers.front();
+  const int found = find_gpu(gpus, worker.device);
+  if (found < 0 || worker.gpus.front().empty()) return -1;
+  const Gpu& gpu = gpus[static_cast<std::size_t>(found)];
+  return gpu.pci_address == worker.gpus.front() && gpu.mig.empty() ? found : -1;
+}
+
+}  // namespace
+
+std::vector<std::string> find_shared_devices(const std::vector<Gpu>& gpus,
+                                             const std::vector<Neighbour>& neighbours) {
+  std::vector<std::string> entries;
+  std::set<int> taken;
+  for (const Neighbour& neighbour : neighbours) {
+    const int gpu = find_same(gpus, neighbour);
+    const bool next = neighbour.first_local_rank.value == static_cast<int>(entries.size());
+    if (gpu < 0 || !next || !taken.insert(gpu).second) return {};
+    entries.push_back(neighbour.workers.front().device);
+  }
+  return entries.size() > 1 ? entries : std::vector<std::string>{};
+}
+
+}  // namespace ddprun

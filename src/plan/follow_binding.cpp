@@ -1,0 +1,68 @@
+#include "ddprun/plan/follow_binding.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/plan/nearest_nic.hpp"
+#include "ddprun/plan/worker_count.hpp"
+
+namespace ddprun {
+
+namespace {
+
+void choose_cards(NodePlan& plan, const Snapshot& snapshot) {
+  if (!plan.options.nic.value || !snapshot.host.topology) return;
+  std::vector<CardSeeker> seekers;
+  for (const PlannedWorker& worker : plan.planned) {
+    CardSeeker& seeker = seekers.emplace_back();
+    seeker.local_rank = worker.local_rank;
+    seeker.cpus = worker.binding.cpus.empty() ? snapshot.host.allowed_cpus : worker.binding.cpus;
+    for (const int gpu : worker.gpus) {
+      seeker.addresses.push_back(snapshot.host.gpus[static_cast<std::size_t>(gpu)].pci_address);
+    }
+  }
+  const std::vector<std::string> cards = choose_network_cards(*snapshot.host.topology, seekers);
+  for (std::size_t i = 0; i < cards.size(); ++i) plan.planned[i].network_card = cards[i];
+}
+
+// The only worker of a host is left unbound where it would get everything.
+void lay_out_places(NodePlan& plan, const Snapshot& snapshot) {
+  if (!plan.options.omp_places) return;
+  for (PlannedWorker& worker : plan.planned) {
+    const bool alone = plan.local_world_size == 1 && worker.binding.cpus.empty();
+    worker.omp_places =
+        render_omp_places(alone ? snapshot.host.allowed_cpus : worker.binding.cpus, snapshot.host.topology);
+  }
+}
+
+}  // namespace
+
+void follow_binding(NodePlan& plan, const Snapshot& snapshot) {
+  std::vector<Binding> bindings;
+  for (const PlannedWorker& worker : plan.planned) bindings.push_back(worker.binding);
+  plan.threads = threads_of_bindings(plan.allocation, snapshot, bindings);
+  choose_cards(plan, snapshot);
+  lay_out_places(plan, snapshot);
+}
+
+std::string render_omp_places(const std::vector<int>& cpus, const std::optional<Topology>& topology) {
+  std::vector<std::vector<int>> cores;
+  if (topology) {
+    for (const Core& core : topology->cores) cores.push_back(core.cpus);
+  } else {
+    for (const int cpu : cpus) cores.push_back({cpu});
+  }
+  std::vector<std::string> places;
+  for (const std::vector<int>& core : cores) {
+    std::vector<std::string> threads;
+    for (const int cpu : core) {
+      if (std::binary_search(cpus.begin(), cpus.end(), cpu)) threads.push_back(fmt::format("{}", cpu));
+    }
+    if (!threads.empty()) places.push_back("{" + join(threads, ",") + "}");
+  }
+  return join(places, ",");
+}
+
+}  // namespace ddprun
