@@ -1,98 +1,29 @@
 // draw_node_svg: packages as boxes, in them NUMA nodes, in these a square a core, and devices beside them.
-// The colours are the light ones of Paul Tol's "Colour schemes": distinct for all kinds of colour vision, and
-// black text is readable on each. Every square also has its symbol, since there are only eight of them.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
 #include "ddprun/plan/node_picture.hpp"
 #include "node_words.hpp"
-#include "svg_writer.hpp"
+#include "svg_marks.hpp"
 
 namespace ddprun {
 
 namespace {
 
-constexpr int k_core = 16;
-constexpr int k_step = 18;      // from core to core
-constexpr int k_group_gap = 8;  // between cores that share a cache and the next
-constexpr int k_device = 20;    // height of a device
+constexpr int k_step = k_square + 2;  // from core to core
+constexpr int k_group_gap = 8;        // between cores that share a cache and the next
+constexpr int k_device = 20;          // height of a device
 constexpr int k_device_step = 24;
-constexpr int k_gpu_width = 150;
-constexpr int k_card_width = 120;
 constexpr int k_pad = 10;
 constexpr int k_title = 20;  // height of a box's title
 constexpr int k_margin = 20;
 constexpr int k_character = 7;  // width of one, at most
-constexpr std::size_t k_core_columns = 26;
+constexpr std::size_t k_core_columns = 35;
 constexpr std::size_t k_workers_shown = 16;
-constexpr std::size_t k_holders_shown = 4;
-
-constexpr std::array<const char*, 8> k_colours{"#77aadd", "#ee8866", "#eedd88", "#ffaabb",
-                                               "#99ddff", "#44bb99", "#bbcc33", "#aaaa00"};
-
-constexpr const char* k_head =
-    "<style>\n"
-    "text{font-family:sans-serif;font-size:11px;fill:#222}\n"
-    ".heading{font-size:14px;font-weight:bold}\n"
-    ".name{font-weight:bold}\n"
-    ".faint{fill:#666}\n"
-    ".symbol{font-family:monospace;text-anchor:middle}\n"
-    ".light{font-family:monospace;text-anchor:middle;fill:#fff}\n"
-    ".page{fill:#fff}\n"
-    ".package{fill:#f7f7f7;stroke:#444;stroke-width:1.5}\n"
-    ".node{fill:#fff;stroke:#888}\n"
-    ".memory{fill:#fff;stroke:#888;stroke-dasharray:4 3}\n"
-    ".held{stroke:#555}\n"
-    ".hatch{stroke:none}\n"
-    ".several{fill:#444;stroke:#444}\n"
-    ".spare{fill:#f2f2f2;stroke:#bbb}\n"
-    ".elsewhere{fill:#fff;stroke:#bbb;stroke-dasharray:2 2}\n"
-    ".forbidden{fill:#bbb;stroke:#999}\n"
-    ".frame{fill:none;stroke:#555}\n"
-    "</style>\n"
-    "<defs>\n"
-    "<pattern id=\"hatch1\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
-    "<path d=\"M0 6L6 0\" stroke=\"#000\" stroke-opacity=\"0.45\"/></pattern>\n"
-    "<pattern id=\"hatch2\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\">"
-    "<path d=\"M0 1H4\" stroke=\"#000\" stroke-opacity=\"0.35\"/></pattern>\n"
-    "<pattern id=\"hatch3\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\">"
-    "<circle cx=\"2\" cy=\"2\" r=\"0.9\" fill=\"#000\" fill-opacity=\"0.45\"/></pattern>\n"
-    "</defs>\n";
-
-const char* css_of(Holder::Kind kind) {
-  switch (kind) {
-    case Holder::Kind::worker:
-      return "held";
-    case Holder::Kind::several:
-      return "several";
-    case Holder::Kind::spare:
-      return "spare";
-    case Holder::Kind::elsewhere:
-      return "elsewhere";
-    case Holder::Kind::forbidden:
-      return "forbidden";
-  }
-  return "";
-}
-
-void draw_area(SvgWriter& svg, const Frame& frame, const Holder& holder) {
-  if (holder.kind != Holder::Kind::worker) return svg.rectangle(frame, css_of(holder.kind));
-  const auto number = static_cast<std::size_t>(holder.local_rank);
-  svg.rectangle(frame, "held", k_colours[number % k_colours.size()]);
-  const std::size_t hatch = number / k_colours.size() % 4;
-  if (hatch > 0) svg.rectangle(frame, "hatch", fmt::format("url(#hatch{})", hatch));
-}
-
-void draw_square(SvgWriter& svg, int x, int y, const Holder& holder) {
-  draw_area(svg, {x, y, k_core, k_core}, holder);
-  const bool dark = holder.kind == Holder::Kind::several;
-  svg.text(x + k_core / 2, y + 12, dark ? "light" : "symbol", std::string(1, symbol_of(holder)));
-}
 
 std::string holder_title(const Holder& holder) {
   switch (holder.kind) {
@@ -108,6 +39,11 @@ std::string holder_title(const Holder& holder) {
       return "not allowed";
   }
   return {};
+}
+
+std::string cpus_text(const std::vector<int>& cpus) {
+  const std::string list = render_cpu_list(cpus);
+  return "CPUs " + (list.size() > 80 ? list.substr(0, 77) + "..." : list);
 }
 
 int width_of(const CoreLine& line) {
@@ -146,7 +82,7 @@ class NodeSvg {
                                 2 * k_margin + text_width, legend_width_});
     return svg_.document(
         width, y + k_margin, title,
-        k_head + fmt::format("<rect class=\"page\" width=\"{}\" height=\"{}\"/>\n", width, y + k_margin));
+        svg_head() + fmt::format("<rect class=\"page\" width=\"{}\" height=\"{}\"/>\n", width, y + k_margin));
   }
 
  private:
@@ -158,8 +94,8 @@ class NodeSvg {
         cores_width_ = std::max(cores_width_, width_of(line));
     }
     for (const DeviceMark* device : devices_of(layout_)) {
-      (device->kind == DeviceKind::gpu ? gpu_width_ : card_width_) =
-          device->kind == DeviceKind::gpu ? k_gpu_width : k_card_width;
+      int& width = device->kind == DeviceKind::gpu ? gpu_width_ : card_width_;
+      width = std::max(width, static_cast<int>(device_text(*device).size()) * k_character + k_pad);
     }
   }
 
@@ -175,9 +111,9 @@ class NodeSvg {
     if (!box.groups.empty()) {
       const std::string list = core_list(layout_, box);
       const std::string shown = list.size() > 40 ? list.substr(0, 37) + "..." : list;
-      title += fmt::format("  {} {}", layout_.sibling_distance > 1 ? "cores" : "CPUs", shown);
+      title += fmt::format(", {} {}", layout_.sibling_distance > 1 ? "cores" : "CPUs", shown);
     }
-    if (box.bytes > 0) title += "  " + describe_bytes(box.bytes);
+    if (box.bytes > 0) title += ", " + describe_bytes(box.bytes);
     return box.groups.empty() ? title + ", memory only" : title;
   }
 
@@ -193,25 +129,19 @@ class NodeSvg {
     return height + (package.devices.empty() ? 0 : height_of(package.devices) + k_pad);
   }
 
+  // In as many colours as it has holders.
   void draw_device(const DeviceMark& device, const Frame& frame) {
-    std::string symbols;
-    std::vector<Holder> holders = device.holders;
-    if (holders.size() > k_holders_shown) holders = {{Holder::Kind::several}};
-    const int count = std::max(1, static_cast<int>(holders.size()));
-    int x = frame.x;
     svg_.open_group(device.label);
-    for (int i = 0; i < static_cast<int>(holders.size()); ++i) {
-      const int end = frame.x + frame.width * (i + 1) / count;
-      const Holder& holder = holders[static_cast<std::size_t>(i)];
-      const bool drawn_dark = holder.kind == Holder::Kind::several;
-      draw_area(svg_, {x, frame.y, end - x, frame.height},
-                drawn_dark ? Holder{Holder::Kind::elsewhere} : holder);
-      symbols += symbol_of(holder);
-      x = end;
+    const int count = static_cast<int>(device.holders.size());
+    for (int i = 0; i < count; ++i) {
+      const int left = frame.x + frame.width * i / count;
+      const int right = frame.x + frame.width * (i + 1) / count;
+      draw_area(svg_, {left, frame.y, right - left, frame.height},
+                device.holders[static_cast<std::size_t>(i)]);
     }
     svg_.rectangle(frame, "frame");
-    svg_.text(frame.x + 6, frame.y + 14, "label",
-              symbols.empty() ? device.label : fmt::format("[{}] {}", symbols, device.label));
+    const bool dark = count == 1 && device.holders[0].kind == Holder::Kind::several;
+    svg_.text(frame.x + 6, frame.y + 14, dark ? "pale" : "label", device_text(device));
     svg_.close_group();
   }
 
@@ -290,12 +220,10 @@ class NodeSvg {
 
   std::string worker_text(const PlannedWorker& worker) const {
     std::vector<std::string> parts;
-    const std::string cpus = render_cpu_list(worker.binding.cpus);
-    parts.push_back(cpus.empty() ? "not bound"
-                                 : "CPUs " + (cpus.size() > 80 ? cpus.substr(0, 77) + "..." : cpus));
+    parts.push_back(worker.binding.cpus.empty() ? "not bound" : cpus_text(worker.binding.cpus));
     const std::string memory = describe_memory(worker.binding);
     if (!memory.empty()) parts.push_back("memory of " + memory);
-    for (const int gpu : worker.gpus) parts.push_back(gpu_name(host_, gpu));
+    for (const int gpu : worker.gpus) parts.push_back(fmt::format("GPU {}", gpu));
     if (!worker.network_card.empty()) parts.push_back(worker.network_card);
     return fmt::format("rank {}: {}", worker.rank.value, join(parts, "; "));
   }
@@ -318,7 +246,13 @@ class NodeSvg {
       y += k_step + 2;
     }
     for (const SymbolMeaning& each : meanings_of(layout_, plan_)) {
-      draw_legend_line(each.holder, each.text, y);
+      const bool own = each.holder.kind == Holder::Kind::spare && !plan_.binding.spare.empty();
+      draw_legend_line(each.holder,
+                       own ? "no worker; ddprun itself: " + cpus_text(plan_.binding.spare) : each.text, y);
+      y += k_step + 2;
+    }
+    if (!layout_.empty_nodes.empty()) {
+      svg_.text(k_margin + 24, y + 12, "faint", "not drawn: " + empty_nodes_text(layout_));
       y += k_step + 2;
     }
     return y;

@@ -23,7 +23,7 @@ bool has_origin(const json& value) {
 }
 
 // "allocation.hosts *", "allocation.hosts[].name": the spelling of the manual. What is keyed by the names of
-// variables is one key.
+// variables is one key. An empty list tells nothing of its elements.
 void collect(const json& value, const std::string& path, Keys& keys) {
   if (has_origin(value)) {
     keys.insert(path + " *");
@@ -38,7 +38,7 @@ void collect(const json& value, const std::string& path, Keys& keys) {
              path != "carrier.variables") {
     for (const auto& [key, member] : value.items())
       collect(member, path.empty() ? key : path + "." + key, keys);
-  } else if (!value.is_null() && !(value.is_array() && path == "notices")) {
+  } else if (!value.is_null() && !(value.is_array() && value.empty())) {
     keys.insert(path);
   }
 }
