@@ -14,6 +14,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t k_longest_name = 20;
+constexpr std::size_t k_holders_told = 4;
 
 using CpuHolders = std::map<int, Holder>;
 
@@ -144,6 +145,7 @@ const PciDevice* find_device(const Topology& topology, const std::string& addres
 std::vector<Holder> holders_or_spare(std::vector<Holder> holders, bool any_given, const NodePlan& plan) {
   const bool alone = static_cast<std::size_t>(plan.local_world_size) == plan.planned.size();
   if (holders.empty() && any_given && alone) holders.push_back({Holder::Kind::spare});
+  if (holders.size() > k_holders_told) holders = {{Holder::Kind::several}};
   return holders;
 }
 
@@ -247,6 +249,7 @@ void add_cut(std::vector<CoreLine>& lines, const CoreGroup& group, std::size_t c
 }  // namespace
 
 std::vector<CoreLine> arrange(const std::vector<CoreGroup>& groups, std::size_t columns) {
+  if (groups.empty()) return {};
   const std::vector<CoreGroup> joined = joined_where_single(groups);
   std::size_t widest = 1;
   for (const CoreGroup& group : joined) widest = std::max(widest, group.size());

@@ -32,8 +32,9 @@ using CoreGroup = std::vector<CoreMark>;  // cores that share an L3
 
 struct DeviceMark {
   DeviceKind kind = DeviceKind::gpu;
-  std::string label;            // "GPU 3 0000:c1:00.0", "mlx5_2"; printable
-  std::vector<Holder> holders;  // workers, or one that is spare; empty: none is given to workers
+  std::string label;  // "GPU 3 0000:c1:00.0", "mlx5_2"; printable
+  std::vector<Holder>
+      holders;  // up to four workers, else one of another kind; empty: none is given to workers
 };
 
 // The cores of a package that belong to one NUMA node, or a NUMA node without cores.

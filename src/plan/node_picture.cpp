@@ -25,7 +25,6 @@ constexpr std::size_t k_device_columns = 30;  // one device: "[0123] GPU 15 0000
 constexpr const char* k_core_heading = "held by";
 constexpr std::size_t k_memory_columns = 18;
 constexpr std::size_t k_workers_shown = 16;
-constexpr std::size_t k_holders_shown = 4;
 
 struct Widths {
   std::size_t cores = 0;
@@ -70,14 +69,6 @@ Widths find_widths(const NodeLayout& layout) {
     for (const std::string& line : core_cell(*box, most)) cores = std::max(cores, line.size());
   }
   return {cores, room - k_gap - cores};
-}
-
-std::string device_text(const DeviceMark& device) {
-  if (device.holders.empty()) return device.label;
-  std::string symbols;
-  for (const Holder& holder : device.holders) symbols += symbol_of(holder);
-  if (symbols.size() > k_holders_shown) symbols = symbol_of({Holder::Kind::several});
-  return fmt::format("[{}] {}", symbols, device.label);
 }
 
 // GPUs, then on a new line the cards, in columns.
@@ -157,10 +148,7 @@ std::string draw_legend(const NodeLayout& layout, const NodePlan& plan) {
   if (any_bound(plan)) words.push_back(local_ranks_meaning(plan));
   for (const SymbolMeaning& each : meanings_of(layout, plan))
     words.push_back(fmt::format("{} {}", symbol_of(each.holder), each.text));
-  if (!layout.empty_nodes.empty()) {
-    words.push_back(fmt::format("not drawn: {} without CPUs or memory",
-                                count_of(static_cast<std::int64_t>(layout.empty_nodes.size()), "NUMA node")));
-  }
+  if (!layout.empty_nodes.empty()) words.push_back("not drawn: " + empty_nodes_text(layout));
   return wrapped(words, "   ", 0);
 }
 

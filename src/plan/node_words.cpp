@@ -103,6 +103,13 @@ std::string describe_node(const NodeLayout& layout, const HostFacts& host) {
                      printable(topology.source, 60));
 }
 
+std::string device_text(const DeviceMark& device) {
+  if (device.holders.empty()) return device.label;
+  std::string symbols;
+  for (const Holder& holder : device.holders) symbols += symbol_of(holder);
+  return fmt::format("[{}] {}", symbols, device.label);
+}
+
 std::string core_list(const NodeLayout& layout, const NodeBox& box) {
   std::set<int> cpus;
   for (const CoreGroup& group : box.groups) {
@@ -112,6 +119,11 @@ std::string core_list(const NodeLayout& layout, const NodeBox& box) {
     }
   }
   return render_cpu_list({cpus.begin(), cpus.end()});
+}
+
+std::string empty_nodes_text(const NodeLayout& layout) {
+  return count_of(static_cast<std::int64_t>(layout.empty_nodes.size()), "NUMA node") +
+         " without CPUs or memory";
 }
 
 bool any_bound(const NodePlan& plan) {

@@ -24,6 +24,9 @@ std::string describe_node(const NodeLayout& layout, const HostFacts& host);
 // The CPUs of a box: each core by its first one where siblings are far apart.
 std::string core_list(const NodeLayout& layout, const NodeBox& box);
 
+std::string device_text(const DeviceMark& device);       // "[01] mlx5_2"
+std::string empty_nodes_text(const NodeLayout& layout);  // "28 NUMA nodes without CPUs or memory"
+
 bool any_bound(const NodePlan& plan);
 std::string policy_name(MemoryPolicy policy);         // "untouched", "preferred", "bind"
 std::string describe_memory(const Binding& binding);  // "node 3, preferred"; empty where it is untouched

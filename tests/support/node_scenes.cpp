@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "allocation_cases.hpp"
+#include "ddprun/plan/options.hpp"
 #include "node_builder.hpp"
 
 namespace ddprun::test {
@@ -77,6 +79,7 @@ NodeScene dgx_a100() {
   for (int i = 0; i < 8; ++i) {
     const auto first = static_cast<std::size_t>(nodes[static_cast<std::size_t>(i)] * 16 + i % 2 * 8);
     bind(scene, i, first, first + 7);
+    scene.snapshot.host.gpus[static_cast<std::size_t>(i)].uuid = fmt::format("GPU-{:08}", i);
     worker(scene, i).gpus = {i};
     worker(scene, i).network_card = fmt::format("mlx5_{}", i + (i > 3 ? 2 : 0));
   }
@@ -176,24 +179,22 @@ NodeScene many_workers() {
 }  // namespace
 
 NodeScene make_scene(const std::string& name, Topology topology, int workers) {
-  NodeScene scene{name, {}, {}};
+  Options options;
+  options.command = {"train.py"};
+  options.workers = parse_workers_per_node(std::to_string(workers), "--nproc-per-node");
+  NodeScene scene{name, read_case_snapshot(""), {}};
   HostFacts& host = scene.snapshot.host;
-  host.name = "n1";
+  host.allowed_cpus.clear();
   for (const Core& core : topology.cores)
     host.allowed_cpus.insert(host.allowed_cpus.end(), core.cpus.begin(), core.cpus.end());
   std::sort(host.allowed_cpus.begin(), host.allowed_cpus.end());
+  host.allowed_cores = static_cast<int>(topology.cores.size());
+  host.online_cpus = static_cast<int>(host.allowed_cpus.size());
+  scene.plan = make_node_plan(scene.snapshot, options);
   for (const PciDevice& device : topology.devices) {
     if (device.kind == DeviceKind::gpu) host.gpus.push_back({"nvidia", device.address});
   }
   host.topology = std::move(topology);
-  scene.plan.host = "n1";
-  scene.plan.local_world_size = workers;
-  for (int i = 0; i < workers; ++i) {
-    PlannedWorker next;
-    next.local_rank = {i};
-    next.rank = {i};
-    scene.plan.planned.push_back(next);
-  }
   return scene;
 }
 

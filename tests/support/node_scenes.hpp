@@ -15,8 +15,8 @@ struct NodeScene {
   NodePlan plan;
 };
 
-// A plan that is bound to nothing: `workers` workers of a host on its own with that topology, all of whose
-// CPUs are allowed; its GPUs are the topology's.
+// The plan of a host on its own that has this topology and may use all of it; its GPUs are the topology's.
+// Nothing is bound, and no worker holds a device.
 NodeScene make_scene(const std::string& name, Topology topology, int workers);
 
 std::vector<NodeScene> node_scenes();

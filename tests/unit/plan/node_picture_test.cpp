@@ -108,7 +108,7 @@ TEST_CASE("nodes are drawn as their files say") {
 
 TEST_CASE("no line of any picture is too wide for the plan as text") {
   Random random(4);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 100; ++i) {
     const NodeScene scene = random_scene(random);
     const std::string picture = draw_node_text(scene.plan, scene.snapshot);
     CAPTURE(i, picture);

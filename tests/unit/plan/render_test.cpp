@@ -7,6 +7,8 @@
 #include "catch.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/plan/node_picture.hpp"
+#include "node_scenes.hpp"
 #include "plan_cases.hpp"
 
 using namespace ddprun;
@@ -21,7 +23,7 @@ bool has_origin(const json& value) {
 }
 
 // "allocation.hosts *", "allocation.hosts[].name": the spelling of the manual. What is keyed by the names of
-// variables is one key.
+// variables is one key. An empty list tells nothing of its elements.
 void collect(const json& value, const std::string& path, Keys& keys) {
   if (has_origin(value)) {
     keys.insert(path + " *");
@@ -36,7 +38,7 @@ void collect(const json& value, const std::string& path, Keys& keys) {
              path != "carrier.variables") {
     for (const auto& [key, member] : value.items())
       collect(member, path.empty() ? key : path + "." + key, keys);
-  } else if (!value.is_null() && !(value.is_array() && path == "notices")) {
+  } else if (!value.is_null() && !(value.is_array() && value.empty())) {
     keys.insert(path);
   }
 }
@@ -47,6 +49,8 @@ Keys printed_keys() {
     const std::string text = test::read_text(each.folder / "plan.json");
     if (!text.empty()) collect(json::parse(text), "", keys);
   }
+  for (const test::NodeScene& scene : test::node_scenes())
+    collect(json::parse(render_json(scene.plan, scene.snapshot)), "", keys);
   return keys;
 }
 
@@ -69,6 +73,13 @@ NodePlan plan_of(const std::string& name, Snapshot& snapshot) {
   test::PlanCase found = test::read_plan_case(test::data_folder("plans") / name);
   snapshot = std::move(found.snapshot);
   return make_node_plan(snapshot, found.options);
+}
+
+test::NodeScene scene_of(const std::string& name) {
+  for (test::NodeScene& scene : test::node_scenes()) {
+    if (scene.name == name) return scene;
+  }
+  throw Error("no scene has the name " + name);
 }
 
 }  // namespace
@@ -135,4 +146,60 @@ TEST_CASE("shell lines quote values") {
   found.options.place.run_id = sourced(std::string("it's\n$HOME"), "--rdzv-id");
   const std::string lines = render_shell(make_node_plan(found.snapshot, found.options), found.snapshot);
   CHECK(holds(lines, "export TORCHELASTIC_RUN_ID='it'\\''s\n$HOME'\n"));
+}
+
+TEST_CASE("JSON tells what a worker holds") {
+  const test::NodeScene scene = scene_of("frontier");
+  const json worker = json::parse(render_json(scene.plan, scene.snapshot))["workers"][3];
+  CHECK(worker["binding"] ==
+        json({{"cpus", "25-31,89-95"}, {"cores", 7}, {"memory_nodes", {1}}, {"memory_policy", "preferred"}}));
+  CHECK(worker["gpus"] == json({"0000:ce:00.0"}));
+  CHECK(worker["network_card"] == "hsn1");
+}
+
+TEST_CASE("JSON tells what the node is made of and what is left") {
+  test::NodeScene scene = scene_of("one-task");
+  scene.snapshot.host.gpus[1].uuid = "GPU-1";
+  scene.snapshot.host.allowed_cpus.erase(scene.snapshot.host.allowed_cpus.begin());
+  const json binding = json::parse(render_json(scene.plan, scene.snapshot))["binding"];
+  CHECK(binding["origin"] == "cores near each GPU");
+  CHECK(binding["topology"] == "hwloc 2.9.0");
+  CHECK(binding["packages"] == 1);
+  CHECK(binding["nodes"][3] ==
+        json({{"number", 3}, {"cpus", "48-63,112-127"}, {"memory_bytes", std::int64_t{64} << 30}}));
+  CHECK(binding["gpus"][1] ==
+        json({{"vendor", "nvidia"}, {"pci_address", "0000:41:00.0"}, {"uuid", "GPU-1"}}));
+  CHECK(binding["spare"] == "15,31,47,63,79,95,111,127");
+  CHECK(binding["not_allowed"] == "0");
+}
+
+TEST_CASE("JSON says null of a binding that is not there") {
+  const test::NodeScene scene = scene_of("unbound");
+  const json plan = json::parse(render_json(scene.plan, scene.snapshot));
+  CHECK(plan["workers"][0]["binding"].is_null());
+  CHECK(plan["binding"]["spare"] == "");
+}
+
+TEST_CASE("the plan as text draws the node") {
+  const test::NodeScene scene = scene_of("dgx-a100");
+  const std::string text = render_text(scene.plan, scene.snapshot);
+  CHECK(holds(text,
+              "\nbinding\n"
+              "  cores         cores near each GPU                              default\n"
+              "  memory        from their own nodes first                       default\n"
+              "  2 packages, 8 NUMA nodes"));
+  for (const std::string& line : split(draw_node_text(scene.plan, scene.snapshot), '\n')) {
+    CAPTURE(line);
+    CHECK((line.empty() || holds(text, "\n  " + line + "\n")));
+  }
+}
+
+TEST_CASE("the plan as text says why a node without topology is not bound") {
+  test::NodeScene scene = scene_of("unbound");
+  scene.snapshot.host.topology.reset();
+  CHECK(!holds(render_text(scene.plan, scene.snapshot), "\nbinding\n"));
+  scene.plan.binding.origin = "--bind none";
+  CHECK(holds(render_text(scene.plan, scene.snapshot), "\n  binding       --bind none\n"));
+  scene.plan.binding.origin.clear();
+  CHECK(!holds(render_text(scene.plan, scene.snapshot), "  binding"));
 }

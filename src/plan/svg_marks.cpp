@@ -1,0 +1,80 @@
+#include "svg_marks.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "node_words.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::array<const char*, 8> k_colours{"#77aadd", "#ee8866", "#eedd88", "#ffaabb",
+                                               "#99ddff", "#44bb99", "#bbcc33", "#aaaa00"};
+
+constexpr const char* k_head =
+    "<style>\n"
+    "text{font-family:sans-serif;font-size:11px;fill:#222}\n"
+    ".heading{font-size:14px;font-weight:bold}\n"
+    ".name{font-weight:bold}\n"
+    ".faint{fill:#666}\n"
+    ".symbol{font-family:monospace;text-anchor:middle}\n"
+    ".light{font-family:monospace;text-anchor:middle;fill:#fff}\n"
+    ".pale{fill:#fff}\n"
+    ".page{fill:#fff}\n"
+    ".package{fill:#f7f7f7;stroke:#444;stroke-width:1.5}\n"
+    ".node{fill:#fff;stroke:#888}\n"
+    ".memory{fill:#fff;stroke:#888;stroke-dasharray:4 3}\n"
+    ".held{stroke:#555}\n"
+    ".hatch{stroke:none}\n"
+    ".several{fill:#444;stroke:#444}\n"
+    ".spare{fill:#f2f2f2;stroke:#bbb}\n"
+    ".elsewhere{fill:#fff;stroke:#bbb;stroke-dasharray:2 2}\n"
+    ".forbidden{fill:#bbb;stroke:#999}\n"
+    ".frame{fill:none;stroke:#555}\n"
+    "</style>\n"
+    "<defs>\n"
+    "<pattern id=\"hatch1\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
+    "<path d=\"M0 6L6 0\" stroke=\"#000\" stroke-opacity=\"0.3\"/></pattern>\n"
+    "<pattern id=\"hatch2\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\">"
+    "<path d=\"M0 1H4\" stroke=\"#000\" stroke-opacity=\"0.25\"/></pattern>\n"
+    "<pattern id=\"hatch3\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\">"
+    "<circle cx=\"2\" cy=\"2\" r=\"0.9\" fill=\"#000\" fill-opacity=\"0.3\"/></pattern>\n"
+    "</defs>\n";
+
+const char* css_of(Holder::Kind kind) {
+  switch (kind) {
+    case Holder::Kind::worker:
+      return "held";
+    case Holder::Kind::several:
+      return "several";
+    case Holder::Kind::spare:
+      return "spare";
+    case Holder::Kind::elsewhere:
+      return "elsewhere";
+    case Holder::Kind::forbidden:
+      return "forbidden";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string svg_head() { return k_head; }
+
+void draw_area(SvgWriter& svg, const Frame& frame, const Holder& holder) {
+  if (holder.kind != Holder::Kind::worker) return svg.rectangle(frame, css_of(holder.kind));
+  const auto number = static_cast<std::size_t>(holder.local_rank);
+  svg.rectangle(frame, "held", k_colours[number % k_colours.size()]);
+  const std::size_t hatch = number / k_colours.size() % 4;
+  if (hatch > 0) svg.rectangle(frame, "hatch", fmt::format("url(#hatch{})", hatch));
+}
+
+void draw_square(SvgWriter& svg, int x, int y, const Holder& holder) {
+  draw_area(svg, {x, y, k_square, k_square}, holder);
+  const bool dark = holder.kind == Holder::Kind::several;
+  svg.text(x + k_square / 2, y + 12, dark ? "light" : "symbol", std::string(1, symbol_of(holder)));
+}
+
+}  // namespace ddprun

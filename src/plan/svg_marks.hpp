@@ -1,0 +1,20 @@
+// How the holders of a node's parts look in its picture.
+// The colours are the light ones of Paul Tol's "Colour schemes": distinct for all kinds of colour vision, and
+// black text is readable on each. There are eight; further workers have them with a pattern, and every square
+// has its symbol.
+#pragma once
+
+#include <string>
+
+#include "node_layout.hpp"
+#include "svg_writer.hpp"
+
+namespace ddprun {
+
+inline constexpr int k_square = 16;
+
+std::string svg_head();  // the style sheet and the patterns
+void draw_area(SvgWriter& svg, const Frame& frame, const Holder& holder);
+void draw_square(SvgWriter& svg, int x, int y, const Holder& holder);  // with its symbol
+
+}  // namespace ddprun

@@ -1,0 +1,62 @@
+#include "svg_writer.hpp"
+
+#include <fmt/format.h>
+
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::size_t k_longest_text = 400;
+
+std::string escaped(std::string_view text) {
+  std::string safe;
+  for (const char byte : printable(text, k_longest_text)) {
+    switch (byte) {
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      default:
+        safe += byte;
+    }
+  }
+  return safe;
+}
+
+}  // namespace
+
+void SvgWriter::rectangle(const Frame& frame, std::string_view css, std::string_view fill) {
+  const std::string style = fill.empty() ? "" : fmt::format(" style=\"fill:{}\"", escaped(fill));
+  body_ += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{}/>\n", escaped(css),
+                       frame.x, frame.y, frame.width, frame.height, style);
+}
+
+void SvgWriter::text(int x, int y, std::string_view css, std::string_view text) {
+  body_ += fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n", escaped(css), x, y, escaped(text));
+}
+
+void SvgWriter::open_group(std::string_view title) {
+  body_ += fmt::format("<g><title>{}</title>\n", escaped(title));
+}
+
+void SvgWriter::close_group() { body_ += "</g>\n"; }
+
+std::string SvgWriter::document(int width, int height, std::string_view title, std::string_view head) const {
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n"
+      "<title>{2}</title>\n{3}{4}</svg>\n",
+      width, height, escaped(title), head, body_);
+}
+
+}  // namespace ddprun

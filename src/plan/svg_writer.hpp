@@ -1,0 +1,33 @@
+// The few elements of SVG 1.1 that a picture of a node needs.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+// In the units of the drawing: pixels, unless it is shown larger or smaller.
+struct Frame {
+  int x = 0;
+  int y = 0;
+  int width = 0;
+  int height = 0;
+};
+
+class SvgWriter {
+ public:
+  // `css` is a class of the style sheet, `fill` a colour or url(#pattern); empty: as the class says.
+  void rectangle(const Frame& frame, std::string_view css, std::string_view fill = {});
+  void text(int x, int y, std::string_view css, std::string_view text);
+  // What is drawn between these two has a title, which browsers show under the pointer.
+  void open_group(std::string_view title);
+  void close_group();
+
+  // A document of that size. `head`: style and definitions, as elements.
+  std::string document(int width, int height, std::string_view title, std::string_view head) const;
+
+ private:
+  std::string body_;
+};
+
+}  // namespace ddprun
