@@ -15,19 +15,24 @@ class RandomNodes {
   explicit RandomNodes(std::uint32_t seed) : random_(seed) {}
 
   // Each GPU is near whole NUMA nodes, as these are or as the mask has cut them, or its place is not known.
-  PlacementRequest next();
+  // Valid until the next call: a topology is met with several masks and GPUs.
+  const PlacementRequest& next();
+
+  static constexpr int k_most_cpus = 64;
 
  private:
   int below(int limit) { return static_cast<int>(random_() % static_cast<std::uint32_t>(limit)); }
   bool one_in(int count) { return below(count) == 0; }
 
-  void add_cores(Topology& topology);
-  void add_cache(Topology& topology, const Core& place, std::vector<int>& numbers);
-  void add_memory(Topology& topology);
-  std::vector<int> cut(const Topology& topology);
-  std::vector<int> near_gpu(const PlacementRequest& request);
+  void make_topology();
+  void add_cache(Core place, std::vector<int>& numbers);
+  void add_memory();
+  void cut();
+  std::vector<int> near_gpu();
 
   std::mt19937 random_;
+  PlacementRequest request_;
+  int masks_left_ = 0;
 };
 
 }  // namespace ddprun::test
