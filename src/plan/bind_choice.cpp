@@ -19,7 +19,7 @@ namespace {
 
 using Cpus = std::vector<int>;
 
-constexpr std::size_t k_most_cpus = 1 << 17;  // in all lists together
+constexpr std::size_t k_most_cpus = 1 << 16;  // in all lists together
 
 constexpr const char* k_list_hint = "write a list for each worker, as in core:0-7:8-15";
 constexpr const char* k_mask_hint =

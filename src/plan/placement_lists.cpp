@@ -19,8 +19,7 @@ std::string allowed_hint(const PlacementRequest& request) {
 // The listed CPUs cut to the allowed ones; with whole cores, a listed CPU stands for all of its core.
 class ListReader {
  public:
-  explicit ListReader(const PlacementRequest& request)
-      : request_(request), allowed_(request.allowed_cpus) {}
+  explicit ListReader(const PlacementRequest& request) : request_(request), allowed_(request.allowed_cpus) {}
 
   std::vector<int> read(const std::vector<int>& listed) {
     std::set<int> cpus;

@@ -71,7 +71,7 @@ class Sharer {
       const std::int64_t fair = left * workers / all;
       for (const std::int64_t here : {fair, fair + 1}) {
         const std::int64_t there = workers - here;
-        if (here < 1 || there < 1 || here > left || there > all - left) continue;
+        if (here < 1 || there < 1) continue;
         const Share least = std::min(Share{left, here}, Share{all - left, there});
         if (best.least < least) best = {at, static_cast<int>(here), least};
       }

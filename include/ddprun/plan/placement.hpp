@@ -17,8 +17,8 @@ struct PlacementRequest {
   std::vector<int> allowed_memory_nodes;  // ascending; empty: not known, all
   BindChoice bind;
   MemoryBind memory = MemoryBind::automatic;
-  // For each worker, by local rank, for each of its GPUs the CPUs near it; an empty list: not known. A worker
-  // without GPUs has none.
+  // For each worker, by local rank, for each of its GPUs the CPUs near it; an empty list, and one of all
+  // CPUs: not known. A worker without GPUs has none.
   std::vector<std::vector<std::vector<int>>> near_gpus;
 };
 
@@ -31,7 +31,14 @@ struct Placement {
 
 // Promises, for BindMode::automatic: a pure function of the request; nothing outside allowed_cpus; siblings
 // stay together; no overlap and nobody empty while there are at least as many allowed cores as workers, else
-// nobody is bound and a notice says so. A single worker that would get all allowed CPUs is not bound.
+// nobody is bound and a notice says so. A single worker that would get all allowed CPUs is not bound. Summed
+// over the workers, the share of their cores that is near their GPUs is never below an even split's. Cores
+// of NUMA nodes that nobody's GPU is near stay spare, unless some worker needs them.
+//
+// MemoryBind::automatic prefers the node of a worker whose cores lie in one, where there are several to
+// choose from. Nodes without CPUs, a GPU's own memory for one, are never chosen.
+//
+// Throws UsageError for lists that do not fit the workers, or leave one without any allowed CPU.
 Placement place_workers(const PlacementRequest& request);
 
 }  // namespace ddprun

@@ -98,9 +98,9 @@ TEST_CASE("lists have limits") {
         "--bind tells of more than 4096 workers | write a CPU for each worker, as in map_cpu:0,8,16,24");
   CHECK(bind_error("map_cpu:1,0*4096") ==
         "--bind tells of more than 4096 workers | write a CPU for each worker, as in map_cpu:0,8,16,24");
-  CHECK(lists_of("cpu:0-65535:0-65535").size() == 2);
-  CHECK(bind_error("cpu:0-65535:0-65535:0") ==
-        "--bind names more than 131072 CPUs | write a list for each worker, as in core:0-7:8-15");
+  CHECK(lists_of("cpu:0-32767:32768-65535").size() == 2);
+  CHECK(bind_error("cpu:0-65535:0") ==
+        "--bind names more than 65536 CPUs | write a list for each worker, as in core:0-7:8-15");
   const std::string digits(16384, 'f');
   CHECK(lists_of("mask:" + digits).front().back() == 65535);
   CHECK(bind_error("mask:" + digits + "f").starts_with("--bind has 'ffff"));

@@ -195,3 +195,67 @@ TEST_CASE("what placement promises holds on any node") {
     return wrong.empty() ? check_locality(scene) : wrong;
   });
 }
+
+TEST_CASE("a single worker is bound unless it would have all") {
+  for_all_nodes(k_nodes / 20, [](PlacementRequest request) -> std::string {
+    request.near_gpus.resize(1);
+    const Scene scene(request);
+    if (!scene.bound) return scene.placement.spare.empty() ? "" : "spare CPUs of an unbound worker";
+    return scene.workers.front().cpus == scene.allowed ? "bound to all" : check_shared(scene);
+  });
+}
+
+TEST_CASE("without GPUs nobody has much less than a fair share, and nothing is left over") {
+  for_all_nodes(k_nodes / 10, [](PlacementRequest request) -> std::string {
+    for (auto& gpus : request.near_gpus) gpus.clear();
+    const Scene scene(request);
+    if (!scene.bound) return "";
+    const std::size_t fair = scene.units.size() * 3 / (scene.workers.size() * 4);
+    for (const Worker& worker : scene.workers) {
+      const auto own = std::count_if(scene.units.begin(), scene.units.end(),
+                                     [&](const Unit& unit) { return (unit.cpus & worker.cpus).any(); });
+      if (static_cast<std::size_t>(own) < fair) return fmt::format("a worker has {} cores", own);
+    }
+    return scene.placement.spare.empty() ? "" : "cores are left over";
+  });
+}
+
+TEST_CASE("the same request has the same answer") {
+  for_all_nodes(k_nodes / 20, [](const PlacementRequest& request) {
+    const Placement first = place_workers(request);
+    const Placement second = place_workers(PlacementRequest(request));
+    const bool same = first.workers == second.workers && first.spare == second.spare &&
+                      first.origin == second.origin && first.notices == second.notices;
+    return std::string(same ? "" : "another answer");
+  });
+}
+
+// With one GPU a worker, each near one node.
+TEST_CASE("GPUs in reverse order hold the same cores, the other way round") {
+  int compared = 0;
+  for_all_nodes(k_nodes / 10, [&](PlacementRequest request) -> std::string {
+    for (auto& gpus : request.near_gpus) gpus.resize(1);
+    const Scene forward(request);
+    if (!forward.bound || locality(forward) < static_cast<double>(forward.workers.size())) return "";
+    PlacementRequest reversed = request;
+    std::reverse(reversed.near_gpus.begin(), reversed.near_gpus.end());
+    const Scene backward(reversed);
+    ++compared;
+    if (held_by_all(forward) != held_by_all(backward)) return "other cores";
+    return locality(backward) == locality(forward) ? "" : "farther from the GPUs";
+  });
+  CHECK(compared > 100);
+}
+
+TEST_CASE("ways to bind with torchrun's names hold whole cores of what is allowed") {
+  int turn = 0;
+  for_all_nodes(k_nodes / 5, [&](PlacementRequest request) {
+    constexpr BindMode k_modes[] = {BindMode::node, BindMode::socket, BindMode::exclusive,
+                                    BindMode::core_complex};
+    request.bind.mode = k_modes[turn++ % 4];
+    const Scene scene(request);
+    const std::string wrong =
+        request.bind.mode == BindMode::exclusive ? check_shared(scene) : check_bound(scene);
+    return wrong.empty() ? check_memory(scene) : wrong;
+  });
+}
