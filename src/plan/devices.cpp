@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,6 +25,8 @@ struct Offer {
   Devices devices;
   bool complete = false;  // an index past the end is invalid; else it may only be unknown
 };
+
+constexpr std::int64_t k_too_large = std::numeric_limits<std::int64_t>::max();  // for what is no number
 
 enum class Form { invalid, index, gpu, mig };
 
@@ -74,7 +77,7 @@ Devices choose(const Offer& offer, const std::vector<std::string>& entries, cons
     if (std::any_of(chosen.begin(), chosen.end(), is_same)) continue;
     const Form form = form_of(entry);
     if (form == Form::index) {
-      const auto index = parse_integer(entry).value_or(k_snapshot_limit);
+      const auto index = parse_integer(entry).value_or(k_too_large);
       const bool there = index < static_cast<std::int64_t>(offer.devices.size());
       if (!there && offer.complete) break;
       chosen.push_back({entry, there ? offer.devices[static_cast<std::size_t>(index)].gpu : -1});
@@ -223,7 +226,7 @@ Found find_step(const Offer& offer, const std::string& text) {
   const std::vector<std::string> numbers = cut_list(text);
   Found found{{}, {}, "SLURM_STEP_GPUS"};
   const bool counted_here = std::all_of(numbers.begin(), numbers.end(), [&](const std::string& number) {
-    return parse_integer(number).value_or(k_snapshot_limit) < std::int64_t(offer.devices.size());
+    return parse_integer(number).value_or(k_too_large) < std::int64_t(offer.devices.size());
   });
   if (counted_here || offer.devices.empty()) {
     found.devices = choose(offer, numbers, {});
@@ -267,7 +270,7 @@ std::vector<std::string> parse_device_list(const std::string& text) {
 
 int find_gpu(const std::vector<Gpu>& gpus, const std::string& entry) {
   if (form_of(entry) == Form::index) {
-    const auto index = parse_integer(entry).value_or(k_snapshot_limit);
+    const auto index = parse_integer(entry).value_or(k_too_large);
     return index < static_cast<std::int64_t>(gpus.size()) ? static_cast<int>(index) : -1;
   }
   int found = -1;

@@ -47,6 +47,20 @@ void follow_binding(NodePlan& plan, const Snapshot& snapshot) {
   lay_out_places(plan, snapshot);
 }
 
+std::optional<Notice> find_no_card(const NodePlan& plan, const Snapshot& snapshot) {
+  const auto has_card = [](const PlannedWorker& worker) { return !worker.network_card.empty(); };
+  const auto& workers = plan.planned;
+  if (!plan.options.nic.value || std::any_of(workers.begin(), workers.end(), has_card)) return std::nullopt;
+  const std::string& origin = plan.options.nic.origin;
+  if (!snapshot.host.topology) {
+    return Notice{fmt::format("{} has no effect: the topology of {} is not known", origin, plan.host), ""};
+  }
+  return Notice{
+      fmt::format("{} has no effect: no InfiniBand, RoCE, Omni-Path or Slingshot card is seen on {}", origin,
+                  plan.host),
+      ""};
+}
+
 std::string render_omp_places(const std::vector<int>& cpus, const std::optional<Topology>& topology) {
   std::vector<std::vector<int>> cores;
   if (topology) {

@@ -208,6 +208,7 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
       scrub_changes(snapshot.environment, plan.allocation, plan.workers.value, spoils_connection(plan));
   show_step_devices(plan, devices);
   follow_binding(plan, snapshot);
+  if (const auto notice = find_no_card(plan, snapshot)) plan.notices.push_back(*notice);
   return plan;
 }
 

@@ -23,13 +23,11 @@ std::string gpus_each(const Options& options) {
   return fmt::format("{} each ({})", count_of(gpus_a_worker(options), "GPU"), options.gpus_per_worker.origin);
 }
 
-[[noreturn]] void fail_gpus(const std::string& asked, const Options& options, const Snapshot& snapshot,
-                            const VisibleDevices& devices, const std::string& hint) {
+std::string shown_gpus(const Snapshot& snapshot, const VisibleDevices& devices) {
   const auto gpus = static_cast<std::int64_t>(devices.entries.size());
-  const std::string origin = gpus > 0 ? fmt::format(" ({})", devices.origin) : std::string();
-  throw UsageError(fmt::format("{} with {} do not fit: {} shows {}{}", asked, gpus_each(options),
-                               snapshot.host.name, gpus > 0 ? count_of(gpus, "GPU") : "no GPU", origin),
-                   hint);
+  const std::string variable = devices.variable.empty() ? "" : fmt::format(" ({})", devices.origin);
+  return fmt::format("{} shows {}{}", snapshot.host.name, gpus > 0 ? count_of(gpus, "GPU") : "no GPU",
+                     variable);
 }
 
 // K GPUs for each of `workers` that this host's agents have together.
@@ -38,17 +36,22 @@ void check_gpus_fit(const Sourced<int>& workers, const Options& options, const S
   const std::int64_t each = gpus_a_worker(options);
   if (each == 1) return;
   const auto gpus = static_cast<std::int64_t>(devices.entries.size());
+  const std::string& origin = options.gpus_per_worker.origin;
   if (devices.one_a_process) {
     throw UsageError(fmt::format("{} asks for {} GPUs a worker, but a process can use one MIG instance only",
-                                 options.gpus_per_worker.origin, each),
-                     fmt::format("leave {} out", options.gpus_per_worker.origin));
+                                 origin, each),
+                     fmt::format("leave {} out", origin));
+  }
+  if (each > gpus) {
+    throw UsageError(
+        fmt::format("{} asks for {} GPUs a worker, but {}", origin, each, shown_gpus(snapshot, devices)),
+        "give a smaller number, or ask the scheduler for more GPUs");
   }
   if (workers.value * each <= gpus) return;
-  fail_gpus(
-      fmt::format("{} ({})", count_of(workers.value, "worker"), workers.origin), options, snapshot, devices,
-      gpus < each
-          ? "ask the scheduler for more GPUs, or for fewer of them a worker"
-          : fmt::format("{} are enough for {}", count_of(gpus, "GPU"), count_of(gpus / each, "worker")));
+  throw UsageError(
+      fmt::format("{} ({}) with {} do not fit: {}", count_of(workers.value, "worker"), workers.origin,
+                  gpus_each(options), shown_gpus(snapshot, devices)),
+      fmt::format("{} are enough for {}", count_of(gpus, "GPU"), count_of(gpus / each, "worker")));
 }
 
 // All visible GPUs are used: what would be left over is a mistake in one of the numbers.
@@ -59,8 +62,8 @@ Sourced<int> share_out_gpus(const std::string& origin, const Options& options, c
   if (each == 1) return {gpus, fmt::format("{}: {}", origin, devices.origin)};
   check_gpus_fit({std::max(1, gpus / each), origin}, options, snapshot, devices);
   if (gpus % each != 0) {
-    fail_gpus(
-        "workers", options, snapshot, devices,
+    throw UsageError(
+        fmt::format("workers with {} do not fit: {}", gpus_each(options), shown_gpus(snapshot, devices)),
         fmt::format("give a number that divides {}, or say how many workers with --nproc-per-node", gpus));
   }
   return {gpus / each, fmt::format("{}: {}, {}", origin, devices.origin, gpus_each(options))};

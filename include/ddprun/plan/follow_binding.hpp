@@ -14,6 +14,9 @@ namespace ddprun {
 // again after every change of them.
 void follow_binding(NodePlan& plan, const Snapshot& snapshot);
 
+// --nic without a card to name.
+std::optional<Notice> find_no_card(const NodePlan& plan, const Snapshot& snapshot);
+
 // One place a core, "{0,64},{1,65}": the hardware threads of each that are among `cpus` (ascending). Without
 // a topology every CPU is a place.
 std::string render_omp_places(const std::vector<int>& cpus, const std::optional<Topology>& topology);

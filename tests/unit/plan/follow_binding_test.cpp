@@ -63,13 +63,21 @@ TEST_CASE("a card is near the worker's GPU rather than its CPUs") {
   CHECK(plan.planned[0].network_card == "mlx5_1");
 }
 
-TEST_CASE("no topology, no card") {
+TEST_CASE("no card to name is worth a remark where one is asked for") {
   NodePlan plan = plan_of({{0, 1}});
-  plan.options.nic = {true, "--nic"};
+  plan.host = "n1";
   Snapshot snapshot = machine();
+  snapshot.host.topology->devices.clear();
+  CHECK_FALSE(find_no_card(plan, snapshot));
+  plan.options.nic = {true, "--nic"};
+  follow_binding(plan, snapshot);
+  CHECK(find_no_card(plan, snapshot)->what ==
+        "--nic has no effect: no InfiniBand, RoCE, Omni-Path or Slingshot card is seen on n1");
   snapshot.host.topology.reset();
   follow_binding(plan, snapshot);
-  CHECK(plan.planned[0].network_card.empty());
+  CHECK(find_no_card(plan, snapshot)->what == "--nic has no effect: the topology of n1 is not known");
+  follow_binding(plan, machine());
+  CHECK_FALSE(find_no_card(plan, machine()));
 }
 
 TEST_CASE("an unbound worker has places only where the host is its own") {
