@@ -19,7 +19,7 @@ set_target_properties(sodium PROPERTIES
 find_path(HWLOC_INCLUDE_DIR hwloc.h REQUIRED)
 find_library(HWLOC_STATIC_LIBRARY libhwloc.a)
 find_library(HWLOC_SHARED_LIBRARY hwloc)
-if(HWLOC_STATIC_LIBRARY)
+if(HWLOC_STATIC_LIBRARY AND NOT DEFINED HWLOC_STATIC_LINKS)
   try_compile(HWLOC_STATIC_LINKS
     SOURCES "${PROJECT_SOURCE_DIR}/scripts/cmake/check_hwloc.cpp" "${PROJECT_SOURCE_DIR}/src/os/no_udev.cpp"
     CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${HWLOC_INCLUDE_DIR}"

@@ -13,10 +13,6 @@ constexpr std::size_t k_most = 4096;  // NUMA nodes; GPUs and network cards
 constexpr std::size_t k_topology_limit = 4 << 20;
 // Above what any SLIT holds (255 is "unreachable") and far below overflow.
 constexpr int k_farthest = 65535;
-constexpr const char* k_hint =
-    "a topology is an XML file of hwloc (lstopo node.xml), a JSON file (the \"topology\" of ddprun "
-    "--capture), "
-    "or a synthetic description such as \"pack:2 core:8 pu:2\"";
 
 bool same_place(const Core& a, const Core& b) {
   return std::tie(a.package, a.node, a.cache) == std::tie(b.package, b.node, b.cache);
@@ -228,7 +224,7 @@ std::string render_topology(const Topology& topology) {
 }
 
 Topology parse_topology(const std::string& json, const std::string& source) {
-  const JsonSource named{fmt::format("the topology {}", printable(source)), k_hint};
+  const JsonSource named{fmt::format("the topology {}", printable(source)), k_topology_forms};
   if (json.size() > k_topology_limit)
     named.refuse(fmt::format("it is larger than {} MiB", k_topology_limit >> 20));
   const Json file = parse_strictly(json, named);

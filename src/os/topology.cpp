@@ -1,6 +1,6 @@
-// hwloc runs in a child, or is about to: its plug-ins (OpenCL, CUDA, NVML, X11) take long, may hang, and
-// bring another hwloc along, so they are kept from loading; and what it prints becomes the reason of an
-// error.
+// Of hwloc only what reads /sys, XML and descriptions is used. Its plug-ins (OpenCL, CUDA, X11) take long,
+// may hang and bring another hwloc along, so they are kept from loading; what it prints becomes the reason of
+// an error. Both need this process' environment and standard error, which is why hwloc runs in a child.
 #include "ddprun/os/topology.hpp"
 
 #include <fmt/format.h>
@@ -35,19 +35,14 @@ namespace {
 
 constexpr std::size_t k_file_limit = 16 << 20;
 constexpr Milliseconds k_load_deadline{10000};
-constexpr const char* k_hint =
-    "a topology is an XML file of hwloc (lstopo node.xml), a JSON file (the \"topology\" of ddprun "
-    "--capture), "
-    "or a synthetic description such as \"pack:2 core:8 pu:2\"";
 
-// Variables that would make hwloc read another machine, load plug-ins or print. One stays: an administrator's
-// correction of what the firmware says about PCI.
+// Variables may make hwloc read another machine, as launchers leave them behind, load plug-ins or print.
 void quiet_hwloc() {
   std::vector<std::string> names;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
-    if (name.starts_with("HWLOC_") && name != "HWLOC_PCI_LOCALITY") names.emplace_back(name);
+    if (name.starts_with("HWLOC_")) names.emplace_back(name);
   }
   for (const std::string& name : names) ::unsetenv(name.c_str());
   ::setenv("HWLOC_PLUGINS_PATH", "", 1);
@@ -311,7 +306,7 @@ class HwlocTopology {
 };
 
 [[noreturn]] void refuse(const std::string& source, const std::string& why) {
-  throw Error(fmt::format("cannot use the topology {}: {}", printable(source), why), k_hint);
+  throw Error(fmt::format("cannot use the topology {}: {}", printable(source), why), k_topology_forms);
 }
 
 // Nodes, cores and devices of what `load` puts into hwloc; a reason behind '-' where it cannot.

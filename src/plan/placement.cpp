@@ -18,7 +18,7 @@ std::string count_cores(std::size_t cores) { return count_of(static_cast<std::in
 void report_unknown_gpus(const Ground& ground, Placement& placement) {
   std::vector<int> workers;
   for (std::size_t i = 0; i < ground.near.size(); ++i) {
-    if (!ground.near[i].empty() && nodes_near(ground.near[i]).empty()) workers.push_back(static_cast<int>(i));
+    if (!ground.near[i].empty() && ground.near_any[i].empty()) workers.push_back(static_cast<int>(i));
   }
   if (workers.empty() || nodes_of(ground, every_core(ground)).size() < 2) return;
   placement.notices.push_back(
@@ -70,7 +70,7 @@ std::vector<Cores> take(const Ground& ground, Placement& placement) {
   report_unknown_gpus(ground, placement);
   std::vector<int> far;
   for (std::size_t i = 0; i < homes.size(); ++i) {
-    const Nodes near = nodes_near(ground.near[i]);
+    const Nodes& near = ground.near_any[i];
     if (!near.empty() && !std::includes(near.begin(), near.end(), homes[i].begin(), homes[i].end()))
       far.push_back(static_cast<int>(i));
   }
@@ -133,7 +133,7 @@ Placement place_by_own_lists(const PlacementRequest& request, std::vector<std::v
   for (std::vector<int>& list : lists) {
     Cores cores;
     for (const int core : every_core(ground)) {
-      if (overlap(ground.cores[static_cast<std::size_t>(core)].cpus, list)) cores.push_back(core);
+      if (overlap(ground.core(core).cpus, list)) cores.push_back(core);
     }
     nodes.push_back(nodes_of(ground, cores));
     placement.workers.push_back({std::move(list), {}, MemoryPolicy::untouched});

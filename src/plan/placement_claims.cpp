@@ -162,16 +162,16 @@ class Settlement {
 // Cores near any of the worker's GPUs.
 std::size_t count_near(const Ground& ground, const Nodes& near, const Cores& cores) {
   return static_cast<std::size_t>(std::count_if(cores.begin(), cores.end(), [&](int core) {
-    return std::binary_search(near.begin(), near.end(), ground.cores[static_cast<std::size_t>(core)].node);
+    return std::binary_search(near.begin(), near.end(), ground.core(core).node);
   }));
 }
 
 // Summed over the workers, the share of each one's cores that is near its GPUs.
-double locality(const Ground& ground, const std::vector<Nodes>& near, const std::vector<Cores>& workers) {
+double locality(const Ground& ground, const std::vector<Cores>& workers) {
   double sum = 0;
   for (std::size_t i = 0; i < workers.size(); ++i) {
-    sum +=
-        static_cast<double>(count_near(ground, near[i], workers[i])) / static_cast<double>(workers[i].size());
+    sum += static_cast<double>(count_near(ground, ground.near_any[i], workers[i])) /
+           static_cast<double>(workers[i].size());
   }
   return sum;
 }
@@ -179,8 +179,7 @@ double locality(const Ground& ground, const std::vector<Nodes>& near, const std:
 }  // namespace
 
 NearShares share_near_gpus(const Ground& ground, bool whole_caches) {
-  std::vector<Nodes> near;
-  for (const auto& gpus : ground.near) near.push_back(nodes_near(gpus));
+  const std::vector<Nodes>& near = ground.near_any;
   const auto known =
       std::count_if(near.begin(), near.end(), [](const Nodes& nodes) { return !nodes.empty(); });
 
@@ -188,11 +187,11 @@ NearShares share_near_gpus(const Ground& ground, bool whole_caches) {
   settlement.settle();
   NearShares shares;
   shares.workers = settlement.share(whole_caches);
-  const double found = locality(ground, near, shares.workers);
+  const double found = locality(ground, shares.workers);
   // Where everybody is near, nothing can be nearer. Else the even split may be by chance.
   if (found < static_cast<double>(known)) {
     auto even = share_out(ground, every_core(ground), ground.workers(), whole_caches);
-    shares.even = found == 0 || locality(ground, near, even) > found;
+    shares.even = found == 0 || locality(ground, even) > found;
     if (shares.even) shares.workers = std::move(even);
   }
   for (std::size_t i = 0; i < near.size(); ++i) {

@@ -12,31 +12,10 @@ namespace {
 constexpr int k_local_distance = 10;
 constexpr int k_unknown_distance = 20;
 
-class CpuSet {
- public:
-  explicit CpuSet(const std::vector<int>& cpus) {
-    for (const int cpu : cpus) {
-      const auto index = static_cast<std::size_t>(cpu);
-      if (index >= has_.size()) has_.resize(index + 1);
-      has_[index] = 1;
-    }
-  }
-
-  bool contains(int cpu) const {
-    const auto index = static_cast<std::size_t>(cpu);
-    return index < has_.size() && has_[index] != 0;
-  }
-
-  bool contains_any(const std::vector<int>& cpus) const {
-    for (const int cpu : cpus) {
-      if (contains(cpu)) return true;
-    }
-    return false;
-  }
-
- private:
-  std::vector<char> has_;
-};
+void keep_each_once(std::vector<int>& numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+}
 
 // Of a NUMA node's cores.
 struct Count {
@@ -74,23 +53,36 @@ Nodes find_near_nodes(const Topology& topology, const CpuSet& allowed, const Cpu
 
 }  // namespace
 
+CpuSet::CpuSet(const std::vector<int>& cpus) {
+  if (!cpus.empty()) has_.resize(static_cast<std::size_t>(*std::max_element(cpus.begin(), cpus.end())) + 1);
+  for (const int cpu : cpus) has_[static_cast<std::size_t>(cpu)] = 1;
+}
+
+bool CpuSet::contains(int cpu) const {
+  const auto index = static_cast<std::size_t>(cpu);
+  return index < has_.size() && has_[index] != 0;
+}
+
+bool CpuSet::contains_any(const std::vector<int>& cpus) const {
+  return std::any_of(cpus.begin(), cpus.end(), [this](int cpu) { return contains(cpu); });
+}
+
 Ground survey(const PlacementRequest& request) {
-  Ground ground{request, {}, {}, {}};
-  const CpuSet allowed(request.allowed_cpus);
+  Ground ground{request, CpuSet(request.allowed_cpus), {}, {}, {}, {}};
   ground.by_node.resize(request.topology.nodes.size());
   for (const Core& core : request.topology.cores) {
-    if (!allowed.contains_any(core.cpus)) continue;
-    Core cut{{}, core.package, core.node, core.cache};
-    for (const int cpu : core.cpus) {
-      if (allowed.contains(cpu)) cut.cpus.push_back(cpu);
-    }
+    if (!ground.allowed.contains_any(core.cpus)) continue;
     ground.by_node[static_cast<std::size_t>(core.node)].push_back(static_cast<int>(ground.cores.size()));
-    ground.cores.push_back(std::move(cut));
+    ground.cores.push_back(&core);
   }
   for (const auto& gpus : request.near_gpus) {
     std::vector<Nodes>& near = ground.near.emplace_back();
-    for (const std::vector<int>& cpus : gpus)
-      near.push_back(find_near_nodes(request.topology, allowed, CpuSet(cpus)));
+    Nodes& any = ground.near_any.emplace_back();
+    for (const std::vector<int>& cpus : gpus) {
+      near.push_back(find_near_nodes(request.topology, ground.allowed, CpuSet(cpus)));
+      any.insert(any.end(), near.back().begin(), near.back().end());
+    }
+    keep_each_once(any);
   }
   return ground;
 }
@@ -108,17 +100,19 @@ Cores every_core(const Ground& ground) {
 
 Nodes nodes_of(const Ground& ground, const Cores& cores) {
   Nodes nodes;
-  for (const int core : cores) nodes.push_back(ground.cores[static_cast<std::size_t>(core)].node);
-  std::sort(nodes.begin(), nodes.end());
-  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  for (const int core : cores) {
+    if (nodes.empty() || nodes.back() != ground.core(core).node) nodes.push_back(ground.core(core).node);
+  }
+  keep_each_once(nodes);
   return nodes;
 }
 
 std::vector<int> cpus_of(const Ground& ground, const Cores& cores) {
   std::vector<int> cpus;
   for (const int core : cores) {
-    const std::vector<int>& own = ground.cores[static_cast<std::size_t>(core)].cpus;
-    cpus.insert(cpus.end(), own.begin(), own.end());
+    for (const int cpu : ground.core(core).cpus) {
+      if (ground.allowed.contains(cpu)) cpus.push_back(cpu);
+    }
   }
   std::sort(cpus.begin(), cpus.end());
   return cpus;
@@ -129,17 +123,9 @@ int distance_between(const Topology& topology, int from, int to) {
   return topology.distances[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
 }
 
-Nodes nodes_near(const std::vector<Nodes>& gpus) {
-  Nodes all;
-  for (const Nodes& nodes : gpus) all.insert(all.end(), nodes.begin(), nodes.end());
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
-}
-
 bool knows_a_gpu(const Ground& ground) {
-  return std::any_of(ground.near.begin(), ground.near.end(),
-                     [](const std::vector<Nodes>& gpus) { return !nodes_near(gpus).empty(); });
+  return std::any_of(ground.near_any.begin(), ground.near_any.end(),
+                     [](const Nodes& nodes) { return !nodes.empty(); });
 }
 
 std::string name_workers(const std::vector<int>& workers) {

@@ -20,7 +20,7 @@ std::string allowed_hint(const PlacementRequest& request) {
 class ListReader {
  public:
   explicit ListReader(const PlacementRequest& request)
-      : request_(request), allowed_(request.allowed_cpus.begin(), request.allowed_cpus.end()) {}
+      : request_(request), allowed_(request.allowed_cpus) {}
 
   std::vector<int> read(const std::vector<int>& listed) {
     std::set<int> cpus;
@@ -49,7 +49,7 @@ class ListReader {
   }
 
   const PlacementRequest& request_;
-  std::set<int> allowed_;
+  CpuSet allowed_;
   std::set<int> left_out_;
 };
 

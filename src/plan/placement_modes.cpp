@@ -48,7 +48,7 @@ std::vector<Cores> core_complexes(const Ground& ground, const Nodes& nodes) {
   std::vector<Cores> groups;
   const Core* last = nullptr;
   for (const int core : all_cores_of(ground, nodes)) {
-    const Core& now = ground.cores[static_cast<std::size_t>(core)];
+    const Core& now = ground.core(core);
     if (last == nullptr || last->node != now.node || last->cache != now.cache) groups.emplace_back();
     groups.back().push_back(core);
     last = &now;
@@ -66,10 +66,10 @@ std::vector<Cores> core_complexes(const Ground& ground, const Nodes& nodes) {
 std::vector<Nodes> find_homes(const Ground& ground) {
   std::vector<Nodes> homes;
   for (std::size_t i = 0; i < ground.near.size(); ++i) {
-    const Nodes near = nodes_near(ground.near[i]);
+    const Nodes& near = ground.near_any[i];
     Nodes home = with_cores(ground, near);
     if (home.empty() && !near.empty()) home = {nearest_with_cores(ground, near)};
-    if (home.empty()) home = {ground.cores[i * ground.cores.size() / ground.near.size()].node};
+    if (home.empty()) home = {ground.cores[i * ground.cores.size() / ground.near.size()]->node};
     homes.push_back(std::move(home));
   }
   return homes;
@@ -85,11 +85,10 @@ std::vector<Cores> take_packages(const Ground& ground, const std::vector<Nodes>&
   std::vector<Cores> workers;
   for (const Nodes& home : homes) {
     std::vector<int> packages;
-    for (const int core : all_cores_of(ground, home))
-      packages.push_back(ground.cores[static_cast<std::size_t>(core)].package);
+    for (const int core : all_cores_of(ground, home)) packages.push_back(ground.core(core).package);
     Cores& own = workers.emplace_back();
     for (const int core : every_core(ground)) {
-      const int package = ground.cores[static_cast<std::size_t>(core)].package;
+      const int package = ground.core(core).package;
       if (std::find(packages.begin(), packages.end(), package) != packages.end()) own.push_back(core);
     }
   }

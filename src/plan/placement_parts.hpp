@@ -11,13 +11,28 @@ namespace ddprun {
 using Cores = std::vector<int>;  // indexes into Ground::cores, ascending
 using Nodes = std::vector<int>;  // indexes into Topology::nodes, ascending
 
+class CpuSet {
+ public:
+  explicit CpuSet(const std::vector<int>& cpus);
+  bool contains(int cpu) const;
+  bool contains_any(const std::vector<int>& cpus) const;
+
+ private:
+  std::vector<char> has_;  // by CPU
+};
+
 // What there is to share out, and among whom.
 struct Ground {
   const PlacementRequest& request;
-  std::vector<Core> cores;     // cut to the allowed CPUs; those without any are left out
+  CpuSet allowed;
+  std::vector<const Core*>
+      cores;  // in the order of the topology; whole, though not all their CPUs may be allowed
   std::vector<Cores> by_node;  // for each NUMA node
   // For each worker, for each of its GPUs: the NUMA nodes near it, allowed or not; empty: not known.
   std::vector<std::vector<Nodes>> near;
+  std::vector<Nodes> near_any;  // for each worker: near any of its GPUs
+
+  const Core& core(int index) const { return *cores[static_cast<std::size_t>(index)]; }
 
   int workers() const { return static_cast<int>(request.near_gpus.size()); }
 };
@@ -27,12 +42,10 @@ Ground survey(const PlacementRequest& request);
 bool overlap(const std::vector<int>& few, const std::vector<int>& many);  // both ascending
 Cores every_core(const Ground& ground);
 Nodes nodes_of(const Ground& ground, const Cores& cores);
-std::vector<int> cpus_of(const Ground& ground, const Cores& cores);  // ascending
+std::vector<int> cpus_of(const Ground& ground, const Cores& cores);  // the allowed ones, ascending
 // 10 is local, as in the SLIT; where that is not known, all others are equally far.
 int distance_between(const Topology& topology, int from, int to);
 
-// The nodes near any of a worker's GPUs.
-Nodes nodes_near(const std::vector<Nodes>& gpus);
 // Whether any GPU's place is known.
 bool knows_a_gpu(const Ground& ground);
 

@@ -48,8 +48,8 @@ class Sharer {
 
  private:
   bool is_boundary(int left, int right, Level level) const {
-    const Core& a = ground_.cores[static_cast<std::size_t>(left)];
-    const Core& b = ground_.cores[static_cast<std::size_t>(right)];
+    const Core& a = ground_.core(left);
+    const Core& b = ground_.core(right);
     if (a.package != b.package) return true;
     if (level == Level::package) return false;
     return a.node != b.node || (level == Level::cache && a.cache != b.cache);

@@ -201,19 +201,23 @@ std::string memory_text(const NodePlan& plan) {
   return {};
 }
 
+std::string cores_text(const NodePlan& plan) {
+  if (plan.options.bind.mode == BindMode::none) return "not bound";
+  return plan.binding.origin.empty() ? "none are bound" : plan.binding.origin;
+}
+
 // Without a topology there is nothing to draw, and nothing to tell where nobody decided anything.
 void show_binding(TextTable& table, const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.planned.empty()) return;
   if (!snapshot.host.topology) {
-    if (!plan.binding.origin.empty()) table.row("binding", plan.binding.origin);
+    if (!plan.binding.origin.empty()) table.row("binding", cores_text(plan), plan.options.bind.origin);
     return;
   }
   table.heading("binding");
-  table.row("cores", plan.binding.origin.empty() ? "none are bound" : plan.binding.origin,
-            plan.options.bind.origin);
+  table.row("cores", cores_text(plan), plan.options.bind.origin);
   table.row("memory", memory_text(plan), plan.options.memory_bind.origin);
-  std::string picture = draw_node_text(plan, snapshot);
-  for (const std::string& line : split(picture.substr(0, picture.size() - 1), '\n')) table.line(line);
+  const std::string picture = draw_node_text(plan, snapshot);
+  for (const std::string& line : split(trim(picture), '\n')) table.line(line);
 }
 
 void show_variables(TextTable& table, const NodePlan& plan, const Snapshot& snapshot) {

@@ -38,10 +38,7 @@ std::string changed_example(const std::string& from, const std::string& to) {
 std::string refusal(const std::string& source) {
   const std::string text = error_of([&] { load_topology(source); });
   const std::string start = "cannot use the topology " + source + ": ";
-  const std::string end =
-      " | a topology is an XML file of hwloc (lstopo node.xml), a JSON file (the \"topology\" of ddprun "
-      "--capture), "
-      "or a synthetic description such as \"pack:2 core:8 pu:2\" | 125";
+  const std::string end = std::string(" | ") + k_topology_forms + " | 125";
   if (!text.starts_with(start) || !text.ends_with(end)) return text;
   return text.substr(start.size(), text.size() - start.size() - end.size());
 }

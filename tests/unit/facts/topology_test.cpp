@@ -24,10 +24,7 @@ Topology small_node() {
 std::string refusal(const std::string& json) {
   const std::string text = error_of([&] { parse_topology(json, "node.json"); });
   const std::string start = "cannot use the topology node.json: ";
-  const std::string end =
-      " | a topology is an XML file of hwloc (lstopo node.xml), a JSON file (the \"topology\" of ddprun "
-      "--capture), "
-      "or a synthetic description such as \"pack:2 core:8 pu:2\" | 125";
+  const std::string end = std::string(" | ") + k_topology_forms + " | 125";
   if (!text.starts_with(start) || !text.ends_with(end)) return text;
   return text.substr(start.size(), text.size() - start.size() - end.size());
 }
@@ -109,6 +106,15 @@ TEST_CASE("a malformed topology names the file, the key and what is wrong") {
         "devices[0].cpus holds CPU 9, which no core has");
   CHECK(refusal(R"({"nodes": [{"number": 1}, {"number": 1}]})") ==
         "nodes[1].number must be above the one before it");
+}
+
+TEST_CASE("a complaint about a topology names the forms there are") {
+  CHECK(error_of([] { parse_topology("[]", "\033.json"); }) ==
+        "cannot use the topology \\x1b.json: the whole file must be an object | a topology is an XML file of "
+        "hwloc "
+        "(lstopo node.xml), a JSON file (the \"topology\" of ddprun --capture), or a synthetic description "
+        "such as "
+        "\"pack:2 core:8 pu:2\" | 125");
 }
 
 TEST_CASE("a topology has limits") {

@@ -82,6 +82,78 @@ TEST_CASE("a task that sees one GPU has local rank 0, and is told what that cost
              "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
 }
 
+TEST_CASE("nothing is said of GPUs that the tasks may turn out to share") {
+  Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "3"}}));
+  snapshot.host.gpus.assign(4, {"nvidia", ""});
+  const NodePlan plan = make_node_plan(snapshot, running());
+  CHECK(plan.own_device);
+  CHECK(plan.virtual_local_rank.origin == "one visible GPU a task, unless all can open the others'");
+  CHECK(worker(plan, snapshot, 0).at("LOCAL_RANK") == "0");
+  CHECK(plan.planned[0].gpus == std::vector<int>{3});
+  CHECK(plan.notices.empty());
+  snapshot.host.gpus.resize(1);  // a device cgroup
+  snapshot.environment["CUDA_VISIBLE_DEVICES"] = "0";
+  CHECK(make_node_plan(snapshot, running()).notices.size() == 1);
+}
+
+TEST_CASE("a task whose GPUs no variable hides keeps its local rank") {
+  Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"SLURM_STEP_GPUS", "3"}}));
+  snapshot.host.gpus.assign(4, {"nvidia", ""});
+  const NodePlan plan = make_node_plan(snapshot, running());
+  const Environment environment = worker(plan, snapshot, 0);
+  CHECK(environment.at("LOCAL_RANK") == "3");
+  CHECK_FALSE(environment.contains("CUDA_VISIBLE_DEVICES"));
+  CHECK(plan.planned[0].gpus == std::vector<int>{3});
+}
+
+TEST_CASE("workers see the step's GPUs and not the host's first ones") {
+  Snapshot snapshot = machine(with(step("n1", "1", 1, 0, 0, 0), {{"SLURM_STEP_GPUS", "2,3"}}));
+  snapshot.host.gpus.assign(4, {"nvidia", ""});
+  NodePlan plan = make_node_plan(snapshot, running());
+  REQUIRE(plan.planned.size() == 2);
+  CHECK(worker(plan, snapshot, 1).at("CUDA_VISIBLE_DEVICES") == "2,3");
+  CHECK(worker(plan, snapshot, 1).at("LOCAL_RANK") == "1");
+  snapshot.environment["SLURM_STEP_GPUS"] = "0,1,2,3";
+  plan = make_node_plan(snapshot, running());
+  CHECK_FALSE(worker(plan, snapshot, 1).contains("CUDA_VISIBLE_DEVICES"));
+}
+
+TEST_CASE("workers with several GPUs each have those of their place in the list") {
+  Options options = running();
+  options.gpus_per_worker = {2, "--gpus-per-worker"};
+  Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", "7,5,3,1"}});
+  snapshot.host.gpus.assign(8, {"nvidia", ""});
+  const NodePlan plan = make_node_plan(snapshot, options);
+  REQUIRE(plan.planned.size() == 2);
+  CHECK(plan.planned[0].device == "7,5");
+  CHECK(plan.planned[1].device == "3,1");
+  CHECK(plan.planned[1].gpus == std::vector<int>{3, 1});
+  CHECK(worker(plan, snapshot, 1).at("CUDA_VISIBLE_DEVICES") == "3,1");
+  CHECK(worker(plan, snapshot, 1).at("LOCAL_RANK") == "1");
+}
+
+TEST_CASE("a task with several GPUs has its share of all, or all that it was given") {
+  Options options = running();
+  options.gpus_per_worker = {2, "--gpus-per-worker"};
+  const auto device = [&](const std::string& list) {
+    const Snapshot snapshot = machine(with(step("n1", "2", 2, 0, 1, 1), {{"CUDA_VISIBLE_DEVICES", list}}));
+    return make_node_plan(snapshot, options).planned[0].device;
+  };
+  CHECK(device("0,1,2,3") == "2,3");
+  CHECK(device("0,1") == "0,1");
+}
+
+TEST_CASE("each worker sees one MIG instance") {
+  Snapshot snapshot = machine();
+  snapshot.host.gpus = {{"nvidia", ""}};
+  snapshot.host.gpus[0].mig = {"MIG-1", "MIG-2"};
+  const NodePlan plan = make_node_plan(snapshot, running());
+  REQUIRE(plan.planned.size() == 2);
+  CHECK(worker(plan, snapshot, 1).at("CUDA_VISIBLE_DEVICES") == "MIG-2");
+  CHECK(worker(plan, snapshot, 1).at("LOCAL_RANK") == "0");
+  CHECK(plan.virtual_local_rank.origin == "one MIG instance a process");
+}
+
 TEST_CASE("a task that sees all GPUs keeps its local rank") {
   const Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}));
   const NodePlan plan = make_node_plan(snapshot, running());

@@ -198,8 +198,11 @@ TEST_CASE("the plan as text says why a node without topology is not bound") {
   test::NodeScene scene = scene_of("unbound");
   scene.snapshot.host.topology.reset();
   CHECK(!holds(render_text(scene.plan, scene.snapshot), "\nbinding\n"));
-  scene.plan.binding.origin = "--bind none";
-  CHECK(holds(render_text(scene.plan, scene.snapshot), "\n  binding       --bind none\n"));
+  CHECK(holds(render_text(scene.plan, scene.snapshot),
+              "\n  binding       CPUs that were chosen for this task              default\n"));
+  scene.plan.options.bind = {BindMode::none, {}, false, "--bind"};
+  CHECK(holds(render_text(scene.plan, scene.snapshot),
+              "\n  binding       not bound                                        --bind\n"));
   scene.plan.binding.origin.clear();
   CHECK(!holds(render_text(scene.plan, scene.snapshot), "  binding"));
 }

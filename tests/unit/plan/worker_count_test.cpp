@@ -43,6 +43,28 @@ std::string count(const std::string& word, const Snapshot& snapshot,
   return std::to_string(counted.value) + " <- " + counted.origin;
 }
 
+std::string count_shared(const std::string& word, int each, const Snapshot& snapshot,
+                         LaunchStyle style = LaunchStyle::agent_per_node) {
+  Options options = asking(word);
+  options.gpus_per_worker = {each, "--gpus-per-worker"};
+  const auto counted = count_workers(allocation_of(style), options, snapshot, find_visible_devices(snapshot));
+  return std::to_string(counted.value) + " <- " + counted.origin;
+}
+
+// Two hardware threads a core, as most clusters number them: n and n + cores.
+Topology with_siblings(int cores) {
+  Topology topology;
+  for (int i = 0; i < cores; ++i) topology.cores.push_back({{i, i + cores}});
+  return topology;
+}
+
+std::string bound_threads(const Snapshot& snapshot, const std::vector<std::vector<int>>& cpus) {
+  std::vector<Binding> bindings;
+  for (const std::vector<int>& each : cpus) bindings.push_back({each, {}, MemoryPolicy::untouched});
+  const auto counted = threads_of_bindings(allocation_of(LaunchStyle::agent_per_node), snapshot, bindings);
+  return std::to_string(counted.value) + " <- " + counted.origin;
+}
+
 std::string threads(const Snapshot& snapshot, int workers, int tasks = 1, int granted = 0) {
   Allocation allocation = allocation_of(LaunchStyle::agent_per_node, tasks);
   allocation.cpus_on_node.value = granted;
@@ -85,6 +107,59 @@ TEST_CASE("GPUs that a variable hides are not there, and the error names it") {
         "125");
 }
 
+TEST_CASE("workers of several GPUs each share out what is visible") {
+  const Snapshot four = host_with(8, 8, 4);
+  CHECK(count_shared("", 2, four) == "2 <- default: 4 GPUs of this host, 2 GPUs each (--gpus-per-worker)");
+  CHECK(count_shared("gpu", 4, four) ==
+        "1 <- --nproc-per-node: 4 GPUs of this host, 4 GPUs each (--gpus-per-worker)");
+  CHECK(count_shared("1", 2, four) == "1 <- --nproc-per-node");
+  CHECK(count_shared("", 1, four) == "4 <- default: 4 GPUs of this host");
+  CHECK(count_shared("", 2, four, LaunchStyle::agent_per_task) == "1 <- SLURM_STEP_TASKS_PER_NODE");
+}
+
+TEST_CASE("GPUs that cannot be shared out are told with the way out") {
+  const Snapshot four = host_with(8, 8, 4);
+  const auto refusal = [](const std::string& word, int each, const Snapshot& snapshot) {
+    return error_of([&] { count_shared(word, each, snapshot); });
+  };
+  CHECK(
+      refusal("", 3, four) ==
+      "workers with 3 GPUs each (--gpus-per-worker) do not fit: n1 shows 4 GPUs | give a number that divides "
+      "4, or say how many workers with --nproc-per-node | 2");
+  CHECK(refusal("gpu", 8, four) ==
+        "--gpus-per-worker asks for 8 GPUs a worker, but n1 shows 4 GPUs | give a smaller number, or ask the "
+        "scheduler for more GPUs | 2");
+  CHECK(refusal("", 2, host_with(8, 8)) ==
+        "--gpus-per-worker asks for 2 GPUs a worker, but n1 shows no GPU | give a smaller number, or ask the "
+        "scheduler for more GPUs | 2");
+  Snapshot hidden = four;
+  hidden.environment["CUDA_VISIBLE_DEVICES"] = "0,1,2";
+  CHECK(refusal("2", 2, hidden) ==
+        "2 workers (--nproc-per-node) with 2 GPUs each (--gpus-per-worker) do not fit: n1 shows 3 GPUs "
+        "(CUDA_VISIBLE_DEVICES) | 3 GPUs are enough for 1 worker | 2");
+  Snapshot mig = host_with(8, 8, 1);
+  mig.host.gpus.front().mig = {"MIG-1", "MIG-2"};
+  CHECK(refusal("", 2, mig) ==
+        "--gpus-per-worker asks for 2 GPUs a worker, but a process can use one MIG instance only | leave "
+        "--gpus-per-worker out | 2");
+}
+
+TEST_CASE("tasks of the scheduler that share GPUs need enough of them together") {
+  Options options = asking("");
+  options.gpus_per_worker = {2, "--gpus-per-worker"};
+  const auto count_of_tasks = [&](int tasks, int gpus) {
+    const Snapshot snapshot = host_with(8, 8, gpus);
+    return error_of([&] {
+      count_workers(allocation_of(LaunchStyle::agent_per_task, tasks), options, snapshot,
+                    find_visible_devices(snapshot));
+    });
+  };
+  CHECK(count_of_tasks(2, 4) == "no error");
+  CHECK(count_of_tasks(4, 2) == "no error");  // each has its own
+  CHECK(count_of_tasks(4, 4).find("with 2 GPUs each (--gpus-per-worker) do not fit: n1 shows 4 GPUs") !=
+        std::string::npos);
+}
+
 TEST_CASE("a task of the scheduler is one worker") {
   CHECK(count("gpu", host_with(8, 8, 2), LaunchStyle::agent_per_task) == "1 <- SLURM_STEP_TASKS_PER_NODE");
 }
@@ -119,6 +194,26 @@ TEST_CASE("agents with masks of their own do not share, agents that all see the 
   CHECK(threads(host_with(8, 8), 1, 4) == "2 <- 8 cores for 4 workers");     // grant unknown: the host's CPUs
 }
 
+TEST_CASE("bound workers have a thread for each core of theirs, all as many as the smallest") {
+  Snapshot snapshot = host_with(16, 8);
+  snapshot.host.topology = with_siblings(8);
+  CHECK(bound_threads(snapshot, {{0, 1, 8, 9}, {2, 3, 10, 11}}) == "2 <- 2 cores of each worker");
+  CHECK(bound_threads(snapshot, {{0, 1, 2, 8}, {3, 4}}) == "2 <- 2 to 3 cores of each worker");
+  CHECK(bound_threads(snapshot, {{0, 8}}) == "1 <- 1 core of each worker");
+  CHECK(bound_threads(snapshot, {{0, 1}, {}}) == "4 <- 8 cores for 2 workers");  // not all are bound
+  snapshot.host.topology.reset();
+  CHECK(bound_threads(snapshot, {{0, 1, 8}}) == "3 <- 3 cores of each worker");
+}
+
+TEST_CASE("a cgroup's limit and the user's word count for bound workers too") {
+  Snapshot snapshot = host_with(8, 8);
+  snapshot.host.cpu_quota = 4;
+  CHECK(bound_threads(snapshot, {{0, 1, 2, 3}, {4, 5, 6, 7}}) == "2 <- cgroup limit of 4 CPUs for 2 workers");
+  CHECK(bound_threads(snapshot, {{0, 1}, {4, 5}}) == "2 <- 2 cores of each worker");
+  snapshot.environment["OMP_NUM_THREADS"] = "3";
+  CHECK(bound_threads(snapshot, {{0, 1}, {4, 5}}) == "0 <- OMP_NUM_THREADS of the environment");
+}
+
 TEST_CASE("threads that the user has set are left alone") {
   Snapshot snapshot = host_with(8, 8);
   snapshot.environment["OMP_NUM_THREADS"] = "3";
@@ -145,8 +240,8 @@ TEST_CASE("more workers than CPUs is worth a remark with the way out") {
   slurm.cpus_on_node.value = 1;
   CHECK(find_crowded_cores(slurm, host_with(1, 1).host, "n1", 8) ==
         Notice{"8 workers share 1 CPU on n1",
-               "give each ddprun the cores of its workers: srun -c8 ... (srun does not take over the "
-               "--cpus-per-task of sbatch)"});
+               "give each ddprun the cores of its workers: srun -c8 ..., or srun --cpu-bind=none ... "
+               "(srun does not take over the --cpus-per-task of sbatch)"});
   slurm.cpus_on_node.value = 64;
   CHECK(find_crowded_cores(slurm, host_with(2, 2).host, "n1", 8)->hint.find("srun -c64 ...") !=
         std::string::npos);
@@ -154,12 +249,49 @@ TEST_CASE("more workers than CPUs is worth a remark with the way out") {
         Notice{"8 workers share 2 CPUs on n1",
                "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell"});
   CHECK_FALSE(find_crowded_cores(slurm, host_with(8, 8).host, "n1", 8));
+  CHECK(find_crowded_cores(slurm, host_with(8, 4).host, "n1", 8)->what == "8 workers share 4 cores on n1");
   CHECK_FALSE(find_crowded_cores(slurm, host_with(0, 0).host, "n1", 8));  // nothing known
+}
+
+TEST_CASE("a single core of more that were granted is worth a remark") {
+  Allocation slurm = allocation_of(LaunchStyle::agent_per_node);
+  slurm.cpus_on_node.value = 16;
+  CHECK(find_crowded_cores(slurm, host_with(2, 1).host, "n1", 1) ==
+        Notice{"the worker has a single core of the 16 CPUs granted on n1",
+               "give each ddprun the cores of its workers: srun -c16 ..., or srun --cpu-bind=none ... (srun "
+               "does not take over the --cpus-per-task of sbatch)"});
+  CHECK_FALSE(find_crowded_cores(slurm, host_with(2, 2).host, "n1", 1));
+  slurm.cpus_on_node.value = 2;
+  CHECK_FALSE(find_crowded_cores(slurm, host_with(2, 1).host, "n1", 1));
+  Allocation tasks = allocation_of(LaunchStyle::agent_per_task, 4);
+  tasks.cpus_on_node.value = 16;
+  CHECK(find_crowded_cores(tasks, host_with(1, 1).host, "n1", 1)->hint.find("srun -c4 ...") !=
+        std::string::npos);
+  tasks.cpus_on_node.value = 4;
+  CHECK_FALSE(find_crowded_cores(tasks, host_with(1, 1).host, "n1", 1));
+}
+
+TEST_CASE("each launcher has its own option against a binding nobody asked for") {
+  const auto hint = [](const std::string& launcher) {
+    Allocation allocation = allocation_of(LaunchStyle::agent_per_node);
+    allocation.launcher.value = launcher;
+    return find_crowded_cores(allocation, host_with(1, 1).host, "n1", 4)->hint;
+  };
+  CHECK(hint("hydra") == "let the launcher bind nothing: mpiexec -bind-to none ...");
+  CHECK(hint("Intel MPI") == "let the launcher bind nothing: mpiexec -genv I_MPI_PIN off ...");
+  CHECK(hint("Open MPI") == "let the launcher bind nothing: mpirun --bind-to none ...");
+  CHECK(hint("jsrun") == "let the launcher bind nothing: jsrun --bind none ...");
+  CHECK(hint("flux") == "let the launcher bind nothing: flux run -o cpu-affinity=off ...");
+  CHECK(hint("PALS") ==
+        "give each ddprun the cores of its workers: mpiexec --depth 4 --cpu-bind depth ..., or let the "
+        "launcher "
+        "bind nothing: --cpu-bind none");
+  CHECK(hint("srun").find("srun -c4 ...") != std::string::npos);
 }
 
 TEST_CASE("more workers than GPUs is worth a remark") {
   const VisibleDevices two{
-      {"0", "1"}, "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"};
+      {"0", "1"}, {0, 1}, "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"};
   CHECK(find_too_few_gpus(two, {8, "--nproc-per-node"}) ==
         Notice{"8 workers (--nproc-per-node) have 2 GPUs (CUDA_VISIBLE_DEVICES)",
                "for one worker a GPU, leave --nproc-per-node out"});

@@ -119,6 +119,73 @@ TEST_CASE("virtual local ranks: local rank 0 and one device each") {
   CHECK(worker.at("RANK") == "3");
 }
 
+TEST_CASE("workers of several GPUs see theirs alone and keep their local rank") {
+  NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
+  plan.options.gpus_per_worker = {2, "--gpus-per-worker"};
+  plan.planned[1].device = "6,7";
+  const Environment worker = environment_of(plan, second_node(2), {}, {1, "", "cafe", ""});
+  CHECK(worker.at("CUDA_VISIBLE_DEVICES") == "6,7");
+  CHECK(worker.at("LOCAL_RANK") == "1");
+}
+
+TEST_CASE("tasks that can open each other's GPUs see them all and have their real local rank") {
+  NodePlan plan = plan_of(LaunchStyle::agent_per_task, 1);
+  plan.own_device = true;
+  plan.virtual_local_rank = {true, "one visible GPU a task"};
+  plan.gpus = {{"nvidia", "0000:01:00.0"}, {"nvidia", "0000:02:00.0"}};
+  plan.planned[0].device = "1";
+  Assignment assignment = second_node(1);
+  assignment.local_world_size = 2;
+  assignment.seats = {{GlobalRank{3}, LocalRank{1}, 3, 4}};
+  assignment.neighbours = {{LocalRank{0}, false, {{"0", {"0000:01:00.0"}}}},
+                           {LocalRank{1}, false, {{"1", {"0000:02:00.0"}}}}};
+  const auto show = [&] {
+    const Environment worker =
+        environment_of(plan, assignment, {{"CUDA_VISIBLE_DEVICES", "1"}}, {0, "", "cafe", ""});
+    return worker.at("LOCAL_RANK") + " of " + worker.at("CUDA_VISIBLE_DEVICES");
+  };
+  CHECK(show() == "1 of 0,1");
+  plan.own_device = false;  // --virtual-local-rank is the user's wish
+  CHECK(show() == "0 of 1");
+  plan.own_device = true;
+  assignment.local_world_size = 3;  // somebody is missing
+  CHECK(show() == "0 of 1");
+  assignment.neighbours.clear();
+  CHECK(show() == "0 of 1");
+}
+
+TEST_CASE("a worker is told its network card unless the user or the site has") {
+  NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
+  plan.options.nic = {true, "--nic"};
+  plan.planned[0].network_card = "mlx5_3";
+  plan.planned[1].network_card = "cxi1";
+  const auto of_worker = [&](std::size_t worker, const Environment& base) {
+    return environment_of(plan, second_node(2), base, {worker, "", "cafe", ""});
+  };
+  CHECK(of_worker(0, {}).at("NCCL_IB_HCA") == "=mlx5_3");
+  CHECK(of_worker(1, {}).at("FI_CXI_DEVICE_NAME") == "cxi1");
+  CHECK_FALSE(of_worker(1, {}).contains("NCCL_IB_HCA"));
+  CHECK(of_worker(0, {{"NCCL_IB_HCA", "mlx5"}}).at("NCCL_IB_HCA") == "mlx5");
+  plan.site.profile.name = "a site";
+  plan.site.profile.environment = {{"NCCL_IB_HCA", "mlx5_0,mlx5_1"}};
+  CHECK(of_worker(0, {}).at("NCCL_IB_HCA") == "mlx5_0,mlx5_1");
+}
+
+TEST_CASE("OpenMP's places follow the binding unless the user has set them") {
+  NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
+  plan.planned[0].omp_places = "{0,8},{1,9}";
+  const Environment worker = environment_of(plan, second_node(2), {}, {0, "", "cafe", ""});
+  CHECK(worker.at("OMP_PLACES") == "{0,8},{1,9}");
+  CHECK(worker.at("OMP_PROC_BIND") == "close");
+  const Environment other = environment_of(plan, second_node(2), {}, {1, "", "cafe", ""});
+  CHECK_FALSE(other.contains("OMP_PLACES"));
+  CHECK_FALSE(other.contains("OMP_PROC_BIND"));
+  const Environment user{{"OMP_PLACES", "cores"}, {"OMP_PROC_BIND", "spread"}};
+  const Environment kept = environment_of(plan, second_node(2), user, {0, "", "cafe", ""});
+  CHECK(kept.at("OMP_PLACES") == "cores");
+  CHECK(kept.at("OMP_PROC_BIND") == "spread");
+}
+
 TEST_CASE("the agent's own ranks do not reach several workers") {
   const Environment agent{{"PMI_RANK", "1"},
                           {"PMIX_RANK", "1"},

@@ -169,3 +169,57 @@ TEST_CASE("a launcher that is sure of one a node and is wrong is told so") {
   CHECK(refusal({launched(0, "n1", 4), launched(1, "n1", 4)}) ==
         "n1 and n1 both are node 0 / start one ddprun on each host");
 }
+
+namespace {
+
+Announcement with_device(Announcement announcement, const std::string& device, const std::string& gpu) {
+  announcement.local_workers = {{device, {gpu}}};
+  return announcement;
+}
+
+Announcement with_cpus(Announcement announcement, const std::string& cpus) {
+  announcement.cpus = cpus;
+  return announcement;
+}
+
+}  // namespace
+
+TEST_CASE("agents of a host that share CPUs are introduced, by local rank") {
+  const WorldPlan world =
+      make_world_plan({with_cpus(task(0, "n1", 0, 0, 1), "0-7"), with_cpus(task(1, "n1", 0, 1, 0), "0-7"),
+                       with_cpus(task(2, "n1", 0, 2, 2), "8-15"), with_cpus(task(3, "n2", 1, 3, 0), "0-7")});
+  const std::vector<Neighbour> expected{{{0}, true, {{}}}, {{1}, true, {{}}}, {{2}, false, {{}}}};
+  CHECK(world.assignments[0].neighbours == expected);
+  CHECK(world.assignments[1].neighbours == expected);
+  CHECK(world.assignments[2].neighbours.empty());  // its CPUs are its own
+  CHECK(world.assignments[3].neighbours.empty());  // it is alone on its host
+}
+
+TEST_CASE("agents of a host that have devices are introduced") {
+  const WorldPlan world =
+      make_world_plan({with_device(task(0, "n1", 0, 0, 0), "0", "0000:01:00.0"), task(1, "n1", 0, 1, 1)});
+  const std::vector<Neighbour> expected{{{0}, false, {{"0", {"0000:01:00.0"}}}}, {{1}, false, {{}}}};
+  CHECK(world.assignments[0].neighbours == expected);
+  CHECK(world.assignments[1].neighbours == expected);
+}
+
+TEST_CASE("agents that concern nobody else are not introduced") {
+  const WorldPlan unbound = make_world_plan({task(0, "n1", 0, 0, 0), task(1, "n1", 0, 1, 1)});
+  CHECK(unbound.assignments[0].neighbours.empty());
+  const WorldPlan nodes =
+      make_world_plan({with_cpus(node(0, "n1", 2, 0), "0-7"), with_cpus(node(1, "n2", 2, 1), "0-7")});
+  CHECK(nodes.assignments[0].neighbours.empty());
+  const WorldPlan apart =
+      make_world_plan({with_cpus(task(0, "n1", 0, 0, 0), "0-7"), with_cpus(task(1, "n1", 0, 1, 1), "8-15")});
+  CHECK(apart.assignments[0].neighbours.empty());
+}
+
+TEST_CASE("an agent that turns out to be one worker has the device of its place") {
+  std::vector<Announcement> agents{assumed(0, "n1", 2), assumed(1, "n1", 2), assumed(2, "n1", 1)};
+  agents[0].local_workers = agents[1].local_workers = {{"0", {"a"}}, {"1", {"b"}}};
+  agents[2].local_workers = {{"0", {"c"}}};
+  const std::vector<Neighbour> neighbours = make_world_plan(agents).assignments[0].neighbours;
+  CHECK(neighbours == std::vector<Neighbour>{{{0}, false, {{"0", {"a"}}}},
+                                             {{1}, false, {{"1", {"b"}}}},
+                                             {{2}, false, {{"0", {"c"}}}}});
+}

@@ -24,8 +24,23 @@ Failure some_failure() {
 }
 
 Assignment some_assignment() {
-  Assignment assignment{{1}, 4, 2, {1}, 2, "10.0.0.1", 41000, true, {}};
+  Assignment assignment{{1}, 4, 2, {1}, 2, "10.0.0.1", 41000, true, {}, {}};
   assignment.seats = {{{2}, {0}, 2, 4}, {{3}, {1}, 3, 4}};
+  return assignment;
+}
+
+Assignment with_neighbours() {
+  Assignment assignment = some_assignment();
+  assignment.neighbours = {{{0}, true, {{"0", {"0000:01:00.0"}}}},
+                           {{1}, false, {{"MIG-1", {}}, {"", {}}}},
+                           {{3}, true, {{"2,3", {"0000:02:00.0", "0000:03:00.0"}}}}};
+  return assignment;
+}
+
+// Of a host without devices.
+Assignment with_plain_neighbours(int count) {
+  Assignment assignment = some_assignment();
+  for (int i = 0; i < count; ++i) assignment.neighbours.push_back({{i}, true, {{}}});
   return assignment;
 }
 
@@ -50,7 +65,14 @@ std::vector<AgentMessage> agent_messages() {
   launched.host = "n4";
   launched.launcher_rank = GlobalRank{5};
   launched.style_assumed = true;
-  return {Join{plain, "0.1.0", "10.0.0.1", 4},
+  Announcement bound = fixed;
+  bound.cpus = "0-63,128-191";
+  bound.local_workers = {{"0,1", {"0000:01:00.0", "0000:02:00.0"}}, {"", {}}};
+  Announcement plain_workers = fixed;
+  plain_workers.local_workers.resize(3);
+  return {Join{bound, "0.1.0", "", 4},
+          Join{plain_workers, "0.1.0", "", 4},
+          Join{plain, "0.1.0", "10.0.0.1", 4},
           Join{launched, "0.1.0", "10.0.0.1", 8},
           Join{fixed, "0.1.0", "", 4},
           Probed{{"10.0.0.1", "fd00::1"}},
@@ -68,6 +90,8 @@ std::vector<CoordinatorMessage> coordinator_messages() {
   return {Refused{"no place", "start once"},
           Probe{{"10.0.0.1"}, 20480},
           Start{some_assignment()},
+          Start{with_neighbours()},
+          Start{with_plain_neighbours(3)},
           Stop{{1}, std::nullopt},
           Stop{{1}, Milliseconds{1500}},
           Finish{cause, {some_failure()}, {"lost n3"}, true},
@@ -154,6 +178,56 @@ TEST_CASE("what cannot be understood is named") {
   const std::string wide(4 * k_max_text, 'a');
   CHECK(error_of(R"({"type":"probed","reachable":[")" + wide + "\"]}") ==
         prefix + "\"reachable\" is too long");
+}
+
+TEST_CASE("neighbours that cannot be are named") {
+  const auto start = [](const std::string& fields) {
+    const auto decoded = decode_coordinator_message(
+        R"({"type":"start","assignment":{"attempt":0,"world_size":2,"local_world_size":1,"node":0,)"
+        R"("node_count":2,"address":"10.0.0.1","port":41000,"agent_per_task":false,"seats":[],)" +
+        fields + "}}");
+    return std::holds_alternative<CodecError>(decoded) ? std::get<CodecError>(decoded).what : "";
+  };
+  const std::string prefix = "a message that cannot be understood: ";
+  CHECK(start(R"("neighbours":[[0,1,1]])").empty());
+  CHECK(start(R"("neighbours":[[0,1]])") == prefix + "\"neighbours\" has a row of another width");
+  CHECK(start(R"("neighbours":[[0,1,4096],[1,1,1]])") == prefix + "\"neighbours\" have too many workers");
+  CHECK(start(R"("neighbours":[[0,1,2]],"devices":[["0"]])") == prefix + "\"devices\" is too short");
+  CHECK(start(R"("neighbours":[[0,1,1]],"devices":[["0"],["1"]])") == prefix + "\"devices\" is too long");
+  CHECK(start(R"("neighbours":[[0,1,1]],"devices":[[]])") ==
+        prefix + "\"devices\" has a row of another width");
+  CHECK(start(R"("neighbours":[[0,1,1]],"devices":[[0]])") == prefix + "\"devices\" is not a text");
+}
+
+TEST_CASE("a neighbour without devices costs some ten bytes") {
+  const auto size = [](int neighbours) {
+    return encode(CoordinatorMessage{Start{with_plain_neighbours(neighbours)}}).size();
+  };
+  CHECK(size(128) - size(0) <= 128 * 10 + 16);
+}
+
+TEST_CASE("devices that need too much room are not told, their workers are") {
+  NeighbourWorker worker{std::string(5000, '\x01'), std::vector<std::string>(99, std::string(5000, '\x01'))};
+  Announcement announcement;
+  announcement.cpus = std::string(5000, '\x01');
+  announcement.local_workers.assign(k_max_workers + 1, worker);
+  const std::string join = encode(AgentMessage{Join{announcement, "0.1.0", "", 4}});
+  CHECK(join.size() <= k_frame_header + k_max_frame);
+  const auto joined = std::get<AgentMessage>(decode_agent_message(payload_of(join)));
+  const Announcement& told = std::get<Join>(joined).announcement;
+  CHECK(told.cpus.size() == k_max_text);
+  CHECK(told.local_workers == std::vector<NeighbourWorker>(k_max_workers));
+
+  Assignment assignment = some_assignment();
+  assignment.neighbours.assign(k_max_workers, {{0}, true, {worker}});
+  const std::string start = encode(CoordinatorMessage{Start{assignment}});
+  CHECK(start.size() <= k_frame_header + k_max_frame);
+  const auto started = std::get<CoordinatorMessage>(decode_coordinator_message(payload_of(start)));
+  CHECK(std::get<Start>(started).assignment.neighbours ==
+        std::vector<Neighbour>(k_max_workers, {{0}, true, {{}}}));
+  assignment.neighbours.push_back({{0}, true, {worker}});
+  const auto past = decode_coordinator_message(payload_of(encode(CoordinatorMessage{Start{assignment}})));
+  CHECK(std::get<Start>(std::get<CoordinatorMessage>(past)).assignment.neighbours.empty());
 }
 
 TEST_CASE("deep nesting is refused without harm") {

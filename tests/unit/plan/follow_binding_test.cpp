@@ -1,0 +1,89 @@
+#include "ddprun/plan/follow_binding.hpp"
+
+#include "catch.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+// Four cores of two threads each; one card near each pair of cores.
+Snapshot machine() {
+  Snapshot snapshot;
+  snapshot.host.allowed_cpus = {0, 1, 2, 3, 4, 5, 6, 7};
+  snapshot.host.allowed_cores = 4;
+  snapshot.host.online_cpus = 8;
+  Topology& topology = snapshot.host.topology.emplace();
+  for (int i = 0; i < 4; ++i) topology.cores.push_back({{i, i + 4}});
+  topology.devices = {{DeviceKind::network, "0000:01:00.0", {"mlx5_0"}, {"a"}, {0, 1, 4, 5}},
+                      {DeviceKind::network, "0000:02:00.0", {"mlx5_1"}, {"b"}, {2, 3, 6, 7}}};
+  return snapshot;
+}
+
+NodePlan plan_of(const std::vector<std::vector<int>>& cpus) {
+  NodePlan plan;
+  plan.allocation.hosts.value = {{"n1", 1}};
+  plan.local_world_size = static_cast<int>(cpus.size());
+  for (std::size_t i = 0; i < cpus.size(); ++i) {
+    PlannedWorker& worker = plan.planned.emplace_back();
+    worker.local_rank = LocalRank{static_cast<int>(i)};
+    worker.binding.cpus = cpus[i];
+  }
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("threads follow from the bindings") {
+  NodePlan plan = plan_of({{2, 3, 6, 7}, {0, 1, 4, 5}});
+  follow_binding(plan, machine());
+  CHECK(plan.threads == sourced(2, "2 cores of each worker"));
+}
+
+TEST_CASE("cards and places follow from the bindings where they are asked for") {
+  NodePlan plan = plan_of({{2, 3, 6, 7}, {0, 1, 4, 5}});
+  follow_binding(plan, machine());
+  CHECK(plan.planned[0].network_card.empty());
+  CHECK(plan.planned[0].omp_places.empty());
+  plan.options.nic = {true, "--nic"};
+  plan.options.omp_places = true;
+  follow_binding(plan, machine());
+  CHECK(plan.planned[0].network_card == "mlx5_1");
+  CHECK(plan.planned[1].network_card == "mlx5_0");
+  CHECK(plan.planned[0].omp_places == "{2,6},{3,7}");
+}
+
+TEST_CASE("a card is near the worker's GPU rather than its CPUs") {
+  NodePlan plan = plan_of({{0, 1, 4, 5}});
+  plan.options.nic = {true, "--nic"};
+  plan.planned[0].gpus = {0};
+  Snapshot snapshot = machine();
+  snapshot.host.gpus = {{"nvidia", "0000:03:00.0"}};
+  snapshot.host.topology->devices.push_back({DeviceKind::gpu, "0000:03:00.0", {}, {"b"}, {}});
+  follow_binding(plan, snapshot);
+  CHECK(plan.planned[0].network_card == "mlx5_1");
+}
+
+TEST_CASE("no topology, no card") {
+  NodePlan plan = plan_of({{0, 1}});
+  plan.options.nic = {true, "--nic"};
+  Snapshot snapshot = machine();
+  snapshot.host.topology.reset();
+  follow_binding(plan, snapshot);
+  CHECK(plan.planned[0].network_card.empty());
+}
+
+TEST_CASE("an unbound worker has places only where the host is its own") {
+  NodePlan plan = plan_of({{}});
+  plan.options.omp_places = true;
+  follow_binding(plan, machine());
+  CHECK(plan.planned[0].omp_places == "{0,4},{1,5},{2,6},{3,7}");
+  plan.local_world_size = 2;
+  follow_binding(plan, machine());
+  CHECK(plan.planned[0].omp_places.empty());
+}
+
+TEST_CASE("a place is a core as far as it may be used") {
+  CHECK(render_omp_places({0, 4, 5}, machine().host.topology) == "{0,4},{5}");
+  CHECK(render_omp_places({0, 4}, std::nullopt) == "{0},{4}");
+  CHECK(render_omp_places({}, machine().host.topology).empty());
+}
