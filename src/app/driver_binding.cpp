@@ -5,7 +5,6 @@
 
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/log.hpp"
-#include "ddprun/facts/proc_text.hpp"
 #include "ddprun/os/own_cpus.hpp"
 #include "ddprun/plan/node_binding.hpp"
 
@@ -26,8 +25,8 @@ void Driver::bind(const Assignment& assignment) {
 void Driver::step_aside() {
   if (plan_.binding.spare.empty() || std::exchange(stepped_aside_, true)) return;
   const bool moved = keep_to_cpus(plan_.binding.spare);
-  say_detail(fmt::format("ddprun itself {} CPUs {} on {}", moved ? "keeps to" : "may not move to",
-                         render_cpu_list(plan_.binding.spare), plan_.host));
+  say_detail(fmt::format("ddprun itself {} {} on {}", moved ? "keeps to" : "may not move to",
+                         describe({plan_.binding.spare, {}, MemoryPolicy::untouched}), plan_.host));
 }
 
 }  // namespace ddprun

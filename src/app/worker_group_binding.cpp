@@ -76,8 +76,10 @@ void WorkerGroup::show_binding(std::size_t worker, const BindingRefusal& refusal
   if (const auto binding = read_binding(child.pid())) {
     const bool bound = !plan_.planned[worker].binding.cpus.empty() && refusal.cpus == 0;
     const WorkerSeat& seat = assignment_.seats[worker];
-    say(fmt::format("rank {} (local rank {}) on {}: {}{}", seat.rank.value, seat.local_rank.value, plan_.host,
-                    describe(*binding), bound ? "" : " (not bound)"));
+    const std::string memory = describe({{}, binding->memory_nodes, binding->policy});
+    say(fmt::format("rank {} (local rank {}) on {}: {}{}{}{}", seat.rank.value, seat.local_rank.value,
+                    plan_.host, describe({binding->cpus, {}, MemoryPolicy::untouched}),
+                    bound ? "" : " (not bound)", memory.empty() ? "" : ", ", memory));
   }
   child.release();
 }

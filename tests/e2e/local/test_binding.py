@@ -60,7 +60,9 @@ def test_no_binding(machine):
 def test_a_worker_that_has_all_is_not_bound(machine):
     result = run(machine, "--show-binding")
     assert cpus.printed(result.stdout) == {0: ALL}, str(result)
-    assert cpus.shown(result.stderr) == [(0, cpus.printed_bindings(result.stdout)[0] + " (not bound)")], str(result)
+    [(rank, binding)] = cpus.shown(result.stderr)
+    assert rank == 0 and binding.count(" (not bound)") == 1, str(result)
+    assert binding.replace(" (not bound)", "") == cpus.printed_bindings(result.stdout)[0], str(result)
 
 
 def test_lists_as_the_user_wrote_them(machine):
@@ -125,7 +127,7 @@ def test_a_container_that_forbids_binding_costs_a_warning(machine, call, told):
     workers = cpus.printed(result.stdout)
     if call == "sched_setaffinity":
         assert workers == {0: ALL, 1: ALL}, str(result)
-        assert [binding.endswith("(not bound)") for _, binding in cpus.shown(result.stderr)] == [True] * 2, str(result)
+        assert ["(not bound)" in binding for _, binding in cpus.shown(result.stderr)] == [True] * 2, str(result)
     else:
         assert workers[0] and workers[1] and not workers[0] & workers[1], str(result)
     assert "memory" not in result.stdout, str(result)
