@@ -176,6 +176,38 @@ NodeScene many_workers() {
   return finished(std::move(scene), "even split of 256 cores");
 }
 
+using Random = std::mt19937;
+
+int pick(Random& random, int least, int most) {
+  return std::uniform_int_distribution<int>(least, most)(random);
+}
+
+// Of at most 256 hardware threads.
+NodeShape random_shape(Random& random) {
+  NodeShape shape;
+  shape.threads = 1 << pick(random, 0, 2);
+  int left = 256 / shape.threads;
+  for (int* count : {&shape.packages, &shape.nodes, &shape.caches}) {
+    *count = pick(random, 1, std::min(left, 8));
+    left /= *count;
+  }
+  shape.cores = pick(random, 1, left);
+  shape.siblings_apart = pick(random, 0, 1) == 1;
+  return shape;
+}
+
+void add_random_devices(Topology& topology, Random& random) {
+  const int nodes = static_cast<int>(topology.nodes.size());
+  const int devices = pick(random, 0, 20);
+  for (int i = 0; i < devices; ++i) {
+    const bool gpu = pick(random, 0, 1) == 1;
+    add_device(topology, gpu ? DeviceKind::gpu : DeviceKind::network, std::to_string(10000 + i) + ":c1:00.0",
+               pick(random, -1, nodes - 1),
+               {"mlx5_" + std::to_string(i), "a-long-name-of-an-interface" + std::to_string(i)});
+  }
+  if (pick(random, 0, 1) == 1) add_memory(topology, 200, 1);
+}
+
 }  // namespace
 
 NodeScene make_scene(const std::string& name, Topology topology, int workers) {
@@ -200,6 +232,28 @@ NodeScene make_scene(const std::string& name, Topology topology, int workers) {
 
 std::vector<NodeScene> node_scenes() {
   return {laptop(), dgx_a100(), gh200(), frontier(), unbound(), shared_cores(), one_task(), many_workers()};
+}
+
+NodeScene random_scene(std::mt19937& random) {
+  const NodeShape shape = random_shape(random);
+  Topology topology = build_topology(shape);
+  add_random_devices(topology, random);
+  NodeScene scene = make_scene("random", std::move(topology), pick(random, 1, 40));
+  const int cpus = static_cast<int>(cpus_of(shape).size());
+  for (PlannedWorker& worker : scene.plan.planned) {
+    for (int cpu = 0; cpu < cpus; ++cpu) {
+      if (pick(random, 0, 3) == 0) worker.binding.cpus.push_back(cpu);
+    }
+    for (std::size_t i = 0; i < scene.snapshot.host.gpus.size(); ++i) {
+      if (pick(random, 0, 3) == 0) worker.gpus.push_back(static_cast<int>(i));
+    }
+    worker.binding.memory_nodes = {0, 2, 4, 6, 8, 10, 200};
+    worker.binding.policy = MemoryPolicy::preferred;
+    worker.network_card = "a-long-name-of-an-interface1";
+    worker.rank = {10000000};
+  }
+  for (int cpu = 0; cpu < cpus; cpu += 2) scene.plan.binding.spare.push_back(cpu);
+  return scene;
 }
 
 }  // namespace ddprun::test

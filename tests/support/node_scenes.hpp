@@ -1,6 +1,7 @@
 // Plans whose workers are bound to known machines, to be drawn and printed.
 #pragma once
 
+#include <random>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,9 @@ struct NodeScene {
 NodeScene make_scene(const std::string& name, Topology topology, int workers);
 
 std::vector<NodeScene> node_scenes();
+
+// A node of at most 256 hardware threads whose workers hold any CPUs and GPUs: also what no placement would
+// do.
+NodeScene random_scene(std::mt19937& random);
 
 }  // namespace ddprun::test
