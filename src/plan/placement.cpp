@@ -14,6 +14,11 @@ namespace {
 
 std::string count_cores(std::size_t cores) { return count_of(static_cast<std::int64_t>(cores), "core"); }
 
+// "GPU of worker 3", "GPUs of workers 0-2".
+std::string name_gpus_of(const std::vector<int>& workers) {
+  return fmt::format("GPU{} of {}", workers.size() == 1 ? "" : "s", name_workers(workers));
+}
+
 // Where GPUs are, it is worth saying that the firmware hides it, unless there is one node only.
 void report_unknown_gpus(const Ground& ground, Placement& placement) {
   std::vector<int> workers;
@@ -22,15 +27,15 @@ void report_unknown_gpus(const Ground& ground, Placement& placement) {
   }
   if (workers.empty() || nodes_of(ground, every_core(ground)).size() < 2) return;
   placement.notices.push_back(
-      {fmt::format("which cores are near the GPU of {} is not known: they are shared out evenly",
-                   name_workers(workers)),
+      {fmt::format("which cores are near the {} is not known: they are shared out evenly",
+                   name_gpus_of(workers)),
        "choose them with --bind core:LIST:LIST..., a list for each worker"});
 }
 
 void report_far_workers(const std::vector<int>& far, Placement& placement) {
   if (far.empty()) return;
   placement.notices.push_back(
-      {fmt::format("no allowed core is left near the GPU of {}: farther ones are taken", name_workers(far)),
+      {fmt::format("no allowed core is left near the {}: farther ones are taken", name_gpus_of(far)),
        "let the scheduler grant the cores near the GPUs too, in Slurm with --exclusive or a larger -c"});
 }
 

@@ -2,7 +2,6 @@
 // are shared out among the claims on it. A region has no more claims than cores: who finds no room near its
 // GPU goes where its share is largest, then to the nearest, then to the lowest number.
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <set>
 
@@ -72,18 +71,11 @@ class Settlement {
   }
 
  private:
-  Nodes with_cores(const Nodes& nodes) const {
-    Nodes kept;
-    std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(kept),
-                 [&](int node) { return !ground_.by_node[static_cast<std::size_t>(node)].empty(); });
-    return kept;
-  }
-
   // Several nodes are one region where all GPUs near any of them are near all of them; else each is its own.
   void make_regions() {
     std::set<Nodes> domains;
     for (const auto& gpus : ground_.near) {
-      for (const Nodes& nodes : gpus) domains.insert(with_cores(nodes));
+      for (const Nodes& nodes : gpus) domains.insert(with_cores(ground_, nodes));
     }
     std::vector<bool> taken(ground_.by_node.size());
     const auto add = [&](const Nodes& nodes) {

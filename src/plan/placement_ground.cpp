@@ -107,6 +107,14 @@ Nodes nodes_of(const Ground& ground, const Cores& cores) {
   return nodes;
 }
 
+Nodes with_cores(const Ground& ground, const Nodes& nodes) {
+  Nodes kept;
+  for (const int node : nodes) {
+    if (!ground.by_node[static_cast<std::size_t>(node)].empty()) kept.push_back(node);
+  }
+  return kept;
+}
+
 std::vector<int> cpus_of(const Ground& ground, const Cores& cores) {
   std::vector<int> cpus;
   for (const int core : cores) {

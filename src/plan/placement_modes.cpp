@@ -10,14 +10,6 @@ namespace ddprun {
 
 namespace {
 
-Nodes with_cores(const Ground& ground, const Nodes& nodes) {
-  Nodes kept;
-  for (const int node : nodes) {
-    if (!ground.by_node[static_cast<std::size_t>(node)].empty()) kept.push_back(node);
-  }
-  return kept;
-}
-
 int nearest_with_cores(const Ground& ground, const Nodes& nodes) {
   int best = 0;
   int least = std::numeric_limits<int>::max();

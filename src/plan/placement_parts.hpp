@@ -42,6 +42,7 @@ Ground survey(const PlacementRequest& request);
 bool overlap(const std::vector<int>& few, const std::vector<int>& many);  // both ascending
 Cores every_core(const Ground& ground);
 Nodes nodes_of(const Ground& ground, const Cores& cores);
+Nodes with_cores(const Ground& ground, const Nodes& nodes);          // those that have allowed ones
 std::vector<int> cpus_of(const Ground& ground, const Cores& cores);  // the allowed ones, ascending
 // 10 is local, as in the SLIT; where that is not known, all others are equally far.
 int distance_between(const Topology& topology, int from, int to);

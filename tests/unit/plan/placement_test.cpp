@@ -99,7 +99,7 @@ TEST_CASE("a GPU near several nodes shares them, unless another one is near one 
 
 TEST_CASE("a GPU near everything, or of unknown place, is near nothing") {
   const std::string notice =
-      "which cores are near the GPU of workers 0-1 is not known: they are shared out evenly | choose them "
+      "which cores are near the GPUs of workers 0-1 is not known: they are shared out evenly | choose them "
       "with "
       "--bind core:LIST:LIST..., a list for each worker";
   for (const char* list : {"", "0-31"}) {
