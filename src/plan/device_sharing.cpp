@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "ddprun/base/text.hpp"
 #include "ddprun/plan/devices.hpp"
 
 namespace ddprun {
@@ -28,9 +29,12 @@ std::vector<std::string> find_shared_devices(const std::vector<Gpu>& gpus,
     const int gpu = find_same(gpus, neighbour);
     const bool next = neighbour.first_local_rank.value == static_cast<int>(entries.size());
     if (gpu < 0 || !next || !taken.insert(gpu).second) return {};
+    // Level Zero takes its list for a set: number 0 is the first of the host, not of the list.
+    if (gpus[static_cast<std::size_t>(gpu)].vendor == "intel" && *taken.rbegin() != gpu) return {};
     entries.push_back(neighbour.workers.front().device);
   }
-  return entries.size() > 1 ? entries : std::vector<std::string>{};
+  const bool valid = parse_device_list(join(entries, ",")).size() == entries.size();  // all of one form
+  return valid && entries.size() > 1 ? entries : std::vector<std::string>{};
 }
 
 }  // namespace ddprun

@@ -110,25 +110,24 @@ void plan_workers(NodePlan& plan, const VisibleDevices& devices, const Snapshot&
   }
 }
 
-// Where one process can use one MIG instance only, each worker sees its own.
+// Where a process can use one MIG instance only, each worker sees its own.
 void adapt_to_instances(NodePlan& plan, const VisibleDevices& devices) {
-  if (!devices.one_a_process || devices.entries.size() < 2 || plan.virtual_local_rank.value) return;
+  if (!devices.one_a_process || plan.virtual_local_rank.value) return;
   plan.virtual_local_rank = {true, "one MIG instance a process"};
 }
 
 // One agent a task where every task was given its own GPU: each sees it as number 0, whatever its local rank.
-// Without a visibility variable it sees what it can open. Where that is more than its own, the agents may
+// Without a visibility variable it sees all that it can open. Where that is more than its own, the agents may
 // find at the start that they can all open each other's; until then nothing is said.
 void adapt_to_own_device(NodePlan& plan, const VisibleDevices& devices) {
   if (plan.allocation.style.value != LaunchStyle::agent_per_task || plan.local_world_size < 2) return;
   if (devices.entries.size() != 1 || plan.virtual_local_rank.value) return;
-  const bool sees_more = plan.gpus.size() > 1;
-  if (devices.variable.empty() && sees_more) return;
-  const bool may_widen = sees_more && !devices.one_a_process;
+  const bool opens_more = plan.gpus.size() > 1;
+  if (devices.variable.empty() && opens_more) return;
   plan.own_device = true;
-  plan.virtual_local_rank = {
-      true, may_widen ? "one visible GPU a task, unless all can open the others'" : "one visible GPU a task"};
-  if (may_widen) return;
+  plan.virtual_local_rank = {true, opens_more ? "one visible GPU a task, unless all can open the others'"
+                                              : "one visible GPU a task"};
+  if (opens_more) return;
   plan.notices.push_back(
       {fmt::format("every task sees one GPU only ({}={}), so workers get LOCAL_RANK 0 and direct GPU-to-GPU "
                    "transfers may be off",

@@ -60,3 +60,13 @@ TEST_CASE("GPUs that are not told apart for certain are not shared") {
   cut[1].mig = {"MIG-1"};
   CHECK(find_shared_devices(cut, {first, task(1, "MIG-1", {address(1)})}).empty());
 }
+
+TEST_CASE("a list that the runtime would read otherwise is not made") {
+  const std::vector<Gpu> host = host_with(2);
+  CHECK(find_shared_devices(host, {task(0, "0", {address(0)}), task(1, "GPU-1", {address(1)})}).empty());
+  std::vector<Gpu> intel = host;
+  for (Gpu& gpu : intel) gpu.vendor = "intel";
+  CHECK(find_shared_devices(intel, {task(0, "0", {address(0)}), task(1, "1", {address(1)})}) ==
+        Entries{"0", "1"});
+  CHECK(find_shared_devices(intel, {task(0, "1", {address(1)}), task(1, "0", {address(0)})}).empty());
+}

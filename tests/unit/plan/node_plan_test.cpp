@@ -154,6 +154,14 @@ TEST_CASE("each worker sees one MIG instance") {
   CHECK(plan.virtual_local_rank.origin == "one MIG instance a process");
 }
 
+TEST_CASE("a task with its MIG instance is not told to look for more") {
+  Snapshot snapshot = machine(with(step("n1", "2", 2, 0, 1, 1), {{"CUDA_VISIBLE_DEVICES", "MIG-2"}}));
+  const NodePlan plan = make_node_plan(snapshot, running());
+  CHECK(worker(plan, snapshot, 0).at("LOCAL_RANK") == "0");
+  CHECK_FALSE(plan.own_device);
+  CHECK(plan.notices.empty());
+}
+
 TEST_CASE("a task that sees all GPUs keeps its local rank") {
   const Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}));
   const NodePlan plan = make_node_plan(snapshot, running());
