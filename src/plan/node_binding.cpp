@@ -116,6 +116,23 @@ PlacementRequest make_request(const NodePlan& plan, const Snapshot& snapshot,
   return request;
 }
 
+// A task with CPUs of its own is the only worker there; of a list for each of the host's workers it takes its
+// own.
+void pick_own_list(PlacementRequest& request, const NodePlan& plan) {
+  std::vector<std::vector<int>>& lists = request.bind.lists;
+  const auto workers = static_cast<std::size_t>(plan.local_world_size);
+  if (request.near_gpus.size() != 1 || workers < 2 || lists.size() != workers) return;
+  const auto own = static_cast<std::size_t>(plan.planned.front().local_rank.value);
+  if (own < lists.size()) lists = {lists[own]};
+}
+
+// That there are too few cores is said with the launcher's own option; the placement knows none.
+bool is_said(const Placement& placement, const NodePlan& plan, const Snapshot& snapshot) {
+  const bool unbound = std::all_of(placement.workers.begin(), placement.workers.end(),
+                                   [](const Binding& worker) { return worker.cpus.empty(); });
+  return unbound && find_crowded_cores(plan.allocation, snapshot.host, plan.host, plan.workers.value);
+}
+
 }  // namespace
 
 std::string announced_cpus(const NodePlan& plan, const Snapshot& snapshot) {
@@ -150,11 +167,14 @@ void place(NodePlan& plan, const Snapshot& snapshot, const std::vector<Neighbour
     plan.binding.origin = "CPUs that were chosen for this task";
     return;
   }
-  Placement placement = place_workers(make_request(plan, snapshot, std::move(sharers.near_gpus)));
+  PlacementRequest request = make_request(plan, snapshot, std::move(sharers.near_gpus));
+  pick_own_list(request, plan);
+  Placement placement = place_workers(request);
   for (std::size_t i = 0; i < plan.planned.size(); ++i) {
     plan.planned[i].binding = std::move(placement.workers.at(sharers.first + i));
   }
   plan.binding = {std::move(placement.origin), std::move(placement.spare)};
+  if (is_said(placement, plan, snapshot)) return;
   for (const Notice& notice : placement.notices) {
     if (std::find(plan.notices.begin(), plan.notices.end(), notice) == plan.notices.end())
       plan.notices.push_back(notice);

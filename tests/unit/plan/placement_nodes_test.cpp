@@ -54,7 +54,7 @@ Cpus allowed_by(const NodeCase& node, const Mask& mask) {
   return both;
 }
 
-std::string describe(const Binding& worker) {
+std::string in_short(const Binding& worker) {
   std::string text = worker.cpus.empty() ? "-" : render_cpu_list(worker.cpus);
   if (worker.policy == MemoryPolicy::preferred) text += "@" + render_cpu_list(worker.memory_nodes);
   return text;
@@ -62,7 +62,7 @@ std::string describe(const Binding& worker) {
 
 std::string line_of(const PlacementRequest& request, const Placement& placement, const char* mask) {
   std::string line = fmt::format("{} {} {}:", mask, to_string(request.bind.mode), request.near_gpus.size());
-  for (const Binding& worker : placement.workers) line += " " + describe(worker);
+  for (const Binding& worker : placement.workers) line += " " + in_short(worker);
   if (!placement.spare.empty()) line += " spare " + render_cpu_list(placement.spare);
   line += "; " + placement.origin;
   for (const Notice& notice : placement.notices) line += "; " + notice.what;
