@@ -157,6 +157,8 @@ std::vector<NeighbourWorker> announced_workers(const NodePlan& plan, const Snaps
 namespace {
 
 void place(NodePlan& plan, const Snapshot& snapshot, const std::vector<Neighbour>& neighbours) {
+  plan.binding = {};
+  for (PlannedWorker& worker : plan.planned) worker.binding = {};
   if (plan.options.bind.mode == BindMode::none || plan.planned.empty()) {
     plan.binding.origin = plan.options.bind.origin;
     return;

@@ -158,6 +158,10 @@ Placement place_by_lists(const PlacementRequest& request) {
     within.allowed_cpus = std::move(read.lists.front());
     within.bind.mode = BindMode::automatic;
     placement = place_by_topology(within);
+    // Too few for one each: these CPUs are still the ones that were asked for.
+    for (Binding& worker : placement.workers) {
+      if (worker.cpus.empty()) worker.cpus = within.allowed_cpus;
+    }
   }
   placement.notices.insert(placement.notices.begin(), read.notices.begin(), read.notices.end());
   return placement;
