@@ -169,6 +169,11 @@ void settle_program(Draft& draft) {
         fmt::format("{} and {} contradict each other", draft.origins["module"], draft.origins["no-python"]),
         "leave out one of them: a module needs python to run it");
   }
+  if (options.gpus && options.topology.empty()) {
+    throw UsageError(
+        options.gpus->origin + " counts the GPUs of a node that --topology describes",
+        "--nproc-per-node says how many workers each node has; without it there is one for each visible GPU");
+  }
   // The lines of --dry-run=env are for a script that the user's shell starts; a picture is of the node alone.
   const bool pictures = options.dry_run != DryRun::off && !options.topology.empty();
   const bool runs_nothing = !options.capture_file.empty() || options.dry_run == DryRun::env ||

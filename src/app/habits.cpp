@@ -29,7 +29,6 @@ constexpr Habit k_habits[] = {
     {"--ntasks-per-node", k_workers},
     {"--num-proc", k_workers},
     {"--num-processes", k_workers},
-    {"--gpus", k_workers},
     {"--gpus-per-node", k_workers},
     {"--num-gpus", k_workers},
     {"--ppn", k_workers},

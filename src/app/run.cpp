@@ -107,10 +107,6 @@ void look_at_hardware(Snapshot& snapshot, Options& options) {
     if (options.dry_run == DryRun::off) return use_topology(snapshot.host, std::move(topology));
     return imagine_node(snapshot.host, topology, options.gpus);
   }
-  if (options.gpus) {
-    throw UsageError(options.gpus->origin + " counts the GPUs of a node that --topology describes",
-                     "say how many workers with --nproc-per-node");
-  }
   if (options.snapshot_file.empty())
     capture_hardware(snapshot.host, {options.bind.mode != BindMode::none || options.nic.value, true});
 }

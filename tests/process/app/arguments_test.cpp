@@ -86,7 +86,7 @@ TEST_CASE("a misspelt option suggests the right one") {
 }
 
 TEST_CASE("habits from other launchers get advice") {
-  for (const char* word : {"-n", "-np", "--ntasks", "--gpus", "--num_processes=8", "--num-gpus"}) {
+  for (const char* word : {"-n", "-np", "--ntasks", "--num_processes=8", "--num-gpus"}) {
     CAPTURE(word);
     CHECK(error_for({word, "4"})
               .ends_with(" | --nproc-per-node says how many workers each node has; without it there is one "

@@ -253,8 +253,9 @@ TEST_CASE("looking first") {
   CHECK(parse({"-v"}).verbose);
   CHECK(parse({"-q"}).quiet);
   CHECK(error_for({"--dry-run=jason"}) ==
-        "--dry-run is not one of text, json, env: 'jason' | did you mean json?");
-  CHECK(error_for({"--dry-run=yes"}) == "--dry-run is not one of text, json, env: 'yes' | give one of them");
+        "--dry-run is not one of text, json, env, svg: 'jason' | did you mean json?");
+  CHECK(error_for({"--dry-run=yes"}) ==
+        "--dry-run is not one of text, json, env, svg: 'yes' | give one of them");
   CHECK(error_for({"-v", "-q"}) == "--verbose and --quiet contradict each other | leave out one of them");
   CHECK(error_for({"--capture=a", "--snapshot=b"}) ==
         "--capture and --snapshot contradict each other | leave out one of them");
@@ -371,4 +372,37 @@ TEST_CASE("help, version and completion print and need no script") {
 TEST_CASE("an option after the script is the script's") {
   const auto options = std::get<Options>(parse_command_line({"train.py", "--help", "--nnodes", "x"}, {}));
   CHECK(options.command == Words{"train.py", "--help", "--nnodes", "x"});
+}
+
+TEST_CASE("binding is asked for in torchrun's words and in our own") {
+  CHECK(parse({"train.py"}).bind == BindChoice{});
+  CHECK(parse({"--numa-binding=core-complex", "train.py"}).bind.mode == BindMode::core_complex);
+  CHECK(parse({"--bind", "none", "train.py"}).bind.mode == BindMode::none);
+  const Options options = parse({"--bind=core:0-3:4-7", "--membind", "bind", "--nic=auto",
+                                 "--gpus-per-worker", "2", "--omp-places", "--show-binding", "train.py"});
+  CHECK(options.bind.lists.size() == 2);
+  CHECK(options.bind.whole_cores);
+  CHECK(options.memory_bind.value == MemoryBind::bind);
+  CHECK(options.nic.value);
+  CHECK(options.gpus_per_worker.value == 2);
+  CHECK(options.omp_places);
+  CHECK(options.show_binding);
+  CHECK(!parse({"--nic=none", "train.py"}).nic.value);
+  CHECK(error_for({"--gpus-per-worker=0"}) ==
+        "--gpus-per-worker is not a number of GPUs: '0' | give 1 or more");
+  CHECK(error_for({"--membind=local"}) ==
+        "--membind is not one of auto, preferred, bind, none: 'local' | give one of them");
+}
+
+TEST_CASE("a node that is described needs no script, and only it has GPUs to count") {
+  const Options options = parse({"--dry-run", "--topology", "node.xml", "--gpus", "4"});
+  CHECK(options.topology == "node.xml");
+  CHECK(options.gpus->value == 4);
+  CHECK(options.command.empty());
+  CHECK(parse({"--dry-run=svg"}).dry_run == DryRun::svg);
+  CHECK(error_for({"--topology", "node.xml"}).starts_with("there is no script to run"));
+  CHECK(error_for({"--gpus", "4", "train.py"}) ==
+        "--gpus counts the GPUs of a node that --topology describes | --nproc-per-node says how many workers "
+        "each "
+        "node has; without it there is one for each visible GPU");
 }

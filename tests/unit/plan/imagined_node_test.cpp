@@ -60,5 +60,5 @@ TEST_CASE("of the GPUs that are named the first ones are taken") {
   imagine_node(host, topology, sourced(0, "--gpus"));
   CHECK(host.gpus.empty());
   CHECK(error_of([&] { imagine_node(host, topology, sourced(3, "--gpus")); }) ==
-        "--gpus asks for 3, but node.xml has 2 | leave it out to take them all");
+        "--gpus asks for 3, but node.xml has 2 | leave it out to take them all | 2");
 }

@@ -220,7 +220,7 @@ TEST_CASE("one list for several workers is shared out") {
   CHECK(cpus_of(with_bind(small_node({{k_node[1]}, {k_node[0]}}), "core:0-7")) == "4-7,20-23 | 0-3,16-19");
   CHECK(cpus_of(with_bind(small_node({{}, {}}), "cpu:0-3")) == "0-1 | 2-3");
   CHECK(place_workers(with_bind(small_node({{}, {}}), "cpu:0-3")).spare == cpus("4-31"));
-  CHECK(cpus_of(with_bind(small_node({{}, {}}), "cpu:5")) == "- | -");
+  CHECK(cpus_of(with_bind(small_node({{}, {}}), "cpu:5")) == "5 | 5");
 }
 
 TEST_CASE("lists that do not fit the workers are refused with both counts") {
