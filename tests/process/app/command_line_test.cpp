@@ -395,12 +395,13 @@ TEST_CASE("binding is asked for in torchrun's words and in our own") {
 }
 
 TEST_CASE("a node that is described needs no script, and only it has GPUs to count") {
-  const Options options = parse({"--dry-run", "--topology", "node.xml", "--gpus", "4"});
+  const auto alone = [](const Words& words) { return std::get<Options>(parse_command_line(words, {})); };
+  const Options options = alone({"--dry-run", "--topology", "node.xml", "--gpus", "4"});
   CHECK(options.topology == "node.xml");
   CHECK(options.gpus->value == 4);
   CHECK(options.command.empty());
-  CHECK(parse({"--dry-run=svg"}).dry_run == DryRun::svg);
-  CHECK(error_for({"--topology", "node.xml"}).starts_with("there is no script to run"));
+  CHECK(alone({"--dry-run=svg"}).dry_run == DryRun::svg);
+  CHECK(usage_error_of([&] { alone({"--topology", "node.xml"}); }).starts_with("there is no script to run"));
   CHECK(error_for({"--gpus", "4", "train.py"}) ==
         "--gpus counts the GPUs of a node that --topology describes | --nproc-per-node says how many workers "
         "each "
