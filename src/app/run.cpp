@@ -15,6 +15,7 @@
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/starter.hpp"
 #include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
 #include "ddprun/facts/site_folders.hpp"
 #include "ddprun/os/become.hpp"
@@ -83,8 +84,13 @@ void add_site_file(Snapshot& snapshot, const Options& options) {
 
 // --dry-run=svg FILE.svg: no training script ends like that.
 void take_picture_file(Options& options) {
-  if (options.dry_run != DryRun::svg || options.command.size() != 1) return;
+  if (options.dry_run != DryRun::svg || options.command.empty()) return;
   if (!options.command.front().ends_with(".svg")) return;
+  if (options.command.size() > 1) {
+    throw UsageError(fmt::format("{} stands behind the picture's file", printable(options.command[1])),
+                     fmt::format("write the file last, as in ddprun --topology node.xml --dry-run=svg {}",
+                                 printable(options.command.front())));
+  }
   options.picture_file = options.command.front();
   options.command.clear();
 }
