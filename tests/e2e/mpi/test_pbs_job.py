@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -62,8 +63,10 @@ def test_the_threads_of_the_chunk_are_shared_out(hosts, hydra, directory, job):
     assert result.code == 0, str(result)
     workers = check_world(directory, processes, workers_each=2)
     assert job["OMP_NUM_THREADS"] == job["NCPUS"] == "4"
-    cores = min(4, len(workers[0]["cpus"]))
-    assert {int(worker["OMP_NUM_THREADS"]) for worker in workers} <= set(range(1, cores // 2 + 1))
+    for worker in workers:  # two share a host, each has cores of its own
+        assert 1 <= int(worker["OMP_NUM_THREADS"]) <= len(worker["cpus"]), worker
+    if (os.cpu_count() or 1) > 1:
+        assert not set(workers[0]["cpus"]) & set(workers[1]["cpus"]), str(workers)
 
 
 def test_the_plan_names_the_secret_that_is_offered_first(hosts, launcher, directory, job):
