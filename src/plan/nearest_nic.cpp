@@ -1,4 +1,5 @@
 #include "ddprun/plan/nearest_nic.hpp"
+#include "overlap.hpp"
 
 #include <algorithm>
 #include <compare>
@@ -38,10 +39,6 @@ std::size_t shared_bridges(const PciDevice& one, const PciDevice& other) {
   const auto [end, unused] =
       std::mismatch(one.path.begin(), one.path.end(), other.path.begin(), other.path.end());
   return static_cast<std::size_t>(end - one.path.begin());
-}
-
-bool overlap(const std::vector<int>& one, const std::vector<int>& other) {
-  return std::find_first_of(one.begin(), one.end(), other.begin(), other.end()) != one.end();
 }
 
 Nearness nearness_of(const Card& card, const std::vector<const PciDevice*>& gpus,

@@ -180,7 +180,6 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
   plan.local_world_size = plan.allocation.style.value == LaunchStyle::agent_per_task
                               ? tasks_on_this_host(plan.allocation)
                               : plan.workers.value;
-  plan.threads = count_threads(plan.allocation, snapshot, plan.workers.value);
   plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot.host.name);
   choose_meeting_ways(plan.rendezvous, plan.allocation, options, snapshot);
   apply_site(plan, snapshot);
@@ -206,7 +205,6 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
   plan.changes =
       scrub_changes(snapshot.environment, plan.allocation, plan.workers.value, spoils_connection(plan));
   show_step_devices(plan, devices);
-  follow_binding(plan, snapshot);
   if (const auto notice = find_no_card(plan, snapshot)) plan.notices.push_back(*notice);
   return plan;
 }

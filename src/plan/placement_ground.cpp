@@ -87,11 +87,6 @@ Ground survey(const PlacementRequest& request) {
   return ground;
 }
 
-bool overlap(const std::vector<int>& few, const std::vector<int>& many) {
-  return std::any_of(few.begin(), few.end(),
-                     [&](int number) { return std::binary_search(many.begin(), many.end(), number); });
-}
-
 Cores every_core(const Ground& ground) {
   Cores cores(ground.cores.size());
   for (std::size_t i = 0; i < cores.size(); ++i) cores[i] = static_cast<int>(i);

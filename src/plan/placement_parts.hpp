@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ddprun/plan/placement.hpp"
+#include "overlap.hpp"
 
 namespace ddprun {
 
@@ -39,7 +40,6 @@ struct Ground {
 
 Ground survey(const PlacementRequest& request);
 
-bool overlap(const std::vector<int>& few, const std::vector<int>& many);  // both ascending
 Cores every_core(const Ground& ground);
 Nodes nodes_of(const Ground& ground, const Cores& cores);
 Nodes with_cores(const Ground& ground, const Nodes& nodes);          // those that have allowed ones

@@ -8,6 +8,7 @@
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "overlap.hpp"
 
 namespace ddprun {
 
@@ -119,10 +120,7 @@ std::int64_t cores_of(const HostFacts& host) {
 // A core counts however many of its hardware threads are there.
 std::int64_t cores_in(const std::vector<int>& cpus, const std::optional<Topology>& topology) {
   if (!topology) return static_cast<std::int64_t>(cpus.size());
-  const auto is_used = [&](const Core& core) {
-    return std::find_first_of(core.cpus.begin(), core.cpus.end(), cpus.begin(), cpus.end()) !=
-           core.cpus.end();
-  };
+  const auto is_used = [&](const Core& core) { return overlap(core.cpus, cpus); };
   const auto count = std::count_if(topology->cores.begin(), topology->cores.end(), is_used);
   return count > 0 ? count : static_cast<std::int64_t>(cpus.size());
 }
