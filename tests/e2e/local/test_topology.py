@@ -84,11 +84,20 @@ def test_a_description_of_this_machine_saves_looking_at_it(machine, tmp_path):
     captured = tmp_path / "captured.json"
     assert machine.run("--capture", str(captured), "true").code == 0
     file = tmp_path / "topology.json"
-    file.write_text(json.dumps(json.loads(captured.read_text())["host"]["topology"]))
+    topology = json.loads(captured.read_text())["host"]["topology"]
+    file.write_text(json.dumps(topology))
     seen = machine.run("--nproc-per-node", "2", *PRINT)
     described = machine.run("--topology", str(file), "--nproc-per-node", "2", *PRINT)
     assert described.code == 0, str(described)
     assert cpus.printed(described.stdout) == cpus.printed(seen.stdout), str(described)
+    # What it says counts, not what this machine is: as a single core it cannot be shared out.
+    every = set().union(*cpus.own_cores())
+    one_core = {"cores": ",".join(map(str, sorted(every))), "package": 0, "node": 0, "cache": 0}
+    nodes = [{"number": 0, "cpus": one_core["cores"]}]
+    file.write_text(json.dumps({"source": "one core", "packages": 1, "nodes": nodes, "cores": [one_core]}))
+    alone = machine.run("--topology", str(file), "--nproc-per-node", "2", *PRINT)
+    assert cpus.printed(alone.stdout) == {0: every, 1: every}, str(alone)
+    assert "2 workers have 1 core: none of them is bound" in alone.stderr, str(alone)
 
 
 @pytest.mark.skipif(len(cpus.own_cores()) < 2, reason="a description that leaves out a CPU needs two")
