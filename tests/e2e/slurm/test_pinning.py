@@ -76,6 +76,13 @@ def test_tasks_with_the_same_wide_mask_agree(pinning_cluster):
     assert sorted(cpus.shown(result.stderr)) == sorted(cpus.printed_bindings(result.stdout).items()), str(result)
 
 
+def test_tasks_agree_where_only_the_rendezvous_tells_that_they_share(pinning_cluster):
+    # By this count each task has CPUs of its own, so none of them plans for the other.
+    result = pinning_cluster.run("srun", "-n2", "--cpu-bind=none", "env", "SLURM_CPUS_ON_NODE=100000", "ddprun", *PRINT)
+    assert result.code == 0, str(result)
+    assert_disjoint(cpus.printed(result.stdout), result)
+
+
 def test_tasks_keep_out_of_each_other_s_way_after_a_restart(pinning_cluster):
     result = pinning_cluster.run("srun", "-n2", "--cpu-bind=none", "ddprun", "--max-restarts", "1", *PRINT, "fail")
     assert result.code == 0, str(result)
