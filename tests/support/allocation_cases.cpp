@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "environment_lines.hpp"
+#include "test_paths.hpp"
 
 namespace ddprun::test {
 

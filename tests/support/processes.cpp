@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "catch.hpp"
+#include "test_paths.hpp"
 
 namespace ddprun::testing {
 

@@ -6,6 +6,7 @@
 
 #include "catch.hpp"
 #include "processes.hpp"
+#include "test_paths.hpp"
 
 namespace ddprun::testing {
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <vector>
+#include "test_paths.hpp"
 
 namespace store_wire {
 

@@ -8,6 +8,7 @@
 #include "ddprun/os/capture_processors.hpp"
 #include "ddprun/os/child_call.hpp"
 #include "fake_root.hpp"
+#include "test_paths.hpp"
 
 using namespace ddprun;
 

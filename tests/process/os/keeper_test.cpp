@@ -7,6 +7,7 @@
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/process_table.hpp"
 #include "processes.hpp"
+#include "test_paths.hpp"
 
 using namespace ddprun;
 using namespace ddprun::testing;

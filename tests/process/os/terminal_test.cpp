@@ -5,6 +5,7 @@
 #include "catch.hpp"
 #include "processes.hpp"
 #include "pseudo_terminal.hpp"
+#include "test_paths.hpp"
 
 using namespace ddprun;
 using namespace ddprun::testing;

@@ -8,6 +8,7 @@
 #include "ddprun/os/child_call.hpp"
 #include "ddprun/os/temp_dir.hpp"
 #include "error_text.hpp"
+#include "test_paths.hpp"
 
 using namespace ddprun;
 

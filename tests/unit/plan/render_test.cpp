@@ -10,6 +10,7 @@
 #include "ddprun/plan/node_picture.hpp"
 #include "node_scenes.hpp"
 #include "plan_cases.hpp"
+#include "test_paths.hpp"
 
 using namespace ddprun;
 using nlohmann::json;
