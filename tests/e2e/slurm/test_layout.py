@@ -149,8 +149,7 @@ def test_job_array(cluster, directory):
     script = directory / "array.sh"
     script.write_text(f"#!/bin/sh\nmkdir {directory}/$SLURM_ARRAY_TASK_ID\n"
                       f"srun ddprun {PRINT} {directory}/$SLURM_ARRAY_TASK_ID\n")
-    result = cluster.run("sbatch", "--wait", "--array=0-1", "-N2", "--ntasks-per-node=1", f"--output={directory}/out.%a",
-                         str(script))
+    result = cluster.batch("--array=0-1", "-N2", "--ntasks-per-node=1", f"--output={directory}/out.%a", str(script))
     assert result.code == 0, str(result)
     for element in ("0", "1"):
         workers = evidence.workers(directory / element)

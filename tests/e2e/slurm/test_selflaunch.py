@@ -20,7 +20,7 @@ def batch(cluster, directory, options, script, name="job") -> tuple[int, str]:
     """Runs a batch script; gives back its exit code and output."""
     path = directory / f"{name}.sh"
     path.write_text(f"#!/bin/sh\n{script}\n")
-    result = cluster.run("sbatch", "--wait", *options, f"--output={directory}/{name}.output", str(path))
+    result = cluster.batch(*options, f"--output={directory}/{name}.output", str(path))
     return result.code, (directory / f"{name}.output").read_text()
 
 
