@@ -92,10 +92,11 @@ std::vector<std::string> find_left_over(const Snapshot& snapshot) {
   const auto list = parse_worker_list(snapshot.environment);
   const std::string here = jobs_of(snapshot.environment);
   if (!list || here.empty() || here == list->jobs || has_ancestor(snapshot.host, {"ddprun"})) return {};
-  std::vector<std::string> names{k_worker_list_variable};
+  std::vector<std::string> names;
   for (const std::string& name : list->names) {
     if (snapshot.environment.contains(name)) names.push_back(name);
   }
+  names.emplace_back(k_worker_list_variable);
   if (!is_started_by_scheduler(snapshot.host) || is_of_this_step(snapshot.environment)) return names;
   for (const auto& [name, value] : snapshot.environment) {
     if (is_launcher_variable(name)) names.push_back(name);

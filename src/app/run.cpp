@@ -166,10 +166,9 @@ void say_notices(const NodePlan& plan) {
 std::optional<Notice> drop_left_over(Snapshot& snapshot) {
   const std::vector<std::string> names = find_left_over(snapshot);
   if (names.empty()) return std::nullopt;
-  Notice notice{fmt::format("variables that a ddprun worker of {} left in this job's environment are ignored",
-                            describe_left_over(snapshot)),
-                fmt::format("{} are those of that worker",
-                            join(std::vector<std::string>(names.begin() + 1, names.end()), ", "))};
+  Notice notice{fmt::format("ignored {} variables that a ddprun worker of {} handed to this job ({}, ...)",
+                            names.size(), describe_left_over(snapshot), names.front()),
+                {}};
   for (const std::string& name : names) snapshot.environment.erase(name);
   return notice;
 }

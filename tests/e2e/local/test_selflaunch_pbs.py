@@ -74,7 +74,7 @@ def test_a_script_that_one_host_lacks_fails_the_job_before_the_others_stop_waiti
     job = make_job(reachable, directory, carrier)
     reachable["b"].check(["cp", PRINT, "/tmp/only-on-b.py"])  # every host has a /tmp of its own
     result = job.start(f"ddprun /tmp/only-on-b.py {directory}").wait(60)
-    assert result.code == 2, str(result)
+    assert result.code == 127, str(result)
     output = result.output + (job.output.read_text() if job.output.exists() else "")
     assert "/tmp/only-on-b.py" in output, output
 

@@ -31,12 +31,12 @@ TEST_CASE("a worker's list names its job and what ddprun set, less the scheduler
 TEST_CASE("in the next job the variables of the worker that submitted it are left over") {
   const Snapshot snapshot = next_job("hydra_pmi_proxy --control-port n1:4000");
   CHECK(find_left_over(snapshot) ==
-        std::vector<std::string>{k_worker_list_variable, "RANK", "MASTER_PORT"});  // what the user set stays
+        std::vector<std::string>{"RANK", "MASTER_PORT", k_worker_list_variable});  // what the user set stays
   CHECK(describe_left_over(snapshot) == "slurm/41");
 }
 
 TEST_CASE("where no launcher started this process its variables are left over too, and tuning is not") {
-  const std::vector<std::string> with_launcher{k_worker_list_variable, "RANK", "MASTER_PORT", "PMI_RANK"};
+  const std::vector<std::string> with_launcher{"RANK", "MASTER_PORT", k_worker_list_variable, "PMI_RANK"};
   CHECK(find_left_over(next_job(k_batch)) == with_launcher);
   CHECK(find_left_over(next_job("slurmstepd: [42.0]")) == with_launcher);
   CHECK(find_left_over(next_job("/opt/pbs/sbin/pbs_mom")) == with_launcher);
@@ -44,7 +44,7 @@ TEST_CASE("where no launcher started this process its variables are left over to
 
 TEST_CASE("the variables of srun's own PMI are this step's") {
   Snapshot snapshot = next_job("slurmstepd: [42.0]");
-  const std::vector<std::string> without_launcher{k_worker_list_variable, "RANK", "MASTER_PORT"};
+  const std::vector<std::string> without_launcher{"RANK", "MASTER_PORT", k_worker_list_variable};
   for (const char* id : {"42.0", "42"}) {
     snapshot.environment["PMI_JOBID"] = id;
     CHECK(find_left_over(snapshot) == without_launcher);
@@ -59,7 +59,7 @@ TEST_CASE("a worker outside any job may submit one") {
   Snapshot snapshot = next_job(k_batch);
   snapshot.environment[k_worker_list_variable] = ":RANK";
   snapshot.environment.erase("PMI_RANK");
-  CHECK(find_left_over(snapshot) == std::vector<std::string>{k_worker_list_variable, "RANK"});
+  CHECK(find_left_over(snapshot) == std::vector<std::string>{"RANK", k_worker_list_variable});
   CHECK(describe_left_over(snapshot) == "no job");
 }
 
