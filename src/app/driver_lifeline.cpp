@@ -68,7 +68,7 @@ void Driver::watch_carrier() {
 
 void Driver::tell_end(std::function<void()> told) {
   if (!lifeline_) return told();
-  lifeline_->end(exit_code_, std::move(told));
+  lifeline_->end({exit_code_}, std::move(told));
 }
 
 }  // namespace ddprun

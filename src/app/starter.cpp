@@ -87,9 +87,10 @@ LifelineServer::Hooks Starter::make_hooks() {
   LifelineServer::Hooks hooks;
   hooks.on_agent = [this](const lifeline::Hello& hello) { on_agent(hello); };
   hooks.make_task = [this](const lifeline::Hello& hello) { return make_task(hello.place); };
-  hooks.on_ended = [this](const lifeline::Hello& hello, int code) {
-    say_detail(fmt::format("ddprun on {} ends with {}", hello.host, code));
-    told_.push_back(code);
+  hooks.on_ended = [this](const lifeline::Hello& hello, const lifeline::Ended& ended) {
+    say_detail(fmt::format("ddprun on {} ends with {}", hello.host, ended.code));
+    told_.push_back(ended.code);
+    if (!ended.started) give_up(ended.code);
   };
   hooks.on_lost = [](const lifeline::Hello& hello, const std::string& why) {
     say_detail(fmt::format("lost ddprun on {}: {}", hello.host, why));
@@ -200,19 +201,25 @@ void Starter::on_carrier_end(std::size_t carrier, const ExitStatus& status) {
   const int code = exit_code_of(status);
   carriers_[carrier].code = code;
   if (could_not_start(carrier, code) && !failure_code_) {
-    failure_code_ = code == 255 ? k_exit_own_failure : code;
     const std::string words = status.kind == ExitStatus::Kind::not_started ? describe_start_failure(status)
                                                                            : group_.last_words(carrier);
     const std::string where = command.host.empty() ? compress_hostlist(plan_.hosts) : command.host;
     say_error(fmt::format("cannot start ddprun on {}: {} ended with {}{}{}", where, command.words.front(),
                           code, words.empty() ? "" : ": ", words),
               command.words.front() == "ssh" ? fmt::format("try ssh {} true", where) : "");
-    server_.signal_all(SIGTERM);
-    signal_carriers(SIGTERM, /*only_unconnected=*/true);
-    give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin);
+    give_up(code == 255 ? k_exit_own_failure : code);
   }
   settle(carrier);
   finish_when_over();
+}
+
+// One host cannot take part: the others, which would wait for it, are stopped.
+void Starter::give_up(int code) {
+  if (failure_code_) return;
+  failure_code_ = code;
+  server_.signal_all(SIGTERM);
+  signal_carriers(SIGTERM, /*only_unconnected=*/true);
+  give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin);
 }
 
 void Starter::wait_for_signals() {
@@ -274,11 +281,21 @@ void Starter::finish_when_over() {
   patience_.cancel();
   silence_.cancel();
   group_.when_drained(stopped_by_ ? k_hurried_drain_limit : k_drain_limit, [this] {
+    say_if_end_is_unknown();
     server_.close();
     group_.dismiss_keeper();
     signals_.keep_blocked();
     context_.stop();
   });
+}
+
+// Where the carrier ends with 0 whatever became of its task, silence is not success.
+void Starter::say_if_end_is_unknown() const {
+  if (failure_code_ || stopped_by_ || plan_.passes_exit_code || told_.size() == plan_.hosts.size()) return;
+  say_error(
+      fmt::format("{} of {} hosts did not report how ddprun ended there", plan_.hosts.size() - told_.size(),
+                  plan_.hosts.size()),
+      fmt::format("see the output above for the cause; {} does not pass on exit codes", plan_.carrier.value));
 }
 
 int Starter::exit_code() const {
@@ -291,7 +308,7 @@ int Starter::exit_code() const {
   for (const Carrier& carrier : carriers_) {
     if (carrier.code.value_or(0) != 0) return *carrier.code;
   }
-  return 0;
+  return plan_.passes_exit_code ? 0 : k_exit_own_failure;
 }
 
 }  // namespace ddprun

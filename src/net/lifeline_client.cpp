@@ -76,13 +76,13 @@ void LifelineClient::take(const std::string& payload) {
   opened.ok ? hooks_.on_task(opened.text) : hooks_.on_gone("its answer cannot be opened: " + opened.text);
 }
 
-void LifelineClient::end(int code, std::function<void()> told) {
+void LifelineClient::end(const lifeline::Ended& ended, std::function<void()> told) {
   for (auto& dial : dials_) {
     if (dial) std::exchange(dial, nullptr)->cancel();
   }
   if (!connection_) return told();
   told_ = std::move(told);
-  connection_->send(encode(lifeline::Message(lifeline::Ended{code})));
+  connection_->send(encode(lifeline::Message(ended)));
   connection_->finish();
   timer_.expires_after(k_telling_limit);
   timer_.async_wait([this](const boost::system::error_code& error) {

@@ -72,7 +72,7 @@ void LifelineServer::take(int number, const std::string& payload) {
   peer.ended = true;
   const lifeline::Hello hello = peer.hello;
   peer.connection->finish();
-  hooks_.on_ended(hello, ended->code);
+  hooks_.on_ended(hello, *ended);
 }
 
 void LifelineServer::handle(int number, lifeline::Hello hello) {

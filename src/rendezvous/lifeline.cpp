@@ -17,7 +17,8 @@ constexpr std::size_t k_most_addresses = 16;
 constexpr std::size_t k_most_id = 64;
 
 // First letters of a payload.
-constexpr char k_hello = 'h', k_wanting_hello = 'w', k_task = 't', k_signal = 's', k_ended = 'e';
+constexpr char k_hello = 'h', k_wanting_hello = 'w', k_task = 't', k_signal = 's', k_ended = 'e',
+               k_not_started = 'n';
 
 constexpr auto k_device_variables =
     std::to_array<std::string_view>({"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
@@ -80,7 +81,9 @@ std::string payload_of(const lifeline::SealedTask& task) {
 std::string payload_of(const lifeline::Signal& signal) {
   return fmt::format("{}{}", k_signal, signal.number);
 }
-std::string payload_of(const lifeline::Ended& ended) { return fmt::format("{}{}", k_ended, ended.code); }
+std::string payload_of(const lifeline::Ended& ended) {
+  return fmt::format("{}{}", ended.started ? k_ended : k_not_started, ended.code);
+}
 
 std::optional<int> number_between(std::string_view text, int least, int most) {
   const auto number = parse_integer(text);
@@ -168,6 +171,9 @@ std::optional<lifeline::Message> lifeline::decode(std::string_view payload) {
       return std::nullopt;
     case k_ended:
       if (const auto code = number_between(rest, 0, 255)) return Ended{*code};
+      return std::nullopt;
+    case k_not_started:
+      if (const auto code = number_between(rest, 1, 255)) return Ended{*code, false};
       return std::nullopt;
     default:
       return std::nullopt;

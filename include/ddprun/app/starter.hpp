@@ -58,7 +58,9 @@ class Starter {
   void give_up_on_carriers(Milliseconds patience);
   void signal_carriers(int number, bool only_unconnected);
 
+  void give_up(int code);
   void finish_when_over();
+  void say_if_end_is_unknown() const;
   int exit_code() const;
 
   const CarrierPlan& plan_;

@@ -37,7 +37,7 @@ class LifelineClient {
   void start();
   // Tells the exit code and calls `told` when the starter has it, or after a second; at once without a
   // connection. No hook is called any more.
-  void end(int code, std::function<void()> told);
+  void end(const lifeline::Ended& ended, std::function<void()> told);
 
  private:
   void conclude(std::size_t dial, const std::string& address, AuthenticationResult result);

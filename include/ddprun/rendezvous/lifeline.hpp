@@ -7,6 +7,8 @@
 //   starter -> Task, sealed                     to one that wants it: it becomes that and connects anew
 //   starter -> Signal{number}                   as if it had been sent to the agent itself
 //   agent   -> Ended{code}                      last: the exit code it is about to end with
+//   agent   -> Ended{code, not started}         the same of an agent that cannot take part: a wrong option,
+//   no script
 //
 // The connection's end is the message that the other side is gone. A task holds the user's whole environment,
 // so it is sealed with what the two proved themselves by; nothing else that is said is a secret.
@@ -68,7 +70,8 @@ struct Signal {
   friend bool operator==(const Signal&, const Signal&) = default;
 };
 struct Ended {
-  int code = 0;  // 0 .. 255
+  int code = 0;         // 0 .. 255
+  bool started = true;  // false: it failed before it could join the others, which need not wait for it
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 

@@ -34,7 +34,8 @@ def test_a_batch_script(cluster, directory):
     assert code == 0, output
     assert places(directory) == [("n1", "0", "0", "2"), ("n2", "1", "0", "2")], output
     for worker in evidence.workers(directory):
-        assert not [name for name in worker if name.startswith("DDPRUN_") and name != "DDPRUN_LAUNCH_ID"], worker
+        ours = {name for name in worker if name.startswith("DDPRUN_")}
+        assert ours == {"DDPRUN_LAUNCH_ID", "DDPRUN_WORKER_VARIABLES"}, worker
 
 
 @pytest.mark.parametrize("options", [

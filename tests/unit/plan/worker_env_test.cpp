@@ -71,7 +71,15 @@ TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
                              {"OMP_NUM_THREADS", "6"},
                              {"GLOO_SOCKET_IFNAME", "hsn0"},
                              {"NCCL_SOCKET_IFNAME", "hsn0"},
-                             {"DDPRUN_LAUNCH_ID", "cafe"}};
+                             {"DDPRUN_LAUNCH_ID", "cafe"},
+                             {"DDPRUN_WORKER_VARIABLES",
+                              ":RANK,LOCAL_RANK,WORLD_SIZE,LOCAL_WORLD_SIZE,GROUP_RANK,GROUP_WORLD_SIZE,"
+                              "ROLE_NAME,ROLE_RANK,ROLE_WORLD_SIZE,MASTER_ADDR,MASTER_PORT,"
+                              "TORCHELASTIC_RESTART_COUNT,TORCHELASTIC_MAX_RESTARTS,TORCHELASTIC_RUN_ID,"
+                              "TORCHELASTIC_USE_AGENT_STORE,TORCHELASTIC_ERROR_FILE,"
+                              "TORCHELASTIC_SIGNALS_TO_HANDLE,OMP_NUM_THREADS,"
+                              "TORCH_NCCL_ASYNC_ERROR_HANDLING,GLOO_SOCKET_IFNAME,NCCL_SOCKET_IFNAME,"
+                              "DDPRUN_LAUNCH_ID"}};
   CHECK(worker == expected);
 }
 

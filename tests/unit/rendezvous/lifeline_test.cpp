@@ -28,6 +28,7 @@ TEST_CASE("messages of a lifeline come back as they were") {
   CHECK(there_and_back(Hello{-1, "", false}) == Message(Hello{-1, "", false}));
   CHECK(there_and_back(Signal{15}) == Message(Signal{15}));
   CHECK(there_and_back(Ended{143}) == Message(Ended{143}));
+  CHECK(there_and_back(Ended{127, false}) == Message(Ended{127, false}));
   const SealedTask sealed{ProofMethod::munge, std::string("a\0b", 3)};
   CHECK(there_and_back(sealed) == Message(sealed));
 }
