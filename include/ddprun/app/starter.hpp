@@ -59,6 +59,8 @@ class Starter {
   void signal_carriers(int number, bool only_unconnected);
 
   void finish_when_over();
+  void drain();
+  void leave();
   int exit_code() const;
 
   const CarrierPlan& plan_;
@@ -75,9 +77,10 @@ class Starter {
   LifelineServer server_;
   std::vector<Carrier> carriers_;
   std::optional<int> stopped_by_;    // the first signal that stops the job
-  std::optional<int> failure_code_;  // a carrier could not start its agent
+  std::optional<int> failure_code_;  // a carrier could not start its agent, or output was lost
   std::vector<int> told_;            // the agents' exit codes, as they came
   bool leaving_ = false;
+  bool hurried_ = false;  // output that is not read soon is given up
 };
 
 }  // namespace ddprun
