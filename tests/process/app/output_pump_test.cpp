@@ -232,7 +232,7 @@ TEST_CASE("the last lines are known although nobody reads the output, and nothin
   CHECK_FALSE(rig.drain(Milliseconds(10)));
   CHECK(describe_losses(rig.pump, rig.pump, "n1") ==
         Lines{"standard output on n1 is incomplete: its last " +
-              std::to_string(flood.size() + 48 - bytes_in(rig.output.reader)) + " bytes were not read"});
+              std::to_string(flood.size() + 47 - bytes_in(rig.output.reader)) + " bytes were not read"});
   Collector collector(rig.context, duplicate(rig.output.reader.get()));
   CHECK(rig.drain(std::nullopt));
   const std::string expected = flood + "\nTraceback\nValueError: 7\nddprun: rank 0 failed\n";

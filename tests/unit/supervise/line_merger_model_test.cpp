@@ -196,14 +196,12 @@ class Schedule {
     std::string came;
     for (const std::size_t at : places_of(writer)) came += taken_[at];
     std::string expected = writer.text;
-    // Half a line of one that lives on is held until it goes on.
     const std::size_t half = expected.size() - (expected.find_last_of("\r\n") + 1);
-    if (!writer.ends && !writer.interactive && half <= k_long_line) {
-      const auto letters =
-          std::count_if(expected.begin(), expected.end(), [](char c) { return !is_end(c); });
-      if (came.size() + half == static_cast<std::size_t>(letters)) expected.resize(expected.size() - half);
-    }
     std::erase_if(expected, is_end);
+    // A part of the unfinished line of one that lives on is held until it goes on.
+    const std::size_t missing = expected.size() - std::min(came.size(), expected.size());
+    const bool held = !writer.ends && !writer.interactive && missing <= std::min(half, k_long_line);
+    if (held) expected.resize(came.size());
     CHECK(came == expected);
   }
 
@@ -249,7 +247,7 @@ void run_schedules(bool calm) {
   const char* fixed = std::getenv("DDPRUN_TEST_SEED");
   const char* asked = std::getenv("DDPRUN_TEST_SCHEDULES");
   const std::uint64_t first = fixed != nullptr ? std::stoull(fixed) : std::random_device{}();
-  const std::uint64_t schedules = fixed != nullptr ? 1 : asked != nullptr ? std::stoull(asked) : 3000;
+  const std::uint64_t schedules = fixed != nullptr ? 1 : asked != nullptr ? std::stoull(asked) : 2000;
   for (std::uint64_t seed = first; seed < first + schedules; ++seed) {
     INFO("DDPRUN_TEST_SEED=" << seed);
     Schedule(seed, calm).run();
