@@ -23,8 +23,7 @@ namespace {
 
 using boost::system::error_code;
 
-constexpr Milliseconds k_drain_limit{600000};        // for output that is read slowly: less, ^S
-constexpr Milliseconds k_hurried_drain_limit{2000};  // for one who asked to stop
+constexpr Milliseconds k_hurried_drain_limit{2000};  // for output that is read slowly, after a stop signal
 constexpr Milliseconds k_same_signal_window{100};    // proctrack/linuxproc and terminals deliver twice
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
@@ -208,7 +207,7 @@ void Driver::on_signal(const SignalEvent& event) {
 }
 
 void Driver::stop_on_signal(int signal) {
-  if (leaving_) return leave();  // only output was still to be written
+  if (leaving_) return hurry();  // only output is still to be written
   const bool repeated = last_stop_signal_ && now() - *last_stop_signal_ < k_same_signal_window;
   const bool first = !last_stop_signal_;
   last_stop_signal_ = now();
@@ -306,15 +305,38 @@ void Driver::leave_when_idle() {
   if (!ending_ || leaving_ || !supervisor_.idle() || !(told_all_ || link_lost_)) return;
   leaving_ = true;
   exit_code_ = exit_code_of(*ending_);
-  const Milliseconds limit = last_stop_signal_ ? k_hurried_drain_limit : k_drain_limit;
-  workers_.when_drained(limit, [this, limit] {
-    if (!report_.empty()) say_error(report_);
-    workers_.when_drained(limit, [this] { leave(); });
+  if (last_stop_signal_ || ending_->kind == Cause::Kind::stopped_by_signal) hurried_ = true;
+  workers_.when_read([this] {
+    say_report();
+    drain();
   });
+}
+
+void Driver::hurry() {
+  if (!std::exchange(hurried_, true) && leaving_) drain();
+}
+
+// Waits for a reader (less, ^S) as long as it takes, unless somebody asked to stop.
+void Driver::drain() {
+  workers_.when_drained(hurried_ ? std::optional(k_hurried_drain_limit) : std::nullopt, [this] { leave(); });
+}
+
+void Driver::say_report() {
+  if (!report_.empty()) say_error(std::exchange(report_, {}));
+}
+
+// Output that is lost is no success, but a failure before it counts more.
+void Driver::say_losses() {
+  for (const std::string& loss : workers_.losses()) {
+    say_error(loss);
+    if (exit_code_ == 0) exit_code_ = k_exit_own_failure;
+  }
 }
 
 void Driver::leave() {
   if (std::exchange(left_, true)) return;
+  say_report();
+  say_losses();
   workers_.dismiss_keeper();
   meeting_.finish();
   store_.close();

@@ -49,7 +49,7 @@ void Driver::hold_lifeline() {
 }
 
 void Driver::lose_starter(const std::string& why) {
-  if (ending_) return;
+  if (ending_) return hurry();
   const std::string what = fmt::format("the ddprun that started it on {} is gone: {}", plan_.host, why);
   plan_.rendezvous.agent.value == 0 ? say_error(what) : say_detail(what);
   stop_on_signal(SIGTERM);

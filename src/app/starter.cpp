@@ -34,7 +34,6 @@ constexpr std::chrono::milliseconds k_settling{5000};
 constexpr Milliseconds k_stop_margin{20000};
 constexpr Milliseconds k_silence{30000};
 constexpr Milliseconds k_carrier_patience{5000};
-constexpr Milliseconds k_drain_limit{600000};
 constexpr Milliseconds k_hurried_drain_limit{2000};
 constexpr std::size_t k_most_addresses = 16;
 // What a shell and ssh say when the program could not be run there.
@@ -244,7 +243,10 @@ void Starter::on_signal(int number) {
 }
 
 void Starter::stop(int number) {
-  if (leaving_) return context_.stop();  // only output was still to be written
+  if (leaving_) {  // only output is still to be written
+    if (!std::exchange(hurried_, true)) drain();
+    return;
+  }
   const bool first = !stopped_by_;
   if (first) stopped_by_ = number;
   server_.signal_all(number);
@@ -280,13 +282,24 @@ void Starter::finish_when_over() {
   if (!over || std::exchange(leaving_, true)) return;
   patience_.cancel();
   silence_.cancel();
-  group_.when_drained(stopped_by_ ? k_hurried_drain_limit : k_drain_limit, [this] {
-    say_if_end_is_unknown();
-    server_.close();
-    group_.dismiss_keeper();
-    signals_.keep_blocked();
-    context_.stop();
-  });
+  hurried_ = stopped_by_.has_value();
+  drain();
+}
+
+void Starter::drain() {
+  group_.when_drained(hurried_ ? std::optional(k_hurried_drain_limit) : std::nullopt, [this] { leave(); });
+}
+
+void Starter::leave() {
+  say_if_end_is_unknown();
+  for (const std::string& loss : group_.losses(snapshot_.host.name)) {
+    say_error(loss);
+    if (exit_code() == 0) failure_code_ = k_exit_own_failure;
+  }
+  server_.close();
+  group_.dismiss_keeper();
+  signals_.keep_blocked();
+  context_.stop();
 }
 
 // Where the carrier ends with 0 whatever became of its task, silence is not success.

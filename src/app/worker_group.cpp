@@ -25,7 +25,7 @@ namespace {
 
 using boost::system::error_code;
 
-// How long a worker's pipes are read after its end when a process it left behind keeps them open.
+// How long the last words of a process that a worker left behind are waited for.
 constexpr Milliseconds k_pipe_grace{250};
 constexpr std::size_t k_error_file_limit = std::size_t{1} << 20U;
 constexpr std::size_t k_reported_lines = 20;
@@ -238,8 +238,13 @@ void WorkerGroup::end_attempt() {
   look_at_bindings();  // of those that came and went meanwhile
   for (const auto& worker : workers_) {
     // What keeps a pipe open now is no process of ours any more.
-    if (worker->output && !worker->described) output_.finish(*worker->output, k_pipe_grace, [] {});
-    if (worker->error && !worker->described) error_.finish(*worker->error, k_pipe_grace, [] {});
+    const auto end_stream = [](OutputPump& pump, std::optional<StreamId> stream) {
+      if (!stream) return;
+      pump.close(*stream, k_pipe_grace);
+      pump.forget(*stream);
+    };
+    end_stream(output_, worker->output);
+    end_stream(error_, worker->error);
     if (!worker->child) continue;
     keeper_.forget(worker->child->pid());
     worker->watch.close();
@@ -251,8 +256,7 @@ void WorkerGroup::end_attempt() {
 
 void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
                                    std::function<void(Failure)> handler) {
-  Worker& state = *workers_[worker];
-  state.described = true;
+  const Worker& state = *workers_[worker];
   Failure failure;
   failure.attempt = assignment_.attempt;
   failure.rank = assignment_.seats[worker].rank;
@@ -262,16 +266,22 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
   failure.program = plan_.planned[worker].command.front();
   failure.status = status;
   failure.unix_milliseconds = unix_milliseconds();
-  auto read = [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
+  when_known(state, [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
     failure.message = read_error_file(*workers_[worker]);
     failure.last_lines = last_lines(*workers_[worker]);
     handler(std::move(failure));
+  });
+}
+
+// Calls when the last lines of both its streams are known.
+void WorkerGroup::when_known(const Worker& worker, std::function<void()> handler) {
+  const auto unknown = std::make_shared<int>(1 + (worker.output ? 1 : 0) + (worker.error ? 1 : 0));
+  const auto one_is_known = [unknown, handler = std::move(handler)] {
+    if (--*unknown == 0) handler();
   };
-  auto then_error = [this, error = state.error, read = std::move(read)]() mutable {
-    error ? error_.finish(*error, k_pipe_grace, read) : read();
-  };
-  state.output ? output_.finish(*state.output, k_pipe_grace, then_error)
-               : boost::asio::post(context_, then_error);
+  if (worker.output) output_.finish(*worker.output, k_pipe_grace, one_is_known);
+  if (worker.error) error_.finish(*worker.error, k_pipe_grace, one_is_known);
+  boost::asio::post(context_, one_is_known);
 }
 
 std::string WorkerGroup::read_error_file(const Worker& worker) const {
@@ -309,7 +319,11 @@ void WorkerGroup::continue_all() {
   }
 }
 
-void WorkerGroup::when_drained(Milliseconds limit, std::function<void()> handler) {
+void WorkerGroup::when_read(std::function<void()> handler) {
+  output_.when_read([this, handler = std::move(handler)] { error_.when_read(handler); });
+}
+
+void WorkerGroup::when_drained(std::optional<Milliseconds> limit, std::function<void()> handler) {
   output_.when_drained(limit, [this, limit, handler = std::move(handler)](bool) {
     error_.when_drained(limit, [handler](bool) { handler(); });
   });

@@ -29,6 +29,11 @@ Pipe make_pipe() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
+std::size_t pipe_capacity(int descriptor) {
+  const int capacity = ::fcntl(descriptor, F_GETPIPE_SZ);
+  return capacity > 0 ? static_cast<std::size_t>(capacity) : std::size_t{64} * 1024;
+}
+
 Fd duplicate(int descriptor) { return Fd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3)); }
 
 bool same_file(int one, int other) {

@@ -77,6 +77,10 @@ class Driver {
   void report(const Finish& finish);
   void end(const Cause& cause);
   void leave_when_idle();
+  void hurry();
+  void drain();
+  void say_report();
+  void say_losses();
   void leave();
   std::string proven_interface(const Assignment& assignment) const;
 
@@ -105,6 +109,7 @@ class Driver {
   std::optional<TimePoint> last_stop_signal_;
   std::optional<Cause> ending_;  // the job is over once nothing of ours runs
   bool leaving_ = false;
+  bool hurried_ = false;  // output that is not read soon is given up
   bool left_ = false;
   std::string report_;
   int exit_code_ = 0;

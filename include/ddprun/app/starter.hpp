@@ -61,6 +61,8 @@ class Starter {
   void give_up(int code);
   void finish_when_over();
   void say_if_end_is_unknown() const;
+  void drain();
+  void leave();
   int exit_code() const;
 
   const CarrierPlan& plan_;
@@ -77,9 +79,10 @@ class Starter {
   LifelineServer server_;
   std::vector<Carrier> carriers_;
   std::optional<int> stopped_by_;    // the first signal that stops the job
-  std::optional<int> failure_code_;  // a carrier could not start its agent
+  std::optional<int> failure_code_;  // a carrier could not start its agent, or output was lost
   std::vector<int> told_;            // the agents' exit codes, as they came
   bool leaving_ = false;
+  bool hurried_ = false;  // output that is not read soon is given up
 };
 
 }  // namespace ddprun

@@ -45,7 +45,8 @@ class WorkerGroup {
   std::size_t count_descendants();
   void end_attempt();  // every main process has ended: give their numbers back
 
-  // Calls once all the worker has written is read and its error file can be looked at.
+  // Calls once what the worker has written is read, or shortly after its end where its descendants write on;
+  // never waits for whoever reads our output.
   void describe_failure(std::size_t worker, const ExitStatus& status, std::function<void(Failure)> handler);
   void look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker
   void continue_all();    // after SIGCONT
@@ -53,8 +54,12 @@ class WorkerGroup {
   void insert_error(std::string_view lines) { error_.insert(lines); }
   // Calls once, with errno, when standard output takes no more; the workers go on without it.
   void when_output_fails(std::function<void(int)> handler) { output_.when_failing(std::move(handler)); }
-  // Calls when all output is written, or after `limit`.
-  void when_drained(Milliseconds limit, std::function<void()> handler);
+  // Calls when all the workers' output is read, after end_attempt(): what is inserted then comes after it.
+  void when_read(std::function<void()> handler);
+  // Calls when all output is written, or after `limit` for each of the two.
+  void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
+  // Sentences about output that was lost, or would be if ddprun ended now.
+  std::vector<std::string> losses() const { return describe_losses(output_, error_, plan_.host); }
   void dismiss_keeper();
 
  private:
@@ -66,7 +71,6 @@ class WorkerGroup {
     std::string error_file;
     bool ended = false;
     bool watched = false;  // by pidfd; else every SIGCHLD is a reason to look
-    bool described = false;
     explicit Worker(boost::asio::io_context& context) : watch(context) {}
   };
   struct Streams;  // the descriptors one worker is started with
@@ -82,6 +86,7 @@ class WorkerGroup {
   void tell_refusal(std::size_t worker, const BindingRefusal& refusal);
   void show_binding(std::size_t worker, const BindingRefusal& refusal);
   void note_end(std::size_t worker);
+  void when_known(const Worker& worker, std::function<void()> handler);
   std::vector<int> main_processes() const;
   std::string read_error_file(const Worker& worker) const;
   std::vector<std::string> last_lines(const Worker& worker) const;

@@ -1,6 +1,7 @@
 // Descriptors in general: pipes, what we inherited, and waiting on what is shared with others.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -16,6 +17,8 @@ struct Pipe {
 
 // Both ends close-on-exec and blocking. Throws Error when descriptors have run out.
 Pipe make_pipe();
+// How much a pipe holds at most, in bytes; that of a usual one for what is no pipe.
+std::size_t pipe_capacity(int descriptor);
 // Empty when descriptors have run out.
 Fd duplicate(int descriptor);
 
