@@ -14,8 +14,8 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// Input for somebody else keeps the terminal readable; nothing tells when we are back in the foreground.
-constexpr auto k_background_retry = std::chrono::milliseconds(500);
+// Input for somebody else keeps the terminal readable; nothing tells when it is for us again.
+constexpr auto k_retry = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -74,8 +74,8 @@ void InputPump::look() {
       stop_reading();
       writer_.close();
       return;
-    case TerminalInput::State::in_background:
-      retry_timer_.expires_after(k_background_retry);
+    case TerminalInput::State::for_others:
+      retry_timer_.expires_after(k_retry);
       retry_timer_.async_wait(while_connected([this] { wait_for_input(); }));
   }
 }

@@ -94,7 +94,10 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
 }
 
 // One worker on a terminal gets the terminal itself; several share it through the pumps.
-bool WorkerGroup::lends_terminal() const { return plan_.workers.value == 1 && is_terminal(STDIN_FILENO); }
+// Not into a |: there a program beside us may want the keys, and would be stopped for it together with us.
+bool WorkerGroup::lends_terminal() const {
+  return plan_.workers.value == 1 && is_terminal(STDIN_FILENO) && is_terminal(STDOUT_FILENO);
+}
 
 void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string& interface) {
   assignment_ = assignment;

@@ -36,7 +36,9 @@ std::string quoted_block(const std::string& heading, const std::vector<std::stri
 
 // The last lines of it, since a traceback ends with its exception; says so where others were before.
 std::string quoted_message(const Failure& failure) {
-  std::vector<std::string> lines = split(trim(failure.message), '\n');
+  // Its first line may be one that is indented.
+  const std::size_t end = failure.message.find_last_not_of(" \t\r\n") + 1;
+  std::vector<std::string> lines = split(failure.message.substr(0, end), '\n');
   std::size_t cut = failure.message_cut;
   if (lines.size() > k_message_lines) {
     const auto kept = lines.end() - static_cast<std::ptrdiff_t>(k_message_lines);

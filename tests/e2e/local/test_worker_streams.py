@@ -67,7 +67,7 @@ def test_stdout_and_stderr_that_lead_to_two_files_stay_apart(machine):
 
 
 def test_the_report_shows_the_traceback_also_of_a_worker_whose_outputs_are_one(machine):
-    frames = "\n".join(f"def f{n}(): f{n + 1}()" for n in range(9)) + "\ndef f9(): raise ValueError('the cause')\n"
+    frames = "\n".join(f"def f{n}(): f{n + 1}()" for n in range(6)) + "\ndef f6(): raise ValueError('the cause')\n"
     (machine.directory / "deep.py").write_text(frames + "for n in range(100): print('step', n)\nf0()\n")
     machine.shell("$ddprun deep.py > log 2>&1")
     [_, report] = (machine.directory / "log").read_text().split("  its last lines:\n")
@@ -96,6 +96,34 @@ def test_the_debugger_can_be_used_into_tee(machine):
     screen.type("continue\n")
     assert screen.wait() == 0
     assert "after 42" in screen.text
+
+
+PAGER = """
+import os, sys, termios, time, tty
+keys = os.open("/dev/tty", os.O_RDWR)
+before = termios.tcgetattr(keys)
+tty.setcbreak(keys)  # as less does
+os.write(keys, b"pager ready")
+while not os.path.exists("typed"): time.sleep(0.05)
+os.write(keys, b"pager got " + os.read(keys, 3))
+termios.tcsetattr(keys, termios.TCSADRAIN, before)
+sys.stdout.write(sys.stdin.read())
+"""
+
+
+def test_keys_are_for_a_pager_behind_the_pipe(machine):
+    (machine.directory / "pager.py").write_text(PAGER)
+    for workers in ("1", "2"):
+        (machine.directory / "typed").unlink(missing_ok=True)
+        screen = Screen(machine, ["sh", "-c", f"{machine.binary} --nproc-per-node {workers} --no-python sh -c "
+                                  "'while [ ! -e typed ]; do sleep 0.05; done; echo line of $RANK' | "
+                                  f"{sys.executable} pager.py"])
+        screen.wait_for("pager ready")
+        screen.type("abc")
+        (machine.directory / "typed").touch()
+        screen.wait_for("pager got abc")
+        assert screen.wait() == 0, screen.text
+        assert "line of 0" in screen.text
 
 
 # A worker of the first attempt reads nothing; the next one says what it got.

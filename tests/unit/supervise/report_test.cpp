@@ -49,9 +49,9 @@ TEST_CASE("of a long error the last lines are shown, with how much was cut") {
   CHECK(report.find("  its error:\n  | [... 55 bytes cut]\n  | line\n") != std::string::npos);  // 11 of 41 lines
   CHECK(report.ends_with("  | ValueError: bad\n"));
 
-  cause.failure.message = "ValueError: bad";
+  cause.failure.message = "  raise\nValueError: bad\n";
   cause.failure.message_cut = 100000;  // on its way here
-  CHECK(render_report(cause, 0).ends_with("  | [... 100000 bytes cut]\n  | ValueError: bad\n"));
+  CHECK(render_report(cause, 0).ends_with("  | [... 100000 bytes cut]\n  |   raise\n  | ValueError: bad\n"));
 }
 
 TEST_CASE("other causes are one sentence and success is silent") {
