@@ -71,7 +71,7 @@ int CarrierGroup::open_input(Carrier& carrier, const std::optional<std::string>&
   if (input) {
     send_input(carrier, std::move(pipe.writer), *input);
   } else {
-    terminal_.emplace(context_, STDIN_FILENO, std::move(pipe.writer));
+    terminal_.emplace(context_, STDIN_FILENO).connect(std::move(pipe.writer));
   }
   owned.push_back(std::move(pipe.reader));
   return owned.back().get();

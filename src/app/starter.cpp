@@ -100,6 +100,11 @@ LifelineServer::Hooks Starter::make_hooks() {
   return hooks;
 }
 
+// One carrier for all agents has the terminal's input, unless it is needed for the task.
+bool Starter::types_for_rank_0() const {
+  return snapshot_.host.stdin_is_terminal && plan_.commands.size() == 1 && !plan_.commands[0].task_on_input;
+}
+
 Environment Starter::agent_environment() const {
   Environment environment = apply_changes(snapshot_.environment, plan_.changes);
   StarterAddress address{crossing_addresses(snapshot_.host.addresses), server_.port(), id_};
@@ -107,6 +112,7 @@ Environment Starter::agent_environment() const {
   if (address.addresses.size() > k_most_addresses) address.addresses.resize(k_most_addresses);
   environment[k_starter_variable] = to_string(address);
   environment[k_started_umask_variable] = fmt::format("{:03o}", capture_umask());
+  if (types_for_rank_0()) environment[k_started_terminal_variable] = "1";
   if (key_) environment[k_starter_key_variable] = *key_;
   return environment;
 }

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "ddprun/allocation/started.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/process_table.hpp"
@@ -27,8 +28,15 @@ using boost::system::error_code;
 
 // How long the last words of a process that a worker left behind are waited for.
 constexpr Milliseconds k_pipe_grace{250};
-constexpr std::size_t k_error_file_limit = std::size_t{1} << 20U;
-constexpr std::size_t k_reported_lines = 20;
+constexpr std::size_t k_error_file_limit = std::size_t{16} << 20U;  // torch puts the traceback in whole
+// Where a worker's stderr is in one stream with its stdout, a traceback needs more room.
+constexpr std::size_t k_remembered_of_both = 30;
+
+LineMerger::Settings settings_for_output() {
+  LineMerger::Settings settings;
+  if (same_file(STDOUT_FILENO, STDERR_FILENO)) settings.remembered_lines = k_remembered_of_both;
+  return settings;
+}
 
 Fd open_null() { return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }
 
@@ -59,6 +67,11 @@ struct WorkerGroup::Streams {
   int error = 2;
   int terminal = -1;
   std::vector<Fd> owned;  // closed once the worker has them
+
+  int own(Fd descriptor) {
+    owned.push_back(std::move(descriptor));
+    return owned.back().get();
+  }
 };
 
 WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot,
@@ -70,7 +83,7 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
       launch_id_(make_launch_id()),
       keeper_(launch_id_),
       folder_(find_variable(snapshot, "TMPDIR")),
-      output_(context, STDOUT_FILENO),
+      output_(context, STDOUT_FILENO, settings_for_output()),
       error_(same_file(STDOUT_FILENO, STDERR_FILENO) ? output_
                                                      : separate_error_.emplace(context, STDERR_FILENO)),
       inherited_(capture_inherited_descriptors()),
@@ -81,7 +94,10 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
 }
 
 // One worker on a terminal gets the terminal itself; several share it through the pumps.
-bool WorkerGroup::lends_terminal() const { return plan_.workers.value == 1 && is_terminal(STDIN_FILENO); }
+// Not into a |: there a program beside us may want the keys, and would be stopped for it together with us.
+bool WorkerGroup::lends_terminal() const {
+  return plan_.workers.value == 1 && is_terminal(STDIN_FILENO) && is_terminal(STDOUT_FILENO);
+}
 
 void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string& interface) {
   assignment_ = assignment;
@@ -96,31 +112,46 @@ void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string&
   }
 }
 
+// Whether somebody may be waiting at a terminal for what this worker asks: ours, or that of the ddprun that
+// started this one, whose keys reach rank 0.
+bool WorkerGroup::is_typed_for(std::size_t worker) const {
+  if (worker != 0) return false;
+  return is_terminal(STDIN_FILENO) ||
+         (assignment_.seats[worker].rank.value == 0 && has_starter_terminal(snapshot_));
+}
+
 WorkerGroup::Streams WorkerGroup::open_streams(std::size_t worker) {
   Streams streams;
-  const bool first = worker == 0;
-  const auto own = [&](Fd descriptor) {
-    streams.owned.push_back(std::move(descriptor));
-    return streams.owned.back().get();
-  };
-  if (!first) {
-    streams.input = own(open_null());
+  open_input(worker, streams);
+  open_outputs(worker, streams);
+  return streams;
+}
+
+void WorkerGroup::open_input(std::size_t worker, Streams& streams) {
+  if (worker != 0) {
+    streams.input = streams.own(open_null());
   } else if (terminal_) {
     streams.terminal = terminal_->in_foreground() ? terminal_->descriptor() : -1;
   } else if (is_terminal(STDIN_FILENO)) {
     Pipe pipe = make_pipe();
-    streams.input = own(std::move(pipe.reader));
-    input_.emplace(context_, STDIN_FILENO, std::move(pipe.writer));
+    streams.input = streams.own(std::move(pipe.reader));
+    if (!input_) input_.emplace(context_, STDIN_FILENO);
+    input_->connect(std::move(pipe.writer));
   }
+}
+
+void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
   Worker& state = *workers_[worker];
+  const auto is_pumped = [&](int descriptor) { return !terminal_ || !is_terminal(descriptor); };
   const auto pump_through = [&](OutputPump& pump, std::optional<StreamId>& stream) {
     Pipe pipe = make_pipe();
-    stream = pump.add(std::move(pipe.reader), first && input_.has_value());
-    return own(std::move(pipe.writer));
+    stream = pump.add(std::move(pipe.reader), is_typed_for(worker));
+    return streams.own(std::move(pipe.writer));
   };
-  if (!terminal_ || !is_terminal(STDOUT_FILENO)) streams.output = pump_through(output_, state.output);
-  if (!terminal_ || !is_terminal(STDERR_FILENO)) streams.error = pump_through(error_, state.error);
-  return streams;
+  if (is_pumped(STDOUT_FILENO)) streams.output = pump_through(output_, state.output);
+  if (!is_pumped(STDERR_FILENO)) return;
+  // Through two pipes the order of what a worker writes to one file would be lost.
+  streams.error = &error_ == &output_ ? streams.output : pump_through(error_, state.error);
 }
 
 SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& streams) const {
@@ -251,7 +282,7 @@ void WorkerGroup::end_attempt() {
     worker->child->reap();
     worker->child.reset();
   }
-  input_.reset();
+  if (input_) input_->disconnect();
 }
 
 void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
@@ -293,9 +324,6 @@ std::vector<std::string> WorkerGroup::last_lines(const Worker& worker) const {
   std::vector<std::string> lines;
   if (worker.error) lines = error_.last_lines(*worker.error);
   if (lines.empty() && worker.output) lines = output_.last_lines(*worker.output);
-  if (lines.size() > k_reported_lines) {
-    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(k_reported_lines));
-  }
   return lines;
 }
 

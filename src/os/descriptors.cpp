@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
 
@@ -32,6 +34,19 @@ Pipe make_pipe() {
 std::size_t pipe_capacity(int descriptor) {
   const int capacity = ::fcntl(descriptor, F_GETPIPE_SZ);
   return capacity > 0 ? static_cast<std::size_t>(capacity) : std::size_t{64} * 1024;
+}
+
+std::string read_unread(int pipe_writer) {
+  // Opening it by its name in /proc makes a read end (pipe(7), proc(5)).
+  const std::string path = fmt::format("/proc/self/fd/{}", pipe_writer);
+  const Fd reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  std::string unread;
+  std::array<char, 4096> part;
+  ssize_t length = 0;
+  while (reader && (length = ::read(reader.get(), part.data(), part.size())) > 0) {
+    unread.append(part.data(), static_cast<std::size_t>(length));
+  }
+  return unread;
 }
 
 Fd duplicate(int descriptor) { return Fd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3)); }

@@ -201,6 +201,8 @@ std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assi
   }
   if (plan.threads.value > 0) changes.set("OMP_NUM_THREADS", plan.threads.value, plan.threads.origin);
   changes.set_default(environment, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", "torchrun's default");
+  // Into a pipe a python writes blocks of 8 KiB, and a killed one the last of them never.
+  changes.set_default(environment, "PYTHONUNBUFFERED", "1", "output comes when it is printed");
   for (const auto& [name, value] : plan.site.profile.environment) {
     changes.set_default(environment, name, value, plan.site.as_origin());
   }

@@ -18,6 +18,20 @@ using Json = nlohmann::json;
 
 std::string cut(const std::string& text, std::size_t limit = k_max_text) { return text.substr(0, limit); }
 
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+// The end of a traceback matters most, where the exception stands. From a line's begin on where one is near,
+// else from a character's.
+std::string_view end_of(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return text;
+  text.remove_prefix(text.size() - limit);
+  if (const auto line = text.substr(0, k_max_text).find('\n'); line != std::string_view::npos) {
+    return text.substr(line + 1);
+  }
+  while (!text.empty() && continues_character(text.front())) text.remove_prefix(1);
+  return text;
+}
+
 template <class T>
 std::vector<T> first_of(const std::vector<T>& items, std::size_t limit) {
   return {items.begin(), items.begin() + static_cast<std::ptrdiff_t>(std::min(items.size(), limit))};
@@ -40,6 +54,7 @@ Json to_json(const Failure& failure, std::size_t text_limit, std::size_t line_li
   // The last lines matter most.
   const auto& lines = failure.last_lines;
   const auto skipped = static_cast<std::ptrdiff_t>(lines.size() - std::min(lines.size(), line_limit));
+  const std::string_view message = end_of(failure.message, text_limit);
   return {{"attempt", failure.attempt.value},
           {"rank", failure.rank.value},
           {"local_rank", failure.local_rank.value},
@@ -48,7 +63,8 @@ Json to_json(const Failure& failure, std::size_t text_limit, std::size_t line_li
           {"program", cut(failure.program)},
           {"status", to_json(failure.status)},
           {"time", failure.unix_milliseconds},
-          {"message", cut(failure.message, text_limit)},
+          {"message", message},
+          {"message_cut", failure.message_cut + failure.message.size() - message.size()},
           {"lines", texts_to_json({lines.begin() + skipped, lines.end()}, line_limit)}};
 }
 
@@ -231,6 +247,7 @@ Failure read_failure(const Fields& fields, std::size_t text_limit, std::size_t l
   failure.status = read_status(fields.object("status"));
   failure.unix_milliseconds = fields.integer64("time");
   failure.message = fields.text("message", text_limit);
+  failure.message_cut = static_cast<std::size_t>(fields.count("message_cut"));
   failure.last_lines = fields.texts("lines", line_limit);
   return failure;
 }

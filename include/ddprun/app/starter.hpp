@@ -41,6 +41,7 @@ class Starter {
 
   Prover make_prover_for_agents();
   LifelineServer::Hooks make_hooks();
+  bool types_for_rank_0() const;
   Environment agent_environment() const;
   std::string make_task(int place) const;
 

@@ -76,7 +76,10 @@ class WorkerGroup {
   struct Streams;  // the descriptors one worker is started with
 
   bool lends_terminal() const;
+  bool is_typed_for(std::size_t worker) const;
   Streams open_streams(std::size_t worker);
+  void open_input(std::size_t worker, Streams& streams);
+  void open_outputs(std::size_t worker, Streams& streams);
   SpawnRequest make_request(std::size_t worker, const Streams& streams) const;
   std::optional<ExitStatus> try_start(std::size_t worker);  // why not; throws what set-up throws
   void watch(std::size_t worker);

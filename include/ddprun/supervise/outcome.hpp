@@ -1,6 +1,7 @@
 // How workers end, and how the job ends.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct Failure {
   ExitStatus status;
   std::int64_t unix_milliseconds = 0;   // on its host
   std::string message;                  // from the worker's error file; may be empty
+  std::size_t message_cut = 0;          // bytes that were there before `message` begins
   std::vector<std::string> last_lines;  // of its stderr, else stdout
   friend bool operator==(const Failure&, const Failure&) = default;
 };

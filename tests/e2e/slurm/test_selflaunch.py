@@ -137,6 +137,14 @@ def test_standard_input_reaches_rank_0_alone(cluster, directory):
     assert sorted(result.stdout.split()) == ["0:typed", "1:"], str(result)
 
 
+def test_a_prompt_of_rank_0_is_shown_on_the_terminal_of_salloc(cluster, directory):
+    (directory / "ask.py").write_text("import os\nif os.environ['RANK'] == '0': print('read', input('prompt> '))\n")
+    for nodes in ("1", "2"):
+        result = cluster.run("python3", str(SCRIPTS / "answer_prompt.py"), "salloc", f"-N{nodes}", "-Q", "ddprun",
+                             str(directory / "ask.py"))
+        assert result.code == 0 and "read hello" in result.stdout, str(result)
+
+
 def test_dry_run_shows_the_command_line(cluster, directory):
     result = cluster.run("salloc", "-N2", "-Q", "ddprun", "--dry-run=json", "--nproc-per-node", "3", PRINT, str(directory))
     assert result.code == 0, str(result)

@@ -41,6 +41,19 @@ TEST_CASE("the message of an error file replaces the last lines") {
         "  | Traceback ...\n");
 }
 
+TEST_CASE("of a long error the last lines are shown, with how much was cut") {
+  Cause cause = failed_worker();
+  for (int line = 0; line < 40; ++line) cause.failure.message += "line\n";
+  cause.failure.message += "ValueError: bad";
+  const std::string report = render_report(cause, 0);
+  CHECK(report.find("  its error:\n  | [... 55 bytes cut]\n  | line\n") != std::string::npos);  // 11 of 41 lines
+  CHECK(report.ends_with("  | ValueError: bad\n"));
+
+  cause.failure.message = "  raise\nValueError: bad\n";
+  cause.failure.message_cut = 100000;  // on its way here
+  CHECK(render_report(cause, 0).ends_with("  | [... 100000 bytes cut]\n  |   raise\n  | ValueError: bad\n"));
+}
+
 TEST_CASE("other causes are one sentence and success is silent") {
   Cause cause;
   CHECK(render_report(cause, 0).empty());
