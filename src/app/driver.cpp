@@ -193,6 +193,7 @@ void Driver::on_signal(const SignalEvent& event) {
   if (std::find(stops.begin(), stops.end(), event.number) != stops.end()) {
     stop_on_signal(event.number);
   } else if (event.number == SIGCHLD) {
+    workers_.look_for_ends();
     workers_.look_for_stops();
     if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
   } else if (event.number == SIGTSTP) {
@@ -202,7 +203,7 @@ void Driver::on_signal(const SignalEvent& event) {
     workers_.continue_all();
   } else if (event.number == SIGCONT) {
     workers_.continue_all();
-  } else {
+  } else if (is_passed_on(event)) {
     supervisor_.note_signal(event.number);
   }
 }
@@ -269,6 +270,12 @@ void Driver::carry_out(const act::ReportFailure& action) {
                             });
 }
 
+void Driver::carry_out(const act::ReportStuck& action) { workers_.tell_stuck(action.worker, k_stuck_after); }
+
+void Driver::carry_out(const act::ReportLeftBehind&) {
+  workers_.tell_left_behind(k_sweep_limit * k_sweep_grace);
+}
+
 void Driver::carry_out(const act::ReportSuccess&) {
   workers_.end_attempt();
   if (!link_lost_) link_->send(AttemptSucceeded{supervisor_.attempt()});
@@ -303,8 +310,10 @@ void Driver::end(const Cause& cause) {
 }
 
 void Driver::leave_when_idle() {
-  if (!ending_ || leaving_ || !supervisor_.idle() || !(told_all_ || link_lost_)) return;
+  const bool nothing_to_wait_for = supervisor_.idle() || supervisor_.stuck();
+  if (!ending_ || leaving_ || !nothing_to_wait_for || !(told_all_ || link_lost_)) return;
   leaving_ = true;
+  if (supervisor_.stuck()) workers_.abandon();
   exit_code_ = exit_code_of(*ending_);
   const Milliseconds limit = last_stop_signal_ ? k_hurried_drain_limit : k_drain_limit;
   workers_.when_drained(limit, [this, limit] {
@@ -315,7 +324,7 @@ void Driver::leave_when_idle() {
 
 void Driver::leave() {
   if (std::exchange(left_, true)) return;
-  workers_.dismiss_keeper();
+  if (supervisor_.idle()) workers_.dismiss_keeper();  // else it has a last try
   meeting_.finish();
   store_.close();
   signals_.keep_blocked();
