@@ -78,6 +78,7 @@ bool Child::send_signal_to_group(int signal) {
 
 bool Child::send_signal_to_family(int signal) {
   if (reaped_) return false;
+  if (!sees_own_processes()) return leads_group_ ? send_signal_to_group(signal) : send_signal(signal);
   bool reached = false;
   const ProcessTable table = capture_processes();
   const ProcessTable family = leads_group_ ? find_families(table, {pid_}) : find_descendants(table, pid_);

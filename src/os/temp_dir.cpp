@@ -10,6 +10,7 @@
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/os/keeper.hpp"
 #include "ddprun/os/system_failure.hpp"
 
 namespace ddprun {
@@ -45,6 +46,9 @@ TempDir::TempDir(const std::vector<std::string>& places) : owner_(::getpid()) {
                           describe_errno(errno)),
               "set TMPDIR to a folder that can be written to");
 }
+
+TempDir::TempDir(const std::optional<std::string>& tmpdir)
+    : TempDir(temp_dir_places(tmpdir, make_launch_id())) {}
 
 TempDir::~TempDir() {
   if (::getpid() != owner_) return;

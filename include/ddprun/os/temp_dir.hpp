@@ -18,6 +18,8 @@ class TempDir {
  public:
   // Throws Error when none takes a folder.
   explicit TempDir(const std::vector<std::string>& places);
+  // With a random name.
+  explicit TempDir(const std::optional<std::string>& tmpdir);
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;
   ~TempDir();

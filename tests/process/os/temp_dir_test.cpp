@@ -13,9 +13,11 @@
 
 using namespace ddprun;
 
+using Places = std::vector<std::string>;
+
 TEST_CASE("a temporary folder is private and goes with its owner, not with a child or through a link") {
   std::string path;
-  const TempDir outside(temp_dir_places(std::nullopt, make_launch_id()));
+  const TempDir outside(std::nullopt);
   std::ofstream(outside.path() + "/kept") << "x";
   {
     const TempDir folder(temp_dir_places(outside.path(), "x"));
@@ -66,12 +68,13 @@ TEST_CASE("the job's own TMPDIR comes before the user's folder under /run/user, 
 }
 
 TEST_CASE("a folder that is there already, or a link, is nobody's to use") {
-  const TempDir outside(temp_dir_places(std::nullopt, make_launch_id()));
+  const TempDir outside(std::nullopt);
   std::filesystem::create_directory(outside.path() + "/there");
   std::filesystem::create_directory_symlink("/tmp", outside.path() + "/link");
   CHECK(error_of([&] {
-          TempDir({outside.path() + "/there", outside.path() + "/link"});
+          TempDir(Places{outside.path() + "/there", outside.path() + "/link"});
         }) == "cannot make the temporary folder " + outside.path() + "/there or " + outside.path() +
                   "/link: file exists | set TMPDIR to a folder that can be written to | 125");
-  CHECK(TempDir({outside.path() + "/there", outside.path() + "/free"}).path() == outside.path() + "/free");
+  CHECK(TempDir(Places{outside.path() + "/there", outside.path() + "/free"}).path() ==
+        outside.path() + "/free");
 }
