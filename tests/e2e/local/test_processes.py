@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +20,8 @@ from support.by_hand import as_text, codes, start_all, wait_all, wait_for_files
 from support.hosts import wait_until
 from support.machine import Machine, Program, python_program
 
-HOLD_ENDING = Path(__file__).parents[2] / "programs/hold_ending.py"
+TOP = Path(__file__).parents[3]
+HOLD_ENDING = TOP / "tests/programs/hold_ending.py"
 FREEZER = Path("/sys/fs/cgroup/freezer")
 # Ends with $1 once it is told to.
 OBEDIENT = "echo $$ > pid.$RANK.new; mv pid.$RANK.new pid.$RANK; while [ ! -e end ]; do sleep 0.02; done; exit $1"
@@ -68,7 +71,8 @@ def test_a_job_ends_when_a_tracer_lets_go_of_its_worker(machine, workers):
 def test_a_worker_that_a_tracer_holds_is_told_and_awaited(machine):
     file = machine.directory / "stderr"
     with file.open("w") as stderr:
-        program = machine.start("--shutdown-timeout", "1", "--no-python", "sh", "-c", OBEDIENT, "sh", "0", stderr=stderr)
+        program = machine.start("--shutdown-timeout", "1", "--no-python", "sh", "-c", OBEDIENT, "sh", "0",
+                                stderr=stderr)
     pid = pid_of_worker(machine)
     with tracer_of(pid) as tracer:
         (machine.directory / "end").touch()
@@ -111,21 +115,18 @@ def test_a_worker_in_uninterruptible_sleep_is_told_with_its_wait_channel_and_doe
     pid = pid_of_worker(machine, 1)
     pid_of_worker(machine, 0)
     freeze(freezer, pid)
-    channel = Path(f"/proc/{pid}/wchan").read_text()
     program.send_signal(signal.SIGTERM)
     result = program.wait(timeout=40)
     (freezer / "freezer.state").write_text("THAWED")
     assert result.code == 143, str(result)
-    where = "" if channel == "0" else f" in {channel}"
-    assert "ddprun: rank 1 on " in result.stderr, str(result)
-    assert f"has not ended 3 s after SIGKILL: pid {pid} (sh) is in uninterruptible sleep (state D){where}\nhint: " \
-           "a driver, a file system or a frozen cgroup holds it, and no signal ends it; see dmesg on " \
-        in result.stderr, str(result)
+    assert re.search(rf"ddprun: rank 1 on \S+ has not ended 3 s after SIGKILL: pid {pid} \(sh\) is in uninterruptible "
+                     r"sleep \(state D\)( in \w+)?\nhint: a driver, a file system or a frozen cgroup holds it, and no "
+                     r"signal ends it; see dmesg on ", result.stderr), str(result)
 
 
 def test_what_a_worker_leaves_in_uninterruptible_sleep_is_told_and_changes_nothing(machine, freezer):
-    program = machine.start("--no-python", "sh", "-c",
-                            "setsid sh -c 'echo $$ > new; mv new pid.0; exec sleep 600' & until [ -e end ]; do sleep 0.02; done")
+    script = "setsid sh -c 'echo $$ > new; mv new pid.0; exec sleep 600' & until [ -e end ]; do sleep 0.02; done"
+    program = machine.start("--no-python", "sh", "-c", script)
     pid = pid_of_worker(machine)
     freeze(freezer, pid)
     (machine.directory / "end").touch()
@@ -170,7 +171,9 @@ def test_orphans_are_reaped_behind_a_rank_that_has_ended(machine):
 import os, time
 if os.environ["RANK"] == "0":
     raise SystemExit
-while "Z" not in (state := open("/proc/%d/stat" % int(open("pid.0").read())).read().rpartition(")")[2].split()[0]):
+def state_of(pid):
+    return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0]
+while state_of(int(open("pid.0").read())) != "Z":
     time.sleep(0.01)
 os.system("sh -c 'echo $$ > orphan' &")
 while not os.path.exists("orphan") or not (number := open("orphan").read()):
@@ -181,7 +184,8 @@ while os.path.exists("/proc/" + number.strip()) and time.monotonic() < deadline:
 print(os.path.exists("/proc/" + number.strip()))
 """
     script = 'echo $$ > pid.$RANK.new; mv pid.$RANK.new pid.$RANK; until [ -e pid.0 ]; do sleep 0.01; done; exec "$@"'
-    result = machine.run("--nproc-per-node", "2", "--no-python", "sh", "-c", script, "sh", sys.executable, "-c", program)
+    result = machine.run("--nproc-per-node", "2", "--no-python", "sh", "-c", script, "sh", sys.executable, "-c",
+                         program)
     assert (result.code, result.stdout) == (0, "False\n"), str(result)
 
 
@@ -210,8 +214,9 @@ def test_in_a_pid_namespace_with_anothers_proc_no_foreign_process_is_signalled(m
         pytest.skip(f"no PID namespace with numbers of our choice here: {result}")
     assert result.stdout == f"code 0 of {outside.pid}\n{child} is there\n", str(result)
     assert result.stderr.startswith("ddprun: /proc on "), str(result)
-    assert " does not show this process' PID namespace: processes that workers leave behind outside their process " \
-           "groups are not stopped\nhint: mount the namespace's own /proc: unshare --mount-proc" in result.stderr, str(result)
+    said = " does not show this process' PID namespace: processes that workers leave behind outside their process " \
+           "groups are not stopped\nhint: mount the namespace's own /proc: unshare --mount-proc"
+    assert said in result.stderr, str(result)
 
 
 def test_in_a_pid_namespace_with_anothers_proc_the_workers_groups_are_stopped(machine):
@@ -271,13 +276,26 @@ def test_a_ddprun_that_is_killed_at_any_moment_leaves_no_file(machine):
     machine.check_nothing_is_left()
 
 
+def pid_here(marker: str, inner: int) -> int:
+    """Hosts have PID namespaces of their own: our number of their process with this one."""
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            process = Path(f"/proc/{entry}")
+            if marker.encode() in (process / "environ").read_bytes():
+                numbers = (process / "status").read_text().partition("NSpid:")[2].split("\n")[0].split()
+                if int(numbers[-1]) == inner and b"RANK=1\0" in (process / "environ").read_bytes():
+                    return int(entry)
+    raise AssertionError(f"no process {inner} with {marker}")
+
+
 def test_a_stuck_worker_of_one_host_ends_the_job_on_all_hosts_without_a_restart(hosts, directory, key, freezer):
     program = (f"echo $$ > {directory}/new.$RANK; mv {directory}/new.$RANK {directory}/pid.$RANK;"
                f"until [ -e {directory}/end ]; do sleep 0.05; done; exit 3")
+    marker = str(uuid.uuid4())
     both = start_all(hosts, "--key-file", key, "--max-restarts", "3", "--shutdown-timeout", "1", "--no-python", "sh",
-                     "-c", program)
+                     "-c", program, env={"DDPRUN_TEST_MARKER": marker})
     wait_for_files(directory, "pid.*", 2)
-    freeze(freezer, int((directory / "pid.1").read_text()))
+    freeze(freezer, pid_here(marker, int((directory / "pid.1").read_text())))
     (directory / "end").touch()
     results = wait_all(both)
     (freezer / "freezer.state").write_text("THAWED")
@@ -285,3 +303,15 @@ def test_a_stuck_worker_of_one_host_ends_the_job_on_all_hosts_without_a_restart(
     assert "b (rank 1) did not stop its workers within 16 s" in results[0].stderr, as_text(results)
     assert "rank 1 on b has not ended 3 s after SIGKILL: pid " in results[1].stderr, as_text(results)
     assert "restart 1" not in as_text(results), as_text(results)
+
+
+def test_restarts_leave_no_descriptors_and_no_files_behind(binary):
+    """By the benchmark, which is thereby shown to work; how fast anything is does not count here."""
+    shown = subprocess.run([TOP / "scripts/bench/restarts", "--ddprun", binary, "--at", "100", "300"], text=True,
+                           capture_output=True, timeout=120, check=True).stdout.splitlines()
+    assert shown[0].split() == ["restart", "100", "restart", "300", "last", ":", "first"], shown
+    rows = {line[:24].strip(): [float(word) for word in line[24:].split()] for line in shown[1:]}
+    assert list(rows)[2:] == ["memory, MiB", "open descriptors", "files and folders"], shown
+    assert rows["files and folders"][:2] == [2, 2], shown
+    # A look falls into the middle of an attempt now and then, with its pipes open.
+    assert rows["open descriptors"][1] < rows["open descriptors"][0] + 10, shown
