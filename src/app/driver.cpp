@@ -192,6 +192,7 @@ void Driver::on_signal(const SignalEvent& event) {
   if (std::find(stops.begin(), stops.end(), event.number) != stops.end()) {
     stop_on_signal(event.number);
   } else if (event.number == SIGCHLD) {
+    workers_.look_for_ends();
     workers_.look_for_stops();
     if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
   } else if (event.number == SIGTSTP) {
@@ -201,7 +202,7 @@ void Driver::on_signal(const SignalEvent& event) {
     workers_.continue_all();
   } else if (event.number == SIGCONT) {
     workers_.continue_all();
-  } else {
+  } else if (is_passed_on(event)) {
     supervisor_.note_signal(event.number);
   }
 }
@@ -268,6 +269,12 @@ void Driver::carry_out(const act::ReportFailure& action) {
                             });
 }
 
+void Driver::carry_out(const act::ReportStuck& action) { workers_.tell_stuck(action.worker, k_stuck_after); }
+
+void Driver::carry_out(const act::ReportLeftBehind&) {
+  workers_.tell_left_behind(k_sweep_limit * k_sweep_grace);
+}
+
 void Driver::carry_out(const act::ReportSuccess&) {
   workers_.end_attempt();
   if (!link_lost_) link_->send(AttemptSucceeded{supervisor_.attempt()});
@@ -302,8 +309,10 @@ void Driver::end(const Cause& cause) {
 }
 
 void Driver::leave_when_idle() {
-  if (!ending_ || leaving_ || !supervisor_.idle() || !(told_all_ || link_lost_)) return;
+  const bool nothing_to_wait_for = supervisor_.idle() || supervisor_.stuck();
+  if (!ending_ || leaving_ || !nothing_to_wait_for || !(told_all_ || link_lost_)) return;
   leaving_ = true;
+  if (supervisor_.stuck()) workers_.abandon();
   exit_code_ = exit_code_of(*ending_);
   if (last_stop_signal_ || ending_->kind == Cause::Kind::stopped_by_signal) hurried_ = true;
   workers_.when_read([this] {
@@ -337,7 +346,7 @@ void Driver::leave() {
   if (std::exchange(left_, true)) return;
   say_report();
   say_losses();
-  workers_.dismiss_keeper();
+  if (supervisor_.idle()) workers_.dismiss_keeper();  // else it has a last try
   meeting_.finish();
   store_.close();
   signals_.keep_blocked();

@@ -25,7 +25,8 @@ TimePoint now() { return std::chrono::steady_clock::now(); }
 }  // namespace
 
 struct OutputPump::Source {
-  Source(asio::io_context& context, int descriptor) : reader(context, descriptor), grace_timer(context) {}
+  Source(asio::io_context& context, int descriptor, std::size_t remembered)
+      : reader(context, descriptor), grace_timer(context), tail(remembered) {}
 
   StreamId id;
   asio::posix::stream_descriptor reader;
@@ -48,10 +49,10 @@ OutputPump::OutputPump(asio::io_context& context, int output, const LineMerger::
   if (sink_.watch()) sink_watch_.assign(duplicate(sink_.watch().get()).release());
 }
 
-StreamId OutputPump::add(Fd reader, bool interactive) {
+StreamId OutputPump::add(Fd reader, bool interactive, std::size_t remembered) {
   // The pipe is ours alone, so it may be non-blocking; the worker's end is another open file and stays as it
   // is.
-  auto source = std::make_shared<Source>(context_, reader.release());
+  auto source = std::make_shared<Source>(context_, reader.release(), remembered);
   source->reader.non_blocking(true);
   source->id = merger_.open(interactive);
   sources_.emplace(source->id, source);

@@ -231,16 +231,19 @@ void Starter::wait_for_signals() {
   signal_watch_.async_wait(boost::asio::posix::descriptor_base::wait_read, [this](const error_code& error) {
     if (error) return;
     wait_for_signals();
-    while (const auto event = signals_.read()) on_signal(event->number);
+    while (const auto event = signals_.read()) on_signal(*event);
   });
 }
 
-void Starter::on_signal(int number) {
+void Starter::on_signal(const SignalEvent& event) {
+  const int number = event.number;
   const std::vector<int> stops = stop_signals_of(options_);
   if (number == SIGCHLD) {
     group_.look_for_ends();
   } else if (std::find(stops.begin(), stops.end(), number) != stops.end()) {
     stop(number);
+  } else if (!is_passed_on(event)) {
+    return;
   } else if (server_.connected() > 0) {
     server_.signal_all(number);
   } else {

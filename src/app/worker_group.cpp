@@ -24,19 +24,11 @@ namespace ddprun {
 
 namespace {
 
-using boost::system::error_code;
-
 // How long the last words of a process that a worker left behind are waited for.
 constexpr Milliseconds k_pipe_grace{250};
 constexpr std::size_t k_error_file_limit = std::size_t{16} << 20U;  // torch puts the traceback in whole
 // Where a worker's stderr is in one stream with its stdout, a traceback needs more room.
 constexpr std::size_t k_remembered_of_both = 30;
-
-LineMerger::Settings settings_for_output() {
-  LineMerger::Settings settings;
-  if (same_file(STDOUT_FILENO, STDERR_FILENO)) settings.remembered_lines = k_remembered_of_both;
-  return settings;
-}
 
 Fd open_null() { return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }
 
@@ -81,9 +73,10 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
       snapshot_(snapshot),
       ended_(std::move(ended)),
       launch_id_(make_launch_id()),
-      keeper_(launch_id_),
-      folder_(find_variable(snapshot, "TMPDIR")),
-      output_(context, STDOUT_FILENO, settings_for_output()),
+      folder_places_(temp_dir_places(find_variable(snapshot, "TMPDIR"), launch_id_)),
+      keeper_(launch_id_, Milliseconds{0}, folder_places_),
+      folder_(folder_places_),
+      output_(context, STDOUT_FILENO),
       error_(same_file(STDOUT_FILENO, STDERR_FILENO) ? output_
                                                      : separate_error_.emplace(context, STDERR_FILENO)),
       inherited_(capture_inherited_descriptors()),
@@ -102,13 +95,14 @@ bool WorkerGroup::lends_terminal() const {
 void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string& interface) {
   assignment_ = assignment;
   interface_ = interface;
+  tell_foreign_proc();
   std::error_code ignored;  // without the folder a worker cannot leave an error file, and that is all
-  std::filesystem::create_directory(fmt::format("{}/attempt_{}", folder_.path(), assignment.attempt.value),
-                                    ignored);
+  std::filesystem::remove_all(attempt_folder(Attempt{assignment.attempt.value - 1}), ignored);
+  std::filesystem::create_directory(attempt_folder(assignment.attempt), ignored);
   unseen_.clear();
   workers_.clear();
   for (std::size_t i = 0; i < assignment.seats.size(); ++i) {
-    workers_.push_back(std::make_unique<Worker>(context_));
+    workers_.push_back(std::make_unique<Worker>());
   }
 }
 
@@ -118,6 +112,10 @@ bool WorkerGroup::is_typed_for(std::size_t worker) const {
   if (worker != 0) return false;
   return is_terminal(STDIN_FILENO) ||
          (assignment_.seats[worker].rank.value == 0 && has_starter_terminal(snapshot_));
+}
+
+std::string WorkerGroup::attempt_folder(Attempt attempt) const {
+  return fmt::format("{}/attempt_{}", folder_.path(), attempt.value);
 }
 
 WorkerGroup::Streams WorkerGroup::open_streams(std::size_t worker) {
@@ -142,16 +140,18 @@ void WorkerGroup::open_input(std::size_t worker, Streams& streams) {
 
 void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
   Worker& state = *workers_[worker];
+  const bool together = &error_ == &output_;
   const auto is_pumped = [&](int descriptor) { return !terminal_ || !is_terminal(descriptor); };
   const auto pump_through = [&](OutputPump& pump, std::optional<StreamId>& stream) {
     Pipe pipe = make_pipe();
-    stream = pump.add(std::move(pipe.reader), is_typed_for(worker));
+    stream = pump.add(std::move(pipe.reader), is_typed_for(worker),
+                      together ? k_remembered_of_both : LineTail::k_lines);
     return streams.own(std::move(pipe.writer));
   };
   if (is_pumped(STDOUT_FILENO)) streams.output = pump_through(output_, state.output);
   if (!is_pumped(STDERR_FILENO)) return;
   // Through two pipes the order of what a worker writes to one file would be lost.
-  streams.error = &error_ == &output_ ? streams.output : pump_through(error_, state.error);
+  streams.error = together ? streams.output : pump_through(error_, state.error);
 }
 
 SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& streams) const {
@@ -177,14 +177,12 @@ SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& stream
 
 std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   Worker& state = *workers_[worker];
-  state.error_file =
-      fmt::format("{}/attempt_{}/error_{}.json", folder_.path(), assignment_.attempt.value, worker);
+  state.error_file = fmt::format("{}/error_{}.json", attempt_folder(assignment_.attempt), worker);
   const Streams streams = open_streams(worker);
   auto result = spawn(make_request(worker, streams));
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) return not_started(*failure);
   state.child = std::move(std::get<Child>(result));
   keeper_.watch(state.child->pid());
-  watch(worker);
   expect_binding(worker);
   return std::nullopt;
 }
@@ -203,21 +201,6 @@ bool WorkerGroup::start(std::size_t worker) {
   workers_[worker]->ended = true;
   ended_(worker, *failure);
   return false;
-}
-
-void WorkerGroup::watch(std::size_t worker) {
-  Worker& state = *workers_[worker];
-  Fd descriptor = state.child->pidfd() ? duplicate(state.child->pidfd().get()) : Fd();
-  if (!descriptor) return;  // an old kernel, or no descriptor left
-  error_code error;
-  state.watch.assign(descriptor.get(), error);
-  if (error) return;
-  [[maybe_unused]] const int taken = descriptor.release();
-  state.watched = true;
-  state.watch.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                         [this, worker, attempt = assignment_.attempt](const error_code& failed) {
-                           if (!failed && attempt == assignment_.attempt) note_end(worker);
-                         });
 }
 
 void WorkerGroup::note_end(std::size_t worker) {
@@ -249,6 +232,7 @@ std::vector<int> WorkerGroup::main_processes() const {
 }
 
 std::size_t WorkerGroup::signal_descendants(int number) {
+  if (!sees_own_processes()) return signal_groups(number);
   const std::vector<int> known = main_processes();
   reap_orphans(known);
   if (nothing_is_left(known)) return 0;
@@ -259,6 +243,7 @@ std::size_t WorkerGroup::signal_descendants(int number) {
 }
 
 std::size_t WorkerGroup::count_descendants() {
+  if (!sees_own_processes()) return presumed_left_;
   const std::vector<int> known = main_processes();
   reap_orphans(known);
   if (nothing_is_left(known)) return 0;
@@ -278,11 +263,18 @@ void WorkerGroup::end_attempt() {
     end_stream(error_, worker->error);
     if (!worker->child) continue;
     keeper_.forget(worker->child->pid());
-    worker->watch.close();
     worker->child->reap();
     worker->child.reset();
   }
   if (input_) input_->disconnect();
+}
+
+void WorkerGroup::abandon() {
+  for (const auto& worker : workers_) {
+    if (terminal_ && worker->child && !worker->ended) terminal_->take_back(worker->child->pid());
+    worker->ended = true;
+  }
+  end_attempt();
 }
 
 void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
@@ -327,12 +319,19 @@ std::vector<std::string> WorkerGroup::last_lines(const Worker& worker) const {
   return lines;
 }
 
+// Of all of them at every SIGCHLD: one signal may stand for several, and while a tracer holds an ending back
+// there is nothing to see before the SIGCHLD that comes when it lets go. A pidfd would speak up once, and too
+// early.
+void WorkerGroup::look_for_ends() {
+  for (std::size_t i = 0; i < workers_.size(); ++i) note_end(i);
+  reap_orphans(main_processes());
+}
+
 void WorkerGroup::look_for_stops() {
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    Worker& state = *workers_[i];
-    if (state.ended || !state.child) continue;
-    if (!state.watched) note_end(i);
-    if (!terminal_ || state.ended || !state.child->take_stop()) continue;
+  if (!terminal_) return;
+  for (const auto& worker : workers_) {
+    Worker& state = *worker;
+    if (state.ended || !state.child || !state.child->take_stop()) continue;
     const int group = state.child->pid();
     terminal_->take_back(group);
     stop_own_group();

@@ -13,7 +13,9 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -61,6 +63,19 @@ bool may_kill(const ProcessEntry& process) {
   return process.state != 'Z' && process.pid != ::getpid() && process.name != k_keeper_name;
 }
 
+// By numbers that were given to us, since those in this /proc are other processes'. A leader that has ended
+// just now keeps its group's number as long as there is somebody in it.
+void kill_groups(const std::vector<int>& leaders) {
+  for (const int leader : leaders) ::kill(-leader, SIGKILL);
+}
+
+void remove_folders(const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  }
+}
+
 // True when nothing was left to kill.
 bool kill_round(const std::vector<int>& leaders, const std::string& marker) {
   const ProcessTable table = capture_processes();
@@ -102,7 +117,15 @@ void ask_to_end(const std::vector<int>& leaders, Milliseconds mercy) {
     std::this_thread::sleep_for(k_between_rounds);
 }
 
-[[noreturn]] void keep(int reader, const std::string& marker, Milliseconds mercy) noexcept {
+void kill_what_is_left(const std::vector<int>& leaders, const std::string& marker) {
+  if (!sees_own_processes()) return kill_groups(leaders);
+  for (int round = 0; round < k_rounds && !kill_round(leaders, marker); ++round) {
+    std::this_thread::sleep_for(k_between_rounds);
+  }
+}
+
+[[noreturn]] void keep(int reader, const std::string& marker, Milliseconds mercy,
+                       const std::vector<std::string>& folders) noexcept {
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -113,15 +136,17 @@ void ask_to_end(const std::vector<int>& leaders, Milliseconds mercy) {
 
   std::vector<int> leaders;
   Message message;
-  while (::read(reader, &message, sizeof message) == sizeof message) {
-    if (message.what == k_all_is_well) ::_exit(0);
+  bool all_is_well = false;
+  while (!all_is_well && ::read(reader, &message, sizeof message) == sizeof message) {
+    if (message.what == k_all_is_well) all_is_well = true;
     if (message.what == k_watch) leaders.push_back(message.leader);
     if (message.what == k_forget) std::erase(leaders, message.leader);
   }
-  if (mercy > Milliseconds{0}) ask_to_end(leaders, mercy);
-  for (int round = 0; round < k_rounds && !kill_round(leaders, marker); ++round) {
-    std::this_thread::sleep_for(k_between_rounds);
+  if (!all_is_well) {
+    if (mercy > Milliseconds{0}) ask_to_end(leaders, mercy);
+    kill_what_is_left(leaders, marker);
   }
+  remove_folders(folders);
   ::_exit(0);
 }
 
@@ -135,14 +160,14 @@ std::string make_launch_id() {
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-Keeper::Keeper(const std::string& launch_id, Milliseconds mercy) {
+Keeper::Keeper(const std::string& launch_id, Milliseconds mercy, const std::vector<std::string>& folders) {
   Pipe pipe = make_pipe();
   // Should it ever be stopped, we are not.
   ::fcntl(pipe.writer.get(), F_SETFL, O_NONBLOCK);
   const std::string marker = std::string(k_launch_variable) + "=" + launch_id;
   pid_ = ::fork();
   if (pid_ < 0) throw system_failure("cannot start the keeper process", errno);
-  if (pid_ == 0) keep(pipe.reader.get(), marker, mercy);
+  if (pid_ == 0) keep(pipe.reader.get(), marker, mercy, folders);
   writer_ = std::move(pipe.writer);
 }
 

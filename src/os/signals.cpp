@@ -18,7 +18,24 @@ struct SignalSource::Saved {
 };
 
 std::vector<int> handled_signals() {
-  return {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
+  std::vector<int> signals{SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGALRM, SIGUSR1,   SIGUSR2,
+                           SIGTSTP, SIGCONT, SIGCHLD, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF};
+  for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) signals.push_back(number);
+  return signals;
+}
+
+bool is_passed_on(const SignalEvent& event) {
+  switch (event.number) {
+    case SIGCHLD:
+    case SIGVTALRM:  // of this process' interval timers, setitimer(2)
+    case SIGPROF:
+    case SIGXFSZ:  // of a write of ours, which fails with EFBIG as well
+      return false;
+    case SIGXCPU:
+      return event.code != SI_KERNEL;  // of our own limit: every worker has its own
+    default:
+      return true;
+  }
 }
 
 std::vector<int> capture_ignored_signals(const std::vector<int>& signals) {

@@ -6,13 +6,6 @@
 
 namespace ddprun {
 
-namespace {
-
-constexpr Milliseconds k_sweep_grace{1000};  // for what is left after the main processes, SIGTERM to SIGKILL
-constexpr int k_sweep_limit = 10;            // a process that survives SIGKILL this long is the kernel's
-
-}  // namespace
-
 void Supervisor::note_start(const Assignment& assignment) {
   if (state_ != State::idle) return;
   attempt_ = assignment.attempt;
@@ -23,6 +16,8 @@ void Supervisor::note_start(const Assignment& assignment) {
   stop_signal_.reset();
   stop_sent_ = false;
   hurry_ = false;
+  killed_ = false;
+  stuck_reported_ = false;
   forwarded_.clear();
   sweeps_ = 0;
   descendants_.reset();
@@ -41,7 +36,7 @@ void Supervisor::note_descendants(std::size_t count) { descendants_ = count; }
 void Supervisor::note_stop(int signal, bool hurry, TimePoint now) {
   if (stop_signal_ && hurry) {
     hurry_ = true;
-    if (deadline_) deadline_ = std::min(*deadline_, now);
+    if (deadline_ && !killed_) deadline_ = std::min(*deadline_, now);
     return;
   }
   if (!stop_signal_) stop_signal_ = signal;
@@ -71,6 +66,8 @@ std::vector<SupervisorAction> Supervisor::decide(TimePoint now) {
 std::optional<ExitStatus> Supervisor::status(std::size_t worker) const { return workers_.at(worker).ended; }
 
 bool Supervisor::running(std::size_t worker) const { return workers_.at(worker).running; }
+
+bool Supervisor::stuck() const { return state_ == State::stopping && stuck_reported_ && !all_ended(); }
 
 void Supervisor::begin(std::vector<SupervisorAction>& actions) {
   start_wanted_ = false;
@@ -104,10 +101,17 @@ void Supervisor::stop(std::vector<SupervisorAction>& actions, TimePoint now) {
     }
   }
   if (!deadline_ || now < *deadline_) return;
-  deadline_.reset();
-  hurry_ = true;  // what is left of those that did not obey gets no second grace
+  if (killed_) {
+    deadline_.reset();
+    stuck_reported_ = true;
+  } else {
+    deadline_ = now + k_stuck_after;
+    killed_ = true;
+    hurry_ = true;  // what is left of those that did not obey gets no second grace
+  }
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i].running) actions.push_back(act::KillGroup{i});
+    if (!workers_[i].running) continue;
+    stuck_reported_ ? actions.push_back(act::ReportStuck{i}) : actions.push_back(act::KillGroup{i});
   }
 }
 
@@ -130,6 +134,7 @@ void Supervisor::sweep(std::vector<SupervisorAction>& actions, TimePoint now) {
 void Supervisor::finish(std::vector<SupervisorAction>& actions) {
   state_ = State::idle;
   deadline_.reset();
+  if (descendants_ != 0U) actions.push_back(act::ReportLeftBehind{});
   const bool success = std::all_of(workers_.begin(), workers_.end(),
                                    [](const Worker& worker) { return worker.ended->success(); });
   if (success && !stop_signal_) {

@@ -70,6 +70,8 @@ class Driver {
   void carry_out(const act::KillGroup& action);
   void carry_out(const act::SignalDescendants& action);
   void carry_out(const act::ReportFailure& action);
+  void carry_out(const act::ReportStuck& action);
+  void carry_out(const act::ReportLeftBehind& action);
   void carry_out(const act::ReportSuccess& action);
   void carry_out(const act::ReportStopped& action);
   void answer_stop();

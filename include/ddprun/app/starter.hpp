@@ -54,7 +54,7 @@ class Starter {
   bool could_not_start(std::size_t carrier, int code) const;
 
   void wait_for_signals();
-  void on_signal(int number);
+  void on_signal(const SignalEvent& event);
   void stop(int number);
   void give_up_on_carriers(Milliseconds patience);
   void signal_carriers(int number, bool only_unconnected);

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <functional>
@@ -44,10 +43,16 @@ class WorkerGroup {
   std::size_t signal_descendants(int number);
   std::size_t count_descendants();
   void end_attempt();  // every main process has ended: give their numbers back
+  // The attempt is over while a main process is still there, and stays so: nothing is waited for any more.
+  void abandon();
+  // One that SIGKILL has not ended `after` it; the second: what the workers left behind.
+  void tell_stuck(std::size_t worker, Milliseconds after);
+  void tell_left_behind(Milliseconds after);
 
   // Calls once what the worker has written is read, or shortly after its end where its descendants write on;
   // never waits for whoever reads our output.
   void describe_failure(std::size_t worker, const ExitStatus& status, std::function<void(Failure)> handler);
+  void look_for_ends();   // after SIGCHLD: of workers, and of orphans that came to us
   void look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker
   void continue_all();    // after SIGCONT
   // Lines of ddprun itself for standard error, in order with the workers'.
@@ -65,13 +70,10 @@ class WorkerGroup {
  private:
   struct Worker {
     std::optional<Child> child;
-    boost::asio::posix::stream_descriptor watch;
     std::optional<StreamId> output;
     std::optional<StreamId> error;
     std::string error_file;
     bool ended = false;
-    bool watched = false;  // by pidfd; else every SIGCHLD is a reason to look
-    explicit Worker(boost::asio::io_context& context) : watch(context) {}
   };
   struct Streams;  // the descriptors one worker is started with
 
@@ -82,15 +84,17 @@ class WorkerGroup {
   void open_outputs(std::size_t worker, Streams& streams);
   SpawnRequest make_request(std::size_t worker, const Streams& streams) const;
   std::optional<ExitStatus> try_start(std::size_t worker);  // why not; throws what set-up throws
-  void watch(std::size_t worker);
   void expect_binding(std::size_t worker);
   void look_at_bindings();
   void look_soon();
+  void tell_foreign_proc();
   void tell_refusal(std::size_t worker, const BindingRefusal& refusal);
   void show_binding(std::size_t worker, const BindingRefusal& refusal);
   void note_end(std::size_t worker);
   void when_known(const Worker& worker, std::function<void()> handler);
   std::vector<int> main_processes() const;
+  std::size_t signal_groups(int number);
+  std::string attempt_folder(Attempt attempt) const;
   std::string read_error_file(const Worker& worker) const;
   std::vector<std::string> last_lines(const Worker& worker) const;
 
@@ -99,7 +103,8 @@ class WorkerGroup {
   const Snapshot& snapshot_;
   Ended ended_;
   std::string launch_id_;
-  Keeper keeper_;
+  std::vector<std::string> folder_places_;
+  Keeper keeper_;  // made before the folder that it is to remove
   TempDir folder_;
   OutputPump output_;
   std::optional<OutputPump> separate_error_;
@@ -117,7 +122,9 @@ class WorkerGroup {
   boost::asio::steady_timer binding_timer_;
   std::deque<std::size_t> unseen_;  // started, and what the kernel made of their bindings not yet looked at
   TimePoint unseen_until_;
-  bool cpu_refusal_told_ = false;  // once for all workers and attempts
+  std::size_t presumed_left_ = 0;   // where nobody can be counted
+  bool foreign_proc_told_ = false;  // once for all attempts
+  bool cpu_refusal_told_ = false;   // once for all workers and attempts
   bool memory_refusal_told_ = false;
 };
 

@@ -16,9 +16,13 @@ struct SignalEvent {
   friend bool operator==(const SignalEvent&, const SignalEvent&) = default;
 };
 
-// What a launcher has to answer: requests to stop, advance warnings, job control and its children.
+// What a launcher has to answer: requests to stop, advance warnings (a limit of CPU time and the real-time
+// signals are some), job control, its children, and what would end it and is nobody's request.
 // SIGTTIN and SIGTTOU keep their defaults: in the background we are stopped as any program is.
 std::vector<int> handled_signals();
+
+// Whether workers are to get it too, when it is no request to stop: not what our own timers and limits send.
+bool is_passed_on(const SignalEvent& event);
 
 // Those of `signals` that we were started with ignored (nohup: SIGHUP; a shell's `&`: SIGINT, SIGQUIT). They
 // stay ignored here and in the workers.

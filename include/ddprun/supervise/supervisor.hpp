@@ -6,7 +6,9 @@
 //             others keep running until the coordinator says stop, so that one host decides for all.
 //   stopping  the main processes got the stop signal; at the end of the grace period their process groups are
 //             killed. A main process that ends is not signalled again: its data loaders are not ours to hurry
-//             while a sibling writes its checkpoint.
+//             while a sibling writes its checkpoint. One that is there k_stuck_after its SIGKILL is reported
+//             and waited for: whether the job goes on without it is for the coordinator, whose stop has a
+//             limit.
 //   sweeping  every main process has ended. Whatever they left behind (their groups, processes that
 //             escaped by setsid) gets SIGTERM, a short while later SIGKILL, until nothing is left.
 //   idle      nothing of ours runs. The end of the attempt has been reported: succeeded, or stopped.
@@ -46,12 +48,23 @@ struct SignalDescendants {  // every process below us but the main processes; an
 struct ReportFailure {  // the first failure of this attempt on this host
   std::size_t worker;
 };
+struct ReportStuck {  // its main process is there long after its SIGKILL
+  std::size_t worker;
+};
+struct ReportLeftBehind {};  // so is something that a worker left; nothing waits for it
 struct ReportSuccess {};
 struct ReportStopped {};
 }  // namespace act
 
-using SupervisorAction = std::variant<act::Spawn, act::SignalWorker, act::KillGroup, act::SignalDescendants,
-                                      act::ReportFailure, act::ReportSuccess, act::ReportStopped>;
+using SupervisorAction =
+    std::variant<act::Spawn, act::SignalWorker, act::KillGroup, act::SignalDescendants, act::ReportFailure,
+                 act::ReportStuck, act::ReportLeftBehind, act::ReportSuccess, act::ReportStopped>;
+
+// How long a killed process may take before somebody should know: exits that free much memory take a second.
+inline constexpr Milliseconds k_stuck_after{3000};
+// What is left of the main processes is killed this often, a second apart, before it is left behind.
+inline constexpr int k_sweep_limit = 10;
+inline constexpr Milliseconds k_sweep_grace{1000};  // also from SIGTERM to the first SIGKILL
 
 class Supervisor {
  public:
@@ -71,6 +84,7 @@ class Supervisor {
 
   bool idle() const { return state_ == State::idle && !start_wanted_; }
   bool sweeping() const { return state_ == State::sweeping; }
+  bool stuck() const;  // waiting for nothing but what was reported by ReportStuck
   Attempt attempt() const { return attempt_; }
   std::optional<ExitStatus> status(std::size_t worker) const;
   bool running(std::size_t worker) const;
@@ -99,6 +113,8 @@ class Supervisor {
   std::optional<int> stop_signal_;  // the stop that was asked for
   bool stop_sent_ = false;
   bool hurry_ = false;
+  bool killed_ = false;  // the groups of those that did not obey
+  bool stuck_reported_ = false;
   std::vector<int> forwarded_;
   int sweeps_ = 0;
   std::optional<std::size_t> descendants_;

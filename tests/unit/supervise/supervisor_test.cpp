@@ -37,6 +37,8 @@ struct Describe {
     return "sweep " + std::to_string(a.signal);
   }
   std::string operator()(const act::ReportFailure& a) const { return "failed " + std::to_string(a.worker); }
+  std::string operator()(const act::ReportStuck& a) const { return "stuck " + std::to_string(a.worker); }
+  std::string operator()(const act::ReportLeftBehind&) const { return "left behind"; }
   std::string operator()(const act::ReportSuccess&) const { return "succeeded"; }
   std::string operator()(const act::ReportStopped&) const { return "stopped"; }
 };
@@ -127,6 +129,39 @@ TEST_CASE("a second stop signal leaves no grace") {
   CHECK(decide(supervisor, at(200)) == Words{"kill group 0"});
 }
 
+TEST_CASE("a worker that SIGKILL does not end is reported once, waited for, and stuck only that long") {
+  Supervisor supervisor = running(2, Milliseconds{500});
+  supervisor.note_stop(SIGTERM, false, at(0));
+  decide(supervisor, at(0));
+  CHECK(decide(supervisor, at(500)) == Words{"kill group 0", "kill group 1"});
+  supervisor.note_ended(0, killed(SIGKILL));
+  REQUIRE(supervisor.deadline());
+  CHECK(*supervisor.deadline() == at(500) + k_stuck_after);
+  CHECK(decide(supervisor, at(600)).empty());
+  CHECK_FALSE(supervisor.stuck());
+  CHECK(decide(supervisor, *supervisor.deadline()) == Words{"stuck 1"});
+  CHECK(supervisor.stuck());
+  CHECK_FALSE(supervisor.idle());
+  CHECK_FALSE(supervisor.deadline());
+  CHECK(decide(supervisor, at(60000)).empty());
+  supervisor.note_ended(1, killed(SIGKILL));
+  CHECK_FALSE(supervisor.stuck());
+  CHECK(decide(supervisor, at(60001)) == Words{"sweep " + std::to_string(SIGKILL)});
+  supervisor.note_descendants(0);
+  CHECK(decide(supervisor, at(60002)) == Words{"stopped"});
+}
+
+TEST_CASE("a third stop signal does not make a killed worker stuck before its time") {
+  Supervisor supervisor = running(1, Milliseconds{30000});
+  supervisor.note_stop(SIGINT, false, at(0));
+  decide(supervisor, at(0));
+  supervisor.note_stop(SIGINT, true, at(200));
+  CHECK(decide(supervisor, at(200)) == Words{"kill group 0"});
+  supervisor.note_stop(SIGINT, true, at(400));
+  CHECK(decide(supervisor, at(400)).empty());
+  CHECK(supervisor.deadline() == at(200) + k_stuck_after);
+}
+
 TEST_CASE("descendants that ignore SIGTERM get SIGKILL") {
   Supervisor supervisor = running(1);
   supervisor.note_ended(0, exited(0));
@@ -148,7 +183,7 @@ TEST_CASE("a process that even SIGKILL does not end holds nobody for ever") {
     last = decide(supervisor, at(second * 1001));
   }
   CHECK(supervisor.idle());
-  CHECK(last == Words{"succeeded"});
+  CHECK(last == Words{"left behind", "succeeded"});
 }
 
 TEST_CASE("other signals are passed to the running main processes") {
