@@ -42,8 +42,11 @@ std::string quoted_block(const std::string& heading, const std::vector<std::stri
 std::string render_report(const Cause& cause, int max_restarts) {
   if (cause.kind == Cause::Kind::success) return {};
   std::string text = describe(cause) + "\n";
-  if (cause.kind != Cause::Kind::worker_failed) return text;
   const Failure& failure = cause.failure;
+  if (cause.kind != Cause::Kind::worker_failed) {
+    if (failure.host.empty()) return text;
+    text += fmt::format("  before that, {}\n", describe(failure));
+  }
   text += details(failure, max_restarts);
   // A worker that wrote an error file has its traceback there; its last lines would say the same again.
   if (!failure.message.empty()) {
