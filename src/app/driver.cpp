@@ -24,7 +24,6 @@ namespace {
 using boost::system::error_code;
 
 constexpr Milliseconds k_hurried_drain_limit{2000};  // for output that is read slowly, after a stop signal
-constexpr Milliseconds k_same_signal_window{100};    // proctrack/linuxproc and terminals deliver twice
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -38,18 +37,19 @@ JobStoreSettings store_settings(const NodePlan& plan) {
 Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
     : plan_(plan),
       snapshot_(snapshot),
-      signals_(watched_signals_of(plan.options)),
-      signal_watch_(context_, duplicate(signals_.descriptor().get()).release()),
+      signals_(context_, watched_signals_of(plan.options), WorkerGroup::group_of_workers(plan)),
       timer_(context_),
       supervisor_(plan.options.shutdown_timeout.value),
       store_(context_, store_settings(plan)),
       workers_(context_, plan_, snapshot,
                [this](std::size_t worker, const ExitStatus& status) {
+                 if (workers_.had_terminal(worker)) supervisor_.note_terminal();
                  supervisor_.note_ended(worker, status);
                  decide_soon();
                }),
       meeting_(context_, plan_, snapshot),
       carrier_timer_(context_) {
+  workers_.spare(signals_.helper());
   route_log([this](const std::string& lines) { workers_.insert_error(lines); });
   workers_.when_output_fails([this](int error) {
     say_notice(fmt::format("cannot write to standard output on {}: {}; the workers go on without it",
@@ -62,7 +62,7 @@ Driver::~Driver() { route_log({}); }
 
 int Driver::run() {
   adopt_orphans();
-  wait_for_signals();
+  watch_signals();
   hold_lifeline();
   join();
   while (!context_.stopped()) run_handlers();
@@ -136,7 +136,7 @@ void Driver::become_task() {
 }
 
 void Driver::handle(const Start& start) {
-  if (ending_ || !supervisor_.idle()) return;
+  if (ending_ || stop_signal_ || !supervisor_.idle()) return;
   const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
   if (start.assignment.agent_per_task && !per_task) become_task();
   bind(start.assignment);
@@ -150,7 +150,10 @@ void Driver::handle(const Start& start) {
 
 void Driver::handle(const Stop& stop) {
   asked_to_stop_ = stop.attempt;
-  supervisor_.note_stop(SIGTERM, false, now());
+  // A scheduler that has signalled another host's whole tree is about to signal this one's.
+  const auto delivery = stop.whole_tree ? Supervisor::Delivery::undecided : Supervisor::Delivery::by_us;
+  supervisor_.note_stop(stop.signal, false, now(), delivery);
+  if (stop.whole_tree) signals_.judge(stop.signal, SignalWay::coordinator, true);
   decide();
   answer_stop();
 }
@@ -178,57 +181,6 @@ void Driver::on_lost(const std::string& what, const std::string& hint) {
   end(cause);
 }
 
-void Driver::wait_for_signals() {
-  signal_watch_.async_wait(boost::asio::posix::descriptor_base::wait_read, [this](const error_code& error) {
-    if (error) return;
-    wait_for_signals();
-    while (const auto event = signals_.read()) on_signal(*event);
-    decide();
-  });
-}
-
-void Driver::on_signal(const SignalEvent& event) {
-  const std::vector<int> stops = stop_signals_of(plan_.options);
-  if (std::find(stops.begin(), stops.end(), event.number) != stops.end()) {
-    stop_on_signal(event.number);
-  } else if (event.number == SIGCHLD) {
-    workers_.look_for_ends();
-    workers_.look_for_stops();
-    if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
-  } else if (event.number == SIGTSTP) {
-    supervisor_.note_signal(SIGTSTP);
-    decide();
-    stop_own_group();
-    workers_.continue_all();
-  } else if (event.number == SIGCONT) {
-    workers_.continue_all();
-  } else if (is_passed_on(event)) {
-    supervisor_.note_signal(event.number);
-  }
-}
-
-void Driver::stop_on_signal(int signal) {
-  if (leaving_) return hurry();  // only output is still to be written
-  const bool repeated = last_stop_signal_ && now() - *last_stop_signal_ < k_same_signal_window;
-  const bool first = !last_stop_signal_;
-  last_stop_signal_ = now();
-  if (repeated) return;
-  if (!first) say(fmt::format("{} again on {}: killing what is left", signal_name(signal), plan_.host));
-  supervisor_.note_stop(signal, /*hurry=*/!first, now());
-  if (!first) return;
-  if (joined_ && !link_lost_) {
-    link_->send(StopRequest{signal, plan_.host});
-    return;
-  }
-  // Nobody knows of us yet: this process alone gives up.
-  Cause cause;
-  cause.kind = Cause::Kind::stopped_by_signal;
-  cause.signal = signal;
-  cause.host = plan_.host;
-  report_ = describe(cause);
-  end(cause);
-}
-
 void Driver::decide_soon() {
   if (std::exchange(decision_pending_, true)) return;
   boost::asio::post(context_, [this] {
@@ -247,7 +199,9 @@ void Driver::decide() {
 }
 
 void Driver::carry_out(const act::Spawn& action) {
-  if (workers_.start(action.worker)) supervisor_.note_spawned(action.worker);
+  if (!workers_.start(action.worker)) return;
+  signals_.note_worker();
+  supervisor_.note_spawned(action.worker);
 }
 
 void Driver::carry_out(const act::SignalWorker& action) { workers_.signal(action.worker, action.signal); }
@@ -273,6 +227,12 @@ void Driver::carry_out(const act::ReportStuck& action) { workers_.tell_stuck(act
 
 void Driver::carry_out(const act::ReportLeftBehind&) {
   workers_.tell_left_behind(k_sweep_limit * k_sweep_grace);
+}
+
+// Its worker had the signal; that of other hosts is to get it from the coordinator.
+void Driver::carry_out(const act::ReportRequest& action) {
+  supervisor_.note_stop(action.signal, false, now());
+  request_stop(action.signal, false);
 }
 
 void Driver::carry_out(const act::ReportSuccess&) {
@@ -314,7 +274,7 @@ void Driver::leave_when_idle() {
   leaving_ = true;
   if (supervisor_.stuck()) workers_.abandon();
   exit_code_ = exit_code_of(*ending_);
-  if (last_stop_signal_ || ending_->kind == Cause::Kind::stopped_by_signal) hurried_ = true;
+  if (stop_requested_ || ending_->kind == Cause::Kind::stopped_by_signal) hurried_ = true;
   workers_.when_read([this] {
     say_report();
     drain();
@@ -349,7 +309,7 @@ void Driver::leave() {
   if (supervisor_.idle()) workers_.dismiss_keeper();  // else it has a last try
   meeting_.finish();
   store_.close();
-  signals_.keep_blocked();
+  signals_.leave();
   tell_end([this] { context_.stop(); });
 }
 

@@ -41,7 +41,7 @@ std::string ask_starter(const StarterAddress& starter, int place, const Snapshot
   };
   LifelineClient::Hooks hooks;
   hooks.on_connected = [] {};
-  hooks.on_signal = [](int) {};
+  hooks.on_signal = [](const lifeline::Signal&) {};
   hooks.on_task = [&](std::string text) {
     task = std::move(text);
     context.stop();

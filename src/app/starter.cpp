@@ -35,6 +35,7 @@ constexpr Milliseconds k_stop_margin{20000};
 constexpr Milliseconds k_silence{30000};
 constexpr Milliseconds k_carrier_patience{5000};
 constexpr Milliseconds k_hurried_drain_limit{2000};
+constexpr Milliseconds k_same_signal_window{100};  // a terminal and mpiexec both pass on one ^C
 constexpr std::size_t k_most_addresses = 16;
 // What a shell and ssh say when the program could not be run there.
 constexpr int k_no_start_codes[] = {k_exit_not_executable, k_exit_not_found, 255};
@@ -51,6 +52,8 @@ std::string describe_start_failure(const ExitStatus& status) {
   return status.value == 0 ? status.stage : describe_errno(status.value);
 }
 
+TimePoint now() { return std::chrono::steady_clock::now(); }
+
 std::string new_id() { return make_secret_text().substr(0, 16); }
 
 }  // namespace
@@ -59,8 +62,7 @@ Starter::Starter(const CarrierPlan& plan, const Options& options, const Snapshot
     : plan_(plan),
       options_(options),
       snapshot_(snapshot),
-      signals_(watched_signals(options)),
-      signal_watch_(context_, duplicate(signals_.descriptor().get()).release()),
+      signals_(context_, watched_signals(options), ChildGroup::own_session),
       patience_(context_),
       silence_(context_),
       group_(context_, plan.commands.size(),
@@ -130,7 +132,7 @@ int Starter::run() {
         fmt::format("the environment and the arguments together are longer than {} bytes", k_max_task),
         fmt::format("unset large variables; {} has to carry them to the other hosts", plan_.carrier.value));
   }
-  wait_for_signals();
+  watch_signals();
   start_some();
   tell_of_silence();
   context_.run();
@@ -191,7 +193,7 @@ void Starter::on_agent(const lifeline::Hello& hello) {
     settle(carrier);
   }
   // It came while the others were being stopped.
-  if (stopped_by_ || failure_code_) server_.signal_all(stopped_by_.value_or(SIGTERM));
+  if (stopped_by_ || failure_code_) server_.signal_all({stopped_by_.value_or(SIGTERM)});
 }
 
 bool Starter::could_not_start(std::size_t carrier, int code) const {
@@ -222,45 +224,57 @@ void Starter::on_carrier_end(std::size_t carrier, const ExitStatus& status) {
 void Starter::give_up(int code) {
   if (failure_code_) return;
   failure_code_ = code;
-  server_.signal_all(SIGTERM);
+  server_.signal_all({SIGTERM});
   signal_carriers(SIGTERM, /*only_unconnected=*/true);
   give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin);
 }
 
-void Starter::wait_for_signals() {
-  signal_watch_.async_wait(boost::asio::posix::descriptor_base::wait_read, [this](const error_code& error) {
-    if (error) return;
-    wait_for_signals();
-    while (const auto event = signals_.read()) on_signal(*event);
-  });
+void Starter::watch_signals() {
+  SignalWatch::Hooks hooks;
+  hooks.on_signal = [this](const SignalEvent& event) { on_signal(event); };
+  hooks.on_verdict = [this](const SignalLedger::Verdict& verdict) { on_verdict(verdict); };
+  hooks.on_done = [] {};
+  signals_.start(std::move(hooks));
 }
 
 void Starter::on_signal(const SignalEvent& event) {
-  const int number = event.number;
-  const std::vector<int> stops = stop_signals_of(options_);
-  if (number == SIGCHLD) {
+  if (event.number == SIGCHLD) {
     group_.look_for_ends();
-  } else if (std::find(stops.begin(), stops.end(), number) != stops.end()) {
-    stop(number);
+  } else if (is_stop_signal(event.number, options_)) {
+    note_stop_signal(event);
   } else if (!is_passed_on(event)) {
     return;
-  } else if (server_.connected() > 0) {
-    server_.signal_all(number);
   } else {
-    for (std::size_t i = 0; i < carriers_.size(); ++i) group_.signal(i, number);
+    signals_.judge(event.number, SignalWay::own, is_from_above(event));
   }
 }
 
-void Starter::stop(int number) {
+void Starter::note_stop_signal(const SignalEvent& event) {
   if (leaving_) {  // only output is still to be written
     if (!std::exchange(hurried_, true)) drain();
     return;
   }
   const bool first = !stopped_by_;
-  if (first) stopped_by_ = number;
-  server_.signal_all(number);
+  const bool soon = !first && now() - last_stop_signal_ < k_same_signal_window;
+  const bool again = !first && !soon && is_from_person(event, plan_.allocation.scheduler.value);
+  if (first) stopped_by_ = event.number;
+  if (first || again) last_stop_signal_ = now();
+  if (again) return stop({event.number, /*hurry=*/true, /*whole_tree=*/false});
+  if (first || event.number != *stopped_by_)
+    signals_.judge(event.number, SignalWay::own, is_from_above(event));
+}
+
+void Starter::on_verdict(const SignalLedger::Verdict& verdict) {
+  const lifeline::Signal signal{verdict.number, /*hurry=*/false, verdict.whole_tree};
+  if (is_stop_signal(verdict.number, options_)) return stop(signal);
+  if (server_.connected() > 0) return server_.signal_all(signal);
+  for (std::size_t i = 0; verdict.pass_on && i < carriers_.size(); ++i) group_.signal(i, verdict.number);
+}
+
+void Starter::stop(const lifeline::Signal& signal) {
+  server_.signal_all(signal);
   signal_carriers(SIGTERM, /*only_unconnected=*/true);
-  const bool heard = first && server_.connected() > 0;
+  const bool heard = !signal.hurry && server_.connected() > 0;
   give_up_on_carriers(heard ? options_.shutdown_timeout.value + k_stop_margin : k_carrier_patience);
   finish_when_over();
 }
@@ -307,7 +321,7 @@ void Starter::leave() {
   }
   server_.close();
   group_.dismiss_keeper();
-  signals_.keep_blocked();
+  signals_.leave();
   context_.stop();
 }
 

@@ -83,13 +83,18 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
       ignored_signals_(capture_ignored_signals(handled_signals())),
       open_files_(raise_open_files_limit()),
       binding_timer_(context) {
-  if (lends_terminal()) terminal_ = Terminal::open_controlling();
+  if (lends_terminal(plan)) terminal_ = Terminal::open_controlling();
 }
 
 // One worker on a terminal gets the terminal itself; several share it through the pumps.
 // Not into a |: there a program beside us may want the keys, and would be stopped for it together with us.
-bool WorkerGroup::lends_terminal() const {
-  return plan_.workers.value == 1 && is_terminal(STDIN_FILENO) && is_terminal(STDOUT_FILENO);
+bool WorkerGroup::lends_terminal(const NodePlan& plan) {
+  return plan.workers.value == 1 && is_terminal(STDIN_FILENO) && is_terminal(STDOUT_FILENO);
+}
+
+ChildGroup WorkerGroup::group_of_workers(const NodePlan& plan) {
+  const bool lends = lends_terminal(plan) && Terminal::open_controlling();
+  return lends ? ChildGroup::own_group : ChildGroup::own_session;
 }
 
 void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string& interface) {
@@ -182,6 +187,7 @@ std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   auto result = spawn(make_request(worker, streams));
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) return not_started(*failure);
   state.child = std::move(std::get<Child>(result));
+  state.has_terminal = streams.terminal >= 0;
   keeper_.watch(state.child->pid());
   expect_binding(worker);
   return std::nullopt;
@@ -209,6 +215,7 @@ void WorkerGroup::note_end(std::size_t worker) {
   const auto status = state.child->ending();
   if (!status) return;
   state.ended = true;
+  state.had_terminal = state.has_terminal;
   if (terminal_) terminal_->take_back(state.child->pid());
   ended_(worker, *status);
 }
@@ -224,7 +231,8 @@ void WorkerGroup::kill_group(std::size_t worker) {
 }
 
 std::vector<int> WorkerGroup::main_processes() const {
-  std::vector<int> known{keeper_.pid()};
+  std::vector<int> known = helpers_;
+  known.push_back(keeper_.pid());
   for (const auto& worker : workers_) {
     if (worker->child) known.push_back(worker->child->pid());
   }
@@ -331,12 +339,51 @@ void WorkerGroup::look_for_stops() {
   if (!terminal_) return;
   for (const auto& worker : workers_) {
     Worker& state = *worker;
-    if (state.ended || !state.child || !state.child->take_stop()) continue;
-    const int group = state.child->pid();
-    terminal_->take_back(group);
-    stop_own_group();
-    if (terminal_->in_foreground()) terminal_->give_to(group);
-    state.child->send_signal_to_group(SIGCONT);
+    if (state.ended || !state.child) continue;
+    const auto signal = state.child->take_stop();
+    if (signal && !(*signal == SIGSTOP && state.stopped)) follow_stop(state, *signal);
+  }
+}
+
+// It has typed ^Z, or in the background it has used the terminal, which we may have got since: a shell's fg
+// tells a job that runs nothing.
+void WorkerGroup::follow_stop(Worker& worker, int signal) {
+  const bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
+  if (!wants_terminal || !terminal_->in_foreground()) {
+    take_terminal(worker);
+    if (can_be_continued()) return stop_own_group();  // and SIGCONT will come
+  }
+  lend_terminal(worker);
+  worker.child->send_signal_to_group(SIGCONT);
+}
+
+void WorkerGroup::lend_terminal(Worker& worker) {
+  if (!worker.has_terminal) worker.has_terminal = terminal_->give_to(worker.child->pid());
+}
+
+void WorkerGroup::take_terminal(Worker& worker) {
+  terminal_->take_back(worker.child->pid());
+  worker.has_terminal = false;
+}
+
+bool WorkerGroup::is_hung_up_with_worker() const {
+  const bool lent =
+      std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->has_terminal; });
+  return lent && is_hung_up(terminal_->descriptor());
+}
+
+void WorkerGroup::stop_all() {
+  for (const auto& worker : workers_) {
+    if (worker->ended || !worker->child) continue;
+    worker->stopped = worker->child->send_signal_to_group(SIGSTOP);
+  }
+}
+
+void WorkerGroup::note_continued() {
+  for (const auto& worker : workers_) {
+    if (worker->ended || !worker->child) continue;
+    if (terminal_) lend_terminal(*worker);
+    worker->stopped = false;
   }
 }
 

@@ -69,7 +69,7 @@ void LifelineClient::take(const std::string& payload) {
   if (told_) return;
   const auto message = lifeline::decode(payload);
   if (!message) return;
-  if (const auto* signal = std::get_if<lifeline::Signal>(&*message)) hooks_.on_signal(signal->number);
+  if (const auto* signal = std::get_if<lifeline::Signal>(&*message)) hooks_.on_signal(*signal);
   const auto* task = std::get_if<lifeline::SealedTask>(&*message);
   if (task == nullptr) return;
   const ProofResult opened = prover_.open(task->method, task->bytes);

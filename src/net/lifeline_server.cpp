@@ -35,9 +35,9 @@ std::size_t LifelineServer::connected() const {
   return count;
 }
 
-void LifelineServer::signal_all(int number) {
+void LifelineServer::signal_all(const lifeline::Signal& signal) {
   for (auto& [arrival, peer] : peers_) {
-    if (peer.greeted && !peer.hello.wants_task) peer.connection->send(encode(lifeline::Signal{number}));
+    if (peer.greeted && !peer.hello.wants_task) peer.connection->send(encode(lifeline::Message(signal)));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,6 +64,18 @@ void ensure_standard_descriptors() {
     // open takes the lowest free number, and all below are open by now
     if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
   }
+}
+
+int close_all_but(int kept) {
+  const int moved = ::fcntl(kept, F_DUPFD, 3);
+  for (int descriptor = 0; descriptor < 3; ++descriptor) ::close(descriptor);
+  ensure_standard_descriptors();
+  if (moved != 3) ::dup2(moved, 3);
+  if (::syscall(SYS_close_range, 4U, ~0U, 0U) != 0) {  // before Linux 5.9
+    const long limit = ::sysconf(_SC_OPEN_MAX);
+    for (int descriptor = 4; descriptor < limit; ++descriptor) ::close(descriptor);
+  }
+  return 3;
 }
 
 std::optional<std::uint64_t> raise_open_files_limit() {

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,19 +89,6 @@ bool kill_round(const std::vector<int>& leaders, const std::string& marker) {
   return none;
 }
 
-// Leaves the calling process with `kept` as its only descriptor beyond /dev/null as 0, 1 and 2; returns it.
-int drop_descriptors(int kept) {
-  const int moved = ::fcntl(kept, F_DUPFD, 3);
-  for (int descriptor = 0; descriptor < 3; ++descriptor) ::close(descriptor);
-  ensure_standard_descriptors();
-  if (moved != 3) ::dup2(moved, 3);
-  if (::syscall(SYS_close_range, 4U, ~0U, 0U) != 0) {  // before Linux 5.9
-    const long limit = ::sysconf(_SC_OPEN_MAX);
-    for (int descriptor = 4; descriptor < limit; ++descriptor) ::close(descriptor);
-  }
-  return 3;
-}
-
 // SIGTERM to the groups of what is watched, and some time to end.
 void ask_to_end(const std::vector<int>& leaders, Milliseconds mercy) {
   const auto deadline = std::chrono::steady_clock::now() + mercy;
@@ -131,7 +117,7 @@ void kill_what_is_left(const std::vector<int>& leaders, const std::string& marke
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
   ::prctl(PR_SET_NAME, k_keeper_name, 0, 0, 0);
   ::setsid();
-  reader = drop_descriptors(reader);
+  reader = close_all_but(reader);
   if (::chdir("/") != 0) ::_exit(k_exit_own_failure);
 
   std::vector<int> leaders;

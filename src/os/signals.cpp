@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "ddprun/os/process_table.hpp"
 #include "ddprun/os/system_failure.hpp"
 
 namespace ddprun {
@@ -45,6 +46,19 @@ std::vector<int> capture_ignored_signals(const std::vector<int>& signals) {
     return signal != SIGCHLD && ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
   });
   return ignored;
+}
+
+bool SignalEvent::is_from_key() const { return code == SI_KERNEL; }
+
+bool is_from_above(const SignalEvent& event) {
+  if (event.is_from_key()) return false;
+  if (event.sender_pid == 0) return true;
+  for (int pid = ::getppid(); pid > 0;) {
+    if (pid == event.sender_pid) return true;
+    const auto process = capture_process(pid);
+    pid = process ? process->parent : 0;
+  }
+  return false;
 }
 
 SignalSource::SignalSource(const std::vector<int>& signals) : saved_(std::make_unique<Saved>()) {

@@ -12,6 +12,8 @@ namespace ddprun {
 
 namespace {
 
+constexpr int k_highest_signal = 64;
+
 using Json = nlohmann::json;
 
 // ---- writing
@@ -187,7 +189,10 @@ struct ToJson {
             {"failures", further_failures(stopped.failures)}};
   }
   Json operator()(const StopRequest& request) const {
-    return {{"type", "stop_request"}, {"signal", request.signal}, {"host", cut(request.host)}};
+    return {{"type", "stop_request"},
+            {"signal", request.signal},
+            {"host", cut(request.host)},
+            {"whole_tree", request.whole_tree}};
   }
   Json operator()(const Refused& refused) const {
     return {{"type", "refused"}, {"reason", cut(refused.reason)}, {"hint", cut(refused.hint)}};
@@ -201,7 +206,10 @@ struct ToJson {
     return {{"type", "start"}, {"assignment", to_json(start.assignment)}};
   }
   Json operator()(const Stop& stop) const {
-    Json json = {{"type", "stop"}, {"attempt", stop.attempt.value}};
+    Json json = {{"type", "stop"},
+                 {"attempt", stop.attempt.value},
+                 {"signal", stop.signal},
+                 {"whole_tree", stop.whole_tree}};
     if (stop.grace) json["grace_ms"] = stop.grace->count();
     return json;
   }
@@ -354,7 +362,10 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
   if (type == "stopped") {
     return Stopped{{fields.count("attempt")}, read_further_failures(fields, "failures")};
   }
-  if (type == "stop_request") return StopRequest{fields.integer("signal", 1, 64), fields.text("host")};
+  if (type == "stop_request") {
+    return StopRequest{fields.integer("signal", 1, k_highest_signal), fields.text("host"),
+                       fields.flag("whole_tree")};
+  }
   return std::nullopt;
 }
 
@@ -365,7 +376,10 @@ std::optional<CoordinatorMessage> read_coordinator_message(const std::string& ty
   }
   if (type == "start") return Start{read_assignment(fields.object("assignment"))};
   if (type == "stop") {
-    Stop stop{{fields.count("attempt")}, std::nullopt};
+    Stop stop{{fields.count("attempt")},
+              std::nullopt,
+              fields.integer("signal", 1, k_highest_signal),
+              fields.flag("whole_tree")};
     if (fields.has("grace_ms")) stop.grace = Milliseconds{fields.count("grace_ms")};
     return stop;
   }

@@ -54,8 +54,11 @@ std::string quoted_message(const Failure& failure) {
 std::string render_report(const Cause& cause, int max_restarts) {
   if (cause.kind == Cause::Kind::success) return {};
   std::string text = describe(cause) + "\n";
-  if (cause.kind != Cause::Kind::worker_failed) return text;
   const Failure& failure = cause.failure;
+  if (cause.kind != Cause::Kind::worker_failed) {
+    if (failure.host.empty()) return text;
+    text += fmt::format("  before that, {}\n", describe(failure));
+  }
   text += details(failure, max_restarts);
   // A worker that wrote an error file has its traceback there; its last lines would say the same again.
   if (!failure.message.empty()) return text + quoted_message(failure);

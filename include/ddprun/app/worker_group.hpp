@@ -34,6 +34,8 @@ class WorkerGroup {
   using Ended = std::function<void(std::size_t worker, const ExitStatus& status)>;
 
   WorkerGroup(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot, Ended ended);
+  static ChildGroup group_of_workers(const NodePlan& plan);
+  void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's
 
   void begin_attempt(const Assignment& assignment, const std::string& interface);
   bool start(std::size_t worker);  // false: it could not be started, and `ended` was called; never throws
@@ -53,8 +55,13 @@ class WorkerGroup {
   // never waits for whoever reads our output.
   void describe_failure(std::size_t worker, const ExitStatus& status, std::function<void(Failure)> handler);
   void look_for_ends();   // after SIGCHLD: of workers, and of orphans that came to us
-  void look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker
-  void continue_all();    // after SIGCONT
+  void look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker, and one that wants to be lent it
+  void stop_all();        // SIGSTOP, before we are stopped
+  void note_continued();  // we are: the terminal is lent again if we have it
+  void continue_all();    // SIGCONT
+  // The terminal is gone, and a worker had it: the kernel has sent it SIGHUP.
+  bool is_hung_up_with_worker() const;
+  bool had_terminal(std::size_t worker) const { return workers_[worker]->had_terminal; }  // at its end
   // Lines of ddprun itself for standard error, in order with the workers'.
   void insert_error(std::string_view lines) { error_.insert(lines); }
   // Calls once, with errno, when standard output takes no more; the workers go on without it.
@@ -74,10 +81,16 @@ class WorkerGroup {
     std::optional<StreamId> error;
     std::string error_file;
     bool ended = false;
+    bool has_terminal = false;
+    bool had_terminal = false;  // it ended with it
+    bool stopped = false;       // by stop_all()
   };
   struct Streams;  // the descriptors one worker is started with
 
-  bool lends_terminal() const;
+  static bool lends_terminal(const NodePlan& plan);
+  void follow_stop(Worker& worker, int signal);
+  void lend_terminal(Worker& worker);
+  void take_terminal(Worker& worker);
   bool is_typed_for(std::size_t worker) const;
   Streams open_streams(std::size_t worker);
   void open_input(std::size_t worker, Streams& streams);
@@ -111,6 +124,7 @@ class WorkerGroup {
   OutputPump& error_;  // output_ where both go to the same file, so that neither splits the other's lines
   std::optional<Terminal> terminal_;
   std::optional<InputPump> input_;
+  std::vector<int> helpers_;
   std::vector<int> inherited_;
   std::vector<int> ignored_signals_;
   std::optional<std::uint64_t> open_files_;  // the workers' limit

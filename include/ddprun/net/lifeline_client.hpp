@@ -21,7 +21,7 @@ class LifelineClient {
   // address leads to the starter, and that is the end of it.
   struct Hooks {
     std::function<void()> on_connected;
-    std::function<void(int number)> on_signal;
+    std::function<void(const lifeline::Signal& signal)> on_signal;
     std::function<void(std::string task)> on_task;
     std::function<void(const std::string& why)> on_gone;
     std::function<void(const std::string& why)> on_unreachable;

@@ -34,7 +34,7 @@ class LifelineServer {
   int port() const { return listener_->port(); }
   // Agents that are there and have not told their end.
   std::size_t connected() const;
-  void signal_all(int number);
+  void signal_all(const lifeline::Signal& signal);
   void close();
 
  private:

@@ -5,7 +5,7 @@
 //
 //   agent   -> Hello{place, host, wants_task}   first, once
 //   starter -> Task, sealed                     to one that wants it: it becomes that and connects anew
-//   starter -> Signal{number}                   as if it had been sent to the agent itself
+//   starter -> Signal{number, ...}              as if it had been sent to the agent itself
 //   agent   -> Ended{code}                      last: the exit code it is about to end with
 //   agent   -> Ended{code, not started}         the same of an agent that cannot take part: a wrong option,
 //   no script
@@ -66,7 +66,9 @@ struct SealedTask {
   friend bool operator==(const SealedTask&, const SealedTask&) = default;
 };
 struct Signal {
-  int number = 0;  // 1 .. 64
+  int number = 0;           // 1 .. 64
+  bool hurry = false;       // a person asks to stop once more: no grace is left
+  bool whole_tree = false;  // who sent it signalled every process there, and may be about to do so here
   friend bool operator==(const Signal&, const Signal&) = default;
 };
 struct Ended {

@@ -35,7 +35,7 @@ struct Failure {
 struct Cause {
   enum class Kind { success, worker_failed, stopped_by_signal, agent_lost, deadline, launcher_failed };
   Kind kind = Kind::success;
-  Failure failure;     // worker_failed
+  Failure failure;     // worker_failed; else one that came before, where its host is named
   int signal = 0;      // stopped_by_signal
   std::string host;    // stopped_by_signal, agent_lost
   std::string detail;  // agent_lost, deadline, launcher_failed: the sentence

@@ -58,7 +58,7 @@ struct TestStarter {
 struct TestAgent {
   bool connected = false;
   bool told = false;
-  std::vector<int> signals;
+  std::vector<lifeline::Signal> signals;
   std::string task;
   std::string gone;
   std::string unreachable;
@@ -68,7 +68,7 @@ struct TestAgent {
             const SecretKey& key = k_key) {
     LifelineClient::Hooks hooks;
     hooks.on_connected = [this] { connected = true; };
-    hooks.on_signal = [this](int number) { signals.push_back(number); };
+    hooks.on_signal = [this](const lifeline::Signal& signal) { signals.push_back(signal); };
     hooks.on_task = [this](std::string text) { task = std::move(text); };
     hooks.on_gone = [this](const std::string& why) { gone = why; };
     hooks.on_unreachable = [this](const std::string& why) { unreachable = why; };
@@ -85,10 +85,10 @@ TEST_CASE("signals reach every agent, and each tells its exit code") {
   TestAgent first(context, starter.address(), {0, "n1", false});
   TestAgent second(context, starter.address(), {1, "n2", false});
   run_until(context, [&] { return starter.server.connected() == 2; });
-  starter.server.signal_all(10);
-  starter.server.signal_all(15);
+  starter.server.signal_all({10, false, true});
+  starter.server.signal_all({15, true, false});
   run_until(context, [&] { return first.signals.size() == 2 && second.signals.size() == 2; });
-  CHECK(second.signals == std::vector<int>{10, 15});
+  CHECK(second.signals == std::vector<lifeline::Signal>{{10, false, true}, {15, true, false}});
   first.client->end({143}, [&] { first.told = true; });
   second.client->end({0}, [&] { second.told = true; });
   run_until(context, [&] { return first.told && second.told; });

@@ -81,7 +81,8 @@ std::vector<AgentMessage> agent_messages() {
           AttemptFailed{{2}, some_failure()},
           AttemptSucceeded{{1}},
           Stopped{{2}, {some_failure(), some_failure()}},
-          StopRequest{15, "n3"}};
+          StopRequest{15, "n3"},
+          StopRequest{10, "n3", true}};
 }
 
 std::vector<CoordinatorMessage> coordinator_messages() {
@@ -95,6 +96,7 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           Start{with_plain_neighbours(3)},
           Stop{{1}, std::nullopt},
           Stop{{1}, Milliseconds{1500}},
+          Stop{{1}, std::nullopt, 64, true},
           Finish{cause, {some_failure()}, {"lost n3"}, true},
           Finish{{Cause::Kind::agent_lost, {}, 0, "n3", "lost n3"}, {}, {}, false}};
 }
@@ -183,6 +185,20 @@ TEST_CASE("what cannot be understood is named") {
   const std::string wide(4 * k_max_text, 'a');
   CHECK(error_of(R"({"type":"probed","reachable":[")" + wide + "\"]}") ==
         prefix + "\"reachable\" is too long");
+}
+
+TEST_CASE("Stop names a signal that exists") {
+  const auto stop = [](const std::string& fields) {
+    const auto decoded = decode_coordinator_message(R"({"type":"stop","attempt":0,)" + fields + "}");
+    const auto* error = std::get_if<CodecError>(&decoded);
+    return error != nullptr ? error->what : std::string("fine");
+  };
+  const std::string prefix = "a message that cannot be understood: ";
+  CHECK(stop(R"("signal":15,"whole_tree":false)") == "fine");
+  CHECK(stop(R"("whole_tree":false)") == prefix + "\"signal\" is missing");
+  CHECK(stop(R"("signal":0,"whole_tree":false)") == prefix + "\"signal\" is out of range");
+  CHECK(stop(R"("signal":65,"whole_tree":false)") == prefix + "\"signal\" is out of range");
+  CHECK(stop(R"("signal":15)") == prefix + "\"whole_tree\" is missing");
 }
 
 TEST_CASE("neighbours that cannot be are named") {

@@ -62,6 +62,20 @@ TEST_CASE("other causes are one sentence and success is silent") {
   CHECK(render_report(cause, 0) == "lost n3\n");
 }
 
+TEST_CASE("a signal that came while a failed attempt was being stopped does not hide the failed rank") {
+  Cause cause = failed_worker();
+  cause.kind = Cause::Kind::stopped_by_signal;
+  cause.signal = 15;
+  cause.host = "n1";
+  CHECK(render_report(cause, 2) ==
+        "stopped by SIGTERM on n1\n"
+        "  before that, rank 3 on n2 exited with code 1\n"
+        "  python3, pid 4711, ended 1970-01-02 00:00:00 UTC, restart 0 of 2\n"
+        "  its last lines:\n"
+        "  | step 10\n"
+        "  | boom \\x1b[31m\n");
+}
+
 TEST_CASE("a restart says why and which one it is") {
   CHECK(render_restart(failed_worker(), Attempt{1}, 3) ==
         "rank 3 on n2 exited with code 1; starting all workers again (restart 1 of 3)");
