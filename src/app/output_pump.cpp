@@ -74,7 +74,8 @@ void OutputPump::finish(StreamId stream, Milliseconds grace, std::function<void(
 
 void OutputPump::close(StreamId stream, Milliseconds grace, std::function<void()> closed) {
   if (const auto found = sources_.find(stream); found != sources_.end()) found->second->closing = true;
-  finish(stream, grace, closed ? std::move(closed) : [] {});
+  finish(
+      stream, grace, closed ? std::move(closed) : [] {});
 }
 
 void OutputPump::forget(StreamId stream) {

@@ -9,6 +9,13 @@ namespace {
 
 constexpr std::size_t k_held_portions = 2;
 
+bool ends_piece(char c) { return c == '\n' || c == '\r'; }
+
+// Of the text up to its last line end; from the back, where that usually is.
+std::size_t ended_length(std::string_view text) {
+  return static_cast<std::size_t>(text.rend() - std::find_if(text.rbegin(), text.rend(), ends_piece));
+}
+
 }  // namespace
 
 StreamId LineMerger::open(bool interactive) {
@@ -20,9 +27,7 @@ StreamId LineMerger::open(bool interactive) {
 
 void LineMerger::add(StreamId stream, std::string_view text, TimePoint now) {
   Stream& source = streams_.at(stream);
-  if (const std::size_t end = text.find_last_of("\r\n"); end != std::string_view::npos) {
-    source.ended = source.held.size() + end + 1;
-  }
+  if (const std::size_t ended = ended_length(text); ended > 0) source.ended = source.held.size() + ended;
   source.held += text;
   source.changed = now;
   settle(stream, now);

@@ -1,9 +1,10 @@
 // Carries the workers' output to ddprun's own: pipes in, whole lines out.
 //
 // One pump for each of stdout and stderr. A reader that is slow (less, ^S) makes the pump stop reading, and
-// the workers wait in their writes as they would without us; memory stays bounded. What a worker leaves in its
-// pipe at its end is read in any case: it is known at once, and no more than the pipe holds. An output that
-// fails (EPIPE, disk full) costs what it does not take, never the job: reading goes on and error() says why.
+// the workers wait in their writes as they would without us; memory stays bounded. What a worker leaves in
+// its pipe at its end is read in any case: it is known at once, and no more than the pipe holds. An output
+// that fails (EPIPE, disk full) costs what it does not take, never the job: reading goes on and error() says
+// why.
 //
 // Every event ends in settle(), after which
 //   - what is merged is written, or we wait for the sink;

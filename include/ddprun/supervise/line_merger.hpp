@@ -11,17 +11,18 @@
 //   last line without end   is passed on when its stream closes.
 //   interactive stream      passes an unfinished line on (a prompt) once nothing was added for `idle`.
 //
-// After any of these, and where insert() comes between, the output stands in the middle of a line. If somebody
-// else writes next, a '\n' that no stream wrote is put between; it is the only byte ever added.
+// After any of these, and where insert() comes between, the output stands in the middle of a line. If
+// somebody else writes next, a '\n' that no stream wrote is put between; it is the only byte ever added.
 //
 // Nothing waits here for ever. After every event:
 //
 //   a stream with room        has_room(): its owner has to read it. All others lack room because the backlog
-//                             is full, which whoever takes output ends, or because they wait for a line's end.
+//                             is full, which whoever takes output ends, or because they wait for a line's
+//                             end.
 //   text that is ready        waits only for the end of another open stream's line. That stream has room, so
 //                             the line goes on or ends; or next_tick() says when the wait is over. It says
-//                             nothing while the backlog is full: the line cannot go on then, so no patience is
-//                             lost, and it begins anew once output was taken.
+//                             nothing while the backlog is full: the line cannot go on then, so no patience
+//                             is lost, and it begins anew once output was taken.
 //   next_tick()               a tick() at that time or later passes something on.
 #pragma once
 

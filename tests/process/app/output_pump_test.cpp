@@ -164,7 +164,9 @@ TEST_CASE("a file is written although it cannot be waited for") {
   CHECK(std::string(text) == "a line\nand half\nddprun: said\n");
 }
 
-TEST_CASE("a descendant that keeps the pipe open delays the last lines only shortly, and is heard until the close") {
+TEST_CASE(
+    "a descendant that keeps the pipe open delays the last lines only shortly, and is heard until the "
+    "close") {
   Rig rig;
   Collector collector(rig.context, duplicate(rig.output.reader.get()));
   Pipe pipe = make_pipe();
@@ -241,7 +243,8 @@ TEST_CASE("the last lines are known although nobody reads the output, and nothin
   CHECK(describe_losses(rig.pump, rig.pump, "n1").empty());
 }
 
-TEST_CASE("without a limit a reader is waited for as long as it takes, and with one it can still be given up") {
+TEST_CASE(
+    "without a limit a reader is waited for as long as it takes, and with one it can still be given up") {
   Rig rig;
   rig.pump.insert(std::string(300'000, 'x') + "\n");
   std::optional<bool> patient;

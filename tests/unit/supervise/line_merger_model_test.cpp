@@ -73,7 +73,8 @@ class Schedule {
       for (int i = 0; i < length; ++i) writer.text += static_cast<char>('a' + 3 * number + below(3));
       writer.text += one_in(4) ? '\r' : '\n';
     }
-    if (!calm_ && one_in(2)) writer.text += std::string(1 + size_below(20), static_cast<char>('a' + 3 * number));
+    if (!calm_ && one_in(2))
+      writer.text += std::string(1 + size_below(20), static_cast<char>('a' + 3 * number));
     return writer;
   }
 
@@ -256,7 +257,8 @@ void run_schedules(bool calm) {
 
 }  // namespace
 
-TEST_CASE("in every schedule all text comes out once and in order, short lines whole, and nothing waits for ever") {
+TEST_CASE(
+    "in every schedule all text comes out once and in order, short lines whole, and nothing waits for ever") {
   run_schedules(false);
 }
 

@@ -178,7 +178,8 @@ TEST_CASE("those that wait come in the order in which they began to wait") {
   CHECK(take_all(merger) == "bbbbbbbbbbbb\ncccccccccccc\naaaaaaaaaaaa\n");
 }
 
-TEST_CASE("a prompt that has to wait for another's line is shown when that wait ends, and not looked at before") {
+TEST_CASE(
+    "a prompt that has to wait for another's line is shown when that wait ends, and not looked at before") {
   LineMerger merger(short_lines());
   const StreamId a = merger.open(true);
   const StreamId b = merger.open();
