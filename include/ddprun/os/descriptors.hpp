@@ -17,8 +17,8 @@ struct Pipe {
 
 // Both ends close-on-exec and blocking. Throws Error when descriptors have run out.
 Pipe make_pipe();
-// What is in the pipe of this write end, which has to be ours, and was read by nobody; it is there no more. Also
-// when no reader is left.
+// What is in the pipe of this write end, which has to be ours, and was read by nobody; it is there no more.
+// Also when no reader is left.
 std::string read_unread(int pipe_writer);
 // Empty when descriptors have run out.
 Fd duplicate(int descriptor);
