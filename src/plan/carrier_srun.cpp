@@ -119,8 +119,9 @@ Words srun_options(const CarrierPlan& plan, const Snapshot& snapshot, std::size_
   return words;
 }
 
-// slurmstepd keeps what has no line end, a prompt, until one comes; unbuffered it passes on what it has, at once
-// and in portions, so that lines of two nodes may come to be mixed: for a person at a terminal, not for a file.
+// slurmstepd keeps what has no line end, a prompt, until one comes; unbuffered it passes on what it has, at
+// once and in portions, so that lines of two nodes may come to be mixed: for a person at a terminal, not for
+// a file.
 bool shows_prompts(const CarrierPlan& plan, const Snapshot& snapshot) {
   return snapshot.host.stdin_is_terminal && (plan.hosts.size() == 1 || snapshot.host.stdout_is_terminal);
 }

@@ -3,7 +3,7 @@
 //   mini_launcher lend WORKER...             gives its terminal to the worker, through ^Z and back
 //   mini_launcher keep_terminal WORKER...    does not: the worker is stopped when it reads
 //   mini_launcher type_for WORKER...         reads the terminal for the worker
-//   mini_launcher type_for_next WORKER...    does so after one that read nothing, which ends when its pipe is full
+//   mini_launcher type_for_next WORKER...    the same, after one that has read nothing of three lines
 //   mini_launcher pour BYTES                 writes to a pipe that it may not open anew, as far as root can
 //   arrange that mini_launcher shell_with_bg LAUNCHER...  reads a line itself before the launcher comes to
 //   the foreground mini_launcher shell LAUNCHER...          a session leader with job control on the terminal
@@ -140,7 +140,7 @@ int unread(int descriptor) {
   return ::ioctl(descriptor, FIONREAD, &count) == 0 ? count : 0;
 }
 
-// Lines of 4000 bytes: one fills the pipe, one the pump cannot pass on, and then a short one is in the terminal.
+// Of 4000, 4000 and 2 bytes: one fills the pipe, one the pump cannot pass on, one is still in the terminal.
 void wait_for_three_lines(boost::asio::io_context& context, int pipe) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (unread(pipe) != 4000 || unread(0) != 2) {

@@ -5,8 +5,8 @@
 // rank 0 gets a pipe and we read for it. A single worker gets the terminal itself (os/terminal.hpp), and an
 // input that is no terminal is handed to local rank 0 as it is; neither needs a pump.
 //
-// Has to live until the io_context has stopped running: handlers of a worker that is gone may still be queued,
-// and find by their number that they are outdated.
+// Has to live until the io_context has stopped running: handlers of a worker that is gone may still be
+// queued, and find by their number that they are outdated.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

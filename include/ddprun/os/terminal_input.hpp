@@ -17,8 +17,9 @@ class TerminalInput {
 
   explicit TerminalInput(int descriptor);  // stays the caller's, and has to outlive this
 
-  // Never waits. It leaves the input alone in the background, where reading would stop us by SIGTTIN, and while
-  // keys are not collected to lines: then a program beside us, less(1) behind a |, reads them one by one.
+  // Never waits. It leaves the input alone in the background, where reading would stop us by SIGTTIN, and
+  // while keys are not collected to lines: then a program beside us, less(1) behind a |, reads them one by
+  // one.
   Result read() const;
   // Readable when something was typed, whoever it is meant for.
   const Fd& watch() const noexcept { return watch_; }

@@ -72,7 +72,7 @@ TEST_CASE("a batch script of Slurm carries ddprun with srun, once a node") {
 
 TEST_CASE("srun passes prompts on where a person answers them, unless lines of a file could be torn") {
   const auto is_unbuffered = [](const Environment& environment, bool input, bool output) {
-    Snapshot snapshot = on_host("login", environment);
+    Snapshot snapshot = on_host("n1", environment);
     snapshot.host.stdin_is_terminal = input;
     snapshot.host.stdout_is_terminal = output;
     const auto plan = make_carrier_plan(snapshot, {});

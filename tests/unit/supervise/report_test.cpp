@@ -46,7 +46,8 @@ TEST_CASE("of a long error the last lines are shown, with how much was cut") {
   for (int line = 0; line < 40; ++line) cause.failure.message += "line\n";
   cause.failure.message += "ValueError: bad";
   const std::string report = render_report(cause, 0);
-  CHECK(report.find("  its error:\n  | [... 55 bytes cut]\n  | line\n") != std::string::npos);  // 11 of 41 lines
+  // 11 of 41 lines
+  CHECK(report.find("  its error:\n  | [... 55 bytes cut]\n  | line\n") != std::string::npos);
   CHECK(report.ends_with("  | ValueError: bad\n"));
 
   cause.failure.message = "  raise\nValueError: bad\n";
