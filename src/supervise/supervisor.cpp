@@ -11,7 +11,8 @@ namespace {
 
 constexpr Milliseconds k_sweep_grace{1000};  // for what is left after the main processes, SIGTERM to SIGKILL
 constexpr int k_sweep_limit = 10;            // a process that survives SIGKILL this long is the kernel's
-constexpr Milliseconds k_request_lag{100};   // between the first and the last process of a tree that is signalled
+constexpr Milliseconds k_request_lag{
+    100};  // between the first and the last process of a tree that is signalled
 
 bool asks_to_end(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;

@@ -49,8 +49,9 @@ class WorkerGroup {
 
   // Calls once all the worker has written is read and its error file can be looked at.
   void describe_failure(std::size_t worker, const ExitStatus& status, std::function<void(Failure)> handler);
-  void look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker, and one that wants to be lent it
-  void stop_all();        // SIGSTOP, before we are stopped
+  void
+  look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker, and one that wants to be lent it
+  void stop_all();   // SIGSTOP, before we are stopped
   void note_continued();  // we are: the terminal is lent again if we have it
   void continue_all();    // SIGCONT
   // The terminal is gone, and a worker had it: the kernel has sent it SIGHUP.
