@@ -1,4 +1,5 @@
-// Signals to an agent, from outside and from the ddprun that started it: which stop the job, which the workers get.
+// Signals to an agent, from outside and from the ddprun that started it: which stop the job, which the
+// workers get.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -51,8 +52,8 @@ void Driver::on_told_signal(const lifeline::Signal& signal) {
   decide();
 }
 
-// ^Z. The workers' groups are orphaned, and there the kernel drops SIGTSTP, so they get SIGSTOP. SIGCONT, which
-// continues us, is passed on to them.
+// ^Z. The workers' groups are orphaned, and there the kernel drops SIGTSTP, so they get SIGSTOP. SIGCONT,
+// which continues us, is passed on to them.
 void Driver::stop_at_key() {
   workers_.stop_all();
   stop_own_group();

@@ -15,8 +15,8 @@ void SignalLedger::note_signal(int number, SignalWay way, bool maybe_tree, TimeP
   forget(now);
   if (join(number, way, now)) return;
   const bool own = way == SignalWay::own;
-  const Milliseconds wait = maybe_tree ? (own ? times_.tree_wait : times_.host_wait)
-                                       : (own ? times_.canary_wait : Milliseconds{0});
+  const Milliseconds wait =
+      maybe_tree ? (own ? times_.tree_wait : times_.host_wait) : (own ? times_.canary_wait : Milliseconds{0});
   entries_.push_back({number, {way}, now, now + wait});
 }
 

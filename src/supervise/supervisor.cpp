@@ -9,7 +9,8 @@ namespace ddprun {
 
 namespace {
 
-constexpr Milliseconds k_request_lag{100};  // between the first and the last process of a tree that is signalled
+// Between the first and the last process of a tree that is signalled.
+constexpr Milliseconds k_request_lag{100};
 
 bool asks_to_end(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;

@@ -27,8 +27,8 @@ class SignalWatch {
   void start(Hooks hooks);
   // A verdict follows, soon but not before this returns (SignalLedger::note_signal).
   void judge(int number, SignalWay way, bool maybe_tree);
-  void note_worker();                // one was made
-  void note_reached(int number);     // the workers have this one, whatever is told of it
+  void note_worker();             // one was made
+  void note_reached(int number);  // the workers have this one, whatever is told of it
 
   int helper() const { return canary_.pid(); }  // not to be killed by a sweep
   // Nothing is called any more, and signals stay blocked.

@@ -5,8 +5,8 @@
 // only signalled where no agent of it is there yet, or is still there long after. The agents decide about the
 // job; the starter repeats their exit code.
 //
-// Agents are told of every signal once, and whether all processes of this host had it: then a scheduler has sent
-// it, which may be about to signal theirs (supervise/signal_ledger.hpp).
+// Agents are told of every signal once, and whether all processes of this host had it: then a scheduler has
+// sent it, which may be about to signal theirs (supervise/signal_ledger.hpp).
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -82,7 +82,7 @@ class Starter {
   std::optional<std::string> key_;  // as text; empty: agents prove themselves by munge or key file
   LifelineServer server_;
   std::vector<Carrier> carriers_;
-  std::optional<int> stopped_by_;    // the first signal that stops the job
+  std::optional<int> stopped_by_;  // the first signal that stops the job
   TimePoint last_stop_signal_;
   std::optional<int> failure_code_;  // a carrier could not start its agent, or output was lost
   std::vector<int> told_;            // the agents' exit codes, as they came

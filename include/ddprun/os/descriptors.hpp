@@ -33,7 +33,8 @@ bool same_file(int one, int other);
 // The first thing main does.
 void ensure_standard_descriptors();
 
-// For a helper process: leaves it with `kept` as its only descriptor beyond /dev/null as 0, 1 and 2; returns it.
+// For a helper process: leaves it with `kept` as its only descriptor beyond /dev/null as 0, 1 and 2; returns
+// it.
 int close_all_but(int kept);
 
 // Raises our soft limit of open files, of which every worker takes some here, towards the hard one. Returns

@@ -29,8 +29,8 @@ bool is_passed_on(const SignalEvent& event);
 // stay ignored here and in the workers.
 std::vector<int> capture_ignored_signals(const std::vector<int>& signals);
 
-// Whether the process that sent it is one of those above us, or in a namespace that we cannot see: slurmstepd,
-// pbs_mom, a container's engine; also the shell whose own `kill` was used. A key's signal is not.
+// Whether the process that sent it is one of those above us, or in a namespace that we cannot see:
+// slurmstepd, pbs_mom, a container's engine; also the shell whose own `kill` was used. A key's signal is not.
 bool is_from_above(const SignalEvent& event);
 
 // Takes `signals` (less what we were started with ignored) from the process while it lives; SIGPIPE is

@@ -1,12 +1,13 @@
 // Whether a signal to this agent has to be passed on to its workers, or they have it already.
 //
-// A signal comes in three ways: to this process itself, from the ddprun that started it (lifeline), or from the
-// coordinator. And who sends it to this process may send it to every process below it too: slurmstepd with
-// proctrack/linuxproc and systemd do, mpiexec, kill and slurmstepd with proctrack/cgroup do not, and
+// A signal comes in three ways: to this process itself, from the ddprun that started it (lifeline), or from
+// the coordinator. And who sends it to this process may send it to every process below it too: slurmstepd
+// with proctrack/linuxproc and systemd do, mpiexec, kill and slurmstepd with proctrack/cgroup do not, and
 // `scancel --batch` does not although the sender is the same. So the sender does not tell. What tells is a
 // process that sits where the workers sit and only notes what it gets (os/signal_canary.hpp):
 //
-//   own signal   waits for the canary: `canary_wait`, or `tree_wait` where it was sent by a process above this
+//   own signal   waits for the canary: `canary_wait`, or `tree_wait` where it was sent by a process above
+//   this
 //                one, which on a busy machine needs that long from the first process of a tree to the last.
 //                Hit: the workers have it. Not hit: it is passed on.
 //   told signal  says whether the whole tree was hit where it came from. If so, the scheduler is about to

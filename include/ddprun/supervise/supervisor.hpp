@@ -4,7 +4,8 @@
 //
 //   running   some main process lives and nobody asked to stop. The first failure is reported once; the
 //             others keep running until the coordinator says stop, so that one host decides for all.
-//   stopping  the main processes got the stop signal, from us or from whoever sent it to us; at the end of the grace period their process groups are
+//   stopping  the main processes got the stop signal, from us or from whoever sent it to us; at the end of
+//   the grace period their process groups are
 //             killed. A main process that ends is not signalled again: its data loaders are not ours to hurry
 //             while a sibling writes its checkpoint. One that is there k_stuck_after its SIGKILL is reported
 //             and waited for: whether the job goes on without it is for the coordinator, whose stop has a
@@ -17,10 +18,10 @@
 // workers that end in one wake-up therefore give the same result in either order: a death by signal counts
 // before an exit code (a killed rank makes its peers fail, not the other way round), then the lower rank.
 //
-// A death by a signal that asks to end is not a failure where somebody asked: ddprun passed that signal on, or
-// the worker has the terminal, whose keys signal it alone. Then the job is to end by that signal. And since who
-// signals a whole tree may hit the workers a moment before ddprun, such a death is looked at only after
-// k_request_lag.
+// A death by a signal that asks to end is not a failure where somebody asked: ddprun passed that signal on,
+// or the worker has the terminal, whose keys signal it alone. Then the job is to end by that signal. And
+// since who signals a whole tree may hit the workers a moment before ddprun, such a death is looked at only
+// after k_request_lag.
 //
 // Rules that win over others: a person's second stop signal hurries (no grace is left); a stop is never taken
 // back, and after all have succeeded it changes nothing; nothing is signalled after its end was noted.
@@ -132,8 +133,8 @@ class Supervisor {
   std::optional<int> stop_signal_;  // the stop that was asked for
   Delivery delivery_ = Delivery::by_us;
   bool stop_begun_ = false;
-  bool stop_sent_ = false;              // the main processes have the signal
-  std::set<int> requests_;              // signals that ask to end and that the main processes were sent
+  bool stop_sent_ = false;  // the main processes have the signal
+  std::set<int> requests_;  // signals that ask to end and that the main processes were sent
   bool has_terminal_ = false;
   std::optional<TimePoint> held_until_;  // a death that may turn out to be asked for
   bool hurry_ = false;

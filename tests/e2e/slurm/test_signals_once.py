@@ -40,13 +40,12 @@ COMBINATIONS = [
 ]
 
 
-def start(cluster, directory: Path, how: str, other_steps: int = 0, options=()) -> str:
+def start(cluster, directory: Path, how: str, other_steps: int = 0, saving: float = 1) -> str:
     """Submits the job and waits for its workers; gives back its number."""
-    line = STARTS[how].format(d=directory, w=f"{COUNTER} {directory}")
+    line = STARTS[how].format(d=directory, w=f"{COUNTER} {directory} {saving}")
     others = "srun --overlap -J other -N1 -n1 sh -c 'sleep 600 & wait' &\n" * other_steps
     (directory / "job.sh").write_text(f"#!/bin/sh\ncd {directory}\n{others}{line}\n")
-    job = cluster.control.check(["sbatch", "--parsable", "-N2", *options,
-                                 f"--ntasks-per-node={2 if how == 'srun-per-task' else 1}",
+    job = cluster.control.check(["sbatch", "--parsable", "-N2", f"--ntasks-per-node={2 if how == 'srun-per-task' else 1}",
                                  f"--output={directory}/output", str(directory / "job.sh")]).strip()
     wait_until("all workers run", lambda: len(list(directory.glob("ready.*"))) == 4)
     wait_until("all steps run", lambda: len(steps(cluster, job)) >= other_steps + 1)
@@ -74,6 +73,13 @@ def got(directory: Path, name: str) -> list[int]:
     return [file.read_text().split().count(name) if file.exists() else 0 for file in files]
 
 
+def send_twice(cluster, directory: Path, job: str, way: str) -> None:
+    send(cluster, directory, job, way)
+    wait_until("all workers have it", lambda: all(got(directory, "SIGTERM")), 20)
+    cluster.control.check(["sleep", "0.3"])  # closer together they are one for whoever sent them
+    send(cluster, directory, job, way)
+
+
 def is_over(cluster, job: str) -> bool:
     return not cluster.run("squeue", "-h", "-j", job).stdout.strip()
 
@@ -93,3 +99,21 @@ def count(cluster, directory: Path, how: str, way: str, other_steps: int) -> lis
 @pytest.mark.parametrize("how,way", COMBINATIONS, ids=["-by-".join(pair) for pair in COMBINATIONS])
 def test_each_worker_gets_a_signal_once(cluster, directory, how, way, other_steps):
     assert count(cluster, directory, how, way, other_steps) == [1] * 4, (directory / "output").read_text()
+
+
+@pytest.mark.parametrize("how", ["srun-per-node", "self-launch"])
+def test_a_scheduler_that_asks_twice_leaves_the_workers_their_grace(cluster, directory, how):
+    """As at a time limit, where slurmstepd sends SIGTERM twice, up to 165 ms apart."""
+    job = start(cluster, directory, how, saving=2)
+    send_twice(cluster, directory, job, "scancel-step-term")
+    wait_until("the job is over", lambda: is_over(cluster, job))
+    output = (directory / "output").read_text()
+    assert len(list(directory.glob("saved.*"))) == 4, output
+    assert " again on " not in output, output
+
+
+def test_a_person_who_asks_twice_hurries(cluster, directory):
+    job = start(cluster, directory, "srun-per-node", saving=600)
+    send_twice(cluster, directory, job, "kill-term")
+    wait_until("it says so", lambda: "SIGTERM again on n1: killing what is left" in (directory / "output").read_text())
+    cluster.run("scancel", job)

@@ -47,7 +47,8 @@ TEST_CASE("a canary that could not run yet is known to be behind") {
   canary.dismiss();
 }
 
-TEST_CASE("the canary is where the workers are: in a session of its own, or in ours where one has the terminal") {
+TEST_CASE(
+    "the canary is where the workers are: in a session of its own, or in ours where one has the terminal") {
   for (const ChildGroup place : {ChildGroup::own_session, ChildGroup::own_group}) {
     SignalCanary canary(place);
     ::kill(canary.pid(), SIGUSR1);

@@ -77,3 +77,13 @@ TEST_CASE("a write to a closed pipe is an error, not a signal, and the mask is a
   ::sigprocmask(SIG_SETMASK, nullptr, &mask);
   CHECK(::sigismember(&mask, SIGTERM) == 0);
 }
+
+TEST_CASE("a signal sent from above is known from one sent from beside and from a key's") {
+  constexpr int k_key = 0x80;  // SI_KERNEL
+  CHECK(is_from_above({SIGTERM, ::getppid(), 0}));
+  CHECK(is_from_above({SIGTERM, 1, 0}));
+  CHECK(is_from_above({SIGTERM, 0, 0}));  // from outside this PID namespace
+  CHECK_FALSE(is_from_above({SIGTERM, ::getpid(), 0}));
+  CHECK_FALSE(is_from_above({SIGINT, 0, k_key}));
+  CHECK(SignalEvent{SIGINT, 0, k_key}.is_from_key());
+}

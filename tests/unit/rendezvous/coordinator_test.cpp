@@ -469,7 +469,8 @@ TEST_CASE("a stop request stops all and nothing is started again") {
   CHECK(play.end().host == "n2");
 }
 
-TEST_CASE("Stop brings the other hosts the signal that was sent, and whether a scheduler sent it to a whole tree") {
+TEST_CASE(
+    "Stop brings the other hosts the signal that was sent, and whether a scheduler sent it to a whole tree") {
   Play play(settings(2, 3));
   play.run();
   play.say(1, StopRequest{10, "n2", true});

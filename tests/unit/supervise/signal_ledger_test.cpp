@@ -18,7 +18,8 @@ constexpr auto k_coordinator = SignalWay::coordinator;
 
 TimePoint at(int milliseconds) { return TimePoint{} + Milliseconds{milliseconds}; }
 
-// Waits 20 ms for the canary, 100 where the sender is above, keeps its word for 200, waits 1000 for the scheduler, doubts young workers for 100.
+// Waits 20 ms for the canary, 100 where the sender is above, keeps its word for 200, waits 1000 for the
+// scheduler, doubts young workers for 100.
 SignalLedger ledger() { return SignalLedger(); }
 
 const Verdict k_pass_on{SIGUSR1, true, false};
@@ -149,7 +150,8 @@ TEST_CASE("the same signal much later is another one, whichever way it comes") {
   CHECK(later.decide(at(1020)) == Verdicts{k_pass_on});
 }
 
-// One signal by some of the ways, in any order and with gaps up to the limits: the workers get it exactly once.
+// One signal by some of the ways, in any order and with gaps up to the limits: the workers get it exactly
+// once.
 TEST_CASE("in any order of ways and canary the workers get a signal exactly once") {
   for (unsigned seed = 0; seed < 3000; ++seed) {
     CAPTURE(seed);
