@@ -36,6 +36,7 @@ def places(text: str) -> list[str]:
     ("slurm-by-itself.sbatch", ["--gpus-per-node=2"]),
     ("slurm-one-per-node.sbatch", ["--gpus-per-node=2"]),
     ("slurm-one-per-task.sbatch", ["--ntasks-per-node=2"]),
+    ("torchrun-tutorial.sbatch", ["--gpus-per-node=2"]),
 ])
 def test_both_ways_to_start_give_the_same_world(cluster, examples, script, options):
     text = submit(cluster, examples, script, *options)
