@@ -20,8 +20,8 @@ struct Pipe {
 Pipe make_pipe();
 // How much a pipe holds at most, in bytes; that of a usual one for what is no pipe.
 std::size_t pipe_capacity(int descriptor);
-// What is in the pipe of this write end, which has to be ours, and was read by nobody; it is there no more. Also
-// when no reader is left.
+// What is in the pipe of this write end, which has to be ours, and was read by nobody; it is there no more.
+// Also when no reader is left.
 std::string read_unread(int pipe_writer);
 // Empty when descriptors have run out.
 Fd duplicate(int descriptor);

@@ -71,20 +71,22 @@ TEST_CASE("a batch script of Slurm carries ddprun with srun, once a node") {
 }
 
 TEST_CASE("srun passes prompts on where a person answers them, unless lines of a file could be torn") {
-  const auto is_unbuffered = [](const Environment& environment, bool input, bool output) {
-    Snapshot snapshot = on_host("n1", environment);
+  const auto is_unbuffered = [](const char* host, const Environment& environment, bool input, bool output) {
+    Snapshot snapshot = on_host(host, environment);
     snapshot.host.stdin_is_terminal = input;
     snapshot.host.stdout_is_terminal = output;
     const auto plan = make_carrier_plan(snapshot, {});
     return line(plan.value()).find(" --input=0 --unbuffered /opt/ddprun") != std::string::npos;
   };
-  CHECK(is_unbuffered(k_batch, true, true));
-  CHECK_FALSE(is_unbuffered(k_batch, true, false));
-  CHECK_FALSE(is_unbuffered(k_batch, false, true));
-  Environment one_node = k_batch;
-  one_node["SLURM_JOB_NODELIST"] = "n1";
-  one_node["SLURM_JOB_NUM_NODES"] = "1";
-  CHECK(is_unbuffered(one_node, true, false));  // there is nobody else's line
+  CHECK(is_unbuffered("n1", k_batch, true, true));
+  CHECK_FALSE(is_unbuffered("n1", k_batch, true, false));
+  CHECK_FALSE(is_unbuffered("n1", k_batch, false, true));
+  const Environment one_node{{"SLURM_JOB_ID", "29"},
+                             {"SLURM_JOB_NODELIST", "n1"},
+                             {"SLURM_JOB_NUM_NODES", "1"},
+                             {"SLURM_TASKS_PER_NODE", "1"},
+                             {"SLURM_JOB_CPUS_PER_NODE", "8"}};
+  CHECK(is_unbuffered("login", one_node, true, false));  // there is nobody else's line
 }
 
 TEST_CASE("what would shape the step is removed, and the workers get their CPUs per task back") {
