@@ -37,8 +37,8 @@ class OutputPump {
   // `output`: 1 or 2; its open file's flags are left as they are.
   OutputPump(boost::asio::io_context& context, int output, const LineMerger::Settings& settings = {});
 
-  // The read end of a worker's pipe. `interactive`: unfinished lines (prompts) are shown too. `remembered`: how many
-  // of its last_lines() are kept.
+  // The read end of a worker's pipe. `interactive`: unfinished lines (prompts) are shown too. `remembered`:
+  // how many of its last_lines() are kept.
   StreamId add(Fd reader, bool interactive = false, std::size_t remembered = LineTail::k_lines);
   // The worker has ended. `known` is called once its last_lines() are: at the end of the pipe, or after
   // `grace` when a descendant of the worker keeps it open, whether or not anything can be written. The stream

@@ -54,9 +54,10 @@ class WorkerGroup {
   // Calls once what the worker has written is read, or shortly after its end where its descendants write on;
   // never waits for whoever reads our output.
   void describe_failure(std::size_t worker, const ExitStatus& status, std::function<void(Failure)> handler);
-  void look_for_ends();   // after SIGCHLD: of workers, and of orphans that came to us
-  void look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker, and one that wants to be lent it
-  void stop_all();        // SIGSTOP, before we are stopped
+  void look_for_ends();  // after SIGCHLD: of workers, and of orphans that came to us
+  void
+  look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker, and one that wants to be lent it
+  void stop_all();   // SIGSTOP, before we are stopped
   void note_continued();  // we are: the terminal is lent again if we have it
   void continue_all();    // SIGCONT
   // The terminal is gone, and a worker had it: the kernel has sent it SIGHUP.
