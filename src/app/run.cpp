@@ -181,7 +181,7 @@ std::optional<CarrierPlan> plan_carrier(Snapshot& snapshot, const Options& optio
 int run(int argc, char** argv) {
   ensure_standard_descriptors();
   Snapshot snapshot = capture_snapshot(argc, argv);
-  set_up_log(Talk::normal, snapshot.host.stderr_is_terminal);
+  set_up_log(Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = find_starter_umask(snapshot)) set_umask(*mask);
   auto parsed = parse_command_line(snapshot.arguments, snapshot.environment);
@@ -193,7 +193,7 @@ int run(int argc, char** argv) {
   set_up_log(options.quiet     ? Talk::quiet
              : options.verbose ? Talk::verbose
                                : Talk::normal,
-             snapshot.host.stderr_is_terminal);
+             snapshot.host.stderr_is_terminal, snapshot.host.name);
   take_picture_file(options);
   add_program(snapshot, options);
   read_hostfile(snapshot, options);

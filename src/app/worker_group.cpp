@@ -18,6 +18,7 @@
 #include "ddprun/os/signals.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/supervise/error_file.hpp"
+#include "ddprun/supervise/known_failures.hpp"
 
 namespace ddprun {
 
@@ -265,6 +266,7 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
   auto read = [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
     failure.message = read_error_file(*workers_[worker]);
     failure.last_lines = last_lines(*workers_[worker]);
+    failure.hint = find_failure_hint(failure, assignment_.world_size);
     handler(std::move(failure));
   };
   auto then_error = [this, error = state.error, read = std::move(read)]() mutable {

@@ -48,9 +48,11 @@ std::string render_report(const Cause& cause, int max_restarts) {
   // A worker that wrote an error file has its traceback there; its last lines would say the same again.
   if (!failure.message.empty()) {
     std::vector<std::string> lines = split(trim(failure.message), '\n');
-    return text + quoted_block("its error:", lines, k_message_lines);
+    text += quoted_block("its error:", lines, k_message_lines);
+  } else {
+    text += quoted_block("its last lines:", failure.last_lines, k_message_lines);
   }
-  return text + quoted_block("its last lines:", failure.last_lines, k_message_lines);
+  return failure.hint.empty() ? text : text + "  hint: " + printable(failure.hint, k_line_width) + "\n";
 }
 
 std::string render_restart(const Cause& cause, Attempt next, int max_restarts) {

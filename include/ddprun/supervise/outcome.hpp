@@ -26,6 +26,7 @@ struct Failure {
   std::int64_t unix_milliseconds = 0;   // on its host
   std::string message;                  // from the worker's error file; may be empty
   std::vector<std::string> last_lines;  // of its stderr, else stdout
+  std::string hint;  // what to do about it, where that is known (supervise/known_failures.hpp)
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
