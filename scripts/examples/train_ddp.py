@@ -10,6 +10,7 @@ import socket
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # torch 2.13: if first imported later, it holds the process group for ever
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -34,8 +35,7 @@ def main() -> None:
             print(f"step {step:3d}  loss {loss.item():.6f}", flush=True)
 
     show_world()
-    for _ in range(2):  # torch 2.13 aborts at exit if a thread of gloo still holds tensors then
-        dist.barrier()
+    del model  # it holds the process group too, and torch may abort at exit where that was not closed
     dist.destroy_process_group()
 
 

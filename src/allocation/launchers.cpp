@@ -158,6 +158,11 @@ void check_rank_not_lost(const Snapshot& snapshot) {
               "alone with --standalone");
 }
 
+bool is_started_by_scheduler(const HostFacts& host) {
+  const Ancestor* const starter = find_starter(host);
+  return starter != nullptr && (starter->title.starts_with("slurmstepd: [") || starts_scripts(*starter));
+}
+
 bool has_ancestor(const HostFacts& host, const std::vector<std::string>& programs) {
   return std::any_of(host.ancestors.begin(), host.ancestors.end(), [&](const Ancestor& ancestor) {
     return std::find(programs.begin(), programs.end(), program_of(ancestor)) != programs.end();

@@ -47,7 +47,7 @@ Allocation parse_outside_step(const SlurmScene& scene) {
   check_on_job_host(scene);
   check_not_over(scene, start_allocation(scene));
   if (const auto foreign = find_foreign_place(scene, nullptr)) return follow_foreign_place(scene, *foreign);
-  if (by_hand && !scene.options.standalone) return follow_flags(scene);
+  if (by_hand && !scene.options.standalone) return follow_flags(scene, scene.options);
   const std::string host = own ? scene.job.hosts[static_cast<std::size_t>(*own)] : scene.snapshot.host.name;
   if (scene.options.standalone)
     return make_alone_in_job(scene, sourced(host, scene.job.hosts_origin), "--standalone");

@@ -49,10 +49,28 @@ void check_ranks(const SlurmScene& scene, const StepLayout& layout) {
       k_leak_hint);
 }
 
-// A batch script that starts a step a node in a loop (srun -N1 -w HOST ... --node-rank I &), as guides for
-// torchrun have it: the flags say what the step does not know.
+// A batch script that starts a step a node in a loop (srun -N1 -w HOST ... &), as guides for torchrun have
+// it: the flags say what the step does not know.
 bool is_one_of_a_loop(const SlurmScene& scene, const StepLayout& layout) {
-  return layout.task_count == 1 && is_complete_by_hand(scene.options) && scene.options.address;
+  const PlaceOptions& options = scene.options;
+  if (layout.task_count != 1 || !options.address || !options.nodes || options.nodes->value < 2) return false;
+  return options.node_rank || options.nodes->value <= static_cast<int>(scene.job.hosts.size());
+}
+
+// Torchrun's c10d rendezvous needs no --node-rank. The loop's hosts are the job's then, so a host's place in
+// the job is its rank, counted from the host that --rdzv-endpoint names.
+std::optional<Sourced<int>> find_rank_in_loop(const SlurmScene& scene) {
+  const int count = scene.options.nodes->value;
+  const auto own = find_own_node(scene);
+  if (!own || static_cast<int>(scene.job.hosts.size()) != count) return std::nullopt;
+  const int first = find_host(scene.job.hosts, scene.options.address->value).value_or(0);
+  return sourced((*own - first + count) % count, scene.job.hosts_origin);
+}
+
+Allocation follow_loop(const SlurmScene& scene) {
+  PlaceOptions options = scene.options;
+  if (!options.node_rank) options.node_rank = find_rank_in_loop(scene);
+  return follow_flags(scene, options);
 }
 
 void check_flags(const SlurmScene& scene, const StepLayout& layout) {
@@ -169,7 +187,7 @@ Allocation parse_in_step(const SlurmScene& scene) {
   check_ranks(scene, layout);
   check_host(scene, layout);
   if (scene.options.standalone) return stand_alone_in_step(scene, layout);
-  if (is_one_of_a_loop(scene, layout)) return follow_flags(scene);
+  if (is_one_of_a_loop(scene, layout)) return follow_loop(scene);
   check_flags(scene, layout);
   check_workers(scene, layout);
   Allocation allocation = describe_step(scene, layout);

@@ -81,8 +81,8 @@ Allocation make_alone_in_job(const SlurmScene& scene, const Sourced<std::string>
   return allocation;
 }
 
-Allocation follow_flags(const SlurmScene& scene) {
-  Allocation by_hand = parse_by_hand(scene.snapshot, scene.options);
+Allocation follow_flags(const SlurmScene& scene, const PlaceOptions& options) {
+  Allocation by_hand = parse_by_hand(scene.snapshot, options);
   add_job(start_allocation(scene), by_hand);
   return by_hand;
 }
@@ -140,7 +140,8 @@ std::optional<LaunchPlace> find_foreign_place(const SlurmScene& scene, const Ste
 }
 
 Allocation follow_foreign_place(const SlurmScene& scene, const LaunchPlace& place) {
-  if (is_complete_by_hand(scene.options) && !scene.options.standalone) return follow_flags(scene);
+  if (is_complete_by_hand(scene.options) && !scene.options.standalone)
+    return follow_flags(scene, scene.options);
   check_on_job_host(scene);
   Job job;
   job.name = "job " + scene.job.id.value;

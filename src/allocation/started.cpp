@@ -16,9 +16,10 @@ namespace ddprun {
 
 namespace {
 
-constexpr std::array<const char*, 8> k_variables{
-    k_started_umask_variable, k_starter_variable,     k_starter_key_variable,     k_started_hosts_variable,
-    k_started_rank_variable,  k_started_job_variable, k_started_carrier_variable, k_cpus_per_task_variable};
+constexpr std::array<const char*, 9> k_variables{
+    k_started_umask_variable,   k_starter_variable,       k_starter_key_variable,
+    k_started_hosts_variable,   k_started_rank_variable,  k_started_job_variable,
+    k_started_carrier_variable, k_cpus_per_task_variable, k_started_terminal_variable};
 constexpr const char* k_list_hint = "write host names with commas between them, as in n1,n2 or n[1-4]";
 constexpr const char* k_listed = "hosts";
 constexpr std::array<Scheduler, 5> k_schedulers{Scheduler::slurm, Scheduler::pbs, Scheduler::lsf,
@@ -86,6 +87,10 @@ bool is_starter_variable(std::string_view name) {
 std::string describe_job(const Allocation& allocation) {
   if (allocation.job_id.value.empty()) return k_listed;
   return to_string(allocation.scheduler.value) + "/" + allocation.job_id.value;
+}
+
+bool has_starter_terminal(const Snapshot& snapshot) {
+  return find_variable(snapshot, k_started_terminal_variable).has_value();
 }
 
 std::optional<int> find_starter_umask(const Snapshot& snapshot) {

@@ -71,7 +71,7 @@ int CarrierGroup::open_input(Carrier& carrier, const std::optional<std::string>&
   if (input) {
     send_input(carrier, std::move(pipe.writer), *input);
   } else {
-    terminal_.emplace(context_, STDIN_FILENO, std::move(pipe.writer));
+    terminal_.emplace(context_, STDIN_FILENO).connect(std::move(pipe.writer));
   }
   owned.push_back(std::move(pipe.reader));
   return owned.back().get();
@@ -143,11 +143,11 @@ void CarrierGroup::note_end(std::size_t number) {
   carrier.ended = true;
   keeper_.forget(carrier.child->pid());
   carrier.child->reap();
-  output_.finish(*carrier.output, k_pipe_grace, [] {});
-  error_.finish(*carrier.error, k_pipe_grace, [this, number, status] { ended_(number, *status); });
+  output_.close(*carrier.output, k_pipe_grace);
+  error_.close(*carrier.error, k_pipe_grace, [this, number, status] { ended_(number, *status); });
 }
 
-void CarrierGroup::when_drained(Milliseconds limit, std::function<void()> handler) {
+void CarrierGroup::when_drained(std::optional<Milliseconds> limit, std::function<void()> handler) {
   output_.when_drained(limit, [this, limit, handler = std::move(handler)](bool) {
     error_.when_drained(limit, [handler](bool) { handler(); });
   });

@@ -18,7 +18,24 @@ namespace {
 
 void apply(Draft& draft, const OptionEntry& option, const Given& given) {
   draft.origins[option.name] = given.origin;
-  option.apply(draft, given);
+  try {
+    option.apply(draft, given);
+  } catch (const Unsupported& refusal) {
+    draft.unsupported.push_back(refusal);
+  }
+}
+
+// One after the other would cost the user a try each.
+void refuse_unsupported(const std::vector<Unsupported>& refusals) {
+  if (refusals.empty()) return;
+  if (refusals.size() == 1) throw refusals.front();
+  std::vector<std::string> sentences;
+  std::vector<std::string> hints;
+  for (const Unsupported& refusal : refusals) {
+    sentences.emplace_back(refusal.what());
+    hints.push_back(fmt::format("{}: {}", refusal.origin(), refusal.hint()));
+  }
+  throw UsageError(join(sentences, "; "), join(hints, "; "));
 }
 
 // CLI11 gets full names with separate values, the form in which it takes any text for a value.
@@ -186,6 +203,11 @@ void settle_program(Draft& draft) {
                                    printable(options.command.front())),
                        "give the path of a script");
     }
+  } else if (options.local_rank_argument && options.no_python) {
+    throw UsageError(
+        "--no-python and --no-use-env contradict each other",
+        "leave out --no-use-env: a program finds its local rank in LOCAL_RANK; ${local_rank} in its "
+        "arguments becomes the number");
   } else if (options.module && options.no_python) {
     throw UsageError(
         fmt::format("{} and {} contradict each other", draft.origins["module"], draft.origins["no-python"]),
@@ -223,6 +245,7 @@ void settle_shutdown(Draft& draft, const Environment& environment) {
 void settle(Draft& draft, const Environment& environment) {
   refuse_together(draft, "verbose", "quiet");
   refuse_together(draft, "capture", "snapshot");
+  refuse_together(draft, "use-env", "no-use-env");
   refuse_together(draft, "hosts", "hostfile");
   refuse_together(draft, "hosts", "node-rank");
   refuse_together(draft, "hostfile", "node-rank");
@@ -250,6 +273,7 @@ std::variant<Options, Printed> parse_command_line(const std::vector<std::string>
   if (!draft.completion.empty()) return Printed{render_completion(draft.completion)};
   draft.options.command = std::move(normalised.command);
   apply_variables(draft, environment);
+  refuse_unsupported(draft.unsupported);
   settle(draft, environment);
   return std::move(draft.options);
 }

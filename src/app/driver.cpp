@@ -26,9 +26,7 @@ namespace {
 
 using boost::system::error_code;
 
-constexpr Milliseconds k_drain_limit{600000};        // for output that is read slowly: less, ^S
-constexpr Milliseconds k_hurried_drain_limit{2000};  // for one who asked to stop
-constexpr Milliseconds k_same_signal_window{100};    // proctrack/linuxproc and terminals deliver twice
+constexpr Milliseconds k_hurried_drain_limit{2000};  // for output that is read slowly, after a stop signal
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -53,18 +51,19 @@ JobStoreSettings store_settings(const NodePlan& plan) {
 Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
     : plan_(plan),
       snapshot_(snapshot),
-      signals_(watched_signals_of(plan.options)),
-      signal_watch_(context_, duplicate(signals_.descriptor().get()).release()),
+      signals_(context_, watched_signals_of(plan.options), WorkerGroup::group_of_workers(plan)),
       timer_(context_),
       supervisor_(plan.options.shutdown_timeout.value),
       store_(context_, store_settings(plan)),
       workers_(context_, plan_, snapshot,
                [this](std::size_t worker, const ExitStatus& status) {
+                 if (workers_.had_terminal(worker)) supervisor_.note_terminal();
                  supervisor_.note_ended(worker, status);
                  decide_soon();
                }),
       meeting_(context_, plan_, snapshot),
       carrier_timer_(context_) {
+  workers_.spare(signals_.helper());
   route_log([this](const std::string& lines) { workers_.insert_error(lines); });
   workers_.when_output_fails([this](int error) {
     say_notice(fmt::format("cannot write to standard output on {}: {}; the workers go on without it",
@@ -77,7 +76,7 @@ Driver::~Driver() { route_log({}); }
 
 int Driver::run() {
   adopt_orphans();
-  wait_for_signals();
+  watch_signals();
   hold_lifeline();
   join();
   while (!context_.stopped()) run_handlers();
@@ -152,7 +151,7 @@ void Driver::become_task() {
 }
 
 void Driver::handle(const Start& start) {
-  if (ending_ || !supervisor_.idle()) return;
+  if (ending_ || stop_signal_ || !supervisor_.idle()) return;
   const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
   if (start.assignment.agent_per_task && !per_task) become_task();
   bind(start.assignment);
@@ -174,7 +173,10 @@ void Driver::tell_start(const Assignment& assignment) const {
 
 void Driver::handle(const Stop& stop) {
   asked_to_stop_ = stop.attempt;
-  supervisor_.note_stop(SIGTERM, false, now());
+  // A scheduler that has signalled another host's whole tree is about to signal this one's.
+  const auto delivery = stop.whole_tree ? Supervisor::Delivery::undecided : Supervisor::Delivery::by_us;
+  supervisor_.note_stop(stop.signal, false, now(), delivery);
+  if (stop.whole_tree) signals_.judge(stop.signal, SignalWay::coordinator, true);
   decide();
   answer_stop();
 }
@@ -209,56 +211,6 @@ void Driver::on_lost(const std::string& what, const std::string& hint) {
   end(cause);
 }
 
-void Driver::wait_for_signals() {
-  signal_watch_.async_wait(boost::asio::posix::descriptor_base::wait_read, [this](const error_code& error) {
-    if (error) return;
-    wait_for_signals();
-    while (const auto event = signals_.read()) on_signal(*event);
-    decide();
-  });
-}
-
-void Driver::on_signal(const SignalEvent& event) {
-  const std::vector<int> stops = stop_signals_of(plan_.options);
-  if (std::find(stops.begin(), stops.end(), event.number) != stops.end()) {
-    stop_on_signal(event.number);
-  } else if (event.number == SIGCHLD) {
-    workers_.look_for_stops();
-    if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
-  } else if (event.number == SIGTSTP) {
-    supervisor_.note_signal(SIGTSTP);
-    decide();
-    stop_own_group();
-    workers_.continue_all();
-  } else if (event.number == SIGCONT) {
-    workers_.continue_all();
-  } else {
-    supervisor_.note_signal(event.number);
-  }
-}
-
-void Driver::stop_on_signal(int signal) {
-  if (leaving_) return leave();  // only output was still to be written
-  const bool repeated = last_stop_signal_ && now() - *last_stop_signal_ < k_same_signal_window;
-  const bool first = !last_stop_signal_;
-  last_stop_signal_ = now();
-  if (repeated) return;
-  if (!first) say(fmt::format("{} again on {}: killing what is left", signal_name(signal), plan_.host));
-  supervisor_.note_stop(signal, /*hurry=*/!first, now());
-  if (!first) return;
-  if (joined_ && !link_lost_) {
-    link_->send(StopRequest{signal, plan_.host});
-    return;
-  }
-  // Nobody knows of us yet: this process alone gives up.
-  Cause cause;
-  cause.kind = Cause::Kind::stopped_by_signal;
-  cause.signal = signal;
-  cause.host = plan_.host;
-  report_ = describe(cause);
-  end(cause);
-}
-
 void Driver::decide_soon() {
   if (std::exchange(decision_pending_, true)) return;
   boost::asio::post(context_, [this] {
@@ -277,7 +229,9 @@ void Driver::decide() {
 }
 
 void Driver::carry_out(const act::Spawn& action) {
-  if (workers_.start(action.worker)) supervisor_.note_spawned(action.worker);
+  if (!workers_.start(action.worker)) return;
+  signals_.note_worker();
+  supervisor_.note_spawned(action.worker);
 }
 
 void Driver::carry_out(const act::SignalWorker& action) { workers_.signal(action.worker, action.signal); }
@@ -297,6 +251,18 @@ void Driver::carry_out(const act::ReportFailure& action) {
                               if (!link_lost_) link_->send(AttemptFailed{attempt, std::move(failure)});
                               decide_soon();
                             });
+}
+
+void Driver::carry_out(const act::ReportStuck& action) { workers_.tell_stuck(action.worker, k_stuck_after); }
+
+void Driver::carry_out(const act::ReportLeftBehind&) {
+  workers_.tell_left_behind(k_sweep_limit * k_sweep_grace);
+}
+
+// Its worker had the signal; that of other hosts is to get it from the coordinator.
+void Driver::carry_out(const act::ReportRequest& action) {
+  supervisor_.note_stop(action.signal, false, now());
+  request_stop(action.signal, false);
 }
 
 void Driver::carry_out(const act::ReportSuccess&) {
@@ -333,22 +299,47 @@ void Driver::end(const Cause& cause) {
 }
 
 void Driver::leave_when_idle() {
-  if (!ending_ || leaving_ || !supervisor_.idle() || !(told_all_ || link_lost_)) return;
+  const bool nothing_to_wait_for = supervisor_.idle() || supervisor_.stuck();
+  if (!ending_ || leaving_ || !nothing_to_wait_for || !(told_all_ || link_lost_)) return;
   leaving_ = true;
+  if (supervisor_.stuck()) workers_.abandon();
   exit_code_ = exit_code_of(*ending_);
-  const Milliseconds limit = last_stop_signal_ ? k_hurried_drain_limit : k_drain_limit;
-  workers_.when_drained(limit, [this, limit] {
-    if (!report_.empty()) say_error(report_);
-    workers_.when_drained(limit, [this] { leave(); });
+  if (stop_requested_ || ending_->kind == Cause::Kind::stopped_by_signal) hurried_ = true;
+  workers_.when_read([this] {
+    say_report();
+    drain();
   });
+}
+
+void Driver::hurry() {
+  if (!std::exchange(hurried_, true) && leaving_) drain();
+}
+
+// Waits for a reader (less, ^S) as long as it takes, unless somebody asked to stop.
+void Driver::drain() {
+  workers_.when_drained(hurried_ ? std::optional(k_hurried_drain_limit) : std::nullopt, [this] { leave(); });
+}
+
+void Driver::say_report() {
+  if (!report_.empty()) say_error(std::exchange(report_, {}));
+}
+
+// Output that is lost is no success, but a failure before it counts more.
+void Driver::say_losses() {
+  for (const std::string& loss : workers_.losses()) {
+    say_error(loss);
+    if (exit_code_ == 0) exit_code_ = k_exit_own_failure;
+  }
 }
 
 void Driver::leave() {
   if (std::exchange(left_, true)) return;
-  workers_.dismiss_keeper();
+  say_report();
+  say_losses();
+  if (supervisor_.idle()) workers_.dismiss_keeper();  // else it has a last try
   meeting_.finish();
   store_.close();
-  signals_.keep_blocked();
+  signals_.leave();
   tell_end([this] { context_.stop(); });
 }
 

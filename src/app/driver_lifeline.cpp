@@ -30,11 +30,9 @@ void Driver::hold_lifeline() {
   LifelineClient::Hooks hooks;
   hooks.on_connected = [] {};
   hooks.on_task = [](const std::string&) {};
-  hooks.on_signal = [this](int number) {
+  hooks.on_signal = [this](const lifeline::Signal& signal) {
     const std::vector<int> watched = watched_signals_of(plan_.options);
-    if (number == SIGCHLD || std::find(watched.begin(), watched.end(), number) == watched.end()) return;
-    on_signal({number, 0, 0});
-    decide();
+    if (std::find(watched.begin(), watched.end(), signal.number) != watched.end()) on_told_signal(signal);
   };
   hooks.on_gone = [this](const std::string& why) { lose_starter(why); };
   hooks.on_unreachable = [this](const std::string& why) {
@@ -49,11 +47,10 @@ void Driver::hold_lifeline() {
 }
 
 void Driver::lose_starter(const std::string& why) {
-  if (ending_) return;
+  if (ending_) return hurry();
   const std::string what = fmt::format("the ddprun that started it on {} is gone: {}", plan_.host, why);
   plan_.rendezvous.agent.value == 0 ? say_error(what) : say_detail(what);
-  stop_on_signal(SIGTERM);
-  decide();
+  on_told_signal({SIGTERM, false, false});
 }
 
 // Without a lifeline a carrier like ssh has one message left, its end: then nobody reads standard output.
@@ -68,7 +65,7 @@ void Driver::watch_carrier() {
 
 void Driver::tell_end(std::function<void()> told) {
   if (!lifeline_) return told();
-  lifeline_->end(exit_code_, std::move(told));
+  lifeline_->end({exit_code_}, std::move(told));
 }
 
 }  // namespace ddprun

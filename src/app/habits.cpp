@@ -43,7 +43,6 @@ constexpr Habit k_habits[] = {
     {"--main-process-ip", k_address},
     {"--main-process-port", k_port},
     {"--port", k_port},
-    {"--use-env", k_local_rank},
     {"--local-rank", k_local_rank},
     {"-x", k_variables},
     {"-genv", k_variables},

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ddprun/app/log.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/net/bound_socket.hpp"
@@ -11,8 +13,8 @@ namespace ddprun {
 
 namespace {
 
-constexpr int k_ports_tried = 64;  // from the one that was asked for
-constexpr int k_ports_kept = 16;   // more attempts than that take turns
+constexpr int k_ports_kept = 16;  // more attempts than that take turns
+constexpr int k_highest_port = 65535;
 
 }  // namespace
 
@@ -44,7 +46,7 @@ int JobStore::open(Attempt attempt, bool worker_hosts) {
   if (attempt.value == 0 && !settings_.port_is_shared) return take_exactly(*settings_.port, take);
   // The rendezvous has the first port, so a worker's store takes its turn one later.
   const int turn = attempt.value + (settings_.port_is_shared && worker_hosts ? 1 : 0);
-  return first_free(*settings_.port + turn, take);
+  return first_free(*settings_.port, turn, take);
 }
 
 int JobStore::take_exactly(int port, int (JobStore::*take)(int)) {
@@ -55,16 +57,20 @@ int JobStore::take_exactly(int port, int (JobStore::*take)(int)) {
   }
 }
 
-int JobStore::first_free(int port, int (JobStore::*take)(int)) {
-  for (int candidate = port; candidate < std::min(port + k_ports_tried, 65535); ++candidate) {
+int JobStore::first_free(int port, int turn, int (JobStore::*take)(int)) {
+  const int span = std::min(k_port_span, k_highest_port - port + 1);
+  for (int i = 0; i < span; ++i) {
     try {
-      return (this->*take)(candidate);
+      return (this->*take)(port + (turn + i) % span);
     } catch (const Error&) {  // taken: the next one
       continue;
     }
   }
-  throw Error(fmt::format("no free port for the store from {} to {}", port, port + k_ports_tried - 1),
-              "choose another --master-port");
+  const int chosen = (this->*take)(0);
+  say_notice(fmt::format("no port from {} to {} is free for the store, so it listens on {}", port,
+                         port + span - 1, chosen),
+             "choose another --master-port if a firewall is in between");
+  return chosen;
 }
 
 // From the end: the agents of other launches begin anywhere in the range.

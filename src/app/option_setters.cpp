@@ -54,8 +54,8 @@ void note(Draft& draft, const Given& given, std::string why) {
   draft.options.notices.push_back({given.origin + " has no effect", std::move(why)});
 }
 
-UsageError not_supported(const Given& given, std::string instead) {
-  return UsageError(given.origin + " is not supported yet", std::move(instead));
+Unsupported not_supported(const Given& given, std::string instead) {
+  return Unsupported(given.origin, given.origin + " is not supported yet", std::move(instead));
 }
 
 }  // namespace
@@ -63,6 +63,7 @@ UsageError not_supported(const Given& given, std::string instead) {
 void module(Draft& draft, const Given&) { draft.options.module = true; }
 void no_python(Draft& draft, const Given&) { draft.options.no_python = true; }
 void run_path(Draft& draft, const Given&) { draft.options.run_path = true; }
+void no_use_env(Draft& draft, const Given&) { draft.options.local_rank_argument = true; }
 
 void workers_per_node(Draft& draft, const Given& given) {
   draft.options.workers = parse_workers_per_node(given.value, given.origin);
@@ -74,9 +75,10 @@ void workers_per_node(Draft& draft, const Given& given) {
 void nodes(Draft& draft, const Given& given) {
   const NodeRange range = parse_node_range(given.value, given.origin);
   if (range.least != range.most) {
-    throw UsageError(fmt::format("{} {} lets the number of nodes change, which is not supported yet",
-                                 given.origin, given.value),
-                     fmt::format("give one number, as in --nnodes {}", range.most));
+    throw Unsupported(given.origin,
+                      fmt::format("{} {} lets the number of nodes change, which is not supported yet",
+                                  given.origin, given.value),
+                      fmt::format("give one number, as in --nnodes {}", range.most));
   }
   draft.options.place.nodes = sourced(range.most, given.origin);
 }
@@ -120,8 +122,8 @@ void virtual_local_rank(Draft& draft, const Given&) { draft.options.virtual_loca
 
 void rendezvous_backend(Draft& draft, const Given& given) {
   if (given.value == "etcd" || given.value == "etcd-v2") {
-    throw UsageError(fmt::format("{} {} is not supported", given.origin, given.value),
-                     "leave it out: ddprun has its own rendezvous and needs no etcd server");
+    throw Unsupported(given.origin, fmt::format("{} {} is not supported", given.origin, given.value),
+                      "leave it out: ddprun has its own rendezvous and needs no etcd server");
   }
   if (given.value != "static" && given.value != "c10d") {
     throw not_a(given, "known", "leave it out, or give static or c10d; both mean ddprun's own rendezvous");
@@ -238,6 +240,10 @@ void monitor_interval(Draft& draft, const Given& given) {
   const auto seconds = parse_number(given.value);
   if (!seconds || !(*seconds >= 0)) throw not_a(given, "a number of seconds", "leave it out, or give one");
   note(draft, given, "ddprun is told at once when a worker ends and has nothing to poll");
+}
+
+void use_env(Draft& draft, const Given& given) {
+  note(draft, given, "workers always find LOCAL_RANK in their environment");
 }
 
 void start_method(Draft& draft, const Given& given) {

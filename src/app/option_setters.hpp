@@ -9,6 +9,7 @@ namespace ddprun::setters {
 void module(Draft& draft, const Given& given);
 void no_python(Draft& draft, const Given& given);
 void run_path(Draft& draft, const Given& given);
+void no_use_env(Draft& draft, const Given& given);
 
 // Workers and nodes.
 void workers_per_node(Draft& draft, const Given& given);
@@ -67,6 +68,7 @@ void print_completion(Draft& draft, const Given& given);
 
 // Torchrun's options that have nothing to act on here: checked, and noted for --verbose.
 void monitor_interval(Draft& draft, const Given& given);
+void use_env(Draft& draft, const Given& given);
 void start_method(Draft& draft, const Given& given);
 void event_log_handler(Draft& draft, const Given& given);
 

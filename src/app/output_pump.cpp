@@ -1,5 +1,7 @@
 #include "ddprun/app/output_pump.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
@@ -7,6 +9,7 @@
 #include <utility>
 
 #include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/system_failure.hpp"
 
 namespace ddprun {
 
@@ -16,22 +19,23 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 constexpr std::size_t k_read_size = std::size_t{64} * 1024;  // a pipe's usual capacity
-// How often a stream whose worker has ended looks whether it may be read again.
-constexpr Milliseconds k_blocked_retry{50};
-constexpr std::size_t k_pending_limit = std::size_t{256} * 1024;
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
 struct OutputPump::Source {
-  Source(asio::io_context& context, int descriptor) : reader(context, descriptor), grace_timer(context) {}
+  Source(asio::io_context& context, int descriptor, std::size_t remembered)
+      : reader(context, descriptor), grace_timer(context), tail(remembered) {}
 
   StreamId id;
   asio::posix::stream_descriptor reader;
   asio::steady_timer grace_timer;
+  LineTail tail;
   bool waiting = false;  // for something to read
-  std::function<void()> ended;
+  bool closing = false;  // at the end of the grace
+  bool forgotten = false;
+  std::vector<std::function<void()>> due;  // calls for when its last lines are known
 };
 
 OutputPump::OutputPump(asio::io_context& context, int output, const LineMerger::Settings& settings)
@@ -45,120 +49,114 @@ OutputPump::OutputPump(asio::io_context& context, int output, const LineMerger::
   if (sink_.watch()) sink_watch_.assign(duplicate(sink_.watch().get()).release());
 }
 
-StreamId OutputPump::add(Fd reader, bool interactive) {
+StreamId OutputPump::add(Fd reader, bool interactive, std::size_t remembered) {
   // The pipe is ours alone, so it may be non-blocking; the worker's end is another open file and stays as it
   // is.
-  auto source = std::make_shared<Source>(context_, reader.release());
+  auto source = std::make_shared<Source>(context_, reader.release(), remembered);
   source->reader.non_blocking(true);
   source->id = merger_.open(interactive);
   sources_.emplace(source->id, source);
-  arm(source);
+  ++open_;
+  settle();
   return source->id;
 }
 
-void OutputPump::finish(StreamId stream, Milliseconds grace, std::function<void()> ended) {
+void OutputPump::finish(StreamId stream, Milliseconds grace, std::function<void()> known) {
   const auto found = sources_.find(stream);
   if (found == sources_.end()) {
-    asio::post(context_, std::move(ended));
+    asio::post(context_, std::move(known));
     return;
   }
-  found->second->ended = std::move(ended);
-  wait_for_grace(found->second, grace);
+  const SourcePointer source = found->second;
+  source->due.push_back(std::move(known));
+  wait_for_grace(source, grace);
+}
+
+void OutputPump::close(StreamId stream, Milliseconds grace, std::function<void()> closed) {
+  if (const auto found = sources_.find(stream); found != sources_.end()) found->second->closing = true;
+  finish(
+      stream, grace, closed ? std::move(closed) : [] {});
+}
+
+void OutputPump::forget(StreamId stream) {
+  const auto found = sources_.find(stream);
+  if (found == sources_.end()) return;
+  found->second->forgotten = true;
+  if (!found->second->reader.is_open()) tell(found->second);
 }
 
 void OutputPump::insert(std::string_view lines) {
-  merger_.insert(lines);
-  advance();
+  merger_.insert(lines, now());
+  settle();
 }
 
-void OutputPump::when_drained(Milliseconds limit, std::function<void(bool)> handler) {
+void OutputPump::when_read(std::function<void()> handler) {
+  read_ = std::move(handler);
+  check_ended();
+}
+
+void OutputPump::when_drained(std::optional<Milliseconds> limit, std::function<void(bool)> handler) {
   drained_ = std::move(handler);
-  drain_timer_.expires_after(limit);
-  drain_timer_.async_wait([this](const error_code& error) {
-    if (!error && drained_) std::exchange(drained_, nullptr)(false);
-  });
-  asio::post(context_, [this] { check_drained(); });
+  drain_timer_.cancel();
+  if (limit) {
+    drain_timer_.expires_after(*limit);
+    drain_timer_.async_wait([this](const error_code& error) {
+      if (!error && drained_) std::exchange(drained_, nullptr)(false);
+    });
+  }
+  check_ended();
 }
 
-bool OutputPump::may_read(const Source& source) const {
-  return pending_.size() - written_ < k_pending_limit && merger_.has_room(source.id);
+std::vector<std::string> OutputPump::last_lines(StreamId stream) const {
+  const auto found = sources_.find(stream);
+  return found == sources_.end() ? std::vector<std::string>() : found->second->tail.lines();
 }
 
-void OutputPump::arm(const SourcePointer& source) {
-  if (source->waiting || !source->reader.is_open() || !may_read(*source)) return;
-  source->waiting = true;
-  source->reader.async_wait(asio::posix::descriptor_base::wait_read, [this, source](const error_code& error) {
-    source->waiting = false;
-    if (error || !source->reader.is_open()) return;
-    read_once(source);
-    arm(source);
-  });
+std::string OutputPump::why_incomplete() const {
+  if (sink_.lost() != 0) return describe_errno(sink_.lost());
+  if (const std::size_t unwritten = merger_.output().size(); unwritten > 0) {
+    return fmt::format("its last {} bytes were not read", unwritten);
+  }
+  return {};
+}
+
+void OutputPump::settle() {
+  write_out();
+  arm_all();
+  schedule_tick();
+  check_ended();
+}
+
+void OutputPump::write_out() {
+  while (!waiting_ && !merger_.output().empty()) {
+    const std::size_t offered = merger_.output().size();
+    const std::size_t taken = sink_.write(merger_.output());
+    merger_.take(taken, now());
+    if (taken == offered) continue;
+    waiting_ = true;
+    sink_watch_.async_wait(asio::posix::descriptor_base::wait_read, [this](const error_code& error) {
+      waiting_ = false;
+      if (!error) settle();
+    });
+  }
+  if (sink_.error() != 0 && failing_) {
+    asio::post(context_,
+               [handler = std::exchange(failing_, nullptr), error = sink_.error()] { handler(error); });
+  }
 }
 
 void OutputPump::arm_all() {
   for (const auto& [id, source] : sources_) arm(source);
 }
 
-void OutputPump::read_once(const SourcePointer& source) {
-  error_code error;
-  const std::size_t length = source->reader.read_some(asio::buffer(buffer_), error);
-  if (error == asio::error::would_block) return;
-  if (error) {
-    end(source);
-    return;
-  }
-  merger_.add(source->id, {buffer_.data(), length}, now());
-  advance();
-}
-
-void OutputPump::wait_for_grace(const SourcePointer& source, Milliseconds grace) {
-  source->grace_timer.expires_after(grace);
-  source->grace_timer.async_wait([this, source, grace](const error_code& error) {
+void OutputPump::arm(const SourcePointer& source) {
+  if (source->waiting || !source->reader.is_open() || !merger_.has_room(source->id)) return;
+  source->waiting = true;
+  source->reader.async_wait(asio::posix::descriptor_base::wait_read, [this, source](const error_code& error) {
+    source->waiting = false;
     if (error || !source->reader.is_open()) return;
-    if (!may_read(*source)) {
-      wait_for_grace(source, std::max(grace, k_blocked_retry));
-      return;
-    }
-    read_once(source);
-    if (source->reader.is_open()) end(source);
-  });
-}
-
-void OutputPump::end(const SourcePointer& source) {
-  source->reader.close();
-  source->grace_timer.cancel();
-  sources_.erase(source->id);
-  merger_.close(source->id, now());
-  if (source->ended) asio::post(context_, std::move(source->ended));
-  advance();
-}
-
-void OutputPump::advance() {
-  write_out();
-  schedule_tick();
-  check_drained();
-}
-
-void OutputPump::write_out() {
-  pending_ += merger_.take_output();
-  if (waiting_ || pending_.empty()) return;
-  written_ += sink_.write(std::string_view(pending_).substr(written_));
-  if (sink_.error() != 0 && failing_) {
-    asio::post(context_,
-               [handler = std::exchange(failing_, nullptr), error = sink_.error()] { handler(error); });
-  }
-  if (written_ == pending_.size()) {
-    pending_.clear();
-    written_ = 0;
-    return;
-  }
-  if (written_ > k_pending_limit) pending_.erase(0, std::exchange(written_, 0));
-  waiting_ = true;
-  sink_watch_.async_wait(asio::posix::descriptor_base::wait_read, [this](const error_code& error) {
-    waiting_ = false;
-    if (error) return;
-    advance();
-    arm_all();
+    if (merger_.has_room(source->id)) read_once(source);
+    settle();
   });
 }
 
@@ -170,18 +168,98 @@ void OutputPump::schedule_tick() {
   if (!next) return;
   tick_timer_.expires_at(*next);
   tick_timer_.async_wait([this](const error_code& error) {
-    if (error) return;
-    tick_at_.reset();
-    merger_.tick(now());
-    advance();
-    arm_all();
+    if (!error) tick();
   });
 }
 
-void OutputPump::check_drained() {
-  if (!drained_ || !sources_.empty() || !pending_.empty()) return;
+void OutputPump::tick() {
+  tick_at_.reset();
+  std::vector<SourcePointer> readable;
+  for (const auto& [id, source] : sources_) {
+    if (merger_.has_room(id)) readable.push_back(source);
+  }
+  // What was written in time counts, even if we come late.
+  for (const SourcePointer& source : readable) read_once(source);
+  merger_.tick(now());
+  settle();
+}
+
+void OutputPump::check_ended() {
+  if (open_ > 0 || merger_.streams() > 0) return;
+  if (read_) asio::post(context_, std::exchange(read_, nullptr));
+  if (!drained_ || !merger_.output().empty()) return;
   drain_timer_.cancel();
   asio::post(context_, [handler = std::exchange(drained_, nullptr)] { handler(true); });
+}
+
+// How much was read; 0: nothing is there now, or the stream has ended.
+std::size_t OutputPump::read_once(const SourcePointer& source) {
+  error_code error;
+  const std::size_t length = source->reader.read_some(asio::buffer(buffer_), error);
+  if (error == asio::error::would_block) return 0;
+  if (error) {
+    end(source);
+    return 0;
+  }
+  const std::string_view text(buffer_.data(), length);
+  source->tail.add(text);
+  merger_.add(source->id, text, now());
+  return length;
+}
+
+// All that is in the pipe now; no more, since a descendant of the worker may write for ever.
+void OutputPump::read_rest(const SourcePointer& source) {
+  std::size_t left = pipe_capacity(source->reader.native_handle());
+  while (left > 0) {
+    const std::size_t length = read_once(source);
+    if (length == 0) return;
+    left -= std::min(left, length);
+  }
+}
+
+void OutputPump::wait_for_grace(const SourcePointer& source, Milliseconds grace) {
+  if (source->reader.is_open()) read_rest(source);
+  if (!source->reader.is_open()) {
+    tell(source);
+    settle();
+    return;
+  }
+  source->grace_timer.expires_after(grace);
+  source->grace_timer.async_wait([this, source](const error_code& error) {
+    if (error || !source->reader.is_open()) return;
+    read_rest(source);
+    if (source->closing && source->reader.is_open()) end(source);
+    tell(source);
+    settle();
+  });
+  settle();
+}
+
+void OutputPump::end(const SourcePointer& source) {
+  source->reader.close();
+  source->grace_timer.cancel();
+  --open_;
+  merger_.close(source->id, now());
+  tell(source);
+}
+
+void OutputPump::tell(const SourcePointer& source) {
+  for (auto& call : std::exchange(source->due, {})) asio::post(context_, std::move(call));
+  if (!source->forgotten || source->reader.is_open()) return;
+  asio::post(context_, [this, id = source->id] { sources_.erase(id); });
+}
+
+std::vector<std::string> describe_losses(const OutputPump& output, const OutputPump& error,
+                                         const std::string& host) {
+  std::vector<std::string> sentences;
+  const auto look = [&](const OutputPump& pump, std::string_view name) {
+    if (const std::string why = pump.why_incomplete(); !why.empty()) {
+      sentences.push_back(fmt::format("{} on {} is incomplete: {}", name, host, why));
+    }
+  };
+  look(output, "standard output");
+  if (&error != &output) look(error, "standard error");
+  return sentences;
 }
 
 }  // namespace ddprun

@@ -7,10 +7,12 @@
 #include <cstdio>
 #include <fstream>
 
+#include "ddprun/allocation/left_over.hpp"
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/app/arguments.hpp"
 #include "ddprun/app/command_line.hpp"
 #include "ddprun/app/driver.hpp"
+#include "ddprun/app/failed_start.hpp"
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/starter.hpp"
@@ -161,6 +163,16 @@ void say_notices(const NodePlan& plan) {
   for (const Notice& notice : plan.notices) say_notice(notice.what, notice.hint);
 }
 
+std::optional<Notice> drop_left_over(Snapshot& snapshot) {
+  const std::vector<std::string> names = find_left_over(snapshot);
+  if (names.empty()) return std::nullopt;
+  Notice notice{fmt::format("ignored {} variables that a ddprun worker of {} handed to this job ({}, ...)",
+                            names.size(), describe_left_over(snapshot), names.front()),
+                {}};
+  for (const std::string& name : names) snapshot.environment.erase(name);
+  return notice;
+}
+
 int start_everywhere(const CarrierPlan& plan, const Options& options, const Snapshot& snapshot) {
   if (options.dry_run != DryRun::off)
     return print(options.dry_run == DryRun::json ? render_json(plan, snapshot) : render_text(plan));
@@ -178,12 +190,12 @@ std::optional<CarrierPlan> plan_carrier(Snapshot& snapshot, const Options& optio
   return make_carrier_plan(snapshot, options);
 }
 
-int run(int argc, char** argv) {
-  ensure_standard_descriptors();
-  Snapshot snapshot = capture_snapshot(argc, argv);
+int run(Snapshot& snapshot) {
   set_up_log(Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = find_starter_umask(snapshot)) set_umask(*mask);
+  const Environment captured = snapshot.environment;  // all of it: what --capture writes
+  auto left_over = drop_left_over(snapshot);
   auto parsed = parse_command_line(snapshot.arguments, snapshot.environment);
   if (const auto* printed = std::get_if<Printed>(&parsed)) {
     const int code = print(printed->text);
@@ -203,10 +215,12 @@ int run(int argc, char** argv) {
   if (!options.capture_file.empty()) {
     capture_carriers(snapshot, all_carrier_programs());
     look_at_hardware(snapshot, options);
+    snapshot.environment = captured;
     return write_capture(snapshot, options);
   }
   if (!options.snapshot_file.empty()) {
     snapshot = parse_snapshot(read_file(options.snapshot_file, k_snapshot_limit), options.snapshot_file);
+    left_over = drop_left_over(snapshot);
     // The PET_ variables of the other machine count, not ours.
     options = std::get<Options>(parse_command_line(arguments, snapshot.environment));
     take_picture_file(options);
@@ -214,10 +228,13 @@ int run(int argc, char** argv) {
     read_hostfile(snapshot, options);
     add_site_file(snapshot, options);
   }
-  if (const auto carrier = plan_carrier(snapshot, options))
+  if (auto carrier = plan_carrier(snapshot, options)) {
+    if (left_over) carrier->notices.push_back(*left_over);
     return start_everywhere(*carrier, options, snapshot);
+  }
   look_at_hardware(snapshot, options);
-  const NodePlan plan = make_node_plan(snapshot, options);
+  NodePlan plan = make_node_plan(snapshot, options);
+  if (left_over) plan.notices.push_back(*left_over);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
   say_notices(plan);
   return Driver(plan, snapshot).run();
@@ -226,16 +243,21 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int run_program(int argc, char** argv) noexcept {
+  Snapshot snapshot;
+  int code = k_exit_own_failure;
   try {
-    return run(argc, argv);
+    ensure_standard_descriptors();
+    snapshot = capture_snapshot(argc, argv);
+    return run(snapshot);
   } catch (const Error& error) {
     say_error(error.what(), error.hint());
-    return error.exit_code();
+    code = error.exit_code();
   } catch (const std::exception& error) {
     say_error(fmt::format("internal error: {}", error.what()),
               "please report it with the output of ddprun --capture -");
   }
-  return k_exit_own_failure;
+  report_failed_start(snapshot, code);
+  return code;
 }
 
 }  // namespace ddprun

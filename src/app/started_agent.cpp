@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ddprun/allocation/started.hpp"
+#include "ddprun/app/failed_start.hpp"
 #include "ddprun/app/provers.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
@@ -40,7 +41,7 @@ std::string ask_starter(const StarterAddress& starter, int place, const Snapshot
   };
   LifelineClient::Hooks hooks;
   hooks.on_connected = [] {};
-  hooks.on_signal = [](int) {};
+  hooks.on_signal = [](const lifeline::Signal&) {};
   hooks.on_task = [&](std::string text) {
     task = std::move(text);
     context.stop();
@@ -81,8 +82,19 @@ void become_started_agent(const Snapshot& snapshot) {
   if (!task) throw Error("what the ddprun that started this one said is not whole");
   std::vector<std::string> arguments{"ddprun"};
   arguments.insert(arguments.end(), task->arguments.begin(), task->arguments.end());
-  become_program(capture_own_file(), arguments,
-                 merge_environments(task->environment, capture_environment_strings()), task->directory);
+  const std::vector<std::string> environment =
+      merge_environments(task->environment, capture_environment_strings());
+  try {
+    become_program(capture_own_file(), arguments, environment, task->directory);
+  } catch (const Error& error) {
+    Snapshot there = snapshot;
+    for (const std::string& entry : environment) {
+      const std::size_t end = entry.find('=');
+      if (end != std::string::npos) there.environment[entry.substr(0, end)] = entry.substr(end + 1);
+    }
+    report_failed_start(there, error.exit_code());
+    throw;
+  }
 }
 
 Prover make_lifeline_prover(const Snapshot& snapshot, const Options& options) {

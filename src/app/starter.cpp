@@ -34,8 +34,8 @@ constexpr std::chrono::milliseconds k_settling{5000};
 constexpr Milliseconds k_stop_margin{20000};
 constexpr Milliseconds k_silence{30000};
 constexpr Milliseconds k_carrier_patience{5000};
-constexpr Milliseconds k_drain_limit{600000};
 constexpr Milliseconds k_hurried_drain_limit{2000};
+constexpr Milliseconds k_same_signal_window{100};  // a terminal and mpiexec both pass on one ^C
 constexpr std::size_t k_most_addresses = 16;
 // What a shell and ssh say when the program could not be run there.
 constexpr int k_no_start_codes[] = {k_exit_not_executable, k_exit_not_found, 255};
@@ -52,6 +52,8 @@ std::string describe_start_failure(const ExitStatus& status) {
   return status.value == 0 ? status.stage : describe_errno(status.value);
 }
 
+TimePoint now() { return std::chrono::steady_clock::now(); }
+
 std::string new_id() { return make_secret_text().substr(0, 16); }
 
 }  // namespace
@@ -60,8 +62,7 @@ Starter::Starter(const CarrierPlan& plan, const Options& options, const Snapshot
     : plan_(plan),
       options_(options),
       snapshot_(snapshot),
-      signals_(watched_signals(options)),
-      signal_watch_(context_, duplicate(signals_.descriptor().get()).release()),
+      signals_(context_, watched_signals(options), ChildGroup::own_session),
       patience_(context_),
       silence_(context_),
       group_(context_, plan.commands.size(),
@@ -87,9 +88,10 @@ LifelineServer::Hooks Starter::make_hooks() {
   LifelineServer::Hooks hooks;
   hooks.on_agent = [this](const lifeline::Hello& hello) { on_agent(hello); };
   hooks.make_task = [this](const lifeline::Hello& hello) { return make_task(hello.place); };
-  hooks.on_ended = [this](const lifeline::Hello& hello, int code) {
-    say_detail(fmt::format("ddprun on {} ends with {}", hello.host, code));
-    told_.push_back(code);
+  hooks.on_ended = [this](const lifeline::Hello& hello, const lifeline::Ended& ended) {
+    say_detail(fmt::format("ddprun on {} ends with {}", hello.host, ended.code));
+    told_.push_back(ended.code);
+    if (!ended.started) give_up(ended.code);
   };
   hooks.on_lost = [](const lifeline::Hello& hello, const std::string& why) {
     say_detail(fmt::format("lost ddprun on {}: {}", hello.host, why));
@@ -100,6 +102,11 @@ LifelineServer::Hooks Starter::make_hooks() {
   return hooks;
 }
 
+// One carrier for all agents has the terminal's input, unless it is needed for the task.
+bool Starter::types_for_rank_0() const {
+  return snapshot_.host.stdin_is_terminal && plan_.commands.size() == 1 && !plan_.commands[0].task_on_input;
+}
+
 Environment Starter::agent_environment() const {
   Environment environment = apply_changes(snapshot_.environment, plan_.changes);
   StarterAddress address{crossing_addresses(snapshot_.host.addresses), server_.port(), id_};
@@ -107,6 +114,7 @@ Environment Starter::agent_environment() const {
   if (address.addresses.size() > k_most_addresses) address.addresses.resize(k_most_addresses);
   environment[k_starter_variable] = to_string(address);
   environment[k_started_umask_variable] = fmt::format("{:03o}", capture_umask());
+  if (types_for_rank_0()) environment[k_started_terminal_variable] = "1";
   if (key_) environment[k_starter_key_variable] = *key_;
   return environment;
 }
@@ -124,7 +132,7 @@ int Starter::run() {
         fmt::format("the environment and the arguments together are longer than {} bytes", k_max_task),
         fmt::format("unset large variables; {} has to carry them to the other hosts", plan_.carrier.value));
   }
-  wait_for_signals();
+  watch_signals();
   start_some();
   tell_of_silence();
   context_.run();
@@ -185,7 +193,7 @@ void Starter::on_agent(const lifeline::Hello& hello) {
     settle(carrier);
   }
   // It came while the others were being stopped.
-  if (stopped_by_ || failure_code_) server_.signal_all(stopped_by_.value_or(SIGTERM));
+  if (stopped_by_ || failure_code_) server_.signal_all({stopped_by_.value_or(SIGTERM)});
 }
 
 bool Starter::could_not_start(std::size_t carrier, int code) const {
@@ -200,49 +208,73 @@ void Starter::on_carrier_end(std::size_t carrier, const ExitStatus& status) {
   const int code = exit_code_of(status);
   carriers_[carrier].code = code;
   if (could_not_start(carrier, code) && !failure_code_) {
-    failure_code_ = code == 255 ? k_exit_own_failure : code;
     const std::string words = status.kind == ExitStatus::Kind::not_started ? describe_start_failure(status)
                                                                            : group_.last_words(carrier);
     const std::string where = command.host.empty() ? compress_hostlist(plan_.hosts) : command.host;
     say_error(fmt::format("cannot start ddprun on {}: {} ended with {}{}{}", where, command.words.front(),
                           code, words.empty() ? "" : ": ", words),
               command.words.front() == "ssh" ? fmt::format("try ssh {} true", where) : "");
-    server_.signal_all(SIGTERM);
-    signal_carriers(SIGTERM, /*only_unconnected=*/true);
-    give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin);
+    give_up(code == 255 ? k_exit_own_failure : code);
   }
   settle(carrier);
   finish_when_over();
 }
 
-void Starter::wait_for_signals() {
-  signal_watch_.async_wait(boost::asio::posix::descriptor_base::wait_read, [this](const error_code& error) {
-    if (error) return;
-    wait_for_signals();
-    while (const auto event = signals_.read()) on_signal(event->number);
-  });
+// One host cannot take part: the others, which would wait for it, are stopped.
+void Starter::give_up(int code) {
+  if (failure_code_) return;
+  failure_code_ = code;
+  server_.signal_all({SIGTERM});
+  signal_carriers(SIGTERM, /*only_unconnected=*/true);
+  give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin);
 }
 
-void Starter::on_signal(int number) {
-  const std::vector<int> stops = stop_signals_of(options_);
-  if (number == SIGCHLD) {
+void Starter::watch_signals() {
+  SignalWatch::Hooks hooks;
+  hooks.on_signal = [this](const SignalEvent& event) { on_signal(event); };
+  hooks.on_verdict = [this](const SignalLedger::Verdict& verdict) { on_verdict(verdict); };
+  hooks.on_done = [] {};
+  signals_.start(std::move(hooks));
+}
+
+void Starter::on_signal(const SignalEvent& event) {
+  if (event.number == SIGCHLD) {
     group_.look_for_ends();
-  } else if (std::find(stops.begin(), stops.end(), number) != stops.end()) {
-    stop(number);
-  } else if (server_.connected() > 0) {
-    server_.signal_all(number);
+  } else if (is_stop_signal(event.number, options_)) {
+    note_stop_signal(event);
+  } else if (!is_passed_on(event)) {
+    return;
   } else {
-    for (std::size_t i = 0; i < carriers_.size(); ++i) group_.signal(i, number);
+    signals_.judge(event.number, SignalWay::own, is_from_above(event));
   }
 }
 
-void Starter::stop(int number) {
-  if (leaving_) return context_.stop();  // only output was still to be written
+void Starter::note_stop_signal(const SignalEvent& event) {
+  if (leaving_) {  // only output is still to be written
+    if (!std::exchange(hurried_, true)) drain();
+    return;
+  }
   const bool first = !stopped_by_;
-  if (first) stopped_by_ = number;
-  server_.signal_all(number);
+  const bool soon = !first && now() - last_stop_signal_ < k_same_signal_window;
+  const bool again = !first && !soon && is_from_person(event, plan_.allocation.scheduler.value);
+  if (first) stopped_by_ = event.number;
+  if (first || again) last_stop_signal_ = now();
+  if (again) return stop({event.number, /*hurry=*/true, /*whole_tree=*/false});
+  if (first || event.number != *stopped_by_)
+    signals_.judge(event.number, SignalWay::own, is_from_above(event));
+}
+
+void Starter::on_verdict(const SignalLedger::Verdict& verdict) {
+  const lifeline::Signal signal{verdict.number, /*hurry=*/false, verdict.whole_tree};
+  if (is_stop_signal(verdict.number, options_)) return stop(signal);
+  if (server_.connected() > 0) return server_.signal_all(signal);
+  for (std::size_t i = 0; verdict.pass_on && i < carriers_.size(); ++i) group_.signal(i, verdict.number);
+}
+
+void Starter::stop(const lifeline::Signal& signal) {
+  server_.signal_all(signal);
   signal_carriers(SIGTERM, /*only_unconnected=*/true);
-  const bool heard = first && server_.connected() > 0;
+  const bool heard = !signal.hurry && server_.connected() > 0;
   give_up_on_carriers(heard ? options_.shutdown_timeout.value + k_stop_margin : k_carrier_patience);
   finish_when_over();
 }
@@ -273,12 +305,33 @@ void Starter::finish_when_over() {
   if (!over || std::exchange(leaving_, true)) return;
   patience_.cancel();
   silence_.cancel();
-  group_.when_drained(stopped_by_ ? k_hurried_drain_limit : k_drain_limit, [this] {
-    server_.close();
-    group_.dismiss_keeper();
-    signals_.keep_blocked();
-    context_.stop();
-  });
+  hurried_ = stopped_by_.has_value();
+  drain();
+}
+
+void Starter::drain() {
+  group_.when_drained(hurried_ ? std::optional(k_hurried_drain_limit) : std::nullopt, [this] { leave(); });
+}
+
+void Starter::leave() {
+  say_if_end_is_unknown();
+  for (const std::string& loss : group_.losses(snapshot_.host.name)) {
+    say_error(loss);
+    if (exit_code() == 0) failure_code_ = k_exit_own_failure;
+  }
+  server_.close();
+  group_.dismiss_keeper();
+  signals_.leave();
+  context_.stop();
+}
+
+// Where the carrier ends with 0 whatever became of its task, silence is not success.
+void Starter::say_if_end_is_unknown() const {
+  if (failure_code_ || stopped_by_ || plan_.passes_exit_code || told_.size() == plan_.hosts.size()) return;
+  say_error(
+      fmt::format("{} of {} hosts did not report how ddprun ended there", plan_.hosts.size() - told_.size(),
+                  plan_.hosts.size()),
+      fmt::format("see the output above for the cause; {} does not pass on exit codes", plan_.carrier.value));
 }
 
 int Starter::exit_code() const {
@@ -291,7 +344,7 @@ int Starter::exit_code() const {
   for (const Carrier& carrier : carriers_) {
     if (carrier.code.value_or(0) != 0) return *carrier.code;
   }
-  return 0;
+  return plan_.passes_exit_code ? 0 : k_exit_own_failure;
 }
 
 }  // namespace ddprun

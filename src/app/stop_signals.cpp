@@ -3,13 +3,23 @@
 #include <algorithm>
 #include <csignal>
 
-#include "ddprun/os/signals.hpp"
-
 namespace ddprun {
 
 std::vector<int> stop_signals_of(const Options& options) {
-  if (!options.stop_signals.value.empty()) return options.stop_signals.value;
-  return {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+  std::vector<int> signals = options.stop_signals.value;
+  if (signals.empty()) return {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+  if (std::find(signals.begin(), signals.end(), SIGTERM) == signals.end()) signals.push_back(SIGTERM);
+  return signals;
+}
+
+bool is_stop_signal(int number, const Options& options) {
+  const std::vector<int> stops = stop_signals_of(options);
+  return std::find(stops.begin(), stops.end(), number) != stops.end();
+}
+
+bool is_from_person(const SignalEvent& event, Scheduler scheduler) {
+  const bool scheduled = scheduler != Scheduler::none && scheduler != Scheduler::by_hand;
+  return event.is_from_key() || !scheduled || !is_from_above(event);
 }
 
 std::vector<int> watched_signals_of(const Options& options) {

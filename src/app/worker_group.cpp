@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "ddprun/allocation/started.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/process_table.hpp"
@@ -24,12 +25,11 @@ namespace ddprun {
 
 namespace {
 
-using boost::system::error_code;
-
-// How long a worker's pipes are read after its end when a process it left behind keeps them open.
+// How long the last words of a process that a worker left behind are waited for.
 constexpr Milliseconds k_pipe_grace{250};
-constexpr std::size_t k_error_file_limit = std::size_t{1} << 20U;
-constexpr std::size_t k_reported_lines = 20;
+constexpr std::size_t k_error_file_limit = std::size_t{16} << 20U;  // torch puts the traceback in whole
+// Where a worker's stderr is in one stream with its stdout, a traceback needs more room.
+constexpr std::size_t k_remembered_of_both = 30;
 
 Fd open_null() { return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }
 
@@ -60,6 +60,11 @@ struct WorkerGroup::Streams {
   int error = 2;
   int terminal = -1;
   std::vector<Fd> owned;  // closed once the worker has them
+
+  int own(Fd descriptor) {
+    owned.push_back(std::move(descriptor));
+    return owned.back().get();
+  }
 };
 
 WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot,
@@ -69,8 +74,9 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
       snapshot_(snapshot),
       ended_(std::move(ended)),
       launch_id_(make_launch_id()),
-      keeper_(launch_id_),
-      folder_(find_variable(snapshot, "TMPDIR")),
+      folder_places_(temp_dir_places(find_variable(snapshot, "TMPDIR"), launch_id_)),
+      keeper_(launch_id_, Milliseconds{0}, folder_places_),
+      folder_(folder_places_),
       output_(context, STDOUT_FILENO),
       error_(same_file(STDOUT_FILENO, STDERR_FILENO) ? output_
                                                      : separate_error_.emplace(context, STDERR_FILENO)),
@@ -78,50 +84,80 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
       ignored_signals_(capture_ignored_signals(handled_signals())),
       open_files_(raise_open_files_limit()),
       binding_timer_(context) {
-  if (lends_terminal()) terminal_ = Terminal::open_controlling();
+  if (lends_terminal(plan)) terminal_ = Terminal::open_controlling();
 }
 
 // One worker on a terminal gets the terminal itself; several share it through the pumps.
-bool WorkerGroup::lends_terminal() const { return plan_.workers.value == 1 && is_terminal(STDIN_FILENO); }
+// Not into a |: there a program beside us may want the keys, and would be stopped for it together with us.
+bool WorkerGroup::lends_terminal(const NodePlan& plan) {
+  return plan.workers.value == 1 && is_terminal(STDIN_FILENO) && is_terminal(STDOUT_FILENO);
+}
+
+ChildGroup WorkerGroup::group_of_workers(const NodePlan& plan) {
+  const bool lends = lends_terminal(plan) && Terminal::open_controlling();
+  return lends ? ChildGroup::own_group : ChildGroup::own_session;
+}
 
 void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string& interface) {
   assignment_ = assignment;
   interface_ = interface;
+  tell_foreign_proc();
   std::error_code ignored;  // without the folder a worker cannot leave an error file, and that is all
-  std::filesystem::create_directory(fmt::format("{}/attempt_{}", folder_.path(), assignment.attempt.value),
-                                    ignored);
+  std::filesystem::remove_all(attempt_folder(Attempt{assignment.attempt.value - 1}), ignored);
+  std::filesystem::create_directory(attempt_folder(assignment.attempt), ignored);
   unseen_.clear();
   workers_.clear();
   for (std::size_t i = 0; i < assignment.seats.size(); ++i) {
-    workers_.push_back(std::make_unique<Worker>(context_));
+    workers_.push_back(std::make_unique<Worker>());
   }
+}
+
+// Whether somebody may be waiting at a terminal for what this worker asks: ours, or that of the ddprun that
+// started this one, whose keys reach rank 0.
+bool WorkerGroup::is_typed_for(std::size_t worker) const {
+  if (worker != 0) return false;
+  return is_terminal(STDIN_FILENO) ||
+         (assignment_.seats[worker].rank.value == 0 && has_starter_terminal(snapshot_));
+}
+
+std::string WorkerGroup::attempt_folder(Attempt attempt) const {
+  return fmt::format("{}/attempt_{}", folder_.path(), attempt.value);
 }
 
 WorkerGroup::Streams WorkerGroup::open_streams(std::size_t worker) {
   Streams streams;
-  const bool first = worker == 0;
-  const auto own = [&](Fd descriptor) {
-    streams.owned.push_back(std::move(descriptor));
-    return streams.owned.back().get();
-  };
-  if (!first) {
-    streams.input = own(open_null());
+  open_input(worker, streams);
+  open_outputs(worker, streams);
+  return streams;
+}
+
+void WorkerGroup::open_input(std::size_t worker, Streams& streams) {
+  if (worker != 0) {
+    streams.input = streams.own(open_null());
   } else if (terminal_) {
     streams.terminal = terminal_->in_foreground() ? terminal_->descriptor() : -1;
   } else if (is_terminal(STDIN_FILENO)) {
     Pipe pipe = make_pipe();
-    streams.input = own(std::move(pipe.reader));
-    input_.emplace(context_, STDIN_FILENO, std::move(pipe.writer));
+    streams.input = streams.own(std::move(pipe.reader));
+    if (!input_) input_.emplace(context_, STDIN_FILENO);
+    input_->connect(std::move(pipe.writer));
   }
+}
+
+void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
   Worker& state = *workers_[worker];
+  const bool together = &error_ == &output_;
+  const auto is_pumped = [&](int descriptor) { return !terminal_ || !is_terminal(descriptor); };
   const auto pump_through = [&](OutputPump& pump, std::optional<StreamId>& stream) {
     Pipe pipe = make_pipe();
-    stream = pump.add(std::move(pipe.reader), first && input_.has_value());
-    return own(std::move(pipe.writer));
+    stream = pump.add(std::move(pipe.reader), is_typed_for(worker),
+                      together ? k_remembered_of_both : LineTail::k_lines);
+    return streams.own(std::move(pipe.writer));
   };
-  if (!terminal_ || !is_terminal(STDOUT_FILENO)) streams.output = pump_through(output_, state.output);
-  if (!terminal_ || !is_terminal(STDERR_FILENO)) streams.error = pump_through(error_, state.error);
-  return streams;
+  if (is_pumped(STDOUT_FILENO)) streams.output = pump_through(output_, state.output);
+  if (!is_pumped(STDERR_FILENO)) return;
+  // Through two pipes the order of what a worker writes to one file would be lost.
+  streams.error = together ? streams.output : pump_through(error_, state.error);
 }
 
 SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& streams) const {
@@ -147,14 +183,13 @@ SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& stream
 
 std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   Worker& state = *workers_[worker];
-  state.error_file =
-      fmt::format("{}/attempt_{}/error_{}.json", folder_.path(), assignment_.attempt.value, worker);
+  state.error_file = fmt::format("{}/error_{}.json", attempt_folder(assignment_.attempt), worker);
   const Streams streams = open_streams(worker);
   auto result = spawn(make_request(worker, streams));
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) return not_started(*failure);
   state.child = std::move(std::get<Child>(result));
+  state.has_terminal = streams.terminal >= 0;
   keeper_.watch(state.child->pid());
-  watch(worker);
   expect_binding(worker);
   return std::nullopt;
 }
@@ -175,27 +210,13 @@ bool WorkerGroup::start(std::size_t worker) {
   return false;
 }
 
-void WorkerGroup::watch(std::size_t worker) {
-  Worker& state = *workers_[worker];
-  Fd descriptor = state.child->pidfd() ? duplicate(state.child->pidfd().get()) : Fd();
-  if (!descriptor) return;  // an old kernel, or no descriptor left
-  error_code error;
-  state.watch.assign(descriptor.get(), error);
-  if (error) return;
-  [[maybe_unused]] const int taken = descriptor.release();
-  state.watched = true;
-  state.watch.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                         [this, worker, attempt = assignment_.attempt](const error_code& failed) {
-                           if (!failed && attempt == assignment_.attempt) note_end(worker);
-                         });
-}
-
 void WorkerGroup::note_end(std::size_t worker) {
   Worker& state = *workers_[worker];
   if (state.ended || !state.child) return;
   const auto status = state.child->ending();
   if (!status) return;
   state.ended = true;
+  state.had_terminal = state.has_terminal;
   if (terminal_) terminal_->take_back(state.child->pid());
   ended_(worker, *status);
 }
@@ -211,7 +232,8 @@ void WorkerGroup::kill_group(std::size_t worker) {
 }
 
 std::vector<int> WorkerGroup::main_processes() const {
-  std::vector<int> known{keeper_.pid()};
+  std::vector<int> known = helpers_;
+  known.push_back(keeper_.pid());
   for (const auto& worker : workers_) {
     if (worker->child) known.push_back(worker->child->pid());
   }
@@ -219,6 +241,7 @@ std::vector<int> WorkerGroup::main_processes() const {
 }
 
 std::size_t WorkerGroup::signal_descendants(int number) {
+  if (!sees_own_processes()) return signal_groups(number);
   const std::vector<int> known = main_processes();
   reap_orphans(known);
   if (nothing_is_left(known)) return 0;
@@ -229,6 +252,7 @@ std::size_t WorkerGroup::signal_descendants(int number) {
 }
 
 std::size_t WorkerGroup::count_descendants() {
+  if (!sees_own_processes()) return presumed_left_;
   const std::vector<int> known = main_processes();
   reap_orphans(known);
   if (nothing_is_left(known)) return 0;
@@ -239,21 +263,32 @@ void WorkerGroup::end_attempt() {
   look_at_bindings();  // of those that came and went meanwhile
   for (const auto& worker : workers_) {
     // What keeps a pipe open now is no process of ours any more.
-    if (worker->output && !worker->described) output_.finish(*worker->output, k_pipe_grace, [] {});
-    if (worker->error && !worker->described) error_.finish(*worker->error, k_pipe_grace, [] {});
+    const auto end_stream = [](OutputPump& pump, std::optional<StreamId> stream) {
+      if (!stream) return;
+      pump.close(*stream, k_pipe_grace);
+      pump.forget(*stream);
+    };
+    end_stream(output_, worker->output);
+    end_stream(error_, worker->error);
     if (!worker->child) continue;
     keeper_.forget(worker->child->pid());
-    worker->watch.close();
     worker->child->reap();
     worker->child.reset();
   }
-  input_.reset();
+  if (input_) input_->disconnect();
+}
+
+void WorkerGroup::abandon() {
+  for (const auto& worker : workers_) {
+    if (terminal_ && worker->child && !worker->ended) terminal_->take_back(worker->child->pid());
+    worker->ended = true;
+  }
+  end_attempt();
 }
 
 void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
                                    std::function<void(Failure)> handler) {
-  Worker& state = *workers_[worker];
-  state.described = true;
+  const Worker& state = *workers_[worker];
   Failure failure;
   failure.attempt = assignment_.attempt;
   failure.rank = assignment_.seats[worker].rank;
@@ -263,17 +298,23 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
   failure.program = plan_.planned[worker].command.front();
   failure.status = status;
   failure.unix_milliseconds = unix_milliseconds();
-  auto read = [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
+  when_known(state, [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
     failure.message = read_error_file(*workers_[worker]);
     failure.last_lines = last_lines(*workers_[worker]);
     failure.hint = find_failure_hint(failure, assignment_.world_size);
     handler(std::move(failure));
+  });
+}
+
+// Calls when the last lines of both its streams are known.
+void WorkerGroup::when_known(const Worker& worker, std::function<void()> handler) {
+  const auto unknown = std::make_shared<int>(1 + (worker.output ? 1 : 0) + (worker.error ? 1 : 0));
+  const auto one_is_known = [unknown, handler = std::move(handler)] {
+    if (--*unknown == 0) handler();
   };
-  auto then_error = [this, error = state.error, read = std::move(read)]() mutable {
-    error ? error_.finish(*error, k_pipe_grace, read) : read();
-  };
-  state.output ? output_.finish(*state.output, k_pipe_grace, then_error)
-               : boost::asio::post(context_, then_error);
+  if (worker.output) output_.finish(*worker.output, k_pipe_grace, one_is_known);
+  if (worker.error) error_.finish(*worker.error, k_pipe_grace, one_is_known);
+  boost::asio::post(context_, one_is_known);
 }
 
 std::string WorkerGroup::read_error_file(const Worker& worker) const {
@@ -285,23 +326,66 @@ std::vector<std::string> WorkerGroup::last_lines(const Worker& worker) const {
   std::vector<std::string> lines;
   if (worker.error) lines = error_.last_lines(*worker.error);
   if (lines.empty() && worker.output) lines = output_.last_lines(*worker.output);
-  if (lines.size() > k_reported_lines) {
-    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(k_reported_lines));
-  }
   return lines;
 }
 
+// Of all of them at every SIGCHLD: one signal may stand for several, and while a tracer holds an ending back
+// there is nothing to see before the SIGCHLD that comes when it lets go. A pidfd would speak up once, and too
+// early.
+void WorkerGroup::look_for_ends() {
+  for (std::size_t i = 0; i < workers_.size(); ++i) note_end(i);
+  reap_orphans(main_processes());
+}
+
 void WorkerGroup::look_for_stops() {
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    Worker& state = *workers_[i];
+  if (!terminal_) return;
+  for (const auto& worker : workers_) {
+    Worker& state = *worker;
     if (state.ended || !state.child) continue;
-    if (!state.watched) note_end(i);
-    if (!terminal_ || state.ended || !state.child->take_stop()) continue;
-    const int group = state.child->pid();
-    terminal_->take_back(group);
-    stop_own_group();
-    if (terminal_->in_foreground()) terminal_->give_to(group);
-    state.child->send_signal_to_group(SIGCONT);
+    const auto signal = state.child->take_stop();
+    if (signal && !(*signal == SIGSTOP && state.stopped)) follow_stop(state, *signal);
+  }
+}
+
+// It has typed ^Z, or in the background it has used the terminal, which we may have got since: a shell's fg
+// tells a job that runs nothing.
+void WorkerGroup::follow_stop(Worker& worker, int signal) {
+  const bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
+  if (!wants_terminal || !terminal_->in_foreground()) {
+    take_terminal(worker);
+    if (can_be_continued()) return stop_own_group();  // and SIGCONT will come
+  }
+  lend_terminal(worker);
+  worker.child->send_signal_to_group(SIGCONT);
+}
+
+void WorkerGroup::lend_terminal(Worker& worker) {
+  if (!worker.has_terminal) worker.has_terminal = terminal_->give_to(worker.child->pid());
+}
+
+void WorkerGroup::take_terminal(Worker& worker) {
+  terminal_->take_back(worker.child->pid());
+  worker.has_terminal = false;
+}
+
+bool WorkerGroup::is_hung_up_with_worker() const {
+  const bool lent =
+      std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->has_terminal; });
+  return lent && is_hung_up(terminal_->descriptor());
+}
+
+void WorkerGroup::stop_all() {
+  for (const auto& worker : workers_) {
+    if (worker->ended || !worker->child) continue;
+    worker->stopped = worker->child->send_signal_to_group(SIGSTOP);
+  }
+}
+
+void WorkerGroup::note_continued() {
+  for (const auto& worker : workers_) {
+    if (worker->ended || !worker->child) continue;
+    if (terminal_) lend_terminal(*worker);
+    worker->stopped = false;
   }
 }
 
@@ -311,7 +395,11 @@ void WorkerGroup::continue_all() {
   }
 }
 
-void WorkerGroup::when_drained(Milliseconds limit, std::function<void()> handler) {
+void WorkerGroup::when_read(std::function<void()> handler) {
+  output_.when_read([this, handler = std::move(handler)] { error_.when_read(handler); });
+}
+
+void WorkerGroup::when_drained(std::optional<Milliseconds> limit, std::function<void()> handler) {
   output_.when_drained(limit, [this, limit, handler = std::move(handler)](bool) {
     error_.when_drained(limit, [handler](bool) { handler(); });
   });

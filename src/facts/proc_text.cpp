@@ -82,6 +82,15 @@ std::optional<std::vector<int>> parse_allowed_memory_nodes(std::string_view stat
   return std::nullopt;
 }
 
+std::optional<int> parse_tracer_pid(std::string_view status) {
+  static constexpr std::string_view k_key = "TracerPid:";
+  for (const std::string& line : split(status, '\n')) {
+    if (line.starts_with(k_key))
+      return parse_below(trim(std::string_view(line).substr(k_key.size())), 1 << 30);
+  }
+  return std::nullopt;
+}
+
 std::optional<double> parse_cpu_max(std::string_view text) {
   const std::vector<std::string> words = split_words(text);
   if (words.size() != 2) return std::nullopt;

@@ -65,6 +65,7 @@ OrderedJson render_host(const HostFacts& host) {
     object["ancestors"].push_back(std::move(entry));
   }
   object["stdin_is_terminal"] = host.stdin_is_terminal;
+  object["stdout_is_terminal"] = host.stdout_is_terminal;
   object["stderr_is_terminal"] = host.stderr_is_terminal;
   return object;
 }

@@ -61,6 +61,7 @@ HostFacts read_host(JsonReader host) {
     facts.ancestors.push_back(std::move(ancestor));
   });
   host.read("stdin_is_terminal", facts.stdin_is_terminal);
+  host.read("stdout_is_terminal", facts.stdout_is_terminal);
   host.read("stderr_is_terminal", facts.stderr_is_terminal);
   host.finish();
   return facts;

@@ -69,20 +69,20 @@ void LifelineClient::take(const std::string& payload) {
   if (told_) return;
   const auto message = lifeline::decode(payload);
   if (!message) return;
-  if (const auto* signal = std::get_if<lifeline::Signal>(&*message)) hooks_.on_signal(signal->number);
+  if (const auto* signal = std::get_if<lifeline::Signal>(&*message)) hooks_.on_signal(*signal);
   const auto* task = std::get_if<lifeline::SealedTask>(&*message);
   if (task == nullptr) return;
   const ProofResult opened = prover_.open(task->method, task->bytes);
   opened.ok ? hooks_.on_task(opened.text) : hooks_.on_gone("its answer cannot be opened: " + opened.text);
 }
 
-void LifelineClient::end(int code, std::function<void()> told) {
+void LifelineClient::end(const lifeline::Ended& ended, std::function<void()> told) {
   for (auto& dial : dials_) {
     if (dial) std::exchange(dial, nullptr)->cancel();
   }
   if (!connection_) return told();
   told_ = std::move(told);
-  connection_->send(encode(lifeline::Message(lifeline::Ended{code})));
+  connection_->send(encode(lifeline::Message(ended)));
   connection_->finish();
   timer_.expires_after(k_telling_limit);
   timer_.async_wait([this](const boost::system::error_code& error) {

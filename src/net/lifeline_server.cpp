@@ -35,9 +35,9 @@ std::size_t LifelineServer::connected() const {
   return count;
 }
 
-void LifelineServer::signal_all(int number) {
+void LifelineServer::signal_all(const lifeline::Signal& signal) {
   for (auto& [arrival, peer] : peers_) {
-    if (peer.greeted && !peer.hello.wants_task) peer.connection->send(encode(lifeline::Signal{number}));
+    if (peer.greeted && !peer.hello.wants_task) peer.connection->send(encode(lifeline::Message(signal)));
   }
 }
 
@@ -72,7 +72,7 @@ void LifelineServer::take(int number, const std::string& payload) {
   peer.ended = true;
   const lifeline::Hello hello = peer.hello;
   peer.connection->finish();
-  hooks_.on_ended(hello, ended->code);
+  hooks_.on_ended(hello, *ended);
 }
 
 void LifelineServer::handle(int number, lifeline::Hello hello) {

@@ -70,6 +70,7 @@ HostFacts capture_host() {
   host.munge = capture_munge_presence();
   host.ancestors = capture_ancestors();
   host.stdin_is_terminal = ::isatty(STDIN_FILENO) == 1;
+  host.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;
   host.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;
   return host;
 }

@@ -26,6 +26,12 @@ std::optional<ExitStatus> wait_now(int pid, int flags) {
   return status;
 }
 
+// One of our children that has ended and is not reaped; 0: there is none.
+int find_ended_child() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ? info.si_pid : 0;
+}
+
 }  // namespace
 
 Child::Child(int pid, Fd pidfd, bool leads_group, std::shared_ptr<SharedStart> start)
@@ -72,6 +78,7 @@ bool Child::send_signal_to_group(int signal) {
 
 bool Child::send_signal_to_family(int signal) {
   if (reaped_) return false;
+  if (!sees_own_processes()) return leads_group_ ? send_signal_to_group(signal) : send_signal(signal);
   bool reached = false;
   const ProcessTable table = capture_processes();
   const ProcessTable family = leads_group_ ? find_families(table, {pid_}) : find_descendants(table, pid_);
@@ -87,10 +94,15 @@ Fd open_pidfd(int pid) { return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pi
 bool adopt_orphans() { return ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0; }
 
 void reap_orphans(const std::vector<int>& known) {
-  siginfo_t any{};  // looking for them is only worth it when somebody has ended
-  if (::waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) != 0 || any.si_pid == 0) return;
+  const auto is_known = [&known](int pid) {
+    return std::find(known.begin(), known.end(), pid) != known.end();
+  };
+  int ended = find_ended_child();
+  while (ended != 0 && !is_known(ended)) ended = reap(ended) ? find_ended_child() : 0;
+  if (ended == 0) return;
+  // The kernel goes on answering with this one, so the others are asked for by number.
   for (const int child : capture_children()) {
-    if (std::find(known.begin(), known.end(), child) == known.end()) reap(child);
+    if (!is_known(child)) reap(child);
   }
 }
 

@@ -2,13 +2,16 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
 
@@ -29,6 +32,24 @@ Pipe make_pipe() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
+std::size_t pipe_capacity(int descriptor) {
+  const int capacity = ::fcntl(descriptor, F_GETPIPE_SZ);
+  return capacity > 0 ? static_cast<std::size_t>(capacity) : std::size_t{64} * 1024;
+}
+
+std::string read_unread(int pipe_writer) {
+  // Opening it by its name in /proc makes a read end (pipe(7), proc(5)).
+  const std::string path = fmt::format("/proc/self/fd/{}", pipe_writer);
+  const Fd reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  std::string unread;
+  std::array<char, 4096> part;
+  ssize_t length = 0;
+  while (reader && (length = ::read(reader.get(), part.data(), part.size())) > 0) {
+    unread.append(part.data(), static_cast<std::size_t>(length));
+  }
+  return unread;
+}
+
 Fd duplicate(int descriptor) { return Fd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3)); }
 
 bool same_file(int one, int other) {
@@ -43,6 +64,18 @@ void ensure_standard_descriptors() {
     // open takes the lowest free number, and all below are open by now
     if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
   }
+}
+
+int close_all_but(int kept) {
+  const int moved = ::fcntl(kept, F_DUPFD, 3);
+  for (int descriptor = 0; descriptor < 3; ++descriptor) ::close(descriptor);
+  ensure_standard_descriptors();
+  if (moved != 3) ::dup2(moved, 3);
+  if (::syscall(SYS_close_range, 4U, ~0U, 0U) != 0) {  // before Linux 5.9
+    const long limit = ::sysconf(_SC_OPEN_MAX);
+    for (int descriptor = 4; descriptor < limit; ++descriptor) ::close(descriptor);
+  }
+  return 3;
 }
 
 std::optional<std::uint64_t> raise_open_files_limit() {

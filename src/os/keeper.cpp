@@ -6,14 +6,15 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -61,6 +62,19 @@ bool may_kill(const ProcessEntry& process) {
   return process.state != 'Z' && process.pid != ::getpid() && process.name != k_keeper_name;
 }
 
+// By numbers that were given to us, since those in this /proc are other processes'. A leader that has ended
+// just now keeps its group's number as long as there is somebody in it.
+void kill_groups(const std::vector<int>& leaders) {
+  for (const int leader : leaders) ::kill(-leader, SIGKILL);
+}
+
+void remove_folders(const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  }
+}
+
 // True when nothing was left to kill.
 bool kill_round(const std::vector<int>& leaders, const std::string& marker) {
   const ProcessTable table = capture_processes();
@@ -73,19 +87,6 @@ bool kill_round(const std::vector<int>& leaders, const std::string& marker) {
     if (may_kill(process) && send_signal_to(process, SIGKILL)) none = false;
   }
   return none;
-}
-
-// Leaves the calling process with `kept` as its only descriptor beyond /dev/null as 0, 1 and 2; returns it.
-int drop_descriptors(int kept) {
-  const int moved = ::fcntl(kept, F_DUPFD, 3);
-  for (int descriptor = 0; descriptor < 3; ++descriptor) ::close(descriptor);
-  ensure_standard_descriptors();
-  if (moved != 3) ::dup2(moved, 3);
-  if (::syscall(SYS_close_range, 4U, ~0U, 0U) != 0) {  // before Linux 5.9
-    const long limit = ::sysconf(_SC_OPEN_MAX);
-    for (int descriptor = 4; descriptor < limit; ++descriptor) ::close(descriptor);
-  }
-  return 3;
 }
 
 // SIGTERM to the groups of what is watched, and some time to end.
@@ -102,26 +103,36 @@ void ask_to_end(const std::vector<int>& leaders, Milliseconds mercy) {
     std::this_thread::sleep_for(k_between_rounds);
 }
 
-[[noreturn]] void keep(int reader, const std::string& marker, Milliseconds mercy) noexcept {
+void kill_what_is_left(const std::vector<int>& leaders, const std::string& marker) {
+  if (!sees_own_processes()) return kill_groups(leaders);
+  for (int round = 0; round < k_rounds && !kill_round(leaders, marker); ++round) {
+    std::this_thread::sleep_for(k_between_rounds);
+  }
+}
+
+[[noreturn]] void keep(int reader, const std::string& marker, Milliseconds mercy,
+                       const std::vector<std::string>& folders) noexcept {
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
   ::prctl(PR_SET_NAME, k_keeper_name, 0, 0, 0);
   ::setsid();
-  reader = drop_descriptors(reader);
+  reader = close_all_but(reader);
   if (::chdir("/") != 0) ::_exit(k_exit_own_failure);
 
   std::vector<int> leaders;
   Message message;
-  while (::read(reader, &message, sizeof message) == sizeof message) {
-    if (message.what == k_all_is_well) ::_exit(0);
+  bool all_is_well = false;
+  while (!all_is_well && ::read(reader, &message, sizeof message) == sizeof message) {
+    if (message.what == k_all_is_well) all_is_well = true;
     if (message.what == k_watch) leaders.push_back(message.leader);
     if (message.what == k_forget) std::erase(leaders, message.leader);
   }
-  if (mercy > Milliseconds{0}) ask_to_end(leaders, mercy);
-  for (int round = 0; round < k_rounds && !kill_round(leaders, marker); ++round) {
-    std::this_thread::sleep_for(k_between_rounds);
+  if (!all_is_well) {
+    if (mercy > Milliseconds{0}) ask_to_end(leaders, mercy);
+    kill_what_is_left(leaders, marker);
   }
+  remove_folders(folders);
   ::_exit(0);
 }
 
@@ -135,14 +146,14 @@ std::string make_launch_id() {
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-Keeper::Keeper(const std::string& launch_id, Milliseconds mercy) {
+Keeper::Keeper(const std::string& launch_id, Milliseconds mercy, const std::vector<std::string>& folders) {
   Pipe pipe = make_pipe();
   // Should it ever be stopped, we are not.
   ::fcntl(pipe.writer.get(), F_SETFL, O_NONBLOCK);
   const std::string marker = std::string(k_launch_variable) + "=" + launch_id;
   pid_ = ::fork();
   if (pid_ < 0) throw system_failure("cannot start the keeper process", errno);
-  if (pid_ == 0) keep(pipe.reader.get(), marker, mercy);
+  if (pid_ == 0) keep(pipe.reader.get(), marker, mercy, folders);
   writer_ = std::move(pipe.writer);
 }
 

@@ -23,14 +23,16 @@ constexpr std::size_t k_terminal_portion = 256;
 }  // namespace
 
 OutputSink::OutputSink(int descriptor)
-    : descriptor_(descriptor), watch_(watch_readiness(descriptor, Readiness::writable)) {
+    : descriptor_(descriptor),
+      watch_(watch_readiness(descriptor, Readiness::writable)),
+      terminal_(is_terminal(descriptor)) {
   struct stat status {};
   if (!watch_ || ::fstat(descriptor, &status) != 0) return;
   if (S_ISSOCK(status.st_mode)) {
     kind_ = Kind::socket;
     return;
   }
-  if (S_ISFIFO(status.st_mode) || is_terminal(descriptor)) {
+  if (S_ISFIFO(status.st_mode) || terminal_) {
     const std::string path = fmt::format("/proc/self/fd/{}", descriptor);
     own_ = Fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   }
@@ -58,6 +60,10 @@ long OutputSink::write_some(std::string_view text) const {
   return ::write(descriptor_, text.data(), text.size());
 }
 
+bool OutputSink::reader_has_gone() const {
+  return errno == EPIPE || errno == ECONNRESET || (errno == EIO && terminal_);
+}
+
 std::size_t OutputSink::write(std::string_view text) {
   std::size_t taken = 0;
   while (taken < text.size()) {
@@ -68,6 +74,7 @@ std::size_t OutputSink::write(std::string_view text) {
       return taken;
     } else if (errno != EINTR) {
       error_ = errno;
+      if (!reader_has_gone()) lost_ = error_;
       return text.size();
     }
   }

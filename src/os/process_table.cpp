@@ -74,7 +74,15 @@ std::optional<ProcessEntry> capture_process(int pid) {
   return parse_process_stat({text.data(), static_cast<std::size_t>(length)});
 }
 
+bool sees_own_processes() {
+  std::array<char, 16> target;  // the link is our number in the PID namespace that /proc was mounted for
+  const ssize_t length = ::readlink("/proc/self", target.data(), target.size());
+  if (length <= 0) return false;
+  return parse_integer({target.data(), static_cast<std::size_t>(length)}) == ::getpid();
+}
+
 ProcessTable capture_processes() {
+  if (!sees_own_processes()) return {};
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc"), ::closedir);
   ProcessTable table;
   if (!directory) return table;
@@ -87,6 +95,7 @@ ProcessTable capture_processes() {
 }
 
 std::vector<int> capture_children() {
+  if (!sees_own_processes()) return {};
   std::vector<int> children;
   // proc(5), task/TID/children: exact as long as no child ends while it is read.
   if (const auto text = try_read_file(fmt::format("/proc/self/task/{}/children", ::gettid()))) {
@@ -119,6 +128,7 @@ ProcessTable find_families(const ProcessTable& table, const std::vector<int>& le
 }
 
 bool send_signal_to(const ProcessEntry& process, int signal) {
+  if (!sees_own_processes()) return false;
   // The descriptor pins the process; only then is it certain that what is compared is what gets the signal.
   const Fd descriptor = open_pidfd(process.pid);
   const auto now = capture_process(process.pid);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "ddprun/os/process_table.hpp"
 #include "ddprun/os/system_failure.hpp"
 
 namespace ddprun {
@@ -18,7 +19,24 @@ struct SignalSource::Saved {
 };
 
 std::vector<int> handled_signals() {
-  return {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
+  std::vector<int> signals{SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGALRM, SIGUSR1,   SIGUSR2,
+                           SIGTSTP, SIGCONT, SIGCHLD, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF};
+  for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) signals.push_back(number);
+  return signals;
+}
+
+bool is_passed_on(const SignalEvent& event) {
+  switch (event.number) {
+    case SIGCHLD:
+    case SIGVTALRM:  // of this process' interval timers, setitimer(2)
+    case SIGPROF:
+    case SIGXFSZ:  // of a write of ours, which fails with EFBIG as well
+      return false;
+    case SIGXCPU:
+      return event.code != SI_KERNEL;  // of our own limit: every worker has its own
+    default:
+      return true;
+  }
 }
 
 std::vector<int> capture_ignored_signals(const std::vector<int>& signals) {
@@ -28,6 +46,19 @@ std::vector<int> capture_ignored_signals(const std::vector<int>& signals) {
     return signal != SIGCHLD && ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
   });
   return ignored;
+}
+
+bool SignalEvent::is_from_key() const { return code == SI_KERNEL; }
+
+bool is_from_above(const SignalEvent& event) {
+  if (event.is_from_key()) return false;
+  if (event.sender_pid == 0) return true;
+  for (int pid = ::getppid(); pid > 0;) {
+    if (pid == event.sender_pid) return true;
+    const auto process = capture_process(pid);
+    pid = process ? process->parent : 0;
+  }
+  return false;
 }
 
 SignalSource::SignalSource(const std::vector<int>& signals) : saved_(std::make_unique<Saved>()) {

@@ -1,34 +1,54 @@
 #include "ddprun/os/temp_dir.hpp"
 
 #include <fmt/format.h>
-#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
-#include <vector>
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/os/keeper.hpp"
+#include "ddprun/os/system_failure.hpp"
 
 namespace ddprun {
 
-TempDir::TempDir(const std::optional<std::string>& preferred) : owner_(::getpid()) {
+namespace {
+
+constexpr const char* k_shared_place = "/tmp";
+
+bool is_own_folder(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+}  // namespace
+
+std::vector<std::string> temp_dir_places(const std::optional<std::string>& tmpdir, const std::string& name) {
   std::vector<std::string> bases;
-  if (preferred && preferred->starts_with('/')) bases.push_back(*preferred);
-  bases.emplace_back("/tmp");
-  for (const std::string& base : bases) {
-    std::string name = base + "/ddprun-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) continue;
-    path_ = std::move(name);
+  if (tmpdir && tmpdir->starts_with('/') && *tmpdir != k_shared_place) bases.push_back(*tmpdir);
+  const std::string session = fmt::format("/run/user/{}", ::geteuid());
+  if (is_own_folder(session)) bases.push_back(session);
+  bases.emplace_back(k_shared_place);
+  for (std::string& base : bases) base += "/ddprun-" + name;
+  return bases;
+}
+
+TempDir::TempDir(const std::vector<std::string>& places) : owner_(::getpid()) {
+  for (const std::string& place : places) {
+    if (::mkdir(place.c_str(), 0700) != 0) continue;
+    path_ = place;
     return;
   }
-  throw Error(fmt::format("cannot make a temporary folder under {}: {}", printable(join(bases, " or ")),
-                          to_lower(std::strerror(errno))),
+  throw Error(fmt::format("cannot make the temporary folder {}: {}", printable(join(places, " or ")),
+                          describe_errno(errno)),
               "set TMPDIR to a folder that can be written to");
 }
+
+TempDir::TempDir(const std::optional<std::string>& tmpdir)
+    : TempDir(temp_dir_places(tmpdir, make_launch_id())) {}
 
 TempDir::~TempDir() {
   if (::getpid() != owner_) return;

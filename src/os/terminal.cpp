@@ -6,6 +6,8 @@
 
 #include <cerrno>
 
+#include "ddprun/os/process_table.hpp"
+
 namespace ddprun {
 
 namespace {
@@ -52,6 +54,16 @@ void Terminal::take_back(int borrower) {
   const WithoutTerminalStop guard;
   ::tcsetpgrp(descriptor_.get(), ::getpgrp());
   if (has_modes_) ::tcsetattr(descriptor_.get(), TCSANOW, &modes_);
+}
+
+bool can_be_continued() {
+  const auto self = capture_process(::getpid());
+  if (!self) return false;
+  // Of its members only we and those above us are looked at: what started the group is there or gone.
+  for (auto above = capture_process(self->parent); above; above = capture_process(above->parent)) {
+    if (above->group != self->group) return above->session == self->session;
+  }
+  return false;
 }
 
 void stop_own_group() {

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,10 +15,19 @@ namespace ddprun {
 TerminalInput::TerminalInput(int descriptor)
     : descriptor_(descriptor), watch_(watch_readiness(descriptor, Readiness::readable)) {}
 
+namespace {
+
+bool collects_lines(int terminal) {
+  termios modes;
+  return ::tcgetattr(terminal, &modes) != 0 || (modes.c_lflag & ICANON) != 0;
+}
+
+}  // namespace
+
 TerminalInput::Result TerminalInput::read() const {
   const int foreground = ::tcgetpgrp(descriptor_);
   if (foreground < 0) return {State::ended, {}};  // hung up
-  if (foreground != ::getpgrp()) return {State::in_background, {}};
+  if (foreground != ::getpgrp() || !collects_lines(descriptor_)) return {State::for_others, {}};
   pollfd ready{descriptor_, POLLIN, 0};
   if (::poll(&ready, 1, 0) == 0) return {State::nothing_yet, {}};
 
@@ -35,7 +45,7 @@ TerminalInput::Result TerminalInput::read() const {
 
   if (length > 0) return {State::typed, std::string(text.data(), static_cast<std::size_t>(length))};
   if (length < 0 && (error == EAGAIN || error == EINTR)) return {State::nothing_yet, {}};
-  if (length < 0 && !still_ours) return {State::in_background, {}};
+  if (length < 0 && !still_ours) return {State::for_others, {}};
   return {State::ended, {}};
 }
 

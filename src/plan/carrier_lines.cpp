@@ -124,6 +124,7 @@ void use_blaunch(CarrierPlan& plan, const Options&, const Snapshot& snapshot) {
 
 void use_pbsdsh(CarrierPlan& plan, const Options&, const Snapshot& snapshot) {
   name_hosts(plan);
+  plan.passes_exit_code = false;
   plan.task = TaskWay::lifeline;
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
     plan.commands.push_back({plan.hosts[i],

@@ -119,6 +119,13 @@ Words srun_options(const CarrierPlan& plan, const Snapshot& snapshot, std::size_
   return words;
 }
 
+// slurmstepd keeps what has no line end, a prompt, until one comes; unbuffered it passes on what it has, at
+// once and in portions, so that lines of two nodes may come to be mixed: for a person at a terminal, not for
+// a file.
+bool shows_prompts(const CarrierPlan& plan, const Snapshot& snapshot) {
+  return snapshot.host.stdin_is_terminal && (plan.hosts.size() == 1 || snapshot.host.stdout_is_terminal);
+}
+
 std::size_t nodes_of_component(const Snapshot& snapshot, int component) {
   const std::string name = fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", component);
   const auto list = Variables(snapshot.environment).text(name);
@@ -137,6 +144,7 @@ void use_srun(CarrierPlan& plan, const Options& options, const Snapshot& snapsho
     const Words more = srun_options(plan, snapshot, plan.hosts.size());
     words.insert(words.end(), more.begin(), more.end());
     words.emplace_back("--input=0");
+    if (shows_prompts(plan, snapshot)) words.emplace_back("--unbuffered");
     plan.commands = {{{}, with_arguments(std::move(words), snapshot), false}};
     return;
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ddprun/allocation/left_over.hpp"
 #include "ddprun/plan/worker_env.hpp"
 
 namespace ddprun {
@@ -37,6 +38,7 @@ std::string describe_open(const VariableChange& change, const NodePlan& plan) {
   if (change.name == "GROUP_WORLD_SIZE" && is_node_count_open(plan)) return "(shows at the rendezvous)";
   if (change.name == "TORCHELASTIC_ERROR_FILE") return "(a temporary file)";
   if (change.name == "DDPRUN_LAUNCH_ID") return "(a random number)";
+  if (change.name == k_worker_list_variable) return "(the names of these variables)";
   if (change.origin == k_proven_origin) return "(the interface to the others)";
   return {};
 }

@@ -87,6 +87,10 @@ std::vector<std::string> make_worker_command(const Options& options, const std::
   }
   const std::string number = std::to_string(local_rank.value);
   for (const std::string& word : options.command) command.push_back(replace_macro(word, number));
+  if (options.local_rank_argument) {  // where torch.distributed.launch puts it: right after the script
+    const auto rest = static_cast<std::ptrdiff_t>(options.command.size() - 1);
+    command.insert(command.end() - rest, "--local-rank=" + number);
+  }
   return command;
 }
 

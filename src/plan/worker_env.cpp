@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ddprun/allocation/left_over.hpp"
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/plan/device_sharing.hpp"
@@ -13,27 +14,6 @@
 namespace ddprun {
 
 namespace {
-
-// Per-process values of PMI, PMIx and the MPI launchers; tuning (OMPI_MCA_, I_MPI_, PMIX_MCA_) stays.
-constexpr const char* k_launcher_prefixes[] = {
-    "PMI_",      "PMI2_",           "PMIX_",      "OMPI_",
-    "PRTE_",     "MV2_COMM_WORLD_", "MPI_LOCAL",  "HYDI_",
-    "HYDRA_",    "PALS_",           "JSM_",       "FLUX_TASK_",
-    "PLE_RANK_", "FLIB_RANK_",      "SLURM_PMIX", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
-constexpr const char* k_tuning_prefixes[] = {"OMPI_MCA_", "PMIX_MCA_", "PRTE_MCA_"};
-// Open MPI hands its daemons' addresses to the processes under the same prefix as the user's tuning.
-constexpr const char* k_not_tuning_prefixes[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"};
-
-template <class Prefixes>
-bool starts_with_any(const std::string& name, const Prefixes& prefixes) {
-  return std::any_of(std::begin(prefixes), std::end(prefixes),
-                     [&](const char* prefix) { return name.starts_with(prefix); });
-}
-
-bool is_launcher_leftover(const std::string& name) {
-  if (!starts_with_any(name, k_launcher_prefixes)) return false;
-  return !starts_with_any(name, k_tuning_prefixes) || starts_with_any(name, k_not_tuning_prefixes);
-}
 
 bool stands_for_several_workers(const Allocation& allocation, int workers) {
   return workers > 1 && allocation.style.value != LaunchStyle::agent_per_task;
@@ -54,6 +34,14 @@ class Changes {
   void set_default(const Environment& environment, const std::string& name, std::string value,
                    std::string origin) {
     if (!environment.contains(name)) set(name, std::move(value), std::move(origin));
+  }
+  // What was set and not removed again.
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const VariableChange& change : list_) {
+      if (change.value) names.push_back(change.name);
+    }
+    return names;
   }
   std::vector<VariableChange> take() { return std::move(list_); }
 
@@ -190,7 +178,7 @@ std::vector<VariableChange> scrub_changes(const Environment& environment, const 
   std::vector<VariableChange> changes;
   if (!stands_for_several_workers(allocation, workers) && !exchange_used) return changes;
   for (const auto& [name, value] : environment) {
-    if (is_launcher_leftover(name)) changes.push_back({name, std::nullopt, "ddprun's, not a worker's"});
+    if (is_launcher_variable(name)) changes.push_back({name, std::nullopt, "ddprun's, not a worker's"});
   }
   return changes;
 }
@@ -213,6 +201,8 @@ std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assi
   }
   if (plan.threads.value > 0) changes.set("OMP_NUM_THREADS", plan.threads.value, plan.threads.origin);
   changes.set_default(environment, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", "torchrun's default");
+  // Into a pipe a python writes blocks of 8 KiB, and a killed one the last of them never.
+  changes.set_default(environment, "PYTHONUNBUFFERED", "1", "output comes when it is printed");
   for (const auto& [name, value] : plan.site.profile.environment) {
     changes.set_default(environment, name, value, plan.site.as_origin());
   }
@@ -224,6 +214,8 @@ std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assi
   }
   cut_from_starter(changes, environment);
   changes.set("DDPRUN_LAUNCH_ID", context.launch_id, "marks the processes of this launch");
+  changes.set(k_worker_list_variable, make_worker_list(environment, changes.names()),
+              "what a job that this one submits leaves out");
   return changes.take();
 }
 

@@ -12,11 +12,27 @@ namespace ddprun {
 
 namespace {
 
+constexpr int k_highest_signal = 64;
+
 using Json = nlohmann::json;
 
 // ---- writing
 
 std::string cut(const std::string& text, std::size_t limit = k_max_text) { return text.substr(0, limit); }
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+// The end of a traceback matters most, where the exception stands. From a line's begin on where one is near,
+// else from a character's.
+std::string_view end_of(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return text;
+  text.remove_prefix(text.size() - limit);
+  if (const auto line = text.substr(0, k_max_text).find('\n'); line != std::string_view::npos) {
+    return text.substr(line + 1);
+  }
+  while (!text.empty() && continues_character(text.front())) text.remove_prefix(1);
+  return text;
+}
 
 template <class T>
 std::vector<T> first_of(const std::vector<T>& items, std::size_t limit) {
@@ -40,6 +56,7 @@ Json to_json(const Failure& failure, std::size_t text_limit, std::size_t line_li
   // The last lines matter most.
   const auto& lines = failure.last_lines;
   const auto skipped = static_cast<std::ptrdiff_t>(lines.size() - std::min(lines.size(), line_limit));
+  const std::string_view message = end_of(failure.message, text_limit);
   Json json = {{"attempt", failure.attempt.value},
                {"rank", failure.rank.value},
                {"local_rank", failure.local_rank.value},
@@ -48,7 +65,8 @@ Json to_json(const Failure& failure, std::size_t text_limit, std::size_t line_li
                {"program", cut(failure.program)},
                {"status", to_json(failure.status)},
                {"time", failure.unix_milliseconds},
-               {"message", cut(failure.message, text_limit)},
+               {"message", message},
+               {"message_cut", failure.message_cut + failure.message.size() - message.size()},
                {"lines", texts_to_json({lines.begin() + skipped, lines.end()}, line_limit)}};
   if (!failure.hint.empty()) json["hint"] = cut(failure.hint);
   return json;
@@ -175,7 +193,10 @@ struct ToJson {
             {"failures", further_failures(stopped.failures)}};
   }
   Json operator()(const StopRequest& request) const {
-    return {{"type", "stop_request"}, {"signal", request.signal}, {"host", cut(request.host)}};
+    return {{"type", "stop_request"},
+            {"signal", request.signal},
+            {"host", cut(request.host)},
+            {"whole_tree", request.whole_tree}};
   }
   Json operator()(const Refused& refused) const {
     return {{"type", "refused"}, {"reason", cut(refused.reason)}, {"hint", cut(refused.hint)}};
@@ -189,7 +210,10 @@ struct ToJson {
     return {{"type", "start"}, {"assignment", to_json(start.assignment)}};
   }
   Json operator()(const Stop& stop) const {
-    Json json = {{"type", "stop"}, {"attempt", stop.attempt.value}};
+    Json json = {{"type", "stop"},
+                 {"attempt", stop.attempt.value},
+                 {"signal", stop.signal},
+                 {"whole_tree", stop.whole_tree}};
     if (stop.grace) json["grace_ms"] = stop.grace->count();
     return json;
   }
@@ -235,6 +259,7 @@ Failure read_failure(const Fields& fields, std::size_t text_limit, std::size_t l
   failure.status = read_status(fields.object("status"));
   failure.unix_milliseconds = fields.integer64("time");
   failure.message = fields.text("message", text_limit);
+  failure.message_cut = static_cast<std::size_t>(fields.count("message_cut"));
   failure.last_lines = fields.texts("lines", line_limit);
   if (fields.has("hint")) failure.hint = fields.text("hint");
   return failure;
@@ -344,7 +369,10 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
   if (type == "stopped") {
     return Stopped{{fields.count("attempt")}, read_further_failures(fields, "failures")};
   }
-  if (type == "stop_request") return StopRequest{fields.integer("signal", 1, 64), fields.text("host")};
+  if (type == "stop_request") {
+    return StopRequest{fields.integer("signal", 1, k_highest_signal), fields.text("host"),
+                       fields.flag("whole_tree")};
+  }
   return std::nullopt;
 }
 
@@ -355,7 +383,10 @@ std::optional<CoordinatorMessage> read_coordinator_message(const std::string& ty
   }
   if (type == "start") return Start{read_assignment(fields.object("assignment"))};
   if (type == "stop") {
-    Stop stop{{fields.count("attempt")}, std::nullopt};
+    Stop stop{{fields.count("attempt")},
+              std::nullopt,
+              fields.integer("signal", 1, k_highest_signal),
+              fields.flag("whole_tree")};
     if (fields.has("grace_ms")) stop.grace = Milliseconds{fields.count("grace_ms")};
     return stop;
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
@@ -278,7 +279,7 @@ void Coordinator::handle(ConnectionId connection, const AttemptFailed& failed, T
   if (state_ == State::running) {
     first_failure_ = failed.failure;
     failed_at_ = now;
-    begin_stop(now);
+    begin_stop({attempt_, {}}, now);
   } else if (state_ == State::stopping) {
     Failure further = failed.failure;
     const bool same_wake_up = first_failure_ && now == failed_at_;
@@ -289,9 +290,9 @@ void Coordinator::handle(ConnectionId connection, const AttemptFailed& failed, T
 
 void Coordinator::handle(ConnectionId connection, const AttemptSucceeded& succeeded, TimePoint) {
   Agent* agent = find(connection);
-  if (state_ != State::running || agent == nullptr || succeeded.attempt != attempt_) return;
-  agent->succeeded = true;
-  if (std::all_of(agents_.begin(), agents_.end(), [](const Agent& a) { return a.succeeded; })) finish({});
+  if (agent == nullptr || succeeded.attempt != attempt_) return;
+  agent->succeeded = true;  // also while stopping: the stop found nothing to stop there
+  if (state_ == State::running && all_succeeded()) finish({});
 }
 
 void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePoint) {
@@ -304,14 +305,15 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
 
 void Coordinator::handle(ConnectionId connection, const StopRequest& request, TimePoint now) {
   if (find(connection) == nullptr) return;
-  end_with({Cause::Kind::stopped_by_signal, {}, request.signal, printable(request.host), {}}, now);
+  end_with({Cause::Kind::stopped_by_signal, {}, request.signal, printable(request.host), {}}, now,
+           request.whole_tree);
 }
 
-void Coordinator::begin_stop(TimePoint now) {
+void Coordinator::begin_stop(const Stop& stop, TimePoint now) {
   state_ = State::stopping;
   state_deadline_ = now + settings_.stop_timeout;
   for (Agent& agent : agents_) agent.stopped = false;
-  send_all(Stop{attempt_, std::nullopt});
+  send_all(stop);
   check_stopped();
 }
 
@@ -334,6 +336,9 @@ void Coordinator::check_stopped() {
   const bool all = std::all_of(agents_.begin(), agents_.end(),
                                [](const Agent& agent) { return agent.stopped || !agent.connection; });
   if (!all) return;
+  const bool signalled = final_cause_ && final_cause_->kind == Cause::Kind::stopped_by_signal;
+  if (signalled && all_succeeded()) return finish({});
+  if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
   if (final_cause_) return finish(*final_cause_);
   if (attempt_.value < settings_.max_restarts) return restart();
   finish({Cause::Kind::worker_failed, *first_failure_, 0, {}, {}});
@@ -350,13 +355,14 @@ void Coordinator::restart() {
 }
 
 // Ends the job at once, or after the workers have been stopped.
-void Coordinator::end_with(Cause cause, TimePoint now) {
+void Coordinator::end_with(Cause cause, TimePoint now, bool whole_tree) {
   if (state_ == State::stopping) {
     const bool restart_planned = first_failure_ && attempt_.value < settings_.max_restarts;
     if (!final_cause_ && restart_planned) final_cause_ = std::move(cause);
   } else if (state_ == State::running) {
+    const int signal = cause.signal > 0 ? cause.signal : SIGTERM;
     final_cause_ = std::move(cause);
-    begin_stop(now);
+    begin_stop({attempt_, {}, signal, whole_tree}, now);
   } else if (state_ != State::finished) {
     finish(cause);
   }
@@ -386,6 +392,10 @@ void Coordinator::finish(const Cause& cause) {
                             : SendTo{connection, Finish{cause, {}, {}, false}});
   }
   actions_.push_back(EndJob{cause});
+}
+
+bool Coordinator::all_succeeded() const {
+  return std::all_of(agents_.begin(), agents_.end(), [](const Agent& agent) { return agent.succeeded; });
 }
 
 void Coordinator::send_all(const CoordinatorMessage& message) {

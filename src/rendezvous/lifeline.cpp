@@ -17,7 +17,11 @@ constexpr std::size_t k_most_addresses = 16;
 constexpr std::size_t k_most_id = 64;
 
 // First letters of a payload.
-constexpr char k_hello = 'h', k_wanting_hello = 'w', k_task = 't', k_signal = 's', k_ended = 'e';
+constexpr char k_hello = 'h', k_wanting_hello = 'w', k_task = 't', k_signal = 's', k_ended = 'e',
+               k_not_started = 'n';
+
+// Of a signal, before its number.
+constexpr char k_hurry = '!', k_no_hurry = '.', k_whole_tree = '*', k_alone = '1';
 
 constexpr auto k_device_variables =
     std::to_array<std::string_view>({"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
@@ -78,9 +82,12 @@ std::string payload_of(const lifeline::SealedTask& task) {
   return std::string{k_task, static_cast<char>(task.method)} + task.bytes;
 }
 std::string payload_of(const lifeline::Signal& signal) {
-  return fmt::format("{}{}", k_signal, signal.number);
+  return fmt::format("{}{}{}{}", k_signal, signal.hurry ? k_hurry : k_no_hurry,
+                     signal.whole_tree ? k_whole_tree : k_alone, signal.number);
 }
-std::string payload_of(const lifeline::Ended& ended) { return fmt::format("{}{}", k_ended, ended.code); }
+std::string payload_of(const lifeline::Ended& ended) {
+  return fmt::format("{}{}", ended.started ? k_ended : k_not_started, ended.code);
+}
 
 std::optional<int> number_between(std::string_view text, int least, int most) {
   const auto number = parse_integer(text);
@@ -94,6 +101,15 @@ std::optional<lifeline::Message> decode_hello(std::string_view text, bool wants_
   const auto place = number_between(text.substr(0, blank), -1, 1 << 24);
   if (!place) return std::nullopt;
   return lifeline::Hello{*place, std::string(text.substr(blank + 1)), wants_task};
+}
+
+std::optional<lifeline::Message> decode_signal(std::string_view text) {
+  if (text.size() < 3) return std::nullopt;
+  const bool known =
+      (text[0] == k_hurry || text[0] == k_no_hurry) && (text[1] == k_whole_tree || text[1] == k_alone);
+  const auto number = number_between(text.substr(2), 1, 64);
+  if (!known || !number) return std::nullopt;
+  return lifeline::Signal{*number, text[0] == k_hurry, text[1] == k_whole_tree};
 }
 
 std::optional<lifeline::Message> decode_task_frame(std::string_view text) {
@@ -164,10 +180,12 @@ std::optional<lifeline::Message> lifeline::decode(std::string_view payload) {
     case k_task:
       return decode_task_frame(rest);
     case k_signal:
-      if (const auto number = number_between(rest, 1, 64)) return Signal{*number};
-      return std::nullopt;
+      return decode_signal(rest);
     case k_ended:
       if (const auto code = number_between(rest, 0, 255)) return Ended{*code};
+      return std::nullopt;
+    case k_not_started:
+      if (const auto code = number_between(rest, 1, 255)) return Ended{*code, false};
       return std::nullopt;
     default:
       return std::nullopt;

@@ -11,99 +11,145 @@ constexpr std::size_t k_held_portions = 2;
 
 bool ends_piece(char c) { return c == '\n' || c == '\r'; }
 
+// Of the text up to its last line end; from the back, where that usually is.
+std::size_t ended_length(std::string_view text) {
+  return static_cast<std::size_t>(text.rend() - std::find_if(text.rbegin(), text.rend(), ends_piece));
+}
+
 }  // namespace
 
 StreamId LineMerger::open(bool interactive) {
   const StreamId id = next_;
   ++next_.value;
-  Stream stream;
-  stream.interactive = interactive;
-  stream.tail = LineTail(settings_.remembered_lines);
-  streams_.emplace(id, std::move(stream));
+  streams_[id].interactive = interactive;
   return id;
 }
 
 void LineMerger::add(StreamId stream, std::string_view text, TimePoint now) {
   Stream& source = streams_.at(stream);
+  if (const std::size_t ended = ended_length(text); ended > 0) source.ended = source.held.size() + ended;
   source.held += text;
   source.changed = now;
-  source.tail.add(text);
-  pass_on_all(now);
+  settle(stream, now);
 }
 
 void LineMerger::close(StreamId stream, TimePoint now) {
   streams_.at(stream).closed = true;
-  if (writer_ == stream) reserved_until_ = TimePoint::min();
-  pass_on_all(now);
+  settle(stream, now);
 }
 
-void LineMerger::forget(StreamId stream) { streams_.erase(stream); }
-
-void LineMerger::insert(std::string_view lines) { write(std::nullopt, lines); }
+void LineMerger::insert(std::string_view lines, TimePoint now) {
+  write(std::nullopt, lines, lines.size());
+  pass_on_waiting(now);
+}
 
 std::optional<TimePoint> LineMerger::next_tick() const {
   std::optional<TimePoint> next;
   const auto consider = [&](TimePoint time) { next = next ? std::min(*next, time) : time; };
+  const bool stands_still = time_stands_still();
+  if (!waiting_.empty() && !stands_still) consider(*reserved_until_);
   for (const auto& [id, stream] : streams_) {
-    if (stream.held.empty()) continue;
-    if (stream.interactive) consider(stream.changed + settings_.idle);
-    if (mid_line_ && writer_ != id && ready_length(stream) > 0) consider(reserved_until_);
+    if (!stream.interactive || stream.held.empty() || stream.waiting) continue;
+    const TimePoint idle = stream.changed + settings_.idle;
+    if (!reserved_until_ || writer_ == id) {
+      consider(idle);
+    } else if (!stands_still) {
+      consider(std::max(idle, *reserved_until_));
+    }
   }
   return next;
 }
 
 void LineMerger::tick(TimePoint now) {
-  pass_on_all(now);
+  pass_on_waiting(now);
   for (auto& [id, stream] : streams_) {
     const bool idle = stream.interactive && now - stream.changed >= settings_.idle;
-    if (!idle || stream.held.empty() || must_wait(id, now)) continue;
-    write(id, std::exchange(stream.held, {}));
+    if (!idle || must_wait(id, now)) continue;
+    write(id, std::exchange(stream.held, {}), std::exchange(stream.ended, 0));
   }
 }
 
-std::string LineMerger::take_output() { return std::exchange(output_, {}); }
+void LineMerger::take(std::size_t length, TimePoint now) {
+  const bool stood_still = time_stands_still();
+  taken_ += length;
+  if (taken_ == output_.size()) {
+    output_.clear();
+    taken_ = 0;
+  } else if (taken_ > settings_.backlog) {
+    output_.erase(0, std::exchange(taken_, 0));
+  }
+  if (stood_still && !full() && reserved_until_) {
+    reserved_until_ = std::max(*reserved_until_, now + settings_.patience);
+  }
+  pass_on_waiting(now);
+}
 
 bool LineMerger::has_room(StreamId stream) const {
-  return streams_.at(stream).held.size() < k_held_portions * settings_.long_line;
+  const auto found = streams_.find(stream);
+  return found != streams_.end() && !found->second.closed && !full() &&
+         found->second.held.size() < k_held_portions * settings_.long_line;
 }
 
-std::vector<std::string> LineMerger::last_lines(StreamId stream) const {
-  return streams_.at(stream).tail.lines();
-}
+// The writer is not read while the backlog is full, so it cannot end its line.
+bool LineMerger::time_stands_still() const { return full() && line_length_ <= settings_.longest_line; }
 
 bool LineMerger::must_wait(StreamId stream, TimePoint now) const {
-  return mid_line_ && writer_ != stream && now < reserved_until_;
+  if (!reserved_until_ || writer_ == stream) return false;
+  return time_stands_still() || now < *reserved_until_;
 }
 
 std::size_t LineMerger::ready_length(const Stream& stream) const {
-  const auto last = std::find_if(stream.held.rbegin(), stream.held.rend(), ends_piece);
-  const auto pieces = static_cast<std::size_t>(stream.held.rend() - last);
-  const std::size_t rest = stream.held.size() - pieces;
-  return stream.closed || rest > settings_.long_line ? stream.held.size() : pieces;
+  const std::size_t unfinished = stream.held.size() - stream.ended;
+  return stream.closed || unfinished > settings_.long_line ? stream.held.size() : stream.ended;
 }
 
-void LineMerger::pass_on(StreamId id, Stream& stream, TimePoint now) {
+void LineMerger::pass_on(StreamId id, TimePoint now) {
+  Stream& stream = streams_.at(id);
   const std::size_t length = ready_length(stream);
-  if (length == 0 || must_wait(id, now)) return;
-  write(id, std::string_view(stream.held).substr(0, length));
-  stream.held.erase(0, length);
-  reserved_until_ = mid_line_ && !stream.closed ? now + settings_.patience : TimePoint::min();
-}
-
-void LineMerger::pass_on_all(TimePoint now) {
-  // Whoever is in the middle of a line goes first: its end lets the others go on.
-  if (const auto writer = writer_ ? streams_.find(*writer_) : streams_.end(); writer != streams_.end()) {
-    pass_on(writer->first, writer->second, now);
+  if (length > 0 && must_wait(id, now)) {
+    if (!std::exchange(stream.waiting, true)) waiting_.push_back(id);
+    return;
   }
-  for (auto& [id, stream] : streams_) pass_on(id, stream, now);
+  if (length > 0) {
+    write(id, std::string_view(stream.held).substr(0, length), stream.ended);
+    stream.held.erase(0, length);
+    stream.ended = 0;
+    const bool renewed = !reserved_until_ || line_length_ <= settings_.longest_line;
+    if (mid_line_ && renewed) reserved_until_ = now + settings_.patience;
+  }
+  if (!stream.closed) return;
+  if (is_writing(id)) reserved_until_.reset();
+  streams_.erase(id);
 }
 
-void LineMerger::write(std::optional<StreamId> from, std::string_view text) {
+void LineMerger::pass_on_waiting(TimePoint now) {
+  while (!waiting_.empty() && !must_wait(waiting_.front(), now)) {
+    const StreamId first = waiting_.front();
+    waiting_.pop_front();
+    streams_.at(first).waiting = false;
+    pass_on(first, now);
+  }
+}
+
+void LineMerger::settle(StreamId changed, TimePoint now) {
+  // Whoever is in the middle of a line goes first: its end lets the others go on.
+  const bool was_writing = is_writing(changed);
+  if (was_writing) pass_on(changed, now);
+  pass_on_waiting(now);
+  if (!was_writing && streams_.contains(changed)) pass_on(changed, now);
+}
+
+// `ended`: the length of the text up to its last line end.
+void LineMerger::write(std::optional<StreamId> from, std::string_view text, std::size_t ended) {
   if (text.empty()) return;
-  if (mid_line_ && writer_ != from) output_ += '\n';
+  const bool another = writer_ != from;
+  if (mid_line_ && another) output_ += '\n';
   output_ += text;
+  const bool continues = mid_line_ && !another && ended == 0;
+  line_length_ = (continues ? line_length_ : 0) + text.size() - ended;
+  mid_line_ = line_length_ > 0;
   writer_ = from;
-  mid_line_ = !ends_piece(text.back());
+  if (another || !mid_line_) reserved_until_.reset();
 }
 
 }  // namespace ddprun

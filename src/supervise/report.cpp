@@ -27,14 +27,26 @@ std::string details(const Failure& failure, int max_restarts) {
   return text + "\n";
 }
 
-std::string quoted_block(const std::string& heading, const std::vector<std::string>& lines,
-                         std::size_t most) {
+std::string quoted_block(const std::string& heading, const std::vector<std::string>& lines) {
   if (lines.empty()) return {};
   std::string text = "  " + heading + "\n";
-  const std::size_t skipped = lines.size() > most ? lines.size() - most : 0;
-  for (std::size_t i = skipped; i < lines.size(); ++i)
-    text += "  | " + printable(lines[i], k_line_width) + "\n";
+  for (const std::string& line : lines) text += "  | " + printable(line, k_line_width) + "\n";
   return text;
+}
+
+// The last lines of it, since a traceback ends with its exception; says so where others were before.
+std::string quoted_message(const Failure& failure) {
+  // Its first line may be one that is indented.
+  const std::size_t end = failure.message.find_last_not_of(" \t\r\n") + 1;
+  std::vector<std::string> lines = split(failure.message.substr(0, end), '\n');
+  std::size_t cut = failure.message_cut;
+  if (lines.size() > k_message_lines) {
+    const auto kept = lines.end() - static_cast<std::ptrdiff_t>(k_message_lines);
+    for (auto line = lines.begin(); line != kept; ++line) cut += line->size() + 1;
+    lines.erase(lines.begin(), kept);
+  }
+  if (cut > 0) lines.insert(lines.begin(), fmt::format("[... {} bytes cut]", cut));
+  return quoted_block("its error:", lines);
 }
 
 }  // namespace
@@ -42,16 +54,15 @@ std::string quoted_block(const std::string& heading, const std::vector<std::stri
 std::string render_report(const Cause& cause, int max_restarts) {
   if (cause.kind == Cause::Kind::success) return {};
   std::string text = describe(cause) + "\n";
-  if (cause.kind != Cause::Kind::worker_failed) return text;
   const Failure& failure = cause.failure;
+  if (cause.kind != Cause::Kind::worker_failed) {
+    if (failure.host.empty()) return text;
+    text += fmt::format("  before that, {}\n", describe(failure));
+  }
   text += details(failure, max_restarts);
   // A worker that wrote an error file has its traceback there; its last lines would say the same again.
-  if (!failure.message.empty()) {
-    std::vector<std::string> lines = split(trim(failure.message), '\n');
-    text += quoted_block("its error:", lines, k_message_lines);
-  } else {
-    text += quoted_block("its last lines:", failure.last_lines, k_message_lines);
-  }
+  text +=
+      failure.message.empty() ? quoted_block("its last lines:", failure.last_lines) : quoted_message(failure);
   return failure.hint.empty() ? text : text + "  hint: " + printable(failure.hint, k_line_width) + "\n";
 }
 

@@ -3,13 +3,24 @@
 #include <algorithm>
 #include <csignal>
 #include <tuple>
+#include <utility>
 
 namespace ddprun {
 
 namespace {
 
-constexpr Milliseconds k_sweep_grace{1000};  // for what is left after the main processes, SIGTERM to SIGKILL
-constexpr int k_sweep_limit = 10;            // a process that survives SIGKILL this long is the kernel's
+// Between the first and the last process of a tree that is signalled.
+constexpr Milliseconds k_request_lag{100};
+
+bool asks_to_end(int signal) {
+  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+}
+
+// A shell in between tells a death by signal as an exit code.
+int signal_of(const ExitStatus& status) {
+  if (status.kind == ExitStatus::Kind::signalled) return status.value;
+  return status.kind == ExitStatus::Kind::exited && status.value > 128 ? status.value - 128 : 0;
+}
 
 }  // namespace
 
@@ -21,9 +32,15 @@ void Supervisor::note_start(const Assignment& assignment) {
   start_wanted_ = true;
   failure_reported_ = false;
   stop_signal_.reset();
+  stop_begun_ = false;
   stop_sent_ = false;
   hurry_ = false;
+  killed_ = false;
+  stuck_reported_ = false;
   forwarded_.clear();
+  requests_.clear();
+  has_terminal_ = false;
+  held_until_.reset();
   sweeps_ = 0;
   descendants_.reset();
   deadline_.reset();
@@ -38,16 +55,30 @@ void Supervisor::note_ended(std::size_t worker, const ExitStatus& status) {
 
 void Supervisor::note_descendants(std::size_t count) { descendants_ = count; }
 
-void Supervisor::note_stop(int signal, bool hurry, TimePoint now) {
+void Supervisor::note_stop(int signal, bool hurry, TimePoint now, Delivery delivery) {
+  if (state_ == State::sweeping && all_succeeded()) return;
   if (stop_signal_ && hurry) {
     hurry_ = true;
-    if (deadline_) deadline_ = std::min(*deadline_, now);
+    if (deadline_ && !killed_) deadline_ = std::min(*deadline_, now);
     return;
   }
-  if (!stop_signal_) stop_signal_ = signal;
+  if (stop_signal_) return;
+  stop_signal_ = signal;
+  delivery_ = delivery;
 }
 
-void Supervisor::note_signal(int signal) { forwarded_.push_back(signal); }
+void Supervisor::note_delivery(int signal, bool pass_on) {
+  if (asks_to_end(signal)) requests_.insert(signal);
+  if (signal != stop_signal_) {
+    if (pass_on) forwarded_.push_back(signal);
+    return;
+  }
+  if (delivery_ != Delivery::undecided) return;
+  delivery_ = Delivery::by_us;
+  stop_sent_ = stop_sent_ || !pass_on;
+}
+
+void Supervisor::note_terminal() { has_terminal_ = true; }
 
 std::vector<SupervisorAction> Supervisor::decide(TimePoint now) {
   std::vector<SupervisorAction> actions;
@@ -56,21 +87,23 @@ std::vector<SupervisorAction> Supervisor::decide(TimePoint now) {
     forwarded_.clear();
     return actions;
   }
-  report_first_failure(actions);
-  for (const int signal : forwarded_) {
-    for (std::size_t i = 0; i < workers_.size(); ++i) {
-      if (workers_[i].running) actions.push_back(act::SignalWorker{i, signal});
-    }
-  }
-  forwarded_.clear();
+  report_first_failure(actions, now);
+  pass_on_signals(actions);
   if (stop_signal_ && state_ != State::sweeping) stop(actions, now);
-  if (all_ended()) sweep(actions, now);
+  if (all_ended() && !held_until_) sweep(actions, now);
   return actions;
+}
+
+std::optional<TimePoint> Supervisor::deadline() const {
+  if (deadline_ && held_until_) return std::min(*deadline_, *held_until_);
+  return deadline_ ? deadline_ : held_until_;
 }
 
 std::optional<ExitStatus> Supervisor::status(std::size_t worker) const { return workers_.at(worker).ended; }
 
 bool Supervisor::running(std::size_t worker) const { return workers_.at(worker).running; }
+
+bool Supervisor::stuck() const { return state_ == State::stopping && stuck_reported_ && !all_ended(); }
 
 void Supervisor::begin(std::vector<SupervisorAction>& actions) {
   start_wanted_ = false;
@@ -78,9 +111,28 @@ void Supervisor::begin(std::vector<SupervisorAction>& actions) {
   for (std::size_t i = 0; i < workers_.size(); ++i) actions.push_back(act::Spawn{i});
 }
 
-void Supervisor::report_first_failure(std::vector<SupervisorAction>& actions) {
+void Supervisor::report_first_failure(std::vector<SupervisorAction>& actions, TimePoint now) {
   // Workers that end after the stop was asked for were told to: they are no cause.
-  if (failure_reported_ || stop_signal_ || state_ != State::running) return;
+  const bool looked_for = !failure_reported_ && !stop_signal_ && state_ == State::running;
+  const std::optional<std::size_t> first = looked_for ? first_failure() : std::nullopt;
+  if (!first) {
+    held_until_.reset();
+    return;
+  }
+  const ExitStatus& status = *workers_[*first].ended;
+  if (const auto signal = request_behind(status)) {
+    actions.push_back(act::ReportRequest{*signal});
+  } else if (asks_to_end(signal_of(status)) && (!held_until_ || now < *held_until_)) {
+    if (!held_until_) held_until_ = now + k_request_lag;
+    return;
+  } else {
+    actions.push_back(act::ReportFailure{*first});
+  }
+  failure_reported_ = true;
+  held_until_.reset();
+}
+
+std::optional<std::size_t> Supervisor::first_failure() const {
   const auto order = [](const Worker& worker) {
     return std::tuple(worker.ended->kind != ExitStatus::Kind::signalled, worker.rank);
   };
@@ -89,25 +141,48 @@ void Supervisor::report_first_failure(std::vector<SupervisorAction>& actions) {
     if (!workers_[i].ended || workers_[i].ended->success()) continue;
     if (!first || order(workers_[i]) < order(workers_[*first])) first = i;
   }
-  if (!first) return;
-  failure_reported_ = true;
-  actions.push_back(act::ReportFailure{*first});
+  return first;
+}
+
+// The signal by which somebody asked for this end.
+std::optional<int> Supervisor::request_behind(const ExitStatus& status) const {
+  const int signal = signal_of(status);
+  const bool key = has_terminal_ && (signal == SIGINT || signal == SIGQUIT || signal == SIGHUP);
+  return key || requests_.contains(signal) ? std::optional(signal) : std::nullopt;
+}
+
+void Supervisor::pass_on_signals(std::vector<SupervisorAction>& actions) {
+  for (const int signal : std::exchange(forwarded_, {})) signal_all(signal, actions);
+}
+
+void Supervisor::signal_all(int signal, std::vector<SupervisorAction>& actions) const {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].running) actions.push_back(act::SignalWorker{i, signal});
+  }
 }
 
 void Supervisor::stop(std::vector<SupervisorAction>& actions, TimePoint now) {
-  if (!stop_sent_) {
-    stop_sent_ = true;
+  if (!stop_begun_) {
+    stop_begun_ = true;
     state_ = State::stopping;
     deadline_ = now + (hurry_ ? Milliseconds{0} : grace_);
-    for (std::size_t i = 0; i < workers_.size(); ++i) {
-      if (workers_[i].running) actions.push_back(act::SignalWorker{i, *stop_signal_});
-    }
+  }
+  if (!stop_sent_ && delivery_ == Delivery::by_us) {
+    stop_sent_ = true;
+    signal_all(*stop_signal_, actions);
   }
   if (!deadline_ || now < *deadline_) return;
-  deadline_.reset();
-  hurry_ = true;  // what is left of those that did not obey gets no second grace
+  if (killed_) {
+    deadline_.reset();
+    stuck_reported_ = true;
+  } else {
+    deadline_ = now + k_stuck_after;
+    killed_ = true;
+    hurry_ = true;  // what is left of those that did not obey gets no second grace
+  }
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i].running) actions.push_back(act::KillGroup{i});
+    if (!workers_[i].running) continue;
+    stuck_reported_ ? actions.push_back(act::ReportStuck{i}) : actions.push_back(act::KillGroup{i});
   }
 }
 
@@ -130,9 +205,8 @@ void Supervisor::sweep(std::vector<SupervisorAction>& actions, TimePoint now) {
 void Supervisor::finish(std::vector<SupervisorAction>& actions) {
   state_ = State::idle;
   deadline_.reset();
-  const bool success = std::all_of(workers_.begin(), workers_.end(),
-                                   [](const Worker& worker) { return worker.ended->success(); });
-  if (success && !stop_signal_) {
+  if (descendants_ != 0U) actions.push_back(act::ReportLeftBehind{});
+  if (all_succeeded() && !stop_signal_) {
     actions.push_back(act::ReportSuccess{});
   } else {
     actions.push_back(act::ReportStopped{});
@@ -142,6 +216,11 @@ void Supervisor::finish(std::vector<SupervisorAction>& actions) {
 bool Supervisor::all_ended() const {
   return std::all_of(workers_.begin(), workers_.end(),
                      [](const Worker& worker) { return worker.ended.has_value(); });
+}
+
+bool Supervisor::all_succeeded() const {
+  return std::all_of(workers_.begin(), workers_.end(),
+                     [](const Worker& worker) { return worker.ended && worker.ended->success(); });
 }
 
 }  // namespace ddprun

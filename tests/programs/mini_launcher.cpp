@@ -3,16 +3,19 @@
 //   mini_launcher lend WORKER...             gives its terminal to the worker, through ^Z and back
 //   mini_launcher keep_terminal WORKER...    does not: the worker is stopped when it reads
 //   mini_launcher type_for WORKER...         reads the terminal for the worker
+//   mini_launcher type_for_next WORKER...    the same, after one that has read nothing of three lines
 //   mini_launcher pour BYTES                 writes to a pipe that it may not open anew, as far as root can
 //   arrange that mini_launcher shell_with_bg LAUNCHER...  reads a line itself before the launcher comes to
 //   the foreground mini_launcher shell LAUNCHER...          a session leader with job control on the terminal
 //   that is its stdin
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -122,8 +125,49 @@ int type_for(const Arguments& arguments) {
   request.standard_input = pipe.reader.get();
   Child worker = start(request);
   pipe.reader.close();
-  InputPump pump(context, 0, std::move(pipe.writer));
+  InputPump pump(context, 0);
+  pump.connect(std::move(pipe.writer));
   context.run();  // until the worker has closed its input, or the terminal is at its end
+  pollfd ended{worker.pidfd().get(), POLLIN, 0};
+  ::poll(&ended, 1, -1);
+  worker.reap();
+  say("launcher ends");
+  return 0;
+}
+
+int unread(int descriptor) {
+  int count = 0;
+  return ::ioctl(descriptor, FIONREAD, &count) == 0 ? count : 0;
+}
+
+// Of 4000, 4000 and 2 bytes: one fills the pipe, one the pump cannot pass on, one is still in the terminal.
+void wait_for_three_lines(boost::asio::io_context& context, int pipe) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (unread(pipe) != 4000 || unread(0) != 2) {
+    if (std::chrono::steady_clock::now() > limit) ::_exit(1);
+    context.run_for(std::chrono::milliseconds(10));
+  }
+}
+
+int type_for_next(const Arguments& arguments) {
+  boost::asio::io_context context;
+  InputPump pump(context, 0);
+  Pipe pipe = make_pipe();
+  ::fcntl(pipe.writer.get(), F_SETPIPE_SZ, 4096);
+  const Fd look = duplicate(pipe.reader.get());
+  pump.connect(std::move(pipe.writer));
+  say("nobody reads");
+  wait_for_three_lines(context, look.get());
+  pump.disconnect();
+
+  pipe = make_pipe();
+  SpawnRequest request = request_for(arguments);
+  request.standard_input = pipe.reader.get();
+  Child worker = start(request);
+  pipe.reader.close();
+  pump.connect(std::move(pipe.writer));
+  context.restart();
+  context.run();
   pollfd ended{worker.pidfd().get(), POLLIN, 0};
   ::poll(&ended, 1, -1);
   worker.reap();
@@ -178,6 +222,7 @@ int main(int argc, char** argv) {
   if (verb == "lend") return lend(arguments);
   if (verb == "keep_terminal") return keep_terminal(arguments);
   if (verb == "type_for") return type_for(arguments);
+  if (verb == "type_for_next") return type_for_next(arguments);
   if (verb == "pour") return pour(arguments);
   if (verb == "shell" || verb == "shell_with_bg") return shell(arguments, verb == "shell_with_bg");
   return 2;

@@ -44,6 +44,10 @@ void check_not_left_over(const LaunchPlace& place, const HostFacts& host);
 // one of several worlds of one.
 void check_rank_not_lost(const Snapshot& snapshot);
 
+// Whether only shells are between this process and the daemon of Slurm or PBS that runs a job's scripts and
+// tasks: then no launcher of MPI processes started it.
+bool is_started_by_scheduler(const HostFacts& host);
+
 // Whether a process of one of these programs is among the ancestors.
 bool has_ancestor(const HostFacts& host, const std::vector<std::string>& programs);
 

@@ -31,8 +31,8 @@ Allocation start_allocation(const SlurmScene& scene);
 Allocation make_alone_in_job(const SlurmScene& scene, const Sourced<std::string>& host,
                              const std::string& origin);
 
-// The launch by hand that the flags describe, with what the job adds.
-Allocation follow_flags(const SlurmScene& scene);
+// The launch by hand that `options` describe, with what the job adds.
+Allocation follow_flags(const SlurmScene& scene, const PlaceOptions& options);
 
 // Throws Error when the job's end time has passed and nothing proves that its variables are ours.
 void check_not_over(const SlurmScene& scene, const Allocation& allocation);

@@ -8,6 +8,7 @@
 //   DDPRUN_JOB          "pbs/123.server": whose hosts they are; "hosts" where the user listed them
 //   DDPRUN_CARRIER      "ssh": what started it
 //   DDPRUN_UMASK        "077": the starter's, which MPI launchers do not pass on
+//   DDPRUN_TERMINAL     "1": what is typed at the starter's terminal reaches rank 0
 //
 // None of them reaches the workers.
 #pragma once
@@ -28,6 +29,7 @@ inline constexpr const char* k_started_rank_variable = "DDPRUN_NODE_RANK";
 inline constexpr const char* k_started_job_variable = "DDPRUN_JOB";
 inline constexpr const char* k_started_carrier_variable = "DDPRUN_CARRIER";
 inline constexpr const char* k_started_umask_variable = "DDPRUN_UMASK";
+inline constexpr const char* k_started_terminal_variable = "DDPRUN_TERMINAL";
 // SLURM_CPUS_PER_TASK as it was before srun was told to give the agents all CPUs of the node.
 inline constexpr const char* k_cpus_per_task_variable = "DDPRUN_CPUS_PER_TASK";
 
@@ -39,6 +41,9 @@ std::string describe_job(const Allocation& allocation);
 
 // The starter's umask; nothing where no ddprun started this one. Throws Error for what is none.
 std::optional<int> find_starter_umask(const Snapshot& snapshot);
+
+// Whether DDPRUN_TERMINAL is set: prompts are to be shown, though standard input is no terminal here.
+bool has_starter_terminal(const Snapshot& snapshot);
 
 // Whether DDPRUN_HOSTS is set.
 bool is_started(const Snapshot& snapshot, const PlaceOptions& options);

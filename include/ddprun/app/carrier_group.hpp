@@ -42,7 +42,11 @@ class CarrierGroup {
 
   void look_for_ends();  // after SIGCHLD
   void insert_error(std::string_view lines) { error_.insert(lines); }
-  void when_drained(Milliseconds limit, std::function<void()> handler);
+  // As WorkerGroup's.
+  void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
+  std::vector<std::string> losses(const std::string& host) const {
+    return describe_losses(output_, error_, host);
+  }
   void dismiss_keeper() { keeper_.dismiss(); }
 
  private:

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
@@ -14,11 +13,11 @@
 
 #include "ddprun/app/job_store.hpp"
 #include "ddprun/app/meeting_point.hpp"
+#include "ddprun/app/signal_watch.hpp"
 #include "ddprun/app/worker_group.hpp"
 #include "ddprun/net/agent_link.hpp"
 #include "ddprun/net/coordinator_service.hpp"
 #include "ddprun/net/lifeline_client.hpp"
-#include "ddprun/os/signals.hpp"
 #include "ddprun/plan/node_plan.hpp"
 #include "ddprun/supervise/supervisor.hpp"
 
@@ -59,9 +58,13 @@ class Driver {
   void lose_starter(const std::string& why);
   void watch_carrier();
   void tell_end(std::function<void()> told);
-  void wait_for_signals();
+  void watch_signals();
   void on_signal(const SignalEvent& event);
-  void stop_on_signal(int signal);
+  void on_told_signal(const lifeline::Signal& signal);
+  void on_verdict(const SignalLedger::Verdict& verdict);
+  void stop_at_key();
+  void note_stop_signal(int signal, SignalWay way, bool maybe_tree, bool by_person);
+  void request_stop(int signal, bool whole_tree);
 
   void decide();
   void decide_soon();
@@ -70,6 +73,9 @@ class Driver {
   void carry_out(const act::KillGroup& action);
   void carry_out(const act::SignalDescendants& action);
   void carry_out(const act::ReportFailure& action);
+  void carry_out(const act::ReportStuck& action);
+  void carry_out(const act::ReportLeftBehind& action);
+  void carry_out(const act::ReportRequest& action);
   void carry_out(const act::ReportSuccess& action);
   void carry_out(const act::ReportStopped& action);
   void answer_stop();
@@ -79,14 +85,17 @@ class Driver {
   void tell_start(const Assignment& assignment) const;
   void end(const Cause& cause);
   void leave_when_idle();
+  void hurry();
+  void drain();
+  void say_report();
+  void say_losses();
   void leave();
   std::string proven_interface(const Assignment& assignment) const;
 
   NodePlan plan_;  // made anew where the coordinator finds that every agent stands for one worker
   const Snapshot& snapshot_;
   boost::asio::io_context context_;
-  SignalSource signals_;
-  boost::asio::posix::stream_descriptor signal_watch_;
+  SignalWatch signals_;
   boost::asio::steady_timer timer_;
   Supervisor supervisor_;
   JobStore store_;
@@ -105,9 +114,12 @@ class Driver {
   bool told_all_ = false;            // nobody waits for words of this agent any more
   bool describing_failure_ = false;  // its last output is being read; Stopped waits for it
   std::optional<Attempt> asked_to_stop_;
-  std::optional<TimePoint> last_stop_signal_;
+  std::optional<int> stop_signal_;  // the first that came here
+  TimePoint last_stop_signal_;
+  bool stop_requested_ = false;
   std::optional<Cause> ending_;  // the job is over once nothing of ours runs
   bool leaving_ = false;
+  bool hurried_ = false;  // output that is not read soon is given up
   bool left_ = false;
   std::string report_;
   int exit_code_ = 0;

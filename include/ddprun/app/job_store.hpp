@@ -1,8 +1,8 @@
 // The c10d store of the current attempt, or the port that is kept for a worker that hosts it itself.
 //
 // Every attempt gets an empty store on a new port, so no key and no straggler survives a restart. With a port
-// the user named, attempt n listens on the n-th after it (the next free one from there): firewalls are opened
-// for ranges.
+// the user named, the attempts take turns on it and the k_port_span - 1 after it (the next free one from
+// there): firewalls are opened for ranges. Where all of them are taken, a restart takes any free port.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -21,6 +21,8 @@
 #include "ddprun/os/fd.hpp"
 
 namespace ddprun {
+
+inline constexpr int k_port_span = 64;
 
 struct JobStoreSettings {
   std::optional<int> port;      // --master-port, MASTER_PORT
@@ -54,7 +56,7 @@ class JobStore {
   int serve(int port);
   int keep(int port);
   int take_exactly(int port, int (JobStore::*take)(int));
-  int first_free(int port, int (JobStore::*take)(int));
+  int first_free(int port, int turn, int (JobStore::*take)(int));
   void listen_for_silence();
   int first_free_of(std::pair<int, int> range, int (JobStore::*take)(int));
 

@@ -7,12 +7,25 @@
 #include <string>
 #include <vector>
 
+#include "ddprun/base/error.hpp"
 #include "ddprun/plan/options.hpp"
 
 namespace ddprun {
 
 // The text of one option and where it stood: "--nnodes" or "PET_NNODES". A flag that is on has the text "1".
 using Given = Sourced<std::string>;
+
+// Torchrun's option, or a value of it, whose effect ddprun does not have. All of a line are refused at once.
+class Unsupported : public UsageError {
+ public:
+  Unsupported(std::string origin, std::string what, std::string hint)
+      : UsageError(std::move(what), std::move(hint)), origin_(std::move(origin)) {}
+
+  const std::string& origin() const noexcept { return origin_; }
+
+ private:
+  std::string origin_;
+};
 
 // What the options set, before they are checked against each other.
 struct Draft {
@@ -23,6 +36,7 @@ struct Draft {
   bool version = false;
   std::string completion;                      // shell of --print-completion
   std::map<std::string, std::string> origins;  // option name -> where it was given
+  std::vector<Unsupported> unsupported;
 };
 
 enum class OptionGroup {
@@ -54,7 +68,7 @@ struct OptionEntry {
   Completes completes;
   const char* words;                                // for Completes::words, with blanks between them
   const char* help;                                 // one short line without a final stop
-  void (*apply)(Draft& draft, const Given& given);  // throws UsageError
+  void (*apply)(Draft& draft, const Given& given);  // throws UsageError, Unsupported
 };
 
 const std::vector<OptionEntry>& option_table();

@@ -1,8 +1,16 @@
 // Carries the workers' output to ddprun's own: pipes in, whole lines out.
 //
 // One pump for each of stdout and stderr. A reader that is slow (less, ^S) makes the pump stop reading, and
-// the workers wait in their writes as they would without us; memory stays bounded. An output that fails
-// (EPIPE, disk full) costs what it does not take, never the job: reading goes on and error() says why.
+// the workers wait in their writes as they would without us; memory stays bounded. What a worker leaves in
+// its pipe at its end is read in any case: it is known at once, and no more than the pipe holds. An output
+// that fails (EPIPE, disk full) costs what it does not take, never the job: reading goes on and error() says
+// why.
+//
+// Every event ends in settle(), after which
+//   - what is merged is written, or we wait for the sink;
+//   - every stream with room (LineMerger::has_room) is waited for;
+//   - the timer is set to LineMerger::next_tick().
+// By the merger's own invariant something then always happens, unless every worker is silent.
 //
 // Has to live until the io_context has stopped running.
 #pragma once
@@ -20,6 +28,7 @@
 
 #include "ddprun/os/output_sink.hpp"
 #include "ddprun/supervise/line_merger.hpp"
+#include "ddprun/supervise/line_tail.hpp"
 
 namespace ddprun {
 
@@ -28,36 +37,53 @@ class OutputPump {
   // `output`: 1 or 2; its open file's flags are left as they are.
   OutputPump(boost::asio::io_context& context, int output, const LineMerger::Settings& settings = {});
 
-  // The read end of a worker's pipe. `interactive`: unfinished lines (prompts) are shown too.
-  StreamId add(Fd reader, bool interactive = false);
-  // The worker has ended. `ended` is called once the last byte was read: at the end of the pipe, or after
-  // `grace` when a descendant of the worker keeps it open; time in which we could not write does not count.
-  void finish(StreamId stream, Milliseconds grace, std::function<void()> ended);
+  // The read end of a worker's pipe. `interactive`: unfinished lines (prompts) are shown too. `remembered`: how many
+  // of its last_lines() are kept.
+  StreamId add(Fd reader, bool interactive = false, std::size_t remembered = LineTail::k_lines);
+  // The worker has ended. `known` is called once its last_lines() are: at the end of the pipe, or after
+  // `grace` when a descendant of the worker keeps it open, whether or not anything can be written. The stream
+  // stays, for the descendants, until it ends or is closed.
+  void finish(StreamId stream, Milliseconds grace, std::function<void()> known);
+  // Nobody writes any more whose output counts: the stream ends with its pipe, or after `grace` with what is
+  // in the pipe then. `closed` is called afterwards, and those of finish() before it.
+  void close(StreamId stream, Milliseconds grace, std::function<void()> closed = {});
+  // Nobody asks for its last_lines() any more; calls that are due come first.
+  void forget(StreamId stream);
   // Whole lines of ddprun itself, in order with the workers'.
   void insert(std::string_view lines);
-  // Calls once when no stream is left and all is written (true), or after `limit` (false).
-  void when_drained(Milliseconds limit, std::function<void(bool complete)> handler);
 
-  std::vector<std::string> last_lines(StreamId stream) const { return merger_.last_lines(stream); }
-  void forget(StreamId stream) { merger_.forget(stream); }
+  // Each calls once. When no stream is left to be read: what is inserted then comes after all of them.
+  void when_read(std::function<void()> handler);
+  // When no stream is left and all is written (true), or after `limit` (false). Without a limit it waits for
+  // the reader as long as that takes.
+  void when_drained(std::optional<Milliseconds> limit, std::function<void(bool complete)> handler);
+
+  std::vector<std::string> last_lines(StreamId stream) const;  // empty when forgotten
+  // Streams that are open or whose last_lines() are kept.
+  std::size_t streams() const noexcept { return sources_.size(); }
   int error() const noexcept { return sink_.error(); }  // errno of the last failed write; 0: none
   // Calls once, with that errno, when the first write fails.
   void when_failing(std::function<void(int error)> handler) { failing_ = std::move(handler); }
+  // Why the output is not all that the workers wrote, if it ended now; empty: it is, or its reader has left.
+  std::string why_incomplete() const;
 
  private:
   struct Source;
   using SourcePointer = std::shared_ptr<Source>;
 
-  bool may_read(const Source& source) const;
-  void arm(const SourcePointer& source);
+  void settle();
+  void write_out();
   void arm_all();
-  void read_once(const SourcePointer& source);
+  void arm(const SourcePointer& source);
+  void schedule_tick();
+  void tick();
+  void check_ended();
+
+  std::size_t read_once(const SourcePointer& source);
+  void read_rest(const SourcePointer& source);
   void wait_for_grace(const SourcePointer& source, Milliseconds grace);
   void end(const SourcePointer& source);
-  void advance();
-  void write_out();
-  void schedule_tick();
-  void check_drained();
+  void tell(const SourcePointer& source);
 
   boost::asio::io_context& context_;
   OutputSink sink_;
@@ -66,13 +92,17 @@ class OutputPump {
   boost::asio::steady_timer drain_timer_;
   std::optional<TimePoint> tick_at_;  // what tick_timer_ is set to
   LineMerger merger_;
-  std::map<StreamId, SourcePointer> sources_;
-  std::vector<char> buffer_;  // for one read; sources share it
-  std::string pending_;       // merged, partly written
-  std::size_t written_ = 0;   // of pending_
-  bool waiting_ = false;      // for sink_watch_
+  std::map<StreamId, SourcePointer> sources_;  // until they have ended and are forgotten
+  std::size_t open_ = 0;                       // of sources_
+  std::vector<char> buffer_;                   // for one read; sources share it
+  bool waiting_ = false;                       // for sink_watch_
+  std::function<void()> read_;
   std::function<void(bool)> drained_;
   std::function<void(int)> failing_;
 };
+
+// A sentence for each of them that why_incomplete(); both may be the same pump.
+std::vector<std::string> describe_losses(const OutputPump& output, const OutputPump& error,
+                                         const std::string& host);
 
 }  // namespace ddprun

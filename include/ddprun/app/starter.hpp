@@ -4,10 +4,12 @@
 // An agent that has shaken hands is stopped through its lifeline, in order and with its grace; a carrier is
 // only signalled where no agent of it is there yet, or is still there long after. The agents decide about the
 // job; the starter repeats their exit code.
+//
+// Agents are told of every signal once, and whether all processes of this host had it: then a scheduler has
+// sent it, which may be about to signal theirs (supervise/signal_ledger.hpp).
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <optional>
@@ -15,8 +17,8 @@
 #include <vector>
 
 #include "ddprun/app/carrier_group.hpp"
+#include "ddprun/app/signal_watch.hpp"
 #include "ddprun/net/lifeline_server.hpp"
-#include "ddprun/os/signals.hpp"
 #include "ddprun/plan/carrier.hpp"
 
 namespace ddprun {
@@ -41,6 +43,7 @@ class Starter {
 
   Prover make_prover_for_agents();
   LifelineServer::Hooks make_hooks();
+  bool types_for_rank_0() const;
   Environment agent_environment() const;
   std::string make_task(int place) const;
 
@@ -52,21 +55,26 @@ class Starter {
   void on_carrier_end(std::size_t carrier, const ExitStatus& status);
   bool could_not_start(std::size_t carrier, int code) const;
 
-  void wait_for_signals();
-  void on_signal(int number);
-  void stop(int number);
+  void watch_signals();
+  void on_signal(const SignalEvent& event);
+  void on_verdict(const SignalLedger::Verdict& verdict);
+  void note_stop_signal(const SignalEvent& event);
+  void stop(const lifeline::Signal& signal);
   void give_up_on_carriers(Milliseconds patience);
   void signal_carriers(int number, bool only_unconnected);
 
+  void give_up(int code);
   void finish_when_over();
+  void say_if_end_is_unknown() const;
+  void drain();
+  void leave();
   int exit_code() const;
 
   const CarrierPlan& plan_;
   const Options& options_;
   const Snapshot& snapshot_;
   boost::asio::io_context context_;
-  SignalSource signals_;
-  boost::asio::posix::stream_descriptor signal_watch_;
+  SignalWatch signals_;
   boost::asio::steady_timer patience_;
   boost::asio::steady_timer silence_;
   CarrierGroup group_;
@@ -74,10 +82,12 @@ class Starter {
   std::optional<std::string> key_;  // as text; empty: agents prove themselves by munge or key file
   LifelineServer server_;
   std::vector<Carrier> carriers_;
-  std::optional<int> stopped_by_;    // the first signal that stops the job
-  std::optional<int> failure_code_;  // a carrier could not start its agent
+  std::optional<int> stopped_by_;  // the first signal that stops the job
+  TimePoint last_stop_signal_;
+  std::optional<int> failure_code_;  // a carrier could not start its agent, or output was lost
   std::vector<int> told_;            // the agents' exit codes, as they came
   bool leaving_ = false;
+  bool hurried_ = false;  // output that is not read soon is given up
 };
 
 }  // namespace ddprun

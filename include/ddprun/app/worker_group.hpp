@@ -5,7 +5,6 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <functional>
@@ -35,6 +34,8 @@ class WorkerGroup {
   using Ended = std::function<void(std::size_t worker, const ExitStatus& status)>;
 
   WorkerGroup(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot, Ended ended);
+  static ChildGroup group_of_workers(const NodePlan& plan);
+  void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's
 
   void begin_attempt(const Assignment& assignment, const std::string& interface);
   bool start(std::size_t worker);  // false: it could not be started, and `ended` was called; never throws
@@ -44,45 +45,69 @@ class WorkerGroup {
   std::size_t signal_descendants(int number);
   std::size_t count_descendants();
   void end_attempt();  // every main process has ended: give their numbers back
+  // The attempt is over while a main process is still there, and stays so: nothing is waited for any more.
+  void abandon();
+  // One that SIGKILL has not ended `after` it; the second: what the workers left behind.
+  void tell_stuck(std::size_t worker, Milliseconds after);
+  void tell_left_behind(Milliseconds after);
 
-  // Calls once all the worker has written is read and its error file can be looked at.
+  // Calls once what the worker has written is read, or shortly after its end where its descendants write on;
+  // never waits for whoever reads our output.
   void describe_failure(std::size_t worker, const ExitStatus& status, std::function<void(Failure)> handler);
-  void look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker
-  void continue_all();    // after SIGCONT
+  void look_for_ends();   // after SIGCHLD: of workers, and of orphans that came to us
+  void look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker, and one that wants to be lent it
+  void stop_all();        // SIGSTOP, before we are stopped
+  void note_continued();  // we are: the terminal is lent again if we have it
+  void continue_all();    // SIGCONT
+  // The terminal is gone, and a worker had it: the kernel has sent it SIGHUP.
+  bool is_hung_up_with_worker() const;
+  bool had_terminal(std::size_t worker) const { return workers_[worker]->had_terminal; }  // at its end
   // Lines of ddprun itself for standard error, in order with the workers'.
   void insert_error(std::string_view lines) { error_.insert(lines); }
   // Calls once, with errno, when standard output takes no more; the workers go on without it.
   void when_output_fails(std::function<void(int)> handler) { output_.when_failing(std::move(handler)); }
-  // Calls when all output is written, or after `limit`.
-  void when_drained(Milliseconds limit, std::function<void()> handler);
+  // Calls when all the workers' output is read, after end_attempt(): what is inserted then comes after it.
+  void when_read(std::function<void()> handler);
+  // Calls when all output is written, or after `limit` for each of the two.
+  void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
+  // Sentences about output that was lost, or would be if ddprun ended now.
+  std::vector<std::string> losses() const { return describe_losses(output_, error_, plan_.host); }
   void dismiss_keeper();
 
  private:
   struct Worker {
     std::optional<Child> child;
-    boost::asio::posix::stream_descriptor watch;
     std::optional<StreamId> output;
     std::optional<StreamId> error;
     std::string error_file;
     bool ended = false;
-    bool watched = false;  // by pidfd; else every SIGCHLD is a reason to look
-    bool described = false;
-    explicit Worker(boost::asio::io_context& context) : watch(context) {}
+    bool has_terminal = false;
+    bool had_terminal = false;  // it ended with it
+    bool stopped = false;       // by stop_all()
   };
   struct Streams;  // the descriptors one worker is started with
 
-  bool lends_terminal() const;
+  static bool lends_terminal(const NodePlan& plan);
+  void follow_stop(Worker& worker, int signal);
+  void lend_terminal(Worker& worker);
+  void take_terminal(Worker& worker);
+  bool is_typed_for(std::size_t worker) const;
   Streams open_streams(std::size_t worker);
+  void open_input(std::size_t worker, Streams& streams);
+  void open_outputs(std::size_t worker, Streams& streams);
   SpawnRequest make_request(std::size_t worker, const Streams& streams) const;
   std::optional<ExitStatus> try_start(std::size_t worker);  // why not; throws what set-up throws
-  void watch(std::size_t worker);
   void expect_binding(std::size_t worker);
   void look_at_bindings();
   void look_soon();
+  void tell_foreign_proc();
   void tell_refusal(std::size_t worker, const BindingRefusal& refusal);
   void show_binding(std::size_t worker, const BindingRefusal& refusal);
   void note_end(std::size_t worker);
+  void when_known(const Worker& worker, std::function<void()> handler);
   std::vector<int> main_processes() const;
+  std::size_t signal_groups(int number);
+  std::string attempt_folder(Attempt attempt) const;
   std::string read_error_file(const Worker& worker) const;
   std::vector<std::string> last_lines(const Worker& worker) const;
 
@@ -91,13 +116,15 @@ class WorkerGroup {
   const Snapshot& snapshot_;
   Ended ended_;
   std::string launch_id_;
-  Keeper keeper_;
+  std::vector<std::string> folder_places_;
+  Keeper keeper_;  // made before the folder that it is to remove
   TempDir folder_;
   OutputPump output_;
   std::optional<OutputPump> separate_error_;
   OutputPump& error_;  // output_ where both go to the same file, so that neither splits the other's lines
   std::optional<Terminal> terminal_;
   std::optional<InputPump> input_;
+  std::vector<int> helpers_;
   std::vector<int> inherited_;
   std::vector<int> ignored_signals_;
   std::optional<std::uint64_t> open_files_;  // the workers' limit
@@ -109,7 +136,9 @@ class WorkerGroup {
   boost::asio::steady_timer binding_timer_;
   std::deque<std::size_t> unseen_;  // started, and what the kernel made of their bindings not yet looked at
   TimePoint unseen_until_;
-  bool cpu_refusal_told_ = false;  // once for all workers and attempts
+  std::size_t presumed_left_ = 0;   // where nobody can be counted
+  bool foreign_proc_told_ = false;  // once for all attempts
+  bool cpu_refusal_told_ = false;   // once for all workers and attempts
   bool memory_refusal_told_ = false;
 };
 

@@ -27,6 +27,9 @@ std::optional<Binding> parse_numa_maps(std::string_view head);
 // Mems_allowed_list of /proc/self/status: the NUMA nodes whose memory may be used, ascending.
 std::optional<std::vector<int>> parse_allowed_memory_nodes(std::string_view status);
 
+// TracerPid of /proc/<pid>/status; 0: nobody traces it.
+std::optional<int> parse_tracer_pid(std::string_view status);
+
 // cgroup v2 cpu.max ("150000 100000" is 1.5 CPUs); nothing for "max" as well.
 std::optional<double> parse_cpu_max(std::string_view text);
 // cgroup v1 cpu.cfs_quota_us and cpu.cfs_period_us; nothing for the quota -1 (no limit) as well.

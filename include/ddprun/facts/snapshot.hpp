@@ -59,6 +59,7 @@ struct HostFacts {
   std::string cgroup;                                 // /proc/self/cgroup, whole
   std::vector<Ancestor> ancestors;                    // parent first; only what /proc shows
   bool stdin_is_terminal = false;
+  bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;
   friend bool operator==(const HostFacts&, const HostFacts&) = default;
 };

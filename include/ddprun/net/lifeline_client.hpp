@@ -21,7 +21,7 @@ class LifelineClient {
   // address leads to the starter, and that is the end of it.
   struct Hooks {
     std::function<void()> on_connected;
-    std::function<void(int number)> on_signal;
+    std::function<void(const lifeline::Signal& signal)> on_signal;
     std::function<void(std::string task)> on_task;
     std::function<void(const std::string& why)> on_gone;
     std::function<void(const std::string& why)> on_unreachable;
@@ -37,7 +37,7 @@ class LifelineClient {
   void start();
   // Tells the exit code and calls `told` when the starter has it, or after a second; at once without a
   // connection. No hook is called any more.
-  void end(int code, std::function<void()> told);
+  void end(const lifeline::Ended& ended, std::function<void()> told);
 
  private:
   void conclude(std::size_t dial, const std::string& address, AuthenticationResult result);

@@ -20,7 +20,7 @@ class LifelineServer {
     std::function<void(const lifeline::Hello& hello)> on_agent;
     // What an agent that asks is to become; empty bytes where there is no such place.
     std::function<std::string(const lifeline::Hello& hello)> make_task;
-    std::function<void(const lifeline::Hello& hello, int code)> on_ended;
+    std::function<void(const lifeline::Hello& hello, const lifeline::Ended& ended)> on_ended;
     std::function<void(const lifeline::Hello& hello, const std::string& why)> on_lost;
     std::function<void(const std::string& address, const std::string& why)> on_refused;
   };
@@ -34,7 +34,7 @@ class LifelineServer {
   int port() const { return listener_->port(); }
   // Agents that are there and have not told their end.
   std::size_t connected() const;
-  void signal_all(int number);
+  void signal_all(const lifeline::Signal& signal);
   void close();
 
  private:

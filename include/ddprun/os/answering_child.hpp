@@ -29,6 +29,7 @@ class AnsweringChild {
 
  private:
   Fd answer_;
+  Fd process_;  // its pidfd; empty before Linux 5.3
   pid_t child_ = -1;
 };
 

@@ -24,11 +24,13 @@ class Child {
   Child(int pid, Fd pidfd, bool leads_group, std::shared_ptr<SharedStart> start = {});
 
   int pid() const noexcept { return pid_; }
-  // Readable once the process has ended; empty before Linux 5.3, where SIGCHLD says when to look.
+  // Readable once the process has ended, also while a tracer holds that back; empty before Linux 5.3, where
+  // SIGCHLD says when to look.
   const Fd& pidfd() const noexcept { return pidfd_; }
 
-  // Nothing while it runs. Does not reap; the answer stays after reaping. A program that could not be started
-  // ends at once with ExitStatus::Kind::not_started.
+  // Nothing while it runs, nor while a tracer (strace, gdb) still holds its ending back: SIGCHLD comes when
+  // that one has collected it, detached or ended. Does not reap; the answer stays after reaping. A program
+  // that could not be started ends at once with ExitStatus::Kind::not_started.
   std::optional<ExitStatus> ending();
   // The signal that stopped it, once for each stop (SIGCHLD tells when to look; a pidfd does not).
   std::optional<int> take_stop();
@@ -60,7 +62,8 @@ Fd open_pidfd(int pid);
 
 // Orphans below us become our children instead of init's. False where the kernel refuses.
 bool adopt_orphans();
-// Reaps adopted orphans that have ended; `known` are the children that somebody else reaps.
+// Reaps adopted orphans that have ended; `known` are the children that somebody else reaps. One system call
+// where nobody has ended. Without a /proc of our own, orphans behind an ended known child stay.
 void reap_orphans(const std::vector<int>& known);
 
 // One round of SIGKILL to everything below us but `except` and what is below those, reaping what has ended

@@ -1,8 +1,10 @@
 // Descriptors in general: pipes, what we inherited, and waiting on what is shared with others.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ddprun/os/fd.hpp"
@@ -16,6 +18,11 @@ struct Pipe {
 
 // Both ends close-on-exec and blocking. Throws Error when descriptors have run out.
 Pipe make_pipe();
+// How much a pipe holds at most, in bytes; that of a usual one for what is no pipe.
+std::size_t pipe_capacity(int descriptor);
+// What is in the pipe of this write end, which has to be ours, and was read by nobody; it is there no more. Also
+// when no reader is left.
+std::string read_unread(int pipe_writer);
 // Empty when descriptors have run out.
 Fd duplicate(int descriptor);
 
@@ -25,6 +32,10 @@ bool same_file(int one, int other);
 // Opens /dev/null for each of 0, 1 and 2 that is closed, so that no socket of ours ever becomes "stdout".
 // The first thing main does.
 void ensure_standard_descriptors();
+
+// For a helper process: leaves it with `kept` as its only descriptor beyond /dev/null as 0, 1 and 2; returns
+// it.
+int close_all_but(int kept);
 
 // Raises our soft limit of open files, of which every worker takes some here, towards the hard one. Returns
 // what it was, for the workers (select(2) breaks beyond 1024). Empty: nothing was changed.

@@ -3,14 +3,17 @@
 // It holds the read end of a pipe whose only writer is ddprun, and sleeps in read(): no wake-ups. ddprun
 // tells it which workers live. When the pipe ends without "all is well", it kills the workers' families and
 // every process that carries this launch's marker variable, which also reaches what left the family, until a
-// look finds none. It is in a session of its own with every signal blocked, holds no other descriptor of ours
-// (srun's or a shell's pipes end with ddprun, not with it) and shows up as "ddprun-keeper".
+// look finds none, and removes the launch's folder. Without a /proc of our own PID namespace it reaches the
+// workers' process groups only. It is in a session of its own with every signal blocked, holds no other
+// descriptor of ours (srun's or a shell's pipes end with ddprun, not with it) and shows up as
+// "ddprun-keeper".
 //
 // A child of ddprun that is forked and does not run another program would hold the writer too: close
 // `descriptor()` there.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ddprun/base/duration.hpp"
 #include "ddprun/os/fd.hpp"
@@ -25,8 +28,10 @@ class Keeper {
  public:
   // Forks; before the first worker, while we are small. Throws Error. `mercy`: what is watched gets SIGTERM
   // and this long to end before it is killed (srun ends its step on SIGTERM and leaves it running on
-  // SIGKILL).
-  explicit Keeper(const std::string& launch_id, Milliseconds mercy = Milliseconds{0});
+  // SIGKILL). `folders`: what is removed with all it holds when ddprun is gone or says that all is well;
+  // those that do not exist are passed over, so that a folder can be named here before it is made.
+  explicit Keeper(const std::string& launch_id, Milliseconds mercy = Milliseconds{0},
+                  const std::vector<std::string>& folders = {});
   Keeper(Keeper&&) = default;
   // Without dismiss(): the keeper kills what it watches.
   ~Keeper() = default;

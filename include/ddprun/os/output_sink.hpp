@@ -25,6 +25,9 @@ class OutputSink {
   std::size_t write(std::string_view text);
   // errno of the last write that failed; 0: none did. Later writes are still tried.
   int error() const noexcept { return error_; }
+  // errno of the last failure that lost text somebody may still have wanted; 0: none did. A reader who has
+  // gone (EPIPE; a terminal that was hung up) wants no more.
+  int lost() const noexcept { return lost_; }
   // Readable when more can be taken; empty where everything always is.
   const Fd& watch() const noexcept { return watch_; }
 
@@ -32,13 +35,16 @@ class OutputSink {
   enum class Kind { direct, socket, nonblocking, careful };
 
   long write_some(std::string_view text) const;  // as write(2)
+  bool reader_has_gone() const;                  // as errno tells
 
   Kind kind_ = Kind::direct;
   int descriptor_;
   Fd own_;
   Fd watch_;
   std::size_t portion_ = 0;  // for Kind::careful
+  bool terminal_ = false;
   int error_ = 0;
+  int lost_ = 0;
 };
 
 }  // namespace ddprun

@@ -25,11 +25,17 @@ using ProcessTable = std::vector<ProcessEntry>;
 // One line of /proc/PID/stat (proc(5)); the name may hold blanks and parentheses.
 std::optional<ProcessEntry> parse_process_stat(std::string_view line);
 
-// All processes this user may see. A process that starts meanwhile may be missing: loop when it matters.
+// Whether /proc shows our own PID namespace. Otherwise (unshare --pid without --mount-proc, some containers)
+// its numbers are those of other processes here, and nothing may be signalled by what it shows.
+bool sees_own_processes();
+
+// All processes this user may see; none without a /proc of our own. A process that starts meanwhile may be
+// missing: loop when it matters.
 ProcessTable capture_processes();
 std::optional<ProcessEntry> capture_process(int pid);
 
-// Our children, ended ones that are not reaped too. Told from one file where the kernel keeps that list.
+// Our children, ended ones that are not reaped too. Told from one file where the kernel keeps that list. None
+// without a /proc of our own.
 std::vector<int> capture_children();
 
 // Everything below `root`, without `root`, without `except` and what is below those.
@@ -37,7 +43,8 @@ ProcessTable find_descendants(const ProcessTable& table, int root, const std::ve
 // The leaders, every member of the groups and sessions they lead, and everything below any of these.
 ProcessTable find_families(const ProcessTable& table, const std::vector<int>& leaders);
 
-// Sends to this very process; false when it is gone, even when its number is in use again.
+// Sends to this very process; false when it is gone, even when its number is in use again, and without a
+// /proc of our own.
 bool send_signal_to(const ProcessEntry& process, int signal);
 
 }  // namespace ddprun

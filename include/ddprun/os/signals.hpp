@@ -13,16 +13,25 @@ struct SignalEvent {
   int number = 0;
   int sender_pid = 0;  // 0: the kernel (a key at the terminal), or a process we cannot see
   int code = 0;        // si_code; for SIGCHLD one of CLD_*
+  bool is_from_key() const;
   friend bool operator==(const SignalEvent&, const SignalEvent&) = default;
 };
 
-// What a launcher has to answer: requests to stop, advance warnings, job control and its children.
+// What a launcher has to answer: requests to stop, advance warnings (a limit of CPU time and the real-time
+// signals are some), job control, its children, and what would end it and is nobody's request.
 // SIGTTIN and SIGTTOU keep their defaults: in the background we are stopped as any program is.
 std::vector<int> handled_signals();
+
+// Whether workers are to get it too, when it is no request to stop: not what our own timers and limits send.
+bool is_passed_on(const SignalEvent& event);
 
 // Those of `signals` that we were started with ignored (nohup: SIGHUP; a shell's `&`: SIGINT, SIGQUIT). They
 // stay ignored here and in the workers.
 std::vector<int> capture_ignored_signals(const std::vector<int>& signals);
+
+// Whether the process that sent it is one of those above us, or in a namespace that we cannot see:
+// slurmstepd, pbs_mom, a container's engine; also the shell whose own `kill` was used. A key's signal is not.
+bool is_from_above(const SignalEvent& event);
 
 // Takes `signals` (less what we were started with ignored) from the process while it lives; SIGPIPE is
 // ignored. One at a time, in the only thread. spawn() gives children the defaults back.

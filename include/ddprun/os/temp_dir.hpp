@@ -3,15 +3,23 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
-// Made with mode 0700 under `preferred` (TMPDIR), else under /tmp; removed with all it holds by the
-// destructor of the process that made it (a forked child's copy removes nothing).
+// Where it may lie, best first: the job's own TMPDIR, the user's /run/user, /tmp. The first two are emptied
+// by others at the latest when the job or the session is over. `name` tells the run from all others: whoever
+// has these paths may remove what is there (Keeper).
+std::vector<std::string> temp_dir_places(const std::optional<std::string>& tmpdir, const std::string& name);
+
+// Made with mode 0700 at the first of `places` that takes it; removed with all it holds by the destructor of
+// the process that made it (a forked child's copy removes nothing).
 class TempDir {
  public:
-  // Throws Error when neither place takes a folder.
-  explicit TempDir(const std::optional<std::string>& preferred);
+  // Throws Error when none takes a folder.
+  explicit TempDir(const std::vector<std::string>& places);
+  // With a random name.
+  explicit TempDir(const std::optional<std::string>& tmpdir);
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;
   ~TempDir();

@@ -4,9 +4,10 @@
 // worker on a terminal becomes the foreground group itself (SpawnRequest::terminal, or give_to()), and keys,
 // ^C and ^Z are its own. What the driver does:
 //
-//   worker stops (Child::take_stop on SIGCHLD)  -> take_back(), stop_own_group(): the shell sees the job
-//   stop; we are continued (stop_own_group returns)   -> give_to(worker) if in_foreground(), SIGCONT to its
-//   group; worker ends                                 -> take_back().
+//   worker stops (Child::take_stop on SIGCHLD)  -> take_back(), stop_own_group(): the shell sees the job stop
+//   we are continued (SIGCONT)                  -> give_to(worker) if in_foreground(), SIGCONT to its group
+//   worker wants the terminal (SIGTTIN, SIGTTOU) and we are in_foreground() -> give_to(worker), SIGCONT
+//   worker ends                                 -> take_back().
 //
 // No function here is stopped by SIGTTOU, whoever is in the foreground.
 #pragma once
@@ -43,6 +44,10 @@ class Terminal {
   termios modes_{};
   bool has_modes_;
 };
+
+// Whether a shell is there that could continue us: false in an orphaned group (setpgid(2)), as a launcher's
+// processes are, where the kernel does not let SIGTSTP stop anybody.
+bool can_be_continued();
 
 // Stops our whole process group as ^Z would, and returns once continued; at once where no shell is there that
 // could continue us (an orphaned group).

@@ -9,7 +9,7 @@ namespace ddprun {
 
 class TerminalInput {
  public:
-  enum class State { typed, nothing_yet, in_background, ended };
+  enum class State { typed, nothing_yet, for_others, ended };
   struct Result {
     State state;
     std::string text;  // State::typed: at most one line of the terminal, or what its mode gives
@@ -17,7 +17,9 @@ class TerminalInput {
 
   explicit TerminalInput(int descriptor);  // stays the caller's, and has to outlive this
 
-  // Never waits. In the background it leaves the input alone (reading would stop us by SIGTTIN).
+  // Never waits. It leaves the input alone in the background, where reading would stop us by SIGTTIN, and
+  // while keys are not collected to lines: then a program beside us, less(1) behind a |, reads them one by
+  // one.
   Result read() const;
   // Readable when something was typed, whoever it is meant for.
   const Fd& watch() const noexcept { return watch_; }

@@ -35,6 +35,7 @@ struct CarrierPlan {
   std::vector<std::string> hosts;  // where it starts one ddprun each, in node order
   Sourced<std::string> carrier;    // "srun"
   TaskWay task = TaskWay::environment;
+  bool passes_exit_code = true;  // false: it ends with 0 whatever the agent ended with (pbsdsh of OpenPBS 23)
   std::vector<CarrierCommand> commands;
   std::vector<VariableChange> changes;  // to the environment of the agents and, where it passes, the carrier
   Sourced<int> workers;                 // on each node, as far as this host tells; 0: it does not

@@ -36,6 +36,7 @@ struct Options {
   bool module = false;               // -m: python -m NAME
   bool no_python = false;            // --no-python: run the program as it is
   bool run_path = false;             // --run-path: always through python
+  bool local_rank_argument = false;  // --no-use-env: --local-rank=N before the script's own arguments
   std::vector<std::string> command;  // the program or script and its arguments
 
   Sourced<std::string> role{"default", "default"};

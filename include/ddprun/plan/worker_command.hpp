@@ -23,7 +23,8 @@ ProgramKind find_program_kind(const Options& options, const Snapshot& snapshot);
 
 // `python -u [-m] SCRIPT ARGUMENTS`, or the program as it is: after --no-python, and where the file is an
 // executable that is not Python's. --run-path wins over --no-python and --module, as in torchrun. Every
-// "${local_rank}" in a word becomes the number. `options.command` must not be empty.
+// "${local_rank}" in a word becomes the number. With --no-use-env the script's first argument is
+// --local-rank=N, the spelling of torch 2. `options.command` must not be empty.
 std::vector<std::string> make_worker_command(const Options& options, const std::string& python,
                                              ProgramKind kind, LocalRank local_rank);
 

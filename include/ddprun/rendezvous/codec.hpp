@@ -1,8 +1,9 @@
 // Messages as bytes: a 32-bit big-endian length, then that many bytes of JSON. Everything has a limit, and
 // nothing throws: what is malformed or too large comes back as a sentence.
 //
-// Encoding shortens text that is too long (a worker's last lines are its own choice) and replaces bytes that
-// are not UTF-8, so an encoded message always fits a frame. Decoding refuses what encoding cannot produce.
+// Encoding shortens text that is too long (a worker's last lines are its own choice; of a traceback the end
+// is kept) and replaces bytes that are not UTF-8, so an encoded message always fits a frame. Decoding refuses
+// what encoding cannot produce.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,8 @@
 //
 // Rules. The first cause wins; failures that arrive with the same `now` belong to one wake-up, and the lowest
 // rank of them is the first. A failure that was going to be answered with a restart gives way to a lost agent
-// or a signal, since these end the job. Messages about another attempt are late and ignored. The set of
+// or a signal, since these end the job; it stays in the report. A signal that comes when all agents have
+// succeeded changes nothing. Messages about another attempt are late and ignored. The set of
 // agents is fixed: an agent that is lost after Start ends the job. A change of membership would be one more
 // reason to go from running to stopping, and the next attempt would start from a new world plan.
 //
@@ -144,11 +145,11 @@ class Coordinator {
   void open_store();
   void start_all(const std::string& address, int port);
   AgentIndex owner_of_rank_zero() const;
-  void begin_stop(TimePoint now);
+  void begin_stop(const Stop& stop, TimePoint now);
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
   void check_stopped();
   void restart();
-  void end_with(Cause cause, TimePoint now);
+  void end_with(Cause cause, TimePoint now, bool whole_tree = false);
   void finish(const Cause& cause);
   void join_deadline_passed();
   void stop_deadline_passed(TimePoint now);
@@ -157,6 +158,7 @@ class Coordinator {
   void note_further(const Failure& failure);
 
   std::vector<int> missing() const;
+  bool all_succeeded() const;
   bool is_beside(const Agent& agent) const;
   std::vector<AddressWitness> witnesses() const;
   std::string host_of(AgentIndex agent) const;

@@ -5,8 +5,10 @@
 //
 //   agent   -> Hello{place, host, wants_task}   first, once
 //   starter -> Task, sealed                     to one that wants it: it becomes that and connects anew
-//   starter -> Signal{number}                   as if it had been sent to the agent itself
+//   starter -> Signal{number, ...}              as if it had been sent to the agent itself
 //   agent   -> Ended{code}                      last: the exit code it is about to end with
+//   agent   -> Ended{code, not started}         the same of an agent that cannot take part: a wrong option,
+//   no script
 //
 // The connection's end is the message that the other side is gone. A task holds the user's whole environment,
 // so it is sealed with what the two proved themselves by; nothing else that is said is a secret.
@@ -64,11 +66,14 @@ struct SealedTask {
   friend bool operator==(const SealedTask&, const SealedTask&) = default;
 };
 struct Signal {
-  int number = 0;  // 1 .. 64
+  int number = 0;           // 1 .. 64
+  bool hurry = false;       // a person asks to stop once more: no grace is left
+  bool whole_tree = false;  // who sent it signalled every process there, and may be about to do so here
   friend bool operator==(const Signal&, const Signal&) = default;
 };
 struct Ended {
-  int code = 0;  // 0 .. 255
+  int code = 0;         // 0 .. 255
+  bool started = true;  // false: it failed before it could join the others, which need not wait for it
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 

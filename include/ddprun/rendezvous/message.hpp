@@ -5,6 +5,7 @@
 // recognised and dropped.
 #pragma once
 
+#include <csignal>
 #include <optional>
 #include <string>
 #include <variant>
@@ -58,6 +59,7 @@ struct Stopped {
 struct StopRequest {
   int signal = 0;
   std::string host;
+  bool whole_tree = false;  // its workers had the signal from whoever sent it
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
 };
 
@@ -87,6 +89,8 @@ struct Start {
 struct Stop {
   Attempt attempt;
   std::optional<Milliseconds> grace;  // between the first signal and SIGKILL; nothing: the agent's own
+  int signal = SIGTERM;               // for the workers
+  bool whole_tree = false;            // that of StopRequest: who sent it may be about to signal this host too
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 

@@ -5,24 +5,35 @@
 // line. What does not fit this simple picture:
 //
 //   overlong line     past `long_line` it is passed on in portions, and the others wait for its end, but
-//                     no longer than `patience` after a portion: a worker that writes dots for hours, or
-//                     half a line and then nothing, would else block all others at their next print.
+//                     no longer than `patience` after a portion, and past `longest_line` not for another
+//                     portion: a worker that writes dots for hours, half a line and then nothing, or a line
+//                     without end would else block all others at their next print.
 //   last line without end   is passed on when its stream closes.
 //   interactive stream      passes an unfinished line on (a prompt) once nothing was added for `idle`.
 //
-// After any of these the output stands in the middle of a line. If somebody else writes next, a '\n' that no
-// stream wrote is put between; it is the only byte ever added.
+// After any of these, and where insert() comes between, the output stands in the middle of a line. If
+// somebody else writes next, a '\n' that no stream wrote is put between; it is the only byte ever added.
+//
+// Nothing waits here for ever. After every event:
+//
+//   a stream with room        has_room(): its owner has to read it. All others lack room because the backlog
+//                             is full, which whoever takes output ends, or because they wait for a line's
+//                             end.
+//   text that is ready        waits only for the end of another open stream's line. That stream has room, so
+//                             the line goes on or ends; or next_tick() says when the wait is over. It says
+//                             nothing while the backlog is full: the line cannot go on then, so no patience
+//                             is lost, and it begins anew once output was taken.
+//   next_tick()               a tick() at that time or later passes something on.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
-#include "ddprun/supervise/line_tail.hpp"
 
 namespace ddprun {
 
@@ -30,58 +41,66 @@ using StreamId = Id<struct StreamIdTag>;
 
 class LineMerger {
  public:
-  struct Settings {
-    std::size_t long_line = std::size_t{64} * 1024;  // bytes
+  struct Settings {  // sizes in bytes
+    std::size_t long_line = std::size_t{64} * 1024;
+    std::size_t longest_line = std::size_t{16} * 1024 * 1024;
+    std::size_t backlog = std::size_t{256} * 1024;  // output not taken yet; streams are not read beyond it
     Milliseconds patience{1000};
     Milliseconds idle{100};
-    std::size_t remembered_lines = LineTail::k_lines;
   };
 
   LineMerger() = default;
   explicit LineMerger(const Settings& settings) : settings_(settings) {}
 
   StreamId open(bool interactive = false);
-  void add(StreamId stream, std::string_view text, TimePoint now);
-  // The stream has ended; its last lines are remembered until forget().
+  void add(StreamId stream, std::string_view text, TimePoint now);  // also without room; then it is held
+  // The stream has ended. It is forgotten once all of it was passed on.
   void close(StreamId stream, TimePoint now);
-  void forget(StreamId stream);
   // The launcher's own whole lines: waits for nobody.
-  void insert(std::string_view lines);
+  void insert(std::string_view lines, TimePoint now);
 
-  // When tick() has something to do; nothing: not before more text comes.
+  // When tick() has something to do; nothing: not before another event.
   std::optional<TimePoint> next_tick() const;
   void tick(TimePoint now);
 
-  // What may be written now; gone from here afterwards.
-  std::string take_output();
-  std::size_t output_size() const { return output_.size(); }
-  // Whether a stream should be read further: one that waits for another keeps at most a few portions here.
+  // What may be written now, and how much of it was.
+  std::string_view output() const { return std::string_view(output_).substr(taken_); }
+  void take(std::size_t length, TimePoint now);
+  // Whether the stream should be read; not one that has ended.
   bool has_room(StreamId stream) const;
-  std::vector<std::string> last_lines(StreamId stream) const;
+  std::size_t streams() const { return streams_.size(); }  // open, or not passed on completely
 
  private:
   struct Stream {
     bool interactive = false;
     bool closed = false;
-    std::string held;     // not passed on yet
-    TimePoint changed{};  // when text was added last
-    LineTail tail;
+    bool waiting = false;   // is in waiting_
+    std::string held;       // not passed on yet
+    std::size_t ended = 0;  // bytes of `held` up to its last line end
+    TimePoint changed{};    // when text was added last
   };
 
+  bool full() const { return output_.size() - taken_ >= settings_.backlog; }
+  bool is_writing(StreamId stream) const { return mid_line_ && writer_ == stream; }
   bool must_wait(StreamId stream, TimePoint now) const;
+  bool time_stands_still() const;
   std::size_t ready_length(const Stream& stream) const;
-  void pass_on(StreamId id, Stream& stream, TimePoint now);
-  void pass_on_all(TimePoint now);
-  void write(std::optional<StreamId> from, std::string_view text);
+  void pass_on(StreamId id, TimePoint now);
+  void pass_on_waiting(TimePoint now);
+  void settle(StreamId changed, TimePoint now);
+  void write(std::optional<StreamId> from, std::string_view text, std::size_t ended);
 
   Settings settings_;
   std::map<StreamId, Stream> streams_;
+  std::deque<StreamId> waiting_;  // whose text is ready, but another has the output; the first to wait first
   StreamId next_{0};
   std::string output_;
-  // Where the output stands: in the middle of a line of this stream, which may have it to itself until then.
+  std::size_t taken_ = 0;  // of output_
+  // Where the output stands: in the middle of a line of this stream.
   bool mid_line_ = false;
   std::optional<StreamId> writer_;
-  TimePoint reserved_until_ = TimePoint::min();
+  std::size_t line_length_ = 0;              // of the unfinished line
+  std::optional<TimePoint> reserved_until_;  // the writer has the output to itself; set only in mid-line
 };
 
 }  // namespace ddprun

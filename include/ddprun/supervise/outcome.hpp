@@ -1,6 +1,7 @@
 // How workers end, and how the job ends.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct Failure {
   ExitStatus status;
   std::int64_t unix_milliseconds = 0;   // on its host
   std::string message;                  // from the worker's error file; may be empty
+  std::size_t message_cut = 0;          // bytes that were there before `message` begins
   std::vector<std::string> last_lines;  // of its stderr, else stdout
   std::string hint;  // what to do about it, where that is known (supervise/known_failures.hpp)
   friend bool operator==(const Failure&, const Failure&) = default;
@@ -34,7 +36,7 @@ struct Failure {
 struct Cause {
   enum class Kind { success, worker_failed, stopped_by_signal, agent_lost, deadline, launcher_failed };
   Kind kind = Kind::success;
-  Failure failure;     // worker_failed
+  Failure failure;     // worker_failed; else one that came before, where its host is named
   int signal = 0;      // stopped_by_signal
   std::string host;    // stopped_by_signal, agent_lost
   std::string detail;  // agent_lost, deadline, launcher_failed: the sentence

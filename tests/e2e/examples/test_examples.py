@@ -17,9 +17,8 @@ def submit(cluster, examples: Path, script: str, *options: str, arguments: tuple
     """The job's output. Options of sbatch win over the script's own."""
     output = examples / "job.out"
     path = f"{examples / 'bin'}:{cluster.hosts.environment['PATH']}"
-    result = cluster.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", "--partition=test",
-                         f"--output={output}", *options, script, *arguments, cwd=examples,
-                         env={"PATH": path, **(env or {})})
+    result = cluster.batch("--nodes=2", "--cpus-per-task=2", "--partition=test", f"--output={output}", *options, script,
+                           *arguments, cwd=examples, env={"PATH": path, **(env or {})})
     text = output.read_text() if output.exists() else ""
     assert result.code == 0, f"{result}\n{text}"
     return text
@@ -37,6 +36,7 @@ def places(text: str) -> list[str]:
     ("slurm-by-itself.sbatch", ["--gpus-per-node=2"]),
     ("slurm-one-per-node.sbatch", ["--gpus-per-node=2"]),
     ("slurm-one-per-task.sbatch", ["--ntasks-per-node=2"]),
+    ("torchrun-tutorial.sbatch", ["--gpus-per-node=2"]),
 ])
 def test_both_ways_to_start_give_the_same_world(cluster, examples, script, options):
     text = submit(cluster, examples, script, *options)

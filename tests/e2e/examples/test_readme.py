@@ -35,7 +35,8 @@ def test_command(binary, tmp_path, line):
     directory = shutil.copytree(EXAMPLES, tmp_path / "examples")
     (directory / "train.py").touch()
     shutil.copy(REPOSITORY / "tests" / "data" / "topologies" / "two-packages.xml", directory / "node.xml")
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    (directory / "apptainer").touch(mode=0o755)
+    environment = {"PATH": f"{directory}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     arguments = [word for word in arguments_of(line) if word != "--dry-run"]
     result = subprocess.run([binary, "--dry-run", *arguments], env=environment, cwd=directory, text=True,
                             capture_output=True, timeout=60)

@@ -7,7 +7,10 @@ import re
 import signal
 import subprocess
 import time
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -148,3 +151,19 @@ def wait_until(condition) -> None:
     while not condition():
         assert time.monotonic() < deadline, "gave up waiting"
         time.sleep(0.02)
+
+
+def test_what_training_prints_of_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(LAUNCH.parent))
+    loader = SourceFileLoader("training", str(LAUNCH.with_name("training")))
+    tool = module_from_spec(spec_from_loader(loader.name, loader))
+    loader.exec_module(tool)
+    lines = {"torchrun": (4.0, 10.0), "torchrun, OMP_NUM_THREADS=4": (4.0, 15.0), "ddprun --bind none": (1.0, 16.0),
+             "ddprun": (1.0, 20.0)}
+    figures = {workers: {name: [{"startup": startup, "first step": 2.0, "steps/s": steps / int(workers), "threads": 4,
+                                 "cpus": 8}] for name, (startup, steps) in lines.items()} for workers in ("1", "2")}
+    tool.show(figures, SimpleNamespace(device="cpu", rounds=1, seconds=5))
+    output = capsys.readouterr().out
+    assert re.search(r"^      2  ddprun +4 +8 +1\.00 +2\.00 +10\.0 +\(10\.0 - 10\.0\) +2\.00 +1\.00$", output, re.MULTILINE)
+    assert output.endswith("2 workers: steps/s by threads (torchrun -> torchrun, OMP_NUM_THREADS=4) 1.50; binding "
+                           "(ddprun --bind none -> ddprun) 1.25; start-up: ddprun is 3.00 s earlier than torchrun\n")

@@ -140,8 +140,9 @@ def test_output_that_nobody_reads_costs_the_output_and_not_the_job(machine):
 
 def test_a_full_disk_is_told(machine):
     result = machine.shell('$ddprun --no-python sh -c "echo lost; echo heard >&2" > /dev/full')
-    assert result.code == 0 and "heard\n" in result.stderr, str(result)
+    assert result.code == 125 and "heard\n" in result.stderr, str(result)
     assert "no space left on device; the workers go on without it" in result.stderr, str(result)
+    assert re.search(r"^ddprun: standard output on \S+ is incomplete: no space left on device$", result.stderr, re.MULTILINE)
     result = machine.shell("$ddprun --help > /dev/full")
     assert result.code == 125, str(result)
     assert result.stderr == "ddprun: cannot write to standard output: no space left on device\n"

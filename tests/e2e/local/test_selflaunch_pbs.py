@@ -61,6 +61,24 @@ def test_a_failing_worker(reachable, directory, carrier):
     assert evidence.times_said(output, "rank 1 on c exited with code 7") == 1, output
 
 
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_a_program_that_is_on_no_host_fails_the_job(reachable, directory, carrier):
+    job = make_job(reachable, directory, carrier)
+    result = job.start("ddprun --no-python nosuch").wait()
+    assert result.code == 127, str(result)
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_a_script_that_one_host_lacks_fails_the_job_before_the_others_stop_waiting_for_it(
+        reachable, directory, carrier):
+    job = make_job(reachable, directory, carrier)
+    reachable["b"].check(["cp", PRINT, "/tmp/only-on-b.py"])  # every host has a /tmp of its own
+    result = job.start(f"ddprun /tmp/only-on-b.py {directory}").wait(60)
+    assert result.code == 127, str(result)
+    output = result.output + (job.output.read_text() if job.output.exists() else "")
+    assert "/tmp/only-on-b.py" in output, output
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_a_stopped_or_killed_first_ddprun_leaves_nothing(reachable, directory, carrier, number):

@@ -15,3 +15,4 @@ for pause in (0.0, 1.5):  # longer than ddprun listens to a peer that says nothi
     dist.all_reduce(total)
 dist.distributed_c10d._get_default_store().delete_key(f"nothing-of-{rank}")
 print(f"rank {rank} of {size}: sum {total.item():.0f} {where}", flush=True)
+dist.destroy_process_group()

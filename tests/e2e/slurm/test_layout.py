@@ -149,8 +149,7 @@ def test_job_array(cluster, directory):
     script = directory / "array.sh"
     script.write_text(f"#!/bin/sh\nmkdir {directory}/$SLURM_ARRAY_TASK_ID\n"
                       f"srun ddprun {PRINT} {directory}/$SLURM_ARRAY_TASK_ID\n")
-    result = cluster.run("sbatch", "--wait", "--array=0-1", "-N2", "--ntasks-per-node=1", f"--output={directory}/out.%a",
-                         str(script))
+    result = cluster.batch("--array=0-1", "-N2", "--ntasks-per-node=1", f"--output={directory}/out.%a", str(script))
     assert result.code == 0, str(result)
     for element in ("0", "1"):
         workers = evidence.workers(directory / element)
@@ -173,12 +172,15 @@ def test_reserved_ports_carry_the_rendezvous(reserved_ports_cluster):
     assert last in plan.stdout and "SLURM_STEP_RESV_PORTS" in plan.stdout, str(plan)
 
 
-def test_a_step_a_node_in_a_loop_as_guides_for_torchrun_have_it(cluster, directory):
-    loop = """
+@pytest.mark.parametrize("meeting", [
+    '--node-rank $rank --master-addr "$first" --master-port 29611',
+    '--rdzv-backend c10d --rdzv-id "$SLURM_JOB_ID" --rdzv-endpoint "$first:29611"',
+], ids=["static", "c10d"])
+def test_a_step_a_node_in_a_loop_as_guides_for_torchrun_have_it(cluster, directory, meeting):
+    loop = f"""
         first=$(scontrol show hostnames | head -n1); rank=0
         for node in $(scontrol show hostnames); do
-          srun -N1 -n1 -w "$node" ddprun --nnodes "$SLURM_NNODES" --node-rank $rank --nproc-per-node 2 \\
-            --master-addr "$first" --master-port 29611 "$@" &
+          srun -N1 -n1 -w "$node" ddprun --nnodes "$SLURM_NNODES" --nproc-per-node 2 {meeting} "$@" &
           rank=$((rank + 1))
         done
         wait"""

@@ -25,7 +25,7 @@ def batch(cluster, directory, line):
     """Runs one line in a job of two nodes."""
     script = directory / "job.sh"
     script.write_text(f"#!/bin/sh\nexec {line}\n")
-    result = cluster.run("sbatch", "--wait", "-N2", "--ntasks-per-node=2", f"--output={directory}/out", str(script))
+    result = cluster.batch("-N2", "--ntasks-per-node=2", f"--output={directory}/out", str(script))
     output = (directory / "out").read_text()
     assert result.code == 0, f"{result}\n{output}"
     return output

@@ -17,7 +17,7 @@ def batch(cluster, directory, options, script) -> tuple[int, str]:
     """Runs a batch script; gives back its exit code and output."""
     path = directory / "job.sh"
     path.write_text(f"#!/bin/sh\n{script}\n")
-    result = cluster.run("sbatch", "--wait", *options, f"--output={directory}/output", str(path))
+    result = cluster.batch(*options, f"--output={directory}/output", str(path))
     return result.code, (directory / "output").read_text()
 
 
@@ -71,10 +71,11 @@ def test_step_variables_in_a_batch_script_submitted_from_a_step_are_not_followed
     script.write_text(f"#!/bin/sh\nddprun {PRINT} {directory}\n")
     result = cluster.run("srun", "-N2", "-w", "n1,n2", "--ntasks-per-node=1", "sh", "-c",
                          "[ $SLURM_PROCID = 1 ] || exit 0;"
-                         f"sbatch --wait -N1 -n1 -w n3 --output={directory}/output {script}")
+                         f"sbatch --parsable -N1 -n1 -w n3 --output={directory}/output {script}")
+    code = cluster.wait_for_job(result.stdout)
     output = (directory / "output").read_text()
     workers = evidence.workers(directory)
-    if result.code == 0:  # told apart: a batch script of one node
+    if code == 0:  # told apart: a batch script of one node
         assert [(worker["host"], worker["WORLD_SIZE"]) for worker in workers] == [("n3", "1")], output
     else:
         assert "SLURM_STEP" in output and "hint: " in output and not workers, output

@@ -20,7 +20,7 @@ def batch(cluster, directory, options, script, name="job") -> tuple[int, str]:
     """Runs a batch script; gives back its exit code and output."""
     path = directory / f"{name}.sh"
     path.write_text(f"#!/bin/sh\n{script}\n")
-    result = cluster.run("sbatch", "--wait", *options, f"--output={directory}/{name}.output", str(path))
+    result = cluster.batch(*options, f"--output={directory}/{name}.output", str(path))
     return result.code, (directory / f"{name}.output").read_text()
 
 
@@ -34,7 +34,8 @@ def test_a_batch_script(cluster, directory):
     assert code == 0, output
     assert places(directory) == [("n1", "0", "0", "2"), ("n2", "1", "0", "2")], output
     for worker in evidence.workers(directory):
-        assert not [name for name in worker if name.startswith("DDPRUN_") and name != "DDPRUN_LAUNCH_ID"], worker
+        ours = {name for name in worker if name.startswith("DDPRUN_")}
+        assert ours == {"DDPRUN_LAUNCH_ID", "DDPRUN_WORKER_VARIABLES"}, worker
 
 
 @pytest.mark.parametrize("options", [
@@ -134,6 +135,14 @@ def test_standard_input_reaches_rank_0_alone(cluster, directory):
                          "echo typed | ddprun --no-python sh -c 'echo $RANK:$(cat)'")
     assert result.code == 0, str(result)
     assert sorted(result.stdout.split()) == ["0:typed", "1:"], str(result)
+
+
+def test_a_prompt_of_rank_0_is_shown_on_the_terminal_of_salloc(cluster, directory):
+    (directory / "ask.py").write_text("import os\nif os.environ['RANK'] == '0': print('read', input('prompt> '))\n")
+    for nodes in ("1", "2"):
+        result = cluster.run("python3", str(SCRIPTS / "answer_prompt.py"), "salloc", f"-N{nodes}", "-Q", "ddprun",
+                             str(directory / "ask.py"))
+        assert result.code == 0 and "read hello" in result.stdout, str(result)
 
 
 def test_dry_run_shows_the_command_line(cluster, directory):

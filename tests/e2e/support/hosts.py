@@ -48,7 +48,7 @@ def why_impossible() -> str | None:
     return None
 
 
-def wait_until(what: str, look: Callable[[], Answer], seconds: float = 60.0) -> Answer:
+def wait_until(what: str, look: Callable[[], Answer], seconds: float = 60.0, pause: float = 0.02) -> Answer:
     """Looks until the answer is true; the deadline is there to end a broken test, not to measure."""
     deadline = time.monotonic() + seconds
     while True:
@@ -57,7 +57,7 @@ def wait_until(what: str, look: Callable[[], Answer], seconds: float = 60.0) -> 
             return answer
         if time.monotonic() > deadline:
             raise TimeoutError(f"gave up waiting until {what}")
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 @dataclasses.dataclass

@@ -17,7 +17,7 @@ from .hosts import Result, wait_until
 
 # A launcher around the tests must not be taken for the one under test.
 FOREIGN = ("SLURM_", "PMI_", "PMIX_", "OMPI_", "PET_", "TORCHELASTIC_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_",
-           "PYTHON_EXEC", "VIRTUAL_ENV", "CONDA_PREFIX", "OMP_NUM_THREADS")
+           "PYTHON_EXEC", "PYTHONUNBUFFERED", "VIRTUAL_ENV", "CONDA_PREFIX", "OMP_NUM_THREADS")
 
 
 class Program:

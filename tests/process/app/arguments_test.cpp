@@ -99,8 +99,6 @@ TEST_CASE("habits from other launchers get advice") {
         "unknown option --machinefile | the scheduler names the hosts; without one, --hosts or --hostfile "
         "does, "
         "and ddprun starts itself there");
-  CHECK(error_for({"--use_env"}) ==
-        "unknown option --use_env | leave it out: workers find LOCAL_RANK in their environment");
   CHECK(error_for({"--machine_rank=1"}) == "unknown option --machine_rank | did you mean --node-rank?");
   CHECK(error_for({"--main_process_ip=a"}) ==
         "unknown option --main_process_ip | did you mean --master-addr?");

@@ -343,6 +343,30 @@ TEST_CASE("what is not supported is refused with the way around it") {
   }
 }
 
+TEST_CASE("all that is not supported on a line is refused at once") {
+  CHECK(
+      error_for({"--logs-specs=mine", "--nnodes=1:4"}, {{"PET_EVENT_LOG_HANDLER", "console"}}) ==
+      "--nnodes 1:4 lets the number of nodes change, which is not supported yet; --logs-specs is not "
+      "supported yet; PET_EVENT_LOG_HANDLER is not supported yet | --nnodes: give one number, as in "
+      "--nnodes 4; --logs-specs: leave it out: ddprun loads no Python plug-ins; PET_EVENT_LOG_HANDLER: leave "
+      "it out; --verbose tells what ddprun does");
+}
+
+TEST_CASE("torch.distributed.launch's way to pass the local rank") {
+  for (const char* word : {"--use-env", "--use_env"}) {
+    CHECK_FALSE(parse({word}).local_rank_argument);
+    CHECK(notice_of(parse({word})) ==
+          "--use-env has no effect | workers always find LOCAL_RANK in their environment");
+  }
+  CHECK(parse({"--no-use-env"}).local_rank_argument);
+  CHECK(error_for({"--no_use_env", "--use_env"}) ==
+        "--use-env and --no-use-env contradict each other | leave out one of them");
+  CHECK(error_for({"--no-use-env", "--no-python"}) ==
+        "--no-python and --no-use-env contradict each other | leave out --no-use-env: a program finds its "
+        "local "
+        "rank in LOCAL_RANK; ${local_rank} in its arguments becomes the number");
+}
+
 TEST_CASE("what is not supported is checked all the same") {
   CHECK(error_for({"--tee=11"}).starts_with("--tee is not a choice of streams: '11'"));
   CHECK(error_for({"--local-ranks-filter=a"})

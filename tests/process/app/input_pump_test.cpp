@@ -41,3 +41,21 @@ TEST_CASE("input after the worker's end ends the pump, not the launcher") {
   terminal.expect("job ended with 0");
   CHECK(terminal.wait_for_end().success());
 }
+
+TEST_CASE("what one worker has not read goes to the next one, in its order, and then what is typed") {
+  PseudoTerminal terminal({"type_for_next", DDPRUN_TEST_WORKER, "read_lines"});
+  terminal.expect("nobody reads");
+  for (const char* end : {"1\n", "2\n"}) terminal.type(std::string(3998, 'x') + end);
+  terminal.type("3\n");
+  // The worker reads 255 bytes at a time and says all but the last of them.
+  const std::string last_piece = "got " + std::string(173, 'x');
+  terminal.expect(last_piece + "1");
+  terminal.expect(last_piece + "2");
+  terminal.expect("got 3");
+  terminal.type("live\n");
+  terminal.expect("got live");
+  terminal.type("\x04");
+  terminal.expect("end of input");
+  terminal.expect("launcher ends");
+  CHECK(terminal.wait_for_end().success());
+}

@@ -1,6 +1,7 @@
 #include "ddprun/app/job_store.hpp"
 
 #include "catch.hpp"
+#include "ddprun/app/log.hpp"
 #include "ddprun/net/bound_socket.hpp"
 #include "error_text.hpp"
 
@@ -19,6 +20,45 @@ TEST_CASE("a site's ports are the store's too, as far as they are free") {
   CHECK(error_of([&] { store.open(Attempt{0}, false); }) ==
         "no free port for the store from " + port + " to " + port +
             ", the site's | widen the range in the site's profile, or choose a --master-port | 125");
+}
+
+TEST_CASE("attempts take turns on the named port and those after it, and never run off the end") {
+  boost::asio::io_context context;
+  JobStoreSettings settings;
+  settings.port = 65533;
+  JobStore store(context, settings);
+  for (const bool worker_hosts : {false, true}) {
+    for (int attempt = 0; attempt < 7; ++attempt) {
+      CAPTURE(worker_hosts, attempt);
+      const int port = store.open(Attempt{attempt}, worker_hosts);
+      CHECK((port >= 65533 && port <= 65535));
+    }
+  }
+  settings.port = 41500;
+  JobStore wide(context, settings);
+  for (const int attempt : {1, 63, 64, 200, 9900}) {
+    CAPTURE(attempt);
+    const int port = wide.open(Attempt{attempt}, false);
+    CHECK((port >= 41500 && port < 41500 + k_port_span));
+  }
+}
+
+TEST_CASE("where the named port and those after it are taken, a restart takes any free one and says so") {
+  boost::asio::io_context context;
+  const BoundSocket taken = bind_port(65535, 1);
+  REQUIRE(taken.error == 0);
+  const Fd owner(taken.descriptor);
+  JobStoreSettings settings;
+  settings.port = 65535;
+  JobStore store(context, settings);
+  std::string said;
+  route_log([&](const std::string& lines) { said += lines; });
+  const int port = store.open(Attempt{1}, false);
+  route_log({});
+  CHECK((port > 0 && port != 65535));
+  CHECK(said == "ddprun: no port from 65535 to 65535 is free for the store, so it listens on " +
+                    std::to_string(port) +
+                    "\nhint: choose another --master-port if a firewall is in between\n");
 }
 
 TEST_CASE("attempts and kept ports stay within a site's ports") {

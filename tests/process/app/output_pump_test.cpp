@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <array>
@@ -68,13 +69,23 @@ struct Rig {
     }
   }
 
-  bool drain(Milliseconds limit) {
+  bool drain(std::optional<Milliseconds> limit) {
     std::optional<bool> complete;
     pump.when_drained(limit, [&](bool all) { complete = all; });
     run_until([&] { return complete.has_value(); });
     return *complete;
   }
 };
+
+void say(const Fd& writer, const std::string& text) {
+  REQUIRE(::write(writer.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+}
+
+std::size_t bytes_in(const Fd& reader) {
+  int bytes = 0;
+  REQUIRE(::ioctl(reader.get(), FIONREAD, &bytes) == 0);
+  return static_cast<std::size_t>(bytes);
+}
 
 }  // namespace
 
@@ -153,20 +164,154 @@ TEST_CASE("a file is written although it cannot be waited for") {
   CHECK(std::string(text) == "a line\nand half\nddprun: said\n");
 }
 
-TEST_CASE("a descendant that keeps the pipe open delays the end of the output only shortly") {
+TEST_CASE(
+    "a descendant that keeps the pipe open delays the last lines only shortly, and is heard until the "
+    "close") {
   Rig rig;
-  std::vector<StreamId> streams;
-  Child worker = rig.start_worker({"leave_grandchild"}, streams);
-  CHECK(wait_for_end(worker).success());
   Collector collector(rig.context, duplicate(rig.output.reader.get()));
-  rig.run_until([&] { return collector.text().find('\n') != std::string::npos; });
-  bool ended = false;
-  rig.pump.finish(streams[0], Milliseconds(20), [&] { ended = true; });
-  rig.run_until([&] { return ended; });
+  Pipe pipe = make_pipe();
+  const StreamId stream = rig.pump.add(std::move(pipe.reader));
+  say(pipe.writer, "the worker\n");
+  bool known = false;
+  rig.pump.finish(stream, Milliseconds(20), [&] { known = true; });
+  rig.run_until([&] { return known; });
+  CHECK(rig.pump.last_lines(stream) == Lines{"the worker"});
+  say(pipe.writer, "its descendant\n");
+  rig.run_until([&] { return collector.text() == "the worker\nits descendant\n"; });
+  bool closed = false;
+  rig.pump.close(stream, Milliseconds(20), [&] { closed = true; });
+  rig.run_until([&] { return closed; });
   CHECK(rig.drain(k_deadline));
-  const int grandchild = number_after(collector.text(), "grandchild ");
-  CHECK(rig.pump.last_lines(streams[0]) == Lines{"grandchild " + std::to_string(grandchild)});
-  ::kill(grandchild, SIGKILL);
+}
+
+TEST_CASE("a descendant that writes for ever does not keep a stream from its end") {
+  const SignalSource signals(handled_signals());  // SIGPIPE
+  Rig rig;
+  Collector collector(rig.context, duplicate(rig.output.reader.get()));
+  std::vector<StreamId> streams;
+  Child descendant = rig.start_worker({"flood", "1000000000", "d"}, streams);
+  bool known = false;
+  rig.pump.finish(streams[0], Milliseconds(20), [&] { known = true; });
+  rig.run_until([&] { return known; });
+  CHECK(rig.pump.last_lines(streams[0]).size() == LineTail::k_lines);
+  rig.pump.close(streams[0], Milliseconds(20));
+  CHECK(rig.drain(k_deadline));
+  descendant.send_signal(SIGKILL);
+  wait_for_end(descendant);
+}
+
+TEST_CASE("all that a worker left in a large pipe comes, even where its descendant keeps the pipe open") {
+  Rig rig;
+  Collector collector(rig.context, duplicate(rig.output.reader.get()));
+  Pipe pipe = make_pipe();
+  REQUIRE(::fcntl(pipe.writer.get(), F_SETPIPE_SZ, 1 << 20) == 1 << 20);
+  std::string text;
+  while (text.size() < 1'000'000) text += "line " + std::to_string(text.size()) + "\n";
+  say(pipe.writer, text);
+  const StreamId stream = rig.pump.add(std::move(pipe.reader));
+  rig.pump.close(stream, Milliseconds(0));
+  CHECK(rig.drain(k_deadline));
+  rig.run_until([&] { return collector.text().size() >= text.size(); });
+  CHECK(collector.text() == text);
+}
+
+TEST_CASE("the last lines are known although nobody reads the output, and nothing is lost") {
+  Rig rig;
+  const std::string flood(300'000, 'x');
+  rig.pump.insert(flood + "\n");  // more than is read while nobody takes it
+  Pipe pipe = make_pipe();
+  const StreamId stream = rig.pump.add(std::move(pipe.reader));
+  say(pipe.writer, "Traceback\nValueError: 7\n");
+  pipe.writer.close();
+  bool known = false;
+  rig.pump.finish(stream, k_deadline, [&] { known = true; });
+  rig.run_until([&] { return known; });
+  CHECK(rig.pump.last_lines(stream) == Lines{"Traceback", "ValueError: 7"});
+  bool read = false;
+  rig.pump.when_read([&] { read = true; });
+  rig.run_until([&] { return read; });
+  rig.pump.insert("ddprun: rank 0 failed\n");
+  CHECK_FALSE(rig.drain(Milliseconds(10)));
+  CHECK(describe_losses(rig.pump, rig.pump, "n1") ==
+        Lines{"standard output on n1 is incomplete: its last " +
+              std::to_string(flood.size() + 47 - bytes_in(rig.output.reader)) + " bytes were not read"});
+  Collector collector(rig.context, duplicate(rig.output.reader.get()));
+  CHECK(rig.drain(std::nullopt));
+  const std::string expected = flood + "\nTraceback\nValueError: 7\nddprun: rank 0 failed\n";
+  rig.run_until([&] { return collector.text().size() >= expected.size(); });
+  CHECK(collector.text() == expected);
+  CHECK(describe_losses(rig.pump, rig.pump, "n1").empty());
+}
+
+TEST_CASE(
+    "without a limit a reader is waited for as long as it takes, and with one it can still be given up") {
+  Rig rig;
+  rig.pump.insert(std::string(300'000, 'x') + "\n");
+  std::optional<bool> patient;
+  rig.pump.when_drained(std::nullopt, [&](bool complete) { patient = complete; });
+  CHECK_FALSE(rig.drain(Milliseconds(200)));  // replaces the one without
+  CHECK_FALSE(patient);
+  rig.pump.when_drained(std::nullopt, [&](bool complete) { patient = complete; });
+  Collector collector(rig.context, duplicate(rig.output.reader.get()));
+  rig.run_until([&] { return patient.has_value(); });
+  CHECK(*patient);
+}
+
+TEST_CASE("a stream whose writer has ended its long line is read again at once") {
+  Rig rig;
+  Collector collector(rig.context, duplicate(rig.output.reader.get()));
+  Pipe a = make_pipe();
+  Pipe b = make_pipe();
+  rig.pump.add(std::move(a.reader));
+  rig.pump.add(std::move(b.reader));
+  const auto write_in_pieces = [&](const Fd& writer, const std::string& text) {
+    for (std::size_t at = 0; at < text.size(); at += 4096) {
+      say(writer, text.substr(at, 4096));
+      rig.context.restart();
+      rig.context.poll();
+    }
+  };
+  write_in_pieces(a.writer, std::string(100'000, 'a'));
+  std::string lines;
+  while (lines.size() < 160'000) lines += "line " + std::to_string(lines.size()) + "\n";
+  write_in_pieces(b.writer, lines);  // more than is kept of a stream that waits
+  SECTION("by its end") { say(a.writer, "\n"); }
+  SECTION("by the end of the worker") { a.writer.close(); }
+  SECTION("by words of ddprun") { rig.pump.insert("ddprun: said\n"); }
+  rig.run_until([&] { return collector.text().ends_with(lines); });
+}
+
+TEST_CASE("streams of attempts that are over are forgotten") {
+  Rig rig;
+  Collector collector(rig.context, duplicate(rig.output.reader.get()));
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    Pipe pipe = make_pipe();
+    const StreamId stream = rig.pump.add(std::move(pipe.reader));
+    say(pipe.writer, "line\n");
+    pipe.writer.close();
+    Lines told;
+    rig.pump.finish(stream, k_deadline, [&] { told = rig.pump.last_lines(stream); });
+    rig.pump.close(stream, k_deadline);
+    rig.pump.forget(stream);
+    rig.run_until([&] { return rig.pump.streams() == 0; });
+    CHECK(told == Lines{"line"});
+    CHECK(rig.pump.last_lines(stream).empty());
+  }
+}
+
+TEST_CASE("a full disk is a loss, a reader that has gone is none") {
+  const SignalSource signals(handled_signals());  // SIGPIPE
+  boost::asio::io_context context;
+  const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  OutputPump output(context, full.get());
+  output.insert("lost\n");
+  Pipe pipe = make_pipe();
+  pipe.reader.close();
+  OutputPump error(context, pipe.writer.get());
+  error.insert("not wanted\n");
+  CHECK(error.error() == EPIPE);
+  CHECK(describe_losses(output, error, "n1") ==
+        Lines{"standard output on n1 is incomplete: no space left on device"});
 }
 
 TEST_CASE("a worker that closes its output may live on") {

@@ -12,6 +12,7 @@
 #include "ddprun/net/secret_text.hpp"
 
 using namespace ddprun;
+using lifeline::Ended;
 using lifeline::Hello;
 
 namespace {
@@ -41,7 +42,7 @@ struct TestStarter {
     LifelineServer::Hooks hooks;
     hooks.on_agent = [this](const Hello& hello) { agents.push_back(hello); };
     hooks.make_task = [](const Hello& hello) { return "task of " + hello.host; };
-    hooks.on_ended = [this](const Hello&, int code) { codes.push_back(code); };
+    hooks.on_ended = [this](const Hello&, const Ended& ended) { codes.push_back(ended.code); };
     hooks.on_lost = [this](const Hello& hello, const std::string& why) {
       lost.push_back(hello.host + ": " + why);
     };
@@ -57,7 +58,7 @@ struct TestStarter {
 struct TestAgent {
   bool connected = false;
   bool told = false;
-  std::vector<int> signals;
+  std::vector<lifeline::Signal> signals;
   std::string task;
   std::string gone;
   std::string unreachable;
@@ -67,7 +68,7 @@ struct TestAgent {
             const SecretKey& key = k_key) {
     LifelineClient::Hooks hooks;
     hooks.on_connected = [this] { connected = true; };
-    hooks.on_signal = [this](int number) { signals.push_back(number); };
+    hooks.on_signal = [this](const lifeline::Signal& signal) { signals.push_back(signal); };
     hooks.on_task = [this](std::string text) { task = std::move(text); };
     hooks.on_gone = [this](const std::string& why) { gone = why; };
     hooks.on_unreachable = [this](const std::string& why) { unreachable = why; };
@@ -84,12 +85,12 @@ TEST_CASE("signals reach every agent, and each tells its exit code") {
   TestAgent first(context, starter.address(), {0, "n1", false});
   TestAgent second(context, starter.address(), {1, "n2", false});
   run_until(context, [&] { return starter.server.connected() == 2; });
-  starter.server.signal_all(10);
-  starter.server.signal_all(15);
+  starter.server.signal_all({10, false, true});
+  starter.server.signal_all({15, true, false});
   run_until(context, [&] { return first.signals.size() == 2 && second.signals.size() == 2; });
-  CHECK(second.signals == std::vector<int>{10, 15});
-  first.client->end(143, [&] { first.told = true; });
-  second.client->end(0, [&] { second.told = true; });
+  CHECK(second.signals == std::vector<lifeline::Signal>{{10, false, true}, {15, true, false}});
+  first.client->end({143}, [&] { first.told = true; });
+  second.client->end({0}, [&] { second.told = true; });
   run_until(context, [&] { return first.told && second.told; });
   CHECK(starter.codes.size() == 2);
   CHECK(starter.codes[0] + starter.codes[1] == 143);
@@ -146,7 +147,7 @@ TEST_CASE("one good address among several is enough") {
 TEST_CASE("an agent without a connection tells its end to nobody, at once") {
   boost::asio::io_context context;
   TestAgent agent(context, {{"127.0.0.1"}, 1, "8f3c"}, {0, "n1", false});
-  agent.client->end(0, [&] { agent.told = true; });
+  agent.client->end({0}, [&] { agent.told = true; });
   CHECK(agent.told);
 }
 

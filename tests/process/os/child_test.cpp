@@ -3,12 +3,14 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "catch.hpp"
 #include "ddprun/os/process_table.hpp"
 #include "ddprun/os/signals.hpp"
+#include "ddprun/os/stuck_process.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;
@@ -122,6 +124,56 @@ TEST_CASE("the sweep ends and reaps orphans that left their worker's session") {
   CHECK_FALSE(spared.child.ending());
   spared.child.send_signal(SIGKILL);
   wait_for_end(spared.child);
+}
+
+TEST_CASE("an ending that a tracer holds back is seen when it lets go, and SIGCHLD says so") {
+  SignalSource signals({SIGCHLD});
+  Started worker = start_and_hear({"sleep_forever"});
+  Pipe told = make_pipe();
+  Pipe release = make_pipe();
+  const pid_t tracer = ::fork();
+  if (tracer == 0) {
+    char byte = 0;
+    const bool seized = ::ptrace(PTRACE_SEIZE, worker.child.pid(), nullptr, nullptr) == 0;
+    const ssize_t said = ::write(told.writer.get(), seized ? "y" : "n", 1);
+    _exit(said == 1 && ::read(release.reader.get(), &byte, 1) == 1 ? 0 : 1);
+  }
+  char seized = 0;
+  REQUIRE(::read(told.reader.get(), &seized, 1) == 1);
+  if (seized != 'y') {
+    WARN("not tested: ptrace(2) is not allowed here");
+    worker.child.send_signal(SIGKILL);
+    wait_for_end(worker.child);
+    ::waitpid(tracer, nullptr, 0);
+    return;
+  }
+  worker.child.send_signal(SIGTERM);
+  wait_until_gone(worker.child.pidfd());
+  CHECK_FALSE(worker.child.ending());
+  CHECK(capture_stuck_process(worker.child.pid()).tracer == tracer);
+  while (signals.read()) continue;
+  REQUIRE(::write(release.writer.get(), "x", 1) == 1);
+  wait_until_gone(open_pidfd(tracer));
+  pollfd ready{signals.descriptor().get(), POLLIN, 0};
+  REQUIRE(::poll(&ready, 1, 10'000) == 1);
+  CHECK(worker.child.reap() == ExitStatus{ExitStatus::Kind::signalled, SIGTERM, {}, false});
+  reap(tracer);
+}
+
+TEST_CASE("orphans are reaped behind known children that have ended and keep their numbers") {
+  const Adopting adopting;
+  std::vector<Child> ended;
+  for (int i = 0; i < 3; ++i) ended.push_back(start(worker_request({"exit_with", "0"})));
+  for (const Child& child : ended) wait_until_gone(child.pidfd());
+  Started worker = start_and_hear({"leave_grandchild"});
+  const int number = number_after(worker.said, "grandchild ");
+  wait_until_gone(worker.child.pidfd());
+  ::kill(number, SIGKILL);
+  wait_until_gone(open_pidfd(number));
+  reap_orphans({ended[0].pid(), ended[1].pid(), ended[2].pid(), worker.child.pid()});
+  CHECK_FALSE(capture_process(number));
+  for (Child& child : ended) CHECK(child.reap() == ExitStatus{});
+  CHECK(worker.child.reap() == ExitStatus{});
 }
 
 TEST_CASE("adopted orphans are reaped, known children are left to their owner") {

@@ -29,6 +29,18 @@ TEST_CASE("two descriptors of one file are known as such") {
   CHECK_FALSE(same_file(pipe.writer.get(), -1));
 }
 
+TEST_CASE("what nobody has read of a pipe can be taken back, also when its reader is gone") {
+  Pipe pipe = make_pipe();
+  CHECK(read_unread(pipe.writer.get()).empty());
+  const std::string text(10000, 'x');
+  REQUIRE(::write(pipe.writer.get(), text.data(), text.size()) == 10000);
+  char part[100];
+  REQUIRE(::read(pipe.reader.get(), part, sizeof part) == 100);
+  pipe.reader.close();
+  CHECK(read_unread(pipe.writer.get()) == text.substr(100));
+  CHECK(read_unread(pipe.writer.get()).empty());
+}
+
 TEST_CASE("the limit of open files is raised once and says what it was") {
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);

@@ -3,6 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "catch.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/process_table.hpp"
@@ -109,6 +112,24 @@ TEST_CASE("a keeper left without a word kills what it watches, and not what it w
   CHECK_FALSE(forgotten.ending());
   forgotten.send_signal(SIGKILL);
   wait_for_end(forgotten);
+}
+
+TEST_CASE("the keeper removes the launch's folders when all is well and when nobody said so") {
+  for (const bool well : {true, false}) {
+    CAPTURE(well);
+    const std::string id = make_launch_id();
+    const std::vector<std::string> places{"/nonexistent/ddprun-" + id, "/tmp/ddprun-" + id};
+    std::optional<Keeper> keeper(std::in_place, id, Milliseconds{0}, places);
+    const Fd process = open_pidfd(keeper->pid());
+    std::filesystem::create_directories(places[1] + "/attempt_0");  // after the fork: it knows the name
+    std::ofstream(places[1] + "/attempt_0/error_0.json") << "x";
+    const int pid = keeper->pid();
+    if (well) keeper->dismiss();
+    keeper.reset();
+    wait_until_gone(process);
+    reap(pid);
+    CHECK_FALSE(std::filesystem::exists(places[1]));
+  }
 }
 
 TEST_CASE("the keeper is known by its name, in its own session, and deaf to the keys") {

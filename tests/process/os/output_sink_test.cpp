@@ -98,3 +98,26 @@ TEST_CASE("what nobody reads is dropped and the reason kept") {
   CHECK(full.write("lost") == 4);
   CHECK(full.error() == ENOSPC);
 }
+
+TEST_CASE("what a reader who has gone does not get is not lost, what a full disk does not take is") {
+  const SignalSource signals(handled_signals());  // SIGPIPE
+  Pipe pipe = make_pipe();
+  OutputSink sink(pipe.writer.get());
+  pipe.reader.close();
+  sink.write("not wanted");
+  CHECK(sink.lost() == 0);
+
+  Fd master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE((master && ::grantpt(master.get()) == 0 && ::unlockpt(master.get()) == 0));
+  const Fd terminal(::open(::ptsname(master.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  OutputSink screen(terminal.get());
+  master.close();
+  CHECK(screen.write("not seen") == 8);
+  CHECK(screen.error() == EIO);
+  CHECK(screen.lost() == 0);
+
+  const Fd disk(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  OutputSink full(disk.get());
+  full.write("lost");
+  CHECK(full.lost() == ENOSPC);
+}

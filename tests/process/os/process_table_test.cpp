@@ -1,9 +1,12 @@
 #include "ddprun/os/process_table.hpp"
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "catch.hpp"
+#include "ddprun/os/child_call.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;
@@ -50,6 +53,31 @@ TEST_CASE("descendants and families") {
   CHECK(pids(find_descendants(k_table, 10, {30})) == std::vector<int>{20, 21});
   CHECK(pids(find_families(k_table, {20})) == std::vector<int>{20, 21, 22});
   CHECK(pids(find_families(k_table, {})).empty());
+}
+
+TEST_CASE("in a PID namespace with another's /proc there is nobody to be seen or signalled") {
+  CHECK(sees_own_processes());
+  const ChildAnswer answer = call_in_child(
+      [] {
+        if (::unshare(CLONE_NEWPID) != 0) return std::string("not allowed");
+        const pid_t first = ::fork();
+        if (first == 0) {
+          const ProcessEntry forged{1, "init", 'S', 0, 1, 1, 0};
+          const bool blind = !sees_own_processes() && capture_processes().empty() &&
+                             capture_children().empty() && !send_signal_to(forged, 0);
+          ::_exit(blind ? 0 : 1);
+        }
+        int status = -1;
+        ::waitpid(first, &status, 0);
+        return std::to_string(status);
+      },
+      Milliseconds{20000});
+  REQUIRE(answer.bytes);
+  if (*answer.bytes == "not allowed") {
+    WARN("not tested: there may be no new PID namespace here");
+    return;
+  }
+  CHECK(*answer.bytes == "0");
 }
 
 TEST_CASE("a number that is in use again is not signalled") {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <set>
 
 #include "catch.hpp"
 #include "ddprun/os/descriptors.hpp"
@@ -25,6 +26,22 @@ TEST_CASE("signals are read as values with their sender") {
   REQUIRE(::poll(&ready, 1, 10'000) == 1);
   CHECK(signals.read() == SignalEvent{SIGCHLD, worker.pid(), CLD_EXITED});
   wait_for_end(worker);
+}
+
+TEST_CASE("advance warnings are passed on, and what our own timers and limits send is not") {
+  for (const int number : {SIGUSR1, SIGALRM, SIGCONT, SIGXCPU, SIGRTMIN, SIGRTMAX})
+    CHECK(is_passed_on({number, 1, SI_USER}));
+  CHECK_FALSE(is_passed_on({SIGXCPU, 0, SI_KERNEL}));
+  for (const int number : {SIGVTALRM, SIGPROF, SIGXFSZ, SIGCHLD})
+    CHECK_FALSE(is_passed_on({number, 1, SI_USER}));
+}
+
+TEST_CASE("no signal that others may send for a reason of their own ends us") {
+  SignalSource signals(handled_signals());
+  std::set<int> sent{SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGRTMIN, SIGRTMIN + 7, SIGRTMAX};
+  for (const int number : sent) ::kill(::getpid(), number);
+  while (const auto event = signals.read()) sent.erase(event->number);
+  CHECK(sent.empty());
 }
 
 TEST_CASE("what we were started with ignored stays ignored") {
@@ -59,4 +76,14 @@ TEST_CASE("a write to a closed pipe is an error, not a signal, and the mask is a
   }
   ::sigprocmask(SIG_SETMASK, nullptr, &mask);
   CHECK(::sigismember(&mask, SIGTERM) == 0);
+}
+
+TEST_CASE("a signal sent from above is known from one sent from beside and from a key's") {
+  constexpr int k_key = 0x80;  // SI_KERNEL
+  CHECK(is_from_above({SIGTERM, ::getppid(), 0}));
+  CHECK(is_from_above({SIGTERM, 1, 0}));
+  CHECK(is_from_above({SIGTERM, 0, 0}));  // from outside this PID namespace
+  CHECK_FALSE(is_from_above({SIGTERM, ::getpid(), 0}));
+  CHECK_FALSE(is_from_above({SIGINT, 0, k_key}));
+  CHECK(SignalEvent{SIGINT, 0, k_key}.is_from_key());
 }

@@ -8,17 +8,21 @@
 
 #include "catch.hpp"
 #include "ddprun/os/child_call.hpp"
+#include "ddprun/os/keeper.hpp"
+#include "error_text.hpp"
 
 using namespace ddprun;
+
+using Places = std::vector<std::string>;
 
 TEST_CASE("a temporary folder is private and goes with its owner, not with a child or through a link") {
   std::string path;
   const TempDir outside(std::nullopt);
   std::ofstream(outside.path() + "/kept") << "x";
   {
-    const TempDir folder(outside.path());
+    const TempDir folder(temp_dir_places(outside.path(), "x"));
     path = folder.path();
-    CHECK(path.starts_with(outside.path() + "/ddprun-"));
+    CHECK(path == outside.path() + "/ddprun-x");
     struct stat status {};
     REQUIRE(::stat(path.c_str(), &status) == 0);
     CHECK((status.st_mode & 0777) == 0700);
@@ -39,8 +43,38 @@ TEST_CASE("a temporary folder is private and goes with its owner, not with a chi
 }
 
 TEST_CASE("a TMPDIR that cannot be used is passed over") {
+  const std::string name = make_launch_id();
   for (const char* preferred : {"/nonexistent", "", "relative", "/proc"}) {
     CAPTURE(preferred);
-    CHECK(TempDir(preferred).path().starts_with("/tmp/ddprun-"));
+    const std::vector<std::string> places = temp_dir_places(preferred, name);
+    CHECK(places.back() == "/tmp/ddprun-" + name);
+    const std::string path = TempDir(places).path();
+    CHECK((path == places.back() || path == places[places.size() - 2]));
+    CHECK_FALSE(path.starts_with(std::string(preferred) + "/ddprun-"));
   }
+}
+
+TEST_CASE("the job's own TMPDIR comes before the user's folder under /run/user, and that before /tmp") {
+  const std::string session = "/run/user/" + std::to_string(::geteuid());
+  const bool has_session = std::filesystem::is_directory(session);
+  const auto expected = [&](std::vector<std::string> first) {
+    if (has_session) first.push_back(session + "/ddprun-x");
+    first.emplace_back("/tmp/ddprun-x");
+    return first;
+  };
+  CHECK(temp_dir_places("/scratch/job.7", "x") == expected({"/scratch/job.7/ddprun-x"}));
+  CHECK(temp_dir_places("/tmp", "x") == expected({}));
+  CHECK(temp_dir_places(std::nullopt, "x") == expected({}));
+}
+
+TEST_CASE("a folder that is there already, or a link, is nobody's to use") {
+  const TempDir outside(std::nullopt);
+  std::filesystem::create_directory(outside.path() + "/there");
+  std::filesystem::create_directory_symlink("/tmp", outside.path() + "/link");
+  CHECK(error_of([&] {
+          TempDir(Places{outside.path() + "/there", outside.path() + "/link"});
+        }) == "cannot make the temporary folder " + outside.path() + "/there or " + outside.path() +
+                  "/link: file exists | set TMPDIR to a folder that can be written to | 125");
+  CHECK(TempDir(Places{outside.path() + "/there", outside.path() + "/free"}).path() ==
+        outside.path() + "/free");
 }

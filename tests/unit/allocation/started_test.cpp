@@ -65,6 +65,12 @@ TEST_CASE("the starter's umask is an octal number") {
         }) == "DDPRUN_UMASK is not an octal number: '8' | unset it | 125");
 }
 
+TEST_CASE("the starter says whether somebody types for rank 0") {
+  CHECK(has_starter_terminal(on_host("a", {{"DDPRUN_TERMINAL", "1"}})));
+  CHECK_FALSE(has_starter_terminal(on_host("a")));
+  CHECK(is_starter_variable("DDPRUN_TERMINAL"));  // so that no worker has it
+}
+
 TEST_CASE("listed hosts are to be started, but for this one alone") {
   const Allocation two = detect_allocation(on_host("b"), listing({"a", "b"}));
   CHECK(two.style == sourced(LaunchStyle::not_started, "--hosts"));

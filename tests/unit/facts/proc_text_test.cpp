@@ -4,6 +4,13 @@
 
 using namespace ddprun;
 
+TEST_CASE("who traces a process is in its status") {
+  CHECK(parse_tracer_pid("Name:\tsh\nPid:\t12\nTracerPid:\t812\nUid:\t0\n") == 812);
+  CHECK(parse_tracer_pid("Name:\tsh\nTracerPid:\t0\n") == 0);
+  CHECK_FALSE(parse_tracer_pid("Name:\tsh\n"));
+  CHECK_FALSE(parse_tracer_pid("TracerPid:\tnobody\n"));
+}
+
 TEST_CASE("a list of CPUs is read and written as the kernel does") {
   CHECK(parse_cpu_list("0-3,8,10-11\n") == std::vector<int>{0, 1, 2, 3, 8, 10, 11});
   CHECK(parse_cpu_list("\n") == std::vector<int>{});

@@ -70,6 +70,23 @@ TEST_CASE("a batch script of Slurm carries ddprun with srun, once a node") {
         "--kill-on-bad-exit=1 --input=0 /opt/ddprun train.py 'a b'");
 }
 
+TEST_CASE("srun passes prompts on where a person answers them, unless lines of a file could be torn") {
+  const auto is_unbuffered = [](const Environment& environment, bool input, bool output) {
+    Snapshot snapshot = on_host("n1", environment);
+    snapshot.host.stdin_is_terminal = input;
+    snapshot.host.stdout_is_terminal = output;
+    const auto plan = make_carrier_plan(snapshot, {});
+    return line(plan.value()).find(" --input=0 --unbuffered /opt/ddprun") != std::string::npos;
+  };
+  CHECK(is_unbuffered(k_batch, true, true));
+  CHECK_FALSE(is_unbuffered(k_batch, true, false));
+  CHECK_FALSE(is_unbuffered(k_batch, false, true));
+  Environment one_node = k_batch;
+  one_node["SLURM_JOB_NODELIST"] = "n1";
+  one_node["SLURM_JOB_NUM_NODES"] = "1";
+  CHECK(is_unbuffered(one_node, true, false));  // there is nobody else's line
+}
+
 TEST_CASE("what would shape the step is removed, and the workers get their CPUs per task back") {
   Environment environment = k_batch;
   for (const char* name :

@@ -50,6 +50,15 @@ TEST_CASE("--run-path wins over --no-python and --module") {
   CHECK(command_of(options, ProgramKind::executable) == Words{"/opt/bin/python", "-u", "tool"});
 }
 
+TEST_CASE("--no-use-env gives the local rank as the script's first argument") {
+  Options options = options_for({"train.py", "--lr", "1"});
+  options.local_rank_argument = true;
+  CHECK(command_of(options) == Words{"/opt/bin/python", "-u", "train.py", "--local-rank=3", "--lr", "1"});
+  options = options_for({"pkg.train"});
+  options.module = options.local_rank_argument = true;
+  CHECK(command_of(options) == Words{"/opt/bin/python", "-u", "-m", "pkg.train", "--local-rank=3"});
+}
+
 TEST_CASE("the local rank macro is replaced in every word and nothing else is") {
   CHECK(command_of(options_for({"t.py", "--local-rank=${local_rank}", "${local_rank}${local_rank}",
                                 "$local_rank", "$$", "${local_ran", "${rank}"})) ==

@@ -68,10 +68,19 @@ TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
                              {"TORCHELASTIC_ERROR_FILE", "/tmp/x/1/error.json"},
                              {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
                              {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                             {"PYTHONUNBUFFERED", "1"},
                              {"OMP_NUM_THREADS", "6"},
                              {"GLOO_SOCKET_IFNAME", "hsn0"},
                              {"NCCL_SOCKET_IFNAME", "hsn0"},
-                             {"DDPRUN_LAUNCH_ID", "cafe"}};
+                             {"DDPRUN_LAUNCH_ID", "cafe"},
+                             {"DDPRUN_WORKER_VARIABLES",
+                              ":RANK,LOCAL_RANK,WORLD_SIZE,LOCAL_WORLD_SIZE,GROUP_RANK,GROUP_WORLD_SIZE,"
+                              "ROLE_NAME,ROLE_RANK,ROLE_WORLD_SIZE,MASTER_ADDR,MASTER_PORT,"
+                              "TORCHELASTIC_RESTART_COUNT,TORCHELASTIC_MAX_RESTARTS,TORCHELASTIC_RUN_ID,"
+                              "TORCHELASTIC_USE_AGENT_STORE,TORCHELASTIC_ERROR_FILE,"
+                              "TORCHELASTIC_SIGNALS_TO_HANDLE,OMP_NUM_THREADS,"
+                              "TORCH_NCCL_ASYNC_ERROR_HANDLING,GLOO_SOCKET_IFNAME,NCCL_SOCKET_IFNAME,"
+                              "DDPRUN_LAUNCH_ID"}};
   CHECK(worker == expected);
 }
 
@@ -82,12 +91,14 @@ TEST_CASE("what the user or the site has set is left alone") {
                                             {{"OMP_NUM_THREADS", "3"},
                                              {"GLOO_SOCKET_IFNAME", "eth7"},
                                              {"NCCL_SOCKET_IFNAME", "hsn"},
-                                             {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}},
+                                             {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
+                                             {"PYTHONUNBUFFERED", ""}},
                                             {0, "", "cafe", "hsn0"});
   CHECK(worker.at("OMP_NUM_THREADS") == "3");
   CHECK(worker.at("GLOO_SOCKET_IFNAME") == "eth7");
   CHECK(worker.at("NCCL_SOCKET_IFNAME") == "hsn");
   CHECK(worker.at("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "0");
+  CHECK(worker.at("PYTHONUNBUFFERED").empty());
 }
 
 TEST_CASE("on one host no socket interface is prescribed") {

@@ -19,6 +19,7 @@ Failure some_failure() {
   failure.status = {ExitStatus::Kind::signalled, 11, "", true};
   failure.unix_milliseconds = 1700000000123;
   failure.message = "RuntimeError: \"gr\xc3\xbc\xc3\x9f\"";
+  failure.message_cut = 5;
   failure.last_lines = {"a\tb", "", std::string("nul\0here", 8)};
   failure.hint = "do this";
   return failure;
@@ -82,7 +83,8 @@ std::vector<AgentMessage> agent_messages() {
           AttemptFailed{{2}, some_failure()},
           AttemptSucceeded{{1}},
           Stopped{{2}, {some_failure(), some_failure()}},
-          StopRequest{15, "n3"}};
+          StopRequest{15, "n3"},
+          StopRequest{10, "n3", true}};
 }
 
 std::vector<CoordinatorMessage> coordinator_messages() {
@@ -96,6 +98,7 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           Start{with_plain_neighbours(3)},
           Stop{{1}, std::nullopt},
           Stop{{1}, Milliseconds{1500}},
+          Stop{{1}, std::nullopt, 64, true},
           Finish{cause, {some_failure()}, {"lost n3"}, true},
           Finish{{Cause::Kind::agent_lost, {}, 0, "n3", "lost n3"}, {}, {}, false}};
 }
@@ -109,6 +112,10 @@ std::vector<std::string> payloads_of(FrameReader& reader) {
 }
 
 std::string payload_of(const std::string& frame) { return frame.substr(k_frame_header); }
+
+AgentMessage round_trip(const AgentMessage& message) {
+  return std::get<AgentMessage>(decode_agent_message(payload_of(encode(message))));
+}
 
 std::string error_of(std::string_view payload) {
   const auto decoded = decode_agent_message(payload);
@@ -180,6 +187,20 @@ TEST_CASE("what cannot be understood is named") {
   const std::string wide(4 * k_max_text, 'a');
   CHECK(error_of(R"({"type":"probed","reachable":[")" + wide + "\"]}") ==
         prefix + "\"reachable\" is too long");
+}
+
+TEST_CASE("Stop names a signal that exists") {
+  const auto stop = [](const std::string& fields) {
+    const auto decoded = decode_coordinator_message(R"({"type":"stop","attempt":0,)" + fields + "}");
+    const auto* error = std::get_if<CodecError>(&decoded);
+    return error != nullptr ? error->what : std::string("fine");
+  };
+  const std::string prefix = "a message that cannot be understood: ";
+  CHECK(stop(R"("signal":15,"whole_tree":false)") == "fine");
+  CHECK(stop(R"("whole_tree":false)") == prefix + "\"signal\" is missing");
+  CHECK(stop(R"("signal":0,"whole_tree":false)") == prefix + "\"signal\" is out of range");
+  CHECK(stop(R"("signal":65,"whole_tree":false)") == prefix + "\"signal\" is out of range");
+  CHECK(stop(R"("signal":15)") == prefix + "\"whole_tree\" is missing");
 }
 
 TEST_CASE("neighbours that cannot be are named") {
@@ -255,4 +276,35 @@ TEST_CASE("what a worker wrote is cut so that it fits, and its last lines are ke
   CHECK(kept.cause.failure.last_lines.size() == k_max_failure_lines);
   CHECK(kept.cause.failure.last_lines.back() == "the end");
   CHECK(kept.others.size() == k_max_further_failures);
+}
+
+TEST_CASE("of a long message its end is kept, from a line's begin on, and how much was cut is counted") {
+  std::string message = "Traceback (most recent call last):\n";
+  for (int line = 0; line < 2000; ++line) message += "  File \"model.py\", line 7, in f\n";
+  message += "ValueError: the cause";
+  AttemptFailed failed{Attempt{0}, some_failure()};
+  failed.failure.message = message;
+  failed.failure.message_cut = 0;
+  const Failure first = std::get<AttemptFailed>(round_trip(failed)).failure;
+  CHECK(first.message.size() <= k_max_failure_text);
+  CHECK(first.message.ends_with("\nValueError: the cause"));
+  CHECK(first.message.starts_with("  File "));
+  CHECK(first.message_cut + first.message.size() == message.size());
+
+  const Stopped stopped{Attempt{0}, {first}};  // told on where less is kept
+  const Failure further = std::get<Stopped>(round_trip(stopped)).failures.front();
+  CHECK(further.message.size() <= k_max_further_text);
+  CHECK(further.message.ends_with("\nValueError: the cause"));
+  CHECK(further.message_cut + further.message.size() == message.size());
+}
+
+TEST_CASE("of one very long line whole characters are kept") {
+  AttemptFailed failed{Attempt{0}, some_failure()};
+  failed.failure.message = "E" + std::string(20000, 'x');
+  for (int i = 0; i < 10000; ++i) failed.failure.message += "\u00e4";
+  failed.failure.message += ".";  // an even number of bytes is cut off within a character
+  const std::string kept = std::get<AttemptFailed>(round_trip(failed)).failure.message;
+  CHECK(kept.size() == k_max_failure_text - 1);
+  CHECK(kept.starts_with("\u00e4"));
+  CHECK(kept.ends_with("\u00e4."));
 }

@@ -470,6 +470,45 @@ TEST_CASE("a stop request stops all and nothing is started again") {
   CHECK(play.end().host == "n2");
 }
 
+TEST_CASE(
+    "Stop brings the other hosts the signal that was sent, and whether a scheduler sent it to a whole tree") {
+  Play play(settings(2, 3));
+  play.run();
+  play.say(1, StopRequest{10, "n2", true});
+  REQUIRE(play.sent<Stop>().size() == 2);
+  for (const auto& [agent, stop] : play.sent<Stop>()) {
+    CHECK(stop.signal == 10);
+    CHECK(stop.whole_tree);
+  }
+  Play failed(settings(2));
+  failed.run();
+  failed.say(0, AttemptFailed{{0}, failure_of(0)});
+  REQUIRE(failed.sent<Stop>().size() == 2);
+  CHECK(failed.sent<Stop>()[0].second.signal == 15);
+  CHECK_FALSE(failed.sent<Stop>()[0].second.whole_tree);
+}
+
+TEST_CASE("a signal while a failed attempt is being stopped ends the job and keeps the failure") {
+  Play play(settings(2, 3));
+  play.run();
+  play.say(1, AttemptFailed{{0}, failure_of(3)});
+  play.say(0, StopRequest{15, "n1"});
+  play.all_stopped(0);
+  CHECK(play.end().kind == Cause::Kind::stopped_by_signal);
+  CHECK(play.end().failure == failure_of(3));
+}
+
+TEST_CASE("a signal that comes when all agents have succeeded changes nothing") {
+  Play play(settings(2));
+  play.run();
+  play.say(0, AttemptSucceeded{{0}});
+  play.say(1, StopRequest{15, "n2"});
+  play.say(0, Stopped{{0}, {}});
+  play.say(1, AttemptSucceeded{{0}});
+  play.say(1, Stopped{{0}, {}});
+  CHECK(play.end().kind == Cause::Kind::success);
+}
+
 TEST_CASE("a stop request while waiting ends at once, and who comes later is told") {
   Play play(settings(3));
   play.say(0, join_of(0, 3));

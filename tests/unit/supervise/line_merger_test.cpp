@@ -1,7 +1,5 @@
 #include "ddprun/supervise/line_merger.hpp"
 
-#include <random>
-
 #include "catch.hpp"
 
 using ddprun::LineMerger;
@@ -21,6 +19,12 @@ LineMerger::Settings short_lines() {
   return settings;
 }
 
+std::string take_all(LineMerger& merger) {
+  const std::string all(merger.output());
+  merger.take(all.size(), k_start);
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("lines of two streams come out whole, in the order in which they end") {
@@ -28,11 +32,11 @@ TEST_CASE("lines of two streams come out whole, in the order in which they end")
   const StreamId a = merger.open();
   const StreamId b = merger.open();
   merger.add(a, "hel", k_start);
-  CHECK(merger.take_output().empty());
+  CHECK(take_all(merger).empty());
   merger.add(b, "first\nsec", k_start);
   merger.add(a, "lo\n", k_start);
   merger.add(b, "ond\n", k_start);
-  CHECK(merger.take_output() == "first\nhello\nsecond\n");
+  CHECK(take_all(merger) == "first\nhello\nsecond\n");
   CHECK_FALSE(merger.next_tick());
 }
 
@@ -40,9 +44,9 @@ TEST_CASE("a carriage return ends a piece, so that progress bars stay alive") {
   LineMerger merger;
   const StreamId a = merger.open();
   merger.add(a, "\r 10%", k_start);
-  CHECK(merger.take_output() == "\r");
+  CHECK(take_all(merger) == "\r");
   merger.add(a, "\r 20%", k_start);
-  CHECK(merger.take_output() == " 10%\r");
+  CHECK(take_all(merger) == " 10%\r");
 }
 
 TEST_CASE("an unfinished last line is kept as it is, and set apart only if something follows") {
@@ -51,18 +55,18 @@ TEST_CASE("an unfinished last line is kept as it is, and set apart only if somet
   const StreamId b = merger.open();
   merger.add(a, "no end", k_start);
   merger.close(a, k_start);
-  CHECK(merger.take_output() == "no end");
+  CHECK(take_all(merger) == "no end");
   SECTION("nothing follows") {
     merger.close(b, k_start);
-    CHECK(merger.take_output().empty());
+    CHECK(take_all(merger).empty());
   }
   SECTION("another stream follows") {
     merger.add(b, "next\n", k_start);
-    CHECK(merger.take_output() == "\nnext\n");
+    CHECK(take_all(merger) == "\nnext\n");
   }
   SECTION("the launcher follows") {
-    merger.insert("ddprun: said\n");
-    CHECK(merger.take_output() == "\nddprun: said\n");
+    merger.insert("ddprun: said\n", k_start);
+    CHECK(take_all(merger) == "\nddprun: said\n");
   }
 }
 
@@ -72,33 +76,33 @@ TEST_CASE("an overlong line is passed on in portions, and the others wait for it
   const StreamId b = merger.open();
   merger.add(a, "aaaaaaaaaaaa", k_start);
   merger.add(b, "b\n", k_start);
-  CHECK(merger.take_output() == "aaaaaaaaaaaa");
+  CHECK(take_all(merger) == "aaaaaaaaaaaa");
   REQUIRE(merger.next_tick());
   SECTION("it ends") {
     merger.add(a, "AA\n", k_start);
-    CHECK(merger.take_output() == "AA\nb\n");
+    CHECK(take_all(merger) == "AA\nb\n");
   }
   SECTION("its stream closes") {
     merger.close(a, k_start);
-    CHECK(merger.take_output() == "\nb\n");
+    CHECK(take_all(merger) == "\nb\n");
   }
   SECTION("it goes on") {
     merger.add(a, "aaaaaaaaaa", *merger.next_tick() - Milliseconds(1));
-    CHECK(merger.take_output() == "aaaaaaaaaa");
+    CHECK(take_all(merger) == "aaaaaaaaaa");
     merger.tick(*merger.next_tick() - Milliseconds(1));
-    CHECK(merger.take_output().empty());
+    CHECK(take_all(merger).empty());
   }
   SECTION("it is never continued: the others' patience ends") {
     merger.tick(*merger.next_tick());
-    CHECK(merger.take_output() == "\nb\n");
+    CHECK(take_all(merger) == "\nb\n");
     merger.add(a, "AA\n", k_later);
-    CHECK(merger.take_output() == "AA\n");
+    CHECK(take_all(merger) == "AA\n");
   }
   SECTION("dots that trickle do not keep it reserved") {
     const TimePoint patience = *merger.next_tick();
     merger.add(a, ".", patience - Milliseconds(1));
     merger.tick(patience);
-    CHECK(merger.take_output() == "\nb\n");
+    CHECK(take_all(merger) == "\nb\n");
   }
 }
 
@@ -120,66 +124,115 @@ TEST_CASE("a prompt of an interactive stream is shown after a moment") {
   const StreamId b = merger.open();
   merger.add(b, "half", k_start);
   merger.add(a, "(Pdb) ", k_start);
-  CHECK(merger.take_output().empty());
+  CHECK(take_all(merger).empty());
   REQUIRE(merger.next_tick());
   merger.tick(*merger.next_tick());
-  CHECK(merger.take_output() == "(Pdb) ");
+  CHECK(take_all(merger) == "(Pdb) ");
   CHECK_FALSE(merger.next_tick());
   SECTION("and its line goes on where it stopped") {
     merger.add(a, "ok\n", k_later);
-    CHECK(merger.take_output() == "ok\n");
+    CHECK(take_all(merger) == "ok\n");
   }
   SECTION("and others do not wait for it") {
     merger.add(b, " a line\n", k_later);
-    CHECK(merger.take_output() == "\nhalf a line\n");
+    CHECK(take_all(merger) == "\nhalf a line\n");
   }
 }
 
-TEST_CASE("the last lines of a stream are remembered until it is forgotten") {
-  LineMerger::Settings settings;
-  settings.remembered_lines = 2;
+TEST_CASE("who waits for another's line goes on when the launcher has ended it") {
+  LineMerger merger(short_lines());
+  const StreamId a = merger.open();
+  const StreamId b = merger.open();
+  merger.add(a, "aaaaaaaaaaaa", k_start);
+  merger.add(b, "b\n", k_start);
+  merger.insert("ddprun: said\n", k_start);
+  CHECK(take_all(merger) == "aaaaaaaaaaaa\nddprun: said\nb\n");
+  CHECK_FALSE(merger.next_tick());
+}
+
+TEST_CASE("a stream that ends while it waits is passed on when the line it waits for has ended") {
+  LineMerger merger(short_lines());
+  const StreamId a = merger.open();
+  const StreamId b = merger.open();
+  merger.add(a, "aaaaaaaaaaaa", k_start);
+  merger.add(b, "b\nlast", k_start);
+  merger.close(b, k_start);
+  CHECK(take_all(merger) == "aaaaaaaaaaaa");
+  CHECK(merger.streams() == 2);
+  merger.add(a, "AA\n", k_start);
+  CHECK(take_all(merger) == "AA\nb\nlast");
+  CHECK(merger.streams() == 1);
+}
+
+TEST_CASE("those that wait come in the order in which they began to wait") {
+  LineMerger merger(short_lines());
+  const StreamId a = merger.open();
+  const StreamId b = merger.open();
+  const StreamId c = merger.open();
+  merger.add(b, "bbbbbbbbbbbb", k_start);
+  merger.add(c, "cccccccccccc", k_start);
+  merger.add(a, "aaaaaaaaaaaa", k_start);
+  merger.add(b, "\n", k_start);
+  merger.add(c, "\n", k_start);
+  merger.add(a, "\n", k_start);
+  CHECK(take_all(merger) == "bbbbbbbbbbbb\ncccccccccccc\naaaaaaaaaaaa\n");
+}
+
+TEST_CASE(
+    "a prompt that has to wait for another's line is shown when that wait ends, and not looked at before") {
+  LineMerger merger(short_lines());
+  const StreamId a = merger.open(true);
+  const StreamId b = merger.open();
+  merger.add(b, "bbbbbbbbbbbb", k_start);
+  merger.add(a, "> ", k_start);
+  REQUIRE(merger.next_tick());
+  CHECK(*merger.next_tick() == k_start + Milliseconds(1000));
+  merger.tick(*merger.next_tick());
+  CHECK(take_all(merger) == "bbbbbbbbbbbb\n> ");
+  CHECK_FALSE(merger.next_tick());
+}
+
+TEST_CASE("no stream is read beyond the backlog, and no patience is lost until it was taken") {
+  LineMerger::Settings settings = short_lines();
+  settings.backlog = 12;
   LineMerger merger(settings);
   const StreamId a = merger.open();
-  merger.add(a, "1\n2\n3\nTraceback", k_start);
-  merger.close(a, k_start);
-  CHECK(merger.last_lines(a) == Lines{"3", "Traceback"});
-  merger.forget(a);
-  CHECK(merger.take_output() == "1\n2\n3\nTraceback");
+  const StreamId b = merger.open();
+  merger.add(a, "aaaaaaaaaaaa", k_start);
+  merger.add(b, "b\n", k_start);
+  CHECK_FALSE(merger.has_room(a));
+  CHECK_FALSE(merger.has_room(b));
+  CHECK_FALSE(merger.next_tick());
+  merger.take(1, k_later);
+  CHECK(merger.has_room(a));
+  CHECK(merger.next_tick() == k_later + Milliseconds(1000));
+  merger.add(a, "AA\n", k_later);
+  CHECK(take_all(merger) == "aaaaaaaaaaaAA\nb\n");
 }
 
-TEST_CASE("whatever the order and the pieces, every stream's bytes come out once and in order") {
-  const unsigned seed = std::random_device{}();
-  INFO("seed " << seed);
-  std::mt19937 random(seed);
-  const auto below = [&](int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random); };
-  LineMerger merger(short_lines());
-  std::vector<StreamId> streams;
-  Lines written(3);
-  for (int i = 0; i < 3; ++i) streams.push_back(merger.open(i == 0));
-  TimePoint now = k_start;
-  for (int step = 0; step < 2000; ++step) {
-    const auto stream = static_cast<std::size_t>(below(3));
-    // Each stream has letters of its own; '\n' is nobody's, since the merger may add it.
-    std::string text(static_cast<std::size_t>(below(12)), static_cast<char>('a' + stream));
-    if (below(2) == 0) text += static_cast<char>('A' + stream);
-    written[stream] += text;
-    if (below(2) == 0) text += '\n';
-    now += Milliseconds(below(300));
-    merger.add(streams[stream], text, now);
-    merger.tick(now);
+TEST_CASE("the others do not wait for a line that never ends, however fast it goes on") {
+  LineMerger::Settings settings = short_lines();
+  settings.longest_line = 64;
+  LineMerger merger(settings);
+  const StreamId a = merger.open();
+  const StreamId b = merger.open();
+  merger.add(a, "aaaaaaaaaaaa", k_start);
+  merger.add(b, "b\n", k_start);
+  for (TimePoint now = k_start; now < k_start + Milliseconds(3000); now += Milliseconds(100)) {
+    merger.add(a, "aaaaaaaaaaaa", now);
   }
-  for (const StreamId stream : streams) merger.close(stream, now);
-  const std::string all = merger.take_output();
-  for (std::size_t i = 0; i < 3; ++i) {
-    std::string own;
-    for (const char c : all) {
-      if (c == static_cast<char>('a' + i) || c == static_cast<char>('A' + i)) own += c;
-    }
-    CHECK(own == written[i]);
+  CHECK(take_all(merger).find("a\nb\na") != std::string::npos);
+}
+
+TEST_CASE("a stream that has ended is forgotten") {
+  LineMerger merger;
+  for (int i = 0; i < 3; ++i) {
+    const StreamId stream = merger.open();
+    merger.add(stream, "no end", k_start);
+    CHECK(merger.streams() == 1);
+    merger.close(stream, k_start);
+    CHECK(merger.streams() == 0);
+    CHECK_FALSE(merger.has_room(stream));
   }
-  // No two streams on one line.
-  CHECK(all.find_first_of("aA") != std::string::npos);
-  for (std::size_t at = 1; at < all.size(); ++at) {
-    if (all[at] != '\n' && all[at - 1] != '\n') REQUIRE((all[at] | 0x20) == (all[at - 1] | 0x20));
-  }
+  CHECK(take_all(merger) == "no end\nno end\nno end");
 }

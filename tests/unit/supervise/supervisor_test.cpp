@@ -37,6 +37,9 @@ struct Describe {
     return "sweep " + std::to_string(a.signal);
   }
   std::string operator()(const act::ReportFailure& a) const { return "failed " + std::to_string(a.worker); }
+  std::string operator()(const act::ReportStuck& a) const { return "stuck " + std::to_string(a.worker); }
+  std::string operator()(const act::ReportLeftBehind&) const { return "left behind"; }
+  std::string operator()(const act::ReportRequest& a) const { return "asked by " + std::to_string(a.signal); }
   std::string operator()(const act::ReportSuccess&) const { return "succeeded"; }
   std::string operator()(const act::ReportStopped&) const { return "stopped"; }
 };
@@ -127,6 +130,131 @@ TEST_CASE("a second stop signal leaves no grace") {
   CHECK(decide(supervisor, at(200)) == Words{"kill group 0"});
 }
 
+TEST_CASE("a worker that SIGKILL does not end is reported once, waited for, and stuck only that long") {
+  Supervisor supervisor = running(2, Milliseconds{500});
+  supervisor.note_stop(SIGTERM, false, at(0));
+  decide(supervisor, at(0));
+  CHECK(decide(supervisor, at(500)) == Words{"kill group 0", "kill group 1"});
+  supervisor.note_ended(0, killed(SIGKILL));
+  REQUIRE(supervisor.deadline());
+  CHECK(*supervisor.deadline() == at(500) + k_stuck_after);
+  CHECK(decide(supervisor, at(600)).empty());
+  CHECK_FALSE(supervisor.stuck());
+  CHECK(decide(supervisor, *supervisor.deadline()) == Words{"stuck 1"});
+  CHECK(supervisor.stuck());
+  CHECK_FALSE(supervisor.idle());
+  CHECK_FALSE(supervisor.deadline());
+  CHECK(decide(supervisor, at(60000)).empty());
+  supervisor.note_ended(1, killed(SIGKILL));
+  CHECK_FALSE(supervisor.stuck());
+  CHECK(decide(supervisor, at(60001)) == Words{"sweep " + std::to_string(SIGKILL)});
+  supervisor.note_descendants(0);
+  CHECK(decide(supervisor, at(60002)) == Words{"stopped"});
+}
+
+TEST_CASE("a third stop signal does not make a killed worker stuck before its time") {
+  Supervisor supervisor = running(1, Milliseconds{30000});
+  supervisor.note_stop(SIGINT, false, at(0));
+  decide(supervisor, at(0));
+  supervisor.note_stop(SIGINT, true, at(200));
+  CHECK(decide(supervisor, at(200)) == Words{"kill group 0"});
+  supervisor.note_stop(SIGINT, true, at(400));
+  CHECK(decide(supervisor, at(400)).empty());
+  CHECK(supervisor.deadline() == at(200) + k_stuck_after);
+}
+
+TEST_CASE("a stop whose signal the workers may have already waits for that answer and not with the grace") {
+  for (const bool pass_on : {false, true}) {
+    Supervisor supervisor = running(1, Milliseconds{500});
+    supervisor.note_stop(SIGTERM, false, at(0), Supervisor::Delivery::undecided);
+    CHECK(decide(supervisor, at(0)).empty());
+    CHECK(supervisor.deadline() == at(500));
+    supervisor.note_delivery(SIGTERM, pass_on);
+    CHECK(decide(supervisor, at(20)) == (pass_on ? Words{"signal 0 with 15"} : Words{}));
+    CHECK(decide(supervisor, at(500)) == Words{"kill group 0"});
+  }
+}
+
+TEST_CASE("a signal that the stop has brought the workers is not passed on again, another one is") {
+  Supervisor supervisor = running(1);
+  supervisor.note_stop(SIGTERM, false, at(0));
+  CHECK(decide(supervisor, at(0)) == Words{"signal 0 with 15"});
+  supervisor.note_delivery(SIGTERM, true);
+  CHECK(decide(supervisor, at(30)).empty());
+  supervisor.note_delivery(SIGINT, true);
+  CHECK(decide(supervisor, at(40)) == Words{"signal 0 with 2"});
+}
+
+TEST_CASE("a death by a signal that was passed on is asked for and no failure") {
+  for (const bool pass_on : {false, true}) {
+    Supervisor supervisor = running(2);
+    supervisor.note_delivery(SIGINT, pass_on);
+    decide(supervisor, at(0));
+    supervisor.note_ended(1, killed(SIGINT));
+    CHECK(decide(supervisor, at(10)) == Words{"asked by 2"});
+  }
+  Supervisor through_shell = running(1);
+  through_shell.note_delivery(SIGINT, true);
+  decide(through_shell, at(0));
+  through_shell.note_ended(0, exited(128 + SIGINT));
+  CHECK(decide(through_shell, at(10)).front() == "asked by 2");
+}
+
+TEST_CASE("other deaths after a signal was passed on stay failures") {
+  Supervisor by_other = running(1);
+  by_other.note_delivery(SIGINT, true);
+  decide(by_other, at(0));
+  by_other.note_ended(0, killed(SIGSEGV));
+  CHECK(decide(by_other, at(10)).front() == "failed 0");
+
+  Supervisor by_warning = running(1);
+  by_warning.note_delivery(SIGUSR1, true);
+  decide(by_warning, at(0));
+  by_warning.note_ended(0, killed(SIGUSR1));
+  CHECK(decide(by_warning, at(10)).front() == "failed 0");
+}
+
+TEST_CASE("the keys of a terminal that a worker has end the job") {
+  for (const int signal : {SIGINT, SIGQUIT, SIGHUP}) {
+    Supervisor supervisor = running(1);
+    supervisor.note_terminal();
+    supervisor.note_ended(0, killed(signal));
+    CHECK(decide(supervisor, at(10)).front() == "asked by " + std::to_string(signal));
+  }
+  Supervisor terminated = running(1);
+  terminated.note_terminal();
+  terminated.note_ended(0, killed(SIGTERM));
+  CHECK(decide(terminated, at(0)).empty());
+  CHECK(decide(terminated, at(100)).front() == "failed 0");
+}
+
+TEST_CASE("a death that asks to end is no failure where ddprun is signalled a moment later") {
+  Supervisor asked = running(2);
+  asked.note_ended(0, killed(SIGTERM));
+  asked.note_ended(1, killed(SIGTERM));
+  CHECK(decide(asked, at(0)).empty());
+  REQUIRE(asked.deadline() == at(100));
+  asked.note_stop(SIGTERM, false, at(99), Supervisor::Delivery::undecided);
+  CHECK(decide(asked, at(99)) == Words{"sweep 15"});
+  asked.note_descendants(0);
+  CHECK(decide(asked, at(101)) == Words{"stopped"});
+
+  Supervisor alone = running(2);
+  alone.note_ended(0, killed(SIGTERM));
+  CHECK(decide(alone, at(0)).empty());
+  CHECK(decide(alone, at(100)) == Words{"failed 0"});
+}
+
+TEST_CASE("a stop that comes when all workers have succeeded changes nothing") {
+  Supervisor supervisor = running(1);
+  supervisor.note_ended(0, exited(0));
+  CHECK(decide(supervisor, at(0)) == Words{"sweep 15"});
+  supervisor.note_stop(SIGTERM, false, at(1), Supervisor::Delivery::undecided);
+  supervisor.note_delivery(SIGTERM, true);
+  supervisor.note_descendants(0);
+  CHECK(decide(supervisor, at(2)) == Words{"succeeded"});
+}
+
 TEST_CASE("descendants that ignore SIGTERM get SIGKILL") {
   Supervisor supervisor = running(1);
   supervisor.note_ended(0, exited(0));
@@ -148,13 +276,13 @@ TEST_CASE("a process that even SIGKILL does not end holds nobody for ever") {
     last = decide(supervisor, at(second * 1001));
   }
   CHECK(supervisor.idle());
-  CHECK(last == Words{"succeeded"});
+  CHECK(last == Words{"left behind", "succeeded"});
 }
 
 TEST_CASE("other signals are passed to the running main processes") {
   Supervisor supervisor = running(2);
   supervisor.note_ended(0, exited(0));
-  supervisor.note_signal(SIGUSR1);
+  supervisor.note_delivery(SIGUSR1, true);
   CHECK(decide(supervisor, at(1)) == Words{"signal 1 with " + std::to_string(SIGUSR1)});
   CHECK(decide(supervisor, at(2)).empty());
 }
@@ -199,7 +327,7 @@ TEST_CASE("whatever the order of events, every attempt is reported once and no e
       now += static_cast<int>(random() % 20);
       const auto choice = random() % 6;
       if (choice == 0) supervisor.note_stop(SIGTERM, random() % 2 == 0, at(now));
-      if (choice == 1) supervisor.note_signal(SIGUSR1);
+      if (choice == 1) supervisor.note_delivery(random() % 2 == 0 ? SIGUSR1 : SIGTERM, random() % 2 == 0);
       if (choice == 2 && !alive.empty()) {
         const std::size_t worker = *std::next(alive.begin(), static_cast<long>(random() % alive.size()));
         alive.erase(worker);

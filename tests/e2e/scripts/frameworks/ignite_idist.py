@@ -2,11 +2,8 @@
 
 import ignite.distributed as idist
 import torch
-import torch.distributed as dist
 
 with idist.Parallel(backend="gloo"):
     total = idist.all_reduce(torch.tensor([float(idist.get_rank())]))
     print(f"rank {idist.get_rank()} of {idist.get_world_size()} local {idist.get_local_rank()} node "
           f"{idist.get_node_rank()} of {idist.get_nnodes()}: sum {total.item():.0f}", flush=True)
-    for _ in range(2):  # torch 2.13 aborts at exit if a thread of gloo still holds tensors then
-        dist.barrier()

@@ -1,0 +1,112 @@
+#include "ddprun/allocation/left_over.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "ddprun/allocation/launchers.hpp"
+#include "ddprun/allocation/variables.hpp"
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+struct JobVariable {
+  const char* scheduler;
+  const char* name;
+};
+
+constexpr std::array<JobVariable, 4> k_jobs{
+    {{"slurm", "SLURM_JOB_ID"}, {"pbs", "PBS_JOBID"}, {"lsf", "LSB_JOBID"}, {"flux", "FLUX_JOB_ID"}}};
+
+constexpr const char* k_launcher_prefixes[] = {
+    "PMI_",      "PMI2_",           "PMIX_",      "OMPI_",
+    "PRTE_",     "MV2_COMM_WORLD_", "MPI_LOCAL",  "HYDI_",
+    "HYDRA_",    "PALS_",           "JSM_",       "FLUX_TASK_",
+    "PLE_RANK_", "FLIB_RANK_",      "SLURM_PMIX", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
+constexpr const char* k_tuning_prefixes[] = {"OMPI_MCA_", "PMIX_MCA_", "PRTE_MCA_"};
+// Open MPI hands its daemons' addresses to the processes under the same prefix as the user's tuning.
+constexpr const char* k_not_tuning_prefixes[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"};
+
+// A submitted job has its own of these.
+constexpr const char* k_scheduler_prefixes[] = {"SLURM_", "PBS_", "LSB_", "FLUX_"};
+
+template <class Prefixes>
+bool starts_with_any(std::string_view name, const Prefixes& prefixes) {
+  return std::any_of(std::begin(prefixes), std::end(prefixes),
+                     [&](const char* prefix) { return name.starts_with(prefix); });
+}
+
+// "slurm/41", of several schedulers with commas between.
+std::string jobs_of(const Environment& environment) {
+  const Variables variables(environment);
+  std::vector<std::string> jobs;
+  for (const JobVariable& job : k_jobs) {
+    if (const auto id = variables.text(job.name))
+      jobs.push_back(std::string(job.scheduler) + "/" + id->value);
+  }
+  return join(jobs, ",");
+}
+
+// The list is "JOBS:NAME,NAME,..."; a job's id has no colon.
+struct WorkerList {
+  std::string jobs;
+  std::vector<std::string> names;
+};
+
+std::optional<WorkerList> parse_worker_list(const Environment& environment) {
+  const auto text = Variables(environment).text(k_worker_list_variable);
+  if (!text) return std::nullopt;
+  const std::size_t colon = text->value.find(':');
+  if (colon == std::string::npos) return std::nullopt;
+  return WorkerList{text->value.substr(0, colon), split(text->value.substr(colon + 1), ',')};
+}
+
+// srun's own PMI plug-ins set a launcher's variables too: PMI_JOBID=42.0 (42 alone on Cray EX), and
+// PMIX_NAMESPACE=slurm.pmix.42.0.
+bool is_of_this_step(const Environment& environment) {
+  const Variables variables(environment);
+  const auto job = variables.text("SLURM_JOB_ID");
+  const auto step = variables.text("PMI_JOBID");
+  const auto space = variables.text("PMIX_NAMESPACE");
+  if (!job) return false;
+  return (step && (step->value + ".").starts_with(job->value + ".")) ||
+         (space && space->value.starts_with("slurm.pmix." + job->value + "."));
+}
+
+}  // namespace
+
+std::string make_worker_list(const Environment& environment, const std::vector<std::string>& names) {
+  std::vector<std::string> own;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(own),
+               [](const std::string& name) { return !starts_with_any(name, k_scheduler_prefixes); });
+  return jobs_of(environment) + ":" + join(own, ",");
+}
+
+bool is_launcher_variable(std::string_view name) {
+  if (!starts_with_any(name, k_launcher_prefixes)) return false;
+  return !starts_with_any(name, k_tuning_prefixes) || starts_with_any(name, k_not_tuning_prefixes);
+}
+
+std::vector<std::string> find_left_over(const Snapshot& snapshot) {
+  const auto list = parse_worker_list(snapshot.environment);
+  const std::string here = jobs_of(snapshot.environment);
+  if (!list || here.empty() || here == list->jobs || has_ancestor(snapshot.host, {"ddprun"})) return {};
+  std::vector<std::string> names;
+  for (const std::string& name : list->names) {
+    if (snapshot.environment.contains(name)) names.push_back(name);
+  }
+  names.emplace_back(k_worker_list_variable);
+  if (!is_started_by_scheduler(snapshot.host) || is_of_this_step(snapshot.environment)) return names;
+  for (const auto& [name, value] : snapshot.environment) {
+    if (is_launcher_variable(name)) names.push_back(name);
+  }
+  return names;
+}
+
+std::string describe_left_over(const Snapshot& snapshot) {
+  const auto list = parse_worker_list(snapshot.environment);
+  return !list || list->jobs.empty() ? "no job" : printable(list->jobs, 80);
+}
+
+}  // namespace ddprun

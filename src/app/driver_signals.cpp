@@ -1,0 +1,103 @@
+// Signals to an agent, from outside and from the ddprun that started it: which stop the job, which the
+// workers get.
+#include <fmt/format.h>
+
+#include <csignal>
+
+#include "ddprun/app/driver.hpp"
+#include "ddprun/app/log.hpp"
+#include "ddprun/app/stop_signals.hpp"
+#include "ddprun/os/terminal.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr Milliseconds k_same_signal_window{100};  // a terminal and mpiexec both pass on one ^C
+
+TimePoint now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+void Driver::watch_signals() {
+  SignalWatch::Hooks hooks;
+  hooks.on_signal = [this](const SignalEvent& event) { on_signal(event); };
+  hooks.on_verdict = [this](const SignalLedger::Verdict& verdict) { on_verdict(verdict); };
+  hooks.on_done = [this] { decide(); };
+  signals_.start(std::move(hooks));
+}
+
+void Driver::on_signal(const SignalEvent& event) {
+  if (event.number == SIGHUP && workers_.is_hung_up_with_worker()) signals_.note_reached(SIGHUP);
+  if (event.number == SIGCHLD) {
+    workers_.look_for_ends();
+    workers_.look_for_stops();
+    if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
+  } else if (is_stop_signal(event.number, plan_.options)) {
+    const bool by_person = is_from_person(event, plan_.allocation.scheduler.value);
+    note_stop_signal(event.number, SignalWay::own, is_from_above(event), by_person);
+  } else if (event.number == SIGTSTP && can_be_continued()) {
+    stop_at_key();
+  } else if (is_passed_on(event)) {
+    signals_.judge(event.number, SignalWay::own, is_from_above(event));
+  }
+}
+
+void Driver::on_told_signal(const lifeline::Signal& signal) {
+  if (is_stop_signal(signal.number, plan_.options)) {
+    note_stop_signal(signal.number, SignalWay::starter, signal.whole_tree, signal.hurry);
+  } else if (signal.number != SIGCHLD) {
+    signals_.judge(signal.number, SignalWay::starter, signal.whole_tree);
+  }
+  decide();
+}
+
+// ^Z. The workers' groups are orphaned, and there the kernel drops SIGTSTP, so they get SIGSTOP. SIGCONT,
+// which continues us, is passed on to them.
+void Driver::stop_at_key() {
+  workers_.stop_all();
+  stop_own_group();
+}
+
+void Driver::note_stop_signal(int signal, SignalWay way, bool maybe_tree, bool by_person) {
+  if (leaving_) return hurry();  // only output is still to be written
+  const bool first = !stop_signal_;
+  if (first) {
+    stop_signal_ = signal;
+    last_stop_signal_ = now();
+    supervisor_.note_stop(signal, /*hurry=*/false, now(), Supervisor::Delivery::undecided);
+  }
+  if (first || signal != *stop_signal_ || way != SignalWay::own) signals_.judge(signal, way, maybe_tree);
+  const bool again = !first && by_person && now() - last_stop_signal_ >= k_same_signal_window;
+  if (!again) return;
+  last_stop_signal_ = now();
+  say(fmt::format("{} again on {}: killing what is left", signal_name(signal), plan_.host));
+  supervisor_.note_stop(signal, /*hurry=*/true, now());
+}
+
+void Driver::on_verdict(const SignalLedger::Verdict& verdict) {
+  if (verdict.number == SIGCONT) {
+    workers_.note_continued();
+    if (verdict.pass_on) workers_.continue_all();
+    return;
+  }
+  supervisor_.note_delivery(verdict.number, verdict.pass_on);
+  if (verdict.number == stop_signal_ && !stop_requested_) request_stop(verdict.number, verdict.whole_tree);
+}
+
+// All hosts are to stop; only this one where nobody knows of it yet.
+void Driver::request_stop(int signal, bool whole_tree) {
+  stop_requested_ = true;
+  if (joined_ && !link_lost_) {
+    link_->send(StopRequest{signal, plan_.host, whole_tree});
+    return;
+  }
+  Cause cause;
+  cause.kind = Cause::Kind::stopped_by_signal;
+  cause.signal = signal;
+  cause.host = plan_.host;
+  report_ = describe(cause);
+  end(cause);
+}
+
+}  // namespace ddprun
