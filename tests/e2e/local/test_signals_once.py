@@ -231,6 +231,17 @@ def test_a_stop_at_the_terminal_stops_several_workers_and_fg_continues_them_once
     assert got(machine.directory, "SIGINT") == [1, 1] and got(machine.directory, "SIGCONT") == [1, 1], screen.text
 
 
+def test_a_hang_up_reaches_the_worker_that_has_the_terminal_once(machine):
+    """The kernel sends it to the group that has the terminal, and the shell to ddprun's."""
+    screen = start_shell(machine)
+    screen.type(f"{machine.binary} --no-python {sys.executable} {COUNT} {machine.directory}\n")
+    machine.wait_for_files("ready.0")
+    machine.start_program(["sleep", "0.2"]).wait()
+    screen.hang_up()
+    machine.wait_for_files("saved.0")
+    assert got(machine.directory, "SIGHUP", 1) == [1]
+
+
 READER = "echo running; while [ ! -e asked ]; do sleep 0.02; done; echo reading; read line; echo got $line\n"
 
 

@@ -110,6 +110,11 @@ class Screen:
             if not self._read(deadline - time.monotonic()):
                 raise AssertionError(f"{text!r} never came; the screen shows\n{self.text}")
 
+    def hang_up(self) -> None:
+        """The terminal is closed under the program, which ends of it."""
+        os.close(self._master)
+        os.waitpid(self.pid, 0)
+
     def wait(self) -> int:
         """Reads to the end; the exit code as a shell tells it."""
         deadline = time.monotonic() + 30

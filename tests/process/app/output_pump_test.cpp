@@ -190,6 +190,7 @@ TEST_CASE("a descendant that writes for ever does not keep a stream from its end
   Collector collector(rig.context, duplicate(rig.output.reader.get()));
   std::vector<StreamId> streams;
   Child descendant = rig.start_worker({"flood", "1000000000", "d"}, streams);
+  rig.run_until([&] { return collector.text().size() > 100'000; });
   bool known = false;
   rig.pump.finish(streams[0], Milliseconds(20), [&] { known = true; });
   rig.run_until([&] { return known; });

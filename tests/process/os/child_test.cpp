@@ -133,6 +133,7 @@ TEST_CASE("an ending that a tracer holds back is seen when it lets go, and SIGCH
   Pipe release = make_pipe();
   const pid_t tracer = ::fork();
   if (tracer == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     char byte = 0;
     const bool seized = ::ptrace(PTRACE_SEIZE, worker.child.pid(), nullptr, nullptr) == 0;
     const ssize_t said = ::write(told.writer.get(), seized ? "y" : "n", 1);
@@ -147,7 +148,7 @@ TEST_CASE("an ending that a tracer holds back is seen when it lets go, and SIGCH
     ::waitpid(tracer, nullptr, 0);
     return;
   }
-  worker.child.send_signal(SIGTERM);
+  worker.child.send_signal(SIGKILL);  // of any other the tracer would be asked first
   wait_until_gone(worker.child.pidfd());
   CHECK_FALSE(worker.child.ending());
   CHECK(capture_stuck_process(worker.child.pid()).tracer == tracer);
@@ -156,7 +157,7 @@ TEST_CASE("an ending that a tracer holds back is seen when it lets go, and SIGCH
   wait_until_gone(open_pidfd(tracer));
   pollfd ready{signals.descriptor().get(), POLLIN, 0};
   REQUIRE(::poll(&ready, 1, 10'000) == 1);
-  CHECK(worker.child.reap() == ExitStatus{ExitStatus::Kind::signalled, SIGTERM, {}, false});
+  CHECK(worker.child.reap() == ExitStatus{ExitStatus::Kind::signalled, SIGKILL, {}, false});
   reap(tracer);
 }
 

@@ -62,7 +62,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the canary ends with the process that made it, and when it is dismissed") {
+TEST_CASE("a canary that is dismissed ends") {
   SignalCanary canary(ChildGroup::own_session);
   const Fd process = open_pidfd(canary.pid());
   canary.dismiss();
