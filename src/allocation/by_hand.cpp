@@ -62,7 +62,9 @@ bool is_loopback_name(std::string_view address) {
   return to_lower(address) == "localhost" || address.substr(0, 4) == "127." || address == "::1";
 }
 
-Allocation parse_by_hand(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation parse_by_hand(const Snapshot& snapshot, const PlaceOptions& given) {
+  PlaceOptions options = given;
+  if (!options.address) options.address = options.likely_address;
   const int nodes = node_count(options);
   if (nodes > static_cast<int>(k_max_hosts)) {
     throw UsageError(fmt::format("{} {} is more than {} nodes", options.nodes->origin, nodes, k_max_hosts));

@@ -10,6 +10,7 @@
 #include "ddprun/app/option_table.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/plan/master_variables.hpp"
 
 namespace ddprun {
 
@@ -114,6 +115,27 @@ void settle_standalone(Draft& draft) {
   alone.workers_per_node = place.workers_per_node;
   alone.standalone = true;
   place = alone;
+}
+
+// What the command line and PET_ variables leave open.
+void follow_master_variables(Draft& draft, const Environment& environment) {
+  PlaceOptions& place = draft.options.place;
+  const MasterVariables exported = read_master_variables(environment);
+  if (place.standalone) {
+    if (exported.port)
+      note(draft, exported.port->origin + " has no effect", "--standalone: this machine alone");
+    return;
+  }
+  if (!place.port) place.port = exported.port;
+  if (!place.address) place.likely_address = exported.address;
+}
+
+// torchrun's own variable for how much it tells.
+void follow_log_level(Draft& draft, const Environment& environment) {
+  const auto level = environment.find("LOGLEVEL");
+  if (level == environment.end() || draft.options.quiet) return;
+  const std::string word = to_upper(trim(level->second));
+  if (word == "INFO" || word == "DEBUG") draft.options.verbose = true;
 }
 
 void settle_address(Draft& draft) {
@@ -229,6 +251,8 @@ void settle(Draft& draft, const Environment& environment) {
   refuse_together(draft, "hostfile", "node-rank");
   settle_standalone(draft);
   settle_address(draft);
+  follow_master_variables(draft, environment);
+  follow_log_level(draft, environment);
   settle_conf(draft);
   settle_shutdown(draft, environment);
   settle_program(draft);

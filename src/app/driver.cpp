@@ -14,8 +14,11 @@
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/os/terminal.hpp"
+#include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/worker_env.hpp"
+#include "ddprun/rendezvous/waiting_text.hpp"
 #include "ddprun/supervise/report.hpp"
+#include "ddprun/supervise/store_use.hpp"
 
 namespace ddprun {
 
@@ -29,7 +32,18 @@ TimePoint now() { return std::chrono::steady_clock::now(); }
 
 JobStoreSettings store_settings(const NodePlan& plan) {
   const bool several = plan.rendezvous.agents > 1;
-  return {plan.store_port, plan.store_port && several, several ? plan.site.profile.ports : std::nullopt};
+  JobStoreSettings settings;
+  settings.port = plan.store_port;
+  settings.port_is_shared = plan.store_port && several;
+  if (several) settings.range = plan.site.profile.ports;
+  settings.port_hint = other_port_hint(plan.allocation.first_port);
+  if (!plan.planned.empty() && starts_python(plan.planned.front().command)) {
+    settings.on_silence = [waited = settings.silence] {
+      const Notice notice = describe_silent_store(waited);
+      say_notice(notice.what, notice.hint);
+    };
+  }
+  return settings;
 }
 
 }  // namespace
@@ -90,6 +104,7 @@ void Driver::fail(const std::string& why) {
 
 StoreOpened Driver::open_store(const OpenStore& open) {
   store_.allow(open.clients);
+  world_size_ = open.world_size;
   try {
     return {store_.open(open.attempt, worker_hosts_store(plan_.options, open.world_size)), {}};
   } catch (const Error& error) {
@@ -142,10 +157,18 @@ void Driver::handle(const Start& start) {
   bind(start.assignment);
   supervisor_.note_start(start.assignment);
   workers_.begin_attempt(start.assignment, proven_interface(start.assignment));
-  say_detail(fmt::format("attempt {}: {} workers on {} nodes, {}:{}", start.assignment.attempt.value,
-                         start.assignment.world_size, start.assignment.node_count,
-                         start.assignment.master_address, start.assignment.master_port));
+  tell_start(start.assignment);
   decide();
+}
+
+void Driver::tell_start(const Assignment& assignment) const {
+  std::vector<int> ranks;
+  for (const WorkerSeat& seat : assignment.seats) ranks.push_back(seat.rank.value);
+  const std::string interface = proven_interface(assignment);
+  say_detail(fmt::format("attempt {}: {} workers on {} nodes, {}:{}; {} here{}", assignment.attempt.value,
+                         assignment.world_size, assignment.node_count, assignment.master_address,
+                         assignment.master_port, describe_ranks(std::move(ranks)),
+                         interface.empty() ? "" : ", interface " + interface));
 }
 
 void Driver::handle(const Stop& stop) {
@@ -161,7 +184,14 @@ void Driver::handle(const Stop& stop) {
 void Driver::handle(const Finish& finish) {
   show_status("");
   if (finish.report_here) report(finish);
+  if (finish.report_here && finish.cause.kind == Cause::Kind::success) tell_unused_store();
   end(finish.cause);
+}
+
+void Driver::tell_unused_store() {
+  if (!store_.unused() || !starts_python(plan_.planned.front().command)) return;
+  const Notice notice = describe_unused_store(world_size_);
+  say_notice(notice.what, notice.hint);
 }
 
 void Driver::report(const Finish& finish) {

@@ -1,4 +1,6 @@
 // How a driver comes to its link: what it announces, and the service of its role with the driver behind it.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -8,9 +10,12 @@
 #include "ddprun/app/own_addresses.hpp"
 #include "ddprun/app/provers.hpp"
 #include "ddprun/net/member_service.hpp"
+#include "ddprun/os/capture_python.hpp"
 #include "ddprun/os/name_lookup.hpp"
+#include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/node_binding.hpp"
 #include "ddprun/plan/render.hpp"
+#include "ddprun/supervise/store_use.hpp"
 
 namespace ddprun {
 
@@ -38,6 +43,15 @@ MeetingPlace place_of(std::vector<std::string> addresses, const std::vector<std:
   }
   if (place.addresses.empty()) place.addresses = {"127.0.0.1"};
   return place;
+}
+
+// Nothing where the workers are another program.
+PythonFacts python_of_workers(const NodePlan& plan, const Snapshot& snapshot) {
+  const std::vector<std::string>& command = plan.planned.front().command;
+  if (!starts_python(command)) return {};
+  const auto program = snapshot.programs.find(command.front());
+  const bool found = program != snapshot.programs.end() && !program->second.path.empty();
+  return capture_python(found ? program->second.path : command.front(), snapshot.environment);
 }
 
 }  // namespace
@@ -71,6 +85,7 @@ Announcement Driver::announcement() const {
     self.addresses.insert(self.addresses.begin(), plan_.options.local_address->value);
   self.cpus = announced_cpus(plan_, snapshot_);
   self.local_workers = announced_workers(plan_, snapshot_);
+  if (plan_.rendezvous.agents > 1) self.python = python_of_workers(plan_, snapshot_);
   return self;
 }
 
@@ -92,6 +107,7 @@ void Driver::join_as_coordinator() {
   if (plan_.options.local_address) settings.coordinator.named_address = plan_.options.local_address->value;
   settings.ports = rendezvous.ports.value;
   settings.launch_key = rendezvous.key;
+  if (plan_.store_port) settings.port_hint = other_port_hint(plan_.allocation.first_port);
   if (rendezvous.agents > 1) settings.prover = make_prover(plan_.options, rendezvous.secrets, snapshot_);
 
   CoordinatorHooks hooks;
@@ -100,6 +116,8 @@ void Driver::join_as_coordinator() {
   hooks.show_status = [](const std::string& text) { show_status(text); };
   hooks.show_restart = [this](const ShowRestart& restart) { announce_restart(restart); };
   hooks.on_message = [this](const CoordinatorMessage& message) { on_message(message); };
+  hooks.show_notice = [](const Notice& notice) { say_notice(notice.what, notice.hint); };
+  hooks.show_detail = say_detail;
   hooks.on_end = [this](const Cause&) {
     told_all_ = true;
     leave_when_idle();
@@ -113,7 +131,10 @@ void Driver::join_as_coordinator() {
   const std::vector<std::string> of_this_host = settings.announcement.addresses;
   auto service = std::make_unique<CoordinatorService>(context_, std::move(settings), std::move(hooks));
   service->start();
-  if (rendezvous.agents > 1) meeting_.publish(place_of(best, of_this_host, service->port()));
+  if (rendezvous.agents > 1) {
+    say_detail(fmt::format("coordinating {} agents on port {}", rendezvous.agents, service->port()));
+    meeting_.publish(place_of(best, of_this_host, service->port()));
+  }
   link_ = std::move(service);
   joined_ = true;
 }
@@ -146,6 +167,7 @@ void Driver::join_as_member() {
   };
   hooks.on_lost = [this](const std::string& what, const std::string& hint) { on_lost(what, hint); };
   hooks.show_status = [](const std::string& text) { show_status(text); };
+  hooks.show_detail = say_detail;
   told_all_ = true;  // only the coordinator has others to tell
   auto service = std::make_unique<MemberService>(context_, std::move(settings), std::move(hooks));
   service->start();

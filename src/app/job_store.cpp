@@ -20,8 +20,9 @@ constexpr int k_highest_port = 65535;
 
 JobStore::JobStore(boost::asio::io_context& context, JobStoreSettings settings)
     : context_(context),
-      settings_(settings),
-      allowed_(std::make_shared<std::set<boost::asio::ip::address>>()) {}
+      settings_(std::move(settings)),
+      allowed_(std::make_shared<std::set<boost::asio::ip::address>>()),
+      silence_(context) {}
 
 void JobStore::allow(const std::vector<std::string>& addresses) {
   for (const std::string& text : addresses) {
@@ -33,6 +34,7 @@ void JobStore::allow(const std::vector<std::string>& addresses) {
 
 int JobStore::open(Attempt attempt, bool worker_hosts) {
   close();
+  served_ = false;
   const auto take = worker_hosts ? &JobStore::keep : &JobStore::serve;
   if (!settings_.port && settings_.range) return first_free_of(*settings_.range, take);
   if (!settings_.port) return (this->*take)(0);
@@ -51,7 +53,7 @@ int JobStore::take_exactly(int port, int (JobStore::*take)(int)) {
   try {
     return (this->*take)(port);
   } catch (const Error& error) {
-    throw Error(error.what(), "choose another --master-port, or none: ddprun finds a free one");
+    throw Error(error.what(), settings_.port_hint);
   }
 }
 
@@ -92,6 +94,9 @@ int JobStore::serve(int port) {
   };
   options.report = [](const std::string& text) { say_detail("store: " + text); };
   server_ = std::make_unique<StoreServer>(context_, std::move(options));
+  served_ = true;
+  reached_ = false;
+  listen_for_silence();
   return server_->port();
 }
 
@@ -116,8 +121,22 @@ std::vector<int> JobStore::keep_ports(int count) {
   return ports;
 }
 
+void JobStore::listen_for_silence() {
+  if (!settings_.on_silence) return;
+  silence_.expires_after(settings_.silence);
+  silence_.async_wait([this](const boost::system::error_code& error) {
+    if (error || !server_ || server_->reached()) return;
+    const auto say = std::exchange(settings_.on_silence, nullptr);
+    if (say) say();
+  });
+}
+
 void JobStore::close() {
-  if (server_) server_->close();
+  silence_.cancel();
+  if (server_) {
+    reached_ = server_->reached();
+    server_->close();
+  }
   server_.reset();
   kept_.clear();
   shared_open_ = false;

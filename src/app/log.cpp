@@ -1,8 +1,10 @@
 #include "ddprun/app/log.hpp"
 
+#include <fmt/chrono.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <memory>
 
 namespace ddprun {
@@ -16,6 +18,7 @@ struct Log {
   std::function<void(const std::string&)> writer;  // empty: `lines` writes
   bool terminal = false;
   bool status_shown = false;
+  std::string host;
 };
 
 Log& log() {
@@ -37,22 +40,31 @@ void write(spdlog::level::level_enum level, const std::string& text) {
   state.writer ? state.writer(message + "\n") : state.lines->log(level, message);
 }
 
+// "14:03:22.120 n2: ": several hosts' details may end up in one log.
+std::string time_and_host() {
+  const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  const auto seconds = std::chrono::system_clock::to_time_t(now);
+  return fmt::format("{:%H:%M:%S}.{:03} {}: ", fmt::gmtime(seconds), now.time_since_epoch().count() % 1000,
+                     log().host);
+}
+
 std::string with_hint(const std::string& what, const std::string& hint) {
   return hint.empty() ? what : what + "\nhint: " + hint;
 }
 
 }  // namespace
 
-void set_up_log(Talk talk, bool stderr_is_terminal) {
+void set_up_log(Talk talk, bool stderr_is_terminal, const std::string& host) {
   Log& state = log();
   state.terminal = stderr_is_terminal;
+  state.host = host;
   state.lines->set_level(talk == Talk::quiet     ? spdlog::level::err
                          : talk == Talk::verbose ? spdlog::level::debug
                                                  : spdlog::level::info);
 }
 
 void say(const std::string& text) { write(spdlog::level::info, text); }
-void say_detail(const std::string& text) { write(spdlog::level::debug, text); }
+void say_detail(const std::string& text) { write(spdlog::level::debug, time_and_host() + text); }
 void say_notice(const std::string& what, const std::string& hint) {
   write(spdlog::level::warn, with_hint(what, hint));
 }

@@ -123,7 +123,7 @@ void add_binding(std::vector<OptionEntry>& table) {
            "memory of each worker: preferred or bind to the nodes of its cores, or none (default: auto)",
            setters::memory_bind),
        value("gpus-per-worker", "K", own, binding,
-             "each worker sees K GPUs of its own (default: 1, sees all)", setters::gpus_per_worker),
+             "each worker sees K GPUs of its own (default: all workers see all)", setters::gpus_per_worker),
        word_value("nic", "HOW", "auto none", own, binding,
                   "auto tells each worker the network card nearest to its GPU (default: none)", setters::nic),
        flag("omp-places", k_no_letter, own, binding, "set OMP_PLACES and OMP_PROC_BIND to the worker's cores",

@@ -7,6 +7,7 @@
 
 #include "ddprun/app/log.hpp"
 #include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
 #include "ddprun/net/key_prover.hpp"
 #include "ddprun/os/key_file.hpp"
 #include "ddprun/os/munge.hpp"
@@ -56,6 +57,31 @@ std::string key_path(const Options& options, const Snapshot& snapshot) {
   return default_key_path(options.key_file, find_variable(snapshot, "HOME").value_or(""));
 }
 
+// The line that makes the key files of two hosts the same. A path in the home directory is written as scp
+// wants it on both sides.
+std::string copy_line(const Options& options, const Snapshot& snapshot) {
+  const PlaceOptions& place = options.place;
+  const auto& address = place.address ? place.address : place.likely_address;
+  const std::string host = address ? address->value : snapshot.host.name;
+  const std::string path = key_path(options, snapshot);
+  const std::string home = find_variable(snapshot, "HOME").value_or("") + "/";
+  const bool at_home = home.size() > 1 && path.starts_with(home);
+  const std::string below = at_home ? path.substr(home.size()) : path;
+  return fmt::format("scp {} {}", shell_quote(fmt::format("{}:{}", host, below)),
+                     at_home ? "~/" + shell_quote(below) : shell_quote(path));
+}
+
+Prover make_key_file_prover(const SecretKey& key, const Options& options, const Snapshot& snapshot) {
+  Prover prover = make_key_prover(key);
+  prover.open = [open = prover.open, line = copy_line(options, snapshot)](ProofMethod method,
+                                                                          const std::string& sealed) {
+    ProofResult opened = open(method, sealed);
+    if (!opened.ok) opened.text = "the key files of the two hosts differ; on the refused host: " + line;
+    return opened;
+  };
+  return prover;
+}
+
 Prover best_first(Prover prover) {
   const auto place = [](ProofMethod method) {
     return std::find(k_proof_methods.begin(), k_proof_methods.end(), method);
@@ -68,7 +94,8 @@ Prover best_first(Prover prover) {
 }  // namespace
 
 Prover make_prover(const Options& options, const std::vector<JobSecret>& secrets, const Snapshot& snapshot) {
-  if (!options.key_file.empty()) return make_key_prover(read_or_make_key_file(key_path(options, snapshot)));
+  if (!options.key_file.empty())
+    return make_key_file_prover(read_or_make_key_file(key_path(options, snapshot)), options, snapshot);
   std::optional<Prover> prover;
   const auto add = [&prover](Prover other) {
     prover = prover ? join_provers(std::move(*prover), std::move(other)) : std::move(other);
@@ -82,7 +109,8 @@ Prover make_prover(const Options& options, const std::vector<JobSecret>& secrets
   }
   try {
     const std::string path = key_path(options, snapshot);
-    add(make_key_prover(all_have_one ? read_key_file(path) : read_or_make_key_file(path)));
+    const SecretKey key = all_have_one ? read_key_file(path) : read_or_make_key_file(path);
+    add(make_key_file_prover(key, options, snapshot));
   } catch (const Error& error) {
     if (!prover) throw;
     if (!all_have_one) say_detail(fmt::format("no key file beside other keys: {}", error.what()));

@@ -191,7 +191,7 @@ std::optional<CarrierPlan> plan_carrier(Snapshot& snapshot, const Options& optio
 }
 
 int run(Snapshot& snapshot) {
-  set_up_log(Talk::normal, snapshot.host.stderr_is_terminal);
+  set_up_log(Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = find_starter_umask(snapshot)) set_umask(*mask);
   const Environment captured = snapshot.environment;  // all of it: what --capture writes
@@ -205,7 +205,7 @@ int run(Snapshot& snapshot) {
   set_up_log(options.quiet     ? Talk::quiet
              : options.verbose ? Talk::verbose
                                : Talk::normal,
-             snapshot.host.stderr_is_terminal);
+             snapshot.host.stderr_is_terminal, snapshot.host.name);
   take_picture_file(options);
   add_program(snapshot, options);
   read_hostfile(snapshot, options);

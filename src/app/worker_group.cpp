@@ -19,6 +19,7 @@
 #include "ddprun/os/signals.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/supervise/error_file.hpp"
+#include "ddprun/supervise/known_failures.hpp"
 
 namespace ddprun {
 
@@ -300,6 +301,7 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
   when_known(state, [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
     failure.message = read_error_file(*workers_[worker]);
     failure.last_lines = last_lines(*workers_[worker]);
+    failure.hint = find_failure_hint(failure, assignment_.world_size);
     handler(std::move(failure));
   });
 }

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds k_retry{200};
 // there.
 constexpr Milliseconds k_silence_of_foreigners{1000};
 
-int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports) {
+int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports, const std::string& hint) {
   std::vector<std::string> problems;
   for (const int port : ports) {
     const BoundSocket socket = bind_port(port, Tcp::acceptor::max_listen_connections);
@@ -30,7 +30,8 @@ int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports) {
     problems.push_back(fmt::format("{} ({})", port, describe_error(why)));
   }
   throw Error(fmt::format("cannot listen for the other nodes on port {}", join(problems, ", ")),
-              "another program holds it, perhaps an earlier run; choose another one with --master-port");
+              "another program holds it, perhaps an earlier run; " +
+                  (hint.empty() ? "choose another one with --master-port" : hint));
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports) {
 AgentListener::AgentListener(boost::asio::io_context& context, AgentListenerSettings settings,
                              AgentListenerHooks hooks)
     : settings_(std::move(settings)), hooks_(std::move(hooks)), acceptor_(context), retry_(context) {
-  port_ = bind_first_free(acceptor_, settings_.ports);
+  port_ = bind_first_free(acceptor_, settings_.ports, settings_.port_hint);
 }
 
 void AgentListener::start() { accept(); }
@@ -96,7 +97,7 @@ void AgentListener::admit(Tcp::socket socket) {
 void AgentListener::conclude(const std::string& address, AuthenticationResult result) {
   using State = HandshakeStep::State;
   if (result.state == State::done) {
-    return hooks_.on_agent(std::move(result.socket), std::move(result.text));
+    return hooks_.on_agent(std::move(result.socket), std::move(result.text), result.proof);
   }
   if (result.state == State::foreign && hooks_.on_foreign && hooks_.on_foreign(result.socket, result.text)) {
     return;

@@ -98,12 +98,18 @@ void Authentication::write(std::string bytes) {
 void Authentication::report(State state, std::string text) {
   timer_.cancel();
   const OnResult on_result = std::exchange(on_result_, nullptr);
-  if (on_result) on_result({state, std::move(text), std::move(socket_)});
+  if (on_result)
+    on_result({state, std::move(text), std::move(socket_), to_string(handshake_.method()), true});
 }
 
 void Authentication::fail(std::string why) {
   const OnResult on_result = std::exchange(on_result_, nullptr);
-  if (on_result) on_result({State::failed, std::move(why), Tcp::socket(socket_.get_executor())});
+  if (on_result)
+    on_result({State::failed,
+               std::move(why),
+               Tcp::socket(socket_.get_executor()),
+               {},
+               !handshake_.heard_nothing()});
 }
 
 // Closing a socket with unread bytes would make the kernel throw away what the peer has not read yet.

@@ -1,9 +1,12 @@
 #include "ddprun/net/coordinator_service.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <map>
 
+#include "ddprun/base/text.hpp"
 #include "ddprun/net/agent_listener.hpp"
 #include "ddprun/net/connection.hpp"
 
@@ -54,6 +57,11 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   };
   using Event = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, TimePassed, StoreAnswered>;
 
+  void tell(const std::string& text) const {
+    if (hooks_.show_detail) hooks_.show_detail(text);
+  }
+  void tell_event(const Event& event) const;
+  void tell_action(const CoordinatorAction& action) const;
   void add(Event event);
   void handle_events();
   Coordinator::Actions handle(const Event& event, TimePoint now);
@@ -82,8 +90,12 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
 void CoordinatorService::Impl::listen() {
   if (settings_.coordinator.agents == 1) return;
   AgentListenerHooks hooks;
-  hooks.on_agent = [weak = weak_from_this()](Tcp::socket socket, std::string first_bytes) {
-    if (const auto self = weak.lock()) self->admit(std::move(socket), std::move(first_bytes));
+  hooks.on_agent = [weak = weak_from_this()](Tcp::socket socket, std::string first_bytes,
+                                             const std::string& proof) {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->tell(fmt::format("{} proved itself by {}", remote_address(socket), proof));
+    self->admit(std::move(socket), std::move(first_bytes));
   };
   hooks.on_refused = [weak = weak_from_this()](std::string address, std::string why) {
     if (const auto self = weak.lock()) self->add(StrangerRefused{std::move(address), std::move(why)});
@@ -94,6 +106,7 @@ void CoordinatorService::Impl::listen() {
   settings.launch_key = settings_.launch_key;
   settings.prover = settings_.prover;
   settings.handshake_limit = settings_.handshake_limit;
+  settings.port_hint = settings_.port_hint;
   listener_ = std::make_shared<AgentListener>(context_, std::move(settings), std::move(hooks));
   settings_.coordinator.port = listener_->port();
 }
@@ -147,7 +160,37 @@ void CoordinatorService::Impl::handle_events() {
   }
 }
 
+// Joins, refusals and losses, for those who want to follow the rendezvous.
+void CoordinatorService::Impl::tell_event(const Event& event) const {
+  if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
+    const auto* join = std::get_if<Join>(&arrived->message);
+    if (join == nullptr) return;
+    const Announcement& from = join->announcement;
+    tell(fmt::format("{} joins as number {} of {} with {}{}{}", printable(from.host), from.agent.value,
+                     join->agents, count_of(from.workers, "worker"),
+                     join->reached.empty() ? "" : ", reached this host at " + printable(join->reached),
+                     from.python.torch.empty()
+                         ? ""
+                         : fmt::format("; torch {} with Python {}", printable(from.python.torch, 64),
+                                       printable(from.python.version, 16))));
+  } else if (const auto* refused = std::get_if<StrangerRefused>(&event)) {
+    tell(fmt::format("refused {}: {}", refused->address, refused->why));
+  } else if (const auto* opened = std::get_if<StoreAnswered>(&event)) {
+    if (opened->result.error.empty()) tell(fmt::format("the store listens on port {}", opened->result.port));
+  }
+}
+
+void CoordinatorService::Impl::tell_action(const CoordinatorAction& action) const {
+  if (const auto* open = std::get_if<OpenStore>(&action)) {
+    tell(fmt::format("all nodes are there; MASTER_ADDR is {}", open->address));
+  } else if (const auto* send = std::get_if<SendTo>(&action)) {
+    const auto* probe = std::get_if<Probe>(&send->message);
+    if (probe != nullptr) tell("asking a node which it reaches: " + join(probe->addresses, ", "));
+  }
+}
+
 Coordinator::Actions CoordinatorService::Impl::handle(const Event& event, TimePoint now) {
+  tell_event(event);
   return std::visit(
       Overloaded{
           [&](const MessageArrived& e) { return coordinator_->on_message(e.connection, e.message, now); },
@@ -165,6 +208,7 @@ Coordinator::Actions CoordinatorService::Impl::handle(const Event& event, TimePo
 }
 
 void CoordinatorService::Impl::perform(const CoordinatorAction& action) {
+  tell_action(action);
   std::visit(Overloaded{[&](const SendTo& send) { deliver(send); },
                         [&](const CloseConnection& close) {
                           const auto found = connections_.find(close.connection);
@@ -176,6 +220,9 @@ void CoordinatorService::Impl::perform(const CoordinatorAction& action) {
                         [&](const CloseStore& close) { hooks_.close_store(close.attempt); },
                         [&](const ShowStatus& status) { hooks_.show_status(status.text); },
                         [&](const ShowRestart& restart) { hooks_.show_restart(restart); },
+                        [&](const ShowNotice& show) {
+                          if (hooks_.show_notice) hooks_.show_notice(show.notice);
+                        },
                         [&](const EndJob& end) { begin_flush(end.cause); }},
              action);
 }

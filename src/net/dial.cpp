@@ -52,7 +52,8 @@ void Dial::cancel() {
 void Dial::fail(const std::string& why) {
   const auto on_result = std::exchange(on_result_, nullptr);
   cancel();
-  if (on_result) on_result({HandshakeStep::State::failed, why, Tcp::socket(timer_.get_executor())});
+  if (on_result)
+    on_result({HandshakeStep::State::failed, why, Tcp::socket(timer_.get_executor()), {}, false});
 }
 
 }  // namespace ddprun

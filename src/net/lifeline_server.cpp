@@ -15,7 +15,7 @@ LifelineServer::LifelineServer(boost::asio::io_context& context, Prover prover, 
   settings.launch_key = lifeline_key(id);
   settings.prover = prover_;
   AgentListenerHooks listening;
-  listening.on_agent = [this](Tcp::socket socket, std::string first_bytes) {
+  listening.on_agent = [this](Tcp::socket socket, std::string first_bytes, const std::string&) {
     admit(std::move(socket), std::move(first_bytes));
   };
   listening.on_refused = [this](const std::string& address, const std::string& why) {

@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <map>
 
+#include "ddprun/base/text.hpp"
 #include "ddprun/net/connection.hpp"
 #include "ddprun/net/key_prover.hpp"
 #include "name_query.hpp"
@@ -46,6 +47,11 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   const std::string& local() const { return local_address_; }
 
  private:
+  void tell(const std::string& text) const {
+    if (hooks_.show_detail) hooks_.show_detail(text);
+  }
+  void tell_candidates() const;
+  void tell_dial(CandidateId candidate, const std::string& outcome);
   void perform(const MemberJoin::Actions& actions);
   void look_up(const std::string& name);
   void fail_lookup(const std::string& name, const std::string& why);
@@ -71,6 +77,11 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<MemberJoin> join_;
   std::map<std::string, std::shared_ptr<NameQuery>> queries_;
   std::map<CandidateId, std::shared_ptr<Dial>> dials_;
+  struct Told {
+    std::string place;    // "10.0.0.1 port 29500"
+    std::string outcome;  // of the last dial
+  };
+  std::map<CandidateId, Told> told_;  // what show_detail has heard of each candidate
   std::vector<std::shared_ptr<Dial>> probes_;
   std::optional<AuthenticationResult> found_;
   std::shared_ptr<Connection> connection_;
@@ -82,7 +93,9 @@ void MemberService::Impl::start() {
   join_.emplace(settings_.join, now);
   boost::asio::post(context_, [weak = weak_from_this()] {
     const auto self = weak.lock();
-    if (self && !self->closed_) self->perform(self->join_->start(std::chrono::steady_clock::now()));
+    if (!self || self->closed_) return;
+    self->tell_candidates();
+    self->perform(self->join_->start(std::chrono::steady_clock::now()));
   });
 }
 
@@ -105,6 +118,26 @@ void MemberService::Impl::close() {
 }
 
 // ---- finding the coordinator
+
+void MemberService::Impl::tell_candidates() const {
+  const MemberJoinSettings& join_settings = settings_.join;
+  std::vector<std::string> ways;
+  if (!join_settings.addresses.empty()) {
+    ways.push_back(fmt::format("{}, port {}", ddprun::join(join_settings.addresses, ", "),
+                               fmt::join(join_settings.ports, ", ")));
+  }
+  if (!join_settings.meeting_file.empty()) ways.push_back("meeting file " + join_settings.meeting_file);
+  if (!join_settings.exchange.empty()) ways.push_back(join_settings.exchange);
+  tell("looking for the coordinator: " + ddprun::join(ways, "; "));
+}
+
+// A candidate is tried again and again; only what differs from the time before is told.
+void MemberService::Impl::tell_dial(CandidateId candidate, const std::string& outcome) {
+  Told& told = told_[candidate];
+  if (told.outcome == outcome) return;
+  told.outcome = outcome;
+  tell(fmt::format("{}: {}", told.place, outcome));
+}
 
 void MemberService::Impl::perform(const MemberJoin::Actions& actions) {
   for (const MemberJoinAction& action : actions) {
@@ -137,6 +170,8 @@ void MemberService::Impl::look_up(const std::string& name) {
         if (!self || self->closed_) return;
         self->queries_.erase(name);
         const TimePoint now = std::chrono::steady_clock::now();
+        self->tell(fmt::format("{} is {}", name,
+                               error.empty() ? ddprun::join(addresses, ", ") : "unknown: " + error));
         self->perform(error.empty() ? self->join_->on_resolved(name, addresses, now)
                                     : self->join_->on_resolve_failed(name, error, now));
       });
@@ -170,6 +205,10 @@ void MemberService::Impl::on_told(MeetingWay way, const ToldPlace& told) {
 
 void MemberService::Impl::dial(const DialCandidate& candidate) {
   const CandidateId id = candidate.candidate;
+  if (told_.find(id) == told_.end()) {
+    told_[id].place = fmt::format("{} port {}", candidate.address, candidate.port);
+    tell("dialling " + told_[id].place);
+  }
   const auto attempt = std::make_shared<Dial>(context_, handshake(), settings_.dial,
                                               [weak = weak_from_this(), id](AuthenticationResult result) {
                                                 if (const auto self = weak.lock())
@@ -183,7 +222,11 @@ void MemberService::Impl::dial_ended(CandidateId candidate, AuthenticationResult
   if (closed_) return;
   dials_.erase(candidate);
   const TimePoint now = std::chrono::steady_clock::now();
-  if (result.state != State::done) return perform(join_->on_failed(candidate, result.text, now));
+  if (result.state != State::done) {
+    tell_dial(candidate, result.text);
+    return perform(join_->on_failed(candidate, result.text, now, result.answered));
+  }
+  tell_dial(candidate, "both sides proved themselves by " + result.proof);
   found_.emplace(std::move(result));
   perform(join_->on_authenticated(candidate, now));
 }
@@ -220,6 +263,7 @@ void MemberService::Impl::join(AuthenticationResult result) {
   std::erase(addresses, local_address_);
   addresses.insert(addresses.begin(), local_address_);
   join.agents = settings_.agents;
+  tell(fmt::format("joining the coordinator {} from {}", coordinator(), local_address_));
 
   connection_ = std::make_shared<Connection>(std::move(result.socket));
   Connection::Hooks hooks;
@@ -274,19 +318,21 @@ void MemberService::Impl::probe(const Probe& request) {
   if (probing->open == 0) return send(Probed{});
   probes_.clear();
   for (std::size_t i = 0; i < request.addresses.size(); ++i) {
-    const auto attempt =
-        std::make_shared<Dial>(context_, handshake(), settings_.probe,
-                               [weak = weak_from_this(), probing, i](const AuthenticationResult& result) {
-                                 const auto self = weak.lock();
-                                 if (!self || self->closed_) return;
-                                 probing->reached[i] = result.state == State::done;
-                                 if (--probing->open > 0) return;
-                                 Probed answer;
-                                 for (std::size_t k = 0; k < probing->addresses.size(); ++k) {
-                                   if (probing->reached[k]) answer.reachable.push_back(probing->addresses[k]);
-                                 }
-                                 self->send(answer);
-                               });
+    const auto attempt = std::make_shared<Dial>(
+        context_, handshake(), settings_.probe,
+        [weak = weak_from_this(), probing, i](const AuthenticationResult& result) {
+          const auto self = weak.lock();
+          if (!self || self->closed_) return;
+          probing->reached[i] = result.state == State::done;
+          if (--probing->open > 0) return;
+          Probed answer;
+          for (std::size_t k = 0; k < probing->addresses.size(); ++k) {
+            if (probing->reached[k]) answer.reachable.push_back(probing->addresses[k]);
+          }
+          self->tell(fmt::format("of {} this node reaches {}", ddprun::join(probing->addresses, ", "),
+                                 answer.reachable.empty() ? "none" : ddprun::join(answer.reachable, ", ")));
+          self->send(answer);
+        });
     probes_.push_back(attempt);
     attempt->start(request.addresses[i], request.port);
   }

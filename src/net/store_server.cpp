@@ -92,6 +92,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
 
   int port() const { return listener_.port; }
   std::size_t connections() const { return open_; }
+  bool reached() const { return reached_; }
   void wait_until_ready();
   void adopt(int descriptor, std::string_view first_bytes);
   void close();
@@ -130,6 +131,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   asio::steady_timer pause_;
   bool accepting_ = true;
   bool closed_ = false;
+  bool reached_ = false;
   std::size_t open_ = 0;
   std::vector<Connection> connections_;  // by client number
   // Used again from read to read.
@@ -238,6 +240,7 @@ void StoreServer::Impl::adopt(int descriptor, std::string_view first_bytes) {
 void StoreServer::Impl::add_connection(int descriptor, std::string_view first_bytes) {
   const int on = 1;
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  reached_ = true;
   const StoreClient client = service_.connect();
   const auto slot = static_cast<std::size_t>(client.value);
   if (slot >= connections_.size()) connections_.resize(slot + 1);
@@ -361,5 +364,7 @@ void StoreServer::adopt(tcp::socket socket, std::string first_bytes) {
 void StoreServer::close() { impl_->close(); }
 
 std::size_t StoreServer::connections() const { return impl_->connections(); }
+
+bool StoreServer::reached() const { return impl_->reached(); }
 
 }  // namespace ddprun

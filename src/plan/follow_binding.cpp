@@ -37,14 +37,22 @@ void lay_out_places(NodePlan& plan, const Snapshot& snapshot) {
   }
 }
 
+std::vector<Binding> bindings_of(const NodePlan& plan) {
+  std::vector<Binding> bindings;
+  for (const PlannedWorker& worker : plan.planned) bindings.push_back(worker.binding);
+  return bindings;
+}
+
 }  // namespace
 
 void follow_binding(NodePlan& plan, const Snapshot& snapshot) {
-  std::vector<Binding> bindings;
-  for (const PlannedWorker& worker : plan.planned) bindings.push_back(worker.binding);
-  plan.threads = threads_of_bindings(plan.allocation, snapshot, bindings);
+  plan.threads = threads_of_bindings(plan.allocation, snapshot, bindings_of(plan));
   choose_cards(plan, snapshot);
   lay_out_places(plan, snapshot);
+}
+
+std::optional<Notice> find_many_threads(const NodePlan& plan, const Snapshot& snapshot) {
+  return find_many_threads(plan.allocation, snapshot, plan.host, bindings_of(plan));
 }
 
 std::optional<Notice> find_no_card(const NodePlan& plan, const Snapshot& snapshot) {

@@ -9,6 +9,7 @@
 #include "ddprun/plan/carrier.hpp"
 #include "ddprun/plan/devices.hpp"
 #include "ddprun/plan/follow_binding.hpp"
+#include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/meeting_ways.hpp"
 #include "ddprun/plan/node_binding.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
@@ -50,9 +51,11 @@ Sourced<std::string> make_run_id(const Allocation& allocation, const Options& op
   return {fmt::format("{}.{}", job.value, step.value), fmt::format("{} and {}", job.origin, step.origin)};
 }
 
-Sourced<std::string> choose_solo_address(const Allocation& allocation, const Options& options) {
+Sourced<std::string> choose_solo_address(const Allocation& allocation, const Options& options,
+                                         const HostFacts& host) {
   if (options.local_address) return *options.local_address;
   if (allocation.first_address) return *allocation.first_address;
+  if (const auto own = find_own_master_address(options.place, host)) return *own;
   return {"127.0.0.1", "no other host takes part"};
 }
 
@@ -108,6 +111,12 @@ void plan_workers(NodePlan& plan, const VisibleDevices& devices, const Snapshot&
     if (runs) worker.command = make_worker_command(plan.options, python, kind, worker.local_rank);
     plan.planned.push_back(std::move(worker));
   }
+}
+
+// cuda:LOCAL_RANK has to exist where one GPU is seen.
+void adapt_to_one_gpu(NodePlan& plan) {
+  if (!asks_for_gpus(plan.options) || plan.options.gpus_per_worker.value > 1) return;
+  if (!plan.virtual_local_rank.value) plan.virtual_local_rank = {true, plan.options.gpus_per_worker.origin};
 }
 
 // Where a process can use one MIG instance only, each worker sees its own.
@@ -186,11 +195,12 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
   plan.world_size = expect_world_size(plan);
   plan.rank_origin = explain_ranks(plan);
   plan.run_id = make_run_id(plan.allocation, options, snapshot);
-  plan.solo_address = choose_solo_address(plan.allocation, options);
+  plan.solo_address = choose_solo_address(plan.allocation, options, snapshot.host);
   if (plan.allocation.first_port) plan.store_port = plan.allocation.first_port->value;
 
   if (options.virtual_local_rank) plan.virtual_local_rank = {true, "--virtual-local-rank"};
   plan.gpus = snapshot.host.gpus;
+  adapt_to_one_gpu(plan);
   adapt_to_instances(plan, devices);
   adapt_to_own_device(plan, devices);
   shorten_grace(plan);
@@ -199,9 +209,11 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
         find_crowded_cores(plan.allocation, snapshot.host, plan.host, plan.workers.value)}) {
     if (notice) plan.notices.push_back(*notice);
   }
+  for (Notice& notice : find_unfollowed_master(plan, snapshot)) plan.notices.push_back(std::move(notice));
   for (const std::string& doubt : snapshot.host.doubts) plan.notices.push_back({doubt, ""});
   plan_workers(plan, devices, snapshot);
   bind_workers(plan, snapshot, {});
+  if (const auto notice = find_many_threads(plan, snapshot)) plan.notices.push_back(*notice);
   plan.changes =
       scrub_changes(snapshot.environment, plan.allocation, plan.workers.value, spoils_connection(plan));
   show_step_devices(plan, devices);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/ports.hpp"
 
 namespace ddprun {
@@ -64,6 +65,7 @@ RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options&
   if (rendezvous.agents == 1) return rendezvous;
   rendezvous.role = rendezvous.agent.value == 0 ? RendezvousRole::coordinator : RendezvousRole::member;
   rendezvous.addresses = find_addresses(allocation, rendezvous);
+  try_likely_address_first(rendezvous.addresses, allocation, options.place);
   rendezvous.ports = find_ports(allocation, rendezvous);
   return rendezvous;
 }

@@ -7,6 +7,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/site_folders.hpp"
+#include "ddprun/plan/expand_value.hpp"
 
 namespace ddprun {
 
@@ -72,8 +73,29 @@ bool nccl_finds(const Snapshot& snapshot, const std::string& list) {
                      [&](const std::string& name) { return is_here(snapshot, name, exact); });
 }
 
+// Variables of the user's environment in the profile's values. A value with a part missing would name another
+// place than the one that was meant.
+void expand_values(SitePlan& plan, const Environment& environment) {
+  std::map<std::string, std::string>& values = plan.profile.environment;
+  for (auto entry = values.begin(); entry != values.end();) {
+    auto& [name, value] = *entry;
+    ExpandedValue expanded = expand_value(value, environment);
+    if (expanded.missing.empty() || environment.contains(name)) {
+      value = std::move(expanded.text);
+      ++entry;
+      continue;
+    }
+    plan.notices.push_back(
+        {fmt::format("the site {} ({}) gives {} the value {}, but {} is not set: {} is left out",
+                     plan.profile.name, plan.profile.source, name, value, expanded.missing, name),
+         fmt::format("export {}, or set {} yourself", expanded.missing, name)});
+    entry = values.erase(entry);
+  }
+}
+
 SitePlan on_this_host(SiteProfile profile, std::string origin, const Snapshot& snapshot) {
-  SitePlan plan{std::move(profile), std::move(origin), {}};
+  SitePlan plan{std::move(profile), std::move(origin), {}, {}};
+  expand_values(plan, snapshot.environment);
   const auto& gloo = plan.profile.gloo_interfaces;
   const auto found = std::find_if(gloo.begin(), gloo.end(),
                                   [&](const std::string& name) { return is_here(snapshot, name, true); });

@@ -70,6 +70,7 @@ void note_missing_interfaces(NodePlan& plan) {
 
 void apply_site(NodePlan& plan, const Snapshot& snapshot) {
   plan.site = choose_site(snapshot, plan.options.site);
+  plan.notices.insert(plan.notices.end(), plan.site.notices.begin(), plan.site.notices.end());
   RendezvousPlan& rendezvous = plan.rendezvous;
   if (!plan.site.known() || rendezvous.role == RendezvousRole::solo) return;
   note_missing_interfaces(plan);

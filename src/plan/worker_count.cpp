@@ -34,19 +34,20 @@ std::string shown_gpus(const Snapshot& snapshot, const VisibleDevices& devices) 
 // K GPUs for each of `workers` that this host's agents have together.
 void check_gpus_fit(const Sourced<int>& workers, const Options& options, const Snapshot& snapshot,
                     const VisibleDevices& devices) {
+  if (!asks_for_gpus(options)) return;
   const std::int64_t each = gpus_a_worker(options);
-  if (each == 1) return;
   const auto gpus = static_cast<std::int64_t>(devices.entries.size());
   const std::string& origin = options.gpus_per_worker.origin;
-  if (devices.one_a_process) {
+  if (devices.one_a_process && each > 1) {
     throw UsageError(fmt::format("{} asks for {} GPUs a worker, but a process can use one MIG instance only",
                                  origin, each),
                      fmt::format("leave {} out", origin));
   }
   if (each > gpus) {
-    throw UsageError(
-        fmt::format("{} asks for {} GPUs a worker, but {}", origin, each, shown_gpus(snapshot, devices)),
-        "give a smaller number, or ask the scheduler for more GPUs");
+    throw UsageError(fmt::format("{} asks for {} a worker, but {}", origin, count_of(each, "GPU"),
+                                 shown_gpus(snapshot, devices)),
+                     each == 1 ? fmt::format("leave {} out, or ask the scheduler for GPUs", origin)
+                               : "give a smaller number, or ask the scheduler for more GPUs");
   }
   if (workers.value * each <= gpus) return;
   throw UsageError(
@@ -176,6 +177,8 @@ std::string widen_hint(const Allocation& allocation, int workers) {
 
 }  // namespace
 
+bool asks_for_gpus(const Options& options) { return options.gpus_per_worker.origin != "default"; }
+
 int tasks_on_this_host(const Allocation& allocation) {
   if (allocation.tasks_here.value > 0) return allocation.tasks_here.value;
   const auto index = static_cast<std::size_t>(allocation.node_index.value.value);
@@ -209,10 +212,9 @@ bool shares_mask(const Allocation& allocation, const Snapshot& snapshot) {
   return agents_of_mask(allocation, snapshot.host) > 1;
 }
 
-Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapshot, int workers) {
-  const auto set = find_variable(snapshot, "OMP_NUM_THREADS");
-  const bool by_pbs = set && is_set_by_pbs(allocation, snapshot, *set, workers);
-  if (set && !by_pbs) return {0, "OMP_NUM_THREADS of the environment"};
+namespace {
+
+Sourced<int> share_cores(const Allocation& allocation, const Snapshot& snapshot, int workers) {
   std::int64_t usable = std::max<std::int64_t>(1, cores_of(snapshot.host));
   std::string origin = count_of(usable, "core");
   if (const auto quota = quota_below(snapshot.host, usable)) {
@@ -221,16 +223,14 @@ Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapsho
   }
   const std::int64_t sharers = workers * agents_of_mask(allocation, snapshot.host);
   if (sharers > 1) origin += fmt::format(" for {} workers", sharers);
-  if (by_pbs) origin += fmt::format(", not the {} of PBS", *set);
   return {static_cast<int>(std::max<std::int64_t>(1, usable / sharers)), origin};
 }
 
-Sourced<int> threads_of_bindings(const Allocation& allocation, const Snapshot& snapshot,
-                                 const std::vector<Binding>& bindings) {
-  const auto workers = static_cast<int>(bindings.size());
-  const Sourced<int> unbound = count_threads(allocation, snapshot, workers);
+// Nothing where somebody is not bound, or a control group allows less than the bindings have.
+std::optional<Sourced<int>> cores_of_bindings(const Allocation& allocation, const Snapshot& snapshot,
+                                              const std::vector<Binding>& bindings) {
   const auto is_free = [](const Binding& binding) { return binding.cpus.empty(); };
-  if (unbound.value == 0 || std::any_of(bindings.begin(), bindings.end(), is_free)) return unbound;
+  if (std::any_of(bindings.begin(), bindings.end(), is_free)) return std::nullopt;
   std::int64_t least = std::numeric_limits<int>::max();
   std::int64_t most = 0;
   for (const Binding& binding : bindings) {
@@ -238,11 +238,60 @@ Sourced<int> threads_of_bindings(const Allocation& allocation, const Snapshot& s
     least = std::min(least, cores);
     most = std::max(most, cores);
   }
-  const std::int64_t sharers = workers * agents_of_mask(allocation, snapshot.host);
-  if (quota_below(snapshot.host, least * sharers)) return unbound;
+  const std::int64_t sharers =
+      static_cast<std::int64_t>(bindings.size()) * agents_of_mask(allocation, snapshot.host);
+  if (quota_below(snapshot.host, least * sharers)) return std::nullopt;
   const std::string origin = least == most ? fmt::format("{} of each worker", count_of(least, "core"))
                                            : fmt::format("{} to {} cores of each worker", least, most);
-  return {static_cast<int>(least), origin};
+  return sourced(static_cast<int>(least), origin);
+}
+
+// Hardware threads of the worker that has the fewest.
+std::int64_t fewest_cpus(const Allocation& allocation, const Snapshot& snapshot,
+                         const std::vector<Binding>& bindings) {
+  auto fewest = static_cast<std::int64_t>(snapshot.host.allowed_cpus.size()) /
+                (static_cast<std::int64_t>(bindings.size()) * agents_of_mask(allocation, snapshot.host));
+  for (const Binding& binding : bindings) {
+    const auto cpus = static_cast<std::int64_t>(binding.cpus.size());
+    if (cpus > 0) fewest = std::min(fewest, cpus);
+  }
+  return fewest;
+}
+
+}  // namespace
+
+Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapshot, int workers) {
+  const auto set = find_variable(snapshot, "OMP_NUM_THREADS");
+  const bool by_pbs = set && is_set_by_pbs(allocation, snapshot, *set, workers);
+  if (set && !by_pbs) return {0, "OMP_NUM_THREADS of the environment"};
+  Sourced<int> threads = share_cores(allocation, snapshot, workers);
+  if (by_pbs) threads.origin += fmt::format(", not the {} of PBS", *set);
+  return threads;
+}
+
+Sourced<int> threads_of_bindings(const Allocation& allocation, const Snapshot& snapshot,
+                                 const std::vector<Binding>& bindings) {
+  const Sourced<int> unbound = count_threads(allocation, snapshot, static_cast<int>(bindings.size()));
+  if (unbound.value == 0) return unbound;
+  return cores_of_bindings(allocation, snapshot, bindings).value_or(unbound);
+}
+
+std::optional<Notice> find_many_threads(const Allocation& allocation, const Snapshot& snapshot,
+                                        const std::string& host, const std::vector<Binding>& bindings) {
+  const auto workers = static_cast<int>(bindings.size());
+  const auto set = find_variable(snapshot, "OMP_NUM_THREADS");
+  if (!set || workers == 0 || snapshot.host.allowed_cpus.empty()) return std::nullopt;
+  if (is_set_by_pbs(allocation, snapshot, *set, workers)) return std::nullopt;
+  const auto threads = parse_integer(trim(split(*set, ',').front()));  // "4,2": the outer level
+  const auto bound = cores_of_bindings(allocation, snapshot, bindings);
+  const int cores = bound ? bound->value : share_cores(allocation, snapshot, workers).value;
+  const bool limited = quota_below(snapshot.host, cores_of(snapshot.host)).has_value();
+  const std::int64_t cpus = limited ? cores : fewest_cpus(allocation, snapshot, bindings);
+  if (!threads || *threads <= std::max<std::int64_t>(cores, cpus)) return std::nullopt;
+  return Notice{
+      fmt::format("OMP_NUM_THREADS={} of the environment is more than the {} that each worker has on {}",
+                  *threads, count_of(cores, "core"), host),
+      fmt::format("unset it, and ddprun sets it to {}", cores)};
 }
 
 std::optional<Notice> find_unused_count(const Allocation& allocation, const Options& options) {

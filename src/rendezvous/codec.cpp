@@ -57,17 +57,19 @@ Json to_json(const Failure& failure, std::size_t text_limit, std::size_t line_li
   const auto& lines = failure.last_lines;
   const auto skipped = static_cast<std::ptrdiff_t>(lines.size() - std::min(lines.size(), line_limit));
   const std::string_view message = end_of(failure.message, text_limit);
-  return {{"attempt", failure.attempt.value},
-          {"rank", failure.rank.value},
-          {"local_rank", failure.local_rank.value},
-          {"host", cut(failure.host)},
-          {"pid", failure.pid},
-          {"program", cut(failure.program)},
-          {"status", to_json(failure.status)},
-          {"time", failure.unix_milliseconds},
-          {"message", message},
-          {"message_cut", failure.message_cut + failure.message.size() - message.size()},
-          {"lines", texts_to_json({lines.begin() + skipped, lines.end()}, line_limit)}};
+  Json json = {{"attempt", failure.attempt.value},
+               {"rank", failure.rank.value},
+               {"local_rank", failure.local_rank.value},
+               {"host", cut(failure.host)},
+               {"pid", failure.pid},
+               {"program", cut(failure.program)},
+               {"status", to_json(failure.status)},
+               {"time", failure.unix_milliseconds},
+               {"message", message},
+               {"message_cut", failure.message_cut + failure.message.size() - message.size()},
+               {"lines", texts_to_json({lines.begin() + skipped, lines.end()}, line_limit)}};
+  if (!failure.hint.empty()) json["hint"] = cut(failure.hint);
+  return json;
 }
 
 Json first_failure(const Failure& failure) {
@@ -142,6 +144,8 @@ Json to_json(const Announcement& announcement) {
   if (announcement.node) json["node"] = announcement.node->value;
   if (announcement.launcher_rank) json["launcher_rank"] = announcement.launcher_rank->value;
   if (announcement.fixed_rank) json["fixed_rank"] = announcement.fixed_rank->value;
+  if (!announcement.python.version.empty()) json["python"] = cut(announcement.python.version);
+  if (!announcement.python.torch.empty()) json["torch"] = cut(announcement.python.torch);
   if (!announcement.cpus.empty()) json["cpus"] = cut(announcement.cpus);
   if (!announcement.local_workers.empty()) add_workers(json, announcement.local_workers);
   return json;
@@ -257,6 +261,7 @@ Failure read_failure(const Fields& fields, std::size_t text_limit, std::size_t l
   failure.message = fields.text("message", text_limit);
   failure.message_cut = static_cast<std::size_t>(fields.count("message_cut"));
   failure.last_lines = fields.texts("lines", line_limit);
+  if (fields.has("hint")) failure.hint = fields.text("hint");
   return failure;
 }
 
@@ -324,6 +329,8 @@ Announcement read_announcement(const Fields& fields) {
   announcement.addresses = fields.texts("addresses", k_max_addresses);
   announcement.store_ports = fields.ports("store_ports", k_max_store_ports);
   if (fields.has("fixed_rank")) announcement.fixed_rank = GlobalRank{fields.count("fixed_rank")};
+  if (fields.has("python")) announcement.python.version = fields.text("python");
+  if (fields.has("torch")) announcement.python.torch = fields.text("torch");
   if (fields.has("cpus")) announcement.cpus = fields.text("cpus");
   if (fields.has("local_workers")) {
     const int workers = fields.integer("local_workers", 0, k_max_workers);

@@ -7,6 +7,7 @@
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/plan/unlike_python.hpp"
 #include "ddprun/rendezvous/codec.hpp"
 #include "ddprun/rendezvous/waiting_text.hpp"
 
@@ -155,6 +156,7 @@ void Coordinator::everybody_here(TimePoint now) {
     const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
     return finish(failed_here(error.what() + hint));
   }
+  if (auto notice = find_unlike_python(announcements)) actions_.push_back(ShowNotice{std::move(*notice)});
   const std::string& named = settings_.named_address;
   const auto agreed = agreed_address(witnesses(), settings_.addresses);
   const bool provable = named.empty() || crosses_hosts(named);  // a name is for the workers to look up

@@ -117,8 +117,12 @@ MemberJoin::Actions MemberJoin::on_no_place(MeetingWay way, const std::string& w
 // What was read may have been left by a launch that was killed, so looking never ends.
 void MemberJoin::look_again(TimePoint now) { fail(file_.trial, file_.trial.error, k_first_pause, now); }
 
-MemberJoin::Actions MemberJoin::on_failed(CandidateId candidate, const std::string& why, TimePoint now) {
-  fail(candidates_[static_cast<std::size_t>(candidate.value)].trial, why, k_first_pause, now);
+MemberJoin::Actions MemberJoin::on_failed(CandidateId candidate, const std::string& why, TimePoint now,
+                                          bool answered) {
+  Candidate& failed = candidates_[static_cast<std::size_t>(candidate.value)];
+  if (answered) failed.answer = why;
+  const bool gone = !answered && !failed.answer.empty();
+  fail(failed.trial, gone ? fmt::format("{} (later: {})", failed.answer, why) : why, k_first_pause, now);
   return on_time(now);
 }
 
@@ -243,6 +247,11 @@ std::vector<std::string> MemberJoin::describe_failures() const {
   return pieces;
 }
 
+bool MemberJoin::was_answered() const {
+  return std::any_of(candidates_.begin(), candidates_.end(),
+                     [](const Candidate& candidate) { return !candidate.answer.empty(); });
+}
+
 GiveUp MemberJoin::give_up() const {
   const std::string failures = join(describe_failures(), "; ");
   const std::string limit = describe_duration(settings_.join_timeout);
@@ -255,12 +264,16 @@ GiveUp MemberJoin::give_up() const {
                           "they share with --rdzv-dir, or the host of rank 0 with --master-addr",
                           folder_of(settings_.meeting_file))};
   }
-  return {
-      fmt::format("cannot reach the coordinator {} within {}: {}", settings_.coordinator, limit, failures),
-      fmt::format(
-          "check that ddprun runs on {}, that its name leads to an address of the compute network and "
-          "that no firewall is between; --master-addr names another address",
-          settings_.coordinator)};
+  const std::string what =
+      fmt::format("cannot {} the coordinator {} within {}: {}", was_answered() ? "join" : "reach",
+                  settings_.coordinator, limit, failures);
+  // Neither its name nor a firewall is at fault.
+  if (was_answered()) return {what, ""};
+  return {what,
+          fmt::format(
+              "check that ddprun runs on {}, that its name leads to an address of the compute network and "
+              "that no firewall is between; --master-addr names another address",
+              settings_.coordinator)};
 }
 
 }  // namespace ddprun

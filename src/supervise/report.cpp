@@ -61,8 +61,9 @@ std::string render_report(const Cause& cause, int max_restarts) {
   }
   text += details(failure, max_restarts);
   // A worker that wrote an error file has its traceback there; its last lines would say the same again.
-  if (!failure.message.empty()) return text + quoted_message(failure);
-  return text + quoted_block("its last lines:", failure.last_lines);
+  text +=
+      failure.message.empty() ? quoted_block("its last lines:", failure.last_lines) : quoted_message(failure);
+  return failure.hint.empty() ? text : text + "  hint: " + printable(failure.hint, k_line_width) + "\n";
 }
 
 std::string render_restart(const Cause& cause, Attempt next, int max_restarts) {

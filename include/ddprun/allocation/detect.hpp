@@ -17,8 +17,10 @@ struct PlaceOptions {
   // --master-addr or host part of --rdzv-endpoint; an origin with "endpoint" in it makes 29400 the default
   // port instead of 29500, as torchrun's c10d does.
   std::optional<Sourced<std::string>> address;
-  std::optional<Sourced<int>> port;               // --master-port or port part of --rdzv-endpoint
-  std::optional<Sourced<std::string>> run_id;     // --rdzv-id
+  // MASTER_ADDR of the environment, where nothing above is given: node 0 is probably there.
+  std::optional<Sourced<std::string>> likely_address;
+  std::optional<Sourced<int>> port;            // --master-port, port part of --rdzv-endpoint, or MASTER_PORT
+  std::optional<Sourced<std::string>> run_id;  // --rdzv-id
   std::optional<Sourced<int>> workers_per_node;   // --nproc-per-node as a number
   bool standalone = false;                        // --standalone
   std::optional<Sourced<std::string>> scheduler;  // --scheduler: a detector's name, asked instead of all

@@ -81,6 +81,8 @@ class Driver {
   void answer_stop();
   void arm_timer();
   void report(const Finish& finish);
+  void tell_unused_store();
+  void tell_start(const Assignment& assignment) const;
   void end(const Cause& cause);
   void leave_when_idle();
   void hurry();
@@ -103,6 +105,7 @@ class Driver {
   boost::asio::steady_timer carrier_timer_;
   std::unique_ptr<LifelineClient> lifeline_;  // where another ddprun started this one
 
+  int world_size_ = 0;  // of the workers that this agent's store is for
   bool decision_pending_ = false;
   bool joined_ = false;  // the coordinator knows of this agent
   bool link_lost_ = false;

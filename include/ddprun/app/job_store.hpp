@@ -7,12 +7,15 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
 #include "ddprun/net/store_server.hpp"
 #include "ddprun/os/fd.hpp"
@@ -22,9 +25,14 @@ namespace ddprun {
 inline constexpr int k_port_span = 64;
 
 struct JobStoreSettings {
-  std::optional<int> port;      // --master-port
+  std::optional<int> port;      // --master-port, MASTER_PORT
   bool port_is_shared = false;  // the rendezvous listens on the user's port; attempt 0 is served through it
   std::optional<std::pair<int, int>> range;  // the site's ports, where the user named none
+  std::string port_hint = "choose another --master-port, or none: ddprun finds a free one";  // it is taken
+  // Called once in the life of the job where workers are served and none has connected for so long; may be
+  // unset.
+  std::function<void()> on_silence{};
+  Milliseconds silence{60000};
 };
 
 class JobStore {
@@ -38,6 +46,8 @@ class JobStore {
   // Keeps some free ports, for a worker of this host that hosts the store of a coordinator elsewhere.
   std::vector<int> keep_ports(int count);
   void close();
+  // Workers are or were served in the current attempt, and none of them has connected.
+  bool unused() const { return served_ && !(server_ ? server_->reached() : reached_); }
   // A connection that reached the rendezvous' port and is no agent's. False: the store is not reached there
   // now, and the socket is left alone.
   bool adopt(boost::asio::ip::tcp::socket& socket, std::string& first_bytes);
@@ -47,6 +57,7 @@ class JobStore {
   int keep(int port);
   int take_exactly(int port, int (JobStore::*take)(int));
   int first_free(int port, int turn, int (JobStore::*take)(int));
+  void listen_for_silence();
   int first_free_of(std::pair<int, int> range, int (JobStore::*take)(int));
 
   boost::asio::io_context& context_;
@@ -55,6 +66,9 @@ class JobStore {
   std::unique_ptr<StoreServer> server_;
   std::vector<Fd> kept_;  // bound, never listening
   bool shared_open_ = false;
+  bool served_ = false;
+  bool reached_ = false;  // as of its end
+  boost::asio::steady_timer silence_;
 };
 
 }  // namespace ddprun

@@ -8,8 +8,8 @@ namespace ddprun {
 
 enum class Talk { quiet, normal, verbose };
 
-// Call once, before anything is said.
-void set_up_log(Talk talk, bool stderr_is_terminal);
+// Call before anything is said. Details carry the time of day (UTC) and `host`.
+void set_up_log(Talk talk, bool stderr_is_terminal, const std::string& host);
 
 void say(const std::string& text);                                      // normal: what a user wants to know
 void say_detail(const std::string& text);                               // verbose only

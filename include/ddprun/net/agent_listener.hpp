@@ -20,11 +20,13 @@ struct AgentListenerSettings {
   std::string launch_key;
   Prover prover;
   Milliseconds handshake_limit{10000};
+  std::string port_hint;            // where none of the ports is free; empty: to choose another --master-port
   std::size_t max_strangers = 256;  // connections that have not proved themselves yet
 };
 
 struct AgentListenerHooks {
-  std::function<void(Tcp::socket, std::string first_bytes)> on_agent;
+  // `proof`: by what it proved itself, as to_string(ProofMethod).
+  std::function<void(Tcp::socket, std::string first_bytes, const std::string& proof)> on_agent;
   std::function<void(std::string address, std::string why)> on_refused;
   // Another protocol on this port, or a peer that waits to be spoken to. Takes the socket and returns true,
   // or leaves it to be refused, as all are when this is not set.

@@ -22,6 +22,8 @@ struct AuthenticationResult {
   HandshakeStep::State state = HandshakeStep::State::failed;  // done, failed or foreign
   std::string text;                                           // as in HandshakeStep
   Tcp::socket socket;                                         // open when done or foreign
+  std::string proof;                                          // done: by what the peer proved itself, "munge"
+  bool answered = false;                                      // the peer has said something
 };
 
 // Keeps itself alive while it works. `on_result` is called once, from the event loop, unless cancelled. After

@@ -27,6 +27,7 @@ struct CoordinatorServiceSettings {
   Milliseconds flush_timeout{
       5000};  // for the last messages to be taken, and for latecomers of a failed launch
   Milliseconds handshake_limit{10000};
+  std::string port_hint;  // as in AgentListenerSettings
 };
 
 struct StoreOpened {
@@ -34,7 +35,8 @@ struct StoreOpened {
   std::string error;  // a sentence; empty: the store listens on `port`
 };
 
-// Called from the event loop only, never from within start() or send(). All but on_foreign must be set.
+// Called from the event loop only, never from within start() or send(). All must be set but on_foreign,
+// show_notice and show_detail.
 struct CoordinatorHooks {
   std::function<StoreOpened(const OpenStore&)> open_store;
   std::function<void(Attempt)> close_store;
@@ -42,6 +44,8 @@ struct CoordinatorHooks {
   std::function<void(const ShowRestart&)> show_restart;
   std::function<void(const CoordinatorMessage&)> on_message;  // for this process' agent; Finish is the last
   std::function<void(const Cause&)> on_end;                   // once: all agents have been told
+  std::function<void(const Notice&)> show_notice;
+  std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
   // As in AgentListenerHooks, for a store that is reached on the very port the user gave.
   std::function<bool(Tcp::socket&, std::string& first_bytes)> on_foreign;
 };

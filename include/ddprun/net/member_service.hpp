@@ -41,7 +41,7 @@ struct NameLookup {
 using ToldPlace = std::variant<MeetingPlace, std::string>;
 
 // Called from the event loop only, never from within start() or send(). All must be set but
-// look_at_meeting_file where there is none.
+// look_at_meeting_file where there is none, and show_detail.
 struct MemberHooks {
   std::function<NameLookup(const std::string& name)> start_lookup;
   std::function<ToldPlace()> look_at_meeting_file;
@@ -50,6 +50,7 @@ struct MemberHooks {
   // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
   std::function<void(const std::string& what, const std::string& hint)> on_lost;
   std::function<void(const std::string& text)> show_status;
+  std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
 };
 
 class MemberService final : public AgentLink {

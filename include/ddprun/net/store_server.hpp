@@ -51,6 +51,7 @@ class StoreServer {
   // Ends the listener and all connections, at once.
   void close();
   std::size_t connections() const;
+  bool reached() const;  // somebody who may connect has done so since it listens
 
  private:
   class Impl;

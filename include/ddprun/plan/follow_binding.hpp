@@ -15,6 +15,7 @@ namespace ddprun {
 void follow_binding(NodePlan& plan, const Snapshot& snapshot);
 
 // --nic without a card to name.
+std::optional<Notice> find_many_threads(const NodePlan& plan, const Snapshot& snapshot);
 std::optional<Notice> find_no_card(const NodePlan& plan, const Snapshot& snapshot);
 
 // One place a core, "{0,64},{1,65}": the hardware threads of each that are among `cpus` (ascending). Without

@@ -46,6 +46,7 @@ struct SitePlan {
   std::string origin;                             // what told: "SLURM_CLUSTER_NAME", "host name", "--site"
   std::map<std::string, std::string> interfaces;  // GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME as far as the
                                                   // interfaces are here
+  std::vector<Notice> notices;                    // variables of the profile that are left out, and why
   bool known() const { return !profile.name.empty(); }
   std::string as_origin() const { return "site " + profile.name; }
 };

@@ -12,6 +12,9 @@
 
 namespace ddprun {
 
+// Whether --gpus-per-worker was given: each worker then sees its own GPUs and no others.
+bool asks_for_gpus(const Options& options);
+
 // ddprun processes on this host.
 int tasks_on_this_host(const Allocation& allocation);
 
@@ -40,6 +43,10 @@ Sourced<int> threads_of_bindings(const Allocation& allocation, const Snapshot& s
 // What is odd about these counts and how to get what was probably meant.
 std::optional<Notice> find_unused_count(const Allocation& allocation, const Options& options);
 std::optional<Notice> find_too_few_gpus(const VisibleDevices& devices, const Sourced<int>& workers);
+// OMP_NUM_THREADS as the user set it, where a worker has fewer CPUs; two threads a core are a choice where
+// the core has two hardware threads.
+std::optional<Notice> find_many_threads(const Allocation& allocation, const Snapshot& snapshot,
+                                        const std::string& host, const std::vector<Binding>& bindings);
 // More workers than cores, or a single core where the scheduler granted more: a launcher's binding that
 // nobody asked for.
 std::optional<Notice> find_crowded_cores(const Allocation& allocation, const HostFacts& facts,

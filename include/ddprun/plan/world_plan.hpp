@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ddprun/base/ids.hpp"
+#include "ddprun/facts/python_facts.hpp"
 
 namespace ddprun {
 
@@ -40,6 +41,7 @@ struct Announcement {
   std::vector<int> store_ports;        // kept free for the worker of rank 0, where that hosts the store
   std::string cpus;                    // its affinity mask, "0-63"; empty: it binds nothing
   std::vector<NeighbourWorker> local_workers;  // where it stands for one task of several on its host
+  PythonFacts python;  // what its workers get; empty where they run something else or nobody looked
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };
 

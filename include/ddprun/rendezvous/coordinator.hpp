@@ -35,6 +35,7 @@
 #include <variant>
 #include <vector>
 
+#include "ddprun/allocation/allocation.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/message.hpp"
 
@@ -85,12 +86,16 @@ struct ShowRestart {
   Attempt next;
   int max_restarts = 0;
 };
+// A remark about the launch that stops nothing.
+struct ShowNotice {
+  Notice notice;
+};
 // Always the last action.
 struct EndJob {
   Cause cause;
 };
 using CoordinatorAction =
-    std::variant<SendTo, CloseConnection, OpenStore, CloseStore, ShowStatus, ShowRestart, EndJob>;
+    std::variant<SendTo, CloseConnection, OpenStore, CloseStore, ShowStatus, ShowRestart, ShowNotice, EndJob>;
 
 class Coordinator {
  public:

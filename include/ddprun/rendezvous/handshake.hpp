@@ -82,6 +82,7 @@ class Handshake {
   HandshakeStep feed(std::string_view bytes);
   // What the conversation is waiting for, for the sentence of a deadline: "sent nothing".
   std::string waiting_for() const;
+  ProofMethod method() const { return method_; }  // the one that was used, once done
   bool heard_nothing() const { return stage_ == Stage::hello && buffer_.empty(); }
 
  private:

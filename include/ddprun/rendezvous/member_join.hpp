@@ -82,7 +82,8 @@ class MemberJoin {
   Actions on_place(MeetingWay way, const MeetingPlace& place, TimePoint now);
   // `why` may be empty for a file: there is none yet.
   Actions on_no_place(MeetingWay way, const std::string& why, TimePoint now);
-  Actions on_failed(CandidateId candidate, const std::string& why, TimePoint now);
+  // `answered`: something is there and said so. What it said stays in the messages when it is gone later.
+  Actions on_failed(CandidateId candidate, const std::string& why, TimePoint now, bool answered = false);
   Actions on_authenticated(CandidateId candidate, TimePoint now);
   Actions on_time(TimePoint now);
   std::optional<TimePoint> deadline() const;  // when on_time wants to be called; nothing when over
@@ -105,6 +106,7 @@ class MemberJoin {
     std::string name;  // what the user or the scheduler calls it, or the way it was told
     std::string address;
     int port = 0;
+    std::string answer;  // the last refusal of somebody there
     Trial trial;
   };
 
@@ -124,6 +126,7 @@ class MemberJoin {
   void show_status(TimePoint now, Actions& actions);
   std::vector<std::string> describe_ways() const;
   std::vector<std::string> describe_failures() const;
+  bool was_answered() const;
   GiveUp give_up() const;
 
   MemberJoinSettings settings_;

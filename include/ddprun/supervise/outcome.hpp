@@ -28,6 +28,7 @@ struct Failure {
   std::string message;                  // from the worker's error file; may be empty
   std::size_t message_cut = 0;          // bytes that were there before `message` begins
   std::vector<std::string> last_lines;  // of its stderr, else stdout
+  std::string hint;  // what to do about it, where that is known (supervise/known_failures.hpp)
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 

@@ -431,3 +431,25 @@ TEST_CASE("a node that is described needs no script, and only it has GPUs to cou
         "each "
         "node has; without it there is one for each visible GPU");
 }
+
+TEST_CASE("MASTER_PORT and MASTER_ADDR of the environment count where the command line is silent") {
+  const Environment exported{{"MASTER_PORT", "29600"}, {"MASTER_ADDR", "n1"}};
+  const PlaceOptions place = parse({}, exported).place;
+  CHECK(place.port == sourced(29600, "MASTER_PORT of the environment"));
+  CHECK(place.likely_address == sourced(std::string("n1"), "MASTER_ADDR of the environment"));
+  CHECK_FALSE(place.address);
+  const PlaceOptions given = parse({"--rdzv-endpoint", "n2:29700"}, exported).place;
+  CHECK(given.port == sourced(29700, "--rdzv-endpoint"));
+  CHECK_FALSE(given.likely_address);
+  const Options alone = parse({"--standalone"}, exported);
+  CHECK_FALSE(alone.place.port);
+  CHECK(notice_of(alone) ==
+        "MASTER_PORT of the environment has no effect | --standalone: this machine alone");
+}
+
+TEST_CASE("torchrun's LOGLEVEL makes ddprun tell what it does") {
+  CHECK(parse({}, {{"LOGLEVEL", "INFO"}}).verbose);
+  CHECK(parse({}, {{"LOGLEVEL", "debug"}}).verbose);
+  CHECK_FALSE(parse({}, {{"LOGLEVEL", "WARNING"}}).verbose);
+  CHECK_FALSE(parse({"--quiet"}, {{"LOGLEVEL", "INFO"}}).verbose);
+}

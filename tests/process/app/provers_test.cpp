@@ -71,3 +71,21 @@ TEST_CASE("a key file that the user names is the only key") {
   options.key_file = home.folder.path() + "/mine";
   CHECK(make_prover(options, {k_open_mpi}, home.snapshot).methods == Methods{ProofMethod::key_file});
 }
+
+TEST_CASE("where the key files differ, the line that copies one of them is told") {
+  Home one;
+  Home other;
+  one.snapshot.host.name = "n1";
+  const std::string sealed = make_prover({}, {}, other.snapshot).seal(ProofMethod::key_file, "payload").text;
+  const auto told = [&](const Options& options) {
+    return make_prover(options, {}, one.snapshot).open(ProofMethod::key_file, sealed).text;
+  };
+  const std::string start = "the key files of the two hosts differ; on the refused host: ";
+  Options options;
+  CHECK(told(options) == start + "scp n1:.ddprun/key ~/.ddprun/key");
+  options.place.address = sourced(std::string("10.0.0.1"), "--master-addr");
+  CHECK(told(options) == start + "scp 10.0.0.1:.ddprun/key ~/.ddprun/key");
+  const TempDir elsewhere(std::nullopt);
+  options.key_file = elsewhere.path() + "/mine";
+  CHECK(told(options) == start + "scp 10.0.0.1:" + elsewhere.path() + "/mine " + elsewhere.path() + "/mine");
+}

@@ -277,7 +277,7 @@ TEST_CASE("a wrong key is refused on both sides in words") {
       first.end->detail ==
       "gave up after 2 s waiting for 1 of 2 nodes: n2; refused 127.0.0.1: the peer does not hold the key of "
       "this side's key file");
-  CHECK(second.lost == "cannot reach the coordinator n1 within 1 s: 127.0.0.1 port " +
+  CHECK(second.lost == "cannot join the coordinator n1 within 1 s: 127.0.0.1 port " +
                            std::to_string(first.service->port()) +
                            ": the peer refused: the peer does not hold the key of this side's key file");
 }
@@ -325,7 +325,7 @@ TEST_CASE("many silent strangers do not keep a member out for longer than their 
   settings.handshake_limit = 300ms;
   settings.max_strangers = 2;
   AgentListenerHooks hooks;
-  hooks.on_agent = [&](Tcp::socket, const std::string&) { ++agents; };
+  hooks.on_agent = [&](Tcp::socket, const std::string&, const std::string&) { ++agents; };
   hooks.on_refused = [&](const std::string& address, const std::string& why) {
     refused.push_back(address + ": " + why);
   };
@@ -556,7 +556,7 @@ TEST_CASE("a member that is asked which addresses it reaches tries them") {
   settings.prover = prover_with();
   AgentListenerHooks hooks;
   hooks.on_refused = [](const std::string&, const std::string&) {};
-  hooks.on_agent = [&](Tcp::socket socket, std::string first_bytes) {
+  hooks.on_agent = [&](Tcp::socket socket, std::string first_bytes, const std::string&) {
     if (to_member) return probes.push_back(std::move(socket));
     to_member = std::make_shared<Connection>(std::move(socket));
     to_member->start({[&](const std::string& payload) {

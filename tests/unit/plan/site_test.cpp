@@ -167,3 +167,19 @@ TEST_CASE("a capture keeps what a site is recognised by") {
   const auto names = site_variables(list_site_profiles(snapshot));
   CHECK(without_secrets(snapshot, names).environment == Environment{{"SYSTEMNAME", "jusuf"}});
 }
+
+TEST_CASE("variables of the user in a profile's values are replaced, and what is not set is left out") {
+  Snapshot snapshot = machine({{"SCRATCH", "/scratch/u"}, {"HOME", "/home/u"}, {"MINE", "kept"}});
+  snapshot.files["./ours.json"] = R"({"format": 1, "name": "ours", "environment": {
+    "CACHE": "$SCRATCH/cache", "MINE": "$NOWHERE/x", "OTHER": "~/x", "PLAIN": "1", "WORK": "${NOWHERE}/x"}})";
+  const SitePlan site = choose_site(snapshot, "./ours.json");
+  CHECK(site.profile.environment.at("CACHE") == "/scratch/u/cache");
+  CHECK(site.profile.environment.at("OTHER") == "/home/u/x");
+  CHECK(site.profile.environment.at("PLAIN") == "1");
+  CHECK_FALSE(site.profile.environment.contains("WORK"));
+  REQUIRE(site.notices.size() == 1);  // MINE is the user's own
+  CHECK(site.notices[0] == Notice{"the site ours (./ours.json) gives WORK the value ${NOWHERE}/x, but "
+                                  "NOWHERE is not set: WORK is left "
+                                  "out",
+                                  "export NOWHERE, or set WORK yourself"});
+}

@@ -21,6 +21,7 @@ Failure some_failure() {
   failure.message = "RuntimeError: \"gr\xc3\xbc\xc3\x9f\"";
   failure.message_cut = 5;
   failure.last_lines = {"a\tb", "", std::string("nul\0here", 8)};
+  failure.hint = "do this";
   return failure;
 }
 
@@ -68,6 +69,7 @@ std::vector<AgentMessage> agent_messages() {
   launched.style_assumed = true;
   Announcement bound = fixed;
   bound.cpus = "0-63,128-191";
+  bound.python = {"3.11", "2.13.0+cpu"};
   bound.local_workers = {{"0,1", {"0000:01:00.0", "0000:02:00.0"}}, {"", {}}};
   Announcement plain_workers = fixed;
   plain_workers.local_workers.resize(3);

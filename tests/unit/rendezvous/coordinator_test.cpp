@@ -1,5 +1,6 @@
 #include "ddprun/rendezvous/coordinator.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <random>
@@ -611,4 +612,21 @@ TEST_CASE("any order of events gives one end, one Finish each and no store or st
     for (const int agent : connected) REQUIRE(finishes[agent] == 1);
     REQUIRE(finishes.size() == connected.size());
   }
+}
+
+TEST_CASE("hosts with unlike versions of torch are said once, and the job starts") {
+  Play play(settings(2));
+  for (int agent = 0; agent < 2; ++agent) {
+    Join join = join_of(agent, 2);
+    join.announcement.python = {"3.11", agent == 0 ? "2.13.0" : "1.13.1"};
+    play.say(agent, join);
+  }
+  int said = 0;
+  for (const CoordinatorAction& action : play.log) said += std::holds_alternative<ShowNotice>(action) ? 1 : 0;
+  CHECK(said == 1);
+  play.store_ready(0);
+  CHECK(std::any_of(play.log.begin(), play.log.end(), [](const CoordinatorAction& action) {
+    const auto* send = std::get_if<SendTo>(&action);
+    return send != nullptr && std::holds_alternative<Start>(send->message);
+  }));
 }

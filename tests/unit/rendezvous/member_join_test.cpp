@@ -222,3 +222,18 @@ TEST_CASE("a place that nobody answers at is named with the way it was told") {
   CHECK(other_ends[0].what == "cannot find the coordinator within 60 s: PMI: it has not told anything yet");
   CHECK(other_ends[0].hint == "name the host of rank 0 with --master-addr");
 }
+
+TEST_CASE("a refusal stays the cause when the one who refused is gone later") {
+  MemberJoin join(settings({"10.0.0.1"}, {29500}), k_start);
+  join.start(k_start);
+  join.on_failed({0}, "the peer refused: the keys differ", k_start, true);
+  join.on_failed({0}, "connection refused", k_start + 1s);
+  join.on_failed({0}, "connection refused", k_start + 2s);
+  const auto ends = all_of<GiveUp>(join.on_time(k_start + 60s));
+  REQUIRE(ends.size() == 1);
+  CHECK(ends[0].what ==
+        "cannot join the coordinator n1 within 60 s: 10.0.0.1 port 29500: the peer refused: the keys differ "
+        "(later: "
+        "connection refused)");
+  CHECK(ends[0].hint.empty());  // neither its name nor a firewall is at fault
+}

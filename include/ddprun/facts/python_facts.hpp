@@ -1,0 +1,28 @@
+// Which Python and which torch the workers of a host get, as far as files tell.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+struct PythonFacts {
+  std::string version;  // "3.11"; empty: not known
+  std::string torch;    // "2.13.0+cpu"; empty: not found
+  friend bool operator==(const PythonFacts&, const PythonFacts&) = default;
+};
+
+// The number in "python3.11", an interpreter's file or a folder of lib.
+std::optional<std::string> parse_python_name(std::string_view name);
+// __version__ in the text of torch/version.py.
+std::optional<std::string> parse_torch_version(std::string_view text);
+
+// pyvenv.cfg: "version = 3.11.2", "home = /usr/bin", "include-system-site-packages = true".
+struct VirtualEnvironment {
+  std::string version;  // "3.11"
+  bool system_packages = false;
+};
+VirtualEnvironment parse_virtual_environment(std::string_view text);
+
+}  // namespace ddprun

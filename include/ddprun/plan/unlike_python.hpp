@@ -1,0 +1,16 @@
+// Whether the hosts of a launch have the same Python and the same torch.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ddprun/allocation/allocation.hpp"
+#include "ddprun/plan/world_plan.hpp"
+
+namespace ddprun {
+
+// One notice that names the hosts of each combination; nothing where they agree. An agent that found no torch
+// says nothing about it: in a container it may be elsewhere.
+std::optional<Notice> find_unlike_python(const std::vector<Announcement>& announcements);
+
+}  // namespace ddprun

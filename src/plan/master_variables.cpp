@@ -1,0 +1,132 @@
+#include "ddprun/plan/master_variables.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/allocation/by_hand.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr const char* k_address = "MASTER_ADDR";
+constexpr const char* k_port = "MASTER_PORT";
+
+std::string value_of(const Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string() : std::string(trim(found->second));
+}
+
+std::string origin_of(const char* name) { return fmt::format("{} of the environment", name); }
+
+// Of torchrun or ddprun; other launchers set the rank on the host beside RANK, which scripts for a whole job
+// do not.
+bool is_inside_launch(const Environment& environment) {
+  const auto is_set = [&](const char* name) { return environment.contains(name); };
+  return is_set("TORCHELASTIC_RUN_ID") || is_set("DDPRUN_LAUNCH_ID") ||
+         (is_set("RANK") && is_set("LOCAL_RANK"));
+}
+
+std::optional<std::string> parse_address(const std::string& text) {
+  try {
+    return parse_host(text, k_address);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<int> parse_port(const std::string& text) {
+  const auto port = parse_integer(text);
+  if (!port || *port < 0 || *port > 65535) return std::nullopt;
+  return static_cast<int>(*port);
+}
+
+// Several hosts, or nobody knows how many.
+bool is_ambiguous(const std::string& address, const Allocation& allocation) {
+  return is_loopback_name(address) && allocation.hosts.value.size() != 1;
+}
+
+Notice not_followed(const char* name, const std::string& value, const std::string& why,
+                    const std::string& hint) {
+  return {fmt::format("{}={} of the environment is not followed: {}", name, printable(value, 80), why), hint};
+}
+
+std::optional<Notice> find_unfollowed_address(const NodePlan& plan, const Snapshot& snapshot,
+                                              const std::string& text) {
+  const auto address = parse_address(text);
+  if (!address) {
+    return not_followed(k_address, text, "it is not an address",
+                        "set it to one host name or address, or unset it");
+  }
+  if (plan.options.local_address || plan.allocation.first_address) return std::nullopt;
+  if (plan.rendezvous.role == RendezvousRole::solo) {
+    if (find_own_master_address(plan.options.place, snapshot.host)) return std::nullopt;
+    return not_followed(k_address, text, "no other host takes part in this launch",
+                        "unset it; several hosts take part inside a job, or with --nnodes and --node-rank");
+  }
+  if (!is_ambiguous(*address, plan.allocation)) return std::nullopt;
+  return not_followed(k_address, text, "it is another host on each node",
+                      "unset it: ddprun finds the first node");
+}
+
+}  // namespace
+
+MasterVariables read_master_variables(const Environment& environment) {
+  MasterVariables found;
+  if (is_inside_launch(environment)) return found;
+  const std::string address = value_of(environment, k_address);
+  const std::string port = value_of(environment, k_port);
+  if (const auto host = address.empty() ? std::nullopt : parse_address(address)) {
+    found.address = sourced(*host, origin_of(k_address));
+  }
+  if (const auto number = parse_port(port)) found.port = sourced(*number, origin_of(k_port));
+  return found;
+}
+
+std::optional<Sourced<std::string>> find_own_master_address(const PlaceOptions& options,
+                                                            const HostFacts& host) {
+  const auto& likely = options.likely_address;
+  if (!likely) return std::nullopt;
+  const bool own = is_loopback_name(likely->value) || same_host(likely->value, host.name) ||
+                   std::any_of(host.addresses.begin(), host.addresses.end(),
+                               [&](const InterfaceAddress& each) { return each.address == likely->value; });
+  return own ? likely : std::nullopt;
+}
+
+void try_likely_address_first(Sourced<std::vector<std::string>>& addresses, const Allocation& allocation,
+                              const PlaceOptions& options) {
+  const auto& likely = options.likely_address;
+  if (!likely || allocation.first_address || is_ambiguous(likely->value, allocation)) return;
+  std::vector<std::string>& known = addresses.value;
+  if (!known.empty() && known.front() == likely->value) return;
+  std::erase(known, likely->value);
+  known.insert(known.begin(), likely->value);
+  addresses.origin =
+      known.size() == 1 ? likely->origin : fmt::format("{}, then {}", likely->origin, addresses.origin);
+}
+
+std::vector<Notice> find_unfollowed_master(const NodePlan& plan, const Snapshot& snapshot) {
+  const Environment& environment = snapshot.environment;
+  std::vector<Notice> notices;
+  if (plan.options.place.standalone || is_inside_launch(environment)) return notices;
+  const std::string port = value_of(environment, k_port);
+  if (!port.empty() && !parse_port(port)) {
+    notices.push_back(
+        not_followed(k_port, port, "it is not a port", "set it to a number from 1 to 65535, or unset it"));
+  }
+  const std::string address = value_of(environment, k_address);
+  if (address.empty()) return notices;
+  if (auto notice = find_unfollowed_address(plan, snapshot, address)) notices.push_back(std::move(*notice));
+  return notices;
+}
+
+std::string other_port_hint(const std::optional<Sourced<int>>& port) {
+  const bool exported = port && port->origin == origin_of(k_port);
+  return exported ? "choose another MASTER_PORT, or unset it: ddprun finds a free one"
+                  : "choose another --master-port, or none: ddprun finds a free one";
+}
+
+}  // namespace ddprun

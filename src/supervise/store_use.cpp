@@ -1,0 +1,30 @@
+#include "ddprun/supervise/store_use.hpp"
+
+#include <fmt/format.h>
+
+namespace ddprun {
+
+bool starts_python(const std::vector<std::string>& command) {
+  if (command.empty()) return false;
+  const std::string& program = command.front();
+  return program.compare(program.rfind('/') + 1, 6, "python") == 0;
+}
+
+Notice describe_silent_store(Milliseconds waited) {
+  return {fmt::format("no worker has reached the store within {}; does the script set MASTER_PORT or start "
+                      "ranks itself?",
+                      describe_duration(waited)),
+          "under ddprun a script calls torch.distributed.init_process_group() without an address and without "
+          "ranks of its own; this is said once, and nothing is stopped"};
+}
+
+Notice describe_unused_store(int workers) {
+  return {
+      fmt::format("no worker connected to the store that torch.distributed uses: the script ran {} times, "
+                  "once in each worker",
+                  workers),
+      "to train together it calls torch.distributed.init_process_group(); to run once it needs "
+      "--nproc-per-node 1"};
+}
+
+}  // namespace ddprun

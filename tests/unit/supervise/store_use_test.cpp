@@ -1,0 +1,34 @@
+#include "ddprun/supervise/store_use.hpp"
+
+#include "catch.hpp"
+
+using namespace ddprun;
+
+TEST_CASE("only workers that start Python are expected at the store") {
+  CHECK(starts_python({"/venv/bin/python3", "-u", "train.py"}));
+  CHECK(starts_python({"python3.12"}));
+  CHECK_FALSE(starts_python({"hostname"}));
+  CHECK_FALSE(starts_python({"/opt/python/bin/tool"}));
+  CHECK_FALSE(starts_python({}));
+}
+
+TEST_CASE("a store that no worker reaches is a question about the script") {
+  const Notice notice = describe_silent_store(Milliseconds{60000});
+  CHECK(
+      notice.what ==
+      "no worker has reached the store within 60 s; does the script set MASTER_PORT or start ranks itself?");
+  CHECK(notice.hint ==
+        "under ddprun a script calls torch.distributed.init_process_group() without an address and without "
+        "ranks "
+        "of its own; this is said once, and nothing is stopped");
+}
+
+TEST_CASE("a script that ran once a worker without torch.distributed is told so") {
+  const Notice notice = describe_unused_store(4);
+  CHECK(notice.what ==
+        "no worker connected to the store that torch.distributed uses: the script ran 4 times, once in each "
+        "worker");
+  CHECK(notice.hint ==
+        "to train together it calls torch.distributed.init_process_group(); to run once it needs "
+        "--nproc-per-node 1");
+}
