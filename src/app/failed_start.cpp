@@ -27,7 +27,7 @@ void tell(const Snapshot& snapshot, const StarterAddress& starter, int code) {
   std::unique_ptr<LifelineClient> client;
   LifelineClient::Hooks hooks;
   hooks.on_connected = [&] { client->end({code, false}, [&] { context.stop(); }); };
-  hooks.on_signal = [](int) {};
+  hooks.on_signal = [](const lifeline::Signal&) {};
   hooks.on_task = [](const std::string&) {};
   hooks.on_gone = [&](const std::string&) { context.stop(); };
   hooks.on_unreachable = [&](const std::string&) { context.stop(); };
