@@ -79,7 +79,8 @@ TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
                               "TORCHELASTIC_RESTART_COUNT,TORCHELASTIC_MAX_RESTARTS,TORCHELASTIC_RUN_ID,"
                               "TORCHELASTIC_USE_AGENT_STORE,TORCHELASTIC_ERROR_FILE,"
                               "TORCHELASTIC_SIGNALS_TO_HANDLE,OMP_NUM_THREADS,"
-                              "TORCH_NCCL_ASYNC_ERROR_HANDLING,GLOO_SOCKET_IFNAME,NCCL_SOCKET_IFNAME,"
+                              "TORCH_NCCL_ASYNC_ERROR_HANDLING,PYTHONUNBUFFERED,GLOO_SOCKET_IFNAME,"
+                              "NCCL_SOCKET_IFNAME,"
                               "DDPRUN_LAUNCH_ID"}};
   CHECK(worker == expected);
 }
