@@ -202,7 +202,7 @@ def test_output_that_is_given_up_is_told_and_is_no_success(machine):
     script = "import os; os.write(1, b'x' * 300000); open('written', 'w')"
     program = machine.start(*python_program(script))
     machine.wait_for_files("written")
-    wait_until("the worker is gone", lambda: len(machine.processes()) <= 2)  # ddprun and its keeper
+    wait_until("the worker is gone", lambda: len(machine.processes()) <= 3)  # ddprun, keeper and canary
     program.send_signal(signal.SIGTERM)
     program.send_signal(signal.SIGTERM)
     code = program.popen.wait(timeout=60)

@@ -312,6 +312,6 @@ def test_restarts_leave_no_descriptors_and_no_files_behind(binary):
     assert shown[0].split() == ["restart", "100", "restart", "300", "last", ":", "first"], shown
     rows = {line[:24].strip(): [float(word) for word in line[24:].split()] for line in shown[1:]}
     assert list(rows)[2:] == ["memory, MiB", "open descriptors", "files and folders"], shown
-    assert rows["files and folders"][:2] == [2, 2], shown
+    assert max(rows["files and folders"][:2]) <= 2, shown  # the folder and that of the attempt
     # A look falls into the middle of an attempt now and then, with its pipes open.
     assert rows["open descriptors"][1] < rows["open descriptors"][0] + 10, shown

@@ -29,7 +29,8 @@ def test_hosts(reachable, directory):
     assert places(directory) == [("a", "0"), ("b", "1"), ("c", "2")], str(result)
     for worker in evidence.workers(directory):
         assert worker["OF_THE_SHELL"] == "x y\nz" and worker["CUDA_VISIBLE_DEVICES"] == "0"
-        assert not [name for name in worker if name.startswith("DDPRUN_") and name != "DDPRUN_LAUNCH_ID"], worker
+        ours = {name for name in worker if name.startswith("DDPRUN_")}
+        assert ours == {"DDPRUN_LAUNCH_ID", "DDPRUN_WORKER_VARIABLES"}, worker
     assert len({worker["TORCHELASTIC_RUN_ID"] for worker in evidence.workers(directory)}) == 1
 
 

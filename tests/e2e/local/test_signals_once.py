@@ -158,7 +158,7 @@ def test_sigterm_while_what_a_successful_job_left_is_being_ended_leaves_success(
     # What is left behind ignores SIGTERM, so that there is a second for a signal.
     left = "trap 'touch swept' TERM; touch left; while :; do sleep 0.02; done"
     program = machine.start("--no-python", "sh", "-c",
-                            f"setsid sh -c \"{left}\" & while [ ! -e left ]; do sleep 0.02; done; exit 0")
+                            f"setsid sh -c \"{left}\" 2> /dev/null & while [ ! -e left ]; do sleep 0.02; done; exit 0")
     machine.wait_for_files("swept")
     program.send_signal(signal.SIGTERM)
     result = program.wait()
