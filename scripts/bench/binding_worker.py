@@ -34,6 +34,20 @@ def copy_memory(seconds: float) -> float:
     return copies * 2 * source.numel() * 4 / (time.perf_counter() - begun) / 1e9
 
 
+def steps_a_second(step, seconds: float, device: torch.device) -> float:
+    for _ in range(3):
+        step()
+    dist.barrier()
+    begun, steps, over = time.perf_counter(), 0, torch.zeros(1, device=device)
+    while over.item() == 0:
+        for _ in range(5):
+            step()
+        steps += 5
+        over.fill_(time.perf_counter() - begun > seconds)
+        dist.broadcast(over, 0)  # all stop after the same step
+    return steps / (time.perf_counter() - begun)
+
+
 def train(seconds: float) -> float:
     """Steps a second of data-parallel training."""
     torch.manual_seed(0)
@@ -49,17 +63,7 @@ def train(seconds: float) -> float:
         torch.nn.functional.cross_entropy(model(images), labels).backward()
         optimizer.step()
 
-    for _ in range(3):
-        step()
-    dist.barrier()
-    begun, steps, over = time.perf_counter(), 0, torch.zeros(1)
-    while over.item() == 0:
-        for _ in range(5):
-            step()
-        steps += 5
-        over.fill_(time.perf_counter() - begun > seconds)
-        dist.broadcast(over, 0)  # all stop after the same step
-    return steps / (time.perf_counter() - begun)
+    return steps_a_second(step, seconds, torch.device("cpu"))
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.distributed.nn  # noqa: E402  torch 2.13: if first imported later, it holds the process group for ever
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from binding_worker import take_place  # noqa: E402
+from binding_worker import steps_a_second, take_place  # noqa: E402
 
 BATCH = 16
 
@@ -41,20 +41,6 @@ def make_step(device: torch.device):
             torch.cuda.synchronize()
 
     return step
-
-
-def steps_a_second(step, seconds: float, device: torch.device) -> float:
-    for _ in range(3):
-        step()
-    dist.barrier()
-    begun, steps, over = time.perf_counter(), 0, torch.zeros(1, device=device)
-    while over.item() == 0:
-        for _ in range(5):
-            step()
-        steps += 5
-        over.fill_(time.perf_counter() - begun > seconds)
-        dist.broadcast(over, 0)  # all stop after the same step
-    return steps / (time.perf_counter() - begun)
 
 
 def train(seconds: float, device: torch.device) -> dict[str, float]:

@@ -13,8 +13,6 @@ namespace ddprun {
 
 namespace {
 
-constexpr Milliseconds k_same_signal_window{100};  // a terminal and mpiexec both pass on one ^C
-
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace

@@ -35,7 +35,6 @@ constexpr Milliseconds k_stop_margin{20000};
 constexpr Milliseconds k_silence{30000};
 constexpr Milliseconds k_carrier_patience{5000};
 constexpr Milliseconds k_hurried_drain_limit{2000};
-constexpr Milliseconds k_same_signal_window{100};  // a terminal and mpiexec both pass on one ^C
 constexpr std::size_t k_most_addresses = 16;
 // What a shell and ssh say when the program could not be run there.
 constexpr int k_no_start_codes[] = {k_exit_not_executable, k_exit_not_found, 255};
