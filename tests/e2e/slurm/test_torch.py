@@ -77,7 +77,9 @@ def test_names_that_lead_astray(cluster, names):
 def test_guide_script_that_spawns_its_own_processes(cluster):
     result = cluster.run("srun", "-N2", "--ntasks-per-node=1", "ddprun", str(SCRIPTS / "guides" / "spawn.py"))
     assert result.code == 0, str(result)
-    assert sums(result.stdout) == [f"rank {rank}: sum 6" for rank in range(4)], str(result)
+    # The two processes of a worker share its pipe, and an unbuffered python writes a line's end by itself.
+    found = sorted(re.findall(r"rank \d+: sum \d+", result.stdout))
+    assert found == [f"rank {rank}: sum 6" for rank in range(4)], str(result)
 
 
 def test_guide_trainer(cluster):
