@@ -67,13 +67,13 @@ void ask_pmix_for_size(Snapshot& snapshot) {
   }
 }
 
-std::optional<Sourced<std::int64_t>> ask_slurm_for_end(const Allocation& allocation, std::int64_t now) {
-  const auto job = parse_integer(allocation.job_id.value);
-  if (allocation.scheduler.value != Scheduler::slurm || !job) return std::nullopt;
+void ask_slurm_for_end(Snapshot& snapshot) {
+  const auto job = parse_integer(find_variable(snapshot, "SLURM_JOB_ID").value_or(""));
+  if (!job || *job < 1) return;
   const auto left =
       ask_slurm([&](SlurmApi& api) { return api.remaining_seconds(static_cast<std::uint32_t>(*job)); });
-  if (!left || *left > k_longest) return std::nullopt;
-  return sourced(now + *left, "libslurm");
+  if (!left || *left > k_longest) return;
+  snapshot.environment["SLURM_JOB_END_TIME"] = fmt::format("{}", snapshot.unix_time + *left);
 }
 
 std::optional<Notice> find_job_without_variables(const Snapshot& snapshot, const Allocation& allocation) {

@@ -160,12 +160,9 @@ int print_plan(const NodePlan& plan, const Snapshot& snapshot) {
                                                     : render_text(plan, snapshot));
 }
 
-void add_what_slurm_tells(NodePlan& plan, const Snapshot& snapshot) {
-  const bool meant = plan.options.place.standalone || plan.options.place.nodes;
-  const auto notice = meant ? std::nullopt : find_job_without_variables(snapshot, plan.allocation);
-  if (notice) plan.notices.push_back(*notice);
-  if (plan.options.dry_run == DryRun::off) return;
-  if (auto end = ask_slurm_for_end(plan.allocation, snapshot.unix_time)) plan.allocation.end_time = *end;
+void ask_libraries(Snapshot& snapshot, const Options& options) {
+  ask_pmix_for_size(snapshot);
+  if (options.dry_run != DryRun::off || !options.capture_file.empty()) ask_slurm_for_end(snapshot);
 }
 
 void say_notices(const NodePlan& plan) {
@@ -227,6 +224,7 @@ int run(Snapshot& snapshot) {
     capture_carriers(snapshot, all_carrier_programs());
     look_at_hardware(snapshot, options);
     snapshot.environment = captured;
+    ask_libraries(snapshot, options);
     return write_capture(snapshot, options);
   }
   if (!options.snapshot_file.empty()) {
@@ -239,7 +237,7 @@ int run(Snapshot& snapshot) {
     read_hostfile(snapshot, options);
     add_site_file(snapshot, options);
   }
-  if (options.snapshot_file.empty()) ask_pmix_for_size(snapshot);
+  if (options.snapshot_file.empty()) ask_libraries(snapshot, options);
   if (auto carrier = plan_carrier(snapshot, options)) {
     if (left_over) carrier->notices.push_back(*left_over);
     return start_everywhere(*carrier, options, snapshot);
@@ -247,7 +245,9 @@ int run(Snapshot& snapshot) {
   look_at_hardware(snapshot, options);
   NodePlan plan = make_node_plan(snapshot, options);
   if (left_over) plan.notices.push_back(*left_over);
-  if (options.snapshot_file.empty()) add_what_slurm_tells(plan, snapshot);
+  const bool alone_meant = options.place.standalone || options.place.nodes || !options.snapshot_file.empty();
+  const auto no_job = alone_meant ? std::nullopt : find_job_without_variables(snapshot, plan.allocation);
+  if (no_job) plan.notices.push_back(*no_job);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
   say_notices(plan);
   return Driver(plan, snapshot).run();

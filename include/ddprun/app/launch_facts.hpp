@@ -14,8 +14,9 @@ namespace ddprun {
 // where a launcher's variables tell how many processes there are.
 void ask_pmix_for_size(Snapshot& snapshot);
 
-// When Slurm will end the job, extensions of its time limit included; nothing where it cannot be asked.
-std::optional<Sourced<std::int64_t>> ask_slurm_for_end(const Allocation& allocation, std::int64_t now);
+// When Slurm will end the job, extensions of its time limit included, as SLURM_JOB_END_TIME; Slurm
+// before 23.02 sets no such variable. Left as it is where slurmctld cannot be asked.
+void ask_slurm_for_end(Snapshot& snapshot);
 
 // This process belongs to a job whose variables it does not have, as in a shell by ssh under
 // pam_slurm_adopt, and ddprun would use this host alone.
