@@ -90,6 +90,7 @@ std::optional<std::string> find_variable(const Snapshot& snapshot, const std::st
 std::string render_snapshot(const Snapshot& snapshot) {
   OrderedJson object;
   object["format"] = Snapshot::k_format;
+  if (!snapshot.removed_secrets.empty()) object["removed_secrets"] = render_list(snapshot.removed_secrets);
   object["arguments"] = render_list(snapshot.arguments);
   object["working_directory"] = escape_bytes(snapshot.working_directory);
   object["environment"] = render_texts(snapshot.environment);

@@ -83,6 +83,7 @@ Snapshot parse_snapshot(const std::string& json, const std::string& source) {
     reader.fail("format", fmt::format("is {}, but this ddprun reads {}", format, Snapshot::k_format));
   }
   Snapshot snapshot;
+  reader.read("removed_secrets", snapshot.removed_secrets);
   reader.read("arguments", snapshot.arguments);
   reader.read("working_directory", snapshot.working_directory);
   reader.read("environment", snapshot.environment);

@@ -72,7 +72,8 @@ struct Snapshot {
   std::map<std::string, std::string> files;      // path -> contents of the files a scheduler points to
   std::map<std::string, ProgramFacts> programs;  // by word: the command's, python_candidates(), carriers
   HostFacts host;
-  std::int64_t unix_time = 0;  // seconds
+  std::int64_t unix_time = 0;                  // seconds
+  std::vector<std::string> removed_secrets{};  // of a capture: the variables, and "arguments", that had some
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
 
