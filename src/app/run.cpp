@@ -13,6 +13,7 @@
 #include "ddprun/app/command_line.hpp"
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/failed_start.hpp"
+#include "ddprun/app/launch_facts.hpp"
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/starter.hpp"
@@ -68,7 +69,8 @@ void add_program(Snapshot& snapshot, const Options& options) {
 
 void read_hostfile(Snapshot& snapshot, Options& options) {
   const std::string& path = options.hostfile;
-  if (path.empty()) return;
+  // The ddprun that started this one has read it, on a host that has it.
+  if (path.empty() || find_variable(snapshot, k_started_hosts_variable)) return;
   if (!snapshot.files.contains(path)) snapshot.files[path] = read_file(path, k_hostfile_limit);
   HostFile file = parse_hostfile(snapshot.files.at(path), path);
   options.place.hosts = sourced(std::move(file.hosts), "--hostfile");
@@ -81,7 +83,8 @@ void read_hostfile(Snapshot& snapshot, Options& options) {
 // A site that the user names by its file; it is of this machine even where the snapshot is of another.
 void add_site_file(Snapshot& snapshot, const Options& options) {
   if (!names_site_file(options.site)) return;
-  snapshot.files[options.site] = read_file(options.site, k_site_file_limit);
+  const auto told = find_variable(snapshot, k_started_site_variable);
+  snapshot.files[options.site] = told ? *told : read_file(options.site, k_site_file_limit);
 }
 
 // --dry-run=svg FILE.svg: no training script ends like that.
@@ -157,6 +160,11 @@ int print_plan(const NodePlan& plan, const Snapshot& snapshot) {
                                                     : render_text(plan, snapshot));
 }
 
+void ask_libraries(Snapshot& snapshot, const Options& options) {
+  ask_pmix_for_size(snapshot);
+  if (options.dry_run != DryRun::off || !options.capture_file.empty()) ask_slurm_for_end(snapshot);
+}
+
 void say_notices(const NodePlan& plan) {
   for (const Notice& notice : plan.options.notices) say_detail(notice.what);
   if (plan.rendezvous.agent.value != 0) return;
@@ -216,6 +224,7 @@ int run(Snapshot& snapshot) {
     capture_carriers(snapshot, all_carrier_programs());
     look_at_hardware(snapshot, options);
     snapshot.environment = captured;
+    ask_libraries(snapshot, options);
     return write_capture(snapshot, options);
   }
   if (!options.snapshot_file.empty()) {
@@ -228,6 +237,7 @@ int run(Snapshot& snapshot) {
     read_hostfile(snapshot, options);
     add_site_file(snapshot, options);
   }
+  if (options.snapshot_file.empty()) ask_libraries(snapshot, options);
   if (auto carrier = plan_carrier(snapshot, options)) {
     if (left_over) carrier->notices.push_back(*left_over);
     return start_everywhere(*carrier, options, snapshot);
@@ -235,6 +245,9 @@ int run(Snapshot& snapshot) {
   look_at_hardware(snapshot, options);
   NodePlan plan = make_node_plan(snapshot, options);
   if (left_over) plan.notices.push_back(*left_over);
+  const bool alone_meant = options.place.standalone || options.place.nodes || !options.snapshot_file.empty();
+  const auto no_job = alone_meant ? std::nullopt : find_job_without_variables(snapshot, plan.allocation);
+  if (no_job) plan.notices.push_back(*no_job);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
   say_notices(plan);
   return Driver(plan, snapshot).run();

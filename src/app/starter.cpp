@@ -19,6 +19,7 @@
 #include "ddprun/os/become.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/system_failure.hpp"
+#include "ddprun/plan/site.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/supervise/outcome.hpp"
 
@@ -33,6 +34,7 @@ constexpr std::chrono::milliseconds k_settling{5000};
 // Beyond the workers' grace: the way there, the last kill and the way back.
 constexpr Milliseconds k_stop_margin{20000};
 constexpr Milliseconds k_silence{30000};
+constexpr Milliseconds k_common_end{10000};  // from the first carrier's end to the last one's
 constexpr Milliseconds k_carrier_patience{5000};
 constexpr Milliseconds k_hurried_drain_limit{2000};
 constexpr std::size_t k_most_addresses = 16;
@@ -52,6 +54,13 @@ std::string describe_start_failure(const ExitStatus& status) {
 }
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
+
+// Between the words of JSON a line end is a space, and not all carriers pass on variables of several lines.
+std::string in_one_line(std::string json) {
+  std::replace_if(
+      json.begin(), json.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return json;
+}
 
 std::string new_id() { return make_secret_text().substr(0, 16); }
 
@@ -115,6 +124,9 @@ Environment Starter::agent_environment() const {
   environment[k_started_umask_variable] = fmt::format("{:03o}", capture_umask());
   if (types_for_rank_0()) environment[k_started_terminal_variable] = "1";
   if (key_) environment[k_starter_key_variable] = *key_;
+  const auto site = snapshot_.files.find(options_.site);
+  if (names_site_file(options_.site) && site != snapshot_.files.end())
+    environment[k_started_site_variable] = in_one_line(site->second);
   return environment;
 }
 
@@ -195,6 +207,7 @@ void Starter::on_agent(const lifeline::Hello& hello) {
   if (stopped_by_ || failure_code_) server_.signal_all({stopped_by_.value_or(SIGTERM)});
 }
 
+// Other codes may be the job's, from an agent that could not reach us.
 bool Starter::could_not_start(std::size_t carrier, int code) const {
   if (code == 0 || stopped_by_ || carriers_[carrier].connected) return false;
   if (plan_.task != TaskWay::input) return true;
@@ -217,6 +230,22 @@ void Starter::on_carrier_end(std::size_t carrier, const ExitStatus& status) {
   }
   settle(carrier);
   finish_when_over();
+  if (!leaving_ && !carriers_[carrier].connected) expect_end_of_all(carrier);
+}
+
+// Its ddprun never called back: either the job is over and no agent could reach us, or this host does not
+// take part, and the others would wait for it.
+void Starter::expect_end_of_all(std::size_t carrier) {
+  auto timer = std::make_shared<boost::asio::steady_timer>(context_, k_common_end);
+  timer->async_wait([this, carrier, timer](const error_code&) {
+    if (leaving_ || failure_code_ || stopped_by_) return;
+    const CarrierCommand& command = plan_.commands[carrier];
+    say_error(fmt::format("ddprun did not start on {}: {} ended with {}, and the other hosts wait for it",
+                          command.host, command.words.front(), *carriers_[carrier].code),
+              fmt::format("try ssh {} ddprun --version", command.host));
+    give_up(*carriers_[carrier].code == 0 ? k_exit_own_failure : *carriers_[carrier].code);
+    finish_when_over();
+  });
 }
 
 // One host cannot take part: the others, which would wait for it, are stopped.

@@ -13,6 +13,7 @@
 #include "ddprun/plan/meeting_ways.hpp"
 #include "ddprun/plan/node_binding.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
+#include "ddprun/plan/unlike_gpus.hpp"
 #include "ddprun/plan/worker_command.hpp"
 #include "ddprun/plan/worker_count.hpp"
 #include "ddprun/plan/worker_env.hpp"
@@ -169,9 +170,9 @@ void shorten_grace(NodePlan& plan) {
 
 // After ddprun has used it, the connection still serves an MPI program of the only worker under hydra, but
 // neither Slurm's pmi2 (MPI_Init hangs) nor PMIx (it fails).
-bool spoils_connection(const NodePlan& plan) {
+bool spoils_connection(const NodePlan& plan, const Snapshot& snapshot) {
   const Exchange exchange = plan.rendezvous.exchange;
-  return exchange == Exchange::pmix ||
+  return exchange == Exchange::pmix || find_variable(snapshot, "PMIX_JOB_SIZE") ||
          (exchange == Exchange::pmi1 && plan.allocation.launcher.value == "srun");
 }
 
@@ -209,13 +210,15 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
         find_crowded_cores(plan.allocation, snapshot.host, plan.host, plan.workers.value)}) {
     if (notice) plan.notices.push_back(*notice);
   }
+  plan.missing_gpus = devices.missing;
+  if (!devices.missing.empty()) plan.notices.push_back(describe_missing_gpus(plan.host, devices.missing));
   for (Notice& notice : find_unfollowed_master(plan, snapshot)) plan.notices.push_back(std::move(notice));
   for (const std::string& doubt : snapshot.host.doubts) plan.notices.push_back({doubt, ""});
   plan_workers(plan, devices, snapshot);
   bind_workers(plan, snapshot, {});
   if (const auto notice = find_many_threads(plan, snapshot)) plan.notices.push_back(*notice);
-  plan.changes =
-      scrub_changes(snapshot.environment, plan.allocation, plan.workers.value, spoils_connection(plan));
+  plan.changes = scrub_changes(snapshot.environment, plan.allocation, plan.workers.value,
+                               spoils_connection(plan, snapshot));
   show_step_devices(plan, devices);
   if (const auto notice = find_no_card(plan, snapshot)) plan.notices.push_back(*notice);
   return plan;

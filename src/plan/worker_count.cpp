@@ -56,6 +56,32 @@ void check_gpus_fit(const Sourced<int>& workers, const Options& options, const S
       fmt::format("{} are enough for {}", count_of(gpus, "GPU"), count_of(gpus / each, "worker")));
 }
 
+// Scripts take device LOCAL_RANK: CUDA's "invalid device ordinal" in the last of them. A task that sees one
+// GPU may have it to itself, and takes it as number 0.
+void check_gpu_for_each_task(const Sourced<int>& tasks, const Options& options, const Snapshot& snapshot,
+                             const VisibleDevices& devices) {
+  const auto gpus = static_cast<std::int64_t>(devices.entries.size());
+  if (gpus < 2 || tasks.value <= gpus || asks_for_gpus(options)) return;
+  throw UsageError(
+      fmt::format("{} ({}) with one worker each, but {}", count_of(tasks.value, "task"), tasks.origin,
+                  shown_gpus(snapshot, devices)),
+      fmt::format("start at most {} on this node; if each has {} to itself, add --gpus-per-worker {}; for "
+                  "workers without GPUs, hide them with CUDA_VISIBLE_DEVICES=",
+                  count_of(gpus, "task"), count_of(gpus, "GPU"), gpus));
+}
+
+// Every worker has LOCAL_RANK 0 and its own device, or all would share the first one.
+void check_virtual_ranks(const Sourced<int>& workers, const Options& options, const Snapshot& snapshot,
+                         const VisibleDevices& devices) {
+  const auto gpus = static_cast<std::int64_t>(devices.entries.size());
+  if (!options.virtual_local_rank || gpus == 0 || workers.value <= gpus) return;
+  throw UsageError(
+      fmt::format("--virtual-local-rank gives each worker its own GPU, but {} has {} ({}) and {}",
+                  snapshot.host.name, count_of(workers.value, "worker"), workers.origin,
+                  shown_gpus(snapshot, devices)),
+      fmt::format("start at most {}, or leave --virtual-local-rank out", count_of(gpus, "worker")));
+}
+
 // All visible GPUs are used: what would be left over is a mistake in one of the numbers.
 Sourced<int> share_out_gpus(const std::string& origin, const Options& options, const Snapshot& snapshot,
                             const VisibleDevices& devices) {
@@ -196,10 +222,12 @@ Sourced<int> count_workers(const Allocation& allocation, const Options& options,
     const bool own = static_cast<int>(devices.entries.size()) == gpus_a_worker(options);
     const Sourced<int> sharers{own ? 1 : tasks_on_this_host(allocation), tasks_origin(allocation)};
     check_gpus_fit(sharers, options, snapshot, devices);
+    check_gpu_for_each_task(sharers, options, snapshot, devices);
     return {1, allocation.style.origin};
   }
   Sourced<int> count = count_unlimited(options, snapshot, devices);
   check_gpus_fit(count, options, snapshot, devices);
+  check_virtual_ranks(count, options, snapshot, devices);
   if (count.value > k_max_workers) {
     throw Error(fmt::format("{} would start {} on {}, more than {}", count.origin,
                             count_of(count.value, "worker"), snapshot.host.name, k_max_workers),

@@ -9,6 +9,7 @@
 //   DDPRUN_CARRIER      "ssh": what started it
 //   DDPRUN_UMASK        "077": the starter's, which MPI launchers do not pass on
 //   DDPRUN_TERMINAL     "1": what is typed at the starter's terminal reaches rank 0
+//   DDPRUN_SITE_FILE    what the file of --site FILE says, which the other hosts may not have
 //
 // None of them reaches the workers.
 #pragma once
@@ -30,6 +31,7 @@ inline constexpr const char* k_started_job_variable = "DDPRUN_JOB";
 inline constexpr const char* k_started_carrier_variable = "DDPRUN_CARRIER";
 inline constexpr const char* k_started_umask_variable = "DDPRUN_UMASK";
 inline constexpr const char* k_started_terminal_variable = "DDPRUN_TERMINAL";
+inline constexpr const char* k_started_site_variable = "DDPRUN_SITE_FILE";
 // SLURM_CPUS_PER_TASK as it was before srun was told to give the agents all CPUs of the node.
 inline constexpr const char* k_cpus_per_task_variable = "DDPRUN_CPUS_PER_TASK";
 

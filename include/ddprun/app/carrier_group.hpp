@@ -58,7 +58,7 @@ class CarrierGroup {
 
   boost::asio::io_context& context_;
   Ended ended_;
-  std::string launch_id_;
+  std::string agent_id_;
   Keeper keeper_;
   OutputPump output_;
   std::optional<OutputPump> separate_error_;

@@ -64,6 +64,7 @@ class Starter {
   void signal_carriers(int number, bool only_unconnected);
 
   void give_up(int code);
+  void expect_end_of_all(std::size_t carrier);
   void finish_when_over();
   void say_if_end_is_unknown() const;
   void drain();

@@ -21,6 +21,7 @@ struct VisibleDevices {
   std::string narrowing;             // the variable that leaves a worker one of them
   std::string origin;                // for the user: "CUDA_VISIBLE_DEVICES", "2 GPUs of this host"
   bool one_a_process = false;        // MIG instances: CUDA shows a process the first of its list only
+  std::string missing{};  // "CUDA_VISIBLE_DEVICES names 4 GPUs, 3 are visible"; empty: all that was promised
 };
 
 // The entries CUDA would accept of such a list: all of the first one's form (numbers, GPU-, MIG-), cut at the

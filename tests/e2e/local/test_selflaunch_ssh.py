@@ -30,7 +30,7 @@ def test_hosts(reachable, directory):
     for worker in evidence.workers(directory):
         assert worker["OF_THE_SHELL"] == "x y\nz" and worker["CUDA_VISIBLE_DEVICES"] == "0"
         ours = {name for name in worker if name.startswith("DDPRUN_")}
-        assert ours == {"DDPRUN_LAUNCH_ID", "DDPRUN_WORKER_VARIABLES"}, worker
+        assert ours == {"DDPRUN_AGENT_ID", "DDPRUN_LAUNCH_ID", "DDPRUN_WORKER_VARIABLES"}, worker
     assert len({worker["TORCHELASTIC_RUN_ID"] for worker in evidence.workers(directory)}) == 1
 
 
@@ -219,3 +219,41 @@ def test_mpiexec(reachable, directory, kind):
     assert result.code == 0, str(result)
     assert places(directory) == [("a", "0"), ("b", "1")], str(result)
     assert {worker["OF_THE_SHELL"] for worker in evidence.workers(directory)} == {"x y"}
+
+
+@pytest.fixture
+def only_on_a(reachable, directory):
+    """A folder that is empty on the other hosts."""
+    folder = directory / "only_on_a"
+    folder.mkdir()
+    reachable["a"].check(["mount", "-t", "tmpfs", "tmpfs", str(folder)])
+    yield folder
+    reachable["a"].check(["umount", str(folder)])
+
+
+def test_a_hostfile_and_a_site_file_of_one_host_serve_all(reachable, directory, only_on_a):
+    site = json.dumps({"format": 1, "name": "mine", "environment": {"SITE_SAYS": "hello"}}, indent=1)
+    for name, text in (("hosts", "a\nb\nc\n"), ("mine.json", site)):
+        reachable["a"].check(["sh", "-c", 'printf "%s" "$1" > "$2"', "-", text, str(only_on_a / name)])
+    result = reachable["a"].run(["ddprun", "--hostfile", str(only_on_a / "hosts"), "--site",
+                                 str(only_on_a / "mine.json"), "--join-timeout", "60", PRINT, str(directory)])
+    assert result.code == 0, str(result)
+    assert places(directory) == [("a", "0"), ("b", "1"), ("c", "2")], str(result)
+    assert {worker["SITE_SAYS"] for worker in evidence.workers(directory)} == {"hello"}
+    assert not [name for name in evidence.workers(directory)[1] if name == "DDPRUN_SITE_FILE"]
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_an_end_before_it_joined_is_a_failure_whatever_its_code(reachable, directory, code):
+    binary = reachable["c"].check(["sh", "-c", 'readlink -f "$(command -v ddprun)"']).strip()
+    instead = directory / "instead"
+    instead.write_text(f"#!/bin/sh\nexit {code}\n")
+    instead.chmod(0o755)
+    reachable["c"].check(["mount", "--bind", str(instead), binary])
+    try:
+        result = reachable["a"].run(["ddprun", "--hosts", "a,b,c", PRINT, str(directory)], timeout=120)
+    finally:
+        reachable["c"].check(["umount", binary])
+    assert result.code == (code or 125), str(result)
+    assert f"ddprun did not start on c: ssh ended with {code}, and the other hosts wait for it" in result.stderr
+    assert not evidence.workers(directory)

@@ -206,3 +206,32 @@ TEST_CASE("the step's numbers are indices only where the whole host is seen") {
   CHECK(step("2,3", 0).gpus == Indices{-1, -1});
   CHECK(step("2,3", 2).origin == "SLURM_STEP_GPUS");
 }
+
+TEST_CASE("GPUs that a variable names or Slurm granted and that are not there are told") {
+  const auto missing = [](Environment environment, std::vector<Gpu> gpus) {
+    return find_visible_devices(with(std::move(environment), std::move(gpus))).missing;
+  };
+  CHECK(missing({{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}, alike(3)) ==
+        "CUDA_VISIBLE_DEVICES names 4 GPUs, 3 are visible");
+  CHECK(missing({{"CUDA_VISIBLE_DEVICES", "GPU-b"}}, with_uuids({"GPU-a"})) ==
+        "CUDA_VISIBLE_DEVICES names 1 GPU, none is visible");
+  CHECK(missing({{"SLURM_GPUS_ON_NODE", "4"}}, alike(1)) == "SLURM_GPUS_ON_NODE is 4, 1 is visible");
+  CHECK(missing({{"SLURM_GPUS_ON_NODE", "4"}}, {}) == "SLURM_GPUS_ON_NODE is 4, none is visible");
+  CHECK(missing({{"HIP_VISIBLE_DEVICES", "0,1,1"}}, alike(1, "amd")) ==
+        "HIP_VISIBLE_DEVICES names 2 GPUs, 1 is visible");
+  CHECK(missing({{"ZE_AFFINITY_MASK", "0,3"}}, cards(1)) == "ZE_AFFINITY_MASK names 2 GPUs, 1 is visible");
+}
+
+TEST_CASE("fewer GPUs than are there are a choice, and nothing is missing where no GPU was looked at") {
+  const auto missing = [](Environment environment, std::vector<Gpu> gpus) {
+    return find_visible_devices(with(std::move(environment), std::move(gpus))).missing;
+  };
+  CHECK(missing({{"CUDA_VISIBLE_DEVICES", "0,1"}, {"SLURM_GPUS_ON_NODE", "4"}}, alike(4)).empty());
+  CHECK(missing({{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}, {}).empty());
+  CHECK(missing({{"CUDA_VISIBLE_DEVICES", "-1"}}, alike(2)).empty());
+  CHECK(missing({{"ZE_AFFINITY_MASK", "0.0,0.1"}}, cards(1)).empty());
+  CHECK(missing({{"SLURM_GPUS_ON_NODE", "2"}}, alike(4)).empty());
+  std::vector<Gpu> mig = alike(1);
+  mig.front().mig = {"MIG-1", "MIG-2"};
+  CHECK(missing({{"SLURM_GPUS_ON_NODE", "2"}}, mig).empty());  // Slurm counts instances
+}

@@ -307,3 +307,36 @@ TEST_CASE("a word for the count that the scheduler's tasks overrule is worth a r
   CHECK_FALSE(find_unused_count(allocation_of(LaunchStyle::agent_per_task), asking("1")));
   CHECK_FALSE(find_unused_count(allocation_of(LaunchStyle::agent_per_node), asking("gpu")));
 }
+
+TEST_CASE("tasks of the scheduler that are more than the GPUs are refused") {
+  const auto refusal = [](int tasks, int gpus) {
+    const Snapshot snapshot = host_with(8, 8, gpus);
+    return error_of([&] {
+      count_workers(allocation_of(LaunchStyle::agent_per_task, tasks), asking(""), snapshot,
+                    find_visible_devices(snapshot));
+    });
+  };
+  CHECK(refusal(4, 3) ==
+        "4 tasks () with one worker each, but n1 shows 3 GPUs | start at most 3 tasks on this node; if each "
+        "has 3 GPUs to itself, add --gpus-per-worker 3; for workers without GPUs, hide them with "
+        "CUDA_VISIBLE_DEVICES= | 2");
+  CHECK(refusal(4, 4) == "no error");
+  CHECK(refusal(4, 1) == "no error");  // its own
+  CHECK(refusal(4, 0) == "no error");
+}
+
+TEST_CASE("virtual local ranks need a GPU for each worker") {
+  const auto refusal = [](const std::string& word, int gpus) {
+    Options options = asking(word);
+    options.virtual_local_rank = true;
+    const Snapshot snapshot = host_with(8, 8, gpus);
+    return error_of([&] {
+      count_workers(allocation_of(LaunchStyle::alone), options, snapshot, find_visible_devices(snapshot));
+    });
+  };
+  CHECK(refusal("4", 2) ==
+        "--virtual-local-rank gives each worker its own GPU, but n1 has 4 workers (--nproc-per-node) and n1 "
+        "shows 2 GPUs | start at most 2 workers, or leave --virtual-local-rank out | 2");
+  CHECK(refusal("2", 2) == "no error");
+  CHECK(refusal("4", 0) == "no error");
+}
