@@ -191,7 +191,7 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
   plan.local_world_size = plan.allocation.style.value == LaunchStyle::agent_per_task
                               ? tasks_on_this_host(plan.allocation)
                               : plan.workers.value;
-  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot.host.name);
+  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot);
   choose_meeting_ways(plan.rendezvous, plan.allocation, options, snapshot);
   apply_site(plan, snapshot);
   plan.world_size = expect_world_size(plan);
