@@ -206,7 +206,7 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
   shorten_grace(plan);
   for (const auto& notice :
        {find_unused_count(plan.allocation, options), find_too_few_gpus(devices, plan.workers),
-        find_crowded_cores(plan.allocation, snapshot.host, plan.host, plan.workers.value)}) {
+        find_crowded_cores(plan.allocation, snapshot, plan.host, plan.workers.value)}) {
     if (notice) plan.notices.push_back(*notice);
   }
   for (Notice& notice : find_unfollowed_master(plan, snapshot)) plan.notices.push_back(std::move(notice));
