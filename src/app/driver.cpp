@@ -321,6 +321,8 @@ void Driver::drain() {
 }
 
 void Driver::say_report() {
+  const bool stopped = ending_ && ending_->kind == Cause::Kind::stopped_by_signal;
+  if (explained_ && stopped && report_ == describe(*ending_)) report_.clear();
   if (!report_.empty()) say_error(std::exchange(report_, {}));
 }
 

@@ -39,6 +39,8 @@ constexpr Milliseconds k_carrier_patience{5000};
 constexpr Milliseconds k_carrier_mercy{1000};  // between SIGTERM and SIGKILL where no agent is left
 constexpr Milliseconds k_hurried_drain_limit{2000};
 constexpr std::size_t k_most_addresses = 16;
+constexpr lifeline::Signal k_explained_stop{SIGTERM, /*hurry=*/false, /*whole_tree=*/false,
+                                            /*explained=*/true};
 // What a shell and ssh say when the program could not be run there.
 constexpr int k_no_start_codes[] = {k_exit_not_executable, k_exit_not_found, 255};
 
@@ -208,7 +210,8 @@ void Starter::on_agent(const lifeline::Hello& hello) {
     settle(carrier);
   }
   // It came while the others were being stopped.
-  if (stopped_by_ || failure_code_) server_.signal_all({stopped_by_.value_or(SIGTERM)});
+  if (stopped_by_) return server_.signal_all({*stopped_by_});
+  if (failure_code_) server_.signal_all(k_explained_stop);
 }
 
 // Other codes may be the job's, from an agent that could not reach us.
@@ -256,7 +259,7 @@ void Starter::expect_end_of_all(std::size_t carrier) {
 void Starter::give_up(int code) {
   if (failure_code_) return;
   failure_code_ = code;
-  server_.signal_all({SIGTERM});
+  server_.signal_all(k_explained_stop);
   signal_carriers(SIGTERM, /*only_unconnected=*/true);
   give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin, k_carrier_patience);
 }

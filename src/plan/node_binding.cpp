@@ -131,7 +131,7 @@ void pick_own_list(PlacementRequest& request, const NodePlan& plan) {
 bool is_said(const Placement& placement, const NodePlan& plan, const Snapshot& snapshot) {
   const bool unbound = std::all_of(placement.workers.begin(), placement.workers.end(),
                                    [](const Binding& worker) { return worker.cpus.empty(); });
-  return unbound && find_crowded_cores(plan.allocation, snapshot.host, node_name(snapshot.host, plan.host),
+  return unbound && find_crowded_cores(plan.allocation, snapshot, node_name(snapshot.host, plan.host),
                                        plan.workers.value);
 }
 

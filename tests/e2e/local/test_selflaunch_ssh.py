@@ -142,6 +142,23 @@ def test_an_unknown_host_is_named(reachable, directory):
     assert "cannot start ddprun on nowhere: ssh ended with 255: " in result.stderr, str(result)
 
 
+def test_where_the_reason_was_said_that_all_were_stopped_is_not(reachable, directory):
+    reachable["a"].check(["sh", "-c", "echo 'print()' > /tmp/only_here.py"])  # each host has a /tmp of its own
+    result = reachable["a"].run(["ddprun", "--hosts", "a,b", "/tmp/only_here.py"])
+    assert result.code == 127, str(result)
+    assert "/tmp/only_here.py" in result.stderr and "stopped by" not in result.stderr, str(result)
+
+
+def test_one_of_two_listed_hosts_alone(hosts, directory):
+    result = hosts["a"].run(["ddprun", "--hosts", "a,b", "--nnodes", "1", PRINT, str(directory)])
+    assert result.code == 0 and places(directory) == [("a", "0")], str(result)
+
+
+def test_a_host_twice_is_refused(hosts):
+    result = hosts["a"].run(["ddprun", "--hosts", "a,a", "--no-python", "true"])
+    assert result.code == 2 and "--hosts names a twice" in result.stderr, str(result)
+
+
 def test_without_ssh_a_sentence_says_so(hosts, directory):
     binary = hosts["a"].check(["sh", "-c", "command -v ddprun"]).strip()
     result = hosts["a"].run(["/usr/bin/env", "PATH=/nowhere", binary, "--hosts", "a,b", PRINT, str(directory)])
