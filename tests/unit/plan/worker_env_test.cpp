@@ -71,7 +71,7 @@ TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
                              {"PYTHONUNBUFFERED", "1"},
                              {"OMP_NUM_THREADS", "6"},
                              {"GLOO_SOCKET_IFNAME", "hsn0"},
-                             {"NCCL_SOCKET_IFNAME", "hsn0"},
+                             {"NCCL_SOCKET_IFNAME", "=hsn0"},
                              {"DDPRUN_LAUNCH_ID", "cafe"},
                              {"DDPRUN_WORKER_VARIABLES",
                               ":RANK,LOCAL_RANK,WORLD_SIZE,LOCAL_WORLD_SIZE,GROUP_RANK,GROUP_WORLD_SIZE,"
