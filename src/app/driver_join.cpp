@@ -12,6 +12,7 @@
 #include "ddprun/net/agent_listener.hpp"
 #include "ddprun/net/member_service.hpp"
 #include "ddprun/os/capture_python.hpp"
+#include "ddprun/os/keeper.hpp"
 #include "ddprun/os/name_lookup.hpp"
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/node_binding.hpp"
@@ -103,6 +104,8 @@ Announcement Driver::announcement() const {
     self.launcher_rank = GlobalRank{plan_.allocation.task_rank.value};
   self.style_assumed = plan_.allocation.style_assumed;
   self.workers = plan_.workers.value;
+  self.counted = plan_.options.workers.kind != WorkersKind::number && !per_task;
+  if (self.agent.value != 0) self.missing_gpus = plan_.missing_gpus;  // the coordinator has told its own
   self.role = plan_.options.role.value;
   self.max_restarts = plan_.options.max_restarts.value;
   if (per_task) {
@@ -130,6 +133,8 @@ void Driver::join_as_coordinator() {
                                       {});  // nobody knows their names before they join
   }
   settings.coordinator.version = DDPRUN_VERSION;
+  settings.coordinator.run_id = plan_.run_id.value;
+  settings.coordinator.launch_id = make_random_id();
   settings.coordinator.max_restarts = plan_.options.max_restarts.value;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = plan_.options.shutdown_timeout.value + k_stop_margin;

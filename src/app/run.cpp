@@ -14,6 +14,7 @@
 #include "ddprun/app/command_line.hpp"
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/failed_start.hpp"
+#include "ddprun/app/launch_facts.hpp"
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/starter.hpp"
@@ -71,7 +72,8 @@ void add_program(Snapshot& snapshot, const Options& options) {
 
 void read_hostfile(Snapshot& snapshot, Options& options) {
   const std::string& path = options.hostfile;
-  if (path.empty()) return;
+  // The ddprun that started this one has read it, on a host that has it.
+  if (path.empty() || find_variable(snapshot, k_started_hosts_variable)) return;
   if (!snapshot.files.contains(path)) snapshot.files[path] = read_file(path, k_hostfile_limit);
   HostFile file = parse_hostfile(snapshot.files.at(path), path);
   options.place.hosts = sourced(std::move(file.hosts), "--hostfile");
@@ -90,7 +92,8 @@ void look_up_coordinator(Snapshot& snapshot, const Options& options) {
 // A site that the user names by its file; it is of this machine even where the snapshot is of another.
 void add_site_file(Snapshot& snapshot, const Options& options) {
   if (!names_site_file(options.site)) return;
-  snapshot.files[options.site] = read_file(options.site, k_site_file_limit);
+  const auto told = find_variable(snapshot, k_started_site_variable);
+  snapshot.files[options.site] = told ? *told : read_file(options.site, k_site_file_limit);
 }
 
 // --dry-run=svg FILE.svg: no training script ends like that.
@@ -114,12 +117,17 @@ void use_topology(HostFacts& host, Topology topology) {
                             render_cpu_list(known), render_cpu_list(host.allowed_cpus), host.name),
                 "leave --topology out, or add --dry-run to plan for that other node");
   }
+  topology.host.clear();
   host.topology = std::move(topology);
 }
 
 // What is read only once it is clear that somebody needs it.
 void look_at_hardware(Snapshot& snapshot, Options& options) {
   if (!options.topology.empty()) {
+    if (options.topology == "-" && options.dry_run == DryRun::off) {
+      throw UsageError("--topology - reads standard input, which the workers need",
+                       "write it into a file, or add --dry-run");
+    }
     Topology topology = load_topology(options.topology);
     if (options.dry_run == DryRun::off) return use_topology(snapshot.host, std::move(topology));
     return imagine_node(snapshot.host, topology, options.gpus);
@@ -164,6 +172,11 @@ int print_plan(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.rendezvous.agent.value != 0 && plan.options.snapshot_file.empty()) return 0;
   return print(plan.options.dry_run == DryRun::json ? render_json(plan, snapshot)
                                                     : render_text(plan, snapshot));
+}
+
+void ask_libraries(Snapshot& snapshot, const Options& options) {
+  ask_pmix_for_size(snapshot);
+  if (options.dry_run != DryRun::off || !options.capture_file.empty()) ask_slurm_for_end(snapshot);
 }
 
 void say_notices(const NodePlan& plan) {
@@ -229,6 +242,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
     capture_carriers(snapshot, all_carrier_programs());
     look_at_hardware(snapshot, options);
     snapshot.environment = captured;
+    ask_libraries(snapshot, options);
     return write_capture(snapshot, options);
   }
   if (!options.snapshot_file.empty()) {
@@ -241,6 +255,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
     read_hostfile(snapshot, options);
     add_site_file(snapshot, options);
   }
+  if (options.snapshot_file.empty()) ask_libraries(snapshot, options);
   if (auto carrier = plan_carrier(snapshot, options)) {
     if (left_over) carrier->notices.push_back(*left_over);
     return start_everywhere(*carrier, options, snapshot);
@@ -248,6 +263,9 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
   look_at_hardware(snapshot, options);
   NodePlan plan = make_node_plan(snapshot, options);
   if (left_over) plan.notices.push_back(*left_over);
+  const bool alone_meant = options.place.standalone || options.place.nodes || !options.snapshot_file.empty();
+  const auto no_job = alone_meant ? std::nullopt : find_job_without_variables(snapshot, plan.allocation);
+  if (no_job) plan.notices.push_back(*no_job);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
   say_notices(plan);
   started = true;

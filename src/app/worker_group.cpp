@@ -73,9 +73,9 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
       plan_(plan),
       snapshot_(snapshot),
       ended_(std::move(ended)),
-      launch_id_(make_launch_id()),
-      folder_places_(temp_dir_places(find_variable(snapshot, "TMPDIR"), launch_id_)),
-      keeper_(launch_id_, Milliseconds{0}, folder_places_),
+      agent_id_(make_random_id()),
+      folder_places_(temp_dir_places(find_variable(snapshot, "TMPDIR"), agent_id_)),
+      keeper_(agent_id_, Milliseconds{0}, folder_places_),
       folder_(folder_places_),
       output_(context, STDOUT_FILENO),
       error_(same_file(STDOUT_FILENO, STDERR_FILENO) ? output_
@@ -162,7 +162,7 @@ void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
 }
 
 SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& streams) const {
-  const WorkerContext context{worker, workers_[worker]->error_file, launch_id_, interface_,
+  const WorkerContext context{worker, workers_[worker]->error_file, agent_id_, interface_,
                               watchdog_ ? watchdog_->path() : std::string()};
   SpawnRequest request;
   request.arguments = plan_.planned[worker].command;

@@ -9,10 +9,12 @@
 #include "ddprun/plan/carrier.hpp"
 #include "ddprun/plan/devices.hpp"
 #include "ddprun/plan/follow_binding.hpp"
+#include "ddprun/plan/imagined_node.hpp"
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/meeting_ways.hpp"
 #include "ddprun/plan/node_binding.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
+#include "ddprun/plan/unlike_gpus.hpp"
 #include "ddprun/plan/worker_command.hpp"
 #include "ddprun/plan/worker_count.hpp"
 #include "ddprun/plan/worker_env.hpp"
@@ -170,9 +172,9 @@ void shorten_grace(NodePlan& plan) {
 
 // After ddprun has used it, the connection still serves an MPI program of the only worker under hydra, but
 // neither Slurm's pmi2 (MPI_Init hangs) nor PMIx (it fails).
-bool spoils_connection(const NodePlan& plan) {
+bool spoils_connection(const NodePlan& plan, const Snapshot& snapshot) {
   const Exchange exchange = plan.rendezvous.exchange;
-  return exchange == Exchange::pmix ||
+  return exchange == Exchange::pmix || find_variable(snapshot, "PMIX_JOB_SIZE") ||
          (exchange == Exchange::pmi1 && plan.allocation.launcher.value == "srun");
 }
 
@@ -184,7 +186,7 @@ NodePlan plan_meeting(const Snapshot& snapshot, const Options& options, Allocati
   plan.notices = plan.allocation.notices;
   plan.host = host_of(plan.allocation, snapshot);
   plan.workers = {1, "nothing to start"};
-  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot.host.name);
+  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot);
   choose_meeting_ways(plan.rendezvous, plan.allocation, options, snapshot);
   apply_site(plan, snapshot);
   if (plan.allocation.first_port) plan.store_port = plan.allocation.first_port->value;
@@ -212,16 +214,20 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
   shorten_grace(plan);
   for (const auto& notice :
        {find_unused_count(plan.allocation, options), find_too_few_gpus(devices, plan.workers),
-        find_crowded_cores(plan.allocation, snapshot.host, plan.host, plan.workers.value)}) {
+        find_crowded_cores(plan.allocation, snapshot, node_name(snapshot.host, plan.host),
+                           plan.workers.value),
+        find_unsure_order(snapshot, devices, node_name(snapshot.host, plan.host))}) {
     if (notice) plan.notices.push_back(*notice);
   }
+  plan.missing_gpus = devices.missing;
+  if (!devices.missing.empty()) plan.notices.push_back(describe_missing_gpus(plan.host, devices.missing));
   for (Notice& notice : find_unfollowed_master(plan, snapshot)) plan.notices.push_back(std::move(notice));
   for (const std::string& doubt : snapshot.host.doubts) plan.notices.push_back({doubt, ""});
   plan_workers(plan, devices, snapshot);
   bind_workers(plan, snapshot, {});
   if (const auto notice = find_many_threads(plan, snapshot)) plan.notices.push_back(*notice);
-  plan.changes =
-      scrub_changes(snapshot.environment, plan.allocation, plan.workers.value, spoils_connection(plan));
+  plan.changes = scrub_changes(snapshot.environment, plan.allocation, plan.workers.value,
+                               spoils_connection(plan, snapshot));
   show_step_devices(plan, devices);
   if (const auto notice = find_no_card(plan, snapshot)) plan.notices.push_back(*notice);
   return plan;

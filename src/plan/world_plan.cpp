@@ -14,6 +14,8 @@ namespace {
 
 using Announcements = std::vector<Announcement>;
 
+constexpr std::size_t k_max_counts_text = 1000;  // a message takes no longer text
+
 // Settled for every agent before anything is laid out.
 NodeIndex node_of(const Announcement& announcement) { return announcement.node.value_or(NodeIndex{0}); }
 
@@ -261,6 +263,21 @@ void introduce_neighbours(const Announcements& announcements, std::vector<Assign
   }
 }
 
+// "4(x2),3" of 4, 4, 3.
+std::string write_counts(const std::map<int, int>& workers_by_node) {
+  std::vector<std::pair<int, int>> runs;  // workers, nodes in a row
+  for (const auto& [node, workers] : workers_by_node) {
+    if (runs.empty() || runs.back().first != workers) runs.emplace_back(workers, 0);
+    ++runs.back().second;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [workers, nodes] : runs) {
+    parts.push_back(nodes == 1 ? fmt::format("{}", workers) : fmt::format("{}(x{})", workers, nodes));
+  }
+  const std::string text = join(parts, ",");
+  return text.size() <= k_max_counts_text ? text : std::string();
+}
+
 }  // namespace
 
 WorldPlan make_world_plan(const Announcements& announced) {
@@ -283,9 +300,14 @@ WorldPlan make_world_plan(const Announcements& announced) {
   }
   const std::vector<int> first_ranks =
       announcements.front().fixed_rank ? lay_out_fixed(announcements) : lay_out_by_node(announcements);
+  const bool several = std::any_of(announcements.begin(), announcements.end(),
+                                   [](const Announcement& each) { return each.workers > 1; });
+  const std::string counts = write_counts(workers_by_node);
   for (std::size_t i = 0; i < announcements.size(); ++i) {
     const Announcement& announcement = announcements[i];
     Assignment& assignment = world.assignments.emplace_back();
+    assignment.several_workers = several;
+    assignment.workers_of_nodes = counts;
     assignment.world_size = world.world_size;
     assignment.local_world_size = workers_by_node[node_of(announcement).value];
     assignment.node = node_of(announcement);

@@ -158,6 +158,8 @@ Json to_json(const Announcement& announcement) {
   if (!announcement.python.version.empty()) json["python"] = cut(announcement.python.version);
   if (!announcement.python.torch.empty()) json["torch"] = cut(announcement.python.torch);
   if (!announcement.cpus.empty()) json["cpus"] = cut(announcement.cpus);
+  if (announcement.counted) json["counted"] = true;
+  if (!announcement.missing_gpus.empty()) json["missing_gpus"] = cut(announcement.missing_gpus);
   if (!announcement.local_workers.empty()) add_workers(json, announcement.local_workers);
   return json;
 }
@@ -176,6 +178,10 @@ Json to_json(const Assignment& assignment) {
                {"port", assignment.master_port},
                {"agent_per_task", assignment.agent_per_task},
                {"seats", std::move(seats)}};
+  if (assignment.several_workers) json["several_workers"] = true;
+  if (!assignment.workers_of_nodes.empty()) json["workers_of_nodes"] = cut(assignment.workers_of_nodes);
+  if (!assignment.run_id.empty()) json["run_id"] = cut(assignment.run_id);
+  if (!assignment.launch_id.empty()) json["launch_id"] = cut(assignment.launch_id);
   if (!assignment.neighbours.empty()) add_neighbours(json, assignment.neighbours);
   return json;
 }
@@ -352,6 +358,8 @@ Announcement read_announcement(const Fields& fields) {
   if (fields.has("python")) announcement.python.version = fields.text("python");
   if (fields.has("torch")) announcement.python.torch = fields.text("torch");
   if (fields.has("cpus")) announcement.cpus = fields.text("cpus");
+  if (fields.has("counted")) announcement.counted = fields.flag("counted");
+  if (fields.has("missing_gpus")) announcement.missing_gpus = fields.text("missing_gpus");
   if (fields.has("local_workers")) {
     const int workers = fields.integer("local_workers", 0, k_max_workers);
     announcement.local_workers = read_devices(fields, static_cast<std::size_t>(workers));
@@ -369,6 +377,10 @@ Assignment read_assignment(const Fields& fields) {
   assignment.master_address = fields.text("address");
   assignment.master_port = fields.integer("port", 0, 65535);
   assignment.agent_per_task = fields.flag("agent_per_task");
+  if (fields.has("several_workers")) assignment.several_workers = fields.flag("several_workers");
+  if (fields.has("workers_of_nodes")) assignment.workers_of_nodes = fields.text("workers_of_nodes");
+  if (fields.has("run_id")) assignment.run_id = fields.text("run_id");
+  if (fields.has("launch_id")) assignment.launch_id = fields.text("launch_id");
   for (const auto& seat : fields.rows<4>("seats", k_max_workers)) {
     assignment.seats.push_back({{seat[0]}, {seat[1]}, seat[2], seat[3]});
   }

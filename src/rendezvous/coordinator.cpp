@@ -7,6 +7,7 @@
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/plan/unlike_gpus.hpp"
 #include "ddprun/plan/unlike_python.hpp"
 #include "ddprun/rendezvous/codec.hpp"
 #include "ddprun/rendezvous/launch_failure.hpp"
@@ -166,6 +167,7 @@ void Coordinator::everybody_here(TimePoint now) {
     return finish(failed_here(error.what() + hint));
   }
   if (auto notice = find_unlike_python(announcements)) actions_.push_back(ShowNotice{std::move(*notice)});
+  for (Notice& notice : find_unlike_gpus(announcements)) actions_.push_back(ShowNotice{std::move(notice)});
   const std::string& named = settings_.named_address;
   const auto agreed = agreed_address(witnesses(), settings_.addresses);
   const bool provable = named.empty() || crosses_hosts(named);  // a name is for the workers to look up
@@ -237,6 +239,8 @@ void Coordinator::start_all(const std::string& address, int port) {
     assignment.attempt = attempt_;
     assignment.master_address = address;
     assignment.master_port = port;
+    assignment.run_id = settings_.run_id;
+    assignment.launch_id = settings_.launch_id;
     at(agent).succeeded = false;
     actions_.push_back(SendTo{*at(agent).connection, Start{std::move(assignment)}});
   }

@@ -119,7 +119,7 @@ class WorkerGroup {
   const NodePlan& plan_;
   const Snapshot& snapshot_;
   Ended ended_;
-  std::string launch_id_;
+  std::string agent_id_;
   std::vector<std::string> folder_places_;
   Keeper keeper_;  // made before the folder that it is to remove
   TempDir folder_;

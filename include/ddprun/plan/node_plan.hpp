@@ -88,6 +88,7 @@ struct NodePlan {
   Sourced<int> world_size;      // an assumption where the origin says "if": agents may differ
   Sourced<std::string> solo_address;  // MASTER_ADDR where this is the only agent
   std::optional<int> store_port;      // asked for by --master-port; else any free one
+  std::string missing_gpus;           // VisibleDevices::missing
   std::vector<Notice> notices;
   Options options;
 };

@@ -53,6 +53,8 @@ struct CoordinatorSettings {
   int agents = 1;
   std::vector<std::string> peers;  // host names by agent index, empty where unknown; [0] is this host
   std::string version;             // of ddprun
+  std::string run_id;              // what all agents take for Assignment::run_id
+  std::string launch_id;           // and for Assignment::launch_id
   int max_restarts = 0;
   Milliseconds join_timeout{600000};
   Milliseconds stop_timeout{40000};    // from Stop to Stopped: the agents' grace and a margin

@@ -13,7 +13,8 @@ MISSING = "/nonexistent/train.py"
 
 
 def test_a_script_missing_on_one_of_four_hosts(hosts, directory, key):
-    started = [start(hosts, node, "--key-file", key, *([MISSING] if node == 2 else [PRINT, str(directory)]), nodes=4)
+    # Without an id of its own a launch by hand is one of the same script.
+    started = [start(hosts, node, "--key-file", key, "--rdzv-id", "job", *([MISSING] if node == 2 else [PRINT, str(directory)]), nodes=4)
                for node in range(4)]
     results = wait_all(started)
     assert codes(results) == [127] * 4, as_text(results)
