@@ -16,6 +16,7 @@
 #include "ddprun/os/terminal.hpp"
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/worker_env.hpp"
+#include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/waiting_text.hpp"
 #include "ddprun/supervise/report.hpp"
 #include "ddprun/supervise/store_use.hpp"
@@ -119,15 +120,16 @@ void Driver::announce_restart(const ShowRestart& restart) {
   say(render_restart(cause, restart.next, restart.max_restarts));
 }
 
-// The interface that carries the traffic between the hosts, where there are several.
+// The interface that carries the traffic between the hosts, where there are several: that of MASTER_ADDR
+// where it is this host's, else the one by which this host reached it. Only a store of a worker elsewhere was
+// not reached.
 std::string Driver::proven_interface(const Assignment& assignment) const {
   if (assignment.node_count < 2) return {};
-  const std::string local = link_->local_address();
-  const std::string& address = local.empty() ? assignment.master_address : local;
-  for (const InterfaceAddress& each : snapshot_.host.addresses) {
-    if (each.address == address) return each.interface;
-  }
-  return {};
+  const std::string& master = assignment.master_address;
+  const std::vector<InterfaceAddress>& own = snapshot_.host.addresses;
+  if (const std::string here = interface_of(own, master); !here.empty()) return here;
+  const std::string reached = link_->local_end(master);
+  return interface_of(own, reached.empty() ? routed_local_address(master) : reached);
 }
 
 void Driver::on_message(const CoordinatorMessage& message) {
@@ -321,6 +323,8 @@ void Driver::drain() {
 }
 
 void Driver::say_report() {
+  const bool stopped = ending_ && ending_->kind == Cause::Kind::stopped_by_signal;
+  if (explained_ && stopped && report_ == describe(*ending_)) report_.clear();
   if (!report_.empty()) say_error(std::exchange(report_, {}));
 }
 

@@ -108,12 +108,17 @@ void use_topology(HostFacts& host, Topology topology) {
                             render_cpu_list(known), render_cpu_list(host.allowed_cpus), host.name),
                 "leave --topology out, or add --dry-run to plan for that other node");
   }
+  topology.host.clear();
   host.topology = std::move(topology);
 }
 
 // What is read only once it is clear that somebody needs it.
 void look_at_hardware(Snapshot& snapshot, Options& options) {
   if (!options.topology.empty()) {
+    if (options.topology == "-" && options.dry_run == DryRun::off) {
+      throw UsageError("--topology - reads standard input, which the workers need",
+                       "write it into a file, or add --dry-run");
+    }
     Topology topology = load_topology(options.topology);
     if (options.dry_run == DryRun::off) return use_topology(snapshot.host, std::move(topology));
     return imagine_node(snapshot.host, topology, options.gpus);

@@ -36,8 +36,11 @@ constexpr Milliseconds k_stop_margin{20000};
 constexpr Milliseconds k_silence{30000};
 constexpr Milliseconds k_common_end{10000};  // from the first carrier's end to the last one's
 constexpr Milliseconds k_carrier_patience{5000};
+constexpr Milliseconds k_carrier_mercy{1000};  // between SIGTERM and SIGKILL where no agent is left
 constexpr Milliseconds k_hurried_drain_limit{2000};
 constexpr std::size_t k_most_addresses = 16;
+constexpr lifeline::Signal k_explained_stop{SIGTERM, /*hurry=*/false, /*whole_tree=*/false,
+                                            /*explained=*/true};
 // What a shell and ssh say when the program could not be run there.
 constexpr int k_no_start_codes[] = {k_exit_not_executable, k_exit_not_found, 255};
 
@@ -100,9 +103,12 @@ LifelineServer::Hooks Starter::make_hooks() {
     say_detail(fmt::format("ddprun on {} ends with {}", hello.host, ended.code));
     told_.push_back(ended.code);
     if (!ended.started) give_up(ended.code);
+    release_carriers();
   };
-  hooks.on_lost = [](const lifeline::Hello& hello, const std::string& why) {
+  hooks.on_lost = [this](const lifeline::Hello& hello, const std::string& why) {
     say_detail(fmt::format("lost ddprun on {}: {}", hello.host, why));
+    lost_.push_back(hello.host);
+    release_carriers();
   };
   hooks.on_refused = [](const std::string& address, const std::string& why) {
     say_detail(fmt::format("refused a connection from {}: {}", address, why));
@@ -204,7 +210,8 @@ void Starter::on_agent(const lifeline::Hello& hello) {
     settle(carrier);
   }
   // It came while the others were being stopped.
-  if (stopped_by_ || failure_code_) server_.signal_all({stopped_by_.value_or(SIGTERM)});
+  if (stopped_by_) return server_.signal_all({*stopped_by_});
+  if (failure_code_) server_.signal_all(k_explained_stop);
 }
 
 // Other codes may be the job's, from an agent that could not reach us.
@@ -252,9 +259,9 @@ void Starter::expect_end_of_all(std::size_t carrier) {
 void Starter::give_up(int code) {
   if (failure_code_) return;
   failure_code_ = code;
-  server_.signal_all({SIGTERM});
+  server_.signal_all(k_explained_stop);
   signal_carriers(SIGTERM, /*only_unconnected=*/true);
-  give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin);
+  give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin, k_carrier_patience);
 }
 
 void Starter::watch_signals() {
@@ -303,19 +310,43 @@ void Starter::stop(const lifeline::Signal& signal) {
   server_.signal_all(signal);
   signal_carriers(SIGTERM, /*only_unconnected=*/true);
   const bool heard = !signal.hurry && server_.connected() > 0;
-  give_up_on_carriers(heard ? options_.shutdown_timeout.value + k_stop_margin : k_carrier_patience);
+  give_up_on_carriers(heard ? options_.shutdown_timeout.value + k_stop_margin : k_carrier_patience,
+                      k_carrier_patience);
   finish_when_over();
 }
 
-// SIGTERM to the carriers when the patience is over, and SIGKILL soon after.
-void Starter::give_up_on_carriers(Milliseconds patience) {
+// Those that never called back may still be at work: a firewall lets some agents do without a lifeline.
+void Starter::release_carriers() {
+  if (leaving_ || server_.connected() > 0) return;
+  const bool all = told_.size() + lost_.size() >= plan_.hosts.size();
+  if (all && !std::exchange(releasing_, true)) {
+    give_up_on_carriers(k_carrier_patience, k_carrier_mercy);
+  } else if (!all && !stopped_by_ && !failure_code_) {
+    give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin, k_carrier_patience);
+  }
+  finish_when_over();
+}
+
+// Output that is still on its way, or that nobody reads, holds a carrier up through no fault of its own.
+bool Starter::is_heard() const { return releasing_ && !stopped_by_ && group_.is_busy(k_carrier_mercy); }
+
+// SIGTERM to the carriers when the patience is over, SIGKILL after the mercy; what is there then is left.
+void Starter::give_up_on_carriers(Milliseconds patience, Milliseconds mercy) {
   patience_.expires_after(patience);
-  patience_.async_wait([this](const error_code& error) {
+  patience_.async_wait([this, mercy](const error_code& error) {
     if (error) return;
+    if (is_heard()) return give_up_on_carriers(mercy, mercy);
     signal_carriers(SIGTERM, /*only_unconnected=*/false);
-    patience_.expires_after(k_carrier_patience);
-    patience_.async_wait([this](const error_code& stopped) {
-      if (!stopped) signal_carriers(SIGKILL, /*only_unconnected=*/false);
+    patience_.expires_after(mercy);
+    patience_.async_wait([this, mercy](const error_code& stopped) {
+      if (stopped) return;
+      signal_carriers(SIGKILL, /*only_unconnected=*/false);
+      patience_.expires_after(mercy);
+      patience_.async_wait([this](const error_code& ended) {
+        if (ended) return;
+        abandoned_ = true;
+        finish_when_over();
+      });
     });
   });
 }
@@ -330,10 +361,11 @@ void Starter::finish_when_over() {
   const bool over = std::all_of(carriers_.begin(), carriers_.end(), [this](const Carrier& carrier) {
     return carrier.code.has_value() || (!carrier.started && (stopped_by_ || failure_code_));
   });
-  if (!over || std::exchange(leaving_, true)) return;
+  const bool nothing_left = over && server_.connected() == 0;
+  if (!(nothing_left || abandoned_) || std::exchange(leaving_, true)) return;
   patience_.cancel();
   silence_.cancel();
-  hurried_ = stopped_by_.has_value();
+  hurried_ = stopped_by_ || abandoned_;
   drain();
 }
 
@@ -353,9 +385,15 @@ void Starter::leave() {
   context_.stop();
 }
 
-// Where the carrier ends with 0 whatever became of its task, silence is not success.
+// Where the carrier ends with 0 whatever became of its task, silence is not success. Nor is it where an agent
+// was there and has gone without a word; one that is left says so itself, and ends with a failure.
 void Starter::say_if_end_is_unknown() const {
-  if (failure_code_ || stopped_by_ || plan_.passes_exit_code || told_.size() == plan_.hosts.size()) return;
+  if (failure_code_ || stopped_by_ || told_.size() == plan_.hosts.size()) return;
+  const bool said = std::any_of(told_.begin(), told_.end(), [](int code) { return code != 0; });
+  if (!lost_.empty() && !said)
+    return say_error(fmt::format("lost the connection to ddprun on {}", join(lost_, ", ")),
+                     "see the output above for the cause, or that host's system log");
+  if (plan_.passes_exit_code || said) return;
   say_error(
       fmt::format("{} of {} hosts did not report how ddprun ended there", plan_.hosts.size() - told_.size(),
                   plan_.hosts.size()),
@@ -369,10 +407,12 @@ int Starter::exit_code() const {
   }
   if (told_.size() == plan_.hosts.size()) return 0;
   if (stopped_by_) return 128 + *stopped_by_;
-  for (const Carrier& carrier : carriers_) {
-    if (carrier.code.value_or(0) != 0) return *carrier.code;
+  if (!releasing_) {  // else it may have ended because we made it
+    for (const Carrier& carrier : carriers_) {
+      if (carrier.code.value_or(0) != 0) return *carrier.code;
+    }
   }
-  return plan_.passes_exit_code ? 0 : k_exit_own_failure;
+  return plan_.passes_exit_code && lost_.empty() ? 0 : k_exit_own_failure;
 }
 
 }  // namespace ddprun

@@ -48,6 +48,7 @@ OrderedJson render_host(const HostFacts& host) {
     if (!gpu.uuid.empty()) entry["uuid"] = escape_bytes(gpu.uuid);
     if (!gpu.local_cpus.empty()) entry["local_cpus"] = render_cpu_list(gpu.local_cpus);
     if (!gpu.mig.empty()) entry["mig"] = render_list(gpu.mig);
+    if (!gpu.model.empty()) entry["model"] = escape_bytes(gpu.model);
     object["gpus"].push_back(std::move(entry));
   }
   if (!host.allowed_memory_nodes.empty())

@@ -42,6 +42,7 @@ HostFacts read_host(JsonReader host) {
     entry.read("uuid", gpu.uuid);
     entry.read_as("local_cpus", gpu.local_cpus, parse_cpu_list, k_cpu_list);
     entry.read("mig", gpu.mig);
+    entry.read("model", gpu.model);
     entry.finish();
     facts.gpus.push_back(std::move(gpu));
   });

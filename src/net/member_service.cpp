@@ -9,6 +9,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/net/connection.hpp"
 #include "ddprun/net/key_prover.hpp"
+#include "ddprun/rendezvous/address_choice.hpp"
 #include "name_query.hpp"
 
 namespace ddprun {
@@ -44,7 +45,10 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   void on_told(MeetingWay way, const ToldPlace& told);
   void send(const AgentMessage& message);
   void close();
-  const std::string& local() const { return local_address_; }
+  std::string local_end(const std::string& address) const {
+    const auto found = local_ends_.find(address);
+    return found == local_ends_.end() ? std::string() : found->second;
+  }
 
  private:
   void tell(const std::string& text) const {
@@ -72,8 +76,8 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   MemberServiceSettings settings_;
   MemberHooks hooks_;
   boost::asio::steady_timer timer_;
-  std::string local_address_;  // of the connection, once joined
-  std::string reached_;        // the coordinator's end of it
+  std::string reached_;                            // the coordinator's end of the connection, once joined
+  std::map<std::string, std::string> local_ends_;  // by address of the coordinator that this host has reached
   std::optional<MemberJoin> join_;
   std::map<std::string, std::shared_ptr<NameQuery>> queries_;
   std::map<CandidateId, std::shared_ptr<Dial>> dials_;
@@ -257,13 +261,16 @@ void MemberService::Impl::join(AuthenticationResult result) {
   join.version = settings_.version;
   reached_ = remote_address(result.socket);
   join.reached = reached_;
-  local_address_ = ddprun::local_address(result.socket);
+  const std::string local = local_address(result.socket);
+  local_ends_[reached_] = local;
   // What was proven between the two hosts comes first.
   std::vector<std::string>& addresses = join.announcement.addresses;
-  std::erase(addresses, local_address_);
-  addresses.insert(addresses.begin(), local_address_);
+  if (crosses_hosts(local)) {
+    std::erase(addresses, local);
+    addresses.insert(addresses.begin(), local);
+  }
   join.agents = settings_.agents;
-  tell(fmt::format("joining the coordinator {} from {}", coordinator(), local_address_));
+  tell(fmt::format("joining the coordinator {} from {}", coordinator(), local));
 
   connection_ = std::make_shared<Connection>(std::move(result.socket));
   Connection::Hooks hooks;
@@ -324,6 +331,7 @@ void MemberService::Impl::probe(const Probe& request) {
           const auto self = weak.lock();
           if (!self || self->closed_) return;
           probing->reached[i] = result.state == State::done;
+          if (probing->reached[i]) self->local_ends_[probing->addresses[i]] = local_address(result.socket);
           if (--probing->open > 0) return;
           Probed answer;
           for (std::size_t k = 0; k < probing->addresses.size(); ++k) {
@@ -350,7 +358,7 @@ MemberService::MemberService(boost::asio::io_context& context, MemberServiceSett
 
 MemberService::~MemberService() { impl_->close(); }
 void MemberService::start() { impl_->start(); }
-std::string MemberService::local_address() const { return impl_->local(); }
+std::string MemberService::local_end(const std::string& address) const { return impl_->local_end(address); }
 
 void MemberService::on_exchange(const ToldPlace& told) { impl_->on_told(MeetingWay::exchange, told); }
 

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <netinet/tcp.h>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/udp.hpp>
+
 #include "ddprun/base/text.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 
@@ -73,6 +76,19 @@ std::string remote_address(const Tcp::socket& socket) {
 std::string local_address(const Tcp::socket& socket) {
   boost::system::error_code error;
   const Tcp::endpoint endpoint = socket.local_endpoint(error);
+  return error ? std::string() : plain_address(endpoint.address().to_string());
+}
+
+std::string routed_local_address(const std::string& address) {
+  boost::system::error_code error;
+  const auto numeric = boost::asio::ip::make_address(address, error);
+  if (error) return {};
+  constexpr unsigned short k_discard_port = 9;
+  boost::asio::io_context context;
+  boost::asio::ip::udp::socket socket(context);
+  socket.connect({numeric, k_discard_port}, error);
+  if (error) return {};
+  const auto endpoint = socket.local_endpoint(error);
   return error ? std::string() : plain_address(endpoint.address().to_string());
 }
 

@@ -122,7 +122,7 @@ std::string vendor_of(const Snapshot& snapshot) {
 }
 
 // In the order of the PCI bus. That is CUDA's own order with CUDA_DEVICE_ORDER=PCI_BUS_ID and where all GPUs
-// are alike, which is taken for granted: models are not known here. ROCr's is that of KFD, as captured.
+// are alike; where they are not, find_unsure_order says so. ROCr's is that of KFD, as captured.
 Offer offer_of(const HostFacts& host, const std::string& vendor) {
   Offer offer;
   for (std::size_t i = 0; i < host.gpus.size(); ++i) {
@@ -342,6 +342,23 @@ VisibleDevices find_visible_devices(const Snapshot& snapshot) {
                                                         : count_of(static_cast<int>(count), "GPU"));
   }
   return visible;
+}
+
+std::optional<Notice> find_unsure_order(const Snapshot& snapshot, const VisibleDevices& devices,
+                                        const std::string& host) {
+  std::set<std::string> models;
+  for (const Gpu& gpu : snapshot.host.gpus) {
+    if (gpu.vendor == "nvidia" && !gpu.model.empty()) models.insert(printable(gpu.model, 60));
+  }
+  const bool numbered = std::any_of(devices.entries.begin(), devices.entries.end(),
+                                    [](const auto& entry) { return form_of(entry) == Form::index; });
+  const bool by_address = find_variable(snapshot, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID";
+  if (models.size() < 2 || !numbered || by_address) return std::nullopt;
+  return Notice{
+      fmt::format("{} has unlike GPUs ({}): CUDA numbers the fastest first, ddprun the one with the "
+                  "lowest PCI address",
+                  host, join({models.begin(), models.end()}, ", ")),
+      "export CUDA_DEVICE_ORDER=PCI_BUS_ID, so that both count alike"};
 }
 
 }  // namespace ddprun

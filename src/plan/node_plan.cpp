@@ -9,6 +9,7 @@
 #include "ddprun/plan/carrier.hpp"
 #include "ddprun/plan/devices.hpp"
 #include "ddprun/plan/follow_binding.hpp"
+#include "ddprun/plan/imagined_node.hpp"
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/meeting_ways.hpp"
 #include "ddprun/plan/node_binding.hpp"
@@ -190,7 +191,7 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
   plan.local_world_size = plan.allocation.style.value == LaunchStyle::agent_per_task
                               ? tasks_on_this_host(plan.allocation)
                               : plan.workers.value;
-  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot.host.name);
+  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot);
   choose_meeting_ways(plan.rendezvous, plan.allocation, options, snapshot);
   apply_site(plan, snapshot);
   plan.world_size = expect_world_size(plan);
@@ -207,7 +208,8 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
   shorten_grace(plan);
   for (const auto& notice :
        {find_unused_count(plan.allocation, options), find_too_few_gpus(devices, plan.workers),
-        find_crowded_cores(plan.allocation, snapshot.host, plan.host, plan.workers.value)}) {
+        find_crowded_cores(plan.allocation, snapshot, node_name(snapshot.host, plan.host), plan.workers.value),
+        find_unsure_order(snapshot, devices, node_name(snapshot.host, plan.host))}) {
     if (notice) plan.notices.push_back(*notice);
   }
   plan.missing_gpus = devices.missing;

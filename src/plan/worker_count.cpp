@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ddprun/allocation/started.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "overlap.hpp"
@@ -169,8 +170,26 @@ std::int64_t agents_of_mask(const Allocation& allocation, const HostFacts& host)
   return tasks > 1 && cpus * tasks > granted ? tasks : 1;
 }
 
+// srun cannot give more than the job has, which a batch script and a step that ddprun started itself have.
+std::string slurm_hint(const Allocation& allocation, const Snapshot& snapshot, int workers) {
+  const int each = allocation.cpus_on_node.value / std::max(1, tasks_on_this_host(allocation));
+  const bool by_srun =
+      allocation.style.value != LaunchStyle::alone && !find_variable(snapshot, k_starter_variable);
+  if (!by_srun) return fmt::format("ask the job for more CPUs: #SBATCH --cpus-per-task={}", workers);
+  if (each < workers) {
+    return fmt::format(
+        "ask the job for more CPUs: #SBATCH --cpus-per-task={0}, and srun --cpus-per-task={0} ... (srun does "
+        "not take it over from sbatch)",
+        workers);
+  }
+  return fmt::format(
+      "give each ddprun the cores of its workers: srun --cpus-per-task={} ..., or srun --cpu-bind=none ... "
+      "(srun does not take over the --cpus-per-task of sbatch)",
+      each);
+}
+
 // The option of each launcher that leaves the binding to us.
-std::string widen_hint(const Allocation& allocation, int workers) {
+std::string widen_hint(const Allocation& allocation, const Snapshot& snapshot, int workers) {
   struct Row {
     const char* launcher;
     const char* hint;
@@ -192,11 +211,7 @@ std::string widen_hint(const Allocation& allocation, int workers) {
         cpus);
   }
   if (allocation.scheduler.value == Scheduler::slurm) {
-    return fmt::format(
-        "give each ddprun the cores of its workers: srun -c{} ..., or srun --cpu-bind=none ... (srun does "
-        "not "
-        "take over the --cpus-per-task of sbatch)",
-        cpus);
+    return slurm_hint(allocation, snapshot, workers);
   }
   return "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell";
 }
@@ -346,12 +361,13 @@ std::optional<Notice> find_too_few_gpus(const VisibleDevices& devices, const Sou
                 "for one worker a GPU, leave --nproc-per-node out"};
 }
 
-std::optional<Notice> find_crowded_cores(const Allocation& allocation, const HostFacts& facts,
+std::optional<Notice> find_crowded_cores(const Allocation& allocation, const Snapshot& snapshot,
                                          const std::string& host, int workers) {
+  const HostFacts& facts = snapshot.host;
   const auto cpus = static_cast<std::int64_t>(facts.allowed_cpus.size());
   if (cpus == 0) return std::nullopt;
   const std::int64_t cores = std::min(cores_of(facts), cpus);
-  const std::string hint = widen_hint(allocation, workers);
+  const std::string hint = widen_hint(allocation, snapshot, workers);
   if (workers > cores) {
     const std::string shared = workers > cpus ? count_of(cpus, "CPU") : count_of(cores, "core");
     return Notice{fmt::format("{} workers share {} on {}", workers, shared, host), hint};

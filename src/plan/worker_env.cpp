@@ -156,7 +156,9 @@ void set_interfaces(Changes& changes, const NodePlan& plan, const Assignment& as
     if (at_site != plan.site.interfaces.end()) {
       changes.set_default(environment, name, at_site->second, plan.site.as_origin());
     } else if (!proven.empty()) {
-      changes.set_default(environment, name, proven, k_proven_origin);
+      // NCCL takes a bare name for the beginning of one: eth1 would be eth10 too.
+      const bool prefix = std::string_view(name).starts_with("NCCL");
+      changes.set_default(environment, name, prefix ? "=" + proven : proven, k_proven_origin);
     }
   }
 }

@@ -47,6 +47,14 @@ bool crosses_hosts(const std::string& address) {
          plain != "0.0.0.0" && !link_local;
 }
 
+std::string interface_of(const std::vector<InterfaceAddress>& own, const std::string& address) {
+  const std::string plain = plain_address(address);
+  const auto found = std::find_if(own.begin(), own.end(), [&](const InterfaceAddress& each) {
+    return !each.loopback && plain_address(each.address) == plain;
+  });
+  return found == own.end() ? std::string() : found->interface;
+}
+
 std::optional<std::string> agreed_address(const std::vector<AddressWitness>& witnesses,
                                           const std::vector<std::string>& own_addresses) {
   std::optional<std::string> agreed;

@@ -61,13 +61,14 @@ Allocation parse_listed_hosts(const Snapshot& snapshot, const PlaceOptions& opti
 void add_starter_secret(const Snapshot& snapshot, Allocation& allocation);
 
 // One host a line, Open MPI's "n1 slots=4" and hydra's "n1:4" alike, '#' starts a comment; each host once, in
-// that order. `slots`: some line had a number of slots. Throws UsageError naming `origin` and the line.
+// that order. `slots`: some line had a number of slots, or its host again. Throws UsageError naming `origin`
+// and the line.
 struct HostFile {
   std::vector<std::string> hosts;
   bool slots = false;
 };
 HostFile parse_hostfile(std::string_view text, const std::string& origin);
-// "a,b" or "n[1-4]", each once. Throws UsageError naming `origin`.
+// "a,b" or "n[1-4]"; a host that comes twice is an error. Throws UsageError naming `origin`.
 std::vector<std::string> parse_hosts(std::string_view text, const std::string& origin);
 
 }  // namespace ddprun

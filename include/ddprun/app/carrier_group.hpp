@@ -37,6 +37,8 @@ class CarrierGroup {
   void signal(std::size_t carrier, int number);  // to its session; nothing where it does not run
   bool running(std::size_t carrier) const;
   std::size_t count_running() const;
+  // Output came within this time, or waits for whoever reads ours.
+  bool is_busy(Milliseconds within) const { return output_.is_busy(within) || error_.is_busy(within); }
   // The last line it wrote on standard error; empty where there is none.
   std::string last_words(std::size_t carrier) const;
 

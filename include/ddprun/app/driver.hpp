@@ -117,6 +117,7 @@ class Driver {
   std::optional<int> stop_signal_;  // the first that came here
   TimePoint last_stop_signal_;
   bool stop_requested_ = false;
+  bool explained_ = false;       // why it stops has been said already
   std::optional<Cause> ending_;  // the job is over once nothing of ours runs
   bool leaving_ = false;
   bool hurried_ = false;  // output that is not read soon is given up

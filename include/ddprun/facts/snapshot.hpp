@@ -30,6 +30,7 @@ struct Gpu {
   std::string uuid{};              // "GPU-...", as the vendor's runtime spells it; empty when unknown
   std::vector<int> local_cpus{};   // its local_cpulist; empty when the firmware does not tell
   std::vector<std::string> mig{};  // UUIDs of its MIG instances: they hide the whole GPU
+  std::string model{};             // "NVIDIA A100-SXM4-40GB"; empty when unknown
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 

@@ -11,8 +11,9 @@ class AgentLink {
   // To the coordinator; dropped when there is no connection to it (any more). The service sends Join and
   // Probed itself. Never calls back before it returns.
   virtual void send(AgentMessage message) = 0;
-  // By which this host talks to the coordinator, numeric; empty before that, and in the coordinator itself.
-  virtual std::string local_address() const { return {}; }
+  // This host's end of the connection by which it reached that address of the coordinator, numeric; empty
+  // where none did, and in the coordinator itself.
+  virtual std::string local_end(const std::string& /*address*/) const { return {}; }
 };
 
 }  // namespace ddprun

@@ -64,7 +64,7 @@ class MemberService final : public AgentLink {
   // What the launcher's exchange ended with; of no use any more once the coordinator is found.
   void on_exchange(const ToldPlace& told);
   void send(AgentMessage message) override;
-  std::string local_address() const override;
+  std::string local_end(const std::string& address) const override;
 
  private:
   class Impl;

@@ -24,5 +24,8 @@ std::string describe_error(const boost::system::error_code& error);
 // Numeric, an IPv4 address mapped into IPv6 as IPv4; empty when the socket is not connected.
 std::string remote_address(const Tcp::socket& socket);
 std::string local_address(const Tcp::socket& socket);
+// What this host's routes would make the local end of a connection to a numeric address; nothing is sent.
+// Empty where no route leads there.
+std::string routed_local_address(const std::string& address);
 
 }  // namespace ddprun

@@ -7,9 +7,11 @@
 // gres plugins.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ddprun/allocation/allocation.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
 namespace ddprun {
@@ -32,5 +34,10 @@ std::vector<std::string> parse_device_list(const std::string& text);
 int find_gpu(const std::vector<Gpu>& gpus, const std::string& entry);
 
 VisibleDevices find_visible_devices(const Snapshot& snapshot);
+
+// CUDA numbers unlike GPUs from fastest to slowest, unless CUDA_DEVICE_ORDER is PCI_BUS_ID, and nothing but
+// CUDA knows which is the fastest; they are taken in the order of their addresses.
+std::optional<Notice> find_unsure_order(const Snapshot& snapshot, const VisibleDevices& devices,
+                                        const std::string& host);
 
 }  // namespace ddprun

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "ddprun/facts/snapshot.hpp"
+
 namespace ddprun {
 
 // What one agent knows. Agents on the coordinator's own host reach every address of it.
@@ -19,6 +21,9 @@ struct AddressWitness {
 std::string plain_address(const std::string& address);
 // Numeric, and not loopback, link-local IPv6 or the wildcard: means the same host everywhere.
 bool crosses_hosts(const std::string& address);
+
+// The interface of this host that has an address of its own; empty for loopback ones and for other hosts'.
+std::string interface_of(const std::vector<InterfaceAddress>& own, const std::string& address);
 
 // The address when the joins alone decide; nothing when the witnesses have to be asked.
 std::optional<std::string> agreed_address(const std::vector<AddressWitness>& witnesses,

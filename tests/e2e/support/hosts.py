@@ -119,12 +119,12 @@ class Process:
 class Host:
     def __init__(self, group: HostGroup, name: str, number: int) -> None:
         self.name = name
-        self.address = f"{FABRIC}{number}"
+        self.address = f"{group.fabric}{number}"
         self.management_address = f"{MANAGEMENT}{number}"
         self.directory = group.directory / "hosts" / name
         self._group = group
         self._keeper: subprocess.Popen[str] | None = None
-        self.keeper_pid = 0
+        self._keeper_pid = 0
 
     def start(self) -> None:
         self.directory.mkdir(parents=True)
@@ -135,14 +135,25 @@ class Host:
              "--mount", "sh", str(HOST_SETUP), self.name, str(self.directory), *self._group.kept],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True)
         _wait_for_ready(self._keeper, f"host {self.name}")
-        self.keeper_pid = _child_of(self._keeper)
-        self._group.plug_in(self, self.keeper_pid)
+        self._keeper_pid = _child_of(self._keeper)
+        self.check(["ip", "link", "set", "lo", "up"])
+        self._group.plug_in(self)
+
+    def connect(self, interface: str, address: str, switch: str) -> None:
+        """A cable from a new interface to a switch; without one it leads nowhere, and the interface is down."""
+        port = f"{interface}-{self.name}"
+        self._group.switch("link", "add", port, "type", "veth", "peer", "name", interface, "netns",
+                           str(self._keeper_pid))
+        self._group.switch("link", "set", port, *(["master", switch] if switch else []), "up")
+        self.check(["ip", "address", "add", f"{address}/24", "dev", interface])
+        if switch:
+            self.check(["ip", "link", "set", interface, "up"])
 
     def popen(self, command: Sequence[str], *, env: Mapping[str, str] | None = None,
               cwd: str | Path | None = None, stdin: int = subprocess.DEVNULL) -> Process:
         environment = self._group.environment | dict(env or {})
         directory = str(cwd or environment["HOME"])
-        enter = ["nsenter", f"--target={self.keeper_pid}", "--pid", "--net", "--uts", "--mount",
+        enter = ["nsenter", f"--target={self._keeper_pid}", "--pid", "--net", "--uts", "--mount",
                  "env", "-C", directory, "setsid", "-w"]
         popen = subprocess.Popen(enter + list(command), env=environment, text=True, stdin=stdin,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -161,16 +172,16 @@ class Host:
 
     def attach(self, command: Sequence[str], cwd: str | Path) -> int:
         """Runs a program on the caller's own terminal."""
-        enter = ["nsenter", f"--target={self.keeper_pid}", "--pid", "--net", "--uts", "--mount",
+        enter = ["nsenter", f"--target={self._keeper_pid}", "--pid", "--net", "--uts", "--mount",
                  "env", "-C", str(cwd)]
         return subprocess.call(enter + list(command), env=self._group.environment)
 
     def unplug(self) -> None:
         """Its cable comes loose at the switch: nothing arrives any more, and nobody tells."""
-        self._group.switch("link", "set", f"to-{self.name}", "nomaster")
+        self._group.switch("link", "set", f"fabric0-{self.name}", "nomaster")
 
     def plug_in_again(self) -> None:
-        self._group.switch("link", "set", f"to-{self.name}", "master", "switch")
+        self._group.switch("link", "set", f"fabric0-{self.name}", "master", "switch")
 
     def add_address(self, address: str) -> None:
         self.check(["ip", "address", "add", f"{address}/24", "dev", "fabric0"])
@@ -187,8 +198,10 @@ class HostGroup:
     """The hosts, their switch, and what they share. Use as a context manager."""
 
     def __init__(self, names: Sequence[str], kept: Iterable[str | Path] = (),
-                 path: Iterable[str] = ()) -> None:
-        """`kept`: paths that stay visible on the hosts if they are under /tmp; `path`: put before PATH."""
+                 path: Iterable[str] = (), fabric: str = FABRIC) -> None:
+        """`kept`: paths that stay visible on the hosts if they are under /tmp; `path`: put before PATH; `fabric`: the
+        first three numbers of the hosts' addresses."""
+        self.fabric = fabric
         self._run_directory = run_directory.RunDirectory()
         self.directory = self._run_directory.path
         self.home = self.directory / "home"
@@ -224,8 +237,7 @@ class HostGroup:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
         _wait_for_ready(self._first, "the group of hosts")
         self.first_pid = _child_of(self._first)
-        self.switch("link", "add", "switch", "type", "bridge")
-        self.switch("link", "set", "switch", "up")
+        self.add_switch("switch")
         for host in self.hosts.values():
             host.start()
         self.use_plain_names()
@@ -244,30 +256,21 @@ class HostGroup:
                 process.wait()
         self.started.clear()
 
-    def plug_in(self, host: Host, pid: int) -> None:
+    def add_switch(self, name: str) -> None:
+        self.switch("link", "add", name, "type", "bridge")
+        self.switch("link", "set", name, "up")
+
+    def plug_in(self, host: Host) -> None:
         """A cable from the host's fabric0 to the switch, and one from its management0 to nowhere."""
-        port = f"to-{host.name}"
-        self.switch("link", "add", port, "type", "veth", "peer", "name", "fabric0", "netns", str(pid))
-        self.switch("link", "set", port, "master", "switch", "up")
-        loose = f"loose-{host.name}"
-        self.switch("link", "add", loose, "type", "veth", "peer", "name", "management0", "netns", str(pid))
-        self.switch("link", "set", loose, "up")
-        host.check(["sh", "-ec", f"""
-            ip link set lo up
-            ip address add {host.address}/24 dev fabric0
-            ip link set fabric0 up
-            ip address add {host.management_address}/24 dev management0"""])
+        host.connect("fabric0", host.address, "switch")
+        host.connect("management0", host.management_address, "")
 
     @contextlib.contextmanager
     def fast_network(self, interface: str, prefix: str) -> Iterator[None]:
         """A second network that reaches all hosts, on an interface of a site's name (hsn0, ib0)."""
-        self.switch("link", "add", interface, "type", "bridge")
-        self.switch("link", "set", interface, "up")
+        self.add_switch(interface)
         for number, host in enumerate(self.hosts.values(), start=1):
-            port = f"{interface}-{host.name}"
-            self.switch("link", "add", port, "type", "veth", "peer", "name", interface, "netns", str(host.keeper_pid))
-            self.switch("link", "set", port, "master", interface, "up")
-            host.check(["sh", "-ec", f"ip address add {prefix}{number}/24 dev {interface}; ip link set {interface} up"])
+            host.connect(interface, f"{prefix}{number}", interface)
         try:
             yield
         finally:

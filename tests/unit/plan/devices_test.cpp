@@ -194,6 +194,26 @@ TEST_CASE("Intel's cards are devices where that is asked for") {
   CHECK(composite({{"ZE_AFFINITY_MASK", "1.7"}}).gpus == Indices{-1});
 }
 
+TEST_CASE("unlike GPUs by number are noticed, unless CUDA counts by address too") {
+  std::vector<Gpu> gpus = alike(2);
+  gpus[0].model = "NVIDIA T400";
+  gpus[1].model = "NVIDIA A100-SXM4-40GB";
+  const auto notice = [](const Snapshot& snapshot) {
+    const auto found = find_unsure_order(snapshot, find_visible_devices(snapshot), "n1");
+    return found ? found->what + " | " + found->hint : "";
+  };
+  const std::string unlike =
+      "n1 has unlike GPUs (NVIDIA A100-SXM4-40GB, NVIDIA T400): CUDA numbers the fastest first, ddprun the "
+      "one "
+      "with the lowest PCI address | export CUDA_DEVICE_ORDER=PCI_BUS_ID, so that both count alike";
+  CHECK(notice(with({}, gpus)) == unlike);
+  CHECK(notice(with({{"CUDA_DEVICE_ORDER", "FASTEST_FIRST"}}, gpus)) == unlike);
+  CHECK(notice(with({{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}}, gpus)).empty());
+  CHECK(notice(with({{"CUDA_VISIBLE_DEVICES", "GPU-1"}}, gpus)).empty());
+  gpus[1].model = gpus[0].model;
+  CHECK(notice(with({}, gpus)).empty());
+}
+
 TEST_CASE("the step's numbers are indices only where the whole host is seen") {
   const auto step = [](const std::string& numbers, int gpus) {
     return find_visible_devices(with({{"SLURM_STEP_GPUS", numbers}}, alike(gpus)));

@@ -75,7 +75,7 @@ TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
                              {"PYTHONUNBUFFERED", "1"},
                              {"OMP_NUM_THREADS", "6"},
                              {"GLOO_SOCKET_IFNAME", "hsn0"},
-                             {"NCCL_SOCKET_IFNAME", "hsn0"},
+                             {"NCCL_SOCKET_IFNAME", "=hsn0"},
                              {"DDPRUN_LAUNCH_ID", "beef"},
                              {"DDPRUN_AGENT_ID", "cafe"},
                              {"DDPRUN_WORKER_VARIABLES",

@@ -78,3 +78,19 @@ TEST_CASE("who cannot reach what is said") {
   CHECK(describe_no_common_address("n1", witnesses, {}) ==
         "n1 has no address that other hosts can use, only loopback ones");
 }
+
+TEST_CASE("the interface of an address is the one that has it, and never a loopback one") {
+  const std::vector<InterfaceAddress> own{{"lo", "127.0.0.1", 8, true},
+                                          {"lo", "10.9.9.9", 32, true},
+                                          {"eth0", "192.168.1.2", 24, false},
+                                          {"ib0", "192.168.2.2", 24, false},
+                                          {"ib0", "fd00::2", 64, false}};
+  CHECK(interface_of(own, "192.168.1.2") == "eth0");
+  CHECK(interface_of(own, "192.168.2.2") == "ib0");
+  CHECK(interface_of(own, "FD00::2") == "ib0");
+  CHECK(interface_of(own, "::ffff:192.168.2.2") == "ib0");
+  CHECK(interface_of(own, "127.0.0.1").empty());
+  CHECK(interface_of(own, "10.9.9.9").empty());
+  CHECK(interface_of(own, "192.168.1.3").empty());
+  CHECK(interface_of(own, "").empty());
+}
