@@ -208,7 +208,8 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
   shorten_grace(plan);
   for (const auto& notice :
        {find_unused_count(plan.allocation, options), find_too_few_gpus(devices, plan.workers),
-        find_crowded_cores(plan.allocation, snapshot, node_name(snapshot.host, plan.host), plan.workers.value),
+        find_crowded_cores(plan.allocation, snapshot, node_name(snapshot.host, plan.host),
+                           plan.workers.value),
         find_unsure_order(snapshot, devices, node_name(snapshot.host, plan.host))}) {
     if (notice) plan.notices.push_back(*notice);
   }
