@@ -105,7 +105,8 @@ TEST_CASE("another job of the same user is named to both") {
 
 TEST_CASE("another launch of the same job is told by its command line") {
   const std::string sentence =
-      "both belong to pbs/7/0/-, but their command lines differ (to train together nevertheless, add the same "
+      "both belong to pbs/7/0/-, but their command lines differ (to train together nevertheless, add the "
+      "same "
       "--rdzv-id on all hosts)";
   const Talk result = talk(member(prover_with("k"), "pbs/7/0/-/command-2b"),
                            coordinator(prover_with("k"), "pbs/7/0/-/command-1a"));
