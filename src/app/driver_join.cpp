@@ -9,6 +9,7 @@
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/own_addresses.hpp"
 #include "ddprun/app/provers.hpp"
+#include "ddprun/net/agent_listener.hpp"
 #include "ddprun/net/member_service.hpp"
 #include "ddprun/os/capture_python.hpp"
 #include "ddprun/os/keeper.hpp"
@@ -22,6 +23,8 @@ namespace ddprun {
 
 namespace {
 
+constexpr Milliseconds k_silent_telling{2000};
+constexpr Milliseconds k_longest_telling{30000};
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
 // What MASTER_ADDR may become, best first: the user's word, else this host's addresses.
@@ -48,6 +51,7 @@ MeetingPlace place_of(std::vector<std::string> addresses, const std::vector<std:
 
 // Nothing where the workers are another program.
 PythonFacts python_of_workers(const NodePlan& plan, const Snapshot& snapshot) {
+  if (plan.planned.empty()) return {};
   const std::vector<std::string>& command = plan.planned.front().command;
   if (!starts_python(command)) return {};
   const auto program = snapshot.programs.find(command.front());
@@ -57,18 +61,43 @@ PythonFacts python_of_workers(const NodePlan& plan, const Snapshot& snapshot) {
 
 }  // namespace
 
+// A person who types the same line on several hosts reads on each what is wrong with it, and does not wait
+// for long; hosts that a scheduler starts together meet before that.
+void Driver::limit_telling() {
+  telling_timer_.expires_after(k_silent_telling);
+  telling_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && !joined_) say_own_failure();
+  });
+  plan_.rendezvous.join_timeout = std::min(plan_.rendezvous.join_timeout, k_longest_telling);
+}
+
+void Driver::say_own_failure() {
+  if (std::exchange(failure_said_, true)) return;
+  const std::string host = failure_->names_host ? " on " + plan_.host : "";
+  say_error(failure_->what + host + failure_->rest, failure_->hint);
+}
+
 void Driver::join() {
-  if (plan_.rendezvous.role == RendezvousRole::member) {
-    join_as_member();
-  } else {
+  if (failure_) limit_telling();
+  if (plan_.rendezvous.role == RendezvousRole::member) return join_as_member();
+  if (!plan_.rendezvous.by_arrival) return join_as_coordinator();
+  try {
     join_as_coordinator();
+  } catch (const PortTaken& taken) {
+    // By another agent of this host, as several were started here: that one coordinates.
+    say_detail(fmt::format("{}; joining what listens there", taken.what()));
+    plan_.allocation.node_index.value = NodeIndex{-1};
+    plan_.rendezvous.role = RendezvousRole::member;
+    plan_.rendezvous.agent = AgentIndex{1};
+    join_as_member();
   }
 }
 
 Announcement Driver::announcement() const {
   const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
   Announcement self;
-  self.agent = plan_.rendezvous.agent;
+  const bool unnumbered = plan_.rendezvous.by_arrival && plan_.rendezvous.role == RendezvousRole::member;
+  self.agent = unnumbered ? k_unnumbered : plan_.rendezvous.agent;
   self.host = plan_.host;
   if (plan_.allocation.node_index.value.value >= 0) self.node = plan_.allocation.node_index.value;
   if (plan_.allocation.numbered_by_launcher)
@@ -96,6 +125,7 @@ void Driver::join_as_coordinator() {
   const RendezvousPlan& rendezvous = plan_.rendezvous;
   CoordinatorServiceSettings settings;
   settings.announcement = announcement();
+  settings.failure = failure_;
   settings.coordinator.agents = rendezvous.agents;
   settings.coordinator.peers = rendezvous.peers;
   if (plan_.allocation.scheduler.value == Scheduler::by_hand && plan_.allocation.launcher.value.empty()) {
@@ -154,6 +184,7 @@ void Driver::join_as_member() {
   settings.launch_key = rendezvous.key;
   settings.prover = make_prover(plan_.options, rendezvous.secrets, snapshot_);
   settings.announcement = announcement();
+  settings.failure = failure_;
   if (plan_.options.store == StoreHost::worker && settings.announcement.fixed_rank == GlobalRank{0}) {
     settings.announcement.store_ports = store_.keep_ports(plan_.options.max_restarts.value + 1);
   }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/left_over.hpp"
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/app/arguments.hpp"
@@ -27,6 +28,7 @@
 #include "ddprun/os/capture_hardware.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/find_program.hpp"
+#include "ddprun/os/name_lookup.hpp"
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/os/topology.hpp"
@@ -40,6 +42,7 @@ namespace ddprun {
 
 namespace {
 
+constexpr Milliseconds k_lookup_limit{5000};
 constexpr std::size_t k_hostfile_limit = std::size_t{4} << 20;
 
 int print(const std::string& text) {
@@ -78,6 +81,12 @@ void read_hostfile(Snapshot& snapshot, Options& options) {
     options.notices.push_back({fmt::format("the numbers of slots in {} have no effect", path),
                                "--nproc-per-node says how many workers a host has"});
   }
+}
+
+// Several nodes without numbers: who has the coordinator's address shows only in what its name leads to.
+void look_up_coordinator(Snapshot& snapshot, const Options& options) {
+  const std::string name = name_to_look_up(snapshot, options.place);
+  if (!name.empty()) snapshot.names[name] = join(look_up_name(name, k_lookup_limit), " ");
 }
 
 // A site that the user names by its file; it is of this machine even where the snapshot is of another.
@@ -203,7 +212,8 @@ std::optional<CarrierPlan> plan_carrier(Snapshot& snapshot, const Options& optio
   return make_carrier_plan(snapshot, options);
 }
 
-int run(Snapshot& snapshot) {
+// `understood` is where the options are left once they are read, `started` where there is no way back.
+int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
   set_up_log(Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = find_starter_umask(snapshot)) set_umask(*mask);
@@ -214,7 +224,7 @@ int run(Snapshot& snapshot) {
     const int code = print(printed->text);
     return code != 0 ? code : printed->exit_code;
   }
-  Options& options = std::get<Options>(parsed);
+  Options& options = understood.emplace(std::move(std::get<Options>(parsed)));
   set_up_log(options.quiet     ? Talk::quiet
              : options.verbose ? Talk::verbose
                                : Talk::normal,
@@ -222,7 +232,10 @@ int run(Snapshot& snapshot) {
   take_picture_file(options);
   add_program(snapshot, options);
   read_hostfile(snapshot, options);
-  if (options.snapshot_file.empty()) add_site_file(snapshot, options);
+  if (options.snapshot_file.empty()) {
+    add_site_file(snapshot, options);
+    look_up_coordinator(snapshot, options);
+  }
   const std::vector<std::string> arguments = snapshot.arguments;
   snapshot.arguments = normalise_arguments(arguments, option_table()).launch;
   if (!options.capture_file.empty()) {
@@ -255,6 +268,7 @@ int run(Snapshot& snapshot) {
   if (no_job) plan.notices.push_back(*no_job);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
   say_notices(plan);
+  started = true;
   return Driver(plan, snapshot).run();
 }
 
@@ -262,14 +276,17 @@ int run(Snapshot& snapshot) {
 
 int run_program(int argc, char** argv) noexcept {
   Snapshot snapshot;
+  std::optional<Options> options;
+  bool started = false;
   int code = k_exit_own_failure;
   try {
     ensure_standard_descriptors();
     snapshot = capture_snapshot(argc, argv);
-    return run(snapshot);
+    return run(snapshot, options, started);
   } catch (const Error& error) {
-    say_error(error.what(), error.hint());
     code = error.exit_code();
+    if (const auto told = started ? std::nullopt : tell_other_agents(snapshot, options, error)) return *told;
+    say_error(error.what(), error.hint());
   } catch (const std::exception& error) {
     say_error(fmt::format("internal error: {}", error.what()),
               "please report it with the output of ddprun --capture -");

@@ -104,6 +104,7 @@ std::string render_snapshot(const Snapshot& snapshot) {
     if (!facts.version.empty()) entry["version"] = escape_bytes(facts.version);
     object["programs"][escape_bytes(word)] = std::move(entry);
   }
+  if (!snapshot.names.empty()) object["names"] = render_texts(snapshot.names);
   object["host"] = render_host(snapshot.host);
   object["unix_time"] = snapshot.unix_time;
   return object.dump(2) + "\n";

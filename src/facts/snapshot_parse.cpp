@@ -99,6 +99,7 @@ Snapshot parse_snapshot(const std::string& json, const std::string& source) {
     entry.finish();
     if (!snapshot.programs.emplace(word, std::move(facts)).second) reader.fail(where, "appears twice");
   });
+  reader.read("names", snapshot.names);
   snapshot.host = read_host(reader.child("host"));
   reader.read_number("unix_time", snapshot.unix_time);
   reader.finish();

@@ -144,7 +144,8 @@ std::string announced_cpus(const NodePlan& plan, const Snapshot& snapshot) {
 
 std::vector<NeighbourWorker> announced_workers(const NodePlan& plan, const Snapshot& snapshot) {
   std::vector<NeighbourWorker> workers;
-  if (!is_task(plan)) return workers;
+  // By hand several nodes may be on one host.
+  if (!is_task(plan) && plan.allocation.scheduler.value != Scheduler::by_hand) return workers;
   for (const PlannedWorker& planned : plan.planned) {
     NeighbourWorker worker{planned.device, {}};
     for (const int gpu : planned.gpus) {

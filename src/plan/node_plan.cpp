@@ -75,6 +75,7 @@ Sourced<int> expect_world_size(const NodePlan& plan) {
 }
 
 std::string explain_ranks(const NodePlan& plan) {
+  if (plan.rendezvous.by_arrival && plan.rendezvous.agent.value > 0) return "order of arrival";
   if (plan.allocation.style.value == LaunchStyle::agent_per_task) return plan.allocation.task_rank.origin;
   if (plan.rendezvous.agents == 1) return "order on this host";
   std::string origin = "node order, then local rank";
@@ -177,28 +178,33 @@ bool spoils_connection(const NodePlan& plan, const Snapshot& snapshot) {
          (exchange == Exchange::pmi1 && plan.allocation.launcher.value == "srun");
 }
 
-NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocation allocation) {
+NodePlan plan_meeting(const Snapshot& snapshot, const Options& options, Allocation allocation) {
   NodePlan plan;
   plan.options = options;
   plan.allocation = std::move(allocation);
   check_agents(plan.allocation);
   plan.notices = plan.allocation.notices;
   plan.host = host_of(plan.allocation, snapshot);
+  plan.workers = {1, "nothing to start"};
+  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot);
+  choose_meeting_ways(plan.rendezvous, plan.allocation, options, snapshot);
+  apply_site(plan, snapshot);
+  if (plan.allocation.first_port) plan.store_port = plan.allocation.first_port->value;
+  return plan;
+}
 
+NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocation allocation) {
+  NodePlan plan = plan_meeting(snapshot, options, std::move(allocation));
   const VisibleDevices devices = find_visible_devices(snapshot);
   plan.device_variable = devices.narrowing;
   plan.workers = count_workers(plan.allocation, options, snapshot, devices);
   plan.local_world_size = plan.allocation.style.value == LaunchStyle::agent_per_task
                               ? tasks_on_this_host(plan.allocation)
                               : plan.workers.value;
-  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot);
-  choose_meeting_ways(plan.rendezvous, plan.allocation, options, snapshot);
-  apply_site(plan, snapshot);
   plan.world_size = expect_world_size(plan);
   plan.rank_origin = explain_ranks(plan);
   plan.run_id = make_run_id(plan.allocation, options, snapshot);
   plan.solo_address = choose_solo_address(plan.allocation, options, snapshot.host);
-  if (plan.allocation.first_port) plan.store_port = plan.allocation.first_port->value;
 
   if (options.virtual_local_rank) plan.virtual_local_rank = {true, "--virtual-local-rank"};
   plan.gpus = snapshot.host.gpus;
@@ -233,6 +239,12 @@ NodePlan make_node_plan(const Snapshot& snapshot, const Options& options) {
   Allocation allocation = detect_allocation(snapshot, options.place);
   refuse_unstarted(allocation, options, snapshot);
   return plan_launch(snapshot, options, std::move(allocation));
+}
+
+NodePlan make_meeting_plan(const Snapshot& snapshot, const Options& options) {
+  Allocation allocation = detect_allocation(snapshot, options.place);
+  refuse_unstarted(allocation, options, snapshot);
+  return plan_meeting(snapshot, options, std::move(allocation));
 }
 
 NodePlan replan_as_task(const NodePlan& plan, const Snapshot& snapshot) {

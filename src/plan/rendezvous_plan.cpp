@@ -15,7 +15,17 @@ namespace {
 // A member tries one address after the other, with a fifth of a second between them.
 constexpr std::size_t k_most_addresses = 33;
 
+// The coordinator's name is the only one that anybody knows before the others come.
+void number_by_arrival(const Allocation& allocation, RendezvousPlan& rendezvous) {
+  rendezvous.by_arrival = true;
+  rendezvous.agents = allocation.task_count.value;
+  rendezvous.agent = AgentIndex{allocation.task_rank.value};
+  rendezvous.peers.assign(static_cast<std::size_t>(rendezvous.agents), {});
+  rendezvous.peers.front() = allocation.first_address->value;
+}
+
 void number_agents(const Allocation& allocation, const std::string& host, RendezvousPlan& rendezvous) {
+  if (allocation.numbered_by_arrival) return number_by_arrival(allocation, rendezvous);
   if (allocation.numbered_by_launcher) {
     rendezvous.agents = allocation.task_count.value;
     rendezvous.agent = AgentIndex{allocation.task_rank.value};

@@ -140,6 +140,8 @@ void set_elastic(Changes& changes, const NodePlan& plan, const Assignment& assig
   changes.set("TORCHELASTIC_USE_AGENT_STORE", by_worker ? "False" : "True",
               by_worker ? "rank 0 hosts the store" : "ddprun hosts the store");
   changes.set("TORCHELASTIC_ERROR_FILE", context.error_file, "temporary folder");
+  if (!context.timer_file.empty())
+    changes.set("TORCHELASTIC_TIMER_FILE", context.timer_file, "TORCHELASTIC_ENABLE_FILE_TIMER");
   std::vector<std::string> names;
   for (const int signal : plan.options.stop_signals.value) names.push_back(signal_name(signal));
   if (names.empty()) names = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"};

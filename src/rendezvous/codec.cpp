@@ -13,6 +13,7 @@ namespace ddprun {
 namespace {
 
 constexpr int k_highest_signal = 64;
+constexpr int k_highest_exit_code = 255;
 
 using Json = nlohmann::json;
 
@@ -89,7 +90,17 @@ Json to_json(const Cause& cause) {
           {"failure", first_failure(cause.failure)},
           {"signal", cause.signal},
           {"host", cut(cause.host)},
-          {"detail", cut(cause.detail)}};
+          {"detail", cut(cause.detail)},
+          {"hint", cut(cause.hint)},
+          {"exit_code", cause.exit_code}};
+}
+
+Json to_json(const LaunchFailure& failure) {
+  return {{"what", cut(failure.what)},
+          {"rest", cut(failure.rest)},
+          {"names_host", failure.names_host},
+          {"hint", cut(failure.hint)},
+          {"exit_code", failure.exit_code}};
 }
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -177,11 +188,13 @@ Json to_json(const Assignment& assignment) {
 
 struct ToJson {
   Json operator()(const Join& join) const {
-    return {{"type", "join"},
-            {"announcement", to_json(join.announcement)},
-            {"version", cut(join.version)},
-            {"reached", cut(join.reached)},
-            {"agents", join.agents}};
+    Json json = {{"type", "join"},
+                 {"announcement", to_json(join.announcement)},
+                 {"version", cut(join.version)},
+                 {"reached", cut(join.reached)},
+                 {"agents", join.agents}};
+    if (join.failure) json["failure"] = to_json(*join.failure);
+    return json;
   }
   Json operator()(const Probed& probed) const {
     return {{"type", "probed"}, {"reachable", texts_to_json(probed.reachable, k_max_addresses)}};
@@ -290,7 +303,14 @@ Cause read_cause(const Fields& fields) {
   cause.signal = fields.integer("signal");
   cause.host = fields.text("host");
   cause.detail = fields.text("detail");
+  cause.hint = fields.text("hint");
+  cause.exit_code = fields.integer("exit_code", 0, k_highest_exit_code);
   return cause;
+}
+
+LaunchFailure read_launch_failure(const Fields& fields) {
+  return {fields.text("what"), fields.text("rest"), fields.flag("names_host"), fields.text("hint"),
+          fields.integer("exit_code", 1, k_highest_exit_code)};
 }
 
 Workers read_devices(const Fields& fields, std::size_t workers) {
@@ -323,7 +343,7 @@ std::vector<Neighbour> read_neighbours(const Fields& fields) {
 
 Announcement read_announcement(const Fields& fields) {
   Announcement announcement;
-  announcement.agent.value = fields.count("agent");
+  announcement.agent.value = fields.integer("agent", k_unnumbered.value);
   announcement.host = fields.text("host");
   if (fields.has("node")) announcement.node = NodeIndex{fields.count("node")};
   if (fields.has("launcher_rank")) announcement.launcher_rank = GlobalRank{fields.count("launcher_rank")};
@@ -370,8 +390,10 @@ Assignment read_assignment(const Fields& fields) {
 
 std::optional<AgentMessage> read_agent_message(const std::string& type, const Fields& fields) {
   if (type == "join") {
-    return Join{read_announcement(fields.object("announcement")), fields.text("version"),
-                fields.text("reached"), fields.count("agents")};
+    Join join{read_announcement(fields.object("announcement")), fields.text("version"),
+              fields.text("reached"), fields.count("agents")};
+    if (fields.has("failure")) join.failure = read_launch_failure(fields.object("failure"));
+    return join;
   }
   if (type == "probed") return Probed{fields.texts("reachable", k_max_addresses)};
   if (type == "failed") {

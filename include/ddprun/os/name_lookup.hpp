@@ -3,10 +3,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "ddprun/base/duration.hpp"
 #include "ddprun/os/answering_child.hpp"
 
 namespace ddprun {
+
+// Numeric addresses in the resolver's order; none where the name is not known or nobody answers in time.
+std::vector<std::string> look_up_name(const std::string& name, Milliseconds limit);
 
 class NameLookupChild {
  public:

@@ -20,6 +20,8 @@ struct NeighbourWorker {
   friend bool operator==(const NeighbourWorker&, const NeighbourWorker&) = default;
 };
 
+inline constexpr AgentIndex k_unnumbered{-1};  // the coordinator finds it a place
+
 // What one agent tells the coordinator about itself.
 struct Announcement {
   AgentIndex agent;

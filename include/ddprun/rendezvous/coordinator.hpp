@@ -4,11 +4,15 @@
 //                                           |           |
 //                                           +-> finished <- (from every state)
 //
-// gathering  Waits for one Join of every agent. Who disagrees about the launch (version, count, host) ends
-//            it: nothing can repair that, and the allocation is expensive. A second process for a place that
-//            is taken is refused alone.
+// gathering  Waits for one Join of every agent. Agents without a number get the next free place as they come,
+//            and keep it over restarts; one that has a number may move them. Who disagrees about the launch
+//            (version, count, host) ends it: nothing can repair that, and the allocation is expensive. A
+//            second process for a place that is taken is refused alone. An agent that cannot start anything
+//            joins with the reason; the others have half a second more to say whether they can, so that one
+//            message covers all.
 // probing    Only when the agents reached the coordinator by different addresses: asks all of them about the
-//            candidates and takes the best that all reach.
+//            candidates and takes the best that all reach. Where there is none they are asked again, as a
+//            host under load may answer late.
 // opening    The store of the attempt is being opened; then every agent gets Start.
 // running    Until all succeeded, or the first failure, loss of an agent or signal. No deadline here:
 //            training may take weeks, and a lost host shows in its connection.
@@ -28,6 +32,7 @@
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -129,11 +134,18 @@ class Coordinator {
   struct Agent {
     std::optional<ConnectionId> connection;
     std::optional<Announcement> announcement;
+    bool by_arrival = false;  // numbered here, and as well off in another place
     std::string reached;
-    std::string last_error;  // why it was connected and is not any more
-    std::optional<std::vector<std::string>> probed;
+    std::optional<LaunchFailure> failure;            // it has joined to tell that it cannot start anything
+    std::string last_error;                          // why it was connected and is not any more
+    std::optional<std::vector<std::string>> probed;  // what it has reached; nothing: it has not answered
+    bool asked = false;                              // a Probe is not answered yet
     bool succeeded = false;
     bool stopped = false;
+
+    bool has_reached(const std::string& address) const {
+      return std::find(probed->begin(), probed->end(), address) != probed->end();
+    }
   };
 
   void handle(ConnectionId connection, const Join& join, TimePoint now);
@@ -144,8 +156,16 @@ class Coordinator {
   void handle(ConnectionId connection, const StopRequest& request, TimePoint now);
 
   std::string disagreement(const Join& join) const;
+  std::optional<AgentIndex> find_place(const Announcement& announcement);
+  std::optional<AgentIndex> free_place() const;
+  void seat(AgentIndex place, ConnectionId connection, Announcement announcement);
   void everybody_here(TimePoint now);
-  void check_probes();
+  void note_failed_start(TimePoint now);
+  bool any_failed_start() const;
+  void fail_start();
+  void probe(TimePoint now);
+  bool all_answered() const;
+  void check_probes(TimePoint now);
   void open_store();
   void start_all(const std::string& address, int port);
   AgentIndex owner_of_rank_zero() const;
@@ -186,6 +206,7 @@ class Coordinator {
   WorldPlan world_;
   std::string address_;
   std::vector<std::string> candidates_;
+  int probe_rounds_ = 0;
   Attempt attempt_;
   bool store_asked_ = false;
 

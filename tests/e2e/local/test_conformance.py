@@ -213,3 +213,35 @@ main()
     assert result.code == 1, str(result)
     report = result.stderr[result.stderr.rindex("ddprun: rank"):]
     assert "ValueError: the data are gone" in report and "its error:" in report, str(result)
+
+
+WATCHED = """
+import json, os, sys, time
+def ask(scope, expires):
+    with open(os.environ["TORCHELASTIC_TIMER_FILE"], "w") as pipe:
+        pipe.write(json.dumps({"version": 1, "pid": os.getpid(), "scope_id": scope, "expiration_time": expires,
+                               "signal": 9}) + "\\n")
+ask("done", time.time() + 600)
+ask("done", -1)
+if os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    ask("step", time.time() - 1)
+    time.sleep(600)
+open(os.environ["RANK"] + ".done." + os.environ["TORCHELASTIC_RESTART_COUNT"], "w")
+"""
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_watchdog_timer_that_expires_is_a_failure_of_its_worker(machine, named):
+    variables = {"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}
+    if named:
+        variables["TORCHELASTIC_TIMER_FILE"] = str(machine.directory / "pipe")
+    name = script(machine, "watched.py", WATCHED)
+    result = succeed(machine.run("--nproc-per-node=2", "--max-restarts=1", name, env=variables))
+    assert "the watchdog timer 'step' of rank 1 on" in result.stderr, str(result)
+    assert "was killed by SIGKILL" in result.stderr, str(result)
+    assert {"0.done.1", "1.done.1"} <= files(machine)
+    assert not (machine.directory / "pipe").exists()
+
+
+def test_without_the_variable_there_is_no_watchdog(machine):
+    succeed(machine.run("--no-python", "sh", "-c", '[ -z "$TORCHELASTIC_TIMER_FILE" ]'))

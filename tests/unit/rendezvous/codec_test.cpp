@@ -75,9 +75,15 @@ std::vector<AgentMessage> agent_messages() {
   bound.local_workers = {{"0,1", {"0000:01:00.0", "0000:02:00.0"}}, {"", {}}};
   Announcement plain_workers = fixed;
   plain_workers.local_workers.resize(3);
+  Announcement unnumbered = plain;
+  unnumbered.agent = k_unnumbered;
+  unnumbered.node.reset();
   return {Join{bound, "0.1.0", "", 4},
           Join{plain_workers, "0.1.0", "", 4},
           Join{plain, "0.1.0", "10.0.0.1", 4},
+          Join{unnumbered, "0.1.0", "127.0.0.1", 2},
+          Join{plain, "0.1.0", "10.0.0.1", 4,
+               LaunchFailure{"cannot start train.py", ": no such file", true, "look", 127}},
           Join{launched, "0.1.0", "10.0.0.1", 8},
           Join{fixed, "0.1.0", "", 4},
           Probed{{"10.0.0.1", "fd00::1"}},
