@@ -135,6 +135,7 @@ void Driver::join_as_coordinator() {
   settings.coordinator.version = DDPRUN_VERSION;
   settings.coordinator.run_id = plan_.run_id.value;
   settings.coordinator.launch_id = make_random_id();
+  settings.coordinator.nodes = expect_nodes(plan_.allocation, plan_.options.place, snapshot_);
   settings.coordinator.max_restarts = plan_.options.max_restarts.value;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = plan_.options.shutdown_timeout.value + k_stop_margin;

@@ -249,7 +249,7 @@ void Starter::expect_end_of_all(std::size_t carrier) {
     const CarrierCommand& command = plan_.commands[carrier];
     say_error(fmt::format("ddprun did not start on {}: {} ended with {}, and the other hosts wait for it",
                           command.host, command.words.front(), *carriers_[carrier].code),
-              fmt::format("try ssh {} ddprun --version", command.host));
+              command.words.front() == "ssh" ? fmt::format("try ssh {} ddprun --version", command.host) : "");
     give_up(*carriers_[carrier].code == 0 ? k_exit_own_failure : *carriers_[carrier].code);
     finish_when_over();
   });

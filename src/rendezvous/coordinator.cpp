@@ -162,6 +162,8 @@ void Coordinator::everybody_here(TimePoint now) {
   for (const Agent& agent : agents_) announcements.push_back(*agent.announcement);
   try {
     world_ = make_world_plan(announcements);
+    auto notice = settings_.nodes ? check_node_count(announcements, world_, *settings_.nodes) : std::nullopt;
+    if (notice) actions_.push_back(ShowNotice{std::move(*notice)});
   } catch (const Error& error) {
     const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
     return finish(failed_here(error.what() + hint));

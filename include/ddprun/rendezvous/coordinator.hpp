@@ -41,6 +41,7 @@
 #include <vector>
 
 #include "ddprun/allocation/allocation.hpp"
+#include "ddprun/plan/node_count.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/message.hpp"
 
@@ -62,6 +63,7 @@ struct CoordinatorSettings {
   std::vector<std::string> addresses;  // of this host, numeric, best first
   std::string named_address;  // the user's word for MASTER_ADDR: no other is taken; empty: no such word
   int port = 0;               // where this process listens for agents, named in Probe
+  std::optional<ExpectedNodes> nodes;  // to compare with where the agents are
 };
 
 struct SendTo {
