@@ -238,7 +238,7 @@ TEST_CASE("a neighbour without devices costs some ten bytes") {
 }
 
 TEST_CASE("devices that need too much room are not told, their workers are") {
-  NeighbourWorker worker{std::string(100, '\x01'), std::vector<std::string>(17, std::string(100, '\x01'))};
+  NeighbourWorker worker{std::string(40, '\x01'), std::vector<std::string>(17, "\x01")};  // 400 bytes in JSON
   Announcement announcement;
   announcement.cpus = std::string(5000, '\x01');
   announcement.local_workers.assign(k_max_workers + 1, worker);
