@@ -306,7 +306,7 @@ class HwlocTopology {
 };
 
 [[noreturn]] void refuse(const std::string& source, const std::string& why) {
-  throw Error(fmt::format("cannot use the topology {}: {}", printable(source), why), k_topology_forms);
+  throw UsageError(fmt::format("cannot use the topology {}: {}", printable(source), why), k_topology_forms);
 }
 
 // Nodes, cores and devices of what `load` puts into hwloc; a reason behind '-' where it cannot.

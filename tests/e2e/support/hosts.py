@@ -124,7 +124,7 @@ class Host:
         self.directory = group.directory / "hosts" / name
         self._group = group
         self._keeper: subprocess.Popen[str] | None = None
-        self._keeper_pid = 0
+        self.keeper_pid = 0
 
     def start(self) -> None:
         self.directory.mkdir(parents=True)
@@ -135,14 +135,14 @@ class Host:
              "--mount", "sh", str(HOST_SETUP), self.name, str(self.directory), *self._group.kept],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True)
         _wait_for_ready(self._keeper, f"host {self.name}")
-        self._keeper_pid = _child_of(self._keeper)
-        self._group.plug_in(self, self._keeper_pid)
+        self.keeper_pid = _child_of(self._keeper)
+        self._group.plug_in(self, self.keeper_pid)
 
     def popen(self, command: Sequence[str], *, env: Mapping[str, str] | None = None,
               cwd: str | Path | None = None, stdin: int = subprocess.DEVNULL) -> Process:
         environment = self._group.environment | dict(env or {})
         directory = str(cwd or environment["HOME"])
-        enter = ["nsenter", f"--target={self._keeper_pid}", "--pid", "--net", "--uts", "--mount",
+        enter = ["nsenter", f"--target={self.keeper_pid}", "--pid", "--net", "--uts", "--mount",
                  "env", "-C", directory, "setsid", "-w"]
         popen = subprocess.Popen(enter + list(command), env=environment, text=True, stdin=stdin,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -161,7 +161,7 @@ class Host:
 
     def attach(self, command: Sequence[str], cwd: str | Path) -> int:
         """Runs a program on the caller's own terminal."""
-        enter = ["nsenter", f"--target={self._keeper_pid}", "--pid", "--net", "--uts", "--mount",
+        enter = ["nsenter", f"--target={self.keeper_pid}", "--pid", "--net", "--uts", "--mount",
                  "env", "-C", str(cwd)]
         return subprocess.call(enter + list(command), env=self._group.environment)
 
@@ -257,6 +257,23 @@ class HostGroup:
             ip address add {host.address}/24 dev fabric0
             ip link set fabric0 up
             ip address add {host.management_address}/24 dev management0"""])
+
+    @contextlib.contextmanager
+    def fast_network(self, interface: str, prefix: str) -> Iterator[None]:
+        """A second network that reaches all hosts, on an interface of a site's name (hsn0, ib0)."""
+        self.switch("link", "add", interface, "type", "bridge")
+        self.switch("link", "set", interface, "up")
+        for number, host in enumerate(self.hosts.values(), start=1):
+            port = f"{interface}-{host.name}"
+            self.switch("link", "add", port, "type", "veth", "peer", "name", interface, "netns", str(host.keeper_pid))
+            self.switch("link", "set", port, "master", interface, "up")
+            host.check(["sh", "-ec", f"ip address add {prefix}{number}/24 dev {interface}; ip link set {interface} up"])
+        try:
+            yield
+        finally:
+            for host in self.hosts.values():
+                self.switch("link", "del", f"{interface}-{host.name}")
+            self.switch("link", "del", interface)
 
     def use_plain_names(self) -> None:
         """Every name is the host's address on the fabric."""
