@@ -29,13 +29,13 @@ void apply(Draft& draft, const OptionEntry& option, const Given& given) {
 void refuse_unsupported(const std::vector<Unsupported>& refusals) {
   if (refusals.empty()) return;
   if (refusals.size() == 1) throw refusals.front();
-  std::vector<std::string> sentences;
+  std::vector<std::string> origins;
   std::vector<std::string> hints;
   for (const Unsupported& refusal : refusals) {
-    sentences.emplace_back(refusal.what());
+    origins.push_back(refusal.origin());
     hints.push_back(fmt::format("{}: {}", refusal.origin(), refusal.hint()));
   }
-  throw UsageError(join(sentences, "; "), join(hints, "; "));
+  throw UsageError(join(origins, ", ") + " are not supported yet", join(hints, "\nhint: "));
 }
 
 // CLI11 gets full names with separate values, the form in which it takes any text for a value.
@@ -232,6 +232,23 @@ void refuse_together(const Draft& draft, const char* one, const char* other) {
   throw UsageError(fmt::format("--{} and --{} contradict each other", one, other), "leave out one of them");
 }
 
+void settle_binding(Draft& draft) {
+  if (draft.origins.count("bind") != 0 && draft.origins.count("numa-binding") != 0) {
+    throw UsageError("--bind and --numa-binding are two names of one option, and both are given",
+                     "leave out one of them");
+  }
+  const Options& options = draft.options;
+  if (options.bind.mode != BindMode::none) return;
+  if (options.omp_places) {
+    throw UsageError("--omp-places and --bind none contradict each other",
+                     "leave out one of them: only a worker that is bound has places");
+  }
+  const MemoryBind memory = options.memory_bind.value;
+  if (memory == MemoryBind::automatic || memory == MemoryBind::none) return;
+  throw UsageError("--membind and --bind none contradict each other",
+                   "leave out one of them: a worker's memory comes from the nodes of its cores");
+}
+
 void settle_shutdown(Draft& draft, const Environment& environment) {
   const auto variable = environment.find("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
   if (variable == environment.end() || draft.origins.count("shutdown-timeout") != 0) return;
@@ -255,6 +272,7 @@ void settle(Draft& draft, const Environment& environment) {
   follow_log_level(draft, environment);
   settle_conf(draft);
   settle_shutdown(draft, environment);
+  settle_binding(draft);
   settle_program(draft);
   if (!draft.options.snapshot_file.empty() && draft.options.dry_run == DryRun::off) {
     draft.options.dry_run = DryRun::text;

@@ -113,9 +113,9 @@ void take_picture_file(Options& options) {
 void use_topology(HostFacts& host, Topology topology) {
   const std::vector<int> known = all_cpus(topology);
   if (!std::includes(known.begin(), known.end(), host.allowed_cpus.begin(), host.allowed_cpus.end())) {
-    throw Error(fmt::format("{} describes CPUs {}, but this process may use {} on {}", topology.source,
-                            render_cpu_list(known), render_cpu_list(host.allowed_cpus), host.name),
-                "leave --topology out, or add --dry-run to plan for that other node");
+    throw UsageError(fmt::format("{} describes CPUs {}, but this process may use {} on {}", topology.source,
+                                 render_cpu_list(known), render_cpu_list(host.allowed_cpus), host.name),
+                     "leave --topology out, or add --dry-run to plan for that other node");
   }
   topology.host.clear();
   host.topology = std::move(topology);
@@ -146,10 +146,24 @@ std::vector<std::string> recognising_variables(const Snapshot& snapshot) {
   }
 }
 
+// `ddprun --capture train.py` names the script, which is not to be lost for it.
+void refuse_overwriting(const std::string& path) {
+  const std::string contents = read_head(path, k_snapshot_limit);
+  if (contents.empty()) return;
+  try {
+    parse_snapshot(contents, path);
+  } catch (const Error&) {
+    throw UsageError(
+        fmt::format("--capture writes to {}, but there is a file that is no capture", printable(path)),
+        "name another file, or - for standard output");
+  }
+}
+
 int write_capture(const Snapshot& snapshot, const Options& options) {
   const std::string& path = options.capture_file;
   const std::string text = render_snapshot(without_secrets(snapshot, recognising_variables(snapshot)));
   if (path == "-") return print(text);
+  refuse_overwriting(path);
   write_file(path, text, "name another file for --capture");
   say(fmt::format("wrote what ddprun sees here to {}; secrets are removed", path));
   return 0;
@@ -167,7 +181,10 @@ int print_picture(const NodePlan& plan, const Snapshot& snapshot) {
 
 // With many agents one of them speaks for all; =env is for the shell that asked, and a snapshot is of one.
 int print_plan(const NodePlan& plan, const Snapshot& snapshot) {
-  if (plan.options.dry_run == DryRun::env) return print(render_shell(plan, snapshot));
+  if (plan.options.dry_run == DryRun::env) {
+    if (const auto notice = find_missing_ranks(plan)) say_notice(notice->what, notice->hint);
+    return print(render_shell(plan, snapshot));
+  }
   if (plan.options.dry_run == DryRun::svg) return print_picture(plan, snapshot);
   if (plan.rendezvous.agent.value != 0 && plan.options.snapshot_file.empty()) return 0;
   return print(plan.options.dry_run == DryRun::json ? render_json(plan, snapshot)

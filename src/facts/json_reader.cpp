@@ -7,7 +7,7 @@
 namespace ddprun {
 
 void JsonSource::refuse(const std::string& why) const {
-  throw Error(fmt::format("cannot use {}: {}", name, why), hint);
+  throw UsageError(fmt::format("cannot use {}: {}", name, why), hint);
 }
 
 Json parse_strictly(const std::string& json, const JsonSource& source) {

@@ -34,6 +34,21 @@ bool asks_for_python(std::string_view head) {
   return false;
 }
 
+std::string value_of(const Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string() : found->second;
+}
+
+// An environment whose variable is left, while PATH has another python first, is not the active one.
+bool is_of_environment(const std::string& python, const Environment& environment) {
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    std::string prefix = value_of(environment, name);
+    while (prefix.ends_with('/')) prefix.pop_back();
+    if (!prefix.empty() && python == prefix + "/bin/python") return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string to_string(ProgramKind kind) {
@@ -57,24 +72,22 @@ ProgramKind judge_program(std::string_view word, bool directory, bool may_execut
 }
 
 std::vector<std::string> python_candidates(const Environment& environment) {
-  const auto value = [&](const char* name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? std::string() : found->second;
-  };
-  if (const std::string chosen = value("PYTHON_EXEC"); !chosen.empty()) return {chosen};
-  std::vector<std::string> candidates;
-  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-    if (const std::string prefix = value(name); !prefix.empty()) candidates.push_back(prefix + "/bin/python");
-  }
-  candidates.insert(candidates.end(), {"python3", "python"});
-  return candidates;
+  if (const std::string chosen = value_of(environment, "PYTHON_EXEC"); !chosen.empty()) return {chosen};
+  return {"python3", "python"};
 }
 
 std::optional<std::string> choose_python(const Environment& environment,
                                          const std::map<std::string, ProgramFacts>& programs) {
-  for (const std::string& candidate : python_candidates(environment)) {
+  const auto path_of = [&](const std::string& candidate) {
     const auto found = programs.find(candidate);
-    if (found != programs.end() && found->second.kind == ProgramKind::executable) return found->second.path;
+    const bool there = found != programs.end() && found->second.kind == ProgramKind::executable;
+    return there ? std::optional(found->second.path) : std::nullopt;
+  };
+  const auto plain = path_of("python");
+  const bool chosen = !value_of(environment, "PYTHON_EXEC").empty();
+  if (plain && !chosen && is_of_environment(*plain, environment)) return plain;
+  for (const std::string& candidate : python_candidates(environment)) {
+    if (auto path = path_of(candidate)) return path;
   }
   return std::nullopt;
 }

@@ -53,10 +53,10 @@ std::string read_file(const std::string& path, std::size_t limit) {
   std::string contents;
   if (!file || !read_up_to(file, limit + 1, contents)) {
     const char* const why = errno == EINVAL ? "it is not a regular file" : std::strerror(errno);
-    throw Error(fmt::format("cannot read {}: {}", printable(path), to_lower(why)));
+    throw UsageError(fmt::format("cannot read {}: {}", printable(path), to_lower(why)));
   }
   if (contents.size() > limit) {
-    throw Error(fmt::format("cannot read {}: it is longer than {} bytes", printable(path), limit));
+    throw UsageError(fmt::format("cannot read {}: it is longer than {} bytes", printable(path), limit));
   }
   return contents;
 }

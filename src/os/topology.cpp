@@ -367,7 +367,7 @@ class HwlocTopology {
 
 [[noreturn]] void refuse(const std::string& source, const std::string& why,
                          const std::string& hint = k_topology_forms) {
-  throw Error(fmt::format("cannot use the topology {}: {}", printable(source), why), hint);
+  throw UsageError(fmt::format("cannot use the topology {}: {}", printable(source), why), hint);
 }
 
 // What hwloc 2 would only call invalid.

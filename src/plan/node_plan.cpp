@@ -103,8 +103,8 @@ void give_devices(PlannedWorker& worker, const VisibleDevices& devices, std::siz
 void plan_workers(NodePlan& plan, const VisibleDevices& devices, const Snapshot& snapshot) {
   const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
   const bool runs = !plan.options.command.empty();
-  const std::string python = find_python(snapshot);
   const ProgramKind kind = runs ? find_program_kind(plan.options, snapshot) : ProgramKind::missing;
+  const std::string python = runs && needs_python(plan.options, kind) ? find_python(snapshot) : std::string();
   for (int i = 0; i < plan.workers.value; ++i) {
     PlannedWorker worker;
     worker.local_rank = per_task ? plan.allocation.task_local.value : LocalRank{i};

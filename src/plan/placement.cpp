@@ -180,6 +180,17 @@ Placement place_by_own_lists(const PlacementRequest& request, std::vector<std::v
   return placement;
 }
 
+// Too few for one each: these CPUs are still the ones that were asked for.
+void share_list(const PlacementRequest& request, Placement& placement) {
+  for (Binding& worker : placement.workers) worker.cpus = request.allowed_cpus;
+  placement.origin = "the same CPUs for all workers";
+  const auto cpus = static_cast<std::int64_t>(request.allowed_cpus.size());
+  placement.notices = {{fmt::format("{} share the {} of {}",
+                                    count_of(static_cast<std::int64_t>(placement.workers.size()), "worker"),
+                                    count_of(cpus, "CPU"), request.bind.origin),
+                        "name more cores, or a list for each worker as in core:0-7:8-15"}};
+}
+
 Placement place_by_lists(const PlacementRequest& request) {
   ReadLists read = read_lists(request);
   Placement placement;
@@ -190,10 +201,7 @@ Placement place_by_lists(const PlacementRequest& request) {
     within.allowed_cpus = std::move(read.lists.front());
     within.bind.mode = BindMode::automatic;
     placement = place_by_topology(within);
-    // Too few for one each: these CPUs are still the ones that were asked for.
-    for (Binding& worker : placement.workers) {
-      if (worker.cpus.empty()) worker.cpus = within.allowed_cpus;
-    }
+    if (placement.workers.front().cpus.empty()) share_list(within, placement);
   }
   placement.notices.insert(placement.notices.begin(), read.notices.begin(), read.notices.end());
   return placement;

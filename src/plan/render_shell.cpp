@@ -27,6 +27,18 @@ std::optional<std::string> first_candidate(const std::string& name, const Rendez
 
 }  // namespace
 
+std::optional<Notice> find_missing_ranks(const NodePlan& plan) {
+  const int workers = static_cast<int>(plan.planned.size());
+  if (workers < 2) return std::nullopt;
+  const int rank = plan.planned.front().rank.value;
+  return Notice{
+      fmt::format("these are the variables of rank {} alone, one of {} on {}: a script that joins the others "
+                  "waits for them, and nothing starts them",
+                  rank, count_of(workers, "worker"), plan.host),
+      "to train, ddprun SCRIPT; for one process a host, --nproc-per-node 1; a script that starts its "
+      "processes itself (mp.spawn) needs neither"};
+}
+
 std::string render_shell(const NodePlan& plan, const Snapshot& snapshot) {
   std::string lines;
   for (const auto& [change, open] :

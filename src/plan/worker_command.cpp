@@ -22,10 +22,12 @@ std::string replace_macro(std::string word, const std::string& number) {
   return word;
 }
 
-bool needs_python(const Options& options, ProgramKind kind) {
-  if (options.run_path) return true;
-  if (options.no_python) return false;
-  return options.module || kind != ProgramKind::executable;
+// python looks for a script by its path alone.
+void refuse_from_path(const std::string& word, const ProgramFacts& facts, const Snapshot& snapshot) {
+  if (word.find('/') != std::string::npos || facts.path.find('/') == std::string::npos) return;
+  throw Error(fmt::format("cannot start {} on {}: no such file in {}", printable(word), snapshot.host.name,
+                          printable(snapshot.working_directory)),
+              fmt::format("PATH has one: name it as {}", shell_quote(facts.path)), k_exit_not_found);
 }
 
 std::string explain_missing(const std::string& word, const ProgramFacts& facts, const Snapshot& snapshot) {
@@ -55,7 +57,21 @@ std::string path_where_submitted(const std::string& word, const Snapshot& snapsh
   return *folder + "/" + word;
 }
 
+bool needs_python(const Options& options, ProgramKind kind) {
+  if (options.run_path) return true;
+  if (options.no_python) return false;
+  return options.module || kind != ProgramKind::executable;
+}
+
 std::string find_python(const Snapshot& snapshot) {
+  const auto chosen = find_variable(snapshot, "PYTHON_EXEC");
+  const auto found = chosen ? snapshot.programs.find(*chosen) : snapshot.programs.end();
+  if (found != snapshot.programs.end() && found->second.kind != ProgramKind::executable) {
+    throw UsageError(
+        fmt::format("PYTHON_EXEC={} cannot be started on {}: {}", printable(*chosen), snapshot.host.name,
+                    found->second.kind == ProgramKind::missing ? "no such file" : "it is not executable"),
+        "name a python that is there, or unset PYTHON_EXEC");
+  }
   return choose_python(snapshot.environment, snapshot.programs).value_or("python3");
 }
 
@@ -75,6 +91,7 @@ ProgramKind find_program_kind(const Options& options, const Snapshot& snapshot) 
                 kind == ProgramKind::directory ? "" : fmt::format("chmod +x {}", shell_quote(word)),
                 k_exit_not_executable);
   }
+  if (needs_python(options, kind)) refuse_from_path(word, found->second, snapshot);
   return kind;
 }
 

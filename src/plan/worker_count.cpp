@@ -102,11 +102,11 @@ Sourced<int> one_for_each_gpu(const Options& options, const Snapshot& snapshot,
                               const VisibleDevices& devices) {
   const std::string& origin = options.workers.origin;
   if (!devices.entries.empty()) return share_out_gpus(origin, options, snapshot, devices);
-  throw Error(fmt::format("{} asks for one worker a GPU, but {} shows no GPU", origin, snapshot.host.name),
-              devices.variable.empty()
-                  ? "ask the scheduler for GPUs, or say how many workers with --nproc-per-node N"
-                  : fmt::format("{} is '{}'", devices.variable,
-                                printable(*find_variable(snapshot, devices.variable))));
+  throw UsageError(
+      fmt::format("{} asks for one worker a GPU, but {} shows no GPU", origin, snapshot.host.name),
+      devices.variable.empty() ? "ask the scheduler for GPUs, or say how many workers with --nproc-per-node N"
+                               : fmt::format("{} is '{}'", devices.variable,
+                                             printable(*find_variable(snapshot, devices.variable))));
 }
 
 Sourced<int> count_unlimited(const Options& options, const Snapshot& snapshot,
@@ -244,9 +244,9 @@ Sourced<int> count_workers(const Allocation& allocation, const Options& options,
   check_gpus_fit(count, options, snapshot, devices);
   check_virtual_ranks(count, options, snapshot, devices);
   if (count.value > k_max_workers) {
-    throw Error(fmt::format("{} would start {} on {}, more than {}", count.origin,
-                            count_of(count.value, "worker"), snapshot.host.name, k_max_workers),
-                "say how many with --nproc-per-node N");
+    throw UsageError(fmt::format("{} would start {} on {}, more than {}", count.origin,
+                                 count_of(count.value, "worker"), snapshot.host.name, k_max_workers),
+                     "say how many with --nproc-per-node N");
   }
   return count;
 }

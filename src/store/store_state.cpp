@@ -32,11 +32,25 @@ void assign(std::string& slot, std::string_view value) {
   }
 }
 
+// As std::stoll, by which torch reads a counter: blanks and a sign may come first, the rest is not looked at.
+std::optional<std::int64_t> leading_integer(std::string_view text) {
+  const std::size_t start = text.find_first_not_of(" \t\n\v\f\r");
+  if (start == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(start);
+  if (text.starts_with('+')) {
+    text.remove_prefix(1);
+    if (text.starts_with('-')) return std::nullopt;
+  }
+  std::int64_t number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  return read.ec == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+// Beyond the largest number it goes on at the smallest, as in torch.
 std::optional<std::int64_t> sum(std::string_view value, std::int64_t delta) {
-  const auto number = parse_integer(value);
-  std::int64_t result = 0;
-  if (!number || __builtin_add_overflow(*number, delta, &result)) return std::nullopt;
-  return result;
+  const auto number = leading_integer(value);
+  if (!number) return std::nullopt;
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(*number) + static_cast<std::uint64_t>(delta));
 }
 
 }  // namespace
@@ -54,6 +68,11 @@ std::optional<std::string_view> StoreState::get(std::string_view key) const {
 }
 
 void StoreState::set(std::string_view key, std::string_view value, StoreEffects& effects) {
+  put(key, value, effects);
+  release_barrier(key, effects);
+}
+
+void StoreState::put(std::string_view key, std::string_view value, StoreEffects& effects) {
   const auto found = values_.find(key);
   if (found == values_.end()) {
     values_.emplace(std::string(key), std::string(value));
@@ -81,6 +100,7 @@ bool StoreState::append(std::string_view key, std::string_view tail, StoreEffect
   if (tail.size() > max_value_ - std::min(max_value_, value.size())) return false;
   if (!watchers_.empty()) notify(key, KeyChange::updated, value, value + std::string(tail), effects);
   value.append(tail);
+  release_barrier(key, effects);
   return true;
 }
 
@@ -88,7 +108,10 @@ std::string_view StoreState::compare_set(std::string_view key, std::string_view 
                                          std::string_view desired, StoreEffects& effects) {
   const auto found = values_.find(key);
   if (found == values_.end() && !expected.empty()) return expected;
-  if (found != values_.end() && found->second != expected) return found->second;
+  if (found != values_.end() && found->second != expected) {
+    release_barrier(key, effects);  // torch wakes who waits although nothing has changed
+    return found->second;
+  }
   set(key, desired, effects);
   return desired;
 }
@@ -152,8 +175,9 @@ bool StoreState::waiting(StoreClient client) const {
 
 bool StoreState::enter_barrier(StoreClient client, std::string_view key, std::int64_t world,
                                StoreEffects& effects) {
-  const auto count = add(key, 1, effects);
+  const auto count = sum(get(key).value_or("0"), 1);
   if (!count) return false;
+  put(key, Decimal(*count).view(), effects);
   if (*count < world) {
     entry(waiters_, key).barrier.push_back(client);
     Wait& wait = wait_of(client);
@@ -161,14 +185,19 @@ bool StoreState::enter_barrier(StoreClient client, std::string_view key, std::in
     wait.missing = 1;
     return true;
   }
-  if (const auto found = waiters_.find(key); found != waiters_.end()) {
-    const std::vector<StoreClient> others = std::move(found->second.barrier);
-    found->second.barrier.clear();
-    if (found->second.empty()) waiters_.erase(found);
-    for (const StoreClient other : others) count_down(other, effects);
-  }
+  release_barrier(key, effects);
   effects.woken.push_back(client);
   return true;
+}
+
+void StoreState::release_barrier(std::string_view key, StoreEffects& effects) {
+  if (waiters_.empty()) return;
+  const auto found = waiters_.find(key);
+  if (found == waiters_.end()) return;
+  const std::vector<StoreClient> clients = std::move(found->second.barrier);
+  found->second.barrier.clear();
+  if (found->second.empty()) waiters_.erase(found);
+  for (const StoreClient client : clients) count_down(client, effects);
 }
 
 void StoreState::cancel_wait(StoreClient client) {

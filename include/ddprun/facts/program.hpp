@@ -35,11 +35,12 @@ std::optional<ProgramKind> parse_program_kind(std::string_view text);
 // What a file found for `word` is; `head` is the beginning of its contents (128 bytes are enough).
 ProgramKind judge_program(std::string_view word, bool directory, bool may_execute, std::string_view head);
 
-// Where the active Python may be, best first: PYTHON_EXEC alone when set (the user's word, as for torchrun);
-// else bin/python of VIRTUAL_ENV, then of CONDA_PREFIX, then `python3` and `python` on PATH.
+// What the active Python may be called, best first: PYTHON_EXEC alone when set (the user's word, as for
+// torchrun); else `python3` and `python` on PATH.
 std::vector<std::string> python_candidates(const Environment& environment);
 
-// The path of the first candidate that `programs` knows as executable.
+// `python` where PATH leads to that of VIRTUAL_ENV or CONDA_PREFIX; else the path of the first candidate that
+// `programs` knows as executable.
 std::optional<std::string> choose_python(const Environment& environment,
                                          const std::map<std::string, ProgramFacts>& programs);
 

@@ -13,7 +13,7 @@ inline constexpr std::size_t k_small_file = 64 << 10;
 // The contents; nothing when the file is missing, unreadable, not a regular file or longer than `limit`.
 std::optional<std::string> try_read_file(const std::string& path, std::size_t limit = k_small_file);
 
-// The same for a file the user named: throws Error "cannot read PATH: <why>".
+// The same for a file the user named: throws UsageError "cannot read PATH: <why>".
 std::string read_file(const std::string& path, std::size_t limit);
 
 // The first `count` bytes, fewer when the file is shorter; empty when it cannot be read.

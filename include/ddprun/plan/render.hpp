@@ -21,5 +21,7 @@ std::string render_json(const NodePlan& plan, const Snapshot& snapshot);
 // "export NAME=value" and "unset NAME" lines for this host's first worker. Address and port are the first
 // candidates, so that scripts which use them without ddprun still agree.
 std::string render_shell(const NodePlan& plan, const Snapshot& snapshot);
+// Where this host has more workers than that one: nobody starts the others.
+std::optional<Notice> find_missing_ranks(const NodePlan& plan);
 
 }  // namespace ddprun

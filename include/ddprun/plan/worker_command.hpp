@@ -10,7 +10,11 @@
 
 namespace ddprun {
 
+// Whether a Python starts the command: no executable that is not Python's, and not after --no-python.
+bool needs_python(const Options& options, ProgramKind kind);
+
 // The active Python, "python3" where the snapshot does not know one (its own search will say what is wrong).
+// Throws UsageError where PYTHON_EXEC names none.
 std::string find_python(const Snapshot& snapshot);
 
 // Where `word` would be if the script of a PBS job had not started in the home directory; empty where that is

@@ -50,13 +50,13 @@ class StoreState {
   // Nothing when the key is absent. The view lives until the next change.
   std::optional<std::string_view> get(std::string_view key) const;
   void set(std::string_view key, std::string_view value, StoreEffects& effects);
-  // The sum; nothing when the value is not a decimal number or the sum does not fit, and then nothing
-  // changes.
+  // The sum; nothing when the value does not begin with a decimal number that fits, and then nothing changes.
   std::optional<std::int64_t> add(std::string_view key, std::int64_t delta, StoreEffects& effects);
   // False when the value would become too long, and then nothing changes.
   bool append(std::string_view key, std::string_view tail, StoreEffects& effects);
   // What the client is told: `desired` when it was stored; for an absent key `expected` (c10d's documented
-  // answer); else the present value. Wakes only when the key appears. The view lives until the next change.
+  // answer); else the present value. Wakes who waits for the key to appear, and at a barrier of that name
+  // whatever came of it. The view lives until the next change.
   std::string_view compare_set(std::string_view key, std::string_view expected, std::string_view desired,
                                StoreEffects& effects);
   bool erase(std::string_view key, StoreEffects& effects);
@@ -79,8 +79,8 @@ class StoreState {
   // waiting() says that there is nothing to wait for.
   void wait_for(StoreClient client, std::string_view key);
   // Counts the client in. When `world` have come, everybody waiting at it, the caller too, is woken; the
-  // counter is kept under the key as decimal text and never reset. Nothing happens and false is returned when
-  // it is no number.
+  // counter is kept under the key as decimal text and never reset. set(), add(), append() and compare_set()
+  // of the key wake them too, as in torch 2.13. Nothing happens and false is returned when it is no number.
   bool enter_barrier(StoreClient client, std::string_view key, std::int64_t world, StoreEffects& effects);
   void cancel_wait(StoreClient client);
   bool waiting(StoreClient client) const;
@@ -97,6 +97,9 @@ class StoreState {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
   };
+  void put(std::string_view key, std::string_view value, StoreEffects& effects);
+  void release_barrier(std::string_view key, StoreEffects& effects);
+
   template <class Value>
   using Map = std::unordered_map<std::string, Value, Hash, std::equal_to<>>;
   struct Waiters {

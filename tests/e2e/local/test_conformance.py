@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 
@@ -104,8 +105,34 @@ def test_which_python(machine, choose):
     python.write_text("#!/bin/sh\necho chosen \"$@\"\n")
     python.chmod(0o755)
     value = {"PYTHON_EXEC": str(python), "VIRTUAL_ENV": str(machine.directory)}[choose]
-    result = machine.run(script(machine, "x.py", ""), "--flag", env={choose: value})
+    on_path = {"PATH": f"{python.parent}:{os.environ['PATH']}"} if choose == "VIRTUAL_ENV" else {}
+    result = machine.run(script(machine, "x.py", ""), "--flag", env={choose: value, **on_path})
     assert succeed(result).stdout == "chosen -u x.py --flag\n"
+
+
+def test_an_environment_that_another_python_on_path_hides_is_not_the_active_one(machine):
+    for name in ("left", "loaded"):
+        python = machine.directory / name / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text(f"#!/bin/sh\necho {name}\n")
+        python.chmod(0o755)
+        (python.parent / "python3").symlink_to("python")
+    folders = [str(machine.directory / name / "bin") for name in ("loaded", "left")]
+    environment = {"VIRTUAL_ENV": f"{machine.directory}/left", "PATH": ":".join([*folders, os.environ["PATH"]])}
+    assert succeed(machine.run(script(machine, "x.py", ""), env=environment)).stdout == "loaded\n"
+
+
+def test_a_python_that_is_not_there_is_named(machine):
+    result = machine.run(script(machine, "x.py", ""), env={"PYTHON_EXEC": "/nowhere/python"})
+    assert result.code == 2 and "PYTHON_EXEC=/nowhere/python" in result.stderr, str(result)
+    succeed(machine.run("--no-python", "true", env={"PYTHON_EXEC": "/nowhere/python"}))
+
+
+def test_a_script_that_only_path_has_is_named_by_its_path(machine):
+    (machine.directory / "bin").mkdir()
+    (machine.directory / "bin" / "only.py").touch(0o755)
+    result = machine.run("only.py", env={"PATH": f"{machine.directory}/bin:{os.environ['PATH']}"})
+    assert result.code == 127 and f"name it as {machine.directory}/bin/only.py" in result.stderr, str(result)
 
 
 def test_master_port_is_exactly_the_one_asked_for_and_later_attempts_count_up(machine):

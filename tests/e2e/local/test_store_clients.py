@@ -233,6 +233,26 @@ def test_barrier(python: str, port: int, kind: str) -> None:
     """)
 
 
+def test_a_compare_set_that_does_not_match_wakes_who_waits_at_a_barrier(python: str, port: int, kind: str) -> None:
+    needs_current(kind)
+    run(python, port, kind, """
+        waiting = client()
+        thread = threading.Thread(target=lambda: waiting.barrier("b", 2, seconds(60)))
+        thread.start()
+        store.wait(["b"])
+        assert store.compare_set("b", "nothing", "other") == b"1"
+        thread.join()
+    """)
+
+
+def test_add_reads_a_number_as_stoll_does(python: str, port: int, kind: str) -> None:
+    run(python, port, kind, """
+        for value, total in ((" 7", 8), ("7abc", 8), ("+7", 8), ("-7x", -6)):
+            store.set("counter", value)
+            assert store.add("counter", 1) == total, value
+    """)
+
+
 def test_queues(python: str, port: int, kind: str) -> None:
     needs_queues(kind)
     run(python, port, kind, """

@@ -53,7 +53,7 @@ def why_no_torch() -> str | None:
 def why_no(framework: str) -> str | None:
     if _has(framework):
         return None
-    return f"{torch_python()} has no {framework}: scripts/torch-python installs it where it is online"
+    return f"{torch_python()} has no {framework}: scripts/torch-python --frameworks installs it where it is online"
 
 
 def _has(module: str) -> bool:

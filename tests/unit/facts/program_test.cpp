@@ -31,17 +31,29 @@ TEST_CASE("a kind and its name are one to one") {
 TEST_CASE("the active Python is looked for where it was activated") {
   using Words = std::vector<std::string>;
   CHECK(python_candidates({}) == Words{"python3", "python"});
-  CHECK(python_candidates({{"VIRTUAL_ENV", "/v"}, {"CONDA_PREFIX", "/c"}}) ==
-        Words{"/v/bin/python", "/c/bin/python", "python3", "python"});
   CHECK(python_candidates({{"PYTHON_EXEC", "/p"}, {"VIRTUAL_ENV", "/v"}}) == Words{"/p"});
   CHECK(python_candidates({{"PYTHON_EXEC", ""}, {"VIRTUAL_ENV", ""}}) == Words{"python3", "python"});
 }
 
 TEST_CASE("the first Python that can be started is taken") {
   const std::map<std::string, ProgramFacts> programs{
-      {"/v/bin/python", {ProgramKind::missing, ""}},
+      {"python", {ProgramKind::missing, ""}},
       {"python3", {ProgramKind::executable, "/usr/bin/python3"}},
   };
-  CHECK(choose_python({{"VIRTUAL_ENV", "/v"}}, programs) == "/usr/bin/python3");
+  CHECK(choose_python({}, programs) == "/usr/bin/python3");
   CHECK_FALSE(choose_python({{"PYTHON_EXEC", "/p"}}, programs));
+}
+
+TEST_CASE("an environment counts where PATH leads to its python") {
+  std::map<std::string, ProgramFacts> programs{
+      {"python", {ProgramKind::executable, "/conda/bin/python"}},
+      {"python3", {ProgramKind::executable, "/usr/local/bin/python3"}},
+  };
+  CHECK(choose_python({{"VIRTUAL_ENV", "/left"}, {"CONDA_PREFIX", "/conda/"}}, programs) ==
+        "/conda/bin/python");
+  // module load has put its own in front
+  programs = {{"python", {ProgramKind::executable, "/module/bin/python"}},
+              {"python3", {ProgramKind::executable, "/module/bin/python3"}}};
+  CHECK(choose_python({{"VIRTUAL_ENV", "/left"}, {"CONDA_PREFIX", "/conda"}}, programs) ==
+        "/module/bin/python3");
 }

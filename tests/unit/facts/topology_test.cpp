@@ -24,7 +24,7 @@ Topology small_node() {
 std::string refusal(const std::string& json) {
   const std::string text = error_of([&] { parse_topology(json, "node.json"); });
   const std::string start = "cannot use the topology node.json: ";
-  const std::string end = std::string(" | ") + k_topology_forms + " | 125";
+  const std::string end = std::string(" | ") + k_topology_forms + " | 2";
   if (!text.starts_with(start) || !text.ends_with(end)) return text;
   return text.substr(start.size(), text.size() - start.size() - end.size());
 }
@@ -113,7 +113,7 @@ TEST_CASE("a complaint about a topology names the forms there are") {
         "cannot use the topology \\x1b.json: the whole file must be an object | a topology is an XML file of "
         "hwloc 2 (lstopo node.xml), a JSON file (the \"topology\" of ddprun --capture), one of these on "
         "standard "
-        "input (-), or a synthetic description such as \"pack:2 core:8 pu:2\" | 125");
+        "input (-), or a synthetic description such as \"pack:2 core:8 pu:2\" | 2");
 }
 
 TEST_CASE("a topology has limits") {

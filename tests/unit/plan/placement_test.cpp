@@ -195,6 +195,14 @@ TEST_CASE("fewer cores than workers bind nobody") {
   CHECK(cpus_of(with_bind(request, "node")) == "0-1,16 | 0-1,16 | 0-1,16");
 }
 
+TEST_CASE("a list with fewer cores than workers binds all of them to it and says so") {
+  const PlacementRequest request = with_bind(small_node({{}, {}, {}}), "cpu:0-1");
+  CHECK(cpus_of(request) == "0-1 | 0-1 | 0-1");
+  CHECK(notices_of(request) ==
+        "3 workers share the 2 CPUs of --bind | name more cores, or a list for each worker as in "
+        "core:0-7:8-15");
+}
+
 TEST_CASE("a topology of another node binds nobody") {
   PlacementRequest request = small_node({{}, {}});
   request.allowed_cpus = cpus("64-95");

@@ -2,6 +2,7 @@
 
 #include "catch.hpp"
 #include "ddprun/base/error.hpp"
+#include "error_text.hpp"
 
 using namespace ddprun;
 
@@ -86,4 +87,28 @@ TEST_CASE("a script that is where a PBS job was submitted is found by the hint")
   CHECK(path_where_submitted("/abs/train.py", snapshot).empty());
   snapshot.environment.erase("PBS_JOBID");
   CHECK(path_where_submitted("train.py", snapshot).empty());
+}
+
+TEST_CASE("a PYTHON_EXEC that is not there is an error") {
+  Snapshot snapshot;
+  snapshot.host.name = "n1";
+  snapshot.environment = {{"PYTHON_EXEC", "/opt/gone"}};
+  CHECK(find_python(snapshot) == "python3");  // nobody has looked
+  snapshot.programs["/opt/gone"] = {ProgramKind::missing, ""};
+  CHECK(usage_error_of([&] { find_python(snapshot); }) ==
+        "PYTHON_EXEC=/opt/gone cannot be started on n1: no such file | name a python that is there, or unset "
+        "PYTHON_EXEC");
+}
+
+TEST_CASE("a script that only PATH has is named by its path instead of being left to python") {
+  Snapshot snapshot;
+  snapshot.host.name = "n1";
+  snapshot.working_directory = "/home/user";
+  snapshot.programs["train.py"] = {ProgramKind::python_file, "/opt/bin/train.py"};
+  Options options = options_for({"train.py"});
+  CHECK(error_of([&] { find_program_kind(options, snapshot); }) ==
+        "cannot start train.py on n1: no such file in /home/user | PATH has one: name it as "
+        "/opt/bin/train.py | 127");
+  options.no_python = true;
+  CHECK(find_program_kind(options, snapshot) == ProgramKind::python_file);
 }

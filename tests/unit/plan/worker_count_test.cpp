@@ -93,7 +93,7 @@ TEST_CASE("workers are what each word of --nproc-per-node says, without GPUs") {
   for (const char* word : {"gpu", "xpu"}) {
     CHECK(error_of([&] { count(word, snapshot); }) ==
           "--nproc-per-node asks for one worker a GPU, but n1 shows no GPU | ask the scheduler for GPUs, or "
-          "say how many workers with --nproc-per-node N | 125");
+          "say how many workers with --nproc-per-node N | 2");
   }
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("GPUs that a variable hides are not there, and the error names it") {
   CHECK(count("auto", snapshot) == "8 <- --nproc-per-node: no GPU, so CPUs");
   CHECK(error_of([&] { count("gpu", snapshot); }) ==
         "--nproc-per-node asks for one worker a GPU, but n1 shows no GPU | CUDA_VISIBLE_DEVICES is '-1' | "
-        "125");
+        "2");
 }
 
 TEST_CASE("workers of several GPUs each share out what is visible") {
@@ -167,7 +167,7 @@ TEST_CASE("a task of the scheduler is one worker") {
 TEST_CASE("more workers than an agent may announce are refused") {
   CHECK(error_of([] { count("cpu", host_with(5000, 5000)); }) ==
         "--nproc-per-node: CPUs this process may use would start 5000 workers on n1, more than 4096 | say "
-        "how many with --nproc-per-node N | 125");
+        "how many with --nproc-per-node N | 2");
 }
 
 TEST_CASE("threads are the cores of the mask for each worker") {

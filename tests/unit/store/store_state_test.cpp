@@ -100,22 +100,42 @@ TEST_CASE_METHOD(Fixture, "a barrier opens for all when the last comes and stays
   CHECK(state.listed() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "setting a barrier's key does not open it") {
-  state.enter_barrier(k_first, "b", 3, effects);
-  state.set("b", "7", effects);
+TEST_CASE_METHOD(Fixture, "who changes a barrier's key, or tries to, wakes those who wait there") {
+  state.enter_barrier(k_first, "b", 9, effects);
+  state.enter_barrier(k_second, "b", 9, effects);
   CHECK(woken().empty());
-  state.enter_barrier(k_second, "b", 3, effects);
+  SECTION("set") { state.set("b", "7", effects); }
+  SECTION("add") { state.add("b", 1, effects); }
+  SECTION("append") { state.append("b", "7", effects); }
+  SECTION("compare_set") { state.compare_set("b", "2", "7", effects); }
+  SECTION("compare_set that does not match") { state.compare_set("b", "nothing", "7", effects); }
   CHECK(woken() == Clients{k_first, k_second});
+  CHECK(state.listed() == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "a value that is no number stays as it is") {
-  state.set("k", "12x", effects);
-  CHECK(state.add("k", 1, effects) == std::nullopt);
-  CHECK_FALSE(state.enter_barrier(k_first, "k", 1, effects));
-  CHECK(state.get("k") == "12x");
-  state.set("k", "9223372036854775807", effects);
-  CHECK(state.add("k", 1, effects) == std::nullopt);
-  CHECK(state.add("k", -1, effects) == INT64_MAX - 1);
+  for (const char* value : {"x12", "", " ", "- 7", "+-7", "9223372036854775808"}) {
+    CAPTURE(value);
+    state.set("k", value, effects);
+    CHECK(state.add("k", 1, effects) == std::nullopt);
+    CHECK_FALSE(state.enter_barrier(k_first, "k", 1, effects));
+    CHECK(state.get("k") == value);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a number is read as torch's stoll reads it") {
+  const std::vector<std::pair<const char*, std::int64_t>> sums{{" 7", 8},
+                                                               {"7abc", 8},
+                                                               {"+7", 8},
+                                                               {"-7x", -6},
+                                                               {"\t 9", 10},
+                                                               {"0x10", 1},
+                                                               {"9223372036854775807", INT64_MIN}};
+  for (const auto& [value, expected] : sums) {
+    CAPTURE(value);
+    state.set("k", value, effects);
+    CHECK(state.add("k", 1, effects) == expected);
+  }
 }
 
 TEST_CASE_METHOD(Fixture, "a value cannot be appended to past the limit") {

@@ -1,0 +1,251 @@
+"""What --help and ddprun(1) promise, as a table: each option once, each variable, each exit code."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+
+import pytest
+
+from support.programs import REPOSITORY
+
+MANUAL = (REPOSITORY / "man" / "ddprun.1").read_text().replace("\\-", "-")
+TOPOLOGY = "pack:2 numa:1 core:8 pu:1"
+SHOW = ("--no-python", "sh", "-c")
+TRUE = ("--no-python", "true")
+BY_HAND = ("--nnodes", "2", "--node-rank", "0", "--master-addr", "n1")
+
+# An option as --help names it: arguments, and a piece of what comes out; "json:" looks into --dry-run=json.
+OPTIONS = {
+    "--module": (["--module", "this"], "The Zen of Python"),
+    "--no-python": ([*SHOW, "echo fine"], "fine"),
+    "--run-path": (["--dry-run", "--run-path", "tool"], "-u tool"),
+    "--no-use-env": (["--no-use-env", "--dry-run", "x.py"], "x.py --local-rank=0"),
+    "--nproc-per-node": (["--nproc-per-node", "2", *SHOW, "echo of $WORLD_SIZE"], "of 2\nof 2"),
+    "--nnodes": ([*BY_HAND], "json:world_size.value=2"),
+    "--node-rank": (["--dry-run=env", *BY_HAND, "--node-rank", "1"], "export GROUP_RANK=1"),
+    "--master-addr": ([*BY_HAND], "json:rendezvous.addresses.value=['n1']"),
+    "--master-port": ([*BY_HAND, "--master-port", "7000"], "json:rendezvous.ports.value=[7000]"),
+    "--local-addr": (["--local-addr", "127.0.0.1", "--dry-run", *TRUE], "what would happen"),
+    "--standalone": (["--standalone"], "json:allocation.style.origin=--standalone"),
+    "--hosts": (["--hosts", "n1,n2"], "json:carrier.hosts=['n1', 'n2']"),
+    "--hostfile": (["--hostfile", "hosts"], "json:carrier.hosts=['n1', 'n2']"),
+    "--launcher": (["--hosts", "n1,n2", "--launcher", "ssh"], "json:carrier.name.origin=--launcher"),
+    "--scheduler": (["--scheduler", "none"], "json:allocation.scheduler.value=none"),
+    "--role": (["--role", "trainer", *SHOW, "echo $ROLE_NAME"], "trainer"),
+    "--virtual-local-rank": (["--nproc-per-node", "2", "--virtual-local-rank", *SHOW, "echo $LOCAL_RANK of 2"],
+                             "0 of 2\n0 of 2"),
+    "--rdzv-endpoint": (["--nnodes", "2", "--node-rank", "0", "--rdzv-endpoint", "n1"],
+                        "json:rendezvous.ports.value=[29400]"),
+    "--rdzv-id": (["--rdzv-id", "mine", *SHOW, "echo $TORCHELASTIC_RUN_ID"], "mine"),
+    "--rdzv-backend": (["--rdzv-backend", "etcd", *TRUE], "etcd"),
+    "--rdzv-conf": ([*BY_HAND, "--rdzv-conf", "join_timeout=7"], "json:rendezvous.join_timeout_seconds.value=7.0"),
+    "--join-timeout": ([*BY_HAND, "--join-timeout", "2m"], "json:rendezvous.join_timeout_seconds.value=120.0"),
+    "--rdzv": (["--rdzv", "smoke", *TRUE], "--rdzv"),
+    "--rdzv-dir": (["--rdzv", "file", "--rdzv-dir", ".", "--dry-run", *TRUE], "what would happen"),
+    "--key-file": (["--key-file", "key", "--dry-run", *TRUE], "what would happen"),
+    "--store": (["--store", "worker", *SHOW, "echo $TORCHELASTIC_USE_AGENT_STORE"], "False"),
+    "--site": (["--site", "none"], "json:site=None"),
+    "--bind": (["--bind", "cpu:0", "--nproc-per-node", "2"], "json:workers.0.binding.cpus=0"),
+    "--numa-binding": (["--numa-binding", "node", "--topology", TOPOLOGY, "--gpus", "2"], "json:workers.1.binding.cores=8"),
+    "--membind": (["--membind", "bind", "--topology", TOPOLOGY, "--gpus", "2"],
+                  "json:workers.0.binding.memory_policy=bind"),
+    "--gpus-per-worker": (["--gpus-per-worker", "2", "--topology", TOPOLOGY, "--gpus", "4"], "json:world_size.value=2"),
+    "--nic": (["--nic", "none", "--dry-run", *TRUE], "what would happen"),
+    "--omp-places": (["--omp-places", "--bind", "cpu:0", *SHOW, "echo $OMP_PLACES $OMP_PROC_BIND"], "{0} close"),
+    "--show-binding": (["--show-binding", *TRUE], "rank 0 (local rank 0) on"),
+    "--topology": (["--topology", TOPOLOGY], "json:binding.packages=2"),
+    "--gpus": (["--topology", TOPOLOGY, "--gpus", "3"], "json:workers.2.device=2"),
+    "--max-restarts": (["--max-restarts", "1", *SHOW, "exit $((1 - TORCHELASTIC_RESTART_COUNT))"], "restart 1 of 1"),
+    "--shutdown-timeout": (["--shutdown-timeout", "7s"], "json:shutdown_timeout_seconds.value=7.0"),
+    "--signals-to-handle": (["--signals-to-handle", "SIGUSR1", *SHOW, "echo $TORCHELASTIC_SIGNALS_TO_HANDLE"], "SIGUSR1"),
+    "--dry-run": (["--dry-run", *TRUE], "nothing is started"),
+    "--capture": (["--capture", "-", *TRUE], '"environment"'),
+    "--snapshot": (["--snapshot", "captured", *TRUE], "nothing is started"),
+    "--verbose": (["--verbose", *TRUE], "attempt 0"),
+    "--quiet": (["--quiet", *SHOW, "echo fine"], "fine"),
+    "--help": (["--help"], "Usage: ddprun"),
+    "--version": (["--version"], "ddprun "),
+    "--print-completion": (["--print-completion", "bash"], "complete"),
+    "--monitor-interval": (["--monitor-interval", "1", "--verbose", *TRUE], "--monitor-interval has no effect"),
+    "--use-env": (["--use-env", "--verbose", *TRUE], "--use-env has no effect"),
+    "--start-method": (["--start-method", "fork", "--verbose", *TRUE], "--start-method has no effect"),
+    "--event-log-handler": (["--event-log-handler", "console", *TRUE], "--event-log-handler is not supported yet"),
+    "--log-dir": (["--log-dir", "logs", *TRUE], "--log-dir is not supported yet"),
+    "--redirects": (["--redirects", "3", *TRUE], "--redirects is not supported yet"),
+    "--tee": (["--tee", "3", *TRUE], "--tee is not supported yet"),
+    "--local-ranks-filter": (["--local-ranks-filter", "0", *TRUE], "--local-ranks-filter is not supported yet"),
+    "--duplicate-stdout-filters": (["--duplicate-stdout-filters", "a", *TRUE], "is not supported yet"),
+    "--duplicate-stderr-filters": (["--duplicate-stderr-filters", "a", *TRUE], "is not supported yet"),
+    "--log-line-prefix-template": (["--log-line-prefix-template", "a", *TRUE], "is not supported yet"),
+    "--logs-specs": (["--logs-specs", "a", *TRUE], "is not supported yet"),
+}
+
+# A variable that the workers get: what it is in a job of two workers, for rank 1.
+WORKER_VARIABLES = {
+    "RANK": "1", "LOCAL_RANK": "1", "GROUP_RANK": "0", "ROLE_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+    "GROUP_WORLD_SIZE": "1", "ROLE_WORLD_SIZE": "2", "ROLE_NAME": "default", "MASTER_ADDR": "127.0.0.1",
+    "MASTER_PORT": r"\d+", "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0",
+    "TORCHELASTIC_RUN_ID": ".+", "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_ERROR_FILE": "/.+",
+    "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "OMP_NUM_THREADS": r"\d+",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "PYTHONUNBUFFERED": "1", "DDPRUN_LAUNCH_ID": ".+",
+    "DDPRUN_WORKER_VARIABLES": ".+",
+}
+# Those that come with an option, a site, a scheduler or several nodes, and have tests of their own.
+ELSEWHERE = {"OMP_PLACES", "OMP_PROC_BIND", "NCCL_IB_HCA", "FI_CXI_DEVICE_NAME", "GLOO_SOCKET_IFNAME",
+             "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"}
+
+# A variable that is read: its value, and a piece of --dry-run.
+READ = {
+    "PET_ROLE": ("trainer", "ROLE_NAME                       trainer"),
+    "MASTER_PORT": ("7000", "MASTER_PORT                     7000"),
+    "MASTER_ADDR": ("localhost", "MASTER_ADDR                     localhost"),
+    "OMP_NUM_THREADS": ("1", "OMP_NUM_THREADS of the environment"),
+    "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": ("7", "7 s, then SIGKILL"),
+    "CUDA_VISIBLE_DEVICES": ("0,1,2", "default: CUDA_VISIBLE_DEVICES"),
+    "HIP_VISIBLE_DEVICES": ("0,1,2", "default: HIP_VISIBLE_DEVICES"),
+    "ROCR_VISIBLE_DEVICES": ("0,1,2", "default: ROCR_VISIBLE_DEVICES"),
+    "ZE_AFFINITY_MASK": ("0,1,2", "default: ZE_AFFINITY_MASK"),
+}
+
+EXIT_CODES = {
+    0: [*TRUE],
+    7: [*SHOW, "exit 7"],
+    137: [*SHOW, "kill -KILL $$"],
+    2: ["--nnodes", "x", *TRUE],
+    124: ["--nnodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1", "--master-port", "PORT", "--join-timeout", "1s", *TRUE],
+    125: ["--capture", "/nowhere/at/all", *TRUE],
+    126: ["--no-python", "./plain"],
+    127: ["--no-python", "nowhere"],
+}
+
+MISNAMED = [["--site", "./nowhere.json"], ["--topology", "nowhere.xml", "--dry-run"], ["--snapshot", "nowhere"],
+            ["--hostfile", "nowhere"], ["--nproc-per-node", "gpu"], ["--snapshot", "x.py"], ["--topology", "x.py"],
+            ["--bind", "none", "--omp-places"], ["--bind", "none", "--membind", "bind"],
+            ["--bind", "none", "--numa-binding", "node"]]
+
+
+@pytest.fixture
+def furnished(machine):
+    (machine.directory / "hosts").write_text("n1\nn2\n")
+    for name in ("x.py", "tool", "plain"):
+        (machine.directory / name).write_text("text")
+    machine.run("--capture", "captured", *TRUE)
+    (machine.directory / "key").write_text("k" * 64)
+    (machine.directory / "key").chmod(0o600)
+    return machine
+
+
+def look_up(plan: dict, path: str) -> str:
+    value = plan
+    for part in path.split("."):
+        value = value[int(part)] if isinstance(value, list) else value[part]
+    return str(value)
+
+
+def test_the_table_has_every_option_of_the_help(machine):
+    told = machine.run("--help").stdout
+    named = set(re.findall(r"--[a-z][a-z-]+", told.split("The program:")[1]))
+    assert named - {"--local-rank"} == set(OPTIONS), named ^ set(OPTIONS)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_option(furnished, option):
+    arguments, expected = OPTIONS[option]
+    if not expected.startswith("json:"):
+        result = furnished.run(*arguments)
+        assert expected in result.stdout + result.stderr, str(result)
+        return
+    result = furnished.run("--dry-run=json", *arguments, *TRUE)
+    path, value = expected.removeprefix("json:").split("=", 1)
+    assert result.code == 0 and look_up(json.loads(result.stdout), path) == value, str(result)
+
+
+def test_the_manual_describes_every_option():
+    assert not [option for option in OPTIONS if f"\\fB{option}\\fR" not in MANUAL]
+
+
+def test_every_variable_of_the_workers(machine):
+    result = machine.run("--nproc-per-node", "2", *SHOW, "[ $RANK = 0 ] || env")
+    env = dict(line.split("=", 1) for line in result.stdout.splitlines() if "=" in line)
+    wrong = {name: env.get(name) for name, value in WORKER_VARIABLES.items() if not re.fullmatch(value, env.get(name, ""))}
+    assert not wrong, wrong
+    section = MANUAL.split(".SH ENVIRONMENT OF THE WORKERS")[1].split("\n.SH ")[0]
+    titles = re.findall(r"\.TP\n([A-Z].*)", section)
+    named = {name for title in titles for name in re.findall(r"[A-Z][A-Z_]{3,}", title)}
+    assert named == set(WORKER_VARIABLES) | ELSEWHERE, named ^ (set(WORKER_VARIABLES) | ELSEWHERE)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_variable_that_is_read(machine, name):
+    value, expected = READ[name]
+    result = machine.run("--dry-run", *TRUE, env={name: value})
+    assert result.code == 0 and expected in result.stdout, str(result)
+    assert name in MANUAL or name.startswith("PET_")
+
+
+@pytest.mark.parametrize("code", EXIT_CODES)
+def test_exit_code(furnished, code):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    result = furnished.run(*(port if word == "PORT" else word for word in EXIT_CODES[code]))
+    assert result.code == code, str(result)
+
+
+@pytest.mark.parametrize("arguments", MISNAMED, ids=" ".join)
+def test_what_the_user_named_wrongly_is_a_usage_error(furnished, arguments):
+    result = furnished.run(*arguments, *TRUE, env={"CUDA_VISIBLE_DEVICES": ""})
+    assert result.code == 2 and result.stderr.startswith("ddprun: "), str(result)
+
+
+def test_a_capture_never_overwrites_what_is_no_capture(furnished):
+    result = furnished.run("--capture", "x.py", *TRUE)
+    assert result.code == 2 and (furnished.directory / "x.py").read_text() == "text", str(result)
+    assert furnished.run("--capture", "captured", *TRUE).code == 0
+
+
+def test_variables_of_one_of_several_workers_are_said_to_wait(machine):
+    result = machine.run("--nproc-per-node", "2", "--dry-run=env")
+    assert result.code == 0 and "export WORLD_SIZE=2" in result.stdout, str(result)
+    assert "these are the variables of rank 0 alone, one of 2 workers" in result.stderr, str(result)
+    assert machine.run("--nproc-per-node", "1", "--dry-run=env").stderr == ""
+
+
+def test_refused_options_have_a_line_each(machine):
+    result = machine.run("--tee", "3", "--log-dir", "x", "--redirects", "3", *TRUE)
+    assert result.code == 2, str(result)
+    lines = result.stderr.splitlines()
+    assert lines[0] == "ddprun: --log-dir, --redirects, --tee are not supported yet", str(result)
+    assert len(lines) == 4 and all(line.startswith("hint: --") and len(line) < 120 for line in lines[1:]), str(result)
+
+
+def test_every_key_of_the_plan_that_the_manual_names_is_there(machine):
+    section = MANUAL.split(".SH THE PLAN AS JSON")[1].split("\n.SH ")[0]
+    keys = re.findall(r"^\.T[PQ]\n\.B ([a-z_.\[\]]+)( \*)?$", section, re.MULTILINE)
+    assert len(keys) > 60
+    plans = {name: json.loads(machine.run("--dry-run=json", *options, *TRUE).stdout)
+             for name, options in (("here", ["--nproc-per-node", "2"]), ("there", ["--hosts", "n1,n2"]))}
+    told = re.search(r"the object has\n(.*?)\n\.TP", section, re.DOTALL)[1]
+    carried = set(re.findall(r"[a-z_]{4,}", told)) - {"notices and"}
+    for key, sourced in keys:
+        top = re.split(r"[.\[]", key)[0]
+        for name in ("there",) * (top in carried) + ("here",) * (top not in ("carrier", "workers_per_node")):
+            for value in values_of(plans[name], key.split(".")):
+                assert not sourced or value is None or set(value) == {"value", "origin"}, (name, key, value)
+
+
+def values_of(value, parts: list[str]) -> list:
+    """What the key is in each element of the lists on its way; KeyError where it is missing."""
+    if isinstance(value, dict) and set(value) == {"value", "origin"}:
+        value = value["value"]
+    if value is None:
+        return []
+    found = value[parts[0].removesuffix("[]")]
+    if len(parts) == 1:
+        return [found]
+    if not parts[0].endswith("[]"):
+        return values_of(found, parts[1:])
+    elements = found["value"] if isinstance(found, dict) else found
+    return [each for element in elements or [] for each in values_of(element, parts[1:])]
