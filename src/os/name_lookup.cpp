@@ -6,6 +6,8 @@
 
 #include <array>
 
+#include "ddprun/os/child_call.hpp"
+
 namespace ddprun {
 
 namespace {
@@ -33,5 +35,10 @@ std::string look_up(const std::string& name) {
 
 NameLookupChild::NameLookupChild(const std::string& name)
     : child_([&name] { return look_up(name); }, "look up the host name " + name) {}
+
+std::string look_name_up(const std::string& name, Milliseconds limit) {
+  const ChildAnswer answer = call_in_child([&name] { return look_up(name); }, limit);
+  return answer.bytes ? *answer.bytes : fmt::format("error: {}\n", answer.problem);
+}
 
 }  // namespace ddprun

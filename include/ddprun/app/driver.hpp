@@ -15,6 +15,7 @@
 #include "ddprun/app/meeting_point.hpp"
 #include "ddprun/app/signal_watch.hpp"
 #include "ddprun/app/worker_group.hpp"
+#include "ddprun/base/error.hpp"
 #include "ddprun/net/agent_link.hpp"
 #include "ddprun/net/coordinator_service.hpp"
 #include "ddprun/net/lifeline_client.hpp"
@@ -38,7 +39,12 @@ class Driver {
   void run_handlers();
   void fail(const std::string& why);
   void join();
+  void settle_local_address();
   void join_as_coordinator();
+  CoordinatorServiceSettings coordinator_settings() const;
+  CoordinatorHooks coordinator_hooks();
+  std::unique_ptr<CoordinatorService> tell_cannot_start(CoordinatorServiceSettings settings,
+                                                        const Error& error);
   void join_as_member();
   Announcement announcement() const;
   StoreOpened open_store(const OpenStore& open);

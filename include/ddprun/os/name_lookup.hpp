@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "ddprun/base/duration.hpp"
 #include "ddprun/os/answering_child.hpp"
 
 namespace ddprun {
@@ -19,5 +20,8 @@ class NameLookupChild {
  private:
   AnsweringChild child_;
 };
+
+// The same for what comes before the event loop: blocks until `limit` at most.
+std::string look_name_up(const std::string& name, Milliseconds limit);
 
 }  // namespace ddprun

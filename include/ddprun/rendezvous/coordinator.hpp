@@ -6,7 +6,7 @@
 //
 // gathering  Waits for one Join of every agent. Who disagrees about the launch (version, count, host) ends
 //            it: nothing can repair that, and the allocation is expensive. A second process for a place that
-//            is taken is refused alone.
+//            is taken is refused alone, and so is whoever comes later than gathering, whatever it says.
 // probing    Only when the agents reached the coordinator by different addresses: asks all of them about the
 //            candidates and takes the best that all reach.
 // opening    The store of the attempt is being opened; then every agent gets Start.
@@ -55,6 +55,10 @@ struct CoordinatorSettings {
   std::vector<std::string> addresses;  // of this host, numeric, best first
   std::string named_address;  // the user's word for MASTER_ADDR: no other is taken; empty: no such word
   int port = 0;               // where this process listens for agents, named in Probe
+  // Shown where nobody else has joined for a while: why that may be.
+  std::optional<Notice> when_alone;
+  std::string
+      cannot_start;  // why this launch is over before it begins: all that is left is to tell who joins
 };
 
 struct SendTo {
@@ -140,6 +144,8 @@ class Coordinator {
   void handle(ConnectionId connection, const StopRequest& request, TimePoint now);
 
   std::string disagreement(const Join& join) const;
+  void refuse_late(ConnectionId connection, const Join& join);
+  void tell_alone(TimePoint now);
   void everybody_here(TimePoint now);
   void check_probes();
   void open_store();
@@ -175,6 +181,7 @@ class Coordinator {
   std::size_t joined_ = 0;
   std::map<std::string, std::string> refused_;  // address -> why, the first few
   std::optional<TimePoint> state_deadline_;
+  TimePoint alone_due_;
   TimePoint status_due_;
   bool status_stale_ = true;
   std::string status_shown_;
