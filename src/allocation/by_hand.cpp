@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
@@ -16,12 +18,13 @@ constexpr int k_c10d_port = 29400;
 
 int node_count(const PlaceOptions& options) { return options.nodes ? options.nodes->value : 1; }
 
-Sourced<NodeIndex> require_node_rank(const PlaceOptions& options) {
+// Where no rank is given the first is who has the coordinator's address; -1 elsewhere.
+Sourced<NodeIndex> find_node_rank(const PlaceOptions& options, const Snapshot& snapshot) {
   const int nodes = node_count(options);
   if (!options.node_rank) {
-    throw UsageError(
-        fmt::format("{} {} does not say which of the nodes this host is", options.nodes->origin, nodes),
-        "add --node-rank N, from 0 on the first node; inside a Slurm step neither is needed");
+    const bool first = is_own_name(options.address->value, snapshot);
+    return sourced(NodeIndex{first ? 0 : -1},
+                   first ? "it has the address of " + options.address->origin : "order of arrival");
   }
   const auto& rank = *options.node_rank;
   if (rank.value < 0 || rank.value >= nodes) {
@@ -62,6 +65,30 @@ bool is_loopback_name(std::string_view address) {
   return to_lower(address) == "localhost" || address.substr(0, 4) == "127." || address == "::1";
 }
 
+bool is_own_address(const std::string& address, const HostFacts& host) {
+  return is_loopback_name(address) || same_host(address, host.name) ||
+         std::any_of(host.addresses.begin(), host.addresses.end(),
+                     [&](const InterfaceAddress& each) { return each.address == address; });
+}
+
+bool is_own_name(const std::string& name, const Snapshot& snapshot) {
+  if (is_own_address(name, snapshot.host)) return true;
+  const auto found = snapshot.names.find(name);
+  if (found == snapshot.names.end()) return false;
+  const std::vector<std::string> addresses = split_words(found->second);
+  return std::any_of(addresses.begin(), addresses.end(), [&](const std::string& address) {
+    return !is_loopback_name(address) && is_own_address(address, snapshot.host);
+  });
+}
+
+std::string name_to_look_up(const Snapshot& snapshot, const PlaceOptions& options) {
+  const auto& address = options.address ? options.address : options.likely_address;
+  if (!address || options.standalone || options.node_rank || node_count(options) < 2) return {};
+  const bool numeric = address->value.find_first_not_of("0123456789.") == std::string::npos ||
+                       address->value.find(':') != std::string::npos;
+  return numeric || is_own_address(address->value, snapshot.host) ? std::string() : address->value;
+}
+
 Allocation parse_by_hand(const Snapshot& snapshot, const PlaceOptions& given) {
   PlaceOptions options = given;
   if (!options.address) options.address = options.likely_address;
@@ -70,11 +97,12 @@ Allocation parse_by_hand(const Snapshot& snapshot, const PlaceOptions& given) {
     throw UsageError(fmt::format("{} {} is more than {} nodes", options.nodes->origin, nodes, k_max_hosts));
   }
   Allocation allocation;
-  allocation.node_index = require_node_rank(options);
   if (!options.address) {
     throw UsageError(fmt::format("{} {} does not say where node 0 is", options.nodes->origin, nodes),
                      "add --master-addr HOST or --rdzv-endpoint HOST:PORT, the same on every node");
   }
+  allocation.node_index = find_node_rank(options, snapshot);
+  allocation.numbered_by_arrival = !options.node_rank;
   const std::string& origin = options.nodes->origin;
   allocation.scheduler = sourced(Scheduler::by_hand, origin);
   allocation.style = sourced(LaunchStyle::agent_per_node, origin);
@@ -83,8 +111,9 @@ Allocation parse_by_hand(const Snapshot& snapshot, const PlaceOptions& given) {
   allocation.hosts.origin = origin;
   for (int node = 0; node < nodes; ++node)
     allocation.hosts.value.push_back({fmt::format("node {}", node), 1});
-  const int own = allocation.node_index.value.value;
-  allocation.hosts.value[static_cast<std::size_t>(own)].name = snapshot.host.name;
+  const bool numbered = allocation.node_index.value.value >= 0;
+  const int own = numbered ? allocation.node_index.value.value : 1;
+  if (numbered) allocation.hosts.value[static_cast<std::size_t>(own)].name = snapshot.host.name;
   allocation.task_count = sourced(nodes, origin);
   allocation.task_rank = sourced(own, allocation.node_index.origin);
   allocation.task_local = sourced(LocalRank{0}, "one ddprun a node");

@@ -119,9 +119,11 @@ const Detector& choose(const std::vector<const Detector*>& candidates, const Hos
 
 // An agent that ddprun started has a place on the hosts of its starter; a variable that is left from another
 // launch has none.
-void check_hosts_followed(const PlaceOptions& options, const Allocation& allocation) {
+void check_hosts_followed(const Snapshot& snapshot, const PlaceOptions& options,
+                          const Allocation& allocation) {
   if (!options.hosts || options.hosts->value.size() < 2 || allocation.style.value != LaunchStyle::alone)
     return;
+  if (!Variables(snapshot.environment).has(k_starter_variable)) return;  // --nnodes 1 meant this host
   throw Error(
       fmt::format("{} is set, as in what another ddprun started, but no hosts of it are", k_starter_variable),
       fmt::format("unset {}: it is left from another launch", k_starter_variable));
@@ -154,7 +156,7 @@ std::vector<std::string> scheduler_names() {
 Allocation detect_allocation(const Snapshot& snapshot, const PlaceOptions& options) {
   if (!options.standalone) {
     Allocation allocation = ask_detectors(snapshot, options);
-    check_hosts_followed(options, allocation);
+    check_hosts_followed(snapshot, options, allocation);
     add_starter_secret(snapshot, allocation);
     return allocation;
   }

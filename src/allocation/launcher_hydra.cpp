@@ -31,6 +31,14 @@ std::string word_after(const std::vector<std::string>& words, std::string_view o
       "leave -pmi-port out; or say where this host is with --nnodes, --node-rank and --master-addr");
 }
 
+// mpi/cray_shasta gives the job alone. Of another job, it is no step of this one.
+std::string read_other_job(const Seen& seen) {
+  const auto pmi = seen.variables.text("PMI_JOBID");
+  const auto job = seen.variables.text("SLURM_JOB_ID");
+  const bool other = pmi && job && pmi->value != job->value && parse_integer(pmi->value).value_or(-1) >= 0;
+  return other ? pmi->value + ".?" : std::string();
+}
+
 }  // namespace
 
 void add_hydra_starter(const Seen& seen, LaunchPlace& place) {
@@ -60,6 +68,7 @@ std::optional<LaunchPlace> read_hydra(const Seen& seen) {
   }
   place->one_a_node = "mpiexec -n {0} -ppn 1";
   place->slurm_step = read_slurm_step(seen, "PMI_JOBID");
+  if (place->slurm_step.empty()) place->slurm_step = read_other_job(seen);
   place->exchange = find_pmi1(seen);
   add_hydra_starter(seen, *place);
   return place;

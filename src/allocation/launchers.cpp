@@ -163,6 +163,14 @@ bool is_started_by_scheduler(const HostFacts& host) {
   return starter != nullptr && (starter->title.starts_with("slurmstepd: [") || starts_scripts(*starter));
 }
 
+bool is_interactive_shell(const Ancestor& ancestor) {
+  if (!is_among(program_of(ancestor), k_shells)) return false;
+  const std::vector<std::string> words = split_words(ancestor.title);
+  return std::all_of(words.begin() + 1, words.end(), [](const std::string& word) {
+    return word.starts_with("--") || (word.starts_with('-') && word.find('c') == std::string::npos);
+  });
+}
+
 bool has_ancestor(const HostFacts& host, const std::vector<std::string>& programs) {
   return std::any_of(host.ancestors.begin(), host.ancestors.end(), [&](const Ancestor& ancestor) {
     return std::find(programs.begin(), programs.end(), program_of(ancestor)) != programs.end();

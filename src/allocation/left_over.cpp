@@ -37,8 +37,9 @@ bool starts_with_any(std::string_view name, const Prefixes& prefixes) {
                      [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
-// "slurm/41", of several schedulers with commas between.
-std::string jobs_of(const Environment& environment) {
+}  // namespace
+
+std::string name_jobs(const Environment& environment) {
   const Variables variables(environment);
   std::vector<std::string> jobs;
   for (const JobVariable& job : k_jobs) {
@@ -47,6 +48,8 @@ std::string jobs_of(const Environment& environment) {
   }
   return join(jobs, ",");
 }
+
+namespace {
 
 // The list is "JOBS:NAME,NAME,..."; a job's id has no colon.
 struct WorkerList {
@@ -62,8 +65,8 @@ std::optional<WorkerList> parse_worker_list(const Environment& environment) {
   return WorkerList{text->value.substr(0, colon), split(text->value.substr(colon + 1), ',')};
 }
 
-// srun's own PMI plug-ins set a launcher's variables too: PMI_JOBID=42.0 (42 alone on Cray EX), and
-// PMIX_NAMESPACE=slurm.pmix.42.0.
+// srun's own PMI plug-ins set a launcher's variables too: PMI_JOBID=42.0, and PMIX_NAMESPACE=slurm.pmix.42.0.
+// PMI_JOBID=42 on Cray EX is the job alone.
 bool is_of_this_step(const Environment& environment) {
   const Variables variables(environment);
   const auto job = variables.text("SLURM_JOB_ID");
@@ -80,7 +83,7 @@ std::string make_worker_list(const Environment& environment, const std::vector<s
   std::vector<std::string> own;
   std::copy_if(names.begin(), names.end(), std::back_inserter(own),
                [](const std::string& name) { return !starts_with_any(name, k_scheduler_prefixes); });
-  return jobs_of(environment) + ":" + join(own, ",");
+  return name_jobs(environment) + ":" + join(own, ",");
 }
 
 bool is_launcher_variable(std::string_view name) {
@@ -90,7 +93,7 @@ bool is_launcher_variable(std::string_view name) {
 
 std::vector<std::string> find_left_over(const Snapshot& snapshot) {
   const auto list = parse_worker_list(snapshot.environment);
-  const std::string here = jobs_of(snapshot.environment);
+  const std::string here = name_jobs(snapshot.environment);
   if (!list || here.empty() || here == list->jobs || has_ancestor(snapshot.host, {"ddprun"})) return {};
   std::vector<std::string> names;
   for (const std::string& name : list->names) {

@@ -31,11 +31,19 @@ std::string describe(const SlurmPlace& place) {
   return fmt::format("job {} (found \"{}\")", place.job, place.origin);
 }
 
+// sbatch and salloc number a component's variables by HET_GROUP, srun a : b (seen of 22.05) by PACK_GROUP,
+// the name of before 20.02.
+std::optional<Sourced<std::string>> of_component(const Variables& variables, const char* name,
+                                                 int component) {
+  const auto group = [&](const char* word) { return fmt::format("{}_{}_GROUP_{}", name, word, component); };
+  return variables.text(group("HET"), group("PACK"));
+}
+
 bool belongs_to_job(const Variables& variables, const SlurmJob& job, std::int64_t number) {
   const std::string text = std::to_string(number);
   if (job.id.value == text) return true;
   for (int i = 0; job.components > 1 && i < job.components; ++i) {
-    const auto component = variables.text(fmt::format("SLURM_JOB_ID_HET_GROUP_{}", i));
+    const auto component = of_component(variables, "SLURM_JOB_ID", i);
     if (component && component->value == text) return true;
   }
   return false;
@@ -43,7 +51,7 @@ bool belongs_to_job(const Variables& variables, const SlurmJob& job, std::int64_
 
 void read_components(const Variables& variables, SlurmJob& job) {
   for (int i = 0; i < job.components; ++i) {
-    const auto list = variables.text(fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", i));
+    const auto list = of_component(variables, "SLURM_JOB_NODELIST", i);
     if (!list) continue;
     const auto hosts = expand_hostlist(list->value, list->origin);
     job.hosts.insert(job.hosts.end(), hosts.begin(), hosts.end());

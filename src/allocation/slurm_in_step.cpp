@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/allocation/launchers.hpp"
 #include "ddprun/allocation/number_list.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
@@ -13,6 +15,8 @@
 namespace ddprun {
 
 namespace {
+
+constexpr int k_most = std::numeric_limits<int>::max();
 
 void check_host(const SlurmScene& scene, const StepLayout& layout) {
   const auto& claimed = layout.hosts[static_cast<std::size_t>(layout.node)];
@@ -179,6 +183,41 @@ Allocation stand_alone_in_step(const SlurmScene& scene, const StepLayout& layout
   return allocation;
 }
 
+// srun --pty sh: its first task is a shell with the terminal. The others read /dev/null and have ended at
+// once, so there is no step to join.
+bool is_shell_of_pty(const SlurmScene& scene, const StepLayout& layout) {
+  const auto task = scene.variables.number("SLURM_TASK_PID", 1, k_most);
+  if (!task || layout.task_count < 2 || layout.rank != 0 || !scene.variables.has("SLURM_PTY_PORT"))
+    return false;
+  const auto& above = scene.snapshot.host.ancestors;
+  return std::any_of(above.begin(), above.end(), [&](const Ancestor& ancestor) {
+    return ancestor.pid == task->value && is_interactive_shell(ancestor);
+  });
+}
+
+Allocation stand_alone_in_shell(const SlurmScene& scene, const StepLayout& layout) {
+  const PlaceOptions& options = scene.options;
+  if (is_complete_by_hand(options) && !options.standalone) return follow_flags(scene, options);
+  const std::size_t count = layout.hosts.size();
+  const std::size_t wanted = options.standalone ? 1
+                             : options.nodes    ? std::size_t(options.nodes->value)
+                                                : count;
+  if (wanted > 1) {
+    throw UsageError(
+        fmt::format("this is a shell that srun --pty started on {}; the other tasks of its step, on {}, have "
+                    "ended",
+                    layout.hosts.front(), compress_hostlist(layout.hosts)),
+        fmt::format(
+            "start ddprun on every node with: srun --overlap -N{0} -n{0} --ntasks-per-node=1 ddprun ...; "
+            "to use {1} alone, add --nnodes 1",
+            wanted, layout.hosts.front()));
+  }
+  Allocation allocation =
+      make_alone_in_job(scene, sourced(layout.hosts.front(), "SLURM_STEP_NODELIST"), "shell of srun --pty");
+  allocation.step_id = sourced(std::to_string(*find_normal_step(scene.variables)), "SLURM_STEP_ID");
+  return allocation;
+}
+
 }  // namespace
 
 Allocation parse_in_step(const SlurmScene& scene) {
@@ -186,6 +225,7 @@ Allocation parse_in_step(const SlurmScene& scene) {
   if (const auto foreign = find_foreign_place(scene, &layout)) return follow_foreign_place(scene, *foreign);
   check_ranks(scene, layout);
   check_host(scene, layout);
+  if (is_shell_of_pty(scene, layout)) return stand_alone_in_shell(scene, layout);
   if (scene.options.standalone) return stand_alone_in_step(scene, layout);
   if (is_one_of_a_loop(scene, layout)) return follow_loop(scene);
   check_flags(scene, layout);

@@ -16,10 +16,10 @@ namespace ddprun {
 
 namespace {
 
-constexpr std::array<const char*, 9> k_variables{
-    k_started_umask_variable,   k_starter_variable,       k_starter_key_variable,
-    k_started_hosts_variable,   k_started_rank_variable,  k_started_job_variable,
-    k_started_carrier_variable, k_cpus_per_task_variable, k_started_terminal_variable};
+constexpr std::array<const char*, 10> k_variables{
+    k_started_umask_variable,    k_starter_variable,     k_starter_key_variable,     k_started_hosts_variable,
+    k_started_rank_variable,     k_started_job_variable, k_started_carrier_variable, k_cpus_per_task_variable,
+    k_started_terminal_variable, k_started_site_variable};
 constexpr const char* k_list_hint = "write host names with commas between them, as in n1,n2 or n[1-4]";
 constexpr const char* k_listed = "hosts";
 constexpr std::array<Scheduler, 5> k_schedulers{Scheduler::slurm, Scheduler::pbs, Scheduler::lsf,
@@ -74,8 +74,10 @@ void check_host_name(const std::string& host, const std::string& origin) {
                    k_list_hint);
 }
 
-void add_once(std::vector<std::string>& hosts, std::string host) {
-  if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(std::move(host));
+bool add_once(std::vector<std::string>& hosts, std::string host) {
+  if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) return false;
+  hosts.push_back(std::move(host));
+  return true;
 }
 
 }  // namespace
@@ -184,9 +186,9 @@ HostFile parse_hostfile(std::string_view text, const std::string& origin) {
       file.slots = true;
       host.resize(colon);
     }
-    file.slots = file.slots || words.size() > 1;
     check_host_name(host, fmt::format("{} line {}", origin, number));
-    add_once(file.hosts, std::move(host));
+    const bool once = add_once(file.hosts, std::move(host));
+    file.slots = file.slots || words.size() > 1 || !once;  // PBS writes a line for each slot
     if (file.hosts.size() > k_max_hosts)
       throw UsageError(fmt::format("{} names more than {} hosts", origin, k_max_hosts));
   }
@@ -199,7 +201,9 @@ std::vector<std::string> parse_hosts(std::string_view text, const std::string& o
   try {
     for (std::string& host : expand_hostlist(text, origin)) {
       check_host_name(host, origin);
-      add_once(hosts, std::move(host));
+      if (add_once(hosts, host)) continue;
+      throw UsageError(fmt::format("{} names {} twice, but one ddprun is started on each host", origin, host),
+                       "--nproc-per-node says how many workers a host has");
     }
   } catch (const UsageError&) {
     throw;

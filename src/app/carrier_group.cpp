@@ -40,8 +40,8 @@ struct CarrierGroup::Carrier {
 CarrierGroup::CarrierGroup(boost::asio::io_context& context, std::size_t carriers, Ended ended)
     : context_(context),
       ended_(std::move(ended)),
-      launch_id_(make_launch_id()),
-      keeper_(launch_id_, k_mercy),
+      agent_id_(make_random_id()),
+      keeper_(agent_id_, k_mercy),
       output_(context, STDOUT_FILENO),
       error_(same_file(STDOUT_FILENO, STDERR_FILENO) ? output_
                                                      : separate_error_.emplace(context, STDERR_FILENO)),

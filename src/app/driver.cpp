@@ -49,7 +49,7 @@ JobStoreSettings store_settings(const NodePlan& plan) {
 
 }  // namespace
 
-Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
+Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, std::optional<LaunchFailure> failure)
     : plan_(plan),
       snapshot_(snapshot),
       signals_(context_, watched_signals_of(plan.options), WorkerGroup::group_of_workers(plan)),
@@ -63,7 +63,9 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot)
                  decide_soon();
                }),
       meeting_(context_, plan_, snapshot),
-      carrier_timer_(context_) {
+      carrier_timer_(context_),
+      telling_timer_(context_),
+      failure_(std::move(failure)) {
   workers_.spare(signals_.helper());
   route_log([this](const std::string& lines) { workers_.insert_error(lines); });
   workers_.when_output_fails([this](int error) {
@@ -139,6 +141,7 @@ void Driver::on_message(const CoordinatorMessage& message) {
 }
 
 void Driver::handle(const Refused& refused) {
+  if (failure_) return end_with_own_failure();
   say_error(refused.reason, refused.hint);
   Cause cause;
   cause.kind = Cause::Kind::launcher_failed;
@@ -187,6 +190,7 @@ void Driver::handle(const Stop& stop) {
 
 void Driver::handle(const Finish& finish) {
   show_status("");
+  telling_timer_.cancel();
   if (finish.report_here) report(finish);
   if (finish.report_here && finish.cause.kind == Cause::Kind::success) tell_unused_store();
   end(finish.cause);
@@ -203,15 +207,26 @@ void Driver::report(const Finish& finish) {
   report_ = text.empty() ? text : text.substr(0, text.size() - 1);
   for (const Failure& other : finish.others) report_ += "\n  also: " + describe(other);
   for (const std::string& remark : finish.remarks) report_ += "\n  " + remark;
+  if (!finish.cause.hint.empty()) report_ += "\nhint: " + finish.cause.hint;
 }
 
 void Driver::on_lost(const std::string& what, const std::string& hint) {
   link_lost_ = true;
   if (ending_) return;
+  if (failure_) return end_with_own_failure();
   say_error(what, hint);
   Cause cause;
-  cause.kind = joined_ ? Cause::Kind::agent_lost : Cause::Kind::deadline;
+  cause.kind = joined_ || found_ ? Cause::Kind::agent_lost : Cause::Kind::deadline;
   supervisor_.note_stop(SIGTERM, false, now());
+  end(cause);
+}
+
+// The others could not be told, or did not want to hear it.
+void Driver::end_with_own_failure() {
+  say_own_failure();
+  Cause cause;
+  cause.kind = Cause::Kind::launcher_failed;
+  cause.exit_code = failure_->exit_code;
   end(cause);
 }
 
@@ -325,6 +340,8 @@ void Driver::drain() {
 }
 
 void Driver::say_report() {
+  const bool stopped = ending_ && ending_->kind == Cause::Kind::stopped_by_signal;
+  if (explained_ && stopped && report_ == describe(*ending_)) report_.clear();
   if (!report_.empty()) say_error(std::exchange(report_, {}));
 }
 

@@ -10,9 +10,10 @@
 #include "ddprun/app/own_addresses.hpp"
 #include "ddprun/app/provers.hpp"
 #include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "ddprun/net/agent_listener.hpp"
 #include "ddprun/net/member_service.hpp"
 #include "ddprun/os/capture_python.hpp"
+#include "ddprun/os/keeper.hpp"
 #include "ddprun/os/name_lookup.hpp"
 #include "ddprun/plan/local_address.hpp"
 #include "ddprun/plan/master_variables.hpp"
@@ -27,7 +28,9 @@ namespace ddprun {
 namespace {
 
 constexpr Milliseconds k_lookup_limit{10000};  // for --local-addr
-constexpr Milliseconds k_stop_margin{15000};   // beyond the grace, for the last kill and the way back
+constexpr Milliseconds k_silent_telling{2000};
+constexpr Milliseconds k_longest_telling{30000};
+constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
 // What MASTER_ADDR may become, best first: the user's word, else this host's addresses.
 std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& snapshot) {
@@ -59,6 +62,7 @@ std::vector<int> spare_ports(const NodePlan& plan) {
 
 // Nothing where the workers are another program.
 PythonFacts python_of_workers(const NodePlan& plan, const Snapshot& snapshot) {
+  if (plan.planned.empty()) return {};
   const std::vector<std::string>& command = plan.planned.front().command;
   if (!starts_python(command)) return {};
   const auto program = snapshot.programs.find(command.front());
@@ -72,39 +76,59 @@ void Driver::settle_local_address() {
   if (!plan_.options.local_address) return;
   const Sourced<std::string> given = *plan_.options.local_address;
   std::vector<std::string> leads_to{given.value};
-  if (!is_numeric_address(given.value)) {
-    constexpr std::string_view k_error = "error: ";
-    const std::string told = look_name_up(given.value, k_lookup_limit);
-    leads_to = split_words(told);
-    if (leads_to.empty() || told.starts_with(k_error)) {
-      throw UsageError(
-          fmt::format("{} {} leads to no address on {}: {}", given.origin, printable(given.value), plan_.host,
-                      trim(std::string_view(told).substr(std::min(told.size(), k_error.size())))),
-          "leave it out, or give an address of this host");
-    }
+  if (!is_numeric_address(given.value)) leads_to = look_up_name(given.value, k_lookup_limit);
+  if (leads_to.empty()) {
+    throw UsageError(fmt::format("{} {} leads to no address on {}", given.origin, given.value, plan_.host),
+                     "leave it out, or give an address of this host");
   }
   plan_.options.local_address = choose_local_address(given, leads_to, plan_, snapshot_.host);
 }
 
+// A person who types the same line on several hosts reads on each what is wrong with it, and does not wait
+// for long; hosts that a scheduler starts together meet before that.
+void Driver::limit_telling() {
+  telling_timer_.expires_after(k_silent_telling);
+  telling_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && !joined_) say_own_failure();
+  });
+  plan_.rendezvous.join_timeout = std::min(plan_.rendezvous.join_timeout, k_longest_telling);
+}
+
+void Driver::say_own_failure() {
+  if (std::exchange(failure_said_, true)) return;
+  const std::string host = failure_->names_host ? " on " + plan_.host : "";
+  say_error(failure_->what + host + failure_->rest, failure_->hint);
+}
+
 void Driver::join() {
-  settle_local_address();
-  if (plan_.rendezvous.role == RendezvousRole::member) {
-    join_as_member();
-  } else {
+  failure_ ? limit_telling() : settle_local_address();
+  if (plan_.rendezvous.role == RendezvousRole::member) return join_as_member();
+  if (!plan_.rendezvous.by_arrival) return join_as_coordinator();
+  try {
     join_as_coordinator();
+  } catch (const PortTaken& taken) {
+    // By another agent of this host, as several were started here: that one coordinates.
+    say_detail(fmt::format("{}; joining what listens there", taken.what()));
+    plan_.allocation.node_index.value = NodeIndex{-1};
+    plan_.rendezvous.role = RendezvousRole::member;
+    plan_.rendezvous.agent = AgentIndex{1};
+    join_as_member();
   }
 }
 
 Announcement Driver::announcement() const {
   const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
   Announcement self;
-  self.agent = plan_.rendezvous.agent;
+  const bool unnumbered = plan_.rendezvous.by_arrival && plan_.rendezvous.role == RendezvousRole::member;
+  self.agent = unnumbered ? k_unnumbered : plan_.rendezvous.agent;
   self.host = plan_.host;
   if (plan_.allocation.node_index.value.value >= 0) self.node = plan_.allocation.node_index.value;
   if (plan_.allocation.numbered_by_launcher)
     self.launcher_rank = GlobalRank{plan_.allocation.task_rank.value};
   self.style_assumed = plan_.allocation.style_assumed;
   self.workers = plan_.workers.value;
+  self.counted = plan_.options.workers.kind != WorkersKind::number && !per_task;
+  if (self.agent.value > 0) self.missing_gpus = plan_.missing_gpus;  // the coordinator has told its own
   self.role = plan_.options.role.value;
   self.max_restarts = plan_.options.max_restarts.value;
   if (per_task) {
@@ -124,11 +148,15 @@ CoordinatorServiceSettings Driver::coordinator_settings() const {
   const RendezvousPlan& rendezvous = plan_.rendezvous;
   CoordinatorServiceSettings settings;
   settings.announcement = announcement();
+  settings.failure = failure_;
   settings.coordinator.agents = rendezvous.agents;
   settings.coordinator.peers = rendezvous.peers;
   // Nobody knows their names before they join.
   if (is_by_flags(plan_.allocation)) settings.coordinator.peers.assign(rendezvous.peers.size(), {});
   settings.coordinator.version = DDPRUN_VERSION;
+  settings.coordinator.run_id = plan_.run_id.value;
+  settings.coordinator.launch_id = make_random_id();
+  settings.coordinator.nodes = expect_nodes(plan_.allocation, plan_.options.place, snapshot_);
   settings.coordinator.max_restarts = plan_.options.max_restarts.value;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = plan_.options.shutdown_timeout.value + k_stop_margin;
@@ -176,7 +204,7 @@ void Driver::join_as_coordinator() {
       meeting_.publish(place_of(best, of_this_host, service->port()));
     }
   } catch (const Error& error) {
-    if (service) throw;
+    if (service || plan_.rendezvous.by_arrival) throw;
     service = tell_cannot_start(std::move(settings), error);
   }
   service->start();
@@ -210,6 +238,7 @@ void Driver::join_as_member() {
   settings.launch_key = rendezvous.key;
   settings.prover = make_prover(plan_.options, rendezvous.secrets, snapshot_);
   settings.announcement = announcement();
+  settings.failure = failure_;
   const Announcement& self = settings.announcement;
   const bool has_first_rank = self.fixed_rank ? self.fixed_rank == GlobalRank{0} : self.node == NodeIndex{0};
   if (plan_.options.store == StoreHost::worker && has_first_rank) {
@@ -221,13 +250,16 @@ void Driver::join_as_member() {
   settings.answer_limit = plan_.options.shutdown_timeout.value + 2 * k_stop_margin;
 
   MemberHooks hooks;
-  hooks.on_joined = [this] { joined_ = true; };
+  hooks.on_joined = [this] { found_ = true; };
   hooks.start_lookup = [](const std::string& name) {
     auto child = std::make_shared<NameLookupChild>(name);
     return NameLookup{child->descriptor(), child};
   };
   hooks.look_at_meeting_file = [this] { return meeting_.look(); };
-  hooks.on_message = [this](const CoordinatorMessage& message) { on_message(message); };
+  hooks.on_message = [this](const CoordinatorMessage& message) {
+    joined_ = true;
+    on_message(message);
+  };
   hooks.on_lost = [this](const std::string& what, const std::string& hint) { on_lost(what, hint); };
   hooks.show_status = [](const std::string& text) { show_status(text); };
   hooks.show_detail = say_detail;

@@ -52,7 +52,7 @@ void Driver::lose_starter(const std::string& why) {
   if (ending_) return hurry();
   const std::string what = fmt::format("the ddprun that started it on {} is gone: {}", plan_.host, why);
   plan_.rendezvous.agent.value == 0 ? say_error(what) : say_detail(what);
-  on_told_signal({SIGTERM, false, false});
+  on_told_signal({SIGTERM, false, false, /*explained=*/true});
 }
 
 // Without a lifeline a carrier like ssh has one message left, its end: then nobody reads standard output.

@@ -42,6 +42,7 @@ void Driver::on_signal(const SignalEvent& event) {
 }
 
 void Driver::on_told_signal(const lifeline::Signal& signal) {
+  explained_ = explained_ || signal.explained;
   if (is_stop_signal(signal.number, plan_.options)) {
     note_stop_signal(signal.number, SignalWay::starter, signal.whole_tree, signal.hurry);
   } else if (signal.number != SIGCHLD) {

@@ -1,5 +1,8 @@
 #include "ddprun/app/failed_start.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <exception>
 #include <memory>
@@ -7,10 +10,12 @@
 
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/allocation/variables.hpp"
+#include "ddprun/app/driver.hpp"
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/net/lifeline_client.hpp"
+#include "ddprun/rendezvous/launch_failure.hpp"
 
 namespace ddprun {
 
@@ -38,7 +43,43 @@ void tell(const Snapshot& snapshot, const StarterAddress& starter, int code) {
   context.run();
 }
 
+// Nothing was to be started, as far as the words tell that could not be understood as a whole.
+bool only_looks(const Snapshot& snapshot) {
+  const auto looks = [](const std::string& word) {
+    return word.starts_with("--dry-run") || word.starts_with("--capture") || word.starts_with("--snapshot");
+  };
+  return std::any_of(snapshot.arguments.begin(), snapshot.arguments.end(), looks);
+}
+
+// Where the options contradict the job, its own word is what all hosts share.
+NodePlan plan_meeting(const Snapshot& snapshot, Options options) {
+  try {
+    return make_meeting_plan(snapshot, options);
+  } catch (const Error&) {
+    options.place.nodes.reset();
+    options.place.node_rank.reset();
+    options.place.workers_per_node.reset();
+    options.place.hosts.reset();
+  }
+  return make_meeting_plan(snapshot, options);
+}
+
 }  // namespace
+
+std::optional<int> tell_other_agents(const Snapshot& snapshot, const std::optional<Options>& options,
+                                     const Error& error) noexcept {
+  try {
+    if (only_looks(snapshot)) return std::nullopt;
+    const NodePlan plan = plan_meeting(snapshot, options.value_or(Options{}));
+    if (plan.rendezvous.role == RendezvousRole::solo) return std::nullopt;
+    return Driver(plan, snapshot,
+                  make_launch_failure(error.what(), error.hint(), error.exit_code(), snapshot.host.name))
+        .run();
+  } catch (const std::exception& why) {
+    say_detail(fmt::format("the other hosts do not hear of it: {}", why.what()));
+    return std::nullopt;
+  }
+}
 
 void report_failed_start(const Snapshot& snapshot, int code) noexcept {
   try {

@@ -289,7 +289,8 @@ void log_line_prefix(Draft&, const Given& given) {
   throw not_supported(given, "leave it out; srun --label names the node in front of each line");
 }
 
-void logs_specs(Draft&, const Given& given) {
+void logs_specs(Draft& draft, const Given& given) {
+  if (given.value == "default") return note(draft, given, "default is what torchrun does without it");
   throw not_supported(given, "leave it out: ddprun loads no Python plug-ins");
 }
 

@@ -111,10 +111,10 @@ void add_meeting(std::vector<OptionEntry>& table) {
 void add_binding(std::vector<OptionEntry>& table) {
   table.insert(
       table.end(),
-      {word_value("bind", "HOW", "auto none node socket exclusive core-complex core: cpu: mask:", own,
+      {word_value("bind", "HOW", "auto near none node socket exclusive core-complex core: cpu: mask:", own,
                   binding,
-                  "cores of each worker: auto, none, node, socket, exclusive, core-complex, core:LIST, "
-                  "mask:HEX (default: auto, those near its GPU)",
+                  "cores of each worker: auto, near, none, node, socket, exclusive, core-complex, core:LIST, "
+                  "mask:HEX (default: auto, those near its GPU, then idle ones of the package)",
                   setters::bind),
        word_value("numa-binding", "MODE", "node socket exclusive core-complex", torchrun_plain, binding,
                   "torchrun's name for --bind", setters::numa_binding),
@@ -130,9 +130,10 @@ void add_binding(std::vector<OptionEntry>& table) {
             setters::omp_places),
        flag("show-binding", k_no_letter, own, binding,
             "print where each worker runs, as the kernel tells once it is started", setters::show_binding),
-       file_value("topology", "FILE|TEXT", own, binding,
-                  "the node as hwloc's XML, JSON or synthetic text instead of this machine",
-                  setters::topology),
+       file_value(
+           "topology", "FILE|TEXT", own, binding,
+           "the node as hwloc's XML, JSON or synthetic text instead of this machine; - is standard input",
+           setters::topology),
        value("gpus", "N", own, binding, "how many GPUs the node of --topology has", setters::gpus)});
 }
 

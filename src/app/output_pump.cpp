@@ -120,6 +120,10 @@ std::string OutputPump::why_incomplete() const {
   return {};
 }
 
+bool OutputPump::is_busy(Milliseconds within) const {
+  return !merger_.output().empty() || now() - last_read_ < within;
+}
+
 void OutputPump::settle() {
   write_out();
   arm_all();
@@ -203,7 +207,8 @@ std::size_t OutputPump::read_once(const SourcePointer& source) {
   }
   const std::string_view text(buffer_.data(), length);
   source->tail.add(text);
-  merger_.add(source->id, text, now());
+  last_read_ = now();
+  merger_.add(source->id, text, last_read_);
   return length;
 }
 

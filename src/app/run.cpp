@@ -7,12 +7,14 @@
 #include <cstdio>
 #include <fstream>
 
+#include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/left_over.hpp"
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/app/arguments.hpp"
 #include "ddprun/app/command_line.hpp"
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/failed_start.hpp"
+#include "ddprun/app/launch_facts.hpp"
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/starter.hpp"
@@ -26,6 +28,7 @@
 #include "ddprun/os/capture_hardware.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/find_program.hpp"
+#include "ddprun/os/name_lookup.hpp"
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/os/topology.hpp"
@@ -39,6 +42,7 @@ namespace ddprun {
 
 namespace {
 
+constexpr Milliseconds k_lookup_limit{5000};
 constexpr std::size_t k_hostfile_limit = std::size_t{4} << 20;
 
 int print(const std::string& text) {
@@ -68,7 +72,8 @@ void add_program(Snapshot& snapshot, const Options& options) {
 
 void read_hostfile(Snapshot& snapshot, Options& options) {
   const std::string& path = options.hostfile;
-  if (path.empty()) return;
+  // The ddprun that started this one has read it, on a host that has it.
+  if (path.empty() || find_variable(snapshot, k_started_hosts_variable)) return;
   if (!snapshot.files.contains(path)) snapshot.files[path] = read_file(path, k_hostfile_limit);
   HostFile file = parse_hostfile(snapshot.files.at(path), path);
   options.place.hosts = sourced(std::move(file.hosts), "--hostfile");
@@ -78,10 +83,17 @@ void read_hostfile(Snapshot& snapshot, Options& options) {
   }
 }
 
+// Several nodes without numbers: who has the coordinator's address shows only in what its name leads to.
+void look_up_coordinator(Snapshot& snapshot, const Options& options) {
+  const std::string name = name_to_look_up(snapshot, options.place);
+  if (!name.empty()) snapshot.names[name] = join(look_up_name(name, k_lookup_limit), " ");
+}
+
 // A site that the user names by its file; it is of this machine even where the snapshot is of another.
 void add_site_file(Snapshot& snapshot, const Options& options) {
   if (!names_site_file(options.site)) return;
-  snapshot.files[options.site] = read_file(options.site, k_site_file_limit);
+  const auto told = find_variable(snapshot, k_started_site_variable);
+  snapshot.files[options.site] = told ? *told : read_file(options.site, k_site_file_limit);
 }
 
 // --dry-run=svg FILE.svg: no training script ends like that.
@@ -105,12 +117,17 @@ void use_topology(HostFacts& host, Topology topology) {
                             render_cpu_list(known), render_cpu_list(host.allowed_cpus), host.name),
                 "leave --topology out, or add --dry-run to plan for that other node");
   }
+  topology.host.clear();
   host.topology = std::move(topology);
 }
 
 // What is read only once it is clear that somebody needs it.
 void look_at_hardware(Snapshot& snapshot, Options& options) {
   if (!options.topology.empty()) {
+    if (options.topology == "-" && options.dry_run == DryRun::off) {
+      throw UsageError("--topology - reads standard input, which the workers need",
+                       "write it into a file, or add --dry-run");
+    }
     Topology topology = load_topology(options.topology);
     if (options.dry_run == DryRun::off) return use_topology(snapshot.host, std::move(topology));
     return imagine_node(snapshot.host, topology, options.gpus);
@@ -157,6 +174,11 @@ int print_plan(const NodePlan& plan, const Snapshot& snapshot) {
                                                     : render_text(plan, snapshot));
 }
 
+void ask_libraries(Snapshot& snapshot, const Options& options) {
+  ask_pmix_for_size(snapshot);
+  if (options.dry_run != DryRun::off || !options.capture_file.empty()) ask_slurm_for_end(snapshot);
+}
+
 void say_notices(const NodePlan& plan) {
   for (const Notice& notice : plan.options.notices) say_detail(notice.what);
   if (plan.rendezvous.agent.value != 0) return;
@@ -190,7 +212,8 @@ std::optional<CarrierPlan> plan_carrier(Snapshot& snapshot, const Options& optio
   return make_carrier_plan(snapshot, options);
 }
 
-int run(Snapshot& snapshot) {
+// `understood` is where the options are left once they are read, `started` where there is no way back.
+int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
   set_up_log(Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = find_starter_umask(snapshot)) set_umask(*mask);
@@ -201,7 +224,7 @@ int run(Snapshot& snapshot) {
     const int code = print(printed->text);
     return code != 0 ? code : printed->exit_code;
   }
-  Options& options = std::get<Options>(parsed);
+  Options& options = understood.emplace(std::move(std::get<Options>(parsed)));
   set_up_log(options.quiet     ? Talk::quiet
              : options.verbose ? Talk::verbose
                                : Talk::normal,
@@ -209,13 +232,17 @@ int run(Snapshot& snapshot) {
   take_picture_file(options);
   add_program(snapshot, options);
   read_hostfile(snapshot, options);
-  if (options.snapshot_file.empty()) add_site_file(snapshot, options);
+  if (options.snapshot_file.empty()) {
+    add_site_file(snapshot, options);
+    look_up_coordinator(snapshot, options);
+  }
   const std::vector<std::string> arguments = snapshot.arguments;
   snapshot.arguments = normalise_arguments(arguments, option_table()).launch;
   if (!options.capture_file.empty()) {
     capture_carriers(snapshot, all_carrier_programs());
     look_at_hardware(snapshot, options);
     snapshot.environment = captured;
+    ask_libraries(snapshot, options);
     return write_capture(snapshot, options);
   }
   if (!options.snapshot_file.empty()) {
@@ -228,6 +255,7 @@ int run(Snapshot& snapshot) {
     read_hostfile(snapshot, options);
     add_site_file(snapshot, options);
   }
+  if (options.snapshot_file.empty()) ask_libraries(snapshot, options);
   if (auto carrier = plan_carrier(snapshot, options)) {
     if (left_over) carrier->notices.push_back(*left_over);
     return start_everywhere(*carrier, options, snapshot);
@@ -235,8 +263,12 @@ int run(Snapshot& snapshot) {
   look_at_hardware(snapshot, options);
   NodePlan plan = make_node_plan(snapshot, options);
   if (left_over) plan.notices.push_back(*left_over);
+  const bool alone_meant = options.place.standalone || options.place.nodes || !options.snapshot_file.empty();
+  const auto no_job = alone_meant ? std::nullopt : find_job_without_variables(snapshot, plan.allocation);
+  if (no_job) plan.notices.push_back(*no_job);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
   say_notices(plan);
+  started = true;
   return Driver(plan, snapshot).run();
 }
 
@@ -244,14 +276,17 @@ int run(Snapshot& snapshot) {
 
 int run_program(int argc, char** argv) noexcept {
   Snapshot snapshot;
+  std::optional<Options> options;
+  bool started = false;
   int code = k_exit_own_failure;
   try {
     ensure_standard_descriptors();
     snapshot = capture_snapshot(argc, argv);
-    return run(snapshot);
+    return run(snapshot, options, started);
   } catch (const Error& error) {
-    say_error(error.what(), error.hint());
     code = error.exit_code();
+    if (const auto told = started ? std::nullopt : tell_other_agents(snapshot, options, error)) return *told;
+    say_error(error.what(), error.hint());
   } catch (const std::exception& error) {
     say_error(fmt::format("internal error: {}", error.what()),
               "please report it with the output of ddprun --capture -");

@@ -19,6 +19,7 @@
 #include "ddprun/os/become.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/system_failure.hpp"
+#include "ddprun/plan/site.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/supervise/outcome.hpp"
 
@@ -33,9 +34,13 @@ constexpr std::chrono::milliseconds k_settling{5000};
 // Beyond the workers' grace: the way there, the last kill and the way back.
 constexpr Milliseconds k_stop_margin{20000};
 constexpr Milliseconds k_silence{30000};
+constexpr Milliseconds k_common_end{10000};  // from the first carrier's end to the last one's
 constexpr Milliseconds k_carrier_patience{5000};
+constexpr Milliseconds k_carrier_mercy{1000};  // between SIGTERM and SIGKILL where no agent is left
 constexpr Milliseconds k_hurried_drain_limit{2000};
 constexpr std::size_t k_most_addresses = 16;
+constexpr lifeline::Signal k_explained_stop{SIGTERM, /*hurry=*/false, /*whole_tree=*/false,
+                                            /*explained=*/true};
 // What a shell and ssh say when the program could not be run there.
 constexpr int k_no_start_codes[] = {k_exit_not_executable, k_exit_not_found, 255};
 
@@ -52,6 +57,13 @@ std::string describe_start_failure(const ExitStatus& status) {
 }
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
+
+// Between the words of JSON a line end is a space, and not all carriers pass on variables of several lines.
+std::string in_one_line(std::string json) {
+  std::replace_if(
+      json.begin(), json.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return json;
+}
 
 std::string new_id() { return make_secret_text().substr(0, 16); }
 
@@ -91,9 +103,12 @@ LifelineServer::Hooks Starter::make_hooks() {
     say_detail(fmt::format("ddprun on {} ends with {}", hello.host, ended.code));
     told_.push_back(ended.code);
     if (!ended.started) give_up(ended.code);
+    release_carriers();
   };
-  hooks.on_lost = [](const lifeline::Hello& hello, const std::string& why) {
+  hooks.on_lost = [this](const lifeline::Hello& hello, const std::string& why) {
     say_detail(fmt::format("lost ddprun on {}: {}", hello.host, why));
+    lost_.push_back(hello.host);
+    release_carriers();
   };
   hooks.on_refused = [](const std::string& address, const std::string& why) {
     say_detail(fmt::format("refused a connection from {}: {}", address, why));
@@ -115,6 +130,9 @@ Environment Starter::agent_environment() const {
   environment[k_started_umask_variable] = fmt::format("{:03o}", capture_umask());
   if (types_for_rank_0()) environment[k_started_terminal_variable] = "1";
   if (key_) environment[k_starter_key_variable] = *key_;
+  const auto site = snapshot_.files.find(options_.site);
+  if (names_site_file(options_.site) && site != snapshot_.files.end())
+    environment[k_started_site_variable] = in_one_line(site->second);
   return environment;
 }
 
@@ -192,9 +210,11 @@ void Starter::on_agent(const lifeline::Hello& hello) {
     settle(carrier);
   }
   // It came while the others were being stopped.
-  if (stopped_by_ || failure_code_) server_.signal_all({stopped_by_.value_or(SIGTERM)});
+  if (stopped_by_) return server_.signal_all({*stopped_by_});
+  if (failure_code_) server_.signal_all(k_explained_stop);
 }
 
+// Other codes may be the job's, from an agent that could not reach us.
 bool Starter::could_not_start(std::size_t carrier, int code) const {
   if (code == 0 || stopped_by_ || carriers_[carrier].connected) return false;
   if (plan_.task != TaskWay::input) return true;
@@ -217,15 +237,31 @@ void Starter::on_carrier_end(std::size_t carrier, const ExitStatus& status) {
   }
   settle(carrier);
   finish_when_over();
+  if (!leaving_ && !carriers_[carrier].connected) expect_end_of_all(carrier);
+}
+
+// Its ddprun never called back: either the job is over and no agent could reach us, or this host does not
+// take part, and the others would wait for it.
+void Starter::expect_end_of_all(std::size_t carrier) {
+  auto timer = std::make_shared<boost::asio::steady_timer>(context_, k_common_end);
+  timer->async_wait([this, carrier, timer](const error_code&) {
+    if (leaving_ || failure_code_ || stopped_by_) return;
+    const CarrierCommand& command = plan_.commands[carrier];
+    say_error(fmt::format("ddprun did not start on {}: {} ended with {}, and the other hosts wait for it",
+                          command.host, command.words.front(), *carriers_[carrier].code),
+              command.words.front() == "ssh" ? fmt::format("try ssh {} ddprun --version", command.host) : "");
+    give_up(*carriers_[carrier].code == 0 ? k_exit_own_failure : *carriers_[carrier].code);
+    finish_when_over();
+  });
 }
 
 // One host cannot take part: the others, which would wait for it, are stopped.
 void Starter::give_up(int code) {
   if (failure_code_) return;
   failure_code_ = code;
-  server_.signal_all({SIGTERM});
+  server_.signal_all(k_explained_stop);
   signal_carriers(SIGTERM, /*only_unconnected=*/true);
-  give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin);
+  give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin, k_carrier_patience);
 }
 
 void Starter::watch_signals() {
@@ -274,19 +310,43 @@ void Starter::stop(const lifeline::Signal& signal) {
   server_.signal_all(signal);
   signal_carriers(SIGTERM, /*only_unconnected=*/true);
   const bool heard = !signal.hurry && server_.connected() > 0;
-  give_up_on_carriers(heard ? options_.shutdown_timeout.value + k_stop_margin : k_carrier_patience);
+  give_up_on_carriers(heard ? options_.shutdown_timeout.value + k_stop_margin : k_carrier_patience,
+                      k_carrier_patience);
   finish_when_over();
 }
 
-// SIGTERM to the carriers when the patience is over, and SIGKILL soon after.
-void Starter::give_up_on_carriers(Milliseconds patience) {
+// Those that never called back may still be at work: a firewall lets some agents do without a lifeline.
+void Starter::release_carriers() {
+  if (leaving_ || server_.connected() > 0) return;
+  const bool all = told_.size() + lost_.size() >= plan_.hosts.size();
+  if (all && !std::exchange(releasing_, true)) {
+    give_up_on_carriers(k_carrier_patience, k_carrier_mercy);
+  } else if (!all && !stopped_by_ && !failure_code_) {
+    give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin, k_carrier_patience);
+  }
+  finish_when_over();
+}
+
+// Output that is still on its way, or that nobody reads, holds a carrier up through no fault of its own.
+bool Starter::is_heard() const { return releasing_ && !stopped_by_ && group_.is_busy(k_carrier_mercy); }
+
+// SIGTERM to the carriers when the patience is over, SIGKILL after the mercy; what is there then is left.
+void Starter::give_up_on_carriers(Milliseconds patience, Milliseconds mercy) {
   patience_.expires_after(patience);
-  patience_.async_wait([this](const error_code& error) {
+  patience_.async_wait([this, mercy](const error_code& error) {
     if (error) return;
+    if (is_heard()) return give_up_on_carriers(mercy, mercy);
     signal_carriers(SIGTERM, /*only_unconnected=*/false);
-    patience_.expires_after(k_carrier_patience);
-    patience_.async_wait([this](const error_code& stopped) {
-      if (!stopped) signal_carriers(SIGKILL, /*only_unconnected=*/false);
+    patience_.expires_after(mercy);
+    patience_.async_wait([this, mercy](const error_code& stopped) {
+      if (stopped) return;
+      signal_carriers(SIGKILL, /*only_unconnected=*/false);
+      patience_.expires_after(mercy);
+      patience_.async_wait([this](const error_code& ended) {
+        if (ended) return;
+        abandoned_ = true;
+        finish_when_over();
+      });
     });
   });
 }
@@ -301,10 +361,11 @@ void Starter::finish_when_over() {
   const bool over = std::all_of(carriers_.begin(), carriers_.end(), [this](const Carrier& carrier) {
     return carrier.code.has_value() || (!carrier.started && (stopped_by_ || failure_code_));
   });
-  if (!over || std::exchange(leaving_, true)) return;
+  const bool nothing_left = over && server_.connected() == 0;
+  if (!(nothing_left || abandoned_) || std::exchange(leaving_, true)) return;
   patience_.cancel();
   silence_.cancel();
-  hurried_ = stopped_by_.has_value();
+  hurried_ = stopped_by_ || abandoned_;
   drain();
 }
 
@@ -324,9 +385,15 @@ void Starter::leave() {
   context_.stop();
 }
 
-// Where the carrier ends with 0 whatever became of its task, silence is not success.
+// Where the carrier ends with 0 whatever became of its task, silence is not success. Nor is it where an agent
+// was there and has gone without a word; one that is left says so itself, and ends with a failure.
 void Starter::say_if_end_is_unknown() const {
-  if (failure_code_ || stopped_by_ || plan_.passes_exit_code || told_.size() == plan_.hosts.size()) return;
+  if (failure_code_ || stopped_by_ || told_.size() == plan_.hosts.size()) return;
+  const bool said = std::any_of(told_.begin(), told_.end(), [](int code) { return code != 0; });
+  if (!lost_.empty() && !said)
+    return say_error(fmt::format("lost the connection to ddprun on {}", join(lost_, ", ")),
+                     "see the output above for the cause, or that host's system log");
+  if (plan_.passes_exit_code || said) return;
   say_error(
       fmt::format("{} of {} hosts did not report how ddprun ended there", plan_.hosts.size() - told_.size(),
                   plan_.hosts.size()),
@@ -340,10 +407,12 @@ int Starter::exit_code() const {
   }
   if (told_.size() == plan_.hosts.size()) return 0;
   if (stopped_by_) return 128 + *stopped_by_;
-  for (const Carrier& carrier : carriers_) {
-    if (carrier.code.value_or(0) != 0) return *carrier.code;
+  if (!releasing_) {  // else it may have ended because we made it
+    for (const Carrier& carrier : carriers_) {
+      if (carrier.code.value_or(0) != 0) return *carrier.code;
+    }
   }
-  return plan_.passes_exit_code ? 0 : k_exit_own_failure;
+  return plan_.passes_exit_code && lost_.empty() ? 0 : k_exit_own_failure;
 }
 
 }  // namespace ddprun

@@ -73,9 +73,9 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
       plan_(plan),
       snapshot_(snapshot),
       ended_(std::move(ended)),
-      launch_id_(make_launch_id()),
-      folder_places_(temp_dir_places(find_variable(snapshot, "TMPDIR"), launch_id_)),
-      keeper_(launch_id_, Milliseconds{0}, folder_places_),
+      agent_id_(make_random_id()),
+      folder_places_(temp_dir_places(find_variable(snapshot, "TMPDIR"), agent_id_)),
+      keeper_(agent_id_, Milliseconds{0}, folder_places_),
       folder_(folder_places_),
       output_(context, STDOUT_FILENO),
       error_(same_file(STDOUT_FILENO, STDERR_FILENO) ? output_
@@ -105,6 +105,7 @@ void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string&
   std::error_code ignored;  // without the folder a worker cannot leave an error file, and that is all
   std::filesystem::remove_all(attempt_folder(Attempt{assignment.attempt.value - 1}), ignored);
   std::filesystem::create_directory(attempt_folder(assignment.attempt), ignored);
+  begin_watchdog();
   unseen_.clear();
   workers_.clear();
   for (std::size_t i = 0; i < assignment.seats.size(); ++i) {
@@ -161,7 +162,8 @@ void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
 }
 
 SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& streams) const {
-  const WorkerContext context{worker, workers_[worker]->error_file, launch_id_, interface_};
+  const WorkerContext context{worker, workers_[worker]->error_file, agent_id_, interface_,
+                              watchdog_ ? watchdog_->path() : std::string()};
   SpawnRequest request;
   request.arguments = plan_.planned[worker].command;
   request.program = found_program(request.arguments.front(), snapshot_);
@@ -260,6 +262,7 @@ std::size_t WorkerGroup::count_descendants() {
 }
 
 void WorkerGroup::end_attempt() {
+  watchdog_.reset();
   look_at_bindings();  // of those that came and went meanwhile
   for (const auto& worker : workers_) {
     // What keeps a pipe open now is no process of ours any more.

@@ -16,6 +16,7 @@ NvidiaInformation parse_nvidia_information(std::string_view text) {
     const std::size_t colon = line.find(':');
     if (colon == std::string::npos) continue;
     const std::string_view value = trim(std::string_view(line).substr(colon + 1));
+    if (line.starts_with("Model")) information.model = value;
     if (line.starts_with("GPU Excluded")) information.excluded = value == "Yes";
     if (line.starts_with("GPU UUID") && value.starts_with("GPU-") && value.find('?') == std::string::npos)
       information.uuid = value;
@@ -54,6 +55,33 @@ std::optional<KfdGpu> parse_kfd_properties(std::string_view text) {
   return gpu;
 }
 
+namespace {
+
+struct IdRange {
+  std::uint32_t first;
+  std::uint32_t last;
+};
+
+template <std::size_t count>
+bool is_in(const std::array<IdRange, count>& ranges, std::uint32_t id) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](const IdRange& range) { return range.first <= id && id <= range.last; });
+}
+
+// Cards, as against the graphics of processors: Vega 10 and 20 (MI25, MI50, MI60), Arcturus, Navi 2x to 4x.
+// From the kernel's drivers/gpu/drm/amd/amdgpu/amdgpu_drv.c.
+bool is_amd_card(std::uint32_t device) {
+  static constexpr std::array<IdRange, 6> k_ids{{{0x6860, 0x687f},
+                                                 {0x66a0, 0x66af},
+                                                 {0x7388, 0x738e},
+                                                 {0x73a0, 0x73ff},
+                                                 {0x7440, 0x749f},
+                                                 {0x7550, 0x75af}}};
+  return is_in(k_ids, device);
+}
+
+}  // namespace
+
 std::optional<std::uint32_t> parse_pci_id(std::string_view text) {
   text = trim(text);
   if (!text.starts_with("0x") || text.size() < 3) return std::nullopt;
@@ -64,11 +92,16 @@ std::optional<std::uint32_t> parse_pci_id(std::string_view text) {
 }
 
 bool is_intel_accelerator(std::uint32_t vendor, std::uint32_t device) {
-  // The ids of INTEL_PVC_IDS and INTEL_ATS_M_IDS in the kernel's include/drm/intel/pciids.h.
-  static constexpr auto k_ids =
-      std::to_array<std::uint32_t>({0x0b69, 0x0b6e, 0x0bd4, 0x0bd5, 0x0bd6, 0x0bd7, 0x0bd8, 0x0bd9, 0x0bda,
-                                    0x0bdb, 0x0be0, 0x0be1, 0x0be5, 0x56c0, 0x56c1, 0x56c2});
-  return vendor == 0x8086 && std::find(k_ids.begin(), k_ids.end(), device) != k_ids.end();
+  // PVC, DG2 with ATS-M, and BMG in the kernel's include/drm/intel/pciids.h; what is between is nothing else.
+  static constexpr std::array<IdRange, 5> k_ids{
+      {{0x0b69, 0x0b6e}, {0x0bd4, 0x0be5}, {0x4f80, 0x4f88}, {0x5690, 0x56c2}, {0xe202, 0xe223}}};
+  return vendor == 0x8086 && is_in(k_ids, device);
+}
+
+int tiles_of_intel(std::uint32_t device) { return device >= 0x0bd5 && device <= 0x0bd8 ? 2 : 1; }
+
+std::string gpu_vendor(std::uint32_t vendor) {
+  return vendor == 0x10de ? "nvidia" : vendor == 0x1002 ? "amd" : vendor == 0x8086 ? "intel" : "";
 }
 
 std::optional<DeviceKind> judge_pci_device(std::uint32_t of_class, std::uint32_t vendor,
@@ -76,8 +109,10 @@ std::optional<DeviceKind> judge_pci_device(std::uint32_t of_class, std::uint32_t
   // Network controllers of all kinds: Ethernet and Slingshot 0200, InfiniBand 0207, others 0280.
   if (of_class >> 8 == 0x02) return DeviceKind::network;
   const bool nvidia = vendor == 0x10de && (of_class == 0x0300 || of_class == 0x0302);
-  // Instinct cards up to MI250 are display controllers, MI300 is a processing accelerator.
-  const bool amd = vendor == 0x1002 && (of_class == 0x0380 || of_class == 0x1200);
+  // MI100 to MI250 are display controllers, MI300 is a processing accelerator, and cards with a connector or
+  // older ones are what a processor's graphics are too: VGA controllers.
+  const bool amd = vendor == 0x1002 &&
+                   (of_class == 0x0380 || of_class == 0x1200 || (of_class == 0x0300 && is_amd_card(device)));
   if (nvidia || amd || is_intel_accelerator(vendor, device)) return DeviceKind::gpu;
   return std::nullopt;
 }

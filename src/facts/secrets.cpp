@@ -37,14 +37,6 @@ constexpr auto k_captured_names = std::to_array<std::string_view>({
     "VIRTUAL_ENV",   "WORLD_SIZE",    "XDG_CONFIG_HOME",
 });
 
-constexpr auto k_secret_marks =
-    std::to_array<std::string_view>({"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "COOKIE"});
-
-// How the name of an option that takes a secret ends.
-constexpr auto k_secret_endings =
-    std::to_array<std::string_view>({"key", "token", "secret", "password", "passwd", "passphrase",
-                                     "credential", "credentials", "cookie", "jwt"});
-
 // Processes of schedulers and MPI launchers; their arguments say which step and host started us.
 constexpr auto k_launcher_programs = std::to_array<std::string_view>({"slurmstepd:",
                                                                       "slurmd",
@@ -74,68 +66,6 @@ constexpr auto k_launcher_programs = std::to_array<std::string_view>({"slurmstep
                                                                       "blaunch",
                                                                       "sshd:"});
 
-bool is_name_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-         c == '.';
-}
-
-// Whether a value given to `name` (an option with its dashes, a key or a shell variable) is a secret.
-bool takes_secret(std::string_view name) {
-  const std::string lower = to_lower(name);
-  if (std::any_of(k_secret_endings.begin(), k_secret_endings.end(),
-                  [&](std::string_view ending) { return lower.ends_with(ending); })) {
-    return true;
-  }
-  const bool variable = !name.empty() && std::none_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || c == '-' || c == '.';
-  });
-  return variable && is_secret_variable(name);
-}
-
-std::size_t end_of_value(std::string_view text, std::size_t start) {
-  if (start < text.size() && (text[start] == '"' || text[start] == '\'')) {
-    const std::size_t quote = text.find(text[start], start + 1);
-    return quote == std::string_view::npos ? text.size() : quote + 1;
-  }
-  return std::min(text.find_first_of(" \t\r\n,;&\"'", start), text.size());
-}
-
-std::string mask_assignments(std::string_view text) {
-  std::string result;
-  std::size_t done = 0;
-  for (std::size_t equals = text.find('='); equals != std::string_view::npos; equals = text.find('=', done)) {
-    std::size_t start = equals;
-    while (start > done && is_name_character(text[start - 1])) --start;
-    result += text.substr(done, equals + 1 - done);
-    done = equals + 1;
-    if (takes_secret(text.substr(start, equals - start))) {
-      result += k_removed_secret;
-      done = end_of_value(text, done);
-    }
-  }
-  return result.append(text.substr(done));
-}
-
-// "redis://user:password@host/": what stands between the colon and the last @ of the authority.
-std::string mask_url_passwords(std::string_view text) {
-  std::string result;
-  std::size_t done = 0;
-  for (std::size_t url = text.find("://"); url != std::string_view::npos; url = text.find("://", done)) {
-    const std::size_t start = url + 3;
-    const std::string_view authority =
-        text.substr(start, std::min(text.find_first_of("/ \t\r\n\"'", start), text.size()) - start);
-    const std::size_t at = authority.rfind('@');
-    const std::size_t colon = authority.find(':');
-    result += text.substr(done, start - done);
-    done = start;
-    if (at != std::string_view::npos && colon < at) {
-      result.append(authority.substr(0, colon + 1)).append(k_removed_secret);
-      done = start + at;
-    }
-  }
-  return result.append(text.substr(done));
-}
-
 }  // namespace
 
 bool is_captured_variable(std::string_view name) {
@@ -144,22 +74,13 @@ bool is_captured_variable(std::string_view name) {
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-bool is_secret_variable(std::string_view name) {
-  if (name == "SLURM_JWT" || name == "OMPI_MCA_orte_precondition_transports") return true;
-  const std::string upper = to_upper(name);
-  return std::any_of(k_secret_marks.begin(), k_secret_marks.end(),
-                     [&](std::string_view mark) { return upper.find(mark) != std::string::npos; });
-}
-
-std::string mask_text(std::string_view text) { return mask_url_passwords(mask_assignments(text)); }
-
-std::vector<std::string> mask_words(const std::vector<std::string>& words) {
+std::vector<std::string> mask_words(const std::vector<std::string>& words, std::string_view also) {
   std::vector<std::string> result;
   bool value_of_secret = false;
   for (const std::string& word : words) {
     result.push_back(value_of_secret ? std::string(k_removed_secret) : mask_text(word));
     value_of_secret = !value_of_secret && word.starts_with("-") && word.find('=') == std::string::npos &&
-                      takes_secret(word);
+                      (word == also || is_secret_option(word));
   }
   return result;
 }
@@ -175,12 +96,15 @@ std::string mask_title(std::string_view title) {
 
 Snapshot without_secrets(const Snapshot& snapshot, const std::vector<std::string>& more) {
   Snapshot result = snapshot;
-  result.arguments = mask_words(snapshot.arguments);
+  result.arguments = mask_words(snapshot.arguments, "-p");
+  if (result.arguments != snapshot.arguments) result.removed_secrets.emplace_back("arguments");
   result.environment.clear();
   for (const auto& [name, value] : snapshot.environment) {
     const bool wanted = std::find(more.begin(), more.end(), name) != more.end();
     if (!wanted && !is_captured_variable(name)) continue;
-    result.environment[name] = is_secret_variable(name) ? std::string(k_removed_secret) : mask_text(value);
+    std::string& kept = result.environment[name];
+    kept = is_secret_variable(name) ? std::string(k_removed_secret) : mask_text(value);
+    if (kept != value) result.removed_secrets.push_back(name);
   }
   for (Ancestor& ancestor : result.host.ancestors) ancestor.title = mask_title(ancestor.title);
   return result;

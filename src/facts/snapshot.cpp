@@ -48,6 +48,7 @@ OrderedJson render_host(const HostFacts& host) {
     if (!gpu.uuid.empty()) entry["uuid"] = escape_bytes(gpu.uuid);
     if (!gpu.local_cpus.empty()) entry["local_cpus"] = render_cpu_list(gpu.local_cpus);
     if (!gpu.mig.empty()) entry["mig"] = render_list(gpu.mig);
+    if (!gpu.model.empty()) entry["model"] = escape_bytes(gpu.model);
     object["gpus"].push_back(std::move(entry));
   }
   if (!host.allowed_memory_nodes.empty())
@@ -90,6 +91,7 @@ std::optional<std::string> find_variable(const Snapshot& snapshot, const std::st
 std::string render_snapshot(const Snapshot& snapshot) {
   OrderedJson object;
   object["format"] = Snapshot::k_format;
+  if (!snapshot.removed_secrets.empty()) object["removed_secrets"] = render_list(snapshot.removed_secrets);
   object["arguments"] = render_list(snapshot.arguments);
   object["working_directory"] = escape_bytes(snapshot.working_directory);
   object["environment"] = render_texts(snapshot.environment);
@@ -102,6 +104,7 @@ std::string render_snapshot(const Snapshot& snapshot) {
     if (!facts.version.empty()) entry["version"] = escape_bytes(facts.version);
     object["programs"][escape_bytes(word)] = std::move(entry);
   }
+  if (!snapshot.names.empty()) object["names"] = render_texts(snapshot.names);
   object["host"] = render_host(snapshot.host);
   object["unix_time"] = snapshot.unix_time;
   return object.dump(2) + "\n";

@@ -42,6 +42,7 @@ HostFacts read_host(JsonReader host) {
     entry.read("uuid", gpu.uuid);
     entry.read_as("local_cpus", gpu.local_cpus, parse_cpu_list, k_cpu_list);
     entry.read("mig", gpu.mig);
+    entry.read("model", gpu.model);
     entry.finish();
     facts.gpus.push_back(std::move(gpu));
   });
@@ -83,6 +84,7 @@ Snapshot parse_snapshot(const std::string& json, const std::string& source) {
     reader.fail("format", fmt::format("is {}, but this ddprun reads {}", format, Snapshot::k_format));
   }
   Snapshot snapshot;
+  reader.read("removed_secrets", snapshot.removed_secrets);
   reader.read("arguments", snapshot.arguments);
   reader.read("working_directory", snapshot.working_directory);
   reader.read("environment", snapshot.environment);
@@ -97,6 +99,7 @@ Snapshot parse_snapshot(const std::string& json, const std::string& source) {
     entry.finish();
     if (!snapshot.programs.emplace(word, std::move(facts)).second) reader.fail(where, "appears twice");
   });
+  reader.read("names", snapshot.names);
   snapshot.host = read_host(reader.child("host"));
   reader.read_number("unix_time", snapshot.unix_time);
   reader.finish();

@@ -1,6 +1,7 @@
 #include "topology_json.hpp"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "ddprun/facts/proc_text.hpp"
@@ -10,12 +11,13 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t k_most = 4096;  // NUMA nodes; GPUs and network cards
+constexpr int k_most_parts = 64;
 constexpr std::size_t k_topology_limit = 4 << 20;
 // Above what any SLIT holds (255 is "unreachable") and far below overflow.
 constexpr int k_farthest = 65535;
 
 bool same_place(const Core& a, const Core& b) {
-  return std::tie(a.package, a.node, a.cache) == std::tie(b.package, b.node, b.cache);
+  return std::tie(a.package, a.node, a.cache, a.kind) == std::tie(b.package, b.node, b.cache, b.kind);
 }
 
 // A row for each run of cores at the same place: {"package", "node", "cache", "cores": "0,64 1,65"}.
@@ -30,12 +32,16 @@ OrderedJson render_cores(const std::vector<Core>& cores) {
     row["package"] = cores[i].package;
     row["node"] = cores[i].node;
     row["cache"] = cores[i].cache;
+    if (cores[i].kind != 0) row["kind"] = cores[i].kind;
     row["cores"] = join(lists, " ");
     rows.push_back(std::move(row));
     i = end;
   }
   return rows;
 }
+
+constexpr std::array<std::pair<const char*, CardLink>, 3> k_links{
+    {{"infiniband", CardLink::infiniband}, {"ethernet", CardLink::ethernet}, {"down", CardLink::down}}};
 
 OrderedJson render_device(const PciDevice& device) {
   OrderedJson row;
@@ -44,6 +50,13 @@ OrderedJson render_device(const PciDevice& device) {
   if (!device.names.empty()) row["names"] = escape_bytes(join(device.names, " "));
   if (!device.path.empty()) row["path"] = escape_bytes(join(device.path, " "));
   if (!device.cpus.empty()) row["cpus"] = render_cpu_list(device.cpus);
+  if (!device.vendor.empty()) row["vendor"] = escape_bytes(device.vendor);
+  if (!device.model.empty()) row["model"] = escape_bytes(device.model);
+  if (device.parts != 1) row["parts"] = device.parts;
+  if (!device.rdma.empty()) row["rdma"] = escape_bytes(device.rdma);
+  for (const auto& [word, link] : k_links) {
+    if (link == device.link) row["link"] = word;
+  }
   return row;
 }
 
@@ -73,6 +86,13 @@ std::optional<DeviceKind> parse_kind(const std::string& text) {
   return std::nullopt;
 }
 
+std::optional<CardLink> parse_link(const std::string& text) {
+  for (const auto& [word, link] : k_links) {
+    if (text == word) return link;
+  }
+  return std::nullopt;
+}
+
 std::optional<std::vector<std::string>> parse_words(const std::string& text) { return split_words(text); }
 
 // Reads one topology; what it learns on the way is what the later keys are checked against.
@@ -82,12 +102,15 @@ class TopologyReader {
 
   Topology read() {
     object_.read("source", topology_.source);
+    object_.read("host", topology_.host);
     object_.read_number("packages", topology_.packages, 1, k_highest_cpu + 1);
     read_nodes();
     read_cores();
     read_distances();
     read_devices();
+    object_.read_as("allowed", topology_.allowed, parse_cpu_list, k_cpu_list);
     object_.finish();
+    check_known(topology_.allowed, object_.name("allowed"));
     check_node_cpus();
     return std::move(topology_);
   }
@@ -124,6 +147,7 @@ class TopologyReader {
       row.read_number("package", core.package, 0, topology_.packages - 1);
       row.read_number("node", core.node, 0, last_node);
       row.read_number("cache", core.cache, 0, k_highest_cpu);
+      row.read_number("kind", core.kind, 0, k_highest_cpu);
       row.read_as("cores", lists, parse_core_lists, "the CPUs of each core such as 0,64 1,65");
       row.finish();
       for (std::vector<int>& cpus : lists) {
@@ -180,6 +204,11 @@ class TopologyReader {
       row.read_as("names", device.names, parse_words, "words");
       row.read_as("path", device.path, parse_words, "words");
       row.read_as("cpus", device.cpus, parse_cpu_list, k_cpu_list);
+      row.read("vendor", device.vendor);
+      row.read("model", device.model);
+      row.read_number("parts", device.parts, 1, k_most_parts);
+      row.read("rdma", device.rdma);
+      row.read_as("link", device.link, parse_link, "infiniband, ethernet or down");
       row.finish();
       device.address = normal_pci_address(device.address);
       check_known(device.cpus, where + ".cpus");
@@ -199,6 +228,7 @@ class TopologyReader {
 OrderedJson render_topology_object(const Topology& topology) {
   OrderedJson object;
   object["source"] = escape_bytes(topology.source);
+  if (!topology.host.empty()) object["host"] = escape_bytes(topology.host);
   object["packages"] = topology.packages;
   object["nodes"] = OrderedJson::array();
   for (const MemoryNode& node : topology.nodes) {
@@ -212,6 +242,7 @@ OrderedJson render_topology_object(const Topology& topology) {
   if (!topology.distances.empty()) object["distances"] = OrderedJson::array();
   for (const std::vector<int>& row : topology.distances)
     object["distances"].push_back(fmt::format("{}", fmt::join(row, " ")));
+  if (!topology.allowed.empty()) object["allowed"] = render_cpu_list(topology.allowed);
   if (!topology.devices.empty()) object["devices"] = OrderedJson::array();
   for (const PciDevice& device : topology.devices) object["devices"].push_back(render_device(device));
   return object;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/net/bound_socket.hpp"
@@ -20,6 +22,7 @@ constexpr Milliseconds k_silence_of_foreigners{1000};
 
 int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports, const std::string& hint) {
   std::vector<std::string> problems;
+  bool taken = true;
   for (const int port : ports) {
     const BoundSocket socket = bind_port(port, Tcp::acceptor::max_listen_connections);
     if (socket.error == 0) {
@@ -28,10 +31,13 @@ int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports, cons
     }
     const Code why(socket.error, boost::system::system_category());
     problems.push_back(fmt::format("{} ({})", port, describe_error(why)));
+    taken = taken && socket.error == EADDRINUSE;
   }
-  throw Error(fmt::format("cannot listen for the other nodes on port {}", join(problems, ", ")),
-              "another program holds it, perhaps an earlier run; " +
-                  (hint.empty() ? "choose another one with --master-port" : hint));
+  const std::string what = fmt::format("cannot listen for the other nodes on port {}", join(problems, ", "));
+  const std::string remedy = "another program holds it, perhaps an earlier run; " +
+                             (hint.empty() ? "choose another one with --master-port" : hint);
+  if (taken) throw PortTaken(what, remedy);
+  throw Error(what, remedy);
 }
 
 }  // namespace

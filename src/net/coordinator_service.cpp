@@ -116,6 +116,7 @@ void CoordinatorService::Impl::start() {
   coordinator_.emplace(settings_.coordinator, std::chrono::steady_clock::now());
   Join join;
   join.announcement = settings_.announcement;
+  join.failure = settings_.failure;
   join.version = settings_.coordinator.version;
   join.agents = settings_.coordinator.agents;
   send(std::move(join));

@@ -259,6 +259,7 @@ Handshake MemberService::Impl::handshake() const {
 void MemberService::Impl::join(AuthenticationResult result) {
   Join join;
   join.announcement = settings_.announcement;
+  join.failure = settings_.failure;
   join.version = settings_.version;
   reached_ = remote_address(result.socket);
   join.reached = reached_;

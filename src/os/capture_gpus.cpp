@@ -44,7 +44,8 @@ std::vector<Gpu> capture_nvidia(const std::string& root) {
     if (!minor || !may_use(root + "/dev/" + name)) continue;
     const auto& [pci, information] = known[*minor];
     if (information.excluded) continue;
-    found.push_back({*minor, {"nvidia", pci, information.uuid, capture_local_cpus(pci, root)}});
+    found.push_back(
+        {*minor, {"nvidia", pci, information.uuid, capture_local_cpus(pci, root), {}, information.model}});
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {  // those without an address last
     return std::tuple(a.second.pci_address.empty(), a.second.pci_address, a.first) <

@@ -90,7 +90,10 @@ void capture_hardware(HostFacts& host, const HardwareWish& wish, Milliseconds de
   if (wish.topology) topology.emplace(tell_topology);
   if (wish.gpus && shows_nvidia(wish.root)) gpus.emplace([&] { return ask_nvml(wish.nvml); });
   if (topology) take_topology(host, topology->wait(deadline), wish.root);
-  if (gpus) take_gpus(host, gpus->wait(deadline), wish);
+  if (!gpus) return;
+  // Where nothing keeps the driver loaded (nvidia-persistenced), its first user waits for each GPU to start.
+  const auto cold = std::count_if(host.gpus.begin(), host.gpus.end(), is_nvidia);
+  take_gpus(host, gpus->wait(deadline + wish.patience * cold), wish);
 }
 
 }  // namespace ddprun

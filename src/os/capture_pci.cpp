@@ -55,6 +55,34 @@ std::vector<std::string> find_names(const std::string& device, DeviceKind kind) 
   return names;
 }
 
+// The state of an RDMA device's ports: "4: ACTIVE" and "InfiniBand" or "Ethernet".
+CardLink find_link(const std::string& rdma_device) {
+  CardLink link = CardLink::unknown;
+  for (const std::string& port : list_folder(rdma_device + "/ports")) {
+    const std::string folder = rdma_device + "/ports/" + port;
+    const std::string state = try_read_file(folder + "/state").value_or("");
+    if (state.empty()) continue;
+    if (!state.starts_with("4:")) {
+      if (link == CardLink::unknown) link = CardLink::down;
+    } else if (link != CardLink::infiniband) {
+      const std::string layer = try_read_file(folder + "/link_layer").value_or("");
+      link = trim(layer) == "InfiniBand" ? CardLink::infiniband : CardLink::ethernet;
+    }
+  }
+  return link;
+}
+
+// Whatever the kernel lists there is an RDMA device, by whichever name udev has given it.
+void take_rdma(PciDevice& device, const std::string& folder) {
+  for (const char* of_class : {"/infiniband", "/cxi"}) {
+    for (const std::string& name : list_folder(folder + of_class)) {
+      if (!device.rdma.empty()) continue;
+      device.rdma = name;
+      device.link = find_link(folder + of_class + "/" + name);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<int> capture_local_cpus(const std::string& pci_address, const std::string& root) {
@@ -76,8 +104,10 @@ std::vector<PciDevice> capture_pci_devices(const std::string& root) {
     const auto id = read_id(device + "/device");
     const auto kind = code && vendor && id ? judge_pci_device(*code >> 8, *vendor, *id) : std::nullopt;
     if (!kind) continue;
-    devices.push_back(
-        {*kind, address, find_names(device, *kind), find_bridges(device), capture_local_cpus(address, root)});
+    PciDevice& found = devices.emplace_back(PciDevice{
+        *kind, address, find_names(device, *kind), find_bridges(device), capture_local_cpus(address, root)});
+    if (*kind == DeviceKind::gpu) found.vendor = gpu_vendor(*vendor);
+    if (*kind == DeviceKind::network) take_rdma(found, device);
   }
   return devices;
 }

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "ddprun/base/text.hpp"
+#include "ddprun/facts/proc_text.hpp"
 #include "ddprun/os/own_cpus.hpp"
 #include "ddprun/os/read_file.hpp"
 
@@ -66,6 +68,26 @@ std::vector<std::vector<int>> capture_cores(const std::vector<int>& cpus, const 
     cores.push_back({cpu});
   }
   return cores;
+}
+
+std::vector<std::vector<int>> capture_core_kinds(const std::string& root) {
+  const std::string devices = root + "/sys/devices";
+  std::vector<std::vector<int>> kinds;
+  for (const char* name : {"cpu_core", "cpu_atom", "cpu_lowpower"}) {
+    const auto text = try_read_file(devices + "/" + name + "/cpus");
+    auto cpus = text ? parse_cpu_list(*text) : std::nullopt;
+    if (cpus && !cpus->empty()) kinds.push_back(std::move(*cpus));
+  }
+  if (!kinds.empty()) return kinds;
+  std::map<std::int64_t, std::vector<int>, std::greater<>> by_capacity;
+  for (int cpu = 0; cpu <= k_highest_cpu; ++cpu) {
+    const auto text = try_read_file(fmt::format("{}/system/cpu/cpu{}/cpu_capacity", devices, cpu));
+    const auto capacity = text ? parse_integer(trim(*text)) : std::nullopt;
+    if (!capacity) break;
+    by_capacity[*capacity].push_back(cpu);
+  }
+  for (auto& [capacity, cpus] : by_capacity) kinds.push_back(std::move(cpus));
+  return kinds;
 }
 
 int capture_core_count(const std::vector<int>& cpus, const std::string& root) {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "ddprun/base/text.hpp"
+#include "ddprun/os/helper_child.hpp"
 
 namespace ddprun {
 
@@ -25,41 +25,12 @@ using Clock = std::chrono::steady_clock;
 // The answer goes through the pipe behind its length, so that a child that dies half-way is noticed.
 using Length = std::uint64_t;
 
-[[noreturn]] void answer_and_leave(const std::function<std::string()>& function, int pipe, pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);
-  try {
-    const std::string answer = function();
-    const Length length = answer.size();
-    std::string message(sizeof length, '\0');
-    std::memcpy(message.data(), &length, sizeof length);
-    message += answer;
-    for (std::string_view rest = message; !rest.empty();) {
-      const ssize_t written = ::write(pipe, rest.data(), rest.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) ::_exit(1);
-      rest.remove_prefix(static_cast<std::size_t>(written));
-    }
-  } catch (...) {
-    ::_exit(1);
-  }
-  ::_exit(0);
-}
-
-// The child keeps every signal blocked: our handlers must not run in it, where they would report a Ctrl-C to
-// us for a second time.
-pid_t fork_answerer(const std::function<std::string()>& function, int pipe) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, &before);
-  const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child == 0) answer_and_leave(function, pipe, parent);
-  const int error = errno;
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  errno = error;
-  return child;
+int answer(const std::function<std::string()>& function, int pipe) {
+  const std::string text = function();
+  const Length length = text.size();
+  std::string message(sizeof length, '\0');
+  std::memcpy(message.data(), &length, sizeof length);
+  return write_whole(pipe, message + text) ? 0 : 1;
 }
 
 enum class Reading { complete, ended, too_long, timed_out };
@@ -109,7 +80,7 @@ ChildCall::ChildCall(const std::function<std::string()>& function, std::size_t l
   }
   answer_ = Fd(ends[0]);
   const Fd writer(ends[1]);
-  child_ = fork_answerer(function, writer.get());
+  child_ = fork_helper([&] { return answer(function, writer.get()); });
   if (child_ < 0) problem_ = to_lower(std::strerror(errno));
 }
 

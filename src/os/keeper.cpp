@@ -138,7 +138,7 @@ void kill_what_is_left(const std::vector<int>& leaders, const std::string& marke
 
 }  // namespace
 
-std::string make_launch_id() {
+std::string make_random_id() {
   std::array<unsigned char, 16> bytes;
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
     throw system_failure("cannot get random bytes", errno);
@@ -146,11 +146,11 @@ std::string make_launch_id() {
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-Keeper::Keeper(const std::string& launch_id, Milliseconds mercy, const std::vector<std::string>& folders) {
+Keeper::Keeper(const std::string& agent_id, Milliseconds mercy, const std::vector<std::string>& folders) {
   Pipe pipe = make_pipe();
   // Should it ever be stopped, we are not.
   ::fcntl(pipe.writer.get(), F_SETFL, O_NONBLOCK);
-  const std::string marker = std::string(k_launch_variable) + "=" + launch_id;
+  const std::string marker = std::string(k_agent_variable) + "=" + agent_id;
   pid_ = ::fork();
   if (pid_ < 0) throw system_failure("cannot start the keeper process", errno);
   if (pid_ == 0) keep(pipe.reader.get(), marker, mercy, folders);

@@ -2,14 +2,14 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "ddprun/base/text.hpp"
-#include "ddprun/os/child_call.hpp"
 #include "ddprun/os/library_function.hpp"
 
 namespace ddprun {
@@ -25,6 +25,7 @@ constexpr int k_option_uid_restriction = 9;
 
 struct Library {
   void* (*create)() = nullptr;
+  void (*destroy)(void*) = nullptr;
   int (*set)(void*, int, ...) = nullptr;
   const char* (*context_error)(void*) = nullptr;
   const char* (*error_text)(int) = nullptr;
@@ -36,7 +37,8 @@ struct Library {
     void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) return fmt::format("libmunge cannot be loaded: {}", ::dlerror());
     const bool whole =
-        find_function(handle, "munge_ctx_create", create) && find_function(handle, "munge_ctx_set", set) &&
+        find_function(handle, "munge_ctx_create", create) &&
+        find_function(handle, "munge_ctx_destroy", destroy) && find_function(handle, "munge_ctx_set", set) &&
         find_function(handle, "munge_ctx_strerror", context_error) &&
         find_function(handle, "munge_strerror", error_text) &&
         find_function(handle, "munge_encode", encode) && find_function(handle, "munge_decode", decode);
@@ -44,16 +46,23 @@ struct Library {
   }
 };
 
-// How an answer starts, as the child writes it.
+// How a request and its answer start.
+constexpr char k_encode = 'e';
+constexpr char k_decode = 'd';
 constexpr char k_good = '+';
 constexpr char k_bad = '-';
 
-// In the child. Nothing is freed: the process ends at once.
+using Memory = std::unique_ptr<void, void (*)(void*)>;
+
+// In the child. One call, since a context keeps what the last one left.
 class Caller {
  public:
   Caller(const Library& library, const std::string& socket) : library_(library), context_(library.create()) {
     if (context_ != nullptr && !socket.empty()) library_.set(context_, k_option_socket, socket.c_str());
   }
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+  ~Caller() { library_.destroy(context_); }
 
   std::string encode(const std::string& payload) const {
     if (context_ == nullptr) return refuse(0);
@@ -62,6 +71,7 @@ class Caller {
     char* credential = nullptr;
     const int error =
         library_.encode(&credential, context_, payload.data(), static_cast<int>(payload.size()));
+    const Memory owner(credential, std::free);
     return error == k_success && credential != nullptr ? k_good + std::string(credential) : refuse(error);
   }
 
@@ -72,6 +82,7 @@ class Caller {
     uid_t uid = 0;
     gid_t gid = 0;
     const int error = library_.decode(credential.c_str(), context_, &payload, &size, &uid, &gid);
+    const Memory owner(payload, std::free);
     if (error == k_replayed) return k_bad + std::string("the credential has been used before");
     if (error != k_success || size < 0) return refuse(error);
     std::string answer(1 + sizeof uid, k_good);
@@ -92,6 +103,17 @@ class Caller {
   void* context_;
 };
 
+// In the child. A library that cannot be loaded now will not be later.
+ServingChild::Serve make_server(const std::string& socket, const std::string& name) {
+  const auto library = std::make_shared<Library>();
+  const std::string problem = library->load(name);
+  return [library, problem, socket](const std::string& request) {
+    if (!problem.empty()) return k_bad + problem;
+    const Caller caller(*library, socket);
+    return request.front() == k_encode ? caller.encode(request.substr(1)) : caller.decode(request.substr(1));
+  };
+}
+
 }  // namespace
 
 bool capture_munge_presence() {
@@ -103,19 +125,14 @@ bool capture_munge_presence() {
 }
 
 Munge::Munge(std::string socket, Milliseconds deadline, std::string library)
-    : socket_(std::move(socket)), deadline_(deadline), library_(std::move(library)) {}
+    : deadline_(deadline),
+      child_([socket = std::move(socket), name = std::move(library)] { return make_server(socket, name); }) {}
 
 Munge::Answer Munge::ask(Operation operation, const std::string& text) {
   static constexpr int k_patience = 3;
   if (unanswered_ >= k_patience) return {std::nullopt, "the munge daemon has stopped answering"};
-  const ChildAnswer answer = call_in_child(
-      [&] {
-        Library library;
-        if (const std::string problem = library.load(library_); !problem.empty()) return k_bad + problem;
-        const Caller caller(library, socket_);
-        return operation == Operation::encode ? caller.encode(text) : caller.decode(text);
-      },
-      deadline_);
+  const ChildAnswer answer =
+      child_.ask((operation == Operation::encode ? k_encode : k_decode) + text, deadline_);
   unanswered_ = answer.timed_out ? unanswered_ + 1 : 0;
   if (!answer.bytes)
     return {std::nullopt, fmt::format("the munge daemon could not be asked: {}", answer.problem)};

@@ -22,6 +22,7 @@ constexpr unsigned k_mig_enabled = 1;
 constexpr unsigned k_most_gpus = 256;
 constexpr unsigned k_most_instances = 64;
 constexpr unsigned k_uuid_size = 96;  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
+constexpr unsigned k_name_size = 96;  // NVML_DEVICE_NAME_V2_BUFFER_SIZE
 
 struct PciInfo {  // nvmlPciInfo_t of nvmlDeviceGetPciInfo_v3
   char legacy_bus_id[16];
@@ -40,6 +41,7 @@ struct Library {
   int (*handle)(unsigned, Device*) = nullptr;
   int (*pci)(Device, PciInfo*) = nullptr;
   int (*uuid)(Device, char*, unsigned) = nullptr;
+  int (*model)(Device, char*, unsigned) = nullptr;
   // Drivers before 450 know no MIG.
   int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;
   int (*mig_count)(Device, unsigned*) = nullptr;
@@ -54,7 +56,8 @@ struct Library {
                        find_function(library, "nvmlDeviceGetCount_v2", count) &&
                        find_function(library, "nvmlDeviceGetHandleByIndex_v2", handle) &&
                        find_function(library, "nvmlDeviceGetPciInfo_v3", pci) &&
-                       find_function(library, "nvmlDeviceGetUUID", uuid);
+                       find_function(library, "nvmlDeviceGetUUID", uuid) &&
+                       find_function(library, "nvmlDeviceGetName", model);
     const bool mig = find_function(library, "nvmlDeviceGetMigMode", mig_mode) &&
                      find_function(library, "nvmlDeviceGetMaxMigDeviceCount", mig_count) &&
                      find_function(library, "nvmlDeviceGetMigDeviceHandleByIndex", mig_handle);
@@ -70,6 +73,11 @@ struct Library {
   std::string uuid_of(Device device) const {
     std::array<char, k_uuid_size> text{};
     return uuid(device, text.data(), k_uuid_size - 1) == k_success ? std::string(text.data()) : std::string();
+  }
+
+  std::string model_of(Device device) const {
+    std::array<char, k_name_size> text{};
+    return model(device, text.data(), k_name_size - 1) == k_success ? printable(text.data()) : std::string();
   }
 
   std::vector<std::string> mig_of(Device device) const {
@@ -89,7 +97,8 @@ struct Library {
   }
 };
 
-// How a line of the answer starts: a GPU (address, UUID, MIG instances), one that is lost, or no list.
+// How a line of the answer starts: a GPU (address, UUID, MIG instances with commas, then its name), one that
+// is lost, or no list.
 constexpr std::string_view k_gpu = "gpu ";
 constexpr std::string_view k_lost = "lost ";
 constexpr std::string_view k_problem = "problem ";
@@ -104,15 +113,16 @@ std::string describe_gpu(const Library& library, unsigned index) {
   if (error != k_success) return fmt::format("{}GPU {}: {}\n", k_lost, index, library.describe(error));
   pci.bus_id[sizeof pci.bus_id - 1] = '\0';
   const std::string uuid = library.uuid_of(device);
-  return fmt::format("{}{} {} {}\n", k_gpu, normal_pci_address(pci.bus_id), uuid.empty() ? "-" : uuid,
-                     join(library.mig_of(device), " "));
+  const std::string mig = join(library.mig_of(device), ",");
+  return fmt::format("{}{} {} {} {}\n", k_gpu, normal_pci_address(pci.bus_id), uuid.empty() ? "-" : uuid,
+                     mig.empty() ? "-" : mig, library.model_of(device));
 }
 
 }  // namespace
 
 bool shows_nvidia(const std::string& root) {
   const auto exists = [&](const char* path) { return ::access((root + path).c_str(), F_OK) == 0; };
-  return exists("/proc/driver/nvidia") || exists("/dev/nvidiactl");
+  return exists("/proc/driver/nvidia") || exists("/dev/nvidiactl") || exists("/dev/dxg");
 }
 
 std::string ask_nvml(const std::string& name) {
@@ -135,9 +145,11 @@ NvmlAnswer parse_nvml_answer(std::string_view text) {
     if (line.starts_with(k_lost)) answer.lost.push_back(printable(line.substr(k_lost.size())));
     if (!line.starts_with(k_gpu)) continue;
     const std::vector<std::string> words = split_words(line);
-    if (words.size() < 3) continue;
-    answer.gpus.push_back(
-        {"nvidia", words[1], words[2] == "-" ? "" : words[2], {}, {words.begin() + 3, words.end()}});
+    if (words.size() < 4) continue;
+    Gpu& gpu = answer.gpus.emplace_back(Gpu{"nvidia", words[1]});
+    if (words[2] != "-") gpu.uuid = words[2];
+    if (words[3] != "-") gpu.mig = split(words[3], ',');
+    gpu.model = join({words.begin() + 4, words.end()}, " ");
   }
   std::stable_sort(answer.gpus.begin(), answer.gpus.end(),
                    [](const Gpu& a, const Gpu& b) { return a.pci_address < b.pci_address; });

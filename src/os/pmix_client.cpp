@@ -17,6 +17,7 @@ namespace {
 // The part of pmix_common.h that is used: the same from 2.2 to 6.1, all libpmix.so.2.
 constexpr int k_success = 0;
 constexpr std::uint16_t k_string = 3;
+constexpr std::uint16_t k_uint16 = 13;
 constexpr std::uint16_t k_uint32 = 14;
 constexpr std::uint8_t k_scope_global = 3;
 constexpr std::uint32_t k_rank_wildcard = 0xfffffffe;
@@ -33,6 +34,7 @@ struct Value {
   union {
     char* string;
     std::uint32_t number;
+    std::uint16_t small_number;
     std::array<unsigned char, 120> room;
   } data;
 };
@@ -71,6 +73,18 @@ class Client {
     return answer;
   }
 
+  std::string ask_place() {
+    if (!good(library_.init(&self_, nullptr, 0), "PMIx_Init")) return {};
+    const auto size = number("pmix.job.size");
+    const auto nodes = size ? number("pmix.num.nodes") : std::nullopt;
+    const auto local_size = nodes ? number("pmix.local.size") : std::nullopt;
+    const auto local_rank = local_size ? number("pmix.lrank", self_.rank) : std::nullopt;
+    library_.finalize(nullptr, 0);
+    if (!local_rank) return {};
+    return fmt::format("PMIX_JOB_SIZE={}\nPMIX_NUM_NODES={}\nPMIX_LOCAL_RANK={}\nPMIX_LOCAL_SIZE={}\n", *size,
+                       *nodes, *local_rank, *local_size);
+  }
+
  private:
   bool good(int status, const char* call) {
     if (status == k_success) return true;
@@ -107,11 +121,12 @@ class Client {
            good(library_.commit(), "PMIx_Commit");
   }
 
-  std::optional<std::uint32_t> number(const char* key) {
+  std::optional<std::uint32_t> number(const char* key, std::uint32_t rank = k_rank_wildcard) {
     Value* found = nullptr;
-    Process all = self_;
-    all.rank = k_rank_wildcard;
-    if (!good(library_.get(&all, key, nullptr, 0, &found), key)) return std::nullopt;
+    Process of = self_;
+    of.rank = rank;
+    if (!good(library_.get(&of, key, nullptr, 0, &found), key)) return std::nullopt;
+    if (found != nullptr && found->type == k_uint16) return found->data.small_number;
     if (found == nullptr || found->type != k_uint32) {
       problem_ = fmt::format("{} is no number", key);
       return std::nullopt;
@@ -132,6 +147,11 @@ ExchangeAnswer exchange_over_pmix(const std::string& library, const std::optiona
   const std::string problem = loaded.load(library);
   if (!problem.empty()) return {ExchangeAnswer::Kind::failed, problem};
   return Client(loaded).exchange(value, all_take_part);
+}
+
+std::string ask_pmix_place(const std::string& library) {
+  Library loaded;
+  return loaded.load(library).empty() ? Client(loaded).ask_place() : std::string();
 }
 
 }  // namespace ddprun

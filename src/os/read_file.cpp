@@ -68,4 +68,14 @@ std::string read_head(const std::string& path, std::size_t count) {
   return contents;
 }
 
+std::string read_standard_input(std::size_t limit) {
+  const Fd input(::dup(STDIN_FILENO));
+  std::string contents;
+  if (!input || !read_up_to(input, limit + 1, contents))
+    throw Error(fmt::format("cannot read standard input: {}", to_lower(std::strerror(errno))));
+  if (contents.size() > limit)
+    throw Error(fmt::format("cannot read standard input: it is longer than {} bytes", limit));
+  return contents;
+}
+
 }  // namespace ddprun

@@ -48,7 +48,7 @@ TempDir::TempDir(const std::vector<std::string>& places) : owner_(::getpid()) {
 }
 
 TempDir::TempDir(const std::optional<std::string>& tmpdir)
-    : TempDir(temp_dir_places(tmpdir, make_launch_id())) {}
+    : TempDir(temp_dir_places(tmpdir, make_random_id())) {}
 
 TempDir::~TempDir() {
   if (::getpid() != owner_) return;

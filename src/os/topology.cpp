@@ -22,12 +22,13 @@
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
-#include "ddprun/facts/gpu_text.hpp"
 #include "ddprun/facts/proc_text.hpp"
 #include "ddprun/os/capture_pci.hpp"
+#include "ddprun/os/capture_processors.hpp"
 #include "ddprun/os/child_call.hpp"
 #include "ddprun/os/fd.hpp"
 #include "ddprun/os/read_file.hpp"
+#include "hwloc_devices.hpp"
 
 namespace ddprun {
 
@@ -35,6 +36,7 @@ namespace {
 
 constexpr std::size_t k_file_limit = 16 << 20;
 constexpr Milliseconds k_load_deadline{10000};
+constexpr std::string_view k_standard_input = "-";
 
 // Variables may make hwloc read another machine, as launchers leave them behind, load plug-ins or print.
 void quiet_hwloc() {
@@ -96,12 +98,6 @@ std::vector<int> common(const std::vector<int>& a, const std::vector<int>& b) {
   return both;
 }
 
-using PciAttributes = hwloc_obj_attr_u::hwloc_pcidev_attr_s;
-
-std::string address_of(const PciAttributes& pci) {
-  return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
-}
-
 class HwlocTopology {
  public:
   HwlocTopology() {
@@ -135,6 +131,11 @@ class HwlocTopology {
   }
   void load_xml(const std::string& xml) {
     hwloc_topology_set_io_types_filter(topology_, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    described_ = true;
+#if HWLOC_API_VERSION >= 0x00020800
+    const unsigned long flags = hwloc_topology_get_flags(topology_) & ~HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
+    require(hwloc_topology_set_flags(topology_, flags) == 0);
+#endif
     // With its final zero byte, as hwloc wants it.
     const int size = static_cast<int>(xml.size() + 1);
     const bool good = hwloc_topology_set_xmlbuffer(topology_, xml.c_str(), size) == 0 &&
@@ -157,8 +158,11 @@ class HwlocTopology {
     result_.source = std::move(source);
     read_nodes();
     read_cores();
+    read_kinds();
     read_distances();
+    house_the_homeless();
     read_devices();
+    if (described_) read_description();
     return std::move(result_);
   }
 
@@ -219,7 +223,7 @@ class HwlocTopology {
       const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology_, HWLOC_OBJ_PACKAGE, object);
       core.package = packages.emplace(package, static_cast<int>(packages.size())).first->second;
       const auto node = node_of_cpu_.find(core.cpus.front());
-      core.node = node == node_of_cpu_.end() ? 0 : node->second;
+      core.node = node == node_of_cpu_.end() ? k_no_node : node->second;
       core.cache =
           caches.emplace(shared_around(object, core.node), static_cast<int>(caches.size())).first->second;
       result_.cores.push_back(std::move(core));
@@ -228,9 +232,77 @@ class HwlocTopology {
     std::sort(cpus_.begin(), cpus_.end());
     result_.packages = static_cast<int>(packages.size());
     for (MemoryNode& node : result_.nodes) node.cpus = common(node.cpus, cpus_);
+    sort_cores();
+  }
+
+  // Cores of which the description tells no NUMA node, as where a socket has no memory: those of a package
+  // are one, unless others of the package have one.
+  void house_the_homeless() {
+    std::map<int, int> nodes;  // by package
+    for (const Core& core : result_.cores) {
+      if (core.node != k_no_node) nodes.emplace(core.package, core.node);
+    }
+    for (Core& core : result_.cores) {
+      if (core.node != k_no_node) continue;
+      const auto [place, added] = nodes.emplace(core.package, static_cast<int>(result_.nodes.size()));
+      if (added) add_node_without_memory();
+      core.node = place->second;
+      std::vector<int>& cpus = result_.nodes[static_cast<std::size_t>(core.node)].cpus;
+      cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
+      std::sort(cpus.begin(), cpus.end());
+    }
+    sort_cores();
+  }
+
+  void add_node_without_memory() {
+    result_.nodes.push_back({result_.nodes.back().number + 1, {}, 0});
+    int farthest = 10;
+    for (const std::vector<int>& row : result_.distances)
+      farthest = std::max(farthest, *std::max_element(row.begin(), row.end()));
+    for (std::vector<int>& row : result_.distances) row.push_back(farthest);
+    if (result_.distances.empty()) return;
+    result_.distances.emplace_back(result_.nodes.size(), farthest).back() = 10;
+  }
+
+  void sort_cores() {
     std::sort(result_.cores.begin(), result_.cores.end(), [](const Core& a, const Core& b) {
       return std::tie(a.package, a.node, a.cache, a.cpus) < std::tie(b.package, b.node, b.cache, b.cpus);
     });
+  }
+
+  // Frequencies may differ from core to core of the same make, so that only what is named counts.
+  void read_kinds() {
+#if HWLOC_API_VERSION >= 0x00020400
+    const int count = hwloc_cpukinds_get_nr(topology_, 0);
+    const std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)> cpus(hwloc_bitmap_alloc(),
+                                                                         hwloc_bitmap_free);
+    std::map<int, std::string> names;  // by CPU
+    for (int kind = 0; kind < count; ++kind) {
+      unsigned infos = 0;
+      hwloc_info_s* info = nullptr;
+      if (hwloc_cpukinds_get_info(topology_, static_cast<unsigned>(kind), cpus.get(), nullptr, &infos, &info,
+                                  0) != 0)
+        continue;
+      std::string name;
+      for (unsigned i = 0; i < infos; ++i) {
+        if (std::string_view(info[i].name) == "CoreType" || std::string_view(info[i].name) == "LinuxCapacity")
+          name += std::string(info[i].value) + " ";
+      }
+      for (const int cpu : numbers_of(cpus.get())) names[cpu] = name;
+    }
+    std::map<std::string, int> kinds;  // in the order of the cores
+    for (Core& core : result_.cores) {
+      core.kind = kinds.emplace(names[core.cpus.front()], static_cast<int>(kinds.size())).first->second;
+    }
+#endif
+  }
+
+  // Who wrote it may have been kept to some CPUs by a control group: so are programs there.
+  void read_description() {
+    const hwloc_obj_t root = hwloc_get_root_obj(topology_);
+    if (const char* const host = hwloc_obj_get_info_by_name(root, "HostName")) result_.host = host;
+    std::vector<int> allowed = common(numbers_of(hwloc_topology_get_allowed_cpuset(topology_)), cpus_);
+    if (!allowed.empty() && allowed != cpus_) result_.allowed = std::move(allowed);
   }
 
   void read_distances() {
@@ -263,28 +335,13 @@ class HwlocTopology {
 
   void read_devices() {
     for (hwloc_obj_t device = nullptr; (device = hwloc_get_next_pcidev(topology_, device)) != nullptr;) {
-      const PciAttributes& pci = device->attr->pcidev;
-      const auto kind = judge_pci_device(pci.class_id, pci.vendor_id, pci.device_id);
-      if (!kind) continue;
-      PciDevice found{*kind, address_of(pci), {}, bridges_above(device), local_to(device)};
-      for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
-        if (child->type == HWLOC_OBJ_OS_DEVICE && child->name != nullptr)
-          found.names.emplace_back(child->name);
-      }
-      result_.devices.push_back(std::move(found));
+      auto found = read_hwloc_device(device);
+      if (!found) continue;
+      found->cpus = local_to(device);
+      result_.devices.push_back(std::move(*found));
     }
     std::sort(result_.devices.begin(), result_.devices.end(),
               [](const PciDevice& a, const PciDevice& b) { return a.address < b.address; });
-  }
-
-  static std::vector<std::string> bridges_above(hwloc_obj_t device) {
-    std::vector<std::string> path;
-    for (hwloc_obj_t above = device->parent; above != nullptr; above = above->parent) {
-      if (above->type == HWLOC_OBJ_BRIDGE && above->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI)
-        path.push_back(address_of(above->attr->bridge.upstream.pci));
-    }
-    std::reverse(path.begin(), path.end());
-    return path;
   }
 
   // hwloc hangs a device whose NUMA node the firmware does not tell (-1) under the whole machine.
@@ -297,16 +354,32 @@ class HwlocTopology {
     return cpus;
   }
 
+  static constexpr int k_no_node = -1;
+
   KeptErrors errors_;
   hwloc_topology_t topology_ = nullptr;
+  bool described_ = false;
   std::vector<hwloc_obj_t> numa_;   // by the kernel's number, as result_.nodes
   std::map<int, int> node_of_cpu_;  // index into result_.nodes
   std::vector<int> cpus_;           // of all cores, ascending
   Topology result_;
 };
 
-[[noreturn]] void refuse(const std::string& source, const std::string& why) {
-  throw Error(fmt::format("cannot use the topology {}: {}", printable(source), why), k_topology_forms);
+[[noreturn]] void refuse(const std::string& source, const std::string& why,
+                         const std::string& hint = k_topology_forms) {
+  throw Error(fmt::format("cannot use the topology {}: {}", printable(source), why), hint);
+}
+
+// What hwloc 2 would only call invalid.
+void refuse_other_formats(const std::string& text, const std::string& source) {
+  constexpr std::size_t k_head = 1000;
+  if (text.starts_with("\x1f\x8b"))
+    refuse(source, "it is compressed by gzip",
+           "gunzip it first: gunzip -c FILE | ddprun --topology - --dry-run ...");
+  const std::string_view head = std::string_view(text).substr(0, k_head);
+  if (head.find("<topology version=\"3") != std::string_view::npos)
+    refuse(source, "hwloc 3 wrote it, and ddprun reads the XML of hwloc 1 and 2",
+           "write it for hwloc 2: lstopo --export-xml-flags v2 node.xml");
 }
 
 // Nodes, cores and devices of what `load` puts into hwloc; a reason behind '-' where it cannot.
@@ -341,6 +414,12 @@ Topology discover_topology() {
   hwloc.load_here();
   Topology topology = hwloc.read(hwloc.version());
   topology.devices = capture_pci_devices();
+  const auto kinds = capture_core_kinds();
+  for (Core& core : topology.cores) {
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+      if (!common(core.cpus, kinds[kind]).empty()) core.kind = static_cast<int>(kind);
+    }
+  }
   const std::vector<int> cpus = all_cpus(topology);
   for (PciDevice& device : topology.devices) {
     device.cpus = common(device.cpus, cpus);
@@ -352,17 +431,20 @@ Topology discover_topology() {
 
 Topology load_topology(const std::string& source) {
   struct stat status {};
-  const bool exists = ::stat(source.c_str(), &status) == 0;
+  const bool input = source == k_standard_input;
+  const bool exists = input || ::stat(source.c_str(), &status) == 0;
   if (!exists && looks_synthetic(source)) {
     return load_in_child(source, source, [&](HwlocTopology& hwloc) { hwloc.load_synthetic(source); });
   }
   if (!exists) refuse(source, to_lower(std::strerror(errno)));
-  const std::string text = read_file(source, k_file_limit);
+  const std::string text = input ? read_standard_input(k_file_limit) : read_file(source, k_file_limit);
+  const std::string name = input ? "standard input" : source.substr(source.rfind('/') + 1);
+  const std::string& shown = input ? name : source;
+  refuse_other_formats(text, shown);
   const std::string_view start = trim(std::string_view(text).substr(0, 100));
-  if (start.starts_with('{')) return parse_topology(text, source);
-  if (!start.starts_with('<')) refuse(source, "it is neither XML nor JSON");
-  const std::string name = source.substr(source.rfind('/') + 1);
-  return load_in_child(source, name, [&](HwlocTopology& hwloc) { hwloc.load_xml(text); });
+  if (start.starts_with('{')) return parse_topology(text, shown);
+  if (!start.starts_with('<')) refuse(shown, "it is neither XML nor JSON");
+  return load_in_child(shown, name, [&](HwlocTopology& hwloc) { hwloc.load_xml(text); });
 }
 
 }  // namespace ddprun

@@ -26,7 +26,8 @@ constexpr const char* k_mask_hint =
     "write a hexadecimal mask for each worker, as in mask:ff,ff00; bit 0 is CPU 0";
 constexpr const char* k_map_hint = "write a CPU for each worker, as in map_cpu:0,8,16,24";
 
-constexpr std::array<std::pair<const char*, BindMode>, 6> k_words{{{"auto", BindMode::automatic},
+constexpr std::array<std::pair<const char*, BindMode>, 7> k_words{{{"auto", BindMode::automatic},
+                                                                   {"near", BindMode::near},
                                                                    {"none", BindMode::none},
                                                                    {"node", BindMode::node},
                                                                    {"socket", BindMode::socket},

@@ -5,9 +5,11 @@
 #include <algorithm>
 
 #include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/allocation/left_over.hpp"
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/plan/devices.hpp"
 
 namespace ddprun {
 
@@ -34,6 +36,24 @@ std::size_t line_of(const Snapshot& snapshot, const std::string& host, std::size
   const auto found = std::find_if(lines.begin(), lines.end(),
                                   [&](const std::string& line) { return same_host(line, host); });
   return found == lines.end() ? otherwise : static_cast<std::size_t>(found - lines.begin());
+}
+
+// The scheduler chose them for this host. Elsewhere the same numbers may be another job's GPUs, and ssh
+// starts outside of whatever would tell.
+void refuse_granted_devices(const CarrierPlan& plan, const Snapshot& snapshot) {
+  const std::string jobs = name_jobs(snapshot.environment);
+  const VisibleDevices devices = find_visible_devices(snapshot);
+  const auto other = std::find_if(plan.hosts.begin(), plan.hosts.end(), [&](const std::string& host) {
+    return !same_host(host, snapshot.host.name);
+  });
+  if (jobs.empty() || devices.variable.empty() || devices.entries.empty() || other == plan.hosts.end())
+    return;
+  throw UsageError(
+      fmt::format("{}={} are the GPUs of {} on {}; through ssh ddprun cannot learn which are its on {}",
+                  devices.variable, join(devices.entries, ","), jobs, snapshot.host.name, *other),
+      fmt::format("let the scheduler start ddprun (leave out --launcher ssh, --hosts and --hostfile); if the "
+                  "job has whole nodes, unset {}",
+                  devices.variable));
 }
 
 }  // namespace
@@ -148,6 +168,7 @@ void use_pbs_tmrsh(CarrierPlan& plan, const Options&, const Snapshot& snapshot) 
 // This host needs no ssh. ControlMaster: a shared connection would outlive the ssh that is to end.
 void use_ssh(CarrierPlan& plan, const Options&, const Snapshot& snapshot) {
   name_hosts(plan);
+  refuse_granted_devices(plan, snapshot);
   plan.task = TaskWay::input;
   const Words start{own_file(snapshot), "--started-by", "input"};
   for (const std::string& host : plan.hosts) {

@@ -1,11 +1,14 @@
 // srun as a carrier: one ddprun a node, with all that the job has there.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 
 #include "carrier_lines.hpp"
 #include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/allocation/number_list.hpp"
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/error.hpp"
@@ -95,15 +98,26 @@ std::optional<std::string> gpus_among(const std::string& resources) {
   return std::nullopt;
 }
 
+// The job's tasks on its first `nodes` nodes.
+std::optional<std::int64_t> tasks_on(const Variables& variables, std::size_t nodes) {
+  const auto all = variables.number("SLURM_NTASKS", 1, std::numeric_limits<std::uint32_t>::max());
+  const auto counts = variables.text("SLURM_TASKS_PER_NODE");
+  if (!all || !counts) return all ? std::optional(all->value) : std::nullopt;
+  const std::vector<int> each = expand_counts(counts->value, counts->origin);
+  if (nodes >= each.size()) return all->value;
+  const auto end = each.begin() + static_cast<std::ptrdiff_t>(nodes);
+  return std::min(all->value, std::accumulate(each.begin(), end, std::int64_t{0}));
+}
+
 // A step that asks for no GPUs gets those of the job, unless the job asked for them by task: then it gets
-// them for its own number of tasks, one a node. So it asks for as many as the job was granted.
-std::optional<std::string> gpus_of_job(const Variables& variables) {
-  const auto tasks = variables.number("SLURM_NTASKS", 1, std::numeric_limits<std::uint32_t>::max());
-  if (!tasks) return std::nullopt;
-  if (const auto each = variables.text("SLURM_GPUS_PER_TASK")) return times(each->value, tasks->value);
-  const auto resources = variables.text("SLURM_TRES_PER_TASK");
-  const auto each = resources ? gpus_among(resources->value) : std::nullopt;
-  return each ? times(*each, tasks->value) : std::nullopt;
+// them for its own number of tasks, one a node. So it asks for as many as the job was granted there.
+std::optional<std::string> gpus_of_job(const Variables& variables, std::size_t nodes) {
+  auto each = variables.text("SLURM_GPUS_PER_TASK");
+  if (const auto resources = variables.text("SLURM_TRES_PER_TASK"); !each && resources) {
+    if (auto gpus = gpus_among(resources->value)) each = sourced(std::move(*gpus), resources->origin);
+  }
+  const auto tasks = each ? tasks_on(variables, nodes) : std::nullopt;
+  return tasks ? times(each->value, *tasks) : std::nullopt;
 }
 
 Words srun_options(const CarrierPlan& plan, const Snapshot& snapshot, std::size_t nodes) {
@@ -111,7 +125,7 @@ Words srun_options(const CarrierPlan& plan, const Snapshot& snapshot, std::size_
   Words words{fmt::format("--nodes={}", nodes), fmt::format("--ntasks={}", nodes), "--ntasks-per-node=1"};
   const auto cpus = plan.allocation.components.value == 1 ? cpus_per_agent(variables) : std::nullopt;
   if (cpus) words.push_back(fmt::format("--cpus-per-task={}", *cpus));
-  const auto gpus = plan.allocation.components.value == 1 ? gpus_of_job(variables) : std::nullopt;
+  const auto gpus = plan.allocation.components.value == 1 ? gpus_of_job(variables, nodes) : std::nullopt;
   if (gpus) words.push_back("--gpus=" + *gpus);
   words.emplace_back("--cpu-bind=none");
   if (!variables.has("SLURM_MPI_TYPE")) words.emplace_back("--mpi=none");

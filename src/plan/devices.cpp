@@ -105,6 +105,10 @@ void replace_by_instances(Devices& devices, const std::vector<Gpu>& gpus) {
   if (!instances.empty()) devices = instances;
 }
 
+bool has_instances(const std::vector<Gpu>& gpus) {
+  return std::any_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return !gpu.mig.empty(); });
+}
+
 std::string vendor_of(const Snapshot& snapshot) {
   const std::vector<Gpu>& gpus = snapshot.host.gpus;
   for (const char* vendor : {"nvidia", "amd", "intel"}) {  // others may be the processor's own graphics
@@ -118,7 +122,7 @@ std::string vendor_of(const Snapshot& snapshot) {
 }
 
 // In the order of the PCI bus. That is CUDA's own order with CUDA_DEVICE_ORDER=PCI_BUS_ID and where all GPUs
-// are alike, which is taken for granted: models are not known here. ROCr's is that of KFD, as captured.
+// are alike; where they are not, find_unsure_order says so. ROCr's is that of KFD, as captured.
 Offer offer_of(const HostFacts& host, const std::string& vendor) {
   Offer offer;
   for (std::size_t i = 0; i < host.gpus.size(); ++i) {
@@ -181,17 +185,34 @@ Devices choose_by_mask(const Offer& offer, const std::string& mask, const std::v
   return devices;
 }
 
+// The devices that a mask means, there or not.
+std::size_t count_in_mask(const std::string& mask, bool composite) {
+  std::set<std::string> numbers;
+  for (const std::string& piece : split(mask, ',')) {
+    const auto parts = split(trim(piece), '.');
+    const bool valid = form_of(parts.front()) == Form::index && (composite || parts.size() == 1);
+    if (valid) numbers.insert(parts.front());
+  }
+  return numbers.size();
+}
+
 struct Found {
   Devices devices;
   std::string variable;
   std::string origin;
+  std::size_t named = 0;  // devices that the variable's list means, there or not
 };
+
+std::size_t count_different(const std::vector<std::string>& entries) {
+  return std::set<std::string>(entries.begin(), entries.end()).size();
+}
 
 std::optional<Found> find_cuda(const Snapshot& snapshot, const Offer& offer) {
   const char* name = "CUDA_VISIBLE_DEVICES";
   const auto text = find_variable(snapshot, name);
   if (!text) return std::nullopt;
-  return Found{choose(offer, parse_device_list(*text), snapshot.host.gpus), name, name};
+  const std::vector<std::string> entries = parse_device_list(*text);
+  return Found{choose(offer, entries, snapshot.host.gpus), name, name, entries.size()};
 }
 
 // ROCr leaves devices and numbers them anew; HIP counts within those. It takes CUDA's variable for its own
@@ -200,14 +221,16 @@ std::optional<Found> find_rocm(const Snapshot& snapshot, Offer offer) {
   const std::vector<Gpu>& gpus = snapshot.host.gpus;
   std::optional<Found> found;
   if (const auto text = find_variable(snapshot, "ROCR_VISIBLE_DEVICES")) {
-    offer = {choose(offer, cut_list(*text), gpus), true};
-    found = {offer.devices, "ROCR_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"};
+    const std::vector<std::string> entries = cut_list(*text);
+    offer = {choose(offer, entries, gpus), true};
+    found = {offer.devices, "ROCR_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", count_different(entries)};
   }
   for (const char* name : {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}) {
     const auto text = find_variable(snapshot, name);
     if (!text || text->empty()) continue;
     const std::string origin = found ? fmt::format("{} within {}", name, found->variable) : name;
-    return Found{choose(offer, cut_list(*text), gpus), name, origin};
+    const std::vector<std::string> entries = cut_list(*text);
+    return Found{choose(offer, entries, gpus), name, origin, count_different(entries)};
   }
   return found;
 }
@@ -217,14 +240,16 @@ std::optional<Found> find_level_zero(const Snapshot& snapshot, const Offer& offe
   const char* name = "ZE_AFFINITY_MASK";
   const auto text = find_variable(snapshot, name);
   if (!text || text->empty()) return std::nullopt;
-  return Found{choose_by_mask(offer, *text, snapshot.host.gpus, is_composite(snapshot)), name, name};
+  const bool composite = is_composite(snapshot);
+  return Found{choose_by_mask(offer, *text, snapshot.host.gpus, composite), name, name,
+               count_in_mask(*text, composite)};
 }
 
 // The step's are numbers on the whole host. Under a device cgroup the process counts what is left from 0, and
 // so does its runtime.
 Found find_step(const Offer& offer, const std::string& text) {
   const std::vector<std::string> numbers = cut_list(text);
-  Found found{{}, {}, "SLURM_STEP_GPUS"};
+  Found found{{}, {}, "SLURM_STEP_GPUS", numbers.size()};
   const bool counted_here = std::all_of(numbers.begin(), numbers.end(), [&](const std::string& number) {
     return parse_integer(number).value_or(k_too_large) < std::int64_t(offer.devices.size());
   });
@@ -246,11 +271,9 @@ Found find_devices(const Snapshot& snapshot, const std::string& vendor) {
                                              : find_cuda(snapshot, offer);
   if (by_variable) return *by_variable;
   // In MIG mode the step's numbers may count instances.
-  const auto has_mig = [](const Gpu& gpu) { return !gpu.mig.empty(); };
-  const bool mig = std::any_of(snapshot.host.gpus.begin(), snapshot.host.gpus.end(), has_mig);
   const auto step = find_variable(snapshot, "SLURM_STEP_GPUS");
-  if (step && !mig) return find_step(offer, *step);
-  return {offer.devices, {}, {}};
+  if (step && !has_instances(snapshot.host.gpus)) return find_step(offer, *step);
+  return {offer.devices, {}, {}, 0};
 }
 
 // Without a variable to go by, the one that the vendor's own runtime reads.
@@ -260,12 +283,28 @@ std::string narrowing_variable(const std::string& vendor) {
                              : "CUDA_VISIBLE_DEVICES";
 }
 
+// A GPU that fell off its bus, or a list written for another machine: fewer workers would be all one sees.
+std::string describe_missing(const Snapshot& snapshot, const Found& found, bool mig) {
+  const std::size_t there = found.devices.size();
+  const auto tell = [&](const std::string& promise) {
+    return fmt::format("{}, {} visible", promise,
+                       there == 0 ? "none is" : fmt::format("{} {}", there, there == 1 ? "is" : "are"));
+  };
+  if (found.named > there) {
+    return tell(fmt::format("{} names {}", found.origin, count_of(static_cast<int>(found.named), "GPU")));
+  }
+  if (!found.variable.empty() || mig) return {};  // Slurm may count instances
+  const char* const grant = "SLURM_GPUS_ON_NODE";
+  const auto granted = parse_integer(find_variable(snapshot, grant).value_or("0")).value_or(0);
+  if (granted <= static_cast<std::int64_t>(there)) return {};
+  return tell(fmt::format("{} is {}", grant, granted));
+}
+
 }  // namespace
 
 std::vector<std::string> parse_device_list(const std::string& text) {
   const std::vector<std::string> entries = cut_list(text);
-  const bool repeats = std::set<std::string>(entries.begin(), entries.end()).size() < entries.size();
-  return repeats ? std::vector<std::string>{} : entries;
+  return count_different(entries) < entries.size() ? std::vector<std::string>{} : entries;
 }
 
 int find_gpu(const std::vector<Gpu>& gpus, const std::string& entry) {
@@ -285,9 +324,9 @@ int find_gpu(const std::vector<Gpu>& gpus, const std::string& entry) {
 VisibleDevices find_visible_devices(const Snapshot& snapshot) {
   const std::string vendor = vendor_of(snapshot);
   Found found = find_devices(snapshot, vendor);
-  replace_by_instances(found.devices, snapshot.host.gpus);
-
   VisibleDevices visible;
+  visible.missing = describe_missing(snapshot, found, has_instances(snapshot.host.gpus));
+  replace_by_instances(found.devices, snapshot.host.gpus);
   visible.variable = found.variable;
   visible.narrowing = found.variable.empty() ? narrowing_variable(vendor) : found.variable;
   for (Device& device : found.devices) {
@@ -303,6 +342,23 @@ VisibleDevices find_visible_devices(const Snapshot& snapshot) {
                                                         : count_of(static_cast<int>(count), "GPU"));
   }
   return visible;
+}
+
+std::optional<Notice> find_unsure_order(const Snapshot& snapshot, const VisibleDevices& devices,
+                                        const std::string& host) {
+  std::set<std::string> models;
+  for (const Gpu& gpu : snapshot.host.gpus) {
+    if (gpu.vendor == "nvidia" && !gpu.model.empty()) models.insert(printable(gpu.model, 60));
+  }
+  const bool numbered = std::any_of(devices.entries.begin(), devices.entries.end(),
+                                    [](const auto& entry) { return form_of(entry) == Form::index; });
+  const bool by_address = find_variable(snapshot, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID";
+  if (models.size() < 2 || !numbered || by_address) return std::nullopt;
+  return Notice{
+      fmt::format("{} has unlike GPUs ({}): CUDA numbers the fastest first, ddprun the one with the "
+                  "lowest PCI address",
+                  host, join({models.begin(), models.end()}, ", ")),
+      "export CUDA_DEVICE_ORDER=PCI_BUS_ID, so that both count alike"};
 }
 
 }  // namespace ddprun

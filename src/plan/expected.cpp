@@ -37,7 +37,7 @@ std::string describe_open(const VariableChange& change, const NodePlan& plan) {
   if (change.name == "GROUP_RANK" && is_node_open(plan)) return "(order of the lowest ranks)";
   if (change.name == "GROUP_WORLD_SIZE" && is_node_count_open(plan)) return "(shows at the rendezvous)";
   if (change.name == "TORCHELASTIC_ERROR_FILE") return "(a temporary file)";
-  if (change.name == "DDPRUN_LAUNCH_ID") return "(a random number)";
+  if (change.name == "DDPRUN_LAUNCH_ID" || change.name == "DDPRUN_AGENT_ID") return "(a random number)";
   if (change.name == k_worker_list_variable) return "(the names of these variables)";
   if (change.origin == k_proven_origin) return "(the interface to the others)";
   return {};
@@ -56,6 +56,12 @@ Assignment make_expected_assignment(const NodePlan& plan) {
     assignment.node.value = per_node ? plan.allocation.task_rank.value : 0;
   }
   assignment.node_count = std::max<int>(1, static_cast<int>(plan.allocation.hosts.value.size()));
+  const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
+  assignment.several_workers = !per_task && plan.workers.value > 1;
+  assignment.workers_of_nodes =
+      assignment.node_count == 1 ? fmt::format("{}", assignment.local_world_size)
+                                 : fmt::format("{}(x{})", assignment.local_world_size, assignment.node_count);
+  assignment.run_id = plan.run_id.value;
   const bool solo = plan.rendezvous.agents == 1;
   if (solo) assignment.master_address = plan.solo_address.value;
   // The rendezvous is on the port that was asked for, and the store shares it where ddprun hosts both.

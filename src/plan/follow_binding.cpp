@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ddprun/base/text.hpp"
+#include "ddprun/plan/imagined_node.hpp"
 #include "ddprun/plan/nearest_nic.hpp"
 #include "ddprun/plan/worker_count.hpp"
 
@@ -52,7 +53,7 @@ void follow_binding(NodePlan& plan, const Snapshot& snapshot) {
 }
 
 std::optional<Notice> find_many_threads(const NodePlan& plan, const Snapshot& snapshot) {
-  return find_many_threads(plan.allocation, snapshot, plan.host, bindings_of(plan));
+  return find_many_threads(plan.allocation, snapshot, node_name(snapshot.host, plan.host), bindings_of(plan));
 }
 
 std::optional<Notice> find_no_card(const NodePlan& plan, const Snapshot& snapshot) {
@@ -63,10 +64,9 @@ std::optional<Notice> find_no_card(const NodePlan& plan, const Snapshot& snapsho
   if (!snapshot.host.topology) {
     return Notice{fmt::format("{} has no effect: the topology of {} is not known", origin, plan.host), ""};
   }
-  return Notice{
-      fmt::format("{} has no effect: no InfiniBand, RoCE, Omni-Path or Slingshot card is seen on {}", origin,
-                  plan.host),
-      ""};
+  return Notice{fmt::format("{} has no effect: {}", origin,
+                            why_no_card(*snapshot.host.topology, node_name(snapshot.host, plan.host))),
+                ""};
 }
 
 std::string render_omp_places(const std::vector<int>& cpus, const std::optional<Topology>& topology) {

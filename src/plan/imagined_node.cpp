@@ -2,17 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "overlap.hpp"
 
 namespace ddprun {
 
 namespace {
 
-std::vector<Gpu> described_gpus(const Topology& topology) {
+// One for each device that the driver shows: a card's tiles or partitions follow each other, as the live
+// ones.
+std::vector<Gpu> described_gpus(const Topology& topology, int parts_of_each) {
   std::vector<Gpu> gpus;
   for (const PciDevice& device : topology.devices) {
-    if (device.kind == DeviceKind::gpu) gpus.push_back({"nvidia", device.address, {}, device.cpus, {}});
+    if (device.kind != DeviceKind::gpu) continue;
+    const Gpu gpu{
+        device.vendor.empty() ? "nvidia" : device.vendor, device.address, {}, device.cpus, {}, device.model};
+    gpus.insert(gpus.end(), static_cast<std::size_t>(device.parts * parts_of_each), gpu);
   }
   return gpus;
 }
@@ -34,13 +42,17 @@ std::vector<Gpu> spread_gpus(const Topology& topology, int count) {
 
 void imagine_node(HostFacts& host, const Topology& topology, const std::optional<Sourced<int>>& gpus) {
   host.topology = topology;
-  host.allowed_cpus = all_cpus(topology);
-  host.allowed_cores = static_cast<int>(topology.cores.size());
+  if (topology.host.empty()) host.topology->host = topology.source;
+  host.allowed_cpus = topology.allowed.empty() ? all_cpus(topology) : topology.allowed;
+  host.allowed_cores =
+      static_cast<int>(std::count_if(topology.cores.begin(), topology.cores.end(), [&](const Core& core) {
+        return overlap(core.cpus, host.allowed_cpus);
+      }));
   host.online_cpus = static_cast<int>(host.allowed_cpus.size());
   host.cpu_quota.reset();
   host.allowed_memory_nodes.clear();
   for (const MemoryNode& node : topology.nodes) host.allowed_memory_nodes.push_back(node.number);
-  host.gpus = described_gpus(topology);
+  host.gpus = described_gpus(topology, 1);
   if (!gpus) return;
   const auto wanted = static_cast<std::size_t>(gpus->value);
   if (host.gpus.empty() && wanted > 0) {
@@ -51,12 +63,25 @@ void imagine_node(HostFacts& host, const Topology& topology, const std::optional
                     printable(topology.source), count_of(gpus->value, "GPU")));
     return;
   }
-  if (wanted > host.gpus.size()) {
+  const std::size_t described = host.gpus.size();
+  if (wanted > described && described > 0 && wanted % described == 0) {
+    host.gpus = described_gpus(topology, static_cast<int>(wanted / described));
+    host.doubts.push_back(fmt::format("{} names {}: each is taken for {} of {} ({})",
+                                      printable(topology.source),
+                                      count_of(static_cast<std::int64_t>(described), "GPU"),
+                                      wanted / described, gpus->value, gpus->origin));
+    return;
+  }
+  if (wanted > described) {
     throw UsageError(fmt::format("{} asks for {}, but {} has {}", gpus->origin, gpus->value,
                                  printable(topology.source), host.gpus.size()),
                      "leave it out to take them all");
   }
   host.gpus.resize(wanted);
+}
+
+std::string node_name(const HostFacts& facts, const std::string& host) {
+  return facts.topology && !facts.topology->host.empty() ? printable(facts.topology->host, 60) : host;
 }
 
 }  // namespace ddprun

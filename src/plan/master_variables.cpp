@@ -90,10 +90,7 @@ std::optional<Sourced<std::string>> find_own_master_address(const PlaceOptions& 
                                                             const HostFacts& host) {
   const auto& likely = options.likely_address;
   if (!likely) return std::nullopt;
-  const bool own = is_loopback_name(likely->value) || same_host(likely->value, host.name) ||
-                   std::any_of(host.addresses.begin(), host.addresses.end(),
-                               [&](const InterfaceAddress& each) { return each.address == likely->value; });
-  return own ? likely : std::nullopt;
+  return is_own_address(likely->value, host) ? likely : std::nullopt;
 }
 
 void try_likely_address_first(Sourced<std::vector<std::string>>& addresses, const Allocation& allocation,

@@ -7,6 +7,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
 #include "ddprun/plan/follow_binding.hpp"
+#include "ddprun/plan/imagined_node.hpp"
 #include "ddprun/plan/placement.hpp"
 #include "ddprun/plan/worker_count.hpp"
 
@@ -130,7 +131,8 @@ void pick_own_list(PlacementRequest& request, const NodePlan& plan) {
 bool is_said(const Placement& placement, const NodePlan& plan, const Snapshot& snapshot) {
   const bool unbound = std::all_of(placement.workers.begin(), placement.workers.end(),
                                    [](const Binding& worker) { return worker.cpus.empty(); });
-  return unbound && find_crowded_cores(plan.allocation, snapshot.host, plan.host, plan.workers.value);
+  return unbound && find_crowded_cores(plan.allocation, snapshot, node_name(snapshot.host, plan.host),
+                                       plan.workers.value);
 }
 
 }  // namespace
@@ -142,7 +144,8 @@ std::string announced_cpus(const NodePlan& plan, const Snapshot& snapshot) {
 
 std::vector<NeighbourWorker> announced_workers(const NodePlan& plan, const Snapshot& snapshot) {
   std::vector<NeighbourWorker> workers;
-  if (!is_task(plan)) return workers;
+  // By hand several nodes may be on one host.
+  if (!is_task(plan) && plan.allocation.scheduler.value != Scheduler::by_hand) return workers;
   for (const PlannedWorker& planned : plan.planned) {
     NeighbourWorker worker{planned.device, {}};
     for (const int gpu : planned.gpus) {

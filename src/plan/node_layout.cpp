@@ -14,6 +14,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t k_longest_name = 20;
+constexpr std::size_t k_longest_model = 32;
 constexpr std::size_t k_holders_told = 4;
 
 using CpuHolders = std::map<int, Holder>;
@@ -59,9 +60,9 @@ PackageBox& package_box(NodeLayout& layout, int number) {
 
 NodeBox& node_box(PackageBox& package, const MemoryNode& node) {
   const auto found = std::find_if(package.nodes.begin(), package.nodes.end(),
-                                  [&](const NodeBox& box) { return box.number == node.number; });
+                                  [&](const NodeBox& box) { return box.numbers.front() == node.number; });
   if (found != package.nodes.end()) return *found;
-  package.nodes.push_back({node.number, node.bytes, {}, {}});
+  package.nodes.push_back({{node.number}, node.bytes, {}, {}});
   return package.nodes.back();
 }
 
@@ -104,7 +105,13 @@ void add_memory(NodeLayout& layout, const Topology& topology) {
     }
     const std::optional<int> package = nearest_package(topology, i);
     auto& boxes = package ? package_box(layout, *package).nodes : layout.memory;
-    boxes.push_back({node.number, node.bytes, {}, {}});
+    const auto alike = std::find_if(boxes.begin(), boxes.end(), [&](const NodeBox& box) {
+      return box.groups.empty() && box.bytes == node.bytes;
+    });
+    if (alike == boxes.end())
+      boxes.push_back({{node.number}, node.bytes, {}, {}});
+    else
+      alike->numbers.push_back(node.number);
   }
 }
 
@@ -149,6 +156,14 @@ std::vector<Holder> holders_or_spare(std::vector<Holder> holders, bool any_given
   return holders;
 }
 
+std::string model_name(const Gpu& gpu) {
+  std::string_view name = gpu.model;
+  for (const std::string_view vendor : {"NVIDIA ", "AMD ", "Intel(R) "}) {
+    if (name.starts_with(vendor)) name.remove_prefix(vendor.size());
+  }
+  return printable(name, k_longest_model);
+}
+
 void add_gpus(NodeLayout& layout, const NodePlan& plan, const HostFacts& host) {
   const bool any_given = std::any_of(plan.planned.begin(), plan.planned.end(),
                                      [](const PlannedWorker& worker) { return !worker.gpus.empty(); });
@@ -164,24 +179,30 @@ void add_gpus(NodeLayout& layout, const NodePlan& plan, const HostFacts& host) {
     std::string label = fmt::format("GPU {}", i);
     if (!gpu.pci_address.empty()) label += " " + printable(gpu.pci_address, k_longest_name);
     place_of(layout, told ? device->cpus : gpu.local_cpus)
-        .push_back({DeviceKind::gpu, label, holders_or_spare(holders, any_given, plan)});
+        .push_back({DeviceKind::gpu, label, holders_or_spare(holders, any_given, plan), static_cast<int>(i),
+                    model_name(gpu)});
   }
 }
 
 void add_cards(NodeLayout& layout, const NodePlan& plan, const Topology& topology) {
   const bool any_given = std::any_of(plan.planned.begin(), plan.planned.end(),
                                      [](const auto& worker) { return !worker.network_card.empty(); });
+  int number = static_cast<int>(devices_of(layout).size()) - 1;
   for (const PciDevice& device : topology.devices) {
     if (device.kind != DeviceKind::network) continue;
+    ++number;
     std::vector<Holder> holders;
     for (const PlannedWorker& worker : plan.planned) {
-      if (std::count(device.names.begin(), device.names.end(), worker.network_card) > 0)
-        holders.push_back({Holder::Kind::worker, worker.local_rank.value});
+      if (std::count(device.names.begin(), device.names.end(), worker.network_card) == 0) continue;
+      holders.push_back({Holder::Kind::worker, worker.local_rank.value});
+      for (const int gpu : worker.gpus) layout.pairs.push_back({gpu, number, worker.local_rank.value});
     }
-    const std::string name = device.names.empty() ? device.address : join(device.names, "/");
-    place_of(layout, device.cpus)
-        .push_back({DeviceKind::network, printable(name, k_longest_name),
-                    holders_or_spare(holders, any_given, plan)});
+    std::string name =
+        printable(device.names.empty() ? device.address : join(device.names, "/"), k_longest_name);
+    const bool down = device.link == CardLink::down;
+    if (down) name += " (down)";
+    if (!down) holders = holders_or_spare(holders, any_given, plan);
+    place_of(layout, device.cpus).push_back({DeviceKind::network, name, holders, number, {}});
   }
 }
 

@@ -32,15 +32,24 @@ using CoreGroup = std::vector<CoreMark>;  // cores that share an L3
 
 struct DeviceMark {
   DeviceKind kind = DeviceKind::gpu;
-  std::string label;  // "GPU 3 0000:c1:00.0", "mlx5_2"; printable
+  std::string label;  // "GPU 3 0000:c1:00.0", "mlx5_2", "mlx5_3 (down)"; printable
   std::vector<Holder>
-      holders;  // up to four workers, else one of another kind; empty: none is given to workers
+      holders;          // up to four workers, else one of another kind; empty: none is given to workers
+  int number = 0;       // among all devices of the layout
+  std::string model{};  // of a GPU: "A100-SXM4-40GB"; printable, empty: not known
+};
+
+// A worker's GPU and the card it is told to use, by DeviceMark::number.
+struct DevicePair {
+  int gpu = 0;
+  int card = 0;
+  int local_rank = 0;
 };
 
 // The cores of a package that belong to one NUMA node, or a NUMA node without cores.
 struct NodeBox {
-  int number = 0;
-  std::int64_t bytes = 0;
+  std::vector<int> numbers;       // several: nodes that are alike, and only memory
+  std::int64_t bytes = 0;         // of each
   std::vector<CoreGroup> groups;  // empty: only memory
   std::vector<DeviceMark> devices;
 };
@@ -56,7 +65,8 @@ struct NodeLayout {
   std::vector<NodeBox> memory;      // NUMA nodes without cores that are near no single package
   std::vector<int> empty_nodes;     // numbers of NUMA nodes that have nothing: place holders
   std::vector<DeviceMark> devices;  // near no package in particular
-  int sibling_distance = 0;         // CPU n is a core with CPU n + this; 0: not that regular
+  std::vector<DevicePair> pairs;
+  int sibling_distance = 0;  // CPU n is a core with CPU n + this; 0: not that regular
 };
 
 // The snapshot has a topology.

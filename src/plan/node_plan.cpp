@@ -9,10 +9,12 @@
 #include "ddprun/plan/carrier.hpp"
 #include "ddprun/plan/devices.hpp"
 #include "ddprun/plan/follow_binding.hpp"
+#include "ddprun/plan/imagined_node.hpp"
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/meeting_ways.hpp"
 #include "ddprun/plan/node_binding.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
+#include "ddprun/plan/unlike_gpus.hpp"
 #include "ddprun/plan/worker_command.hpp"
 #include "ddprun/plan/worker_count.hpp"
 #include "ddprun/plan/worker_env.hpp"
@@ -73,6 +75,7 @@ Sourced<int> expect_world_size(const NodePlan& plan) {
 }
 
 std::string explain_ranks(const NodePlan& plan) {
+  if (plan.rendezvous.by_arrival && plan.rendezvous.agent.value > 0) return "order of arrival";
   if (plan.allocation.style.value == LaunchStyle::agent_per_task) return plan.allocation.task_rank.origin;
   if (plan.rendezvous.agents == 1) return "order on this host";
   std::string origin = "node order, then local rank";
@@ -169,34 +172,39 @@ void shorten_grace(NodePlan& plan) {
 
 // After ddprun has used it, the connection still serves an MPI program of the only worker under hydra, but
 // neither Slurm's pmi2 (MPI_Init hangs) nor PMIx (it fails).
-bool spoils_connection(const NodePlan& plan) {
+bool spoils_connection(const NodePlan& plan, const Snapshot& snapshot) {
   const Exchange exchange = plan.rendezvous.exchange;
-  return exchange == Exchange::pmix ||
+  return exchange == Exchange::pmix || find_variable(snapshot, "PMIX_JOB_SIZE") ||
          (exchange == Exchange::pmi1 && plan.allocation.launcher.value == "srun");
 }
 
-NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocation allocation) {
+NodePlan plan_meeting(const Snapshot& snapshot, const Options& options, Allocation allocation) {
   NodePlan plan;
   plan.options = options;
   plan.allocation = std::move(allocation);
   check_agents(plan.allocation);
   plan.notices = plan.allocation.notices;
   plan.host = host_of(plan.allocation, snapshot);
+  plan.workers = {1, "nothing to start"};
+  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot);
+  choose_meeting_ways(plan.rendezvous, plan.allocation, options, snapshot);
+  apply_site(plan, snapshot);
+  if (plan.allocation.first_port) plan.store_port = plan.allocation.first_port->value;
+  return plan;
+}
 
+NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocation allocation) {
+  NodePlan plan = plan_meeting(snapshot, options, std::move(allocation));
   const VisibleDevices devices = find_visible_devices(snapshot);
   plan.device_variable = devices.narrowing;
   plan.workers = count_workers(plan.allocation, options, snapshot, devices);
   plan.local_world_size = plan.allocation.style.value == LaunchStyle::agent_per_task
                               ? tasks_on_this_host(plan.allocation)
                               : plan.workers.value;
-  plan.rendezvous = make_rendezvous_plan(plan.allocation, options, snapshot.host.name);
-  choose_meeting_ways(plan.rendezvous, plan.allocation, options, snapshot);
-  apply_site(plan, snapshot);
   plan.world_size = expect_world_size(plan);
   plan.rank_origin = explain_ranks(plan);
   plan.run_id = make_run_id(plan.allocation, options, snapshot);
   plan.solo_address = choose_solo_address(plan.allocation, options, snapshot.host);
-  if (plan.allocation.first_port) plan.store_port = plan.allocation.first_port->value;
 
   if (options.virtual_local_rank) plan.virtual_local_rank = {true, "--virtual-local-rank"};
   plan.gpus = snapshot.host.gpus;
@@ -206,17 +214,21 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
   shorten_grace(plan);
   for (const auto& notice :
        {find_unused_count(plan.allocation, options), find_too_few_gpus(devices, plan.workers),
-        find_crowded_cores(plan.allocation, snapshot.host, plan.host, plan.workers.value),
+        find_crowded_cores(plan.allocation, snapshot, node_name(snapshot.host, plan.host),
+                           plan.workers.value),
+        find_unsure_order(snapshot, devices, node_name(snapshot.host, plan.host)),
         find_foreign_address(plan, snapshot.host)}) {
     if (notice) plan.notices.push_back(*notice);
   }
+  plan.missing_gpus = devices.missing;
+  if (!devices.missing.empty()) plan.notices.push_back(describe_missing_gpus(plan.host, devices.missing));
   for (Notice& notice : find_unfollowed_master(plan, snapshot)) plan.notices.push_back(std::move(notice));
   for (const std::string& doubt : snapshot.host.doubts) plan.notices.push_back({doubt, ""});
   plan_workers(plan, devices, snapshot);
   bind_workers(plan, snapshot, {});
   if (const auto notice = find_many_threads(plan, snapshot)) plan.notices.push_back(*notice);
-  plan.changes =
-      scrub_changes(snapshot.environment, plan.allocation, plan.workers.value, spoils_connection(plan));
+  plan.changes = scrub_changes(snapshot.environment, plan.allocation, plan.workers.value,
+                               spoils_connection(plan, snapshot));
   show_step_devices(plan, devices);
   if (const auto notice = find_no_card(plan, snapshot)) plan.notices.push_back(*notice);
   return plan;
@@ -228,6 +240,12 @@ NodePlan make_node_plan(const Snapshot& snapshot, const Options& options) {
   Allocation allocation = detect_allocation(snapshot, options.place);
   refuse_unstarted(allocation, options, snapshot);
   return plan_launch(snapshot, options, std::move(allocation));
+}
+
+NodePlan make_meeting_plan(const Snapshot& snapshot, const Options& options) {
+  Allocation allocation = detect_allocation(snapshot, options.place);
+  refuse_unstarted(allocation, options, snapshot);
+  return plan_meeting(snapshot, options, std::move(allocation));
 }
 
 NodePlan replan_as_task(const NodePlan& plan, const Snapshot& snapshot) {

@@ -12,6 +12,8 @@ namespace ddprun {
 
 namespace {
 
+constexpr std::string_view k_digits = "0123456789abcdefghijklmnopqrstuvwxyz";
+
 std::set<Holder::Kind> kinds_of(const NodeLayout& layout) {
   std::set<Holder::Kind> kinds;
   for (const DeviceMark* device : devices_of(layout)) {
@@ -67,7 +69,6 @@ std::string threads_text(const NodeLayout& layout, const Topology& topology) {
 }  // namespace
 
 char symbol_of(const Holder& holder) {
-  constexpr std::string_view k_digits = "0123456789abcdefghijklmnopqrstuvwxyz";
   switch (holder.kind) {
     case Holder::Kind::worker:
       return k_digits[static_cast<std::size_t>(holder.local_rank) % k_digits.size()];
@@ -81,6 +82,21 @@ char symbol_of(const Holder& holder) {
       return '-';
   }
   return '?';
+}
+
+std::string mark_of(const Holder& holder, bool numbers) {
+  const bool worker = holder.kind == Holder::Kind::worker;
+  return worker && numbers ? std::to_string(holder.local_rank) : std::string(1, symbol_of(holder));
+}
+
+bool needs_numbers(const NodePlan& plan) {
+  return std::any_of(plan.planned.begin(), plan.planned.end(), [](const PlannedWorker& worker) {
+    return worker.local_rank.value >= static_cast<int>(k_digits.size());
+  });
+}
+
+std::string box_name(const NodeBox& box) {
+  return fmt::format("node{} {}", box.numbers.size() == 1 ? "" : "s", render_cpu_list(box.numbers));
 }
 
 std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const NodePlan& plan) {
@@ -103,11 +119,11 @@ std::string describe_node(const NodeLayout& layout, const HostFacts& host) {
                      printable(topology.source, 60));
 }
 
-std::string device_text(const DeviceMark& device) {
+std::string device_text(const DeviceMark& device, bool numbers) {
   if (device.holders.empty()) return device.label;
-  std::string symbols;
-  for (const Holder& holder : device.holders) symbols += symbol_of(holder);
-  return fmt::format("[{}] {}", symbols, device.label);
+  std::vector<std::string> marks;
+  for (const Holder& holder : device.holders) marks.push_back(mark_of(holder, numbers));
+  return fmt::format("[{}] {}", join(marks, numbers ? "," : ""), device.label);
 }
 
 std::string core_list(const NodeLayout& layout, const NodeBox& box) {

@@ -9,8 +9,12 @@
 
 namespace ddprun {
 
-// '0' to '9', 'a' to 'z' and again by local rank; '#' several, '.' spare, '+' elsewhere, '-' forbidden.
+// '0' to '9', 'a' to 'z' by local rank; '#' several, '.' spare, '+' elsewhere, '-' forbidden.
 char symbol_of(const Holder& holder);
+// The same, with the number of local ranks past 'z'; where `numbers`, with that of all of them.
+std::string mark_of(const Holder& holder, bool numbers);
+// Whether some local rank has no symbol of its own: then all are shown by their numbers.
+bool needs_numbers(const NodePlan& plan);
 
 struct SymbolMeaning {
   Holder holder;
@@ -24,8 +28,10 @@ std::string describe_node(const NodeLayout& layout, const HostFacts& host);
 // The CPUs of a box: each core by its first one where siblings are far apart.
 std::string core_list(const NodeLayout& layout, const NodeBox& box);
 
-std::string device_text(const DeviceMark& device);       // "[01] mlx5_2"
-std::string empty_nodes_text(const NodeLayout& layout);  // "28 NUMA nodes without CPUs or memory"
+// "node 3"; of nodes that are alike "nodes 4-9".
+std::string box_name(const NodeBox& box);
+std::string device_text(const DeviceMark& device, bool numbers);  // "[01] mlx5_2", "[10,11] mlx5_2"
+std::string empty_nodes_text(const NodeLayout& layout);           // "28 NUMA nodes without CPUs or memory"
 
 bool any_bound(const NodePlan& plan);
 std::string policy_name(MemoryPolicy policy);         // "untouched", "preferred", "bind"

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "ddprun/base/text.hpp"
+#include "ddprun/facts/proc_text.hpp"
 #include "placement_parts.hpp"
 
 namespace ddprun {
@@ -53,19 +54,46 @@ void leave_unbound(const Ground& ground, Placement& placement) {
        "start fewer workers with --nproc-per-node, or ask the scheduler for more cores"});
 }
 
+std::vector<Nodes> nodes_of_each(const Ground& ground, const std::vector<Cores>& workers) {
+  std::vector<Nodes> nodes;
+  for (const Cores& cores : workers) nodes.push_back(nodes_of(ground, cores));
+  return nodes;
+}
+
+std::string name_numa_nodes(const Ground& ground, const Nodes& nodes) {
+  std::vector<int> numbers;
+  for (const int node : nodes)
+    numbers.push_back(ground.request.topology.nodes[static_cast<std::size_t>(node)].number);
+  return fmt::format("NUMA node{} {}", numbers.size() == 1 ? "" : "s", render_cpu_list(numbers));
+}
+
+// What each worker gets, and the NUMA nodes its memory comes from.
+struct Shares {
+  std::vector<Cores> cores;
+  std::vector<Nodes> memory;
+};
+
 // The cores near the GPUs; an even split where no GPU's place is known.
-std::vector<Cores> share_all(const Ground& ground, bool whole_caches, Placement& placement) {
+Shares share_all(const Ground& ground, Placement& placement) {
+  const BindMode mode = ground.request.bind.mode;
+  const bool whole_caches = mode != BindMode::exclusive;
   report_unknown_gpus(ground, placement);
-  NearShares shares;
+  NearShares near;
   if (knows_a_gpu(ground)) {
-    shares = share_near_gpus(ground, whole_caches);
-    report_far_workers(shares.far, placement);
+    near = share_near_gpus(ground, whole_caches);
+    report_far_workers(near.far, placement);
   } else {
-    shares = {share_out(ground, every_core(ground), ground.workers(), whole_caches), true, {}};
+    near = {share_out(ground, every_core(ground), ground.workers(), whole_caches), true, {}};
   }
-  placement.origin =
-      shares.even ? "even split of " + count_cores(ground.cores.size()) : "cores near each GPU";
-  return shares.workers;
+  Shares shares{std::move(near.workers), {}};
+  shares.memory = nodes_of_each(ground, shares.cores);
+  placement.origin = near.even ? "even split of " + count_cores(ground.cores.size()) : "cores near each GPU";
+  if (mode != BindMode::automatic || near.even) return shares;
+  const Nodes idle = share_idle_nodes(ground, shares.cores);
+  if (!idle.empty()) placement.origin += ", then those of " + name_numa_nodes(ground, idle);
+  // Who wants no memory but its own nodes' has to have that of all of them.
+  if (ground.request.memory == MemoryBind::bind) shares.memory = nodes_of_each(ground, shares.cores);
+  return shares;
 }
 
 // node, socket, core-complex.
@@ -103,31 +131,35 @@ void find_spare(const PlacementRequest& request, Placement& placement) {
                       std::back_inserter(placement.spare));
 }
 
-std::vector<Nodes> nodes_of_each(const Ground& ground, const std::vector<Cores>& workers) {
-  std::vector<Nodes> nodes;
-  for (const Cores& cores : workers) nodes.push_back(nodes_of(ground, cores));
-  return nodes;
-}
-
 Placement place_by_topology(const PlacementRequest& request) {
   const Ground ground = survey(request);
   const BindMode mode = request.bind.mode;
-  const bool shared = mode == BindMode::automatic || mode == BindMode::exclusive;
+  const bool shared = mode == BindMode::automatic || mode == BindMode::near || mode == BindMode::exclusive;
   Placement placement;
   placement.workers.resize(request.near_gpus.size());
-  std::vector<Cores> cores(placement.workers.size());
-  if (ground.cores.empty() || (shared && ground.cores.size() < cores.size())) {
+  std::vector<Nodes> memory(placement.workers.size());
+  if (ground.cores.empty() || (shared && ground.cores.size() < placement.workers.size())) {
     leave_unbound(ground, placement);
   } else {
-    cores = shared ? share_all(ground, mode == BindMode::automatic, placement) : take(ground, placement);
-    for (std::size_t i = 0; i < cores.size(); ++i) placement.workers[i].cpus = cpus_of(ground, cores[i]);
+    Shares shares;
+    if (shared) {
+      shares = share_all(ground, placement);
+    } else {
+      shares.cores = take(ground, placement);
+      shares.memory = nodes_of_each(ground, shares.cores);
+    }
+    for (std::size_t i = 0; i < shares.cores.size(); ++i)
+      placement.workers[i].cpus = cpus_of(ground, shares.cores[i]);
+    memory = std::move(shares.memory);
   }
   Binding& first = placement.workers.front();
-  if (cores.size() == 1 && mode == BindMode::automatic && first.cpus == request.allowed_cpus) {
+  const bool single = memory.size() == 1 && (mode == BindMode::automatic || mode == BindMode::near);
+  if (single && first.cpus == request.allowed_cpus &&
+      memory.front() == nodes_of(ground, every_core(ground))) {
     first.cpus.clear();
     placement.origin = "not bound: one worker has all CPUs";
   }
-  place_memory(ground, nodes_of_each(ground, cores), placement);
+  place_memory(ground, memory, placement);
   return placement;
 }
 

@@ -51,9 +51,9 @@ int distance_between(const Topology& topology, int from, int to);
 bool knows_a_gpu(const Ground& ground);
 
 // Cuts the cores into as many parts as there are workers, in core order, nobody empty; needs as many cores.
-// Cuts are made between packages, else between NUMA nodes, while nobody's part falls below three quarters of
-// a fair one; else between L3 groups where that costs nobody a core; what remains is cut evenly, and the
-// first parts get the remainder.
+// Cuts are made between packages while nobody's part falls below three quarters of a fair one, else between
+// NUMA nodes (seven eighths), else between L3 groups where that costs nobody a core; what remains is cut
+// evenly, and the first parts get the remainder. Of cores of several kinds everybody has as many of each.
 std::vector<Cores> share_out(const Ground& ground, const Cores& cores, int workers, bool whole_caches);
 
 // The cores near the workers' GPUs, without overlap and nobody empty; needs as many cores as workers. Never
@@ -64,6 +64,11 @@ struct NearShares {
   std::vector<int> far;  // workers that have no core near a GPU of known place
 };
 NearShares share_near_gpus(const Ground& ground, bool whole_caches);
+
+// NUMA nodes of which nobody has a core yet go to the workers with cores in the same package: so that the
+// least of these has as many as possible, and each node to the nearest of those that lack some. Nodes in
+// packages without a worker stay spare. Returns the nodes that were given away.
+Nodes share_idle_nodes(const Ground& ground, std::vector<Cores>& workers);
 
 // The NUMA nodes a worker belongs to, each with allowed cores: those near its GPUs, else the one nearest to
 // these, else, by its position among all workers.

@@ -3,6 +3,7 @@
 // made unequal get workers in proportion, and groups that divide evenly stay whole.
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -55,11 +56,13 @@ class Sharer {
     return a.node != b.node || (level == Level::cache && a.cache != b.cache);
   }
 
-  // A worker across two packages or nodes has half its memory far away: rather a quarter fewer cores than
-  // that. One across two L3 groups loses little: that is not worth a core.
+  // A worker across two packages has half its memory far away: rather a quarter fewer cores than that. Two
+  // nodes of one package are nearly as near as one: that is worth an eighth. One across two L3 groups loses
+  // little: that is not worth a core.
   bool is_enough(Share least, Level level) const {
     if (level == Level::cache) return least.cores / least.workers >= fair_.cores / fair_.workers;
-    return !(least < Share{fair_.cores * 3, fair_.workers * 4});
+    const std::int64_t eighths = level == Level::package ? 6 : 7;
+    return !(least < Share{fair_.cores * eighths, fair_.workers * 8});
   }
 
   Cut best_cut(std::span<const int> cores, int workers, Level level) const {
@@ -96,7 +99,34 @@ class Sharer {
 
 }  // namespace
 
+namespace {
+
+// Cores of the fast kind are not worth the same as slow ones: everybody has some of each. Who has one more of
+// a kind is the last to have one more of the next.
+std::vector<Cores> deal_out(const std::map<int, Cores>& kinds, std::size_t workers) {
+  std::vector<Cores> shares(workers);
+  std::size_t first = 0;
+  for (const auto& [kind, cores] : kinds) {
+    const std::size_t remainder = cores.size() % workers;
+    auto next = cores.begin();
+    for (std::size_t i = 0; i < workers; ++i) {
+      const bool one_more = (i + workers - first) % workers < remainder;
+      const auto count = static_cast<std::ptrdiff_t>(cores.size() / workers + (one_more ? 1 : 0));
+      shares[i].insert(shares[i].end(), next, next + count);
+      next += count;
+    }
+    first = (first + remainder) % workers;
+  }
+  for (Cores& own : shares) std::sort(own.begin(), own.end());
+  return shares;
+}
+
+}  // namespace
+
 std::vector<Cores> share_out(const Ground& ground, const Cores& cores, int workers, bool whole_caches) {
+  std::map<int, Cores> kinds;
+  for (const int core : cores) kinds[ground.core(core).kind].push_back(core);
+  if (kinds.size() > 1) return deal_out(kinds, static_cast<std::size_t>(workers));
   Sharer sharer(ground, {static_cast<std::int64_t>(cores.size()), workers}, whole_caches);
   sharer.split(cores, workers);
   return std::move(sharer.shares);

@@ -8,6 +8,7 @@
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/plan/expected.hpp"
+#include "ddprun/plan/imagined_node.hpp"
 #include "ddprun/plan/node_picture.hpp"
 #include "ddprun/plan/render.hpp"
 #include "ddprun/plan/text_table.hpp"
@@ -239,8 +240,8 @@ std::string exchange_name(Exchange exchange) {
 
 std::string render_text(const NodePlan& plan, const Snapshot& snapshot) {
   TextTable table;
-  table.heading(
-      fmt::format("ddprun {}: what would happen on {}; nothing is started", DDPRUN_VERSION, plan.host));
+  table.heading(fmt::format("ddprun {}: what would happen on {}; nothing is started", DDPRUN_VERSION,
+                            node_name(snapshot.host, plan.host)));
   show_allocation(table, plan, snapshot);
   show_rendezvous(table, plan);
   show_workers(table, plan);

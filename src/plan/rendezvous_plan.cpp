@@ -44,7 +44,17 @@ std::vector<std::size_t> order_hosts(const Allocation& allocation) {
   return order;
 }
 
+// The coordinator's name is the only one that anybody knows before the others come.
+void number_by_arrival(const Allocation& allocation, RendezvousPlan& rendezvous) {
+  rendezvous.by_arrival = true;
+  rendezvous.agents = allocation.task_count.value;
+  rendezvous.agent = AgentIndex{allocation.task_rank.value};
+  rendezvous.peers.assign(static_cast<std::size_t>(rendezvous.agents), {});
+  rendezvous.peers.front() = allocation.first_address->value;
+}
+
 void number_agents(const Allocation& allocation, const std::string& host, RendezvousPlan& rendezvous) {
+  if (allocation.numbered_by_arrival) return number_by_arrival(allocation, rendezvous);
   if (allocation.numbered_by_launcher) {
     rendezvous.agents = allocation.task_count.value;
     rendezvous.agent = AgentIndex{allocation.task_rank.value};
@@ -102,14 +112,34 @@ Sourced<std::vector<int>> find_ports(const Allocation& allocation, const Rendezv
   return {make_port_sequence(rendezvous.key), "follows from " + rendezvous.key};
 }
 
+// Nothing else tells two launches apart that start at once: two pbsdsh in one job, torchrun's default id. A
+// step, a launch of mpiexec and an id that the user chose are names of their own; the job's id is none.
+bool is_named(const Allocation& allocation) {
+  if (allocation.numbered_by_launcher) return !allocation.launch_id.value.empty();
+  const std::string& instance = allocation.instance.value;
+  if (!instance.empty() && !allocation.job_id.value.starts_with(instance)) return true;
+  return !allocation.step_id.value.empty() || allocation.scheduler.value == Scheduler::none;
+}
+
+// By hand the directories of two hosts may differ; a scheduler's tasks start in the same one.
+std::string digest_of_command(const Allocation& allocation, const Options& options,
+                              const Snapshot& snapshot) {
+  std::string text = join(options.command, std::string(1, '\0'));
+  if (allocation.scheduler.value != Scheduler::by_hand) text += '\n' + snapshot.working_directory;
+  return fmt::format("{:08x}", launch_hash(text) >> 32U);
+}
+
 }  // namespace
 
 RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options& options,
-                                    const std::string& host) {
+                                    const Snapshot& snapshot) {
+  const std::string& host = snapshot.host.name;
   RendezvousPlan rendezvous;
   rendezvous.key = launch_key(allocation);
   rendezvous.join_timeout = options.join_timeout.value;
   number_agents(allocation, host, rendezvous);
+  if (rendezvous.agents > 1 && !is_named(allocation))
+    rendezvous.key += k_command_mark + digest_of_command(allocation, options, snapshot);
   if (rendezvous.agents == 1) return rendezvous;
   rendezvous.role = rendezvous.agent.value == 0 ? RendezvousRole::coordinator : RendezvousRole::member;
   rendezvous.addresses = find_addresses(allocation, rendezvous);
@@ -123,7 +153,8 @@ bool is_by_flags(const Allocation& allocation) {
 }
 
 int place_among_hosts(const NodePlan& plan) {
-  const bool told = !plan.allocation.numbered_by_launcher && plan.rendezvous.role != RendezvousRole::solo;
+  const bool told = !plan.allocation.numbered_by_launcher && !plan.rendezvous.by_arrival &&
+                    plan.rendezvous.role != RendezvousRole::solo;
   return told ? plan.allocation.node_index.value.value : plan.rendezvous.agent.value;
 }
 

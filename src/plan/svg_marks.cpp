@@ -20,12 +20,16 @@ constexpr const char* k_head =
     ".name{font-weight:bold}\n"
     ".faint{fill:#666}\n"
     ".symbol{font-family:monospace;text-anchor:middle}\n"
+    ".tiny{font-family:monospace;font-size:8px;text-anchor:middle}\n"
     ".light{font-family:monospace;text-anchor:middle;fill:#fff}\n"
     ".pale{fill:#fff}\n"
     ".page{fill:#fff}\n"
     ".package{fill:#f7f7f7;stroke:#444;stroke-width:1.5}\n"
     ".node{fill:#fff;stroke:#888}\n"
     ".memory{fill:#fff;stroke:#888;stroke-dasharray:4 3}\n"
+    ".cache{fill:none;stroke:#aaa}\n"
+    ".pair{stroke-width:3;stroke-linecap:round}\n"
+    ".edge{stroke-width:5;stroke-linecap:round}\n"
     ".held{stroke:#555}\n"
     ".hatch{stroke:none}\n"
     ".several{fill:#444;stroke:#444}\n"
@@ -71,10 +75,15 @@ void draw_area(SvgWriter& svg, const Frame& frame, const Holder& holder) {
   if (hatch > 0) svg.rectangle(frame, "hatch", fmt::format("url(#hatch{})", hatch));
 }
 
-void draw_square(SvgWriter& svg, int x, int y, const Holder& holder) {
+void draw_square(SvgWriter& svg, int x, int y, const Holder& holder, bool numbers) {
   draw_area(svg, {x, y, k_square, k_square}, holder);
+  const std::string mark = mark_of(holder, numbers);
   const bool dark = holder.kind == Holder::Kind::several;
-  svg.text(x + k_square / 2, y + 12, dark ? "light" : "symbol", std::string(1, symbol_of(holder)));
+  svg.text(x + k_square / 2, y + 12, dark ? "light" : mark.size() > 2 ? "tiny" : "symbol", mark);
+}
+
+std::string colour_of(int local_rank) {
+  return k_colours[static_cast<std::size_t>(local_rank) % k_colours.size()];
 }
 
 }  // namespace ddprun

@@ -15,6 +15,8 @@ inline constexpr int k_square = 16;
 
 std::string svg_head();  // the style sheet and the patterns
 void draw_area(SvgWriter& svg, const Frame& frame, const Holder& holder);
-void draw_square(SvgWriter& svg, int x, int y, const Holder& holder);  // with its symbol
+// With its symbol, or its number.
+void draw_square(SvgWriter& svg, int x, int y, const Holder& holder, bool numbers);
+std::string colour_of(int local_rank);
 
 }  // namespace ddprun

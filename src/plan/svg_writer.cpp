@@ -41,6 +41,12 @@ void SvgWriter::rectangle(const Frame& frame, std::string_view css, std::string_
                        frame.x, frame.y, frame.width, frame.height, style);
 }
 
+void SvgWriter::line(int from_x, int from_y, int to_x, int to_y, std::string_view css,
+                     std::string_view colour) {
+  body_ += fmt::format("<line class=\"{}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" style=\"stroke:{}\"/>\n",
+                       escaped(css), from_x, from_y, to_x, to_y, escaped(colour));
+}
+
 void SvgWriter::text(int x, int y, std::string_view css, std::string_view text) {
   body_ += fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n", escaped(css), x, y, escaped(text));
 }

@@ -18,6 +18,7 @@ class SvgWriter {
  public:
   // `css` is a class of the style sheet, `fill` a colour or url(#pattern); empty: as the class says.
   void rectangle(const Frame& frame, std::string_view css, std::string_view fill = {});
+  void line(int from_x, int from_y, int to_x, int to_y, std::string_view css, std::string_view colour);
   void text(int x, int y, std::string_view css, std::string_view text);
   // What is drawn between these two has a title, which browsers show under the pointer.
   void open_group(std::string_view title);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ddprun/allocation/started.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "overlap.hpp"
@@ -54,6 +55,32 @@ void check_gpus_fit(const Sourced<int>& workers, const Options& options, const S
       fmt::format("{} ({}) with {} do not fit: {}", count_of(workers.value, "worker"), workers.origin,
                   gpus_each(options), shown_gpus(snapshot, devices)),
       fmt::format("{} are enough for {}", count_of(gpus, "GPU"), count_of(gpus / each, "worker")));
+}
+
+// Scripts take device LOCAL_RANK: CUDA's "invalid device ordinal" in the last of them. A task that sees one
+// GPU may have it to itself, and takes it as number 0.
+void check_gpu_for_each_task(const Sourced<int>& tasks, const Options& options, const Snapshot& snapshot,
+                             const VisibleDevices& devices) {
+  const auto gpus = static_cast<std::int64_t>(devices.entries.size());
+  if (gpus < 2 || tasks.value <= gpus || asks_for_gpus(options)) return;
+  throw UsageError(
+      fmt::format("{} ({}) with one worker each, but {}", count_of(tasks.value, "task"), tasks.origin,
+                  shown_gpus(snapshot, devices)),
+      fmt::format("start at most {} on this node; if each has {} to itself, add --gpus-per-worker {}; for "
+                  "workers without GPUs, hide them with CUDA_VISIBLE_DEVICES=",
+                  count_of(gpus, "task"), count_of(gpus, "GPU"), gpus));
+}
+
+// Every worker has LOCAL_RANK 0 and its own device, or all would share the first one.
+void check_virtual_ranks(const Sourced<int>& workers, const Options& options, const Snapshot& snapshot,
+                         const VisibleDevices& devices) {
+  const auto gpus = static_cast<std::int64_t>(devices.entries.size());
+  if (!options.virtual_local_rank || gpus == 0 || workers.value <= gpus) return;
+  throw UsageError(
+      fmt::format("--virtual-local-rank gives each worker its own GPU, but {} has {} ({}) and {}",
+                  snapshot.host.name, count_of(workers.value, "worker"), workers.origin,
+                  shown_gpus(snapshot, devices)),
+      fmt::format("start at most {}, or leave --virtual-local-rank out", count_of(gpus, "worker")));
 }
 
 // All visible GPUs are used: what would be left over is a mistake in one of the numbers.
@@ -143,8 +170,26 @@ std::int64_t agents_of_mask(const Allocation& allocation, const HostFacts& host)
   return tasks > 1 && cpus * tasks > granted ? tasks : 1;
 }
 
+// srun cannot give more than the job has, which a batch script and a step that ddprun started itself have.
+std::string slurm_hint(const Allocation& allocation, const Snapshot& snapshot, int workers) {
+  const int each = allocation.cpus_on_node.value / std::max(1, tasks_on_this_host(allocation));
+  const bool by_srun =
+      allocation.style.value != LaunchStyle::alone && !find_variable(snapshot, k_starter_variable);
+  if (!by_srun) return fmt::format("ask the job for more CPUs: #SBATCH --cpus-per-task={}", workers);
+  if (each < workers) {
+    return fmt::format(
+        "ask the job for more CPUs: #SBATCH --cpus-per-task={0}, and srun --cpus-per-task={0} ... (srun does "
+        "not take it over from sbatch)",
+        workers);
+  }
+  return fmt::format(
+      "give each ddprun the cores of its workers: srun --cpus-per-task={} ..., or srun --cpu-bind=none ... "
+      "(srun does not take over the --cpus-per-task of sbatch)",
+      each);
+}
+
 // The option of each launcher that leaves the binding to us.
-std::string widen_hint(const Allocation& allocation, int workers) {
+std::string widen_hint(const Allocation& allocation, const Snapshot& snapshot, int workers) {
   struct Row {
     const char* launcher;
     const char* hint;
@@ -166,11 +211,7 @@ std::string widen_hint(const Allocation& allocation, int workers) {
         cpus);
   }
   if (allocation.scheduler.value == Scheduler::slurm) {
-    return fmt::format(
-        "give each ddprun the cores of its workers: srun -c{} ..., or srun --cpu-bind=none ... (srun does "
-        "not "
-        "take over the --cpus-per-task of sbatch)",
-        cpus);
+    return slurm_hint(allocation, snapshot, workers);
   }
   return "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell";
 }
@@ -196,10 +237,12 @@ Sourced<int> count_workers(const Allocation& allocation, const Options& options,
     const bool own = static_cast<int>(devices.entries.size()) == gpus_a_worker(options);
     const Sourced<int> sharers{own ? 1 : tasks_on_this_host(allocation), tasks_origin(allocation)};
     check_gpus_fit(sharers, options, snapshot, devices);
+    check_gpu_for_each_task(sharers, options, snapshot, devices);
     return {1, allocation.style.origin};
   }
   Sourced<int> count = count_unlimited(options, snapshot, devices);
   check_gpus_fit(count, options, snapshot, devices);
+  check_virtual_ranks(count, options, snapshot, devices);
   if (count.value > k_max_workers) {
     throw Error(fmt::format("{} would start {} on {}, more than {}", count.origin,
                             count_of(count.value, "worker"), snapshot.host.name, k_max_workers),
@@ -318,12 +361,13 @@ std::optional<Notice> find_too_few_gpus(const VisibleDevices& devices, const Sou
                 "for one worker a GPU, leave --nproc-per-node out"};
 }
 
-std::optional<Notice> find_crowded_cores(const Allocation& allocation, const HostFacts& facts,
+std::optional<Notice> find_crowded_cores(const Allocation& allocation, const Snapshot& snapshot,
                                          const std::string& host, int workers) {
+  const HostFacts& facts = snapshot.host;
   const auto cpus = static_cast<std::int64_t>(facts.allowed_cpus.size());
   if (cpus == 0) return std::nullopt;
   const std::int64_t cores = std::min(cores_of(facts), cpus);
-  const std::string hint = widen_hint(allocation, workers);
+  const std::string hint = widen_hint(allocation, snapshot, workers);
   if (workers > cores) {
     const std::string shared = workers > cpus ? count_of(cpus, "CPU") : count_of(cores, "core");
     return Notice{fmt::format("{} workers share {} on {}", workers, shared, host), hint};

@@ -19,6 +19,8 @@ bool stands_for_several_workers(const Allocation& allocation, int workers) {
   return workers > 1 && allocation.style.value != LaunchStyle::agent_per_task;
 }
 
+constexpr const char* k_workers_origin = "this worker's, not ddprun's";
+
 class Changes {
  public:
   explicit Changes(std::vector<VariableChange> start) : list_(std::move(start)) {}
@@ -52,6 +54,18 @@ class Changes {
 // Scripts that set themselves up from Slurm's numbers get those of the worker instead of the agent's.
 void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const WorkerSeat& seat,
                            const Environment& environment) {
+  const auto set = [&](const char* name, std::string value) {
+    if (environment.contains(name)) changes.set(name, std::move(value), k_workers_origin);
+  };
+  std::vector<std::string> ranks;
+  for (const WorkerSeat& each : assignment.seats) ranks.push_back(fmt::format("{}", each.rank.value));
+  set("SLURM_GTIDS", join(ranks, ","));
+  for (const char* name : {"SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"}) {
+    if (!assignment.workers_of_nodes.empty())
+      set(name, assignment.workers_of_nodes);
+    else if (environment.contains(name))
+      changes.remove(name, k_workers_origin);
+  }
   const std::pair<const char*, int> numbers[] = {{"SLURM_PROCID", seat.rank.value},
                                                  {"SLURM_LOCALID", seat.local_rank.value},
                                                  {"SLURM_NTASKS", assignment.world_size},
@@ -59,7 +73,14 @@ void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const
                                                  {"SLURM_STEP_NUM_TASKS", assignment.world_size},
                                                  {"SLURM_NTASKS_PER_NODE", assignment.local_world_size}};
   for (const auto& [name, value] : numbers) {
-    if (environment.contains(name)) changes.set(name, value, "this worker's, not ddprun's");
+    set(name, fmt::format("{}", value));
+  }
+}
+
+// Another agent has several workers, so this one's number is not its only worker's rank either.
+void remove_launcher_variables(Changes& changes, const Environment& environment) {
+  for (const auto& [name, value] : environment) {
+    if (is_launcher_variable(name)) changes.remove(name, "ddprun's, not a worker's");
   }
 }
 
@@ -115,10 +136,12 @@ void set_elastic(Changes& changes, const NodePlan& plan, const Assignment& assig
   const bool by_worker = worker_hosts_store(plan.options, assignment.world_size);
   changes.set("TORCHELASTIC_RESTART_COUNT", assignment.attempt.value, "attempt of the whole world");
   changes.set("TORCHELASTIC_MAX_RESTARTS", plan.options.max_restarts.value, plan.options.max_restarts.origin);
-  changes.set("TORCHELASTIC_RUN_ID", plan.run_id.value, plan.run_id.origin);
+  changes.set("TORCHELASTIC_RUN_ID", assignment.run_id, plan.run_id.origin);
   changes.set("TORCHELASTIC_USE_AGENT_STORE", by_worker ? "False" : "True",
               by_worker ? "rank 0 hosts the store" : "ddprun hosts the store");
   changes.set("TORCHELASTIC_ERROR_FILE", context.error_file, "temporary folder");
+  if (!context.timer_file.empty())
+    changes.set("TORCHELASTIC_TIMER_FILE", context.timer_file, "TORCHELASTIC_ENABLE_FILE_TIMER");
   std::vector<std::string> names;
   for (const int signal : plan.options.stop_signals.value) names.push_back(signal_name(signal));
   if (names.empty()) names = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"};
@@ -198,8 +221,9 @@ std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assi
   set_ranks(changes, plan, assignment, seat, view.virtual_rank);
   set_master(changes, plan, assignment);
   set_elastic(changes, plan, assignment, context);
-  if (stands_for_several_workers(plan.allocation, plan.workers.value)) {
+  if (assignment.several_workers) {
     rewrite_slurm_numbers(changes, assignment, seat, environment);
+    if (plan.workers.value == 1) remove_launcher_variables(changes, environment);
   }
   if (plan.threads.value > 0) changes.set("OMP_NUM_THREADS", plan.threads.value, plan.threads.origin);
   changes.set_default(environment, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", "torchrun's default");
@@ -215,7 +239,8 @@ std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assi
     set_places(changes, plan.planned[context.worker], environment);
   }
   cut_from_starter(changes, environment);
-  changes.set("DDPRUN_LAUNCH_ID", context.launch_id, "marks the processes of this launch");
+  changes.set("DDPRUN_LAUNCH_ID", assignment.launch_id, "the same on all nodes");
+  changes.set("DDPRUN_AGENT_ID", context.agent_id, "marks the processes of this agent");
   changes.set(k_worker_list_variable, make_worker_list(environment, changes.names()),
               "what a job that this one submits leaves out");
   return changes.take();

@@ -14,6 +14,8 @@ namespace {
 
 using Announcements = std::vector<Announcement>;
 
+constexpr std::size_t k_max_counts_text = 1000;  // a message takes no longer text
+
 // Settled for every agent before anything is laid out.
 NodeIndex node_of(const Announcement& announcement) { return announcement.node.value_or(NodeIndex{0}); }
 
@@ -205,15 +207,42 @@ bool has_devices(const Announcement& announcement) {
   return std::any_of(announcement.local_workers.begin(), announcement.local_workers.end(), is_known);
 }
 
-// Agents of one host tell each other where there is something to share: devices, or the same CPUs.
-void introduce_neighbours(const Announcements& announcements, std::vector<Assignment>& assignments) {
+// Not by the name alone: containers of different hosts may have the same.
+bool same_machine(const Announcement& one, const Announcement& other) {
+  const auto& addresses = other.addresses;
+  return host_key(one) == host_key(other) &&
+         std::any_of(one.addresses.begin(), one.addresses.end(), [&](const std::string& address) {
+           return std::find(addresses.begin(), addresses.end(), address) != addresses.end();
+         });
+}
+
+// The agents of each host by node and local rank. Several nodes by hand may be on one host.
+std::vector<std::vector<std::size_t>> agents_by_host(const Announcements& announcements) {
   std::map<std::pair<int, int>, std::size_t> places;  // node, first local rank
   for (std::size_t i = 0; i < announcements.size(); ++i) {
     places[{node_of(announcements[i]).value, announcements[i].first_local_rank.value}] = i;
   }
-  std::map<int, std::vector<std::size_t>> nodes;
-  for (const auto& [place, agent] : places) nodes[place.first].push_back(agent);
-  for (const auto& [node, agents] : nodes) {
+  std::map<int, std::size_t> host_of_node;
+  std::map<std::string, std::size_t> first_host;  // by name
+  std::vector<std::vector<std::size_t>> hosts;
+  for (const auto& [place, agent] : places) {
+    const Announcement& announcement = announcements[agent];
+    const auto named = first_host.find(host_key(announcement));
+    const bool together =
+        named != first_host.end() && same_machine(announcements[hosts[named->second].front()], announcement);
+    const auto [entry, added] = host_of_node.emplace(place.first, together ? named->second : hosts.size());
+    if (entry->second == hosts.size()) hosts.emplace_back();
+    if (named == first_host.end()) first_host[host_key(announcement)] = entry->second;
+    hosts[entry->second].push_back(agent);
+  }
+  return hosts;
+}
+
+// Agents of one host tell each other where there is something to share: devices, or the same CPUs. Where they
+// are several nodes, all their local ranks begin at 0: 0 is then oneself.
+void introduce_neighbours(const Announcements& announcements, std::vector<Assignment>& assignments) {
+  for (const std::vector<std::size_t>& agents : agents_by_host(announcements)) {
+    const bool one_node = node_of(announcements[agents.front()]) == node_of(announcements[agents.back()]);
     const auto at = [&](std::size_t agent) -> const Announcement& { return announcements[agent]; };
     const bool devices =
         std::any_of(agents.begin(), agents.end(), [&](std::size_t agent) { return has_devices(at(agent)); });
@@ -224,10 +253,29 @@ void introduce_neighbours(const Announcements& announcements, std::vector<Assign
       const bool shared = !cpus.empty() && masks[cpus] > 1;
       if (agents.size() < 2 || !(devices || shared)) continue;
       for (const std::size_t other : agents) {
-        assignments[agent].neighbours.push_back(make_neighbour(at(other), cpus));
+        std::vector<Neighbour>& neighbours = assignments[agent].neighbours;
+        neighbours.push_back(make_neighbour(at(other), cpus));
+        if (one_node) continue;
+        const int place = static_cast<int>(neighbours.size());
+        neighbours.back().first_local_rank.value = other == agent ? 0 : place;
       }
     }
   }
+}
+
+// "4(x2),3" of 4, 4, 3.
+std::string write_counts(const std::map<int, int>& workers_by_node) {
+  std::vector<std::pair<int, int>> runs;  // workers, nodes in a row
+  for (const auto& [node, workers] : workers_by_node) {
+    if (runs.empty() || runs.back().first != workers) runs.emplace_back(workers, 0);
+    ++runs.back().second;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [workers, nodes] : runs) {
+    parts.push_back(nodes == 1 ? fmt::format("{}", workers) : fmt::format("{}(x{})", workers, nodes));
+  }
+  const std::string text = join(parts, ",");
+  return text.size() <= k_max_counts_text ? text : std::string();
 }
 
 }  // namespace
@@ -252,9 +300,14 @@ WorldPlan make_world_plan(const Announcements& announced) {
   }
   const std::vector<int> first_ranks =
       announcements.front().fixed_rank ? lay_out_fixed(announcements) : lay_out_by_node(announcements);
+  const bool several = std::any_of(announcements.begin(), announcements.end(),
+                                   [](const Announcement& each) { return each.workers > 1; });
+  const std::string counts = write_counts(workers_by_node);
   for (std::size_t i = 0; i < announcements.size(); ++i) {
     const Announcement& announcement = announcements[i];
     Assignment& assignment = world.assignments.emplace_back();
+    assignment.several_workers = several;
+    assignment.workers_of_nodes = counts;
     assignment.world_size = world.world_size;
     assignment.local_world_size = workers_by_node[node_of(announcement).value];
     assignment.node = node_of(announcement);

@@ -112,11 +112,14 @@ std::string describe_no_common_address(const std::string& coordinator,
   for (const AddressWitness& witness : witnesses) {
     if (witness.beside_coordinator) continue;
     const std::vector<std::string> reached = reached_by(witness, candidates);
-    hosts_by_reached[reached.empty() ? "none" : join(reached, ", ")].push_back(witness.host);
+    const std::string what = !reached.empty() ? "reached " + join(reached, ", ")
+                             : witness.probed ? "reached none"
+                                              : "did not answer in time";
+    hosts_by_reached[what].push_back(witness.host);
   }
   std::vector<std::string> parts;
   for (const auto& [reached, hosts] : hosts_by_reached) {
-    parts.push_back(fmt::format("{} reached {}", describe_hosts(hosts), reached));
+    parts.push_back(fmt::format("{} {}", describe_hosts(hosts), reached));
   }
   return fmt::format("no address of {} is reached by all nodes (tried {}): {}", coordinator,
                      join(candidates, ", "), join(parts, "; "));

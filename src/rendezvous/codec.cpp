@@ -13,6 +13,7 @@ namespace ddprun {
 namespace {
 
 constexpr int k_highest_signal = 64;
+constexpr int k_highest_exit_code = 255;
 
 using Json = nlohmann::json;
 
@@ -89,7 +90,17 @@ Json to_json(const Cause& cause) {
           {"failure", first_failure(cause.failure)},
           {"signal", cause.signal},
           {"host", cut(cause.host)},
-          {"detail", cut(cause.detail)}};
+          {"detail", cut(cause.detail)},
+          {"hint", cut(cause.hint)},
+          {"exit_code", cause.exit_code}};
+}
+
+Json to_json(const LaunchFailure& failure) {
+  return {{"what", cut(failure.what)},
+          {"rest", cut(failure.rest)},
+          {"names_host", failure.names_host},
+          {"hint", cut(failure.hint)},
+          {"exit_code", failure.exit_code}};
 }
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -147,6 +158,8 @@ Json to_json(const Announcement& announcement) {
   if (!announcement.python.version.empty()) json["python"] = cut(announcement.python.version);
   if (!announcement.python.torch.empty()) json["torch"] = cut(announcement.python.torch);
   if (!announcement.cpus.empty()) json["cpus"] = cut(announcement.cpus);
+  if (announcement.counted) json["counted"] = true;
+  if (!announcement.missing_gpus.empty()) json["missing_gpus"] = cut(announcement.missing_gpus);
   if (!announcement.local_workers.empty()) add_workers(json, announcement.local_workers);
   return json;
 }
@@ -165,17 +178,23 @@ Json to_json(const Assignment& assignment) {
                {"port", assignment.master_port},
                {"agent_per_task", assignment.agent_per_task},
                {"seats", std::move(seats)}};
+  if (assignment.several_workers) json["several_workers"] = true;
+  if (!assignment.workers_of_nodes.empty()) json["workers_of_nodes"] = cut(assignment.workers_of_nodes);
+  if (!assignment.run_id.empty()) json["run_id"] = cut(assignment.run_id);
+  if (!assignment.launch_id.empty()) json["launch_id"] = cut(assignment.launch_id);
   if (!assignment.neighbours.empty()) add_neighbours(json, assignment.neighbours);
   return json;
 }
 
 struct ToJson {
   Json operator()(const Join& join) const {
-    return {{"type", "join"},
-            {"announcement", to_json(join.announcement)},
-            {"version", cut(join.version)},
-            {"reached", cut(join.reached)},
-            {"agents", join.agents}};
+    Json json = {{"type", "join"},
+                 {"announcement", to_json(join.announcement)},
+                 {"version", cut(join.version)},
+                 {"reached", cut(join.reached)},
+                 {"agents", join.agents}};
+    if (join.failure) json["failure"] = to_json(*join.failure);
+    return json;
   }
   Json operator()(const Probed& probed) const {
     return {{"type", "probed"}, {"reachable", texts_to_json(probed.reachable, k_max_addresses)}};
@@ -284,7 +303,14 @@ Cause read_cause(const Fields& fields) {
   cause.signal = fields.integer("signal");
   cause.host = fields.text("host");
   cause.detail = fields.text("detail");
+  cause.hint = fields.text("hint");
+  cause.exit_code = fields.integer("exit_code", 0, k_highest_exit_code);
   return cause;
+}
+
+LaunchFailure read_launch_failure(const Fields& fields) {
+  return {fields.text("what"), fields.text("rest"), fields.flag("names_host"), fields.text("hint"),
+          fields.integer("exit_code", 1, k_highest_exit_code)};
 }
 
 Workers read_devices(const Fields& fields, std::size_t workers) {
@@ -317,7 +343,7 @@ std::vector<Neighbour> read_neighbours(const Fields& fields) {
 
 Announcement read_announcement(const Fields& fields) {
   Announcement announcement;
-  announcement.agent.value = fields.count("agent");
+  announcement.agent.value = fields.integer("agent", k_unnumbered.value);
   announcement.host = fields.text("host");
   if (fields.has("node")) announcement.node = NodeIndex{fields.count("node")};
   if (fields.has("launcher_rank")) announcement.launcher_rank = GlobalRank{fields.count("launcher_rank")};
@@ -332,6 +358,8 @@ Announcement read_announcement(const Fields& fields) {
   if (fields.has("python")) announcement.python.version = fields.text("python");
   if (fields.has("torch")) announcement.python.torch = fields.text("torch");
   if (fields.has("cpus")) announcement.cpus = fields.text("cpus");
+  if (fields.has("counted")) announcement.counted = fields.flag("counted");
+  if (fields.has("missing_gpus")) announcement.missing_gpus = fields.text("missing_gpus");
   if (fields.has("local_workers")) {
     const int workers = fields.integer("local_workers", 0, k_max_workers);
     announcement.local_workers = read_devices(fields, static_cast<std::size_t>(workers));
@@ -349,6 +377,10 @@ Assignment read_assignment(const Fields& fields) {
   assignment.master_address = fields.text("address");
   assignment.master_port = fields.integer("port", 0, 65535);
   assignment.agent_per_task = fields.flag("agent_per_task");
+  if (fields.has("several_workers")) assignment.several_workers = fields.flag("several_workers");
+  if (fields.has("workers_of_nodes")) assignment.workers_of_nodes = fields.text("workers_of_nodes");
+  if (fields.has("run_id")) assignment.run_id = fields.text("run_id");
+  if (fields.has("launch_id")) assignment.launch_id = fields.text("launch_id");
   for (const auto& seat : fields.rows<4>("seats", k_max_workers)) {
     assignment.seats.push_back({{seat[0]}, {seat[1]}, seat[2], seat[3]});
   }
@@ -358,8 +390,10 @@ Assignment read_assignment(const Fields& fields) {
 
 std::optional<AgentMessage> read_agent_message(const std::string& type, const Fields& fields) {
   if (type == "join") {
-    return Join{read_announcement(fields.object("announcement")), fields.text("version"),
-                fields.text("reached"), fields.count("agents")};
+    Join join{read_announcement(fields.object("announcement")), fields.text("version"),
+              fields.text("reached"), fields.count("agents")};
+    if (fields.has("failure")) join.failure = read_launch_failure(fields.object("failure"));
+    return join;
   }
   if (type == "probed") return Probed{fields.texts("reachable", k_max_addresses)};
   if (type == "failed") {

@@ -7,8 +7,10 @@
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/plan/unlike_gpus.hpp"
 #include "ddprun/plan/unlike_python.hpp"
 #include "ddprun/rendezvous/codec.hpp"
+#include "ddprun/rendezvous/launch_failure.hpp"
 #include "ddprun/rendezvous/waiting_text.hpp"
 
 namespace ddprun {
@@ -17,6 +19,7 @@ namespace {
 
 constexpr std::chrono::seconds k_status_interval{1};
 constexpr std::chrono::seconds k_alone_for{5};
+constexpr int k_probe_rounds = 3;
 constexpr std::size_t k_max_refused_shown = 8;
 
 }  // namespace
@@ -76,8 +79,8 @@ Coordinator::Actions Coordinator::on_store_failed(Attempt attempt, const std::st
 
 Coordinator::Actions Coordinator::on_time(TimePoint now) {
   if (state_deadline_ && now >= *state_deadline_) {
-    if (state_ == State::gathering) join_deadline_passed();
-    if (state_ == State::probing) check_probes();
+    if (state_ == State::gathering) any_failed_start() ? fail_start() : join_deadline_passed();
+    if (state_ == State::probing) check_probes(now);
     if (state_ == State::stopping) stop_deadline_passed(now);
   }
   tell_alone(now);
@@ -110,28 +113,34 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
   const std::string problem = disagreement(join);
   if (!problem.empty() && state_ != State::gathering) return refuse_late(connection, join);
   if (!problem.empty()) {
+    const Cause cause = join.failure
+                            ? describe_failed_start({{printable(join.announcement.host), *join.failure}}, {})
+                            : failed_here(problem);
     ++told_;
-    actions_.push_back(SendTo{connection, Finish{failed_here(problem), {}, {}, false}});
+    actions_.push_back(SendTo{connection, Finish{cause, {}, {}, false}});
     actions_.push_back(CloseConnection{connection});
-    end_with(failed_here(problem), now);
-    return;
+    return any_failed_start() ? fail_start() : end_with(cause, now);
   }
-  const AgentIndex agent = join.announcement.agent;
-  if (state_ != State::gathering || at(agent).connection) {
+  const auto place = state_ == State::gathering ? find_place(join.announcement) : std::nullopt;
+  if (!place) {
     const std::string host = printable(join.announcement.host);
+    const int number = join.announcement.agent.value;
     const std::string reason =
-        fmt::format("another ddprun has already joined in the place of {} (number {})", host, agent.value);
+        join.announcement.agent == k_unnumbered
+            ? fmt::format("the job has all its {} nodes without {}", settings_.agents, host)
+            : fmt::format("another ddprun has already joined in the place of {} (number {})", host, number);
     actions_.push_back(SendTo{connection, Refused{reason, "start ddprun once in each place of the job"}});
     actions_.push_back(CloseConnection{connection});
     return;
   }
-  at(agent).connection = connection;
-  at(agent).announcement = join.announcement;
-  at(agent).reached = join.reached;
-  by_connection_[connection] = agent;
+  at(*place).reached = join.reached;
+  at(*place).failure = join.failure;
+  at(*place).by_arrival = join.announcement.agent == k_unnumbered;
+  seat(*place, connection, join.announcement);
   ++joined_;
   status_stale_ = true;
-  if (joined_ == agents_.size()) everybody_here(now);
+  if (join.failure) note_failed_start(now);
+  if (joined_ == agents_.size()) any_failed_start() ? fail_start() : everybody_here(now);
 }
 
 // Somebody's second launch with the same name, or a host that was given up: none of the running job's
@@ -166,6 +175,7 @@ std::string Coordinator::disagreement(const Join& join) const {
         "or with the same --nnodes",
         host, join.agents, here, settings_.agents);
   }
+  if (join.announcement.agent == k_unnumbered) return {};
   if (agent < 0 || agent >= settings_.agents) {
     return fmt::format("{} says it is number {} of {}; give each node its own --node-rank below {}", host,
                        agent, settings_.agents, settings_.agents);
@@ -186,11 +196,14 @@ void Coordinator::everybody_here(TimePoint now) {
   for (const Agent& agent : agents_) announcements.push_back(*agent.announcement);
   try {
     world_ = make_world_plan(announcements);
+    auto notice = settings_.nodes ? check_node_count(announcements, world_, *settings_.nodes) : std::nullopt;
+    if (notice) actions_.push_back(ShowNotice{std::move(*notice)});
   } catch (const Error& error) {
     const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
     return finish(failed_here(error.what() + hint));
   }
   if (auto notice = find_unlike_python(announcements)) actions_.push_back(ShowNotice{std::move(*notice)});
+  for (Notice& notice : find_unlike_gpus(announcements)) actions_.push_back(ShowNotice{std::move(notice)});
   const std::string& named = settings_.named_address;
   const auto agreed = agreed_address(witnesses(), settings_.addresses);
   const bool provable = named.empty() || crosses_hosts(named);  // a name is for the workers to look up
@@ -201,32 +214,46 @@ void Coordinator::everybody_here(TimePoint now) {
   candidates_ = named.empty() ? addresses_to_probe(witnesses(), settings_.addresses)
                               : std::vector<std::string>{plain_address(named)};
   state_ = State::probing;
+  if (candidates_.empty()) return check_probes(now);
+  probe(now);
+}
+
+// Each agent is asked about what it has not reached yet.
+void Coordinator::probe(TimePoint now) {
+  ++probe_rounds_;
   state_deadline_ = now + settings_.probe_timeout;
   for (Agent& agent : agents_) {
-    const bool beside = is_beside(agent);
-    if (candidates_.empty() || beside) {
-      agent.probed.emplace();
-    } else {
-      actions_.push_back(SendTo{*agent.connection, Probe{candidates_, settings_.port}});
-    }
+    if (is_beside(agent)) agent.probed.emplace();
+    std::vector<std::string> open = candidates_;
+    if (agent.probed)
+      std::erase_if(open, [&](const std::string& address) { return agent.has_reached(address); });
+    agent.asked = !is_beside(agent) && !open.empty();
+    if (agent.asked) actions_.push_back(SendTo{*agent.connection, Probe{open, settings_.port}});
   }
-  if (candidates_.empty()) check_probes();
+  if (all_answered()) check_probes(now);
 }
 
-void Coordinator::handle(ConnectionId connection, const Probed& probed, TimePoint) {
+bool Coordinator::all_answered() const {
+  return std::none_of(agents_.begin(), agents_.end(), [](const Agent& agent) { return agent.asked; });
+}
+
+void Coordinator::handle(ConnectionId connection, const Probed& probed, TimePoint now) {
   Agent* agent = find(connection);
   if (state_ != State::probing || agent == nullptr) return;
-  agent->probed = probed.reachable;
-  if (std::all_of(agents_.begin(), agents_.end(), [](const Agent& a) { return a.probed.has_value(); })) {
-    check_probes();
-  }
+  agent->asked = false;
+  if (!agent->probed) agent->probed.emplace();
+  agent->probed->insert(agent->probed->end(), probed.reachable.begin(), probed.reachable.end());
+  if (all_answered()) check_probes(now);
 }
 
-void Coordinator::check_probes() {
+// An address that was not reached in time may be one of a host under load, so that nothing is proven by one
+// failure.
+void Coordinator::check_probes(TimePoint now) {
   if (const auto common = common_address(witnesses(), candidates_)) {
     address_ = *common;
     return open_store();
   }
+  if (!candidates_.empty() && probe_rounds_ < k_probe_rounds) return probe(now);
   finish(failed_here(describe_no_common_address(host_of({0}), witnesses(), candidates_) +
                      "; name one that all reach with --master-addr"));
 }
@@ -248,6 +275,8 @@ void Coordinator::start_all(const std::string& address, int port) {
     assignment.attempt = attempt_;
     assignment.master_address = address;
     assignment.master_port = port;
+    assignment.run_id = settings_.run_id;
+    assignment.launch_id = settings_.launch_id;
     at(agent).succeeded = false;
     actions_.push_back(SendTo{*at(agent).connection, Start{std::move(assignment)}});
   }
@@ -438,59 +467,6 @@ void Coordinator::send_all(const CoordinatorMessage& message) {
 
 void Coordinator::note_further(const Failure& failure) {
   if (others_.size() < k_max_further_failures) others_.push_back(failure);
-}
-
-// ---- names
-
-std::vector<int> Coordinator::missing() const {
-  std::vector<int> absent;
-  for (int index = 0; index < settings_.agents; ++index) {
-    if (!at({index}).connection) absent.push_back(index);
-  }
-  return absent;
-}
-
-// On the coordinator's own host, whose word about its addresses proves nothing to others. By hand two agents
-// of one host are two nodes: its name and the loopback address that one of them came by show where it is.
-// Another host may come by loopback too, through a tunnel.
-bool Coordinator::is_beside(const Agent& agent) const {
-  const Announcement& own = *agents_.front().announcement;
-  const Announcement& other = *agent.announcement;
-  const bool same_name = same_host(own.host, other.host);
-  if (same_name && is_loopback_address(agent.reached)) return true;
-  return own.node && other.node ? *own.node == *other.node : same_name;
-}
-
-std::vector<AddressWitness> Coordinator::witnesses() const {
-  std::vector<AddressWitness> all;
-  for (const Agent& agent : agents_) {
-    all.push_back({agent.announcement->host, is_beside(agent), agent.reached, agent.probed});
-  }
-  return all;
-}
-
-std::string Coordinator::host_of(AgentIndex agent) const {
-  const auto index = static_cast<std::size_t>(agent.value);
-  if (at(agent).announcement) return printable(at(agent).announcement->host);
-  if (index < settings_.peers.size() && !settings_.peers[index].empty()) return settings_.peers[index];
-  return fmt::format("number {}", agent.value);
-}
-
-std::string Coordinator::name_of(AgentIndex agent) const {
-  const auto index = static_cast<std::size_t>(agent.value);
-  if (index >= world_.assignments.size()) return host_of(agent);
-  std::vector<int> ranks;
-  for (const WorkerSeat& seat : world_.assignments[index].seats) ranks.push_back(seat.rank.value);
-  return fmt::format("{} ({})", host_of(agent), describe_ranks(std::move(ranks)));
-}
-
-Cause Coordinator::failed_here(std::string detail) const {
-  return {Cause::Kind::launcher_failed, {}, 0, host_of({0}), std::move(detail)};
-}
-
-Coordinator::Agent* Coordinator::find(ConnectionId connection) {
-  const auto found = by_connection_.find(connection);
-  return found == by_connection_.end() ? nullptr : &at(found->second);
 }
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ddprun/base/text.hpp"
+#include "ddprun/plan/rendezvous_plan.hpp"
 
 namespace ddprun {
 
@@ -55,6 +56,18 @@ std::string frame(char kind, char method, std::string_view body) {
 std::string describe_stranger(std::string_view first_bytes) {
   return fmt::format("something that is not ddprun answers there (its first bytes: {})",
                      printable(first_bytes.substr(0, 16)));
+}
+
+std::string describe_other_launch(std::string_view own, std::string_view other) {
+  const std::size_t end = own.find(k_command_mark);
+  if (end != std::string_view::npos && end == other.find(k_command_mark) &&
+      own.substr(0, end) == other.substr(0, end)) {
+    return fmt::format(
+        "both belong to {}, but their command lines differ (to train together nevertheless, add the same "
+        "--rdzv-id on all hosts)",
+        printable(own.substr(0, end)));
+  }
+  return fmt::format("this is job {}, the peer belongs to {}", printable(own), printable(other));
 }
 
 }  // namespace
@@ -190,9 +203,7 @@ HandshakeStep Handshake::check_proof(ProofMethod method, const std::string& seal
     return fail("the peer sent our own kind of proof back (reflected)", true);
   }
   if (got.substr(fixed) != launch_key_) {
-    return fail(fmt::format("this is job {}, the peer belongs to {}", printable(launch_key_),
-                            printable(got.substr(fixed))),
-                true);
+    return fail(describe_other_launch(launch_key_, got.substr(fixed)), true);
   }
   if (role_ == HandshakeRole::coordinator) {
     HandshakeStep step = make_proof();

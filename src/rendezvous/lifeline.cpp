@@ -21,7 +21,8 @@ constexpr char k_hello = 'h', k_wanting_hello = 'w', k_task = 't', k_signal = 's
                k_not_started = 'n';
 
 // Of a signal, before its number.
-constexpr char k_hurry = '!', k_no_hurry = '.', k_whole_tree = '*', k_alone = '1';
+constexpr char k_hurry = '!', k_no_hurry = '.', k_whole_tree = '*', k_alone = '1', k_explained = '=',
+               k_unexplained = '-';
 
 constexpr auto k_device_variables =
     std::to_array<std::string_view>({"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
@@ -82,8 +83,9 @@ std::string payload_of(const lifeline::SealedTask& task) {
   return std::string{k_task, static_cast<char>(task.method)} + task.bytes;
 }
 std::string payload_of(const lifeline::Signal& signal) {
-  return fmt::format("{}{}{}{}", k_signal, signal.hurry ? k_hurry : k_no_hurry,
-                     signal.whole_tree ? k_whole_tree : k_alone, signal.number);
+  return fmt::format("{}{}{}{}{}", k_signal, signal.hurry ? k_hurry : k_no_hurry,
+                     signal.whole_tree ? k_whole_tree : k_alone,
+                     signal.explained ? k_explained : k_unexplained, signal.number);
 }
 std::string payload_of(const lifeline::Ended& ended) {
   return fmt::format("{}{}", ended.started ? k_ended : k_not_started, ended.code);
@@ -104,12 +106,13 @@ std::optional<lifeline::Message> decode_hello(std::string_view text, bool wants_
 }
 
 std::optional<lifeline::Message> decode_signal(std::string_view text) {
-  if (text.size() < 3) return std::nullopt;
-  const bool known =
-      (text[0] == k_hurry || text[0] == k_no_hurry) && (text[1] == k_whole_tree || text[1] == k_alone);
-  const auto number = number_between(text.substr(2), 1, 64);
+  if (text.size() < 4) return std::nullopt;
+  const auto is_one_of = [](char c, char yes, char no) { return c == yes || c == no; };
+  const bool known = is_one_of(text[0], k_hurry, k_no_hurry) && is_one_of(text[1], k_whole_tree, k_alone) &&
+                     is_one_of(text[2], k_explained, k_unexplained);
+  const auto number = number_between(text.substr(3), 1, 64);
   if (!known || !number) return std::nullopt;
-  return lifeline::Signal{*number, text[0] == k_hurry, text[1] == k_whole_tree};
+  return lifeline::Signal{*number, text[0] == k_hurry, text[1] == k_whole_tree, text[2] == k_explained};
 }
 
 std::optional<lifeline::Message> decode_task_frame(std::string_view text) {

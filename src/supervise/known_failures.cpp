@@ -30,7 +30,10 @@ constexpr KnownFailure k_known[] = {
     {"ProcessExitedException", k_all, 2, k_spawn_hint},
     {"terminate called without an active exception", 1, 1,
      "torch aborts when Python exits while a thread of gloo still holds the tensors of a collective: call "
-     "torch.distributed.destroy_process_group() at the end of the script, and release the DDP model before"},
+     "torch.distributed.destroy_process_group() at the end of the script, release the DDP model before, and "
+     "import "
+     "torch.distributed.nn before init_process_group(), since an optimizer that imports it later keeps the "
+     "group"},
 };
 
 bool fits(const KnownFailure& known, const std::vector<std::string>& lines) {

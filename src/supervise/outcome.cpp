@@ -73,8 +73,9 @@ int exit_code_of(const Cause& cause) {
       return 128 + cause.signal;
     case Cause::Kind::deadline:
       return k_exit_deadline;
-    case Cause::Kind::agent_lost:
     case Cause::Kind::launcher_failed:
+      return cause.exit_code != 0 ? cause.exit_code : k_exit_own_failure;
+    case Cause::Kind::agent_lost:
       return k_exit_own_failure;
   }
   return k_exit_own_failure;

@@ -1,5 +1,5 @@
 // Stands for libnvidia-ml.so.1. FAKE_NVML says what kind of driver this is: "mig", "hidden", "lost",
-// "refuse", "hang" or "crash"; anything else has two GPUs.
+// "refuse", "hang", "cold" (slow to start) or "crash"; anything else has two GPUs.
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,6 +29,7 @@ extern "C" {
 int nvmlInit_v2() {
   if (is("crash")) raise(SIGKILL);
   while (is("hang")) pause();
+  if (is("cold")) usleep(300'000);
   return is("refuse") ? 9 : 0;
 }
 
@@ -57,6 +58,11 @@ int nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info) {
 int nvmlDeviceGetUUID(Device device, char* text, unsigned size) {
   const char* const kind = device < 10 ? "GPU" : "MIG";
   snprintf(text, size, "%s-%u", kind, static_cast<unsigned>(device));
+  return 0;
+}
+
+int nvmlDeviceGetName(Device device, char* text, unsigned size) {
+  snprintf(text, size, "NVIDIA Fake %u GB", static_cast<unsigned>(40 * device));
   return 0;
 }
 

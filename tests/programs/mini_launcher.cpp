@@ -62,11 +62,11 @@ Child start(const SpawnRequest& request) {
 }
 
 int keep(const Arguments& arguments, bool with_keeper) {
-  const std::string id = make_launch_id();
+  const std::string id = make_random_id();
   std::optional<Keeper> keeper;
   if (with_keeper) keeper.emplace(id);
   SpawnRequest request = request_for(arguments);
-  if (with_keeper) request.environment.push_back(std::string(k_launch_variable) + "=" + id);
+  if (with_keeper) request.environment.push_back(std::string(k_agent_variable) + "=" + id);
   // Only the keeper is to reach the worker where one is tested.
   request.die_with_parent = !with_keeper;
   Child worker = start(request);

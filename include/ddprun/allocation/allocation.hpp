@@ -73,6 +73,8 @@ struct Allocation {
   Sourced<int> tasks_here;        // ddprun processes on this host; 0: as `hosts` says
   // Agents are numbered by task_rank: an MPI launcher's layout on the hosts is not known.
   bool numbered_by_launcher = false;
+  // By hand without --node-rank: who has first_address coordinates, the others are numbered as they come.
+  bool numbered_by_arrival = false;
   Sourced<int> cpus_on_node;                      // CPUs the scheduler granted on this host; 0 when unknown
   std::optional<Sourced<std::int64_t>> end_time;  // unix seconds
   std::optional<Sourced<std::vector<int>>> reserved_ports;  // ascending

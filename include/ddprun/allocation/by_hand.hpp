@@ -11,7 +11,16 @@ bool is_by_hand(const PlaceOptions& options);
 // Whether the flags say all that is needed to follow them without a scheduler: how many nodes and which one.
 bool is_complete_by_hand(const PlaceOptions& options);
 
-// One agent a node. Throws UsageError when a flag is missing, out of range or at odds with another.
+// The host name that has to be looked up before parse_by_hand knows whether this host coordinates; empty:
+// none.
+std::string name_to_look_up(const Snapshot& snapshot, const PlaceOptions& options);
+
+// Whether this host is meant, as `address` is written, or by what it was looked up as (Snapshot::names).
+bool is_own_address(const std::string& address, const HostFacts& host);
+bool is_own_name(const std::string& name, const Snapshot& snapshot);
+
+// One agent a node. Without a node rank who has the coordinator's address is node 0 and the others are
+// numbered as they come. Throws UsageError when a flag is missing, out of range or at odds with another.
 Allocation parse_by_hand(const Snapshot& snapshot, const PlaceOptions& options);
 
 // This process is the whole launch.

@@ -48,6 +48,9 @@ void check_rank_not_lost(const Snapshot& snapshot);
 // tasks: then no launcher of MPI processes started it.
 bool is_started_by_scheduler(const HostFacts& host);
 
+// A shell somebody types at, "-bash" or "zsh -i": no script and no -c.
+bool is_interactive_shell(const Ancestor& ancestor);
+
 // Whether a process of one of these programs is among the ancestors.
 bool has_ancestor(const HostFacts& host, const std::vector<std::string>& programs);
 

@@ -31,6 +31,9 @@ bool is_launcher_variable(std::string_view name);
 // another ddprun).
 std::vector<std::string> find_left_over(const Snapshot& snapshot);
 
+// The jobs whose variables are set, "slurm/41", of several schedulers with commas between; empty outside any.
+std::string name_jobs(const Environment& environment);
+
 // The job of the worker that left them, for messages: "slurm/41"; "no job" where it ran outside of any.
 std::string describe_left_over(const Snapshot& snapshot);
 

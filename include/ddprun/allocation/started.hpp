@@ -9,6 +9,7 @@
 //   DDPRUN_CARRIER      "ssh": what started it
 //   DDPRUN_UMASK        "077": the starter's, which MPI launchers do not pass on
 //   DDPRUN_TERMINAL     "1": what is typed at the starter's terminal reaches rank 0
+//   DDPRUN_SITE_FILE    what the file of --site FILE says, which the other hosts may not have
 //
 // None of them reaches the workers.
 #pragma once
@@ -30,6 +31,7 @@ inline constexpr const char* k_started_job_variable = "DDPRUN_JOB";
 inline constexpr const char* k_started_carrier_variable = "DDPRUN_CARRIER";
 inline constexpr const char* k_started_umask_variable = "DDPRUN_UMASK";
 inline constexpr const char* k_started_terminal_variable = "DDPRUN_TERMINAL";
+inline constexpr const char* k_started_site_variable = "DDPRUN_SITE_FILE";
 // SLURM_CPUS_PER_TASK as it was before srun was told to give the agents all CPUs of the node.
 inline constexpr const char* k_cpus_per_task_variable = "DDPRUN_CPUS_PER_TASK";
 
@@ -59,13 +61,14 @@ Allocation parse_listed_hosts(const Snapshot& snapshot, const PlaceOptions& opti
 void add_starter_secret(const Snapshot& snapshot, Allocation& allocation);
 
 // One host a line, Open MPI's "n1 slots=4" and hydra's "n1:4" alike, '#' starts a comment; each host once, in
-// that order. `slots`: some line had a number of slots. Throws UsageError naming `origin` and the line.
+// that order. `slots`: some line had a number of slots, or its host again. Throws UsageError naming `origin`
+// and the line.
 struct HostFile {
   std::vector<std::string> hosts;
   bool slots = false;
 };
 HostFile parse_hostfile(std::string_view text, const std::string& origin);
-// "a,b" or "n[1-4]", each once. Throws UsageError naming `origin`.
+// "a,b" or "n[1-4]"; a host that comes twice is an error. Throws UsageError naming `origin`.
 std::vector<std::string> parse_hosts(std::string_view text, const std::string& origin);
 
 }  // namespace ddprun

@@ -37,6 +37,8 @@ class CarrierGroup {
   void signal(std::size_t carrier, int number);  // to its session; nothing where it does not run
   bool running(std::size_t carrier) const;
   std::size_t count_running() const;
+  // Output came within this time, or waits for whoever reads ours.
+  bool is_busy(Milliseconds within) const { return output_.is_busy(within) || error_.is_busy(within); }
   // The last line it wrote on standard error; empty where there is none.
   std::string last_words(std::size_t carrier) const;
 
@@ -58,7 +60,7 @@ class CarrierGroup {
 
   boost::asio::io_context& context_;
   Ended ended_;
-  std::string launch_id_;
+  std::string agent_id_;
   Keeper keeper_;
   OutputPump output_;
   std::optional<OutputPump> separate_error_;

@@ -26,7 +26,9 @@ namespace ddprun {
 
 class Driver {
  public:
-  Driver(const NodePlan& plan, const Snapshot& snapshot);
+  // With a failure there is nothing to start: it joins only to tell the other agents, and all end with one
+  // message. `plan` is then make_meeting_plan's.
+  Driver(const NodePlan& plan, const Snapshot& snapshot, std::optional<LaunchFailure> failure = {});
 
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
@@ -59,6 +61,9 @@ class Driver {
   void handle(const Stop& stop);
   void handle(const Finish& finish);
   void on_lost(const std::string& what, const std::string& hint);
+  void limit_telling();
+  void say_own_failure();
+  void end_with_own_failure();
 
   void hold_lifeline();
   void lose_starter(const std::string& why);
@@ -109,11 +114,15 @@ class Driver {
   MeetingPoint meeting_;
   std::unique_ptr<AgentLink> link_;
   boost::asio::steady_timer carrier_timer_;
+  boost::asio::steady_timer telling_timer_;   // where it only tells a failure
   std::unique_ptr<LifelineClient> lifeline_;  // where another ddprun started this one
 
+  std::optional<LaunchFailure> failure_;
+  bool failure_said_ = false;
   int world_size_ = 0;  // of the workers that this agent's store is for
   bool decision_pending_ = false;
   bool joined_ = false;  // the coordinator knows of this agent
+  bool found_ = false;   // the coordinator, which may not have answered yet
   bool link_lost_ = false;
   bool failed_ = false;              // a handler threw
   bool stepped_aside_ = false;       // to CPUs that no worker holds
@@ -123,6 +132,7 @@ class Driver {
   std::optional<int> stop_signal_;  // the first that came here
   TimePoint last_stop_signal_;
   bool stop_requested_ = false;
+  bool explained_ = false;       // why it stops has been said already
   std::optional<Cause> ending_;  // the job is over once nothing of ours runs
   bool leaving_ = false;
   bool hurried_ = false;  // output that is not read soon is given up

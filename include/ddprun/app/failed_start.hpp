@@ -1,9 +1,20 @@
-// An agent that cannot take part says so to the ddprun that started it.
+// An agent that cannot take part says so to the others, and to the ddprun that started it.
 #pragma once
 
+#include <optional>
+
+#include "ddprun/base/error.hpp"
 #include "ddprun/facts/snapshot.hpp"
+#include "ddprun/plan/options.hpp"
 
 namespace ddprun {
+
+// Joins the other agents of the launch only to tell them why this one cannot start anything: they end at
+// once, and one of them says it for all. Returns the exit code; nothing where no others take part, it is not
+// clear where they are, or nothing was to be started anyway: then nothing was said. `options` are nothing
+// where the command line could not be understood.
+std::optional<int> tell_other_agents(const Snapshot& snapshot, const std::optional<Options>& options,
+                                     const Error& error) noexcept;
 
 // Tells the starter that DDPRUN_STARTER names the exit code this process is about to end with: not every
 // carrier passes it on, and the other hosts need not wait for this one. Does nothing where no ddprun started

@@ -61,6 +61,8 @@ class OutputPump {
   std::vector<std::string> last_lines(StreamId stream) const;  // empty when forgotten
   // Streams that are open or whose last_lines() are kept.
   std::size_t streams() const noexcept { return sources_.size(); }
+  // Something was read within this time, or waits for the reader of our output.
+  bool is_busy(Milliseconds within) const;
   int error() const noexcept { return sink_.error(); }  // errno of the last failed write; 0: none
   // Calls once, with that errno, when the first write fails.
   void when_failing(std::function<void(int error)> handler) { failing_ = std::move(handler); }
@@ -96,6 +98,7 @@ class OutputPump {
   std::size_t open_ = 0;                       // of sources_
   std::vector<char> buffer_;                   // for one read; sources share it
   bool waiting_ = false;                       // for sink_watch_
+  TimePoint last_read_;
   std::function<void()> read_;
   std::function<void(bool)> drained_;
   std::function<void(int)> failing_;

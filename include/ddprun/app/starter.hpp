@@ -5,6 +5,10 @@
 // only signalled where no agent of it is there yet, or is still there long after. The agents decide about the
 // job; the starter repeats their exit code.
 //
+// The job is over when every agent has said how it ended or its lifeline is lost; then the carriers have some
+// seconds, since one that waits for a host that is gone would wait for ever. A carrier that ends while its
+// agent is connected ends nothing.
+//
 // Agents are told of every signal once, and whether all processes of this host had it: then a scheduler has
 // sent it, which may be about to signal theirs (supervise/signal_ledger.hpp).
 #pragma once
@@ -60,10 +64,13 @@ class Starter {
   void on_verdict(const SignalLedger::Verdict& verdict);
   void note_stop_signal(const SignalEvent& event);
   void stop(const lifeline::Signal& signal);
-  void give_up_on_carriers(Milliseconds patience);
+  void release_carriers();
+  void give_up_on_carriers(Milliseconds patience, Milliseconds mercy);
+  bool is_heard() const;
   void signal_carriers(int number, bool only_unconnected);
 
   void give_up(int code);
+  void expect_end_of_all(std::size_t carrier);
   void finish_when_over();
   void say_if_end_is_unknown() const;
   void drain();
@@ -86,6 +93,9 @@ class Starter {
   TimePoint last_stop_signal_;
   std::optional<int> failure_code_;  // a carrier could not start its agent, or output was lost
   std::vector<int> told_;            // the agents' exit codes, as they came
+  std::vector<std::string> lost_;    // hosts whose agents went without a word
+  bool releasing_ = false;           // no agent is left: the carriers' time has begun
+  bool abandoned_ = false;           // what is still there has had its time
   bool leaving_ = false;
   bool hurried_ = false;  // output that is not read soon is given up
 };

@@ -16,6 +16,7 @@
 
 #include "ddprun/app/input_pump.hpp"
 #include "ddprun/app/output_pump.hpp"
+#include "ddprun/app/watchdog.hpp"
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/keeper.hpp"
@@ -102,6 +103,8 @@ class WorkerGroup {
   void look_at_bindings();
   void look_soon();
   void tell_foreign_proc();
+  void begin_watchdog();
+  void end_expired(const WatchdogTimers::Expired& expired);
   void tell_refusal(std::size_t worker, const BindingRefusal& refusal);
   void show_binding(std::size_t worker, const BindingRefusal& refusal);
   void note_end(std::size_t worker);
@@ -116,7 +119,7 @@ class WorkerGroup {
   const NodePlan& plan_;
   const Snapshot& snapshot_;
   Ended ended_;
-  std::string launch_id_;
+  std::string agent_id_;
   std::vector<std::string> folder_places_;
   Keeper keeper_;  // made before the folder that it is to remove
   TempDir folder_;
@@ -133,6 +136,8 @@ class WorkerGroup {
   Assignment assignment_;
   std::string interface_;
   std::vector<std::unique_ptr<Worker>> workers_;
+
+  std::optional<Watchdog> watchdog_;  // of this attempt
 
   boost::asio::steady_timer binding_timer_;
   std::deque<std::size_t> unseen_;  // started, and what the kernel made of their bindings not yet looked at

@@ -14,6 +14,7 @@ namespace ddprun {
 struct NvidiaInformation {
   std::optional<int> minor;  // of /dev/nvidia<minor>
   std::string uuid{};        // "GPU-..."; empty where the driver shows question marks, as some do to users
+  std::string model{};       // "NVIDIA A100-SXM4-40GB"
   bool excluded = false;     // kept away from every program by the driver's configuration
 };
 NvidiaInformation parse_nvidia_information(std::string_view text);
@@ -29,9 +30,11 @@ std::optional<KfdGpu> parse_kfd_properties(std::string_view text);
 
 // "0x0bd5\n" of a PCI device's `vendor` and `device` files.
 std::optional<std::uint32_t> parse_pci_id(std::string_view text);
-// Intel's data-centre GPUs (Max and Flex series); graphics built into processors and desktop cards are not
-// what a job is placed on.
+// Intel's cards (Max, Flex, Arc); graphics built into processors are not what a job is placed on.
 bool is_intel_accelerator(std::uint32_t vendor, std::uint32_t device);
+// Of such a card: the Max 1550 has two, each a device of its own for Level Zero.
+int tiles_of_intel(std::uint32_t device);
+std::string gpu_vendor(std::uint32_t vendor);  // "nvidia", "amd", "intel", else empty
 
 // What a PCI device of this class ("0302"), vendor and number is to a worker: something to compute on or to
 // talk through. Nothing for the graphics of boards (1a03 ASPEED, 102b Matrox) and of desktop processors, and

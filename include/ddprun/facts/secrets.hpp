@@ -14,16 +14,21 @@ inline constexpr std::string_view k_removed_secret = "<secret-removed>";
 // thread libraries, networks and the active Python.
 bool is_captured_variable(std::string_view name);
 
-// PMI_SHARED_SECRET, PBS_JOBCOOKIE, SLURM_JWT, Open MPI's precondition_transports, and every name that
-// contains KEY, TOKEN, SECRET, PASSWORD, CREDENTIAL or COOKIE in either case.
+// A variable whose name says that its value is a secret: PMI_SHARED_SECRET, PBS_JOBCOOKIE, SLURM_JWT,
+// DB_PASS, and what users write freely, SLURM_JOB_COMMENT.
 bool is_secret_variable(std::string_view name);
 
-// The text with the values of NAME=value pairs whose name reads like a secret's (--hf-token=..., API_KEY=...;
-// but not --tokenizer=... or --key-file=...) and the passwords of URLs replaced.
+// The same of an option with its dashes (--hf-token, but not --tokenizer or --key-file), a key or a variable.
+bool is_secret_option(std::string_view name);
+
+// The text without what is given to a name like a secret's (--hf-token=..., "api_key": "...", ?sig=...), the
+// passwords of URLs, and what looks like a secret by itself: Bearer ..., tokens with their issuer's mark
+// (hf_..., ghp_..., AKIA...), JWTs, private keys.
 std::string mask_text(std::string_view text);
 
-// The same for an argument list, where a secret may also be the word after its option (--password x).
-std::vector<std::string> mask_words(const std::vector<std::string>& words);
+// The same for an argument list, where a secret may also be the word after its option (--password x), or
+// after the option `also`.
+std::vector<std::string> mask_words(const std::vector<std::string>& words, std::string_view also = {});
 
 // An ancestor's command line: whole (but masked) for launchers' processes, else its first word alone.
 std::string mask_title(std::string_view title);

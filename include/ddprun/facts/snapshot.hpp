@@ -30,6 +30,7 @@ struct Gpu {
   std::string uuid{};              // "GPU-...", as the vendor's runtime spells it; empty when unknown
   std::vector<int> local_cpus{};   // its local_cpulist; empty when the firmware does not tell
   std::vector<std::string> mig{};  // UUIDs of its MIG instances: they hide the whole GPU
+  std::string model{};             // "NVIDIA A100-SXM4-40GB"; empty when unknown
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
@@ -71,8 +72,11 @@ struct Snapshot {
   Environment environment;  // complete in memory; a captured file holds the allow-listed part
   std::map<std::string, std::string> files;      // path -> contents of the files a scheduler points to
   std::map<std::string, ProgramFacts> programs;  // by word: the command's, python_candidates(), carriers
+  // Host names that were looked up: their numeric addresses, separated by blanks.
+  std::map<std::string, std::string> names;
   HostFacts host;
-  std::int64_t unix_time = 0;  // seconds
+  std::int64_t unix_time = 0;                  // seconds
+  std::vector<std::string> removed_secrets{};  // of a capture: the variables, and "arguments", that had some
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
 

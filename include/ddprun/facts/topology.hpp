@@ -14,6 +14,7 @@ struct Core {
   int package = 0;        // 0 .. Topology::packages - 1
   int node = 0;           // index into Topology::nodes: the node its memory comes from by default
   int cache = 0;          // cores with the same number share an L3 (or, without one, what comes next below)
+  int kind = 0;           // of a hybrid processor: cores with the same number are equally fast
   friend bool operator==(const Core&, const Core&) = default;
 };
 
@@ -27,6 +28,9 @@ struct MemoryNode {
 
 enum class DeviceKind { gpu, network };
 
+// What an RDMA card is connected to; `down` where none of its ports is active.
+enum class CardLink { unknown, infiniband, ethernet, down };
+
 struct PciDevice {
   DeviceKind kind = DeviceKind::gpu;
   std::string address;             // "0000:c1:00.0"
@@ -35,6 +39,11 @@ struct PciDevice {
   // of these they share.
   std::vector<std::string> path;
   std::vector<int> cpus;  // local to it; empty: the firmware does not tell
+  std::string vendor{};   // of a GPU: "nvidia", "amd", "intel"; empty: not known
+  std::string model{};    // of a GPU: "NVIDIA A100-SXM4-40GB"; empty: not known
+  int parts = 1;          // of a GPU: the devices its driver shows (tiles, partitions)
+  std::string rdma{};  // of a card: its RDMA or Slingshot device, one of `names`; empty: none, or not known
+  CardLink link = CardLink::unknown;
   friend bool operator==(const PciDevice&, const PciDevice&) = default;
 };
 
@@ -46,6 +55,8 @@ struct Topology {
   // distances[i][j]: from nodes[i] to nodes[j], 10 is local (ACPI SLIT). Empty: not known.
   std::vector<std::vector<int>> distances;
   std::vector<PciDevice> devices;  // by address
+  std::string host{};              // the node's name, where its description tells
+  std::vector<int> allowed{};      // ascending: what a description leaves to programs; empty: all CPUs
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
@@ -59,9 +70,9 @@ std::string normal_pci_address(const std::string& address);
 
 // The hint of every complaint about one.
 inline constexpr const char* k_topology_forms =
-    "a topology is an XML file of hwloc (lstopo node.xml), a JSON file (the \"topology\" of ddprun "
-    "--capture), "
-    "or a synthetic description such as \"pack:2 core:8 pu:2\"";
+    "a topology is an XML file of hwloc 2 (lstopo node.xml), a JSON file (the \"topology\" of ddprun "
+    "--capture), one of these on standard input (-), or a synthetic description such as "
+    "\"pack:2 core:8 pu:2\"";
 
 // JSON of a --topology file and of a snapshot's "topology". CPU lists are texts such as "0-7,64-71".
 std::string render_topology(const Topology& topology);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ddprun/base/error.hpp"
 #include "ddprun/net/authentication.hpp"
 
 namespace ddprun {
@@ -25,6 +26,12 @@ struct AgentListenerSettings {
   std::size_t max_strangers = 256;  // connections that have not proved themselves yet
 };
 
+// Another program, or another ddprun, listens on each of the ports.
+class PortTaken : public Error {
+ public:
+  using Error::Error;
+};
+
 struct AgentListenerHooks {
   // `proof`: by what it proved itself, as to_string(ProofMethod).
   std::function<void(Tcp::socket, std::string first_bytes, const std::string& proof)> on_agent;
@@ -36,7 +43,8 @@ struct AgentListenerHooks {
 
 class AgentListener : public std::enable_shared_from_this<AgentListener> {
  public:
-  // Binds and listens, on all addresses. Throws Error naming the ports when none is free.
+  // Binds and listens, on all addresses. Throws Error naming the ports when there is none, PortTaken when
+  // all are in use.
   AgentListener(boost::asio::io_context& context, AgentListenerSettings settings, AgentListenerHooks hooks);
   void start();
   void close();

@@ -19,9 +19,10 @@
 namespace ddprun {
 
 struct CoordinatorServiceSettings {
-  CoordinatorSettings coordinator;  // its port is filled in here
-  Announcement announcement;        // of agent 0
-  std::vector<int> ports;           // the first free one is used; 0 is any
+  CoordinatorSettings coordinator;       // its port is filled in here
+  Announcement announcement;             // of agent 0
+  std::optional<LaunchFailure> failure;  // it has nothing to start, and joins to tell so
+  std::vector<int> ports;                // the first free one is used; 0 is any
   std::string launch_key;
   Prover prover;
   Milliseconds flush_timeout{

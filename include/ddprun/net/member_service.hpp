@@ -19,10 +19,11 @@ struct MemberServiceSettings {
   std::string launch_key;
   Prover prover;
   Announcement announcement;
+  std::optional<LaunchFailure> failure;  // it has nothing to start, and joins to tell so
   std::string version;
   int agents = 2;
   DialLimits dial;  // its `link` is how long the coordinator may be out of reach
-  DialLimits probe{Milliseconds{3000}, Milliseconds{5000}};
+  DialLimits probe{Milliseconds{3000}, Milliseconds{20000}};  // who has answered is there
   Milliseconds lookup_limit{10000};
   // After joining, for the first word of the coordinator beyond its own join deadline.
   Milliseconds start_margin{60000};

@@ -17,11 +17,13 @@ struct HardwareWish {
   // knows them.
   std::string root{};
   std::string nvml = "libnvidia-ml.so.1";
+  Milliseconds patience{2000};  // beyond the deadline, for each NVIDIA GPU that the kernel's files show
 };
 
 // Where an NVIDIA driver is, the list of its own library replaces that of capture_gpus: it knows which GPUs
 // this process may really open, their UUIDs and their MIG instances. A topology that cannot be read is
-// replaced by the allowed CPUs and their SMT siblings. Blocks until `deadline` at most. Only for processes
+// replaced by the allowed CPUs and their SMT siblings. Blocks until `deadline` at most, and
+// longer by HardwareWish::patience for GPUs that are only starting. Only for processes
 // with a single thread.
 void capture_hardware(HostFacts& host, const HardwareWish& wish, Milliseconds deadline = k_hardware_deadline);
 

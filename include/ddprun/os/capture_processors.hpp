@@ -17,6 +17,10 @@ std::vector<int> capture_allowed_cpus();
 // their first CPUs. `root` stands in front of /sys (for tests).
 std::vector<std::vector<int>> capture_cores(const std::vector<int>& cpus, const std::string& root = "");
 
+// CPUs of each kind of core, fastest first, as the kernel sorts them: Intel's hybrid processors by its names,
+// others by the capacity their firmware tells. Empty: nothing tells, so all are alike.
+std::vector<std::vector<int>> capture_core_kinds(const std::string& root = "");
+
 // How many those are.
 int capture_core_count(const std::vector<int>& cpus, const std::string& root = "");
 

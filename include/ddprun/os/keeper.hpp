@@ -21,8 +21,8 @@
 namespace ddprun {
 
 // Goes into every worker's environment, with the launch's own random value.
-inline constexpr const char* k_launch_variable = "DDPRUN_LAUNCH_ID";
-std::string make_launch_id();  // 32 hexadecimal digits from the kernel
+inline constexpr const char* k_agent_variable = "DDPRUN_AGENT_ID";
+std::string make_random_id();  // 32 hexadecimal digits from the kernel
 
 class Keeper {
  public:
@@ -30,7 +30,7 @@ class Keeper {
   // and this long to end before it is killed (srun ends its step on SIGTERM and leaves it running on
   // SIGKILL). `folders`: what is removed with all it holds when ddprun is gone or says that all is well;
   // those that do not exist are passed over, so that a folder can be named here before it is made.
-  explicit Keeper(const std::string& launch_id, Milliseconds mercy = Milliseconds{0},
+  explicit Keeper(const std::string& agent_id, Milliseconds mercy = Milliseconds{0},
                   const std::vector<std::string>& folders = {});
   Keeper(Keeper&&) = default;
   // Without dismiss(): the keeper kills what it watches.

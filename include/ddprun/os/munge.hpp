@@ -2,8 +2,9 @@
 // message. libmunge is loaded when first needed, so that one binary runs where it is not installed.
 //
 // libmunge gives each of five attempts two seconds (src/libmunge/m_msg_client.c, src/libcommon/m_msg.c of
-// MUNGE 0.5), so a stopped daemon would hold its caller for more than ten: each call is made in a child with
-// a deadline of its own, and after three calls in a row without an answer the next ones fail at once.
+// MUNGE 0.5), so a stopped daemon would hold its caller for more than ten: a child makes the calls, each with
+// a deadline after which it is ended, and after three calls in a row without an answer the next ones fail at
+// once.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "ddprun/base/duration.hpp"
+#include "ddprun/os/serving_child.hpp"
 
 namespace ddprun {
 
@@ -53,9 +55,8 @@ class Munge {
   enum class Operation { encode, decode };
   Answer ask(Operation operation, const std::string& text);
 
-  std::string socket_;
   Milliseconds deadline_;
-  std::string library_;
+  ServingChild child_;
   int unanswered_ = 0;
 };
 

@@ -3,11 +3,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ddprun/base/duration.hpp"
 #include "ddprun/os/answering_child.hpp"
 
 namespace ddprun {
+
+// Numeric addresses in the resolver's order; none where the name is not known or nobody answers in time.
+std::vector<std::string> look_up_name(const std::string& name, Milliseconds limit);
 
 class NameLookupChild {
  public:
@@ -20,8 +24,5 @@ class NameLookupChild {
  private:
   AnsweringChild child_;
 };
-
-// The same for what comes before the event loop: blocks until `limit` at most.
-std::string look_name_up(const std::string& name, Milliseconds limit);
 
 }  // namespace ddprun

@@ -9,7 +9,8 @@
 
 namespace ddprun {
 
-// Where an NVIDIA driver shows itself below `root`: only there is its library worth loading.
+// Where an NVIDIA driver shows itself below `root`, or Windows' own below Linux (WSL 2): only there is its
+// library worth loading.
 bool shows_nvidia(const std::string& root = "");
 
 // Loads `library` and lists the GPUs in PCI order, as text that parse_nvml_answer understands. May take long,

@@ -14,4 +14,8 @@ namespace ddprun {
 ExchangeAnswer exchange_over_pmix(const std::string& library, const std::optional<std::string>& value,
                                   bool all_take_part);
 
+// What the server tells about this process' launch, a line each: "PMIX_JOB_SIZE=4", then PMIX_NUM_NODES,
+// PMIX_LOCAL_RANK, PMIX_LOCAL_SIZE. Empty where it does not tell all of them.
+std::string ask_pmix_place(const std::string& library);
+
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// The only file that speaks to hwloc.
+// With src/os/hwloc_devices the only files that speak to hwloc.
 #pragma once
 
 #include <string>

@@ -7,7 +7,8 @@
 namespace ddprun {
 
 enum class BindMode {
-  automatic,     // the cores near the worker's GPUs, shared out; without GPUs an even split
+  automatic,     // as near, and a share of the cores that are near no GPU; without GPUs an even split
+  near,          // the cores near the worker's GPUs, shared out, and no others
   none,          // nothing is bound, no topology is read
   node,          // all CPUs of the GPU's NUMA node
   socket,        // all CPUs of that node's package
@@ -25,7 +26,7 @@ struct BindChoice {
   friend bool operator==(const BindChoice&, const BindChoice&) = default;
 };
 
-// auto | none | node | socket | exclusive | core-complex
+// auto | near | none | node | socket | exclusive | core-complex
 // core:LIST[:LIST...]   cores by the kernel's number of any of their CPUs, siblings included; a list a worker
 // cpu:LIST[:LIST...]    exactly these CPUs; also list:..., as PALS' --cpu-bind writes it
 // mask:HEX[,HEX...]     a mask a worker; also mask_cpu:..., as srun --cpu-bind writes it

@@ -7,9 +7,11 @@
 // gres plugins.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ddprun/allocation/allocation.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
 namespace ddprun {
@@ -21,6 +23,7 @@ struct VisibleDevices {
   std::string narrowing;             // the variable that leaves a worker one of them
   std::string origin;                // for the user: "CUDA_VISIBLE_DEVICES", "2 GPUs of this host"
   bool one_a_process = false;        // MIG instances: CUDA shows a process the first of its list only
+  std::string missing{};  // "CUDA_VISIBLE_DEVICES names 4 GPUs, 3 are visible"; empty: all that was promised
 };
 
 // The entries CUDA would accept of such a list: all of the first one's form (numbers, GPU-, MIG-), cut at the
@@ -31,5 +34,10 @@ std::vector<std::string> parse_device_list(const std::string& text);
 int find_gpu(const std::vector<Gpu>& gpus, const std::string& entry);
 
 VisibleDevices find_visible_devices(const Snapshot& snapshot);
+
+// CUDA numbers unlike GPUs from fastest to slowest, unless CUDA_DEVICE_ORDER is PCI_BUS_ID, and nothing but
+// CUDA knows which is the fastest; they are taken in the order of their addresses.
+std::optional<Notice> find_unsure_order(const Snapshot& snapshot, const VisibleDevices& devices,
+                                        const std::string& host);
 
 }  // namespace ddprun

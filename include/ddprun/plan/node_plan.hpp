@@ -40,7 +40,10 @@ enum class RendezvousRole { solo, coordinator, member };
 struct RendezvousPlan {
   RendezvousRole role = RendezvousRole::solo;
   int agents = 1;
-  AgentIndex agent;                // this process; 0 coordinates
+  AgentIndex agent;  // this process; 0 coordinates
+  // The coordinator numbers the members as they come; `agent` of a member is an assumption. Of several agents
+  // on the coordinator's host the one that gets the port coordinates.
+  bool by_arrival = false;
   std::string key;                 // launch_key: what strangers do not share
   std::vector<std::string> peers;  // host name by agent index, for "waiting for ..."
   // Names or numeric addresses of the coordinator, best first. Empty: only the two ways below tell.
@@ -85,6 +88,7 @@ struct NodePlan {
   Sourced<int> world_size;      // an assumption where the origin says "if": agents may differ
   Sourced<std::string> solo_address;  // MASTER_ADDR where this is the only agent
   std::optional<int> store_port;      // asked for by --master-port; else any free one
+  std::string missing_gpus;           // VisibleDevices::missing
   std::vector<Notice> notices;
   Options options;
 };
@@ -93,6 +97,10 @@ inline constexpr int k_max_agents = 1 << 18;  // ddprun processes of one launch
 
 // Throws Error or UsageError for a launch that cannot be right or is past a limit.
 NodePlan make_node_plan(const Snapshot& snapshot, const Options& options);
+
+// Only where the agents meet, with no workers: for an agent that has nothing to start and can but tell the
+// others. Needs less than make_node_plan, and throws like it.
+NodePlan make_meeting_plan(const Snapshot& snapshot, const Options& options);
 
 // The plan of an agent that assumed it was alone on its node, once the coordinator found that every agent
 // stands for one worker: one worker, with the launcher's rank.

@@ -29,13 +29,14 @@ struct Placement {
   std::vector<Notice> notices;   // what could not be had; the same for all agents of a node
 };
 
-// Promises, for BindMode::automatic: a pure function of the request; nothing outside allowed_cpus; siblings
+// Promises, for BindMode::near: a pure function of the request; nothing outside allowed_cpus; siblings
 // stay together; no overlap and nobody empty while there are at least as many allowed cores as workers, else
-// nobody is bound and a notice says so. A single worker that would get all allowed CPUs is not bound. Summed
-// over the workers, the share of their cores that is near their GPUs is never below an even split's. Cores
-// of NUMA nodes that nobody's GPU is near stay spare, unless some worker needs them.
+// nobody is bound and a notice says so. Summed over the workers, the share of their cores that is near their
+// GPUs is never below an even split's. Cores of NUMA nodes that nobody's GPU is near stay spare, unless some
+// worker needs them. BindMode::automatic adds these to the workers of their package, so that the least of
+// them has as many as possible; a single worker that would get all nodes it is near to is not bound.
 //
-// MemoryBind::automatic prefers the node of a worker whose cores lie in one, where there are several to
+// MemoryBind::automatic prefers the node of a worker whose near cores lie in one, where there are several to
 // choose from. Nodes without CPUs, a GPU's own memory for one, are never chosen.
 //
 // Throws UsageError for lists that do not fit the workers, or leave one without any allowed CPU.

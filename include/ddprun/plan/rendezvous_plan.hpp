@@ -7,10 +7,13 @@
 
 namespace ddprun {
 
+// In a launch key: what follows is a digest of the command line, where nothing else names the launch.
+inline constexpr const char* k_command_mark = "/command-";
+
 // Who coordinates, which number this agent has, and where members look: names, addresses and ports. The other
-// ways of meeting are choose_meeting_ways'. `host` is this one's own name.
+// ways of meeting are choose_meeting_ways'.
 RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options& options,
-                                    const std::string& host);
+                                    const Snapshot& snapshot);
 
 // The agents were started by hand: nobody knows their hosts, and each has a terminal of its own.
 bool is_by_flags(const Allocation& allocation);

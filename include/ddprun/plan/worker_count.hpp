@@ -49,7 +49,7 @@ std::optional<Notice> find_many_threads(const Allocation& allocation, const Snap
                                         const std::string& host, const std::vector<Binding>& bindings);
 // More workers than cores, or a single core where the scheduler granted more: a launcher's binding that
 // nobody asked for.
-std::optional<Notice> find_crowded_cores(const Allocation& allocation, const HostFacts& facts,
+std::optional<Notice> find_crowded_cores(const Allocation& allocation, const Snapshot& snapshot,
                                          const std::string& host, int workers);
 
 }  // namespace ddprun

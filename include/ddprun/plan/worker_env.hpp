@@ -15,10 +15,11 @@ inline constexpr const char* k_proven_origin = "proven between the hosts";
 
 // What is known only when the worker is about to start.
 struct WorkerContext {
-  std::size_t worker = 0;  // index of the seat
-  std::string error_file;  // where the worker may leave {"message": ...}
-  std::string launch_id;   // marks every process of this launch, for the keeper
-  std::string interface;   // the network interface that was proven between hosts; empty: one host
+  std::size_t worker = 0;    // index of the seat
+  std::string error_file;    // where the worker may leave {"message": ...}
+  std::string agent_id;      // marks every process that this agent starts, for the keeper
+  std::string interface;     // the network interface that was proven between hosts; empty: one host
+  std::string timer_file{};  // of torch's watchdog; empty: not asked for
 };
 
 // Launcher leftovers to remove where one agent starts several workers: they would all carry the agent's own

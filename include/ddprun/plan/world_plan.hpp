@@ -20,6 +20,8 @@ struct NeighbourWorker {
   friend bool operator==(const NeighbourWorker&, const NeighbourWorker&) = default;
 };
 
+inline constexpr AgentIndex k_unnumbered{-1};  // the coordinator finds it a place
+
 // What one agent tells the coordinator about itself.
 struct Announcement {
   AgentIndex agent;
@@ -41,7 +43,9 @@ struct Announcement {
   std::vector<int> store_ports;        // kept free for the worker of rank 0, where that hosts the store
   std::string cpus;                    // its affinity mask, "0-63"; empty: it binds nothing
   std::vector<NeighbourWorker> local_workers;  // where it stands for one task of several on its host
-  PythonFacts python;  // what its workers get; empty where they run something else or nobody looked
+  PythonFacts python;        // what its workers get; empty where they run something else or nobody looked
+  bool counted = false;      // `workers` follows from what this host has, not from a number of the user's
+  std::string missing_gpus;  // VisibleDevices::missing
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };
 
@@ -73,6 +77,10 @@ struct Assignment {
   int master_port = 0;
   // Every agent stands for one worker, also one that assumed it was alone on its node (style_assumed).
   bool agent_per_task = false;
+  bool several_workers = false;   // some agent of the launch, this one or another, starts more than one
+  std::string workers_of_nodes;   // in Slurm's spelling, "4(x2),3"; empty where that is too long to send
+  std::string run_id;             // the coordinator's, on all nodes
+  std::string launch_id;          // a random number, the same on all nodes
   std::vector<WorkerSeat> seats;  // by this agent's own order of workers
   // By first local rank. Empty: this agent is alone on its host, or none of the others concerns it.
   std::vector<Neighbour> neighbours;
@@ -81,7 +89,7 @@ struct Assignment {
 
 struct WorldPlan {
   int world_size = 0;
-  std::vector<Assignment> assignments;  // by agent index; attempt, address and port are filled per attempt
+  std::vector<Assignment> assignments;  // by agent index; address, port and the ids are the coordinator's
 };
 
 // Checks the announcements against each other and lays out ranks: node order, then local rank; with fixed

@@ -4,11 +4,16 @@
 //                                           |           |
 //                                           +-> finished <- (from every state)
 //
-// gathering  Waits for one Join of every agent. Who disagrees about the launch (version, count, host) ends
-//            it: nothing can repair that, and the allocation is expensive. A second process for a place that
-//            is taken is refused alone, and so is whoever comes later than gathering, whatever it says.
+// gathering  Waits for one Join of every agent. Agents without a number get the next free place as they come,
+//            and keep it over restarts; one that has a number may move them. Who disagrees about the launch
+//            (version, count, host) ends it: nothing can repair that, and the allocation is expensive. A
+//            second process for a place that is taken is refused alone, and so is who comes later than
+//            gathering, whatever it says. An agent that cannot start anything
+//            joins with the reason; the others have half a second more to say whether they can, so that one
+//            message covers all.
 // probing    Only when the agents reached the coordinator by different addresses: asks all of them about the
-//            candidates and takes the best that all reach.
+//            candidates and takes the best that all reach. Where there is none they are asked again, as a
+//            host under load may answer late.
 // opening    The store of the attempt is being opened; then every agent gets Start.
 // running    Until all succeeded, or the first failure, loss of an agent or signal. No deadline here:
 //            training may take weeks, and a lost host shows in its connection.
@@ -28,6 +33,7 @@
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -36,6 +42,7 @@
 #include <vector>
 
 #include "ddprun/allocation/allocation.hpp"
+#include "ddprun/plan/node_count.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/message.hpp"
 
@@ -48,6 +55,8 @@ struct CoordinatorSettings {
   int agents = 1;
   std::vector<std::string> peers;  // host names by agent index, empty where unknown; [0] is this host
   std::string version;             // of ddprun
+  std::string run_id;              // what all agents take for Assignment::run_id
+  std::string launch_id;           // and for Assignment::launch_id
   int max_restarts = 0;
   Milliseconds join_timeout{600000};
   Milliseconds stop_timeout{40000};    // from Stop to Stopped: the agents' grace and a margin
@@ -59,6 +68,7 @@ struct CoordinatorSettings {
   std::optional<Notice> when_alone;
   std::string
       cannot_start;  // why this launch is over before it begins: all that is left is to tell who joins
+  std::optional<ExpectedNodes> nodes;  // to compare with where the agents are
 };
 
 struct SendTo {
@@ -129,11 +139,18 @@ class Coordinator {
   struct Agent {
     std::optional<ConnectionId> connection;
     std::optional<Announcement> announcement;
+    bool by_arrival = false;  // numbered here, and as well off in another place
     std::string reached;
-    std::string last_error;  // why it was connected and is not any more
-    std::optional<std::vector<std::string>> probed;
+    std::optional<LaunchFailure> failure;            // it has joined to tell that it cannot start anything
+    std::string last_error;                          // why it was connected and is not any more
+    std::optional<std::vector<std::string>> probed;  // what it has reached; nothing: it has not answered
+    bool asked = false;                              // a Probe is not answered yet
     bool succeeded = false;
     bool stopped = false;
+
+    bool has_reached(const std::string& address) const {
+      return std::find(probed->begin(), probed->end(), address) != probed->end();
+    }
   };
 
   void handle(ConnectionId connection, const Join& join, TimePoint now);
@@ -146,8 +163,16 @@ class Coordinator {
   std::string disagreement(const Join& join) const;
   void refuse_late(ConnectionId connection, const Join& join);
   void tell_alone(TimePoint now);
+  std::optional<AgentIndex> find_place(const Announcement& announcement);
+  std::optional<AgentIndex> free_place() const;
+  void seat(AgentIndex place, ConnectionId connection, Announcement announcement);
   void everybody_here(TimePoint now);
-  void check_probes();
+  void note_failed_start(TimePoint now);
+  bool any_failed_start() const;
+  void fail_start();
+  void probe(TimePoint now);
+  bool all_answered() const;
+  void check_probes(TimePoint now);
   void open_store();
   void start_all(const std::string& address, int port);
   AgentIndex owner_of_rank_zero() const;
@@ -189,6 +214,7 @@ class Coordinator {
   WorldPlan world_;
   std::string address_;
   std::vector<std::string> candidates_;
+  int probe_rounds_ = 0;
   Attempt attempt_;
   bool store_asked_ = false;
 

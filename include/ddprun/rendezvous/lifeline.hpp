@@ -69,6 +69,7 @@ struct Signal {
   int number = 0;           // 1 .. 64
   bool hurry = false;       // a person asks to stop once more: no grace is left
   bool whole_tree = false;  // who sent it signalled every process there, and may be about to do so here
+  bool explained = false;   // the starter has said why: that the job was stopped is no news
   friend bool operator==(const Signal&, const Signal&) = default;
 };
 struct Ended {

@@ -20,12 +20,24 @@ namespace ddprun {
 
 // ---- agent to coordinator
 
+// Why an agent cannot start anything: it joins to tell the others.
+struct LaunchFailure {
+  // The sentence, in two parts where it names the agent's host: "cannot start train.py", ": no such file".
+  std::string what;
+  std::string rest;
+  bool names_host = false;
+  std::string hint;
+  int exit_code = 0;
+  friend bool operator==(const LaunchFailure&, const LaunchFailure&) = default;
+};
+
 // The first message of an agent, once.
 struct Join {
   Announcement announcement;
   std::string version;  // of ddprun
   std::string reached;  // numeric address of the coordinator that worked; empty for agent 0
   int agents = 1;       // how many agents this one believes there are
+  std::optional<LaunchFailure> failure{};
   friend bool operator==(const Join&, const Join&) = default;
 };
 

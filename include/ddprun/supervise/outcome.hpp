@@ -40,6 +40,8 @@ struct Cause {
   int signal = 0;      // stopped_by_signal
   std::string host;    // stopped_by_signal, agent_lost
   std::string detail;  // agent_lost, deadline, launcher_failed: the sentence
+  std::string hint{};  // launcher_failed: what to do about it
+  int exit_code = 0;   // launcher_failed: if not k_exit_own_failure
   friend bool operator==(const Cause&, const Cause&) = default;
 };
 

@@ -17,7 +17,7 @@ README = (REPOSITORY / "README.md").read_text()
 RECIPES = README.split("\n## Recipes\n")[1].split("\n## ")[0]
 BLOCKS = [re.sub(r"^    ", "", block, flags=re.MULTILINE).strip()
           for block in re.findall(r"(?:^    .*\n)+", README, re.MULTILINE)]
-COMMANDS = [line for block in BLOCKS for line in block.splitlines() if re.match(r"(srun )?ddprun ", line)]
+COMMANDS = [line for block in BLOCKS for line in block.splitlines() if re.match(r"(srun (\S+ )*)?ddprun ", line)]
 
 
 def arguments_of(line: str) -> list[str]:

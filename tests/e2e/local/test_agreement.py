@@ -34,10 +34,10 @@ def test_a_disagreement_ends_both_with_one_sentence(hosts, directory, key, first
 
 
 def test_a_second_ddprun_in_a_taken_place_is_refused_and_the_job_goes_on(hosts, directory, key):
-    waiting = start(hosts, 0, "--key-file", key, "--no-python", "sh", "-c",
-                    f"until [ -e {directory}/end ]; do sleep 0.05; done")
+    worker = ["--no-python", "sh", "-c",
+              f"[ $RANK = 0 ] || touch {directory}/up; until [ -e {directory}/end ]; do sleep 0.05; done"]
+    waiting = start(hosts, 0, "--key-file", key, *worker)
     wait_for_listener(hosts, "a")
-    worker = ["--no-python", "sh", "-c", f"touch {directory}/up; until [ -e {directory}/end ]; do sleep 0.05; done"]
     first = start(hosts, 1, "--key-file", key, *worker)
     while not (directory / "up").exists():
         assert first.is_running()

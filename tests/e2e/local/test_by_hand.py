@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import stat
 import uuid
 
 import pytest
@@ -119,3 +121,49 @@ def test_an_unreachable_address_is_given_up_with_the_last_error(hosts, directory
     assert "1 of 2 nodes" in results[0].stderr, str(results[0])
     assert "10.77.0.77" in results[1].stderr, str(results[1])
     assert re.search("no route to host|unreachable|timed out|no answer", results[1].stderr, re.IGNORECASE), str(results[1])
+
+
+def test_the_ids_of_a_run_are_the_same_on_both_hosts(hosts, directory, key):
+    both = [start(hosts, node, "--key-file", key, "--nproc-per-node", "2", PRINT, str(directory)) for node in (0, 1)]
+    results = [process.wait() for process in both]
+    assert [result.code for result in results] == [0, 0], as_text(results)
+    workers = evidence.workers(directory)
+    assert len(workers) == 4
+    assert len({worker["TORCHELASTIC_RUN_ID"] for worker in workers}) == 1
+    assert len({worker["DDPRUN_LAUNCH_ID"] for worker in workers}) == 1
+    assert len({worker["DDPRUN_AGENT_ID"] for worker in workers}) == 2
+
+
+@pytest.fixture
+def gpus(hosts, directory):
+    """Makes device files of NVIDIA GPUs on a host, which are /dev/null; each host has a /dev of its own then."""
+    mounted = []
+
+    def make(host, count):
+        folder = directory / f"dev.{host.name}"
+        folder.mkdir()
+        for name, minor in (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9)):
+            os.mknod(folder / name, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
+        for number in range(count):
+            os.mknod(folder / f"nvidia{number}", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+            (folder / f"nvidia{number}").chmod(0o666)
+        (folder / "shm").mkdir(mode=0o777)
+        (folder / "fd").symlink_to("/proc/self/fd")
+        host.check(["mount", "--bind", str(folder), "/dev"])
+        mounted.append(host)
+
+    yield make
+    for host in mounted:
+        host.check(["umount", "/dev"])
+
+
+def test_gpus_that_are_missing_are_told_with_the_host_and_the_smaller_world(hosts, directory, key, gpus):
+    for name, count in (("a", 2), ("b", 1)):
+        gpus(hosts[name], count)
+    both = [start(hosts, node, "--key-file", key, PRINT, str(directory), env={"CUDA_VISIBLE_DEVICES": "0,1"})
+            for node in (0, 1)]
+    results = [process.wait() for process in both]
+    assert [result.code for result in results] == [0, 0], as_text(results)
+    assert len(evidence.workers(directory)) == 3
+    assert "b: CUDA_VISIBLE_DEVICES names 2 GPUs, 1 is visible" in results[0].stderr, as_text(results)
+    assert "different numbers of workers: 2 on a, 1 on b (world size 3)" in results[0].stderr, as_text(results)

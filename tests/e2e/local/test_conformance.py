@@ -181,8 +181,8 @@ def test_the_same_environment_as_torchrun(machine, torch_python):
     """Same names; same values but for those that are each launcher's own."""
     options = ["--nproc-per-node", "2", "--max-restarts", "1", "--role", "trainer"]
     worker = ["--no-python", sys.executable, "-c", DUMP]
-    own = {"TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_RUN_ID", "MASTER_PORT", "MASTER_ADDR", "DDPRUN_LAUNCH_ID",
-           "DDPRUN_WORKER_VARIABLES", "PYTHONUNBUFFERED", "TMPDIR", "_", "PWD", "OLDPWD", "SHLVL"}
+    own = {"TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_RUN_ID", "MASTER_PORT", "MASTER_ADDR", "DDPRUN_AGENT_ID",
+           "DDPRUN_LAUNCH_ID", "DDPRUN_WORKER_VARIABLES", "PYTHONUNBUFFERED", "TMPDIR", "_", "PWD", "OLDPWD", "SHLVL"}
     succeed(machine.start_program([str(torch_python), "-m", "torch.distributed.run", *options, *worker],
                                   env={"TMPDIR": str(machine.directory)}).wait())
     theirs = environments(machine)
@@ -213,3 +213,35 @@ main()
     assert result.code == 1, str(result)
     report = result.stderr[result.stderr.rindex("ddprun: rank"):]
     assert "ValueError: the data are gone" in report and "its error:" in report, str(result)
+
+
+WATCHED = """
+import json, os, sys, time
+def ask(scope, expires):
+    with open(os.environ["TORCHELASTIC_TIMER_FILE"], "w") as pipe:
+        pipe.write(json.dumps({"version": 1, "pid": os.getpid(), "scope_id": scope, "expiration_time": expires,
+                               "signal": 9}) + "\\n")
+ask("done", time.time() + 600)
+ask("done", -1)
+if os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    ask("step", time.time() - 1)
+    time.sleep(600)
+open(os.environ["RANK"] + ".done." + os.environ["TORCHELASTIC_RESTART_COUNT"], "w")
+"""
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_watchdog_timer_that_expires_is_a_failure_of_its_worker(machine, named):
+    variables = {"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}
+    if named:
+        variables["TORCHELASTIC_TIMER_FILE"] = str(machine.directory / "pipe")
+    name = script(machine, "watched.py", WATCHED)
+    result = succeed(machine.run("--nproc-per-node=2", "--max-restarts=1", name, env=variables))
+    assert "the watchdog timer 'step' of rank 1 on" in result.stderr, str(result)
+    assert "was killed by SIGKILL" in result.stderr, str(result)
+    assert {"0.done.1", "1.done.1"} <= files(machine)
+    assert not (machine.directory / "pipe").exists()
+
+
+def test_without_the_variable_there_is_no_watchdog(machine):
+    succeed(machine.run("--no-python", "sh", "-c", '[ -z "$TORCHELASTIC_TIMER_FILE" ]'))

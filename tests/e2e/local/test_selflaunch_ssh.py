@@ -30,7 +30,7 @@ def test_hosts(reachable, directory):
     for worker in evidence.workers(directory):
         assert worker["OF_THE_SHELL"] == "x y\nz" and worker["CUDA_VISIBLE_DEVICES"] == "0"
         ours = {name for name in worker if name.startswith("DDPRUN_")}
-        assert ours == {"DDPRUN_LAUNCH_ID", "DDPRUN_WORKER_VARIABLES"}, worker
+        assert ours == {"DDPRUN_AGENT_ID", "DDPRUN_LAUNCH_ID", "DDPRUN_WORKER_VARIABLES"}, worker
     assert len({worker["TORCHELASTIC_RUN_ID"] for worker in evidence.workers(directory)}) == 1
 
 
@@ -142,6 +142,23 @@ def test_an_unknown_host_is_named(reachable, directory):
     assert "cannot start ddprun on nowhere: ssh ended with 255: " in result.stderr, str(result)
 
 
+def test_where_the_reason_was_said_that_all_were_stopped_is_not(reachable, directory):
+    reachable["a"].check(["sh", "-c", "echo 'print()' > /tmp/only_here.py"])  # each host has a /tmp of its own
+    result = reachable["a"].run(["ddprun", "--hosts", "a,b", "/tmp/only_here.py"])
+    assert result.code == 127, str(result)
+    assert "/tmp/only_here.py" in result.stderr and "stopped by" not in result.stderr, str(result)
+
+
+def test_one_of_two_listed_hosts_alone(hosts, directory):
+    result = hosts["a"].run(["ddprun", "--hosts", "a,b", "--nnodes", "1", PRINT, str(directory)])
+    assert result.code == 0 and places(directory) == [("a", "0")], str(result)
+
+
+def test_a_host_twice_is_refused(hosts):
+    result = hosts["a"].run(["ddprun", "--hosts", "a,a", "--no-python", "true"])
+    assert result.code == 2 and "--hosts names a twice" in result.stderr, str(result)
+
+
 def test_without_ssh_a_sentence_says_so(hosts, directory):
     binary = hosts["a"].check(["sh", "-c", "command -v ddprun"]).strip()
     result = hosts["a"].run(["/usr/bin/env", "PATH=/nowhere", binary, "--hosts", "a,b", PRINT, str(directory)])
@@ -203,19 +220,102 @@ def test_a_capture_plans_the_same_elsewhere(hosts, directory):
     assert here["carrier"]["commands"][1]["words"][0] == "ssh", here
 
 
-@pytest.mark.parametrize("kind", ["mpiexec.hydra", "mpiexec.openmpi"])
-def test_mpiexec(reachable, directory, kind):
+def environment_of(hosts, directory, kind):
+    """For --launcher mpiexec on a and b to be this kind of mpiexec."""
     program = shutil.which(kind)
     if program is None:
         pytest.skip(f"{kind} is not installed")
     (directory / "programs").mkdir()
     run_as(directory / "programs" / "mpiexec", program)
-    environment = {"PATH": f"{directory}/programs:{reachable.environment['PATH']}", "OF_THE_SHELL": "x y",
-                   "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                   "OMPI_MCA_orte_default_hostfile": f"{directory}/hosts"}
     (directory / "hosts").write_text("a slots=1\nb slots=1\n")
+    return {"PATH": f"{directory}/programs:{hosts.environment['PATH']}",
+            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_orte_default_hostfile": f"{directory}/hosts"}
+
+
+@pytest.mark.parametrize("kind", ["mpiexec.hydra", "mpiexec.openmpi"])
+def test_mpiexec(reachable, directory, kind):
+    environment = environment_of(reachable, directory, kind) | {"OF_THE_SHELL": "x y"}
     result = reachable["a"].run(["ddprun", "--hosts", "a,b", "--launcher", "mpiexec", PRINT, str(directory)],
                                 env=environment)
     assert result.code == 0, str(result)
     assert places(directory) == [("a", "0"), ("b", "1")], str(result)
     assert {worker["OF_THE_SHELL"] for worker in evidence.workers(directory)} == {"x y"}
+
+
+@pytest.fixture
+def only_on_a(reachable, directory):
+    """A folder that is empty on the other hosts."""
+    folder = directory / "only_on_a"
+    folder.mkdir()
+    reachable["a"].check(["mount", "-t", "tmpfs", "tmpfs", str(folder)])
+    yield folder
+    reachable["a"].check(["umount", str(folder)])
+
+
+def test_a_hostfile_and_a_site_file_of_one_host_serve_all(reachable, directory, only_on_a):
+    site = json.dumps({"format": 1, "name": "mine", "environment": {"SITE_SAYS": "hello"}}, indent=1)
+    for name, text in (("hosts", "a\nb\nc\n"), ("mine.json", site)):
+        reachable["a"].check(["sh", "-c", 'printf "%s" "$1" > "$2"', "-", text, str(only_on_a / name)])
+    result = reachable["a"].run(["ddprun", "--hostfile", str(only_on_a / "hosts"), "--site",
+                                 str(only_on_a / "mine.json"), "--join-timeout", "60", PRINT, str(directory)])
+    assert result.code == 0, str(result)
+    assert places(directory) == [("a", "0"), ("b", "1"), ("c", "2")], str(result)
+    assert {worker["SITE_SAYS"] for worker in evidence.workers(directory)} == {"hello"}
+    assert not [name for name in evidence.workers(directory)[1] if name == "DDPRUN_SITE_FILE"]
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_an_end_before_it_joined_is_a_failure_whatever_its_code(reachable, directory, code):
+    binary = reachable["c"].check(["sh", "-c", 'readlink -f "$(command -v ddprun)"']).strip()
+    instead = directory / "instead"
+    instead.write_text(f"#!/bin/sh\nexit {code}\n")
+    instead.chmod(0o755)
+    reachable["c"].check(["mount", "--bind", str(instead), binary])
+    try:
+        result = reachable["a"].run(["ddprun", "--hosts", "a,b,c", PRINT, str(directory)], timeout=120)
+    finally:
+        reachable["c"].check(["umount", binary])
+    assert result.code == (code or 125), str(result)
+    assert f"ddprun did not start on c: ssh ended with {code}, and the other hosts wait for it" in result.stderr
+    assert not evidence.workers(directory)
+
+
+@pytest.mark.parametrize("kind", ["ssh", "mpiexec.hydra", "mpiexec.openmpi"])
+def test_a_host_that_is_cut_off_ends_the_job(reachable, directory, kind):
+    environment = environment_of(reachable, directory, kind) if kind != "ssh" else {}
+    words = ["--launcher", "ssh" if kind == "ssh" else "mpiexec", "--no-python", "sh", "-c",
+             f"touch {directory}/ready.$RANK; exec sleep 600"]
+    process = reachable["a"].popen(["ddprun", "--hosts", "a,b", *words], env=environment)
+    wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
+    reachable["b"].unplug()
+    try:
+        result = process.wait(90)  # 20 s until a silent host counts as lost, and 6 s for what waits for it
+    finally:
+        reachable["b"].plug_in_again()
+    assert result.code == 125, str(result)
+    assert "lost" in result.stderr and " b" in result.stderr, str(result)
+
+
+def test_remote_launchers_that_end_under_their_agents_end_nothing(reachable, directory):
+    worker = f"touch {directory}/ready.$RANK; until [ -e {directory}/go ]; do sleep 0.05; done; echo done $RANK"
+    process = reachable["a"].popen(["ddprun", "--verbose", "--hosts", "b,c", "--no-python", "sh", "-c", worker])
+    wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
+    with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+        children = file.read().split()
+    launchers = [int(pid) for pid in children if program_of(pid) == "ssh"]
+    assert len(launchers) == 2
+    for launcher in launchers:
+        os.kill(launcher, signal.SIGKILL)
+    wait_until("they are gone", lambda: not any(os.path.exists(f"/proc/{launcher}") for launcher in launchers))
+    (directory / "go").touch()
+    result = process.wait()
+    assert result.code == 0, str(result)
+
+
+def program_of(pid: str) -> str:
+    try:
+        with open(f"/proc/{pid}/comm", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

@@ -101,3 +101,17 @@ def test_the_environment_of_a_pbs_job_around(hosts, launcher, directory):
     workers = evidence.workers(directory)
     check_world(workers, 4)
     assert ranks_by_host(workers) == {"a": [0, 1], "b": [2, 3]}
+
+
+# prterun gives each process PMIX_RANK and the way to a PMIx server, and no more. Open MPI's mpirun is such a server.
+AS_PRTERUN = ["env", "-u", "OMPI_COMM_WORLD_RANK", "-u", "OMPI_COMM_WORLD_SIZE", "-u", "OMPI_COMM_WORLD_LOCAL_RANK",
+              "-u", "OMPI_COMM_WORLD_LOCAL_SIZE"]
+
+
+@pytest.mark.parametrize("layout", [{"a": 2, "b": 2}, {"a": 2, "b": 1}, {"a": 1, "b": 1}], ids=str)
+def test_the_size_is_asked_from_pmix(hosts, open_mpi, directory, layout):
+    size = sum(layout.values())
+    launch(hosts, open_mpi.line(layout, *AS_PRTERUN, "ddprun", PRINT, str(directory), str(size)))
+    workers = evidence.workers(directory)
+    check_world(workers, size)
+    assert {host: len(ranks) for host, ranks in ranks_by_host(workers).items()} == layout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections import Counter
 
 import pytest
@@ -189,3 +191,62 @@ def test_a_step_a_node_in_a_loop_as_guides_for_torchrun_have_it(cluster, directo
     workers = evidence.workers(directory)
     assert [worker["WORLD_SIZE"] for worker in workers] == ["4"] * 4
     check_agree(workers)
+
+
+def test_slurm_s_numbers_are_the_workers_on_all_nodes_where_nodes_differ(cluster, directory):
+    result = cluster.run("srun", "-N2", "--ntasks-per-node=1", "sh", "-c",
+                         f'exec ddprun --nproc-per-node $((2 - SLURM_NODEID)) {PRINT} {directory}')
+    assert result.code == 0, str(result)
+    workers = evidence.workers(directory)
+    assert [worker["host"] for worker in workers] == ["n1", "n1", "n2"]
+    for worker in workers:
+        assert evidence.numbers(worker, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS") == evidence.numbers(
+            worker, "RANK", "LOCAL_RANK", "WORLD_SIZE")
+        assert worker["SLURM_TASKS_PER_NODE"] == worker["SLURM_STEP_TASKS_PER_NODE"] == "2,1"
+
+
+def test_components_that_srun_itself_made_are_one_world(cluster, directory):
+    result = cluster.run("srun", "-N1", "-n1", "ddprun", PRINT, str(directory), ":", "-N1", "-n2", "ddprun", PRINT,
+                         str(directory))
+    assert result.code == 0, str(result)
+    workers = evidence.workers(directory)
+    assert [evidence.numbers(worker, "RANK", "WORLD_SIZE") for worker in workers] == [(0, 3), (1, 3), (2, 3)]
+
+
+def at_a_terminal(cluster, srun_options, line):
+    """What is typed into the shell of srun --pty."""
+    typed = f"{line} </dev/null; echo ended with $?; exit\n"
+    return cluster.run("sh", "-c", 'printf "$1" | script -qec "srun $2 --pty bash --norc -i" /dev/null', "-", typed,
+                       " ".join(srun_options))
+
+
+def test_a_shell_of_srun_with_a_terminal_is_a_launch_on_its_host(cluster, directory):
+    result = at_a_terminal(cluster, ["-N1", "-n4", "--gres=gpu:4"], f"ddprun {PRINT} {directory}")
+    assert "ended with 0" in result.output, str(result)
+    workers = evidence.workers(directory)
+    assert [evidence.numbers(worker, "RANK", "WORLD_SIZE") for worker in workers] == [(i, 4) for i in range(4)]
+
+
+def test_a_shell_of_srun_on_several_nodes_says_what_to_start(cluster, directory):
+    result = at_a_terminal(cluster, ["-N2", "-n2"], f"ddprun {PRINT} {directory}")
+    assert "ended with 2" in result.output, str(result)
+    assert "srun --overlap -N2 -n2 --ntasks-per-node=1 ddprun" in result.output, str(result)
+    result = at_a_terminal(cluster, ["-N2", "-n2"],
+                           f"srun --overlap -N2 -n2 --ntasks-per-node=1 ddprun {PRINT} {directory}")
+    assert "ended with 0" in result.output, str(result)
+    assert [worker["host"] for worker in evidence.workers(directory)] == ["n1", "n2"], str(result)
+
+
+def test_the_time_left_is_asked_from_slurm(cluster):
+    result = cluster.run("srun", "-N1", "--time=30", "ddprun", "--dry-run=json", "--no-python", "true")
+    end = json.loads(result.stdout)["allocation"]["end_time"]
+    assert end, str(result)
+    assert 0 < end["value"] - time.time() <= 30 * 60, str(result)
+
+
+def test_a_process_without_the_job_s_variables_is_told_whose_it_is(cluster, directory):
+    path = cluster.hosts.environment["PATH"]
+    result = cluster.run("srun", "-N1", "env", "-i", f"PATH={path}", "ddprun", PRINT, str(directory))
+    assert result.code == 0, str(result)
+    assert "n1 is used alone: this shell belongs to Slurm job" in result.stderr, str(result)
+    assert "--overlap --ntasks-per-node=1 ddprun" in result.stderr, str(result)

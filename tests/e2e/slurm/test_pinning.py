@@ -41,15 +41,30 @@ def test_one_agent_with_all_cores_shares_them_out(pinning_cluster):
     assert granted_to_tasks(pinning_cluster, options) == {0: ALL}
     result, workers = launch(pinning_cluster, options, "--nproc-per-node", "2")
     assert_disjoint(workers, result)
-    assert "core" not in result.stderr and "srun -c" not in result.stderr, str(result)
+    assert "core" not in result.stderr and "--cpus-per-task" not in result.stderr, str(result)
 
 
-def test_plain_srun_grants_one_core_and_the_option_that_mends_it_is_named(pinning_cluster):
+def test_plain_srun_grants_one_core_and_what_gives_more_is_named(pinning_cluster):
     [granted] = granted_to_tasks(pinning_cluster, ["-n1"]).values()
     assert granted in CORES
     result, workers = launch(pinning_cluster, ["-n1"], "--nproc-per-node", "2")
     assert workers == {0: granted, 1: granted}, str(result)
-    assert "srun -c2 " in result.stderr, str(result)
+    assert "#SBATCH --cpus-per-task=2, and srun --cpus-per-task=2 " in result.stderr, str(result)
+
+
+def test_a_job_of_one_core_that_ddprun_started_itself_in(pinning_cluster):
+    result = pinning_cluster.batch("--ntasks=1", "--output=one-core", "--wrap",
+                                   f"ddprun --nproc-per-node 2 {' '.join(PRINT)}")
+    told = (pinning_cluster.home / "one-core").read_text()
+    assert result.code == 0 and "2 workers share" in told and "srun" not in told, told
+
+
+def test_the_recipes_give_each_task_what_the_job_has_for_it(pinning_cluster):
+    # With --cpu-bind=cores, the default of many sites, plain srun gives a task one core.
+    recipe = 'srun --cpu-bind=cores --cpus-per-task="$SLURM_CPUS_PER_TASK" ddprun ' + " ".join(PRINT)
+    result = pinning_cluster.batch("--ntasks=1", f"--cpus-per-task={len(ALL)}", "--output=recipe", "--wrap", recipe)
+    told = (pinning_cluster.home / "recipe").read_text()
+    assert result.code == 0 and cpus.printed(told) == {0: ALL}, told
 
 
 def test_without_cpu_bind(pinning_cluster):
@@ -63,7 +78,7 @@ def test_tasks_that_slurm_has_bound_stay_there(pinning_cluster, show):
     granted = granted_to_tasks(pinning_cluster, options)
     result, workers = launch(pinning_cluster, options, *show)
     assert workers == granted, str(result)
-    assert "core" not in result.stderr and "srun -c" not in result.stderr, str(result)
+    assert "core" not in result.stderr and "--cpus-per-task" not in result.stderr, str(result)
 
 
 def test_tasks_with_the_same_wide_mask_agree(pinning_cluster):

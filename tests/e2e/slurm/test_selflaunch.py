@@ -35,7 +35,7 @@ def test_a_batch_script(cluster, directory):
     assert places(directory) == [("n1", "0", "0", "2"), ("n2", "1", "0", "2")], output
     for worker in evidence.workers(directory):
         ours = {name for name in worker if name.startswith("DDPRUN_")}
-        assert ours == {"DDPRUN_LAUNCH_ID", "DDPRUN_WORKER_VARIABLES"}, worker
+        assert ours == {"DDPRUN_AGENT_ID", "DDPRUN_LAUNCH_ID", "DDPRUN_WORKER_VARIABLES"}, worker
 
 
 @pytest.mark.parametrize("options", [
@@ -55,6 +55,14 @@ def test_every_node_is_used_whole_whatever_the_job_asked_for(cluster, directory,
     assert {worker["OF_THE_SCRIPT"] for worker in workers} == {"1"}
     if "-c2" in options:
         assert {worker["SLURM_CPUS_PER_TASK"] for worker in workers} == {"2"}
+
+
+def test_fewer_nodes_than_the_job_s_have_their_own_gpus(cluster, directory):
+    code, output = batch(cluster, directory, ["-N3", "-n12", "--gpus-per-task=1"],
+                         f"ddprun --nnodes 2 {PRINT} {directory}")
+    assert code == 0, output
+    assert [(host, int(local)) for host, _, local, _ in places(directory)] == [
+        (host, local) for host in ("n1", "n2") for local in range(4)], output
 
 
 def test_salloc_on_the_submit_host(cluster, directory):

@@ -26,16 +26,19 @@ def why_impossible() -> str | None:
 class SshDaemons:
     """Use as a context manager around a started group; a host's daemon can be stopped and started again."""
 
-    def __init__(self, hosts: HostGroup) -> None:
+    def __init__(self, hosts: HostGroup, user: str = "root") -> None:
+        """`user`: whose key it is; root may use it too."""
         self._hosts = hosts
+        self._user = user
         self._directory = hosts.directory / "ssh"
         self._daemons: dict[str, Process] = {}
 
     def __enter__(self) -> SshDaemons:
-        self._directory.mkdir(mode=0o700)
+        self._directory.mkdir(mode=0o755)
         for name in ("host_key", "user_key"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self._directory / name)],
                            check=True)
+        next(iter(self._hosts.hosts.values())).check(["chown", self._user, str(self._directory / "user_key")])
         (self._directory / "authorized_keys").write_text((self._directory / "user_key.pub").read_text())
         self._write_configurations()
         for host in self._hosts.hosts.values():

@@ -33,14 +33,15 @@ const std::vector<Gpu> k_cheap{{"nvidia", "0000:41:00.0"}, {"nvidia", "0000:c1:0
 // What is known after the driver's library of this kind was asked. In a child, for the sake of its
 // environment.
 HostFacts ask(const std::string& kind, const std::string& root, Milliseconds deadline = k_ample,
-              const std::string& library = DDPRUN_FAKE_NVML) {
+              const std::string& library = DDPRUN_FAKE_NVML, Milliseconds patience = Milliseconds{0}) {
   const ChildAnswer answer = call_in_child(
       [&] {
         ::setenv("FAKE_NVML", kind.c_str(), 1);
         Snapshot snapshot;
         snapshot.host.gpus = capture_gpus(root);
-        capture_hardware(snapshot.host, {.topology = false, .gpus = true, .root = root, .nvml = library},
-                         deadline);
+        capture_hardware(
+            snapshot.host,
+            {.topology = false, .gpus = true, .root = root, .nvml = library, .patience = patience}, deadline);
         return render_snapshot(snapshot);
       },
       Milliseconds{60000});
@@ -55,8 +56,8 @@ TEST_CASE("the driver's library tells which GPUs there are, in PCI order") {
   const FakeRoot root;
   add_gpus(root);
   const HostFacts host = ask("", root.path());
-  CHECK(host.gpus == std::vector<Gpu>{{"nvidia", "0000:41:00.0", "GPU-2", {}, {}},
-                                      {"nvidia", "0000:c1:00.0", "GPU-1", {0, 1}, {}}});
+  CHECK(host.gpus == std::vector<Gpu>{{"nvidia", "0000:41:00.0", "GPU-2", {}, {}, "NVIDIA Fake 80 GB"},
+                                      {"nvidia", "0000:c1:00.0", "GPU-1", {0, 1}, {}, "NVIDIA Fake 40 GB"}});
   CHECK(host.doubts.empty());
 }
 
@@ -73,8 +74,22 @@ TEST_CASE("a GPU that this job may not open does not count, although its files a
   const FakeRoot root;
   add_gpus(root);
   const HostFacts host = ask("hidden", root.path());
-  CHECK(host.gpus == std::vector<Gpu>{{"nvidia", "0000:41:00.0", "GPU-2", {}, {}}});
+  CHECK(host.gpus == std::vector<Gpu>{{"nvidia", "0000:41:00.0", "GPU-2", {}, {}, "NVIDIA Fake 80 GB"}});
   CHECK(host.doubts.empty());
+}
+
+TEST_CASE("a driver that starts each GPU first is waited for longer the more there are") {
+  const FakeRoot root;
+  add_gpus(root);
+  CHECK(ask("cold", root.path(), Milliseconds{1}).doubts.size() == 1);
+  CHECK(ask("cold", root.path(), Milliseconds{1}, DDPRUN_FAKE_NVML, k_ample).doubts.empty());
+}
+
+TEST_CASE("below WSL 2 the driver's library is asked although no driver shows in /proc") {
+  const FakeRoot root;
+  root.add("/dev/dxg");
+  CHECK(ask("", root.path()).gpus.size() == 2);
+  CHECK(ask("refuse", root.path()).doubts.empty());
 }
 
 TEST_CASE("a GPU that is lost is named") {

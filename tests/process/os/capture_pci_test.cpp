@@ -38,13 +38,37 @@ TEST_CASE("GPUs and network cards have names, bridges and near CPUs") {
   add_device(root, "pci0000:00/0000:00:03.0", "0x020000", "0x1af4");
   root.add("/sys/devices/pci0000:00/0000:00:03.0/virtio1/net/eth0/mtu");
   add_device(root, "pci0000:00/0000:00:02.0", "0x030000", "0x1a03");
+  const std::vector<int> low{0, 1, 2, 3};
   CHECK(capture_pci_devices(root.path()) ==
         std::vector<PciDevice>{
             {DeviceKind::network, "0000:00:03.0", {"eth0"}, {}, {}},
-            {DeviceKind::network, "0000:81:00.0", {"mlx5_0", "ib0"}, {}, {0, 1, 2, 3}},
-            {DeviceKind::network, "0000:82:00.0", {"cxi0", "hsn0"}, {}, {0, 1, 2, 3}},
-            {DeviceKind::gpu, "0000:c1:00.0", {"card1"}, {"0000:c0:01.1"}, {4, 5, 6, 7}},
+            {DeviceKind::network, "0000:81:00.0", {"mlx5_0", "ib0"}, {}, low, "", "", 1, "mlx5_0"},
+            {DeviceKind::network, "0000:82:00.0", {"cxi0", "hsn0"}, {}, low, "", "", 1, "cxi0"},
+            {DeviceKind::gpu, "0000:c1:00.0", {"card1"}, {"0000:c0:01.1"}, {4, 5, 6, 7}, "nvidia"},
         });
+}
+
+TEST_CASE("a card is an RDMA device by any name, and linked as one of its ports that is active") {
+  const FakeRoot root;
+  const auto link_of = [&](int number, const std::vector<std::pair<std::string, std::string>>& ports) {
+    const std::string address = "0000:0" + std::to_string(number) + ":00.0";
+    add_device(root, "pci0000:00/" + address, "0x020700", "0x15b3", "0-3");
+    const std::string device = "/sys/devices/pci0000:00/" + address + "/infiniband/ibp0s0/";
+    root.add(device + "node_guid");
+    for (std::size_t i = 0; i < ports.size(); ++i) {
+      const std::string port = device + "ports/" + std::to_string(i + 1) + "/";
+      root.add(port + "state", ports[i].first + "\n");
+      root.add(port + "link_layer", ports[i].second + "\n");
+    }
+    const PciDevice found = capture_pci_devices(root.path()).back();
+    CHECK(found.rdma == "ibp0s0");
+    return found.link;
+  };
+  CHECK(link_of(1, {}) == CardLink::unknown);
+  CHECK(link_of(2, {{"4: ACTIVE", "InfiniBand"}}) == CardLink::infiniband);
+  CHECK(link_of(3, {{"4: ACTIVE", "Ethernet"}}) == CardLink::ethernet);
+  CHECK(link_of(4, {{"1: DOWN", "InfiniBand"}}) == CardLink::down);
+  CHECK(link_of(5, {{"2: INIT", "InfiniBand"}, {"4: ACTIVE", "InfiniBand"}}) == CardLink::infiniband);
 }
 
 TEST_CASE("a machine without a PCI bus has no devices") {

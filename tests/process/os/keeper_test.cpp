@@ -41,8 +41,8 @@ Launched launch(const std::string& mode, const std::string& worker = "stay") {
 }  // namespace
 
 TEST_CASE("a launch id is random") {
-  CHECK(make_launch_id().size() == 32);
-  CHECK(make_launch_id() != make_launch_id());
+  CHECK(make_random_id().size() == 32);
+  CHECK(make_random_id() != make_random_id());
 }
 
 TEST_CASE("a worker dies with its launcher") {
@@ -78,10 +78,10 @@ TEST_CASE("the keeper finds by its marker what no longer belongs to a worker") {
 }
 
 TEST_CASE("a dismissed keeper ends and harms nobody") {
-  const std::string id = make_launch_id();
+  const std::string id = make_random_id();
   Keeper keeper(id);
   SpawnRequest request = worker_request({"sleep_forever"});
-  request.environment = {std::string(k_launch_variable) + "=" + id};
+  request.environment = {std::string(k_agent_variable) + "=" + id};
   Pipe pipe = make_pipe();
   request.standard_output = pipe.writer.get();
   Child worker = start(request);
@@ -100,7 +100,7 @@ TEST_CASE("a keeper left without a word kills what it watches, and not what it w
   Child forgotten = sleeper();
   int keeper_pid = 0;
   {
-    Keeper keeper(make_launch_id());
+    Keeper keeper(make_random_id());
     keeper_pid = keeper.pid();
     keeper.watch(watched.pid());
     keeper.watch(forgotten.pid());
@@ -117,7 +117,7 @@ TEST_CASE("a keeper left without a word kills what it watches, and not what it w
 TEST_CASE("the keeper removes the launch's folders when all is well and when nobody said so") {
   for (const bool well : {true, false}) {
     CAPTURE(well);
-    const std::string id = make_launch_id();
+    const std::string id = make_random_id();
     const std::vector<std::string> places{"/nonexistent/ddprun-" + id, "/tmp/ddprun-" + id};
     std::optional<Keeper> keeper(std::in_place, id, Milliseconds{0}, places);
     const Fd process = open_pidfd(keeper->pid());
@@ -133,7 +133,7 @@ TEST_CASE("the keeper removes the launch's folders when all is well and when nob
 }
 
 TEST_CASE("the keeper is known by its name, in its own session, and deaf to the keys") {
-  Keeper keeper(make_launch_id());
+  Keeper keeper(make_random_id());
   std::optional<ProcessEntry> entry;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   do {
@@ -162,7 +162,7 @@ TEST_CASE("with mercy what is watched may end by itself, and is killed when it d
     Pipe pipe = make_pipe();
     Child child = start_trapping(obeys ? "echo ended; exit 0" : "echo ignored", std::move(pipe.writer));
     CHECK(read_until(pipe.reader.get(), "ready\n") == "ready\n");
-    std::optional<Keeper> keeper(std::in_place, make_launch_id(), Milliseconds{obeys ? 20000 : 300});
+    std::optional<Keeper> keeper(std::in_place, make_random_id(), Milliseconds{obeys ? 20000 : 300});
     const int keeper_pid = keeper->pid();
     keeper->watch(child.pid());
     keeper.reset();

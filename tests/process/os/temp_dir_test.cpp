@@ -43,7 +43,7 @@ TEST_CASE("a temporary folder is private and goes with its owner, not with a chi
 }
 
 TEST_CASE("a TMPDIR that cannot be used is passed over") {
-  const std::string name = make_launch_id();
+  const std::string name = make_random_id();
   for (const char* preferred : {"/nonexistent", "", "relative", "/proc"}) {
     CAPTURE(preferred);
     const std::vector<std::string> places = temp_dir_places(preferred, name);

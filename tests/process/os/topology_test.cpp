@@ -60,10 +60,141 @@ TEST_CASE("an XML file is the whole node with its memory, distances and devices"
   // The card under the whole machine is one whose place the firmware did not tell; the board's graphics are
   // left out.
   CHECK(topology.devices ==
-        std::vector<PciDevice>{
-            {DeviceKind::network, "0000:02:00.0", {"eno1"}, {}, {}},
-            {DeviceKind::gpu, "0000:c2:00.0", {"card1"}, bridges, {4, 5, 6, 7}},
-            {DeviceKind::network, "0000:c2:01.0", {"ib0", "mlx5_0"}, bridges, {4, 5, 6, 7}}});
+        std::vector<PciDevice>{{DeviceKind::network, "0000:02:00.0", {"eno1"}, {}, {}},
+                               {DeviceKind::gpu, "0000:c2:00.0", {"card1"}, bridges, {4, 5, 6, 7}, "nvidia"},
+                               {DeviceKind::network,
+                                "0000:c2:01.0",
+                                {"ib0", "mlx5_0"},
+                                bridges,
+                                {4, 5, 6, 7},
+                                "",
+                                "",
+                                1,
+                                "mlx5_0"}});
+}
+
+TEST_CASE("XML tells the node's name and the CPUs that are left to programs") {
+  const TempDir folder(std::nullopt);
+  CHECK(load_topology(k_example).host.empty());
+  CHECK(load_topology(k_example).allowed == std::vector<int>{0});
+  const std::string changed = changed_example("<object type=\"Package\" os_index=\"0\"",
+                                              "<info name=\"HostName\" value=\"jwb0001\"/>\n"
+                                              "<object type=\"Package\" os_index=\"0\"");
+  const Topology node = load_topology(write_file(folder, "node.xml", changed));
+  CHECK(node.host == "jwb0001");
+  CHECK(load_topology(write_file(folder, "node.json", render_topology(node))) == node);
+}
+
+TEST_CASE("XML tells a card's link and whether a port is active") {
+  const TempDir folder(std::nullopt);
+  const auto card_with = [&](const std::string& infos) {
+    const std::string name = "<object type=\"OSDev\" gp_index=\"57\" name=\"";
+    const std::string changed = changed_example(name + "mlx5_0\" osdev_type=\"3\"/>",
+                                                name + "ibp0s0\" osdev_type=\"3\">" + infos + "</object>");
+    return load_topology(write_file(folder, "node.xml", changed)).devices.back();
+  };
+  const auto port = [](const char* number, const char* state, const char* lid) {
+    return std::string("<info name=\"Port") + number + "State\" value=\"" + state + "\"/><info name=\"Port" +
+           number + "LID\" value=\"" + lid + "\"/>";
+  };
+  CHECK(card_with("").rdma == "ibp0s0");
+  CHECK(card_with("").link == CardLink::unknown);
+  CHECK(card_with(port("1", "4", "0x1a4")).link == CardLink::infiniband);
+  CHECK(card_with(port("1", "4", "0x0")).link == CardLink::ethernet);
+  CHECK(card_with(port("1", "1", "0x0")).link == CardLink::down);
+  CHECK(card_with(port("1", "1", "0x0") + port("2", "4", "0x7")).link == CardLink::infiniband);
+}
+
+TEST_CASE("XML tells vendor, model and partitions of a GPU") {
+  const TempDir folder(std::nullopt);
+  const auto gpu_with = [&](const std::string& id, const std::string& children) {
+    std::string text = changed_example("0302 [10de:20b0]", id);
+    const std::string card =
+        "<object type=\"OSDev\" gp_index=\"54\" name=\"card1\" subtype=\"GPU\" "
+        "osdev_type=\"1\"/>";
+    text.replace(text.find(card), card.size(), children);
+    const Topology node = load_topology(write_file(folder, "node.xml", text));
+    for (const PciDevice& device : node.devices) {
+      if (device.kind == DeviceKind::gpu) return device;
+    }
+    return PciDevice{};
+  };
+  const auto device = [](int number, const std::string& name, const std::string& inside = "") {
+    return "<object type=\"OSDev\" gp_index=\"" + std::to_string(100 + number) + "\" name=\"" + name +
+           "\" osdev_type=\"5\">" + inside + "</object>";
+  };
+  const std::string model = "<info name=\"GPUModel\" value=\"MI300A\"/>";
+  const PciDevice amd =
+      gpu_with("1200 [1002:74a0]", device(0, "rsmi0", model) + device(1, "rsmi1") + device(2, "rsmi2"));
+  CHECK(amd.vendor == "amd");
+  CHECK(amd.model == "MI300A");
+  CHECK(amd.parts == 3);
+  CHECK(gpu_with("0300 [1002:66a1]", "").parts == 1);
+  // Flat and composite, and without Level Zero the card's own number of tiles.
+  CHECK(gpu_with("0380 [8086:0bd5]", device(0, "ze0") + device(1, "ze1")).parts == 2);
+  CHECK(gpu_with("0380 [8086:0bd5]", device(0, "ze0", device(1, "ze0.0") + device(2, "ze0.1"))).parts == 2);
+  CHECK(gpu_with("0380 [8086:0bd5]", "").parts == 2);
+  CHECK(gpu_with("0380 [8086:0bda]", "").parts == 1);
+}
+
+TEST_CASE("XML tells the kinds of cores by their names, not by their frequencies") {
+  const TempDir folder(std::nullopt);
+  const auto kinds_with = [&](const std::string& first, const std::string& second) {
+    const std::string changed =
+        changed_example("</topology>", "<cpukind cpuset=\"0x0000000f\"><info name=\"" + first +
+                                           "\"/></cpukind><cpukind cpuset=\"0x000000f0\"><info name=\"" +
+                                           second + "\"/></cpukind></topology>");
+    std::string text;
+    for (const Core& core : load_topology(write_file(folder, "node.xml", changed)).cores)
+      text += std::to_string(core.kind);
+    return text;
+  };
+  CHECK(kinds_with("CoreType\" value=\"IntelCore", "CoreType\" value=\"IntelAtom") == "0011");
+  CHECK(kinds_with("FrequencyMaxMHz\" value=\"3500", "FrequencyMaxMHz\" value=\"3400") == "0000");
+}
+
+TEST_CASE("cores of which no NUMA node is told are not the first node's") {
+  const TempDir folder(std::nullopt);
+  // The second package has lost its node.
+  std::string text = read_example();
+  const std::size_t node = text.find("<object type=\"NUMANode\" os_index=\"1\"");
+  REQUIRE(node != std::string::npos);
+  text.erase(node, text.find("</object>", node) + 9 - node);
+  text.erase(text.find("<distances2"), text.find("</distances2>") + 13 - text.find("<distances2"));
+  const Topology topology = load_topology(write_file(folder, "node.xml", text));
+  REQUIRE(topology.nodes.size() == 3);
+  CHECK(topology.nodes[2] == MemoryNode{3, {4, 5, 6, 7}, 0});
+  CHECK(topology.cores.back().node == 2);
+  CHECK(topology.nodes[0].cpus == std::vector<int>{0, 1, 2, 3});
+}
+
+TEST_CASE("what hwloc 3 or gzip wrote is refused with what to do") {
+  const TempDir folder(std::nullopt);
+  const auto refused = [&](const std::string& contents) {
+    return error_of([&] { load_topology(write_file(folder, "node", contents)); });
+  };
+  const std::string start = "cannot use the topology " + folder.path() + "/node: ";
+  CHECK(refused(changed_example("<topology version=\"2.0\"", "<topology version=\"3.0\"")) ==
+        start +
+            "hwloc 3 wrote it, and ddprun reads the XML of hwloc 1 and 2 | "
+            "write it for hwloc 2: lstopo --export-xml-flags v2 node.xml | 125");
+  CHECK(refused("\x1f\x8b\x08") ==
+        start +
+            "it is compressed by gzip | "
+            "gunzip it first: gunzip -c FILE | ddprun --topology - --dry-run ... | 125");
+}
+
+TEST_CASE("a topology comes from standard input too") {
+  const ChildAnswer answer = call_in_child(
+      [] {
+        std::freopen(k_example.c_str(), "r", stdin);
+        return render_topology(load_topology("-"));
+      },
+      Milliseconds{20000});
+  REQUIRE(answer.bytes);
+  const Topology topology = parse_topology(*answer.bytes, "answer");
+  CHECK(topology.source == "standard input");
+  CHECK(topology.cores.size() == 4);
 }
 
 TEST_CASE("a synthetic description is a node") {

@@ -38,6 +38,43 @@ TEST_CASE("torchrun's flags place one agent a node") {
   CHECK(launch_key(allocation) == "by-hand/none");
 }
 
+TEST_CASE("without node ranks the host of the endpoint is node 0 and the others are numbered as they come") {
+  PlaceOptions options = two_nodes();
+  options.node_rank.reset();
+  const Allocation other = detect(options);
+  CHECK(other.numbered_by_arrival);
+  CHECK(other.node_index == sourced(NodeIndex{-1}, "order of arrival"));
+  CHECK(other.task_count.value == 2);
+  CHECK(other.hosts.value == std::vector<Host>{{"node 0", 1}, {"node 1", 1}});
+  const Allocation first = detect_allocation(on_host("n1.cluster"), options);
+  CHECK(first.numbered_by_arrival);
+  CHECK(first.node_index == sourced(NodeIndex{0}, "it has the address of --master-addr"));
+  CHECK(launch_key(first) == launch_key(other));
+  CHECK_FALSE(detect(two_nodes()).numbered_by_arrival);
+}
+
+TEST_CASE("a host knows its address by number, by name, and by what a name leads to") {
+  Snapshot snapshot = on_host("n2.cluster");
+  snapshot.host.addresses = {{"eth0", "10.0.0.2", 24, false}, {"lo", "127.0.0.1", 8, true}};
+  snapshot.names = {{"head", "10.0.0.1 10.0.0.2"}, {"else", "10.0.0.9"}, {"odd", "127.0.0.1"}};
+  for (const char* own : {"10.0.0.2", "n2", "N2.cluster", "localhost", "head"})
+    CHECK(is_own_name(own, snapshot));
+  for (const char* other : {"10.0.0.1", "n3", "else", "odd", "unknown"})
+    CHECK_FALSE(is_own_name(other, snapshot));
+}
+
+TEST_CASE("only a name that could be this host's is looked up") {
+  const Snapshot snapshot = on_host("n2");
+  PlaceOptions options = two_nodes();
+  CHECK(name_to_look_up(snapshot, options).empty());  // its rank is given
+  options.node_rank.reset();
+  CHECK(name_to_look_up(snapshot, options) == "n1");
+  for (const char* clear : {"n2", "localhost", "10.0.0.1", "fe80::1"}) {
+    options.address->value = clear;
+    CHECK(name_to_look_up(snapshot, options).empty());
+  }
+}
+
 TEST_CASE("the port defaults as in torchrun") {
   PlaceOptions options = two_nodes();
   CHECK(detect(options).first_port == sourced(29500, "default"));
@@ -64,9 +101,6 @@ TEST_CASE("flags that miss or contradict each other are refused") {
     }
   };
   PlaceOptions options = two_nodes();
-  options.node_rank.reset();
-  refused(options, "--nnodes 2 does not say which of the nodes this host is",
-          "add --node-rank N, from 0 on the first node; inside a Slurm step neither is needed");
   options.node_rank = sourced(2, "--node-rank");
   refused(options, "--node-rank 2 is out of range for --nnodes 2", "node ranks go from 0 to --nnodes - 1");
   options.nodes.reset();

@@ -95,6 +95,8 @@ TEST_CASE("--nnodes takes the first of the listed hosts") {
   options.nodes = sourced(4, "--nnodes");
   CHECK(usage_error_of([&] { detect_allocation(on_host("x"), options); }) ==
         "--nnodes 4, but --hosts names 3 hosts | name more hosts, or leave out --nnodes");
+  options.nodes = sourced(1, "--nnodes");
+  CHECK(detect_allocation(on_host("a"), options).style.value == LaunchStyle::alone);
 }
 
 TEST_CASE("a started ddprun with --hosts among its arguments is not to be started again") {
@@ -107,6 +109,7 @@ TEST_CASE("host files of Open MPI and hydra are read alike") {
   CHECK(file.hosts == std::vector<std::string>{"n1", "n2", "fd00::1"});
   CHECK(file.slots);
   CHECK_FALSE(parse_hostfile("a\nb\n", "hosts").slots);
+  CHECK(parse_hostfile("a\nb\na\n", "hosts").slots);
   CHECK(usage_error_of([] { parse_hostfile("a\n-oProxyCommand=x\n", "my hosts"); }) ==
         "my hosts line 2 names something that is no host: '-oProxyCommand=x' | write host names with commas "
         "between them, as in n1,n2 or n[1-4]");
@@ -115,7 +118,11 @@ TEST_CASE("host files of Open MPI and hydra are read alike") {
 }
 
 TEST_CASE("--hosts takes lists and ranges, each host once") {
-  CHECK(parse_hosts("a,n[1-2],a", "--hosts") == std::vector<std::string>{"a", "n1", "n2"});
+  CHECK(parse_hosts("a,n[1-2]", "--hosts") == std::vector<std::string>{"a", "n1", "n2"});
+  CHECK(usage_error_of([] { parse_hosts("n[1-2],n1", "--hosts"); }) ==
+        "--hosts names n1 twice, but one ddprun is started on each host | --nproc-per-node says how many "
+        "workers "
+        "a host has");
   CHECK(usage_error_of([] { parse_hosts("", "--hosts"); }) ==
         "--hosts names no host | give host names, as in --hosts n1,n2");
   CHECK(usage_error_of([] { parse_hosts("a;b", "--hosts"); }) ==

@@ -10,6 +10,7 @@ TEST_CASE("the NVIDIA driver's text tells the device file") {
       "GPU Excluded:\t No\n");
   CHECK(information.minor == 3);
   CHECK(information.uuid == "GPU-1");
+  CHECK(information.model == "NVIDIA H100");
   CHECK(parse_nvidia_information("GPU UUID: \t GPU-?\n").uuid.empty());
   CHECK_FALSE(information.excluded);
   CHECK(parse_nvidia_information("GPU Excluded:\t Yes\n").excluded);
@@ -29,13 +30,15 @@ TEST_CASE("a KFD node is a GPU when it has SIMDs") {
   CHECK_FALSE(parse_kfd_properties(""));
 }
 
-TEST_CASE("Intel's data-centre GPUs are told from graphics") {
+TEST_CASE("Intel's cards are told from graphics of processors") {
   CHECK(parse_pci_id("0x8086\n") == 0x8086u);
   for (const char* text : {"", "0x", "8086", "0x80zz", "0x123456789"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_pci_id(text));
   }
   CHECK(is_intel_accelerator(0x8086, 0x0bd6));
+  CHECK(tiles_of_intel(0x0bd6) == 2);  // Max 1550
+  CHECK(tiles_of_intel(0x0bda) == 1);  // Max 1100
   CHECK_FALSE(is_intel_accelerator(0x8086, 0x9a49));
   CHECK_FALSE(is_intel_accelerator(0x1a03, 0x0bd6));
 }
@@ -45,6 +48,12 @@ TEST_CASE("a PCI device's class and vendor tell GPUs and network cards from the 
   CHECK(judge_pci_device(0x0300, 0x10de, 0x2684) == DeviceKind::gpu);      // RTX 4090
   CHECK(judge_pci_device(0x0380, 0x1002, 0x7408) == DeviceKind::gpu);      // MI250X
   CHECK(judge_pci_device(0x1200, 0x1002, 0x74a0) == DeviceKind::gpu);      // MI300A
+  CHECK(judge_pci_device(0x0300, 0x1002, 0x6860) == DeviceKind::gpu);      // MI25
+  CHECK(judge_pci_device(0x0300, 0x1002, 0x66a1) == DeviceKind::gpu);      // MI50, MI60
+  CHECK(judge_pci_device(0x0300, 0x1002, 0x7448) == DeviceKind::gpu);      // W7900
+  CHECK_FALSE(judge_pci_device(0x0300, 0x1002, 0x164e));                   // graphics of a processor
+  CHECK(judge_pci_device(0x0300, 0x8086, 0x56a0) == DeviceKind::gpu);      // Arc A770
+  CHECK(judge_pci_device(0x0300, 0x8086, 0xe20b) == DeviceKind::gpu);      // Arc B580
   CHECK(judge_pci_device(0x0380, 0x8086, 0x0bd6) == DeviceKind::gpu);      // Max 1550
   CHECK(judge_pci_device(0x0207, 0x15b3, 0x1021) == DeviceKind::network);  // ConnectX-7
   CHECK(judge_pci_device(0x0200, 0x17db, 0x0501) == DeviceKind::network);  // Slingshot

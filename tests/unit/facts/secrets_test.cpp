@@ -46,11 +46,17 @@ TEST_CASE("only variables of planning and of the site are captured") {
 
 TEST_CASE("names that carry secrets are known") {
   for (const char* name : {"PMI_SHARED_SECRET", "PBS_JOBCOOKIE", "OMPI_MCA_orte_precondition_transports",
-                           "SLURM_JWT", "NCCL_KEY", "ompi_token", "FLUX_PASSWORD", "CRAY_CREDENTIALS"}) {
+                           "SLURM_JWT", "NCCL_KEY", "ompi_token", "FLUX_PASSWORD", "CRAY_CREDENTIALS",
+                           "SLURM_DB_PASSWD", "CRAY_DB_PASS", "PASS", "FLUX_HTTP_AUTH", "DDPRUN_GH_PAT",
+                           "CRAY_PASSPHRASE", "MPI_BEARER", "SLURM_JOB_COMMENT", "DB_PWD"}) {
     CAPTURE(name);
     CHECK(is_secret_variable(name));
   }
-  CHECK_FALSE(is_secret_variable("SLURM_JOB_ID"));
+  for (const char* name : {"SLURM_JOB_ID", "PWD", "OLDPWD", "PATH", "NCCL_ALGO", "OMP_PLACES", "FI_PROVIDER",
+                           "SLURM_JOB_PARTITION", "PBS_O_PATH", "CUDA_VISIBLE_DEVICES"}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_secret_variable(name));
+  }
 }
 
 TEST_CASE("values given to secret names are removed from text") {
@@ -64,9 +70,57 @@ TEST_CASE("values given to secret names are removed from text") {
   CHECK(mask_text("https://h/a@b http://u:p@h") == "https://h/a@b http://u:<secret-removed>@h");
 }
 
+TEST_CASE("secrets in fields, headers and queries are removed from text") {
+  CHECK(mask_text(R"({"api_key": "abc", "n": 1})") == R"({"api_key": <secret-removed>, "n": 1})");
+  CHECK(mask_text(R"({"password":"a b"})") == R"({"password":<secret-removed>})");
+  CHECK(mask_text(R"({\"client_secret\": \"abc\"})").find("abc") == std::string::npos);
+  CHECK(mask_text("Authorization: token abc def") == "Authorization: <secret-removed>");
+  CHECK(mask_text("X-Api-Key: abc") == "X-Api-Key: <secret-removed>");
+  CHECK(mask_text("https://s/c/o?sv=1&sig=a%2Bb&e=2") == "https://s/c/o?sv=1&sig=<secret-removed>&e=2");
+  CHECK(mask_text("https://s/o?X-Amz-Signature=ab12") == "https://s/o?X-Amz-Signature=<secret-removed>");
+  CHECK(mask_text("Bearer abc.def next") == "Bearer <secret-removed> next");
+}
+
+TEST_CASE("what looks like a secret is removed wherever it stands") {
+  const std::string letters = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJ";
+  for (const std::string& token :
+       {"hf_" + letters, "ghp_" + letters, "gho_" + letters, "ghs_" + letters, "github_pat_" + letters,
+        "sk-" + letters, "xoxb-" + letters, "glpat-" + letters, "npm_" + letters, "AIza" + letters,
+        std::string("AKIAIOSFODNN7EXAMPLE"), std::string("ASIAIOSFODNN7EXAMPLE"),
+        "eyJhbGciOiJIUzI1NiJ9." + letters + ".x-_9", std::string("eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0.")}) {
+    CAPTURE(token);
+    CHECK(mask_text("run " + token + ", then") == "run <secret-removed>, then");
+    CHECK(mask_text("https://" + token + "@host/x") == "https://<secret-removed>@host/x");
+    CHECK(mask_text(token) == "<secret-removed>");
+  }
+  CHECK(mask_text("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\n") ==
+        "-----BEGIN RSA PRIVATE KEY-----<secret-removed>-----END RSA PRIVATE KEY-----\n");
+  CHECK(mask_text("-----BEGIN PRIVATE KEY-----\nMIIE") == "-----BEGIN PRIVATE KEY-----<secret-removed>");
+}
+
 TEST_CASE("what only resembles a secret stays") {
-  for (const char* text : {"--tokenizer=gpt2", "--max-tokens=512", "--key-file=/home/u/k", "--lr=0.1",
-                           "http://host:80/", "git@host:a/b", "=", "x=", ""}) {
+  for (const char* text : {"sk-learn",
+                           "hf_hub",
+                           "a bearer of news",
+                           "eyJ",
+                           "slurmstepd: [29.0]",
+                           "n1:29500",
+                           "key:1:2",
+                           "tokenizer: gpt2",
+                           "--design=x",
+                           "AKIA",
+                           "half_ghp_abc",
+                           "http://[::1]:80/",
+                           "-----BEGIN CERTIFICATE-----",
+                           "--tokenizer=gpt2",
+                           "--max-tokens=512",
+                           "--key-file=/home/u/k",
+                           "--lr=0.1",
+                           "http://host:80/",
+                           "git@host:a/b",
+                           "=",
+                           "x=",
+                           ""}) {
     CAPTURE(text);
     CHECK(mask_text(text) == text);
   }
@@ -76,6 +130,12 @@ TEST_CASE("the word after an option for a secret is removed") {
   CHECK(mask_words({"train.py", "--password", "x", "--lr", "1"}) ==
         std::vector<std::string>{"train.py", "--password", "<secret-removed>", "--lr", "1"});
   CHECK(mask_words({"--token=a", "b"}) == std::vector<std::string>{"--token=<secret-removed>", "b"});
+  for (const char* option : {"--auth", "--pat", "--db-pass", "--passphrase", "--bearer"}) {
+    CAPTURE(option);
+    CHECK(mask_words({option, "x"}) == std::vector<std::string>{option, "<secret-removed>"});
+  }
+  CHECK(mask_words({"-p", "x"}, "-p") == std::vector<std::string>{"-p", "<secret-removed>"});
+  CHECK(mask_words({"-p", "gpu"}) == std::vector<std::string>{"-p", "gpu"});
   CHECK(mask_words({"monkey", "b", "--key"}) == std::vector<std::string>{"monkey", "b", "--key"});
 }
 
@@ -104,5 +164,9 @@ TEST_CASE("a snapshot without secrets keeps what a plan needs") {
                                          {"PBS_JOBCOOKIE", "<secret-removed>"},
                                          {"SLURM_EXPORT_ENV", "HF_TOKEN=<secret-removed>"}});
   CHECK(clean.host.name == "n1");
+  CHECK(clean.removed_secrets == std::vector<std::string>{"arguments", "PBS_JOBCOOKIE", "SLURM_EXPORT_ENV"});
+  const std::string json = render_snapshot(clean);
+  CHECK(json.find("removed_secrets") < json.find("environment"));
+  CHECK(parse_snapshot(json, "x") == clean);
   CHECK(clean.host.ancestors[1].title == "slurmstepd: [29.0]");
 }

@@ -111,10 +111,9 @@ TEST_CASE("a malformed topology names the file, the key and what is wrong") {
 TEST_CASE("a complaint about a topology names the forms there are") {
   CHECK(error_of([] { parse_topology("[]", "\033.json"); }) ==
         "cannot use the topology \\x1b.json: the whole file must be an object | a topology is an XML file of "
-        "hwloc "
-        "(lstopo node.xml), a JSON file (the \"topology\" of ddprun --capture), or a synthetic description "
-        "such as "
-        "\"pack:2 core:8 pu:2\" | 125");
+        "hwloc 2 (lstopo node.xml), a JSON file (the \"topology\" of ddprun --capture), one of these on "
+        "standard "
+        "input (-), or a synthetic description such as \"pack:2 core:8 pu:2\" | 125");
 }
 
 TEST_CASE("a topology has limits") {

@@ -66,7 +66,7 @@ TEST_CASE("srun's map names one CPU a worker") {
 TEST_CASE("what is no binding is named with the nearest that is") {
   CHECK(bind_error("sockets") == "--bind is no way to bind: 'sockets' | did you mean socket?");
   const std::string forms =
-      " | give one of auto, none, node, socket, exclusive, core-complex, or CPUs as in core:0-7:8-15, "
+      " | give one of auto, near, none, node, socket, exclusive, core-complex, or CPUs as in core:0-7:8-15, "
       "cpu:0-7 or mask:ff,ff00";
   CHECK(bind_error("") == "--bind is no way to bind: ''" + forms);
   CHECK(bind_error("0-7") == "--bind is no way to bind: '0-7'" + forms);

@@ -131,6 +131,34 @@ TEST_CASE("GPUs that the job asked for by task are asked for again") {
   CHECK(gpus_of("SLURM_GPUS_PER_NODE", "4").empty());
 }
 
+TEST_CASE("fewer nodes than the job's are asked for with their own GPUs only") {
+  Environment environment = k_batch;
+  environment["SLURM_JOB_NODELIST"] = "n[1-3]";
+  environment["SLURM_JOB_NUM_NODES"] = "3";
+  environment["SLURM_TASKS_PER_NODE"] = "4(x2),2";
+  environment["SLURM_NTASKS"] = "10";
+  environment["SLURM_GPUS_PER_TASK"] = "1";
+  const auto line_of = [&](int nodes) {
+    Options options;
+    options.place.nodes = sourced(nodes, "--nnodes");
+    return line(make_carrier_plan(on_host("n1", environment), options).value());
+  };
+  CHECK(line_of(2).find(" --gpus=8 ") != std::string::npos);
+  CHECK(line_of(3).find(" --gpus=10 ") != std::string::npos);
+}
+
+TEST_CASE("ssh is refused where a job's GPUs of this host would be named on another") {
+  const auto refusal = [](Environment environment) {
+    environment["CUDA_VISIBLE_DEVICES"] = "2,3";
+    return error_of([&] { make_carrier_plan(on_host("n1", environment), hosts({"n1", "n2"})); });
+  };
+  CHECK(refusal({}) == "no error");  // the user's own
+  CHECK(refusal({{"PBS_JOBID", "7.server"}}) ==
+        "CUDA_VISIBLE_DEVICES=2,3 are the GPUs of pbs/7.server on n1; through ssh ddprun cannot learn which "
+        "are its on n2 | let the scheduler start ddprun (leave out --launcher ssh, --hosts and --hostfile); "
+        "if the job has whole nodes, unset CUDA_VISIBLE_DEVICES | 2");
+}
+
 TEST_CASE("each component of a heterogeneous job brings its own nodes") {
   Environment environment = k_batch;
   environment["SLURM_HET_SIZE"] = "2";

@@ -194,6 +194,26 @@ TEST_CASE("Intel's cards are devices where that is asked for") {
   CHECK(composite({{"ZE_AFFINITY_MASK", "1.7"}}).gpus == Indices{-1});
 }
 
+TEST_CASE("unlike GPUs by number are noticed, unless CUDA counts by address too") {
+  std::vector<Gpu> gpus = alike(2);
+  gpus[0].model = "NVIDIA T400";
+  gpus[1].model = "NVIDIA A100-SXM4-40GB";
+  const auto notice = [](const Snapshot& snapshot) {
+    const auto found = find_unsure_order(snapshot, find_visible_devices(snapshot), "n1");
+    return found ? found->what + " | " + found->hint : "";
+  };
+  const std::string unlike =
+      "n1 has unlike GPUs (NVIDIA A100-SXM4-40GB, NVIDIA T400): CUDA numbers the fastest first, ddprun the "
+      "one "
+      "with the lowest PCI address | export CUDA_DEVICE_ORDER=PCI_BUS_ID, so that both count alike";
+  CHECK(notice(with({}, gpus)) == unlike);
+  CHECK(notice(with({{"CUDA_DEVICE_ORDER", "FASTEST_FIRST"}}, gpus)) == unlike);
+  CHECK(notice(with({{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}}, gpus)).empty());
+  CHECK(notice(with({{"CUDA_VISIBLE_DEVICES", "GPU-1"}}, gpus)).empty());
+  gpus[1].model = gpus[0].model;
+  CHECK(notice(with({}, gpus)).empty());
+}
+
 TEST_CASE("the step's numbers are indices only where the whole host is seen") {
   const auto step = [](const std::string& numbers, int gpus) {
     return find_visible_devices(with({{"SLURM_STEP_GPUS", numbers}}, alike(gpus)));
@@ -205,4 +225,33 @@ TEST_CASE("the step's numbers are indices only where the whole host is seen") {
   CHECK(step("2,3", 0).entries == Entries{"2", "3"});
   CHECK(step("2,3", 0).gpus == Indices{-1, -1});
   CHECK(step("2,3", 2).origin == "SLURM_STEP_GPUS");
+}
+
+TEST_CASE("GPUs that a variable names or Slurm granted and that are not there are told") {
+  const auto missing = [](Environment environment, std::vector<Gpu> gpus) {
+    return find_visible_devices(with(std::move(environment), std::move(gpus))).missing;
+  };
+  CHECK(missing({{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}, alike(3)) ==
+        "CUDA_VISIBLE_DEVICES names 4 GPUs, 3 are visible");
+  CHECK(missing({{"CUDA_VISIBLE_DEVICES", "GPU-b"}}, with_uuids({"GPU-a"})) ==
+        "CUDA_VISIBLE_DEVICES names 1 GPU, none is visible");
+  CHECK(missing({{"SLURM_GPUS_ON_NODE", "4"}}, alike(1)) == "SLURM_GPUS_ON_NODE is 4, 1 is visible");
+  CHECK(missing({{"SLURM_GPUS_ON_NODE", "4"}}, {}) == "SLURM_GPUS_ON_NODE is 4, none is visible");
+  CHECK(missing({{"HIP_VISIBLE_DEVICES", "0,1,1"}}, alike(1, "amd")) ==
+        "HIP_VISIBLE_DEVICES names 2 GPUs, 1 is visible");
+  CHECK(missing({{"ZE_AFFINITY_MASK", "0,3"}}, cards(1)) == "ZE_AFFINITY_MASK names 2 GPUs, 1 is visible");
+}
+
+TEST_CASE("fewer GPUs than are there are a choice, and nothing is missing where no GPU was looked at") {
+  const auto missing = [](Environment environment, std::vector<Gpu> gpus) {
+    return find_visible_devices(with(std::move(environment), std::move(gpus))).missing;
+  };
+  CHECK(missing({{"CUDA_VISIBLE_DEVICES", "0,1"}, {"SLURM_GPUS_ON_NODE", "4"}}, alike(4)).empty());
+  CHECK(missing({{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}, {}).empty());
+  CHECK(missing({{"CUDA_VISIBLE_DEVICES", "-1"}}, alike(2)).empty());
+  CHECK(missing({{"ZE_AFFINITY_MASK", "0.0,0.1"}}, cards(1)).empty());
+  CHECK(missing({{"SLURM_GPUS_ON_NODE", "2"}}, alike(4)).empty());
+  std::vector<Gpu> mig = alike(1);
+  mig.front().mig = {"MIG-1", "MIG-2"};
+  CHECK(missing({{"SLURM_GPUS_ON_NODE", "2"}}, mig).empty());  // Slurm counts instances
 }

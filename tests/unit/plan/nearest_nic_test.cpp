@@ -105,6 +105,67 @@ TEST_CASE("one card serves all, and what is no card of a fast network none") {
   CHECK(choose_network_cards(topology, {{{0}, {}, {0}}, {{1}, {}, {1}}}) == Names{"hfi1_0", "hfi1_0"});
 }
 
+TEST_CASE("a card whose ports are down is for nobody, and where all are so nothing is set") {
+  Topology topology = two_cards(range(0, 8), range(8, 8));
+  topology.devices[0].link = CardLink::down;
+  CHECK(choose_network_cards(topology, {{{0}, {}, {0}}, {{1}, {}, {8}}}) == Names{"mlx5_1", "mlx5_1"});
+  topology.devices[1].link = CardLink::down;
+  CHECK(choose_network_cards(topology, {{{0}, {}, {0}}}) == Names{""});
+  CHECK(why_no_card(topology, "n1") == "no port of mlx5_0, mlx5_1 is active on n1");
+}
+
+TEST_CASE("what is an RDMA device is told by the kernel, not by its name") {
+  Topology topology = two_cards({}, {});
+  topology.devices[0].names = {"ibp0s0", "ibs1"};
+  topology.devices[0].rdma = "ibp0s0";
+  topology.devices[1].names = {"rocep1s0"};
+  topology.devices[1].rdma = "rocep1s0";
+  CHECK(choose_network_cards(topology, {{{0}, {}, {}}, {{1}, {}, {}}}) == Names{"ibp0s0", "rocep1s0"});
+}
+
+TEST_CASE("InfiniBand goes before as many Ethernet cards, however near these are") {
+  Topology topology = two_cards(range(0, 8), range(8, 8));
+  topology.devices[0].link = CardLink::infiniband;
+  topology.devices[1].link = CardLink::ethernet;
+  const std::vector<CardSeeker> seekers{{{0}, {}, {8}}, {{1}, {}, {9}}};
+  CHECK(choose_network_cards(topology, seekers) == Names{"mlx5_0", "mlx5_0"});
+  // A fabric of Ethernet with one InfiniBand card for storage.
+  topology.devices.push_back(topology.devices[1]);
+  topology.devices.back().names = {"mlx5_2"};
+  CHECK(choose_network_cards(topology, seekers) == Names{"mlx5_1", "mlx5_2"});
+  topology.devices[0].link = CardLink::down;
+  CHECK(choose_network_cards(topology, {{{0}, {}, {0}}}) == Names{"mlx5_1"});
+}
+
+TEST_CASE(
+    "without CPUs in common the card in the package is nearest, and in it the one at the least distance") {
+  Topology topology;
+  topology.packages = 2;
+  for (int node = 0; node < 6; ++node) {
+    topology.cores.push_back({{node}, node / 3, node, node});
+    topology.nodes.push_back({node, {node}, 0});
+  }
+  topology.distances = {{10, 12, 11, 32, 32, 32}, {12, 10, 12, 32, 32, 32}, {11, 12, 10, 32, 32, 32},
+                        {32, 32, 32, 10, 12, 12}, {32, 32, 32, 12, 10, 12}, {32, 32, 32, 12, 12, 10}};
+  topology.devices = {device(DeviceKind::network, "0000:01:00.0", {"mlx5_0"}, {"a"}, {1}),
+                      device(DeviceKind::network, "0000:02:00.0", {"mlx5_1"}, {"b"}, {2}),
+                      device(DeviceKind::network, "0000:03:00.0", {"mlx5_2"}, {"c"}, {3}),
+                      device(DeviceKind::gpu, "0000:04:00.0", {}, {"d"}, {0}),
+                      device(DeviceKind::gpu, "0000:05:00.0", {}, {"e"}, {5})};
+  CHECK(choose_network_cards(topology, {with_gpu(0, "0000:04:00.0"), with_gpu(1, "0000:05:00.0")}) ==
+        Names{"mlx5_1", "mlx5_2"});
+}
+
+TEST_CASE("EFA cards are left to libfabric, and the message says so") {
+  Topology topology = two_cards({}, {});
+  topology.devices[0].names = {"rdmap79s0"};
+  topology.devices[1].names = {"efa_0"};
+  CHECK(choose_network_cards(topology, {{{0}, {}, {}}}) == Names{""});
+  CHECK(why_no_card(topology, "n1") ==
+        "the cards of n1 are EFA (rdmap79s0, efa_0), among which libfabric chooses");
+  CHECK(why_no_card({}, "n1") == "no InfiniBand, RoCE, Omni-Path or Slingshot card is seen on n1");
+}
+
 TEST_CASE("each kind of card has its variable") {
   const auto show = [](const std::string& card) {
     const CardVariable variable = card_variable(card);

@@ -77,7 +77,9 @@ TEST_CASE("what the driver's files say about locality counts where the topology 
   Snapshot snapshot = polaris();
   snapshot.host.topology->devices.clear();
   snapshot.host.gpus = {{"nvidia", "00000000:99:00.0", {}, {4, 5, 6, 7, 20, 21, 22, 23}, {}}};
-  const NodePlan plan = make_node_plan(snapshot, running());
+  Options options = running();
+  options.bind = parse_bind("near", "--bind");
+  const NodePlan plan = make_node_plan(snapshot, options);
   CHECK(bound(plan) == Lists{"4-7,20-23"});
   CHECK(render_cpu_list(plan.binding.spare) == "0-3,8-19,24-31");
 }
@@ -119,8 +121,9 @@ TEST_CASE("tasks that share their CPUs share them out as they were told at the r
     bind_workers(plan, snapshot, all);
     together.push_back(bound(plan).front());
   }
-  CHECK(together[0] == "12-13,28-29");
-  CHECK(together[1] == "14-15,30-31");
+  // With a node that is near nobody's GPU.
+  CHECK(together[0] == "8-9,12-13,24-25,28-29");
+  CHECK(together[1] == "10-11,14-15,26-27,30-31");
   CHECK(together[2] != together[3]);
   for (const int local : {2, 3}) CHECK(!together[static_cast<std::size_t>(local)].empty());
 }

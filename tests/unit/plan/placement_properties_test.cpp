@@ -117,6 +117,8 @@ std::string check_memory_of(const Scene& scene, const Binding& worker) {
     if (!may.empty() && !std::binary_search(may.begin(), may.end(), number)) return "memory is not allowed";
   }
   if (worker.memory_nodes.empty()) return "";
+  if (scene.request.bind.mode == BindMode::automatic)
+    return worker.memory_nodes.size() == 1 ? "" : "preferred memory of several nodes";
   std::vector<int> own;
   for (const Unit& unit : scene.units) {
     if ((unit.cpus & as_set(worker.cpus)).any()) own.push_back(unit.node);
@@ -187,7 +189,8 @@ void for_all_nodes(int count, const Check& check) {
 }  // namespace
 
 TEST_CASE("what placement promises holds on any node") {
-  for_all_nodes(k_nodes, [](const PlacementRequest& request) {
+  for_all_nodes(k_nodes, [](PlacementRequest request) {
+    request.bind.mode = BindMode::near;
     const Scene scene(request);
     const bool single = scene.workers.size() == 1 && !scene.bound;
     std::string wrong = single ? "" : check_shared(scene);
@@ -196,9 +199,37 @@ TEST_CASE("what placement promises holds on any node") {
   });
 }
 
+TEST_CASE("automatic binding adds the package's idle cores to what is near, and never takes any away") {
+  for_all_nodes(k_nodes, [](PlacementRequest request) -> std::string {
+    const Scene wide(request);
+    if (!wide.bound) return "";
+    std::string wrong = check_shared(wide);
+    if (wrong.empty()) wrong = check_memory(wide);
+    request.bind.mode = BindMode::near;
+    const Scene near(request);
+    for (std::size_t i = 0; i < wide.workers.size() && wrong.empty(); ++i) {
+      if ((near.workers[i].cpus & ~wide.workers[i].cpus).any()) wrong = "a near core was taken away";
+      const auto& narrow_memory = near.placement.workers[i].memory_nodes;
+      if (near.bound && wide.placement.workers[i].memory_nodes != narrow_memory)
+        wrong = "memory from elsewhere";
+    }
+    std::vector<bool> used(static_cast<std::size_t>(request.topology.packages));
+    for (const Core& core : request.topology.cores) {
+      if ((as_set(core.cpus) & held_by_all(near)).any()) used[static_cast<std::size_t>(core.package)] = true;
+    }
+    for (const Core& core : request.topology.cores) {
+      const bool idle = (as_set(core.cpus) & as_set(wide.placement.spare)).any();
+      if (idle && used[static_cast<std::size_t>(core.package)] && near.bound)
+        wrong = "an idle core beside a worker";
+    }
+    return wrong;
+  });
+}
+
 TEST_CASE("a single worker is bound unless it would have all") {
   for_all_nodes(k_nodes / 20, [](PlacementRequest request) -> std::string {
     request.near_gpus.resize(1);
+    request.bind.mode = BindMode::near;
     const Scene scene(request);
     if (!scene.bound) return scene.placement.spare.empty() ? "" : "spare CPUs of an unbound worker";
     return scene.workers.front().cpus == scene.allowed ? "bound to all" : check_shared(scene);
@@ -235,6 +266,7 @@ TEST_CASE("GPUs in reverse order hold the same cores, the other way round") {
   int compared = 0;
   for_all_nodes(k_nodes / 10, [&](PlacementRequest request) -> std::string {
     for (auto& gpus : request.near_gpus) gpus.resize(1);
+    request.bind.mode = BindMode::near;
     const Scene forward(request);
     if (!forward.bound || locality(forward) < static_cast<double>(forward.workers.size())) return "";
     PlacementRequest reversed = request;

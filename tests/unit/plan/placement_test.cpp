@@ -78,7 +78,7 @@ std::string refusal_of(const PlacementRequest& request) {
 
 TEST_CASE("a worker with several GPUs has a share near each") {
   CHECK(cpus_of(small_node({{k_node[3], k_node[2]}, {k_node[1], k_node[0]}})) == "8-15,24-31 | 0-7,16-23");
-  CHECK(cpus_of(small_node({{k_node[0], k_node[0]}, {k_node[0]}})) == "0-2,16-18 | 3,19");
+  CHECK(cpus_of(with_bind(small_node({{k_node[0], k_node[0]}, {k_node[0]}}), "near")) == "0-2,16-18 | 3,19");
 }
 
 TEST_CASE("GPUs whose cores are not allowed cost nobody near too much") {
@@ -114,11 +114,63 @@ TEST_CASE("a GPU near everything, or of unknown place, is near nothing") {
 }
 
 TEST_CASE("a list of near CPUs that is cut or a little too long still tells the node") {
-  CHECK(cpus_of(small_node({{"8-11"}, {"4-8"}})) == "8-11,24-27 | 4-7,20-23");
-  CHECK(cpus_of(small_node({{"13"}, {"0"}})) == "12-15,28-31 | 0-3,16-19");
+  CHECK(cpus_of(with_bind(small_node({{"8-11"}, {"4-8"}}), "near")) == "8-11,24-27 | 4-7,20-23");
+  CHECK(cpus_of(with_bind(small_node({{"13"}, {"0"}}), "near")) == "12-15,28-31 | 0-3,16-19");
   PlacementRequest request = small_node({{"9"}, {"12-15"}});
   request.allowed_cpus = cpus("9,12-15");
   CHECK(cpus_of(request) == "9 | 12-15");
+}
+
+TEST_CASE("cores of NUMA nodes without a GPU go to the workers of their package, memory stays near") {
+  const PlacementRequest request = small_node({{k_node[1]}, {k_node[2]}});
+  CHECK(cpus_of(request) == "0-7,16-23 | 8-15,24-31");
+  CHECK(memory_of(request) == "preferred 1 | preferred 2");
+  CHECK(place_workers(request).origin == "cores near each GPU, then those of NUMA nodes 0,3");
+  CHECK(cpus_of(with_bind(request, "near")) == "4-7,20-23 | 8-11,24-27");
+  CHECK(place_workers(with_bind(request, "near")).origin == "cores near each GPU (--bind near)");
+  CHECK(cpus_of(with_bind(request, "exclusive")) == "4-7,20-23 | 8-11,24-27");
+}
+
+TEST_CASE("idle cores go first to whom they bring up to the others") {
+  CHECK(cpus_of(small_node({{k_node[0]}, {k_node[0]}})) == "0-1,4-5,16-17,20-21 | 2-3,6-7,18-19,22-23");
+  PlacementRequest request = small_node({{k_node[0]}, {k_node[1]}});
+  request.allowed_cpus = cpus("0-4,8-15,16-20,24-31");
+  CHECK(cpus_of(request) == "0-3,16-19 | 4,20");
+  // A third node in the package.
+  for (Core& core : request.topology.cores) core.package = core.node == 3 ? 1 : 0;
+  CHECK(cpus_of(request) == "0-3,11,16-19,27 | 4,8-10,20,24-26");
+}
+
+TEST_CASE("packages without any GPU stay spare") {
+  const Placement placement = place_workers(small_node({{k_node[1]}}));
+  CHECK(cpus_of(placement) == "0-7,16-23");
+  CHECK(render_cpu_list(placement.spare) == "8-15,24-31");
+}
+
+TEST_CASE("one worker that gets a whole package that is all there is stays bound for its memory") {
+  PlacementRequest request = small_node({{k_node[1]}});
+  request.allowed_cpus = cpus("0-7,16-23");
+  CHECK(cpus_of(request) == "0-7,16-23");
+  CHECK(memory_of(request) == "preferred 1");
+}
+
+TEST_CASE("memory of no other nodes than its own is that of all of them") {
+  PlacementRequest request = small_node({{k_node[1]}, {k_node[2]}});
+  request.memory = MemoryBind::bind;
+  CHECK(memory_of(request) == "bind 0-1 | bind 2-3");
+}
+
+TEST_CASE("each kind of core of a hybrid processor is dealt out evenly") {
+  const NodeCase hybrid = read_node_case("hybrid");
+  CHECK(cpus_of(request_for(hybrid, 2)) == "0-5,12-15 | 6-11,16-19");
+  CHECK(cpus_of(request_for(hybrid, 4)) == "0-3,12-13 | 4-7,14-15 | 8-9,16-17 | 10-11,18-19");
+  // Who has no fast core has two slow ones.
+  CHECK(cpus_of(request_for(hybrid, 8)) == "0-1,12 | 2-3,13 | 4-5,14 | 6-7,15 | 8-9,16 | 10-11,17 | 18 | 19");
+}
+
+TEST_CASE("six workers on four NUMA nodes with an L3 each have a fair share") {
+  for (const Binding& worker : place_workers(request_for(read_node_case("four-l3"), 6)).workers)
+    CHECK(worker.cpus.size() >= 28);
 }
 
 TEST_CASE("who finds no room goes to the idle node that is nearest") {
@@ -158,7 +210,7 @@ TEST_CASE("a topology of another node binds nobody") {
 TEST_CASE("the way to bind is named in the origin") {
   const PlacementRequest request = small_node({{k_node[1]}, {k_node[2]}});
   const auto origin_of = [&](const char* bind) { return place_workers(with_bind(request, bind)).origin; };
-  CHECK(origin_of("auto") == "cores near each GPU");
+  CHECK(origin_of("auto") == "cores near each GPU, then those of NUMA nodes 0,3");
   CHECK(origin_of("none") == "not bound (--bind none)");
   CHECK(origin_of("node") == "NUMA node of each GPU (--bind node)");
   CHECK(origin_of("socket") == "package of each GPU (--bind socket)");
@@ -261,7 +313,7 @@ TEST_CASE("memory follows the cores") {
   request.memory = MemoryBind::preferred;
   CHECK(memory_of(request) == "preferred 3 | preferred 0-1");
   request.memory = MemoryBind::bind;
-  CHECK(memory_of(request) == "bind 3 | bind 0-1");
+  CHECK(memory_of(request) == "bind 2-3 | bind 0-1");
   request.memory = MemoryBind::none;
   CHECK(memory_of(request) == "- | -");
   CHECK(memory_of(with_bind(small_node({{}, {}}), "cpu:0,16:3-4")) == "preferred 0 | -");

@@ -29,7 +29,28 @@ Allocation launched() {
   return allocation;
 }
 
-RendezvousPlan plan_for(const Allocation& allocation) { return make_rendezvous_plan(allocation, {}, "n2"); }
+RendezvousPlan plan_for(const Allocation& allocation) {
+  return make_rendezvous_plan(allocation, {}, machine());
+}
+
+// One of two tasks of pbsdsh, and one of two hosts that are joined by hand.
+Allocation shared_job(Scheduler scheduler) {
+  Allocation allocation;
+  allocation.scheduler.value = scheduler;
+  allocation.job_id.value = "7.server";
+  allocation.hosts.value = {{"n1", 1}, {"n2", 1}};
+  allocation.node_index.value = NodeIndex{1};
+  return allocation;
+}
+
+std::string key_for(const Allocation& allocation, const std::vector<std::string>& command,
+                    const std::string& directory = "/home/user") {
+  Snapshot snapshot = machine();
+  snapshot.working_directory = directory;
+  Options options;
+  options.command = command;
+  return make_rendezvous_plan(allocation, options, snapshot).key;
+}
 
 // A step of four nodes, one ddprun on each, and what it was told.
 Allocation in_step(int node, const std::string& address) {
@@ -126,6 +147,39 @@ TEST_CASE("agents of a launcher have its numbers, and only this host's name is k
   CHECK(plan.peers == std::vector<std::string>{"", "n2"});
   CHECK(plan.key == "hydra/n1:40387");
   CHECK(plan.addresses.value.empty());
+}
+
+TEST_CASE("two launches in one job are told apart by program, arguments and directory") {
+  const Allocation job = shared_job(Scheduler::pbs);
+  const std::string key = key_for(job, {"train.py", "a"});
+  CHECK(key.starts_with("pbs/7.server/0/-/command-"));
+  CHECK(key == key_for(job, {"train.py", "a"}));
+  CHECK(key != key_for(job, {"train.py", "b"}));
+  CHECK(key != key_for(job, {"train.py a"}));
+  CHECK(key != key_for(job, {"train.py", "a"}, "/scratch"));
+}
+
+TEST_CASE("hosts that are joined by hand may be in different directories, not run different commands") {
+  const Allocation by_hand = shared_job(Scheduler::by_hand);
+  CHECK(key_for(by_hand, {"train.py"}) == key_for(by_hand, {"train.py"}, "/scratch"));
+  CHECK(key_for(by_hand, {"train.py"}) != key_for(by_hand, {"other.py"}));
+}
+
+TEST_CASE("an id of the user's names a launch, the job's number does not") {
+  Allocation job = shared_job(Scheduler::pbs);
+  job.instance.value = "morning";
+  CHECK(key_for(job, {"train.py"}) == key_for(job, {"other.py"}));
+  for (const char* id : {"7", "7.server"}) {
+    job.instance.value = id;
+    CHECK(key_for(job, {"train.py"}) != key_for(job, {"other.py"}));
+  }
+}
+
+TEST_CASE("a step and a launch of mpiexec have names of their own") {
+  Allocation step = shared_job(Scheduler::slurm);
+  step.step_id.value = "0";
+  CHECK(key_for(step, {"train.py"}) == "slurm/7.server/0/0");
+  CHECK(key_for(launched(), {"train.py"}) == "hydra/n1:40387");
 }
 
 TEST_CASE("the candidates are tried in their order, and no more than a few dozen of them") {

@@ -238,44 +238,54 @@ TEST_CASE("threads that PBS has set for the whole chunk are shared by its worker
 TEST_CASE("more workers than CPUs is worth a remark with the way out") {
   Allocation slurm = allocation_of(LaunchStyle::agent_per_node);
   slurm.cpus_on_node.value = 1;
-  CHECK(find_crowded_cores(slurm, host_with(1, 1).host, "n1", 8) ==
-        Notice{"8 workers share 1 CPU on n1",
-               "give each ddprun the cores of its workers: srun -c8 ..., or srun --cpu-bind=none ... "
-               "(srun does not take over the --cpus-per-task of sbatch)"});
+  CHECK(find_crowded_cores(slurm, host_with(1, 1), "n1", 8) ==
+        Notice{
+            "8 workers share 1 CPU on n1",
+            "ask the job for more CPUs: #SBATCH --cpus-per-task=8, and srun --cpus-per-task=8 ... (srun does "
+            "not take it over from sbatch)"});
   slurm.cpus_on_node.value = 64;
-  CHECK(find_crowded_cores(slurm, host_with(2, 2).host, "n1", 8)->hint.find("srun -c64 ...") !=
+  CHECK(find_crowded_cores(slurm, host_with(2, 2), "n1", 8)->hint.find("srun --cpus-per-task=64 ...") !=
         std::string::npos);
-  CHECK(find_crowded_cores({}, host_with(2, 2).host, "n1", 8) ==
+  CHECK(find_crowded_cores({}, host_with(2, 2), "n1", 8) ==
         Notice{"8 workers share 2 CPUs on n1",
                "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell"});
-  CHECK_FALSE(find_crowded_cores(slurm, host_with(8, 8).host, "n1", 8));
-  CHECK(find_crowded_cores(slurm, host_with(8, 4).host, "n1", 8)->what == "8 workers share 4 cores on n1");
-  CHECK_FALSE(find_crowded_cores(slurm, host_with(0, 0).host, "n1", 8));  // nothing known
+  CHECK_FALSE(find_crowded_cores(slurm, host_with(8, 8), "n1", 8));
+  CHECK(find_crowded_cores(slurm, host_with(8, 4), "n1", 8)->what == "8 workers share 4 cores on n1");
+  CHECK_FALSE(find_crowded_cores(slurm, host_with(0, 0), "n1", 8));  // nothing known
+}
+
+TEST_CASE("in a step that ddprun started itself only the job can give more CPUs") {
+  Allocation slurm = allocation_of(LaunchStyle::agent_per_node);
+  slurm.cpus_on_node.value = 1;
+  Snapshot started = host_with(1, 1);
+  started.environment["DDPRUN_STARTER"] = "10.0.0.1:4000/8f3c";
+  CHECK(find_crowded_cores(slurm, started, "n1", 2)->hint ==
+        "ask the job for more CPUs: #SBATCH --cpus-per-task=2");
 }
 
 TEST_CASE("a single core of more that were granted is worth a remark") {
   Allocation slurm = allocation_of(LaunchStyle::agent_per_node);
   slurm.cpus_on_node.value = 16;
-  CHECK(find_crowded_cores(slurm, host_with(2, 1).host, "n1", 1) ==
+  CHECK(find_crowded_cores(slurm, host_with(2, 1), "n1", 1) ==
         Notice{"the worker has a single core of the 16 CPUs granted on n1",
-               "give each ddprun the cores of its workers: srun -c16 ..., or srun --cpu-bind=none ... (srun "
-               "does not take over the --cpus-per-task of sbatch)"});
-  CHECK_FALSE(find_crowded_cores(slurm, host_with(2, 2).host, "n1", 1));
+               "give each ddprun the cores of its workers: srun --cpus-per-task=16 ..., or srun "
+               "--cpu-bind=none ... (srun does not take over the --cpus-per-task of sbatch)"});
+  CHECK_FALSE(find_crowded_cores(slurm, host_with(2, 2), "n1", 1));
   slurm.cpus_on_node.value = 2;
-  CHECK_FALSE(find_crowded_cores(slurm, host_with(2, 1).host, "n1", 1));
+  CHECK_FALSE(find_crowded_cores(slurm, host_with(2, 1), "n1", 1));
   Allocation tasks = allocation_of(LaunchStyle::agent_per_task, 4);
   tasks.cpus_on_node.value = 16;
-  CHECK(find_crowded_cores(tasks, host_with(1, 1).host, "n1", 1)->hint.find("srun -c4 ...") !=
+  CHECK(find_crowded_cores(tasks, host_with(1, 1), "n1", 1)->hint.find("srun --cpus-per-task=4 ...") !=
         std::string::npos);
   tasks.cpus_on_node.value = 4;
-  CHECK_FALSE(find_crowded_cores(tasks, host_with(1, 1).host, "n1", 1));
+  CHECK_FALSE(find_crowded_cores(tasks, host_with(1, 1), "n1", 1));
 }
 
 TEST_CASE("each launcher has its own option against a binding nobody asked for") {
   const auto hint = [](const std::string& launcher) {
     Allocation allocation = allocation_of(LaunchStyle::agent_per_node);
     allocation.launcher.value = launcher;
-    return find_crowded_cores(allocation, host_with(1, 1).host, "n1", 4)->hint;
+    return find_crowded_cores(allocation, host_with(1, 1), "n1", 4)->hint;
   };
   CHECK(hint("hydra") == "let the launcher bind nothing: mpiexec -bind-to none ...");
   CHECK(hint("Intel MPI") == "let the launcher bind nothing: mpiexec -genv I_MPI_PIN off ...");
@@ -286,7 +296,7 @@ TEST_CASE("each launcher has its own option against a binding nobody asked for")
         "give each ddprun the cores of its workers: mpiexec --depth 4 --cpu-bind depth ..., or let the "
         "launcher "
         "bind nothing: --cpu-bind none");
-  CHECK(hint("srun").find("srun -c4 ...") != std::string::npos);
+  CHECK(hint("srun").find("srun --cpus-per-task=4 ...") != std::string::npos);
 }
 
 TEST_CASE("more workers than GPUs is worth a remark") {
@@ -306,4 +316,37 @@ TEST_CASE("a word for the count that the scheduler's tasks overrule is worth a r
   CHECK_FALSE(find_unused_count(allocation_of(LaunchStyle::agent_per_task), asking("")));
   CHECK_FALSE(find_unused_count(allocation_of(LaunchStyle::agent_per_task), asking("1")));
   CHECK_FALSE(find_unused_count(allocation_of(LaunchStyle::agent_per_node), asking("gpu")));
+}
+
+TEST_CASE("tasks of the scheduler that are more than the GPUs are refused") {
+  const auto refusal = [](int tasks, int gpus) {
+    const Snapshot snapshot = host_with(8, 8, gpus);
+    return error_of([&] {
+      count_workers(allocation_of(LaunchStyle::agent_per_task, tasks), asking(""), snapshot,
+                    find_visible_devices(snapshot));
+    });
+  };
+  CHECK(refusal(4, 3) ==
+        "4 tasks () with one worker each, but n1 shows 3 GPUs | start at most 3 tasks on this node; if each "
+        "has 3 GPUs to itself, add --gpus-per-worker 3; for workers without GPUs, hide them with "
+        "CUDA_VISIBLE_DEVICES= | 2");
+  CHECK(refusal(4, 4) == "no error");
+  CHECK(refusal(4, 1) == "no error");  // its own
+  CHECK(refusal(4, 0) == "no error");
+}
+
+TEST_CASE("virtual local ranks need a GPU for each worker") {
+  const auto refusal = [](const std::string& word, int gpus) {
+    Options options = asking(word);
+    options.virtual_local_rank = true;
+    const Snapshot snapshot = host_with(8, 8, gpus);
+    return error_of([&] {
+      count_workers(allocation_of(LaunchStyle::alone), options, snapshot, find_visible_devices(snapshot));
+    });
+  };
+  CHECK(refusal("4", 2) ==
+        "--virtual-local-rank gives each worker its own GPU, but n1 has 4 workers (--nproc-per-node) and n1 "
+        "shows 2 GPUs | start at most 2 workers, or leave --virtual-local-rank out | 2");
+  CHECK(refusal("2", 2) == "no error");
+  CHECK(refusal("4", 0) == "no error");
 }

@@ -32,6 +32,10 @@ Assignment second_node(int workers) {
   assignment.node_count = 2;
   assignment.master_address = "10.0.0.1";
   assignment.master_port = 41234;
+  assignment.several_workers = workers > 1;
+  assignment.workers_of_nodes = std::to_string(workers) + "(x2)";
+  assignment.run_id = "29.0";
+  assignment.launch_id = "beef";
   for (int i = 0; i < workers; ++i) {
     assignment.seats.push_back({GlobalRank{workers + i}, LocalRank{i}, workers + i, 2 * workers});
   }
@@ -72,7 +76,8 @@ TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
                              {"OMP_NUM_THREADS", "6"},
                              {"GLOO_SOCKET_IFNAME", "hsn0"},
                              {"NCCL_SOCKET_IFNAME", "=hsn0"},
-                             {"DDPRUN_LAUNCH_ID", "cafe"},
+                             {"DDPRUN_LAUNCH_ID", "beef"},
+                             {"DDPRUN_AGENT_ID", "cafe"},
                              {"DDPRUN_WORKER_VARIABLES",
                               ":RANK,LOCAL_RANK,WORLD_SIZE,LOCAL_WORLD_SIZE,GROUP_RANK,GROUP_WORLD_SIZE,"
                               "ROLE_NAME,ROLE_RANK,ROLE_WORLD_SIZE,MASTER_ADDR,MASTER_PORT,"
@@ -81,7 +86,7 @@ TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
                               "TORCHELASTIC_SIGNALS_TO_HANDLE,OMP_NUM_THREADS,"
                               "TORCH_NCCL_ASYNC_ERROR_HANDLING,PYTHONUNBUFFERED,GLOO_SOCKET_IFNAME,"
                               "NCCL_SOCKET_IFNAME,"
-                              "DDPRUN_LAUNCH_ID"}};
+                              "DDPRUN_LAUNCH_ID,DDPRUN_AGENT_ID"}};
   CHECK(worker == expected);
 }
 
@@ -236,6 +241,39 @@ TEST_CASE("Slurm's numbers are those of the worker where one agent starts severa
       environment_of(plan_of(LaunchStyle::agent_per_task, 1), second_node(1), agent, {0, "", "cafe", ""});
   CHECK(one.at("SLURM_PROCID") == "1");
   CHECK(one.at("SLURM_NTASKS") == "2");
+}
+
+TEST_CASE("a node's only worker gets Slurm's numbers of a worker where another node has several") {
+  const Environment agent{{"SLURM_PROCID", "1"},
+                          {"SLURM_NTASKS", "2"},
+                          {"SLURM_TASKS_PER_NODE", "1(x2)"},
+                          {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+                          {"SLURM_GTIDS", "1"},
+                          {"PMI_RANK", "1"}};
+  Assignment uneven = second_node(1);
+  uneven.several_workers = true;
+  uneven.world_size = 3;
+  uneven.workers_of_nodes = "2,1";
+  uneven.seats.front().rank = GlobalRank{2};
+  const NodePlan plan = plan_of(LaunchStyle::agent_per_node, 1);
+  const Environment worker = environment_of(plan, uneven, agent, {0, "", "cafe", ""});
+  CHECK(worker.at("RANK") == "2");
+  CHECK(worker.at("SLURM_PROCID") == "2");
+  CHECK(worker.at("SLURM_NTASKS") == "3");
+  CHECK(worker.at("SLURM_TASKS_PER_NODE") == "2,1");
+  CHECK(worker.at("SLURM_STEP_TASKS_PER_NODE") == "2,1");
+  CHECK(worker.at("SLURM_GTIDS") == "2");
+  CHECK_FALSE(worker.contains("PMI_RANK"));
+  uneven.workers_of_nodes.clear();  // too long to send
+  CHECK_FALSE(environment_of(plan, uneven, agent, {0, "", "cafe", ""}).contains("SLURM_TASKS_PER_NODE"));
+}
+
+TEST_CASE("the run's id is the coordinator's on all nodes") {
+  Assignment assignment = second_node(2);
+  assignment.run_id = "1700000000.4711";
+  const Environment worker =
+      environment_of(plan_of(LaunchStyle::agent_per_node, 2), assignment, {}, {0, "", "cafe", ""});
+  CHECK(worker.at("TORCHELASTIC_RUN_ID") == "1700000000.4711");
 }
 
 TEST_CASE("changes set and remove, and strings are as exec wants them") {

@@ -223,3 +223,13 @@ TEST_CASE("an agent that turns out to be one worker has the device of its place"
                                              {{1}, false, {{"1", {"b"}}}},
                                              {{2}, false, {{"0", {"c"}}}}});
 }
+
+TEST_CASE("every agent learns whether some agent has several workers, and how many each node has") {
+  const WorldPlan uneven = make_world_plan({node(0, "n1", 4, 0), node(1, "n2", 4, 1), node(2, "n3", 1, 2)});
+  for (const Assignment& assignment : uneven.assignments) {
+    CHECK(assignment.several_workers);
+    CHECK(assignment.workers_of_nodes == "4(x2),1");
+  }
+  const WorldPlan single = make_world_plan({node(0, "n1", 1, 0), node(1, "n2", 1, 1)});
+  CHECK_FALSE(single.assignments.front().several_workers);
+}

@@ -69,12 +69,12 @@ TEST_CASE("the best address that all reach is taken; the join itself counts") {
 TEST_CASE("who cannot reach what is said") {
   const std::vector<std::string> candidates{"10.1.0.1", "10.0.0.1"};
   const std::vector<AddressWitness> witnesses{k_first, witness("n2", "10.0.0.1", {{}}),
-                                              witness("n3", "10.1.0.1", {{}}), witness("n4", "", {{}})};
+                                              witness("n3", "10.1.0.1", {{}}), witness("n4", "", {{}}),
+                                              witness("n5", "")};
   CHECK_FALSE(common_address(witnesses, candidates));
-  CHECK(
-      describe_no_common_address("n1", witnesses, candidates) ==
-      "no address of n1 is reached by all nodes (tried 10.1.0.1, 10.0.0.1): n2 reached 10.0.0.1; n3 reached "
-      "10.1.0.1; n4 reached none");
+  CHECK(describe_no_common_address("n1", witnesses, candidates) ==
+        "no address of n1 is reached by all nodes (tried 10.1.0.1, 10.0.0.1): n5 did not answer in time; n2 "
+        "reached 10.0.0.1; n3 reached 10.1.0.1; n4 reached none");
   CHECK(describe_no_common_address("n1", witnesses, {}) ==
         "n1 has no address that other hosts can use, only loopback ones");
 }

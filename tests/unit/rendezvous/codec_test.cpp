@@ -26,7 +26,7 @@ Failure some_failure() {
 }
 
 Assignment some_assignment() {
-  Assignment assignment{{1}, 4, 2, {1}, 2, "10.0.0.1", 41000, true, {}, {}};
+  Assignment assignment{{1}, 4, 2, {1}, 2, "10.0.0.1", 41000, true, true, "2(x2)", "29.0", "cafe", {}, {}};
   assignment.seats = {{{2}, {0}, 2, 4}, {{3}, {1}, 3, 4}};
   return assignment;
 }
@@ -55,6 +55,8 @@ std::vector<AgentMessage> agent_messages() {
   plain.role = "trainer";
   plain.max_restarts = 2;
   plain.addresses = {"10.0.0.4", "fd00::4"};
+  plain.counted = true;
+  plain.missing_gpus = "SLURM_GPUS_ON_NODE is 4, 3 are visible";
   Announcement fixed;
   fixed.agent = {3};
   fixed.host = "n4";
@@ -73,9 +75,15 @@ std::vector<AgentMessage> agent_messages() {
   bound.local_workers = {{"0,1", {"0000:01:00.0", "0000:02:00.0"}}, {"", {}}};
   Announcement plain_workers = fixed;
   plain_workers.local_workers.resize(3);
+  Announcement unnumbered = plain;
+  unnumbered.agent = k_unnumbered;
+  unnumbered.node.reset();
   return {Join{bound, "0.1.0", "", 4},
           Join{plain_workers, "0.1.0", "", 4},
           Join{plain, "0.1.0", "10.0.0.1", 4},
+          Join{unnumbered, "0.1.0", "127.0.0.1", 2},
+          Join{plain, "0.1.0", "10.0.0.1", 4,
+               LaunchFailure{"cannot start train.py", ": no such file", true, "look", 127}},
           Join{launched, "0.1.0", "10.0.0.1", 8},
           Join{fixed, "0.1.0", "", 4},
           Probed{{"10.0.0.1", "fd00::1"}},

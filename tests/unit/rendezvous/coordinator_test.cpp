@@ -177,6 +177,124 @@ TEST_CASE("when all have joined the store is opened and then all start, each wit
   CHECK_FALSE(play.coordinator.deadline());  // idle while training
 }
 
+namespace {
+
+Join unnumbered(int speaker, int agents) {
+  Join join = join_of(speaker, agents);
+  join.announcement.agent = k_unnumbered;
+  join.announcement.node.reset();
+  return join;
+}
+
+CoordinatorSettings by_hand(int agents) {
+  CoordinatorSettings chosen = settings(agents, 1);
+  chosen.peers.assign(static_cast<std::size_t>(agents), "");
+  return chosen;
+}
+
+Join failed(int agent, int agents, const std::string& what, const std::string& rest) {
+  Join join = join_of(agent, agents);
+  join.failure = LaunchFailure{what, rest, !rest.empty(), "look", 127};
+  return join;
+}
+
+}  // namespace
+
+TEST_CASE("agents without a number get the next free place as they come and keep it over a restart") {
+  Play play(by_hand(3));
+  for (const int speaker : {0, 2, 1}) {
+    Join join = speaker == 0 ? join_of(0, 3) : unnumbered(speaker, 3);
+    join.announcement.max_restarts = 1;
+    play.say(speaker, join);
+  }
+  play.store_ready(0);
+  const auto check_places = [&play] {
+    std::map<int, int> nodes;
+    for (const auto& [speaker, start] : play.sent<Start>()) nodes[speaker] = start.assignment.node.value;
+    CHECK(nodes == std::map<int, int>{{0, 0}, {2, 1}, {1, 2}});
+  };
+  check_places();
+  play.log.clear();
+  play.say(1, AttemptFailed{{0}, failure_of(5)});
+  play.all_stopped(0);
+  play.store_ready(1);
+  check_places();
+}
+
+TEST_CASE("an agent that left before the start frees its place, and one too many is refused") {
+  Play play(by_hand(2));
+  play.say(0, join_of(0, 2));
+  play.say(1, unnumbered(1, 2));
+  CHECK(play.all<OpenStore>().size() == 1);
+  play.say(2, unnumbered(2, 2));
+  REQUIRE(play.sent<Refused>().size() == 1);
+  CHECK(play.sent<Refused>()[0].second.reason == "the job has all its 2 nodes without n3");
+  Play other(by_hand(3));
+  other.say(0, join_of(0, 3));
+  other.say(1, unnumbered(1, 3));
+  other.lose(1, "gone");
+  other.say(2, unnumbered(2, 3));
+  other.say(3, unnumbered(3, 3));
+  CHECK(other.all<OpenStore>().size() == 1);
+}
+
+TEST_CASE("an agent with a number of its own moves one that came without") {
+  Play play(by_hand(3));
+  play.say(0, join_of(0, 3));
+  play.say(2, unnumbered(2, 3));
+  play.say(1, join_of(1, 3));
+  play.store_ready(0);
+  std::map<int, int> nodes;
+  for (const auto& [speaker, start] : play.sent<Start>()) nodes[speaker] = start.assignment.node.value;
+  CHECK(nodes == std::map<int, int>{{0, 0}, {1, 1}, {2, 2}});
+}
+
+TEST_CASE("two agents of one host meet at a loopback address and get one that workers elsewhere could use") {
+  Play play(by_hand(2));
+  play.say(0, join_of(0, 2));
+  Join second = unnumbered(1, 2);
+  second.announcement.host = "n1";
+  second.reached = "127.0.0.1";
+  play.say(1, second);
+  CHECK(play.sent<Probe>().empty());
+  REQUIRE(play.all<OpenStore>().size() == 1);
+  CHECK(play.all<OpenStore>()[0].address == "10.0.0.1");
+}
+
+TEST_CASE("a host that cannot start ends the launch as soon as all are there, and one message names it") {
+  Play play(settings(4));
+  for (const int agent : {0, 1, 3}) play.say(agent, join_of(agent, 4));
+  play.say(2, failed(2, 4, "cannot start train.py", ": no such file"));
+  CHECK(play.end_text() == "cannot start train.py on n3: no such file (the same path exists on n[1-2,4])");
+  CHECK(exit_code_of(play.end()) == 127);
+  CHECK(play.end().hint == "look");
+  const auto finishes = play.sent<Finish>();
+  REQUIRE(finishes.size() == 4);
+  for (const auto& [agent, finish] : finishes) CHECK(finish.report_here == (agent == 0));
+}
+
+TEST_CASE("after a failed start the others have half a second to join") {
+  Play play(settings(4));
+  play.say(0, failed(0, 4, "cannot start train.py", ": no such file"));
+  play.pass(499ms);
+  CHECK(play.all<EndJob>().empty());
+  play.say(1, failed(1, 4, "cannot start train.py", ": no such file"));
+  play.pass(1ms);
+  CHECK(play.end_text() == "cannot start train.py on n[1-2]: no such file");
+  CHECK(play.coordinator.expects_latecomers());
+  const Cause end = play.end();
+  play.say(2, join_of(2, 4));
+  CHECK(play.sent<Finish>().back().second.cause == end);
+}
+
+TEST_CASE("who cannot start says so even where it would be refused") {
+  Play play(settings(2));
+  play.say(0, join_of(0, 2));
+  Join odd = failed(1, 3, "--nnodes 3 is not 2", "");
+  play.say(1, odd);
+  CHECK(play.end_text() == "--nnodes 3 is not 2");
+}
+
 TEST_CASE("one agent needs nobody else") {
   Play play(settings(1));
   play.all_join();
@@ -392,13 +510,32 @@ TEST_CASE("agents that came by different addresses are asked, and the best commo
   CHECK(play.all<OpenStore>()[0].address == "10.1.0.1");
 }
 
+TEST_CASE("an address that was not reached in time is asked about again") {
+  Play play(settings(3));
+  play.say(0, join_of(0, 3));
+  play.say(1, join_of(1, 3, "10.0.0.1"));
+  play.say(2, join_of(2, 3, "10.1.0.1"));
+  play.say(1, Probed{{"10.0.0.1"}});
+  play.log.clear();
+  play.say(2, Probed{{}});
+  CHECK(play.all<EndJob>().empty());
+  const auto probes = play.sent<Probe>();
+  REQUIRE(probes.size() == 2);
+  CHECK(probes[0].second.addresses == std::vector<std::string>{"10.1.0.1"});
+  CHECK(probes[1].second.addresses == std::vector<std::string>{"10.0.0.1", "10.1.0.1"});
+  play.say(2, Probed{{"10.0.0.1"}});
+  play.pass(30s);  // n2 never answers this time
+  REQUIRE(play.all<OpenStore>().size() == 1);
+  CHECK(play.all<OpenStore>()[0].address == "10.0.0.1");
+}
+
 TEST_CASE("without a common address the end says who reached what") {
   Play play(settings(3));
   play.say(0, join_of(0, 3));
   play.say(1, join_of(1, 3, "10.0.0.1"));
   play.say(2, join_of(2, 3, "10.1.0.1"));
   play.say(1, Probed{{}});
-  play.pass(30s);  // n3 never answers
+  for (int round = 0; round < 3; ++round) play.pass(30s);  // n3 never answers
   CHECK(play.end().kind == Cause::Kind::launcher_failed);
   CHECK(
       play.end_text() ==

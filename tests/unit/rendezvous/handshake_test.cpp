@@ -103,6 +103,17 @@ TEST_CASE("another job of the same user is named to both") {
   CHECK(result.member.text == "the peer refused: this is job slurm/29/0/0, the peer belongs to slurm/31/0/0");
 }
 
+TEST_CASE("another launch of the same job is told by its command line") {
+  const std::string sentence =
+      "both belong to pbs/7/0/-, but their command lines differ (to train together nevertheless, add the "
+      "same "
+      "--rdzv-id on all hosts)";
+  const Talk result = talk(member(prover_with("k"), "pbs/7/0/-/command-2b"),
+                           coordinator(prover_with("k"), "pbs/7/0/-/command-1a"));
+  CHECK(result.coordinator.text == sentence);
+  CHECK(result.member.text == "the peer refused: " + sentence);
+}
+
 TEST_CASE("another protocol version is said on both sides") {
   Handshake b = coordinator();
   std::string hello = member().start();

@@ -26,8 +26,8 @@ TEST_CASE("a starter's address is text and back") {
 TEST_CASE("messages of a lifeline come back as they were") {
   CHECK(there_and_back(Hello{3, "n3 of 4", true}) == Message(Hello{3, "n3 of 4", true}));
   CHECK(there_and_back(Hello{-1, "", false}) == Message(Hello{-1, "", false}));
-  for (const Signal& signal :
-       {Signal{15}, Signal{64, true, false}, Signal{1, false, true}, Signal{2, true, true}})
+  for (const Signal& signal : {Signal{15}, Signal{64, true, false}, Signal{1, false, true},
+                               Signal{2, true, true}, Signal{15, false, false, true}})
     CHECK(there_and_back(signal) == Message(signal));
   CHECK(there_and_back(Ended{143}) == Message(Ended{143}));
   CHECK(there_and_back(Ended{127, false}) == Message(Ended{127, false}));
@@ -36,8 +36,8 @@ TEST_CASE("messages of a lifeline come back as they were") {
 }
 
 TEST_CASE("what no lifeline says is nothing") {
-  for (const char* wrong : {"", "s", "s15", "s.1", "s.10", "s.165", "s.115x", "s?115", "s.?15", "e256", "e-1",
-                            "h1", "hx n1", "h-2 n1", "t", "q"}) {
+  for (const char* wrong : {"", "s", "s15", "s.1", "s.1-0", "s.1-65", "s.1-15x", "s?1-15", "s.?-15", "s.1?15",
+                            "e256", "e-1", "h1", "hx n1", "h-2 n1", "t", "q"}) {
     CAPTURE(wrong);
     CHECK_FALSE(decode(wrong));
   }

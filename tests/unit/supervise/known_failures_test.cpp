@@ -44,10 +44,12 @@ TEST_CASE("an exception in the error file counts as well") {
 TEST_CASE("torch's abort at exit is explained") {
   Failure failure = recorded("abort-at-exit");
   failure.status = {ExitStatus::Kind::signalled, SIGABRT, "", false};
-  CHECK(
-      find_failure_hint(failure, 1) ==
-      "torch aborts when Python exits while a thread of gloo still holds the tensors of a collective: call "
-      "torch.distributed.destroy_process_group() at the end of the script, and release the DDP model before");
+  CHECK(find_failure_hint(failure, 1) ==
+        "torch aborts when Python exits while a thread of gloo still holds the tensors of a collective: call "
+        "torch.distributed.destroy_process_group() at the end of the script, release the DDP model before, "
+        "and import "
+        "torch.distributed.nn before init_process_group(), since an optimizer that imports it later keeps "
+        "the group");
   failure.last_lines.emplace_back("and then something else");
   CHECK(find_failure_hint(failure, 1).empty());
 }

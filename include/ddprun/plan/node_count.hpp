@@ -1,0 +1,31 @@
+// Whether the agents of an MPI launcher are on as many hosts as was meant: only when all have met does
+// anybody know on how many they are.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/allocation/detect.hpp"
+#include "ddprun/facts/snapshot.hpp"
+#include "ddprun/plan/world_plan.hpp"
+
+namespace ddprun {
+
+struct ExpectedNodes {
+  std::optional<Sourced<int>> asked;  // --nnodes
+  Sourced<int> of_job;                // hosts of the whole job; 0 when unknown
+  std::string launcher;               // "hydra"
+  std::string one_a_node;             // "mpiexec -n {0} -ppn 1"
+};
+
+// What this agent knows of it; nothing where the hosts were not the launcher's choice.
+std::optional<ExpectedNodes> expect_nodes(const Allocation& allocation, const PlaceOptions& options,
+                                          const Snapshot& snapshot);
+
+// Throws Error, with a hint, where --nnodes asked for another number of hosts; a notice where the job has
+// more and nobody asked for fewer.
+std::optional<Notice> check_node_count(const std::vector<Announcement>& announcements, const WorldPlan& world,
+                                       const ExpectedNodes& expected);
+
+}  // namespace ddprun

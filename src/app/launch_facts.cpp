@@ -1,0 +1,92 @@
+#include "ddprun/app/launch_facts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/allocation/launchers.hpp"
+#include "ddprun/allocation/slurm_place.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/child_call.hpp"
+#include "ddprun/os/exchange.hpp"
+#include "ddprun/os/pmix_client.hpp"
+#include "ddprun/os/slurm_api.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr Milliseconds k_pmix_limit{10000};  // prterun may still be starting processes elsewhere
+constexpr Milliseconds k_slurm_limit{2000};
+constexpr std::int64_t k_longest = std::int64_t{10} * 365 * 86400;  // "unlimited" is longer
+
+// A malformed variable is for the detection to complain about.
+bool lacks_size(const Snapshot& snapshot) {
+  try {
+    const auto places = find_launch_places(snapshot);
+    return !places.empty() && std::all_of(places.begin(), places.end(), [](const LaunchPlace& place) {
+      return !place.size && place.slurm_step.empty() && place.exchange == Exchange::pmix;
+    });
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::optional<std::int64_t> ask_slurm(const std::function<std::optional<std::int64_t>(SlurmApi&)>& question) {
+  const ChildAnswer answer = call_in_child(
+      [&] {
+        auto api = SlurmApi::open_in_child();
+        const auto number = api ? question(*api) : std::nullopt;
+        return number ? fmt::format("{}", *number) : std::string();
+      },
+      k_slurm_limit);
+  return answer.bytes ? parse_integer(*answer.bytes) : std::nullopt;
+}
+
+bool came_by_ssh(const HostFacts& host) {
+  return std::any_of(host.ancestors.begin(), host.ancestors.end(),
+                     [](const Ancestor& ancestor) { return ancestor.title.starts_with("sshd"); });
+}
+
+std::optional<std::int64_t> find_own_job(const Snapshot& snapshot) {
+  if (const auto place = find_slurm_place(snapshot.host)) return place->job;
+  if (!came_by_ssh(snapshot.host)) return std::nullopt;
+  return ask_slurm([&](SlurmApi& api) { return api.job_of(snapshot.host.pid); });
+}
+
+}  // namespace
+
+void ask_pmix_for_size(Snapshot& snapshot) {
+  if (!lacks_size(snapshot)) return;
+  const ChildAnswer answer =
+      call_in_child([] { return ask_pmix_place(ExchangeRequest{}.library); }, k_pmix_limit);
+  for (const std::string& line : split(answer.bytes.value_or(""), '\n')) {
+    const std::size_t equals = line.find('=');
+    if (equals != std::string::npos) snapshot.environment[line.substr(0, equals)] = line.substr(equals + 1);
+  }
+}
+
+void ask_slurm_for_end(Snapshot& snapshot) {
+  const auto job = parse_integer(find_variable(snapshot, "SLURM_JOB_ID").value_or(""));
+  if (!job || *job < 1) return;
+  const auto left =
+      ask_slurm([&](SlurmApi& api) { return api.remaining_seconds(static_cast<std::uint32_t>(*job)); });
+  if (!left || *left > k_longest) return;
+  snapshot.environment["SLURM_JOB_END_TIME"] = fmt::format("{}", snapshot.unix_time + *left);
+}
+
+std::optional<Notice> find_job_without_variables(const Snapshot& snapshot, const Allocation& allocation) {
+  const bool alone = allocation.style.value == LaunchStyle::alone && allocation.job_id.value.empty();
+  if (!alone || allocation.scheduler.value != Scheduler::none) return std::nullopt;
+  const auto job = find_own_job(snapshot);
+  if (!job) return std::nullopt;
+  return Notice{
+      fmt::format("{} is used alone: this shell belongs to Slurm job {}, but the job's variables are "
+                  "not set here",
+                  snapshot.host.name, *job),
+      fmt::format("to use all nodes of the job: srun --jobid={} --overlap --ntasks-per-node=1 ddprun ...",
+                  *job)};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,48 @@
+// torch's watchdog timers of an attempt's workers: what does not finish in the time it asked for is killed,
+// and is then a failure like any other.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "ddprun/app/log.hpp"
+#include "ddprun/app/worker_group.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/process_table.hpp"
+#include "ddprun/plan/options.hpp"
+
+namespace ddprun {
+
+void WorkerGroup::begin_watchdog() {
+  watchdog_.reset();
+  if (find_variable(snapshot_, "TORCHELASTIC_ENABLE_FILE_TIMER") != "1") return;
+  const std::string named = find_variable(snapshot_, "TORCHELASTIC_TIMER_FILE").value_or("");
+  try {
+    watchdog_.emplace(context_, named.empty() ? attempt_folder(assignment_.attempt) + "/watchdog" : named,
+                      [this](const WatchdogTimers::Expired& expired) { end_expired(expired); });
+  } catch (const Error& error) {
+    say_notice(fmt::format("no watchdog timers on {}: {}", plan_.host, error.what()),
+               "TORCHELASTIC_TIMER_FILE names another path");
+  }
+}
+
+// A process below ours only: whatever is written into the pipe.
+void WorkerGroup::end_expired(const WatchdogTimers::Expired& expired) {
+  const ProcessTable below = find_descendants(capture_processes(), ::getpid());
+  const auto found = std::find_if(below.begin(), below.end(),
+                                  [&](const ProcessEntry& process) { return process.pid == expired.pid; });
+  if (found == below.end() || !send_signal_to(*found, expired.signal)) return;
+  const auto worker = std::find_if(workers_.begin(), workers_.end(), [&](const auto& each) {
+    return each->child && each->child->pid() == expired.pid;
+  });
+  const auto seat = static_cast<std::size_t>(worker - workers_.begin());
+  const std::string who = worker == workers_.end()
+                              ? fmt::format("process {}", expired.pid)
+                              : fmt::format("rank {}", assignment_.seats[seat].rank.value);
+  say_notice(fmt::format("the watchdog timer '{}' of {} on {} has expired: {} sent", printable(expired.scope),
+                         who, plan_.host, signal_name(expired.signal)),
+             {});
+}
+
+}  // namespace ddprun

@@ -1,0 +1,162 @@
+// What in a text is a secret: by the name it is given to, by where it stands, or by how it looks.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/facts/secrets.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::size_t k_none = std::string_view::npos;
+
+bool is_letter_or_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+bool is_name_character(char c) { return is_letter_or_digit(c) || c == '_' || c == '-' || c == '.'; }
+
+bool is_token_character(char c) {
+  return is_name_character(c) || c == '+' || c == '/' || c == '=' || c == '~';
+}
+
+struct Part {
+  std::size_t begin;
+  std::size_t end;
+};
+
+// Replaces every part that `find` finds, which looks from a place on.
+template <typename Find>
+std::string replace_parts(std::string_view text, const Find& find) {
+  std::string result;
+  std::size_t done = 0;
+  while (const std::optional<Part> part = find(text, done)) {
+    result.append(text.substr(done, part->begin - done)).append(k_removed_secret);
+    done = part->end;
+  }
+  return result.append(text.substr(done));
+}
+
+std::size_t end_of_value(std::string_view text, std::size_t start, std::string_view ends) {
+  if (start < text.size() && (text[start] == '"' || text[start] == '\'')) {
+    const std::size_t quote = text.find(text[start], start + 1);
+    return quote == k_none ? text.size() : quote + 1;
+  }
+  return std::min(text.find_first_of(ends, start), text.size());
+}
+
+std::string_view name_before(std::string_view text, std::size_t end) {
+  std::size_t start = end;
+  while (start > 0 && is_name_character(text[start - 1])) --start;
+  return text.substr(start, end - start);
+}
+
+// NAME=value
+std::optional<Part> find_assigned(std::string_view text, std::size_t from) {
+  for (std::size_t equals = text.find('=', from); equals != k_none; equals = text.find('=', equals + 1)) {
+    if (!is_secret_option(name_before(text, equals))) continue;
+    return Part{equals + 1, end_of_value(text, equals + 1, " \t\r\n,;&\"'")};
+  }
+  return std::nullopt;
+}
+
+// "name": "value" as JSON has it, also with escaped quotes, and Name: value of a header
+std::optional<Part> find_field(std::string_view text, std::size_t from) {
+  for (std::size_t colon = text.find(':', from); colon != k_none; colon = text.find(':', colon + 1)) {
+    const std::size_t last = text.substr(0, colon).find_last_not_of(" \\\"'");
+    const std::size_t value = text.find_first_not_of(" \\", colon + 1);
+    if (last == k_none || value == k_none || (last + 1 == colon && value == colon + 1)) continue;
+    if (!is_secret_option(name_before(text, last + 1))) continue;
+    return Part{value, end_of_value(text, value, "\r\n,;}\"'")};
+  }
+  return std::nullopt;
+}
+
+// redis://user:password@host: what stands between the colon and the last @ of the authority
+std::optional<Part> find_url_password(std::string_view text, std::size_t from) {
+  for (std::size_t url = text.find("://", from); url != k_none; url = text.find("://", url + 3)) {
+    const std::size_t start = url + 3;
+    const std::string_view authority =
+        text.substr(start, std::min(text.find_first_of("/ \t\r\n\"'", start), text.size()) - start);
+    const std::size_t at = authority.rfind('@');
+    const std::size_t colon = authority.find(':');
+    if (at != k_none && colon < at) return Part{start + colon + 1, start + at};
+  }
+  return std::nullopt;
+}
+
+// Tokens that their issuers mark, so that they can be found: what they begin with, and how long they are at
+// least. docs.github.com "About authentication to GitHub", huggingface.co "User access tokens",
+// docs.aws.amazon.com "IAM identifiers", docs.gitlab.com "Token overview"; eyJ is {" of a JWT.
+struct MarkedToken {
+  std::string_view begin;
+  std::size_t size;
+};
+constexpr auto k_tokens = std::to_array<MarkedToken>({{"hf_", 20},
+                                                      {"ghp_", 20},
+                                                      {"gho_", 20},
+                                                      {"ghu_", 20},
+                                                      {"ghs_", 20},
+                                                      {"ghr_", 20},
+                                                      {"github_pat_", 20},
+                                                      {"AKIA", 20},
+                                                      {"ASIA", 20},
+                                                      {"sk-", 20},
+                                                      {"xoxb-", 20},
+                                                      {"xoxp-", 20},
+                                                      {"AIza", 30},
+                                                      {"glpat-", 20},
+                                                      {"npm_", 20},
+                                                      {"eyJ", 24}});
+
+std::size_t end_of_token(std::string_view text, std::size_t start) {
+  while (start < text.size() && is_token_character(text[start])) ++start;
+  return start;
+}
+
+std::optional<Part> find_token(std::string_view text, std::size_t from) {
+  for (std::size_t start = from; start < text.size(); ++start) {
+    if (start > 0 && (is_letter_or_digit(text[start - 1]) || text[start - 1] == '_')) continue;
+    const std::string_view rest = text.substr(start);
+    const auto* const found = std::find_if(k_tokens.begin(), k_tokens.end(), [&](const MarkedToken& token) {
+      return rest.starts_with(token.begin);
+    });
+    if (found == k_tokens.end()) continue;
+    const std::size_t end = end_of_token(text, start);
+    if (end - start >= found->size) return Part{start, end};
+  }
+  return std::nullopt;
+}
+
+// Bearer TOKEN, wherever it stands (RFC 6750, 2.1)
+std::optional<Part> find_bearer(std::string_view text, std::size_t from) {
+  constexpr std::string_view k_word = "bearer ";
+  const std::string lower = to_lower(text);
+  for (std::size_t word = lower.find(k_word, from); word != k_none; word = lower.find(k_word, word + 1)) {
+    const Part token{word + k_word.size(), end_of_token(text, word + k_word.size())};
+    if (token.end > token.begin) return token;
+  }
+  return std::nullopt;
+}
+
+// RFC 7468; to the end of the text where the end of the key is missing
+std::optional<Part> find_private_key(std::string_view text, std::size_t from) {
+  constexpr std::string_view k_mark = "PRIVATE KEY-----";
+  const std::size_t mark = text.find(k_mark, std::min(text.find("-----BEGIN", from), text.size()));
+  if (mark == k_none) return std::nullopt;
+  return Part{mark + k_mark.size(), std::min(text.find("-----END", mark), text.size())};
+}
+
+}  // namespace
+
+std::string mask_text(std::string_view text) {
+  std::string masked = replace_parts(text, find_assigned);
+  for (const auto& find : {find_field, find_url_password, find_token, find_bearer, find_private_key}) {
+    masked = replace_parts(masked, find);
+  }
+  return masked;
+}
+
+}  // namespace ddprun

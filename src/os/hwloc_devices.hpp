@@ -1,0 +1,15 @@
+// What hwloc tells of one PCI device.
+#pragma once
+
+#include <hwloc.h>
+
+#include <optional>
+
+#include "ddprun/facts/topology.hpp"
+
+namespace ddprun {
+
+// A GPU or a network card, without the CPUs near it; nothing for other devices.
+std::optional<PciDevice> read_hwloc_device(hwloc_obj_t device);
+
+}  // namespace ddprun

@@ -1,0 +1,58 @@
+#include "ddprun/plan/node_count.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/allocation/launchers.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+std::string name_hosts(const std::vector<Announcement>& announcements) {
+  std::vector<std::string> hosts;
+  for (const Announcement& each : announcements) {
+    std::string host = printable(each.host);
+    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(std::move(host));
+  }
+  return compress_hostlist(hosts);
+}
+
+std::string one_on_each(const ExpectedNodes& expected, int nodes) {
+  return fmt::format("start one ddprun on each node: {} ddprun ...",
+                     fmt::format(fmt::runtime(expected.one_a_node), nodes));
+}
+
+}  // namespace
+
+std::optional<ExpectedNodes> expect_nodes(const Allocation& allocation, const PlaceOptions& options,
+                                          const Snapshot& snapshot) {
+  if (!allocation.numbered_by_launcher) return std::nullopt;
+  for (const LaunchPlace& place : find_launch_places(snapshot)) {
+    if (place.launcher != allocation.launcher.value) continue;
+    return ExpectedNodes{options.nodes, allocation.job_nodes, place.launcher, place.one_a_node};
+  }
+  return std::nullopt;
+}
+
+std::optional<Notice> check_node_count(const std::vector<Announcement>& announcements, const WorldPlan& world,
+                                       const ExpectedNodes& expected) {
+  const int nodes = world.assignments.front().node_count;
+  const std::string where = fmt::format("{} ({})", count_of(nodes, "node"), name_hosts(announcements));
+  if (expected.asked && expected.asked->value != nodes) {
+    throw Error(fmt::format("{} {}, but {} started {} ddprun processes on {}", expected.asked->origin,
+                            expected.asked->value, expected.launcher, announcements.size(), where),
+                one_on_each(expected, expected.asked->value));
+  }
+  if (expected.asked || expected.of_job.value <= nodes) return std::nullopt;
+  return Notice{fmt::format("{} started ddprun on {} of the job's {} nodes ({})", expected.launcher, nodes,
+                            expected.of_job.value, name_hosts(announcements)),
+                one_on_each(expected, expected.of_job.value) +
+                    fmt::format("; to use {} on purpose, add --nnodes {}", nodes, nodes)};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,62 @@
+#include "ddprun/rendezvous/launch_failure.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/rendezvous/waiting_text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::size_t k_most_told = 4;
+constexpr std::size_t k_max_sentence = 1000;
+
+bool same_failure(const LaunchFailure& one, const LaunchFailure& other) {
+  return one.what == other.what && one.rest == other.rest && one.names_host == other.names_host;
+}
+
+// A sentence that names no host is about all of them, unless some are well or have another trouble.
+std::string describe_group(const LaunchFailure& failure, const std::vector<std::string>& hosts,
+                           bool everywhere) {
+  const std::string what = printable(failure.what, k_max_sentence);
+  const std::string rest = printable(failure.rest, k_max_sentence);
+  if (failure.names_host) return fmt::format("{} on {}{}", what, describe_hosts(hosts), rest);
+  return everywhere ? what : fmt::format("{}: {}", describe_hosts(hosts), what);
+}
+
+}  // namespace
+
+LaunchFailure make_launch_failure(const std::string& what, const std::string& hint, int exit_code,
+                                  const std::string& host) {
+  const std::string name = " on " + host;
+  const std::size_t at = what.find(name + ":");
+  if (host.empty() || at == std::string::npos) return {what, {}, false, hint, exit_code};
+  return {what.substr(0, at), what.substr(at + name.size()), true, hint, exit_code};
+}
+
+Cause describe_failed_start(const std::vector<FailedStart>& failed, const std::vector<std::string>& well) {
+  const LaunchFailure& first = failed.front().failure;
+  std::vector<std::string> sentences;
+  for (auto each = failed.begin(); each != failed.end() && sentences.size() < k_most_told; ++each) {
+    const auto is_same = [&](const FailedStart& other) { return same_failure(other.failure, each->failure); };
+    if (std::any_of(failed.begin(), each, is_same)) continue;
+    std::vector<std::string> hosts;
+    for (const FailedStart& other : failed) {
+      if (is_same(other)) hosts.push_back(other.host);
+    }
+    sentences.push_back(describe_group(each->failure, hosts, well.empty() && hosts.size() == failed.size()));
+    const bool is_a_file = each->failure.exit_code == k_exit_not_found;
+    if (is_a_file && !well.empty())
+      sentences.back() += fmt::format(" (the same path exists on {})", describe_hosts(well));
+  }
+  Cause cause{Cause::Kind::launcher_failed, {}, 0, failed.front().host, join(sentences, "; ")};
+  cause.hint = printable(first.hint, k_max_sentence);
+  cause.exit_code = first.exit_code;
+  return cause;
+}
+
+}  // namespace ddprun

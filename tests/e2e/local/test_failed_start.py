@@ -1,0 +1,37 @@
+"""A host that cannot start anything tells the others: all end at once, and one message names it."""
+
+from __future__ import annotations
+
+import pytest
+
+from support import evidence
+from support.by_hand import as_text, codes, start, wait_all
+from support.programs import SCRIPTS
+
+PRINT = str(SCRIPTS / "print_env.py")
+MISSING = "/nonexistent/train.py"
+
+
+def test_a_script_missing_on_one_of_four_hosts(hosts, directory, key):
+    started = [start(hosts, node, "--key-file", key, *([MISSING] if node == 2 else [PRINT, str(directory)]), nodes=4)
+               for node in range(4)]
+    results = wait_all(started)
+    assert codes(results) == [127] * 4, as_text(results)
+    text = "cannot start /nonexistent/train.py on c: no such file (the same path exists on a,b,d)"
+    assert evidence.times_said("".join(result.output for result in results), text) == 1, as_text(results)
+    assert not evidence.workers(directory)
+
+
+@pytest.mark.parametrize("program", [["--no-python", "./missing"], [MISSING]])
+def test_the_same_failure_everywhere_is_said_once(hosts, key, program):
+    results = wait_all([start(hosts, node, "--key-file", key, *program, nodes=3) for node in range(3)])
+    assert codes(results) == [127] * 3, as_text(results)
+    spoken = [line for result in results for line in evidence.spoken(result.stderr)]
+    assert len([line for line in spoken if "cannot start" in line]) == 1, as_text(results)
+
+
+def test_a_host_that_finds_no_other_says_it_itself(hosts, key):
+    result = start(hosts, 1, "--key-file", key, "--join-timeout", "3", MISSING).wait()
+    assert result.code == 127, str(result)
+    assert evidence.times_said(result.stderr, "cannot start /nonexistent/train.py on b: no such file") == 1, str(result)
+    assert "coordinator" not in result.stderr, str(result)

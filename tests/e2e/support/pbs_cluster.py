@@ -1,0 +1,162 @@
+"""A real OpenPBS on test hosts: server, scheduler and comm on `ctl`, pbs_mom on p1, p2, ...
+
+Each host has an /etc and a /var/spool of its own, in its mount namespace: PBS writes into both, and jobs are
+submitted by a user that only the hosts' password files have, since root may submit none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from . import hosts
+from .hosts import Host, HostGroup, Process, Result, wait_until
+
+EXEC = Path(os.environ.get("PBS_EXEC", "/opt/pbs"))
+USER = "tester"
+USER_ID = 54321
+CPUS = 8
+
+# PBS refuses to keep its files below a folder that everybody may write to, as the run directory is.
+OWN_FOLDERS = """
+mkdir "$1/etc" && cp -a /etc/. "$1/etc" && rm -f "$1/etc/pbs.conf"*
+mount --bind "$1/etc" /etc
+mount --bind "$1/hosts" /etc/hosts
+mount --bind "$1/resolv.conf" /etc/resolv.conf
+mount -t tmpfs -o mode=755 tmpfs /var/spool
+install -d -o postgres -g postgres -m 2775 /run/postgresql
+"""
+
+
+def why_impossible() -> str | None:
+    for program in ("bin/qsub", "bin/pbsdsh", "sbin/pbs_mom", "sbin/pbs_server", "libexec/pbs_postinstall"):
+        if not os.access(EXEC / program, os.X_OK):
+            return f"the PBS tests need an OpenPBS in {EXEC} (or PBS_EXEC): there is no {EXEC / program}"
+    return hosts.why_impossible()
+
+
+@dataclasses.dataclass
+class Job:
+    """A job that was submitted; `stdout` and `stderr` are complete once it has ended."""
+    cluster: PbsCluster
+    number: str
+    directory: Path
+
+    @property
+    def stdout(self) -> str:
+        return _read(self.directory / "out")
+
+    @property
+    def stderr(self) -> str:
+        return _read(self.directory / "err")
+
+    def shown(self) -> str:
+        return self.cluster.control.run(["qstat", "-xf", self.number]).stdout
+
+    def is_running(self) -> bool:
+        return "job_state = R" in self.shown()
+
+    def wait(self, seconds: float = 180.0) -> Result:
+        shown = wait_until(f"job {self.number} has ended", self._shown_at_end, seconds, pause=0.2)
+        found = re.search(r"Exit_status = (-?\d+)", shown)
+        return Result(["job", self.number], int(found[1]) if found else -1, self.stdout, self.stderr)
+
+    def _shown_at_end(self) -> str:
+        shown = self.shown()
+        return shown if "job_state = F" in shown else ""
+
+
+class PbsCluster:
+    """Use as a context manager. `control` is the submit host, `nodes` run the jobs."""
+
+    def __init__(self, node_count: int = 3, *, kept: Iterable[str | Path] = (), path: Iterable[str] = ()) -> None:
+        names = [f"p{number}" for number in range(1, node_count + 1)]
+        programs = [*path, f"{EXEC}/bin", f"{EXEC}/sbin"]
+        self.hosts = HostGroup([*names, "ctl"], kept=kept, path=programs)
+        self.directory = self.hosts.directory
+        self.home = self.hosts.home
+        self.control = self.hosts["ctl"]
+        self.nodes = [self.hosts[name] for name in names]
+
+    def __enter__(self) -> PbsCluster:
+        try:
+            self.hosts.start()
+            os.chown(self.home, USER_ID, USER_ID)
+            for host in self.hosts.hosts.values():
+                self._prepare(host)
+            for host in [self.control, *self.nodes]:
+                host.check([f"{EXEC}/libexec/pbs_init.d", "start"], timeout=300)
+            self._add_nodes()
+        except BaseException:
+            self.hosts.stop()
+            raise
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.hosts.stop()
+
+    def submit(self, directory: Path, script: str, *options: str,
+               env: Mapping[str, str] | None = None) -> Job:
+        """`options`: of qsub, as "-l", "select=2:ncpus=4". The script runs in bash, at first in the home directory."""
+        os.chown(directory, USER_ID, USER_ID)
+        path = directory / "job.sh"
+        path.write_text(f"#!/bin/bash\nexport PATH={shlex.quote(self.hosts.environment['PATH'])}\n{script}\n")
+        words = ["qsub", "-o", str(directory / "out"), "-e", str(directory / "err"), *options, str(path)]
+        number = self.as_user(self.control, words, env=env, cwd=directory).strip()
+        return Job(self, number, directory)
+
+    def as_user(self, host: Host, words: list[str], **arguments) -> str:
+        return host.check(["setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", *words], **arguments)
+
+    def delete_all(self) -> None:
+        """Ends what a failed test may have left, so that the next one finds free nodes."""
+        jobs = self.control.run(["qselect"]).stdout.split()
+        if jobs:
+            self.control.run(["qdel", "-W", "force", *jobs])
+            wait_until("all jobs are gone", lambda: not self.control.run(["qselect"]).stdout.split())
+        wait_until("all nodes are free", self._all_free)
+
+    def restart_mom(self, host: Host) -> None:
+        """As an administrator does who keeps the jobs: SIGINT, then -p."""
+        number = host.check(["cat", "/var/spool/pbs/mom_priv/mom.lock"]).split()[0]
+        host.check(["kill", "-INT", number])
+        wait_until("pbs_mom has ended", lambda: host.run(["kill", "-0", number]).code != 0)
+        host.check([f"{EXEC}/sbin/pbs_mom", "-p"])
+
+    def _prepare(self, host: Host) -> None:
+        host.check(["sh", "-euc", OWN_FOLDERS, "sh", str(host.directory)])
+        etc = host.directory / "etc"
+        for name, line in (("passwd", f"{USER}:x:{USER_ID}:{USER_ID}::{self.home}:/bin/bash"),
+                           ("group", f"{USER}:x:{USER_ID}:")):
+            with open(etc / name, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        server = int(host is self.control)
+        (etc / "pbs.conf").write_text("\n".join([
+            "PBS_SERVER=ctl", f"PBS_START_SERVER={server}", f"PBS_START_SCHED={server}", f"PBS_START_COMM={server}",
+            f"PBS_START_MOM={1 - server}", f"PBS_EXEC={EXEC}", "PBS_HOME=/var/spool/pbs",
+            f"PBS_LEAF_NAME={host.name}"]) + "\n")
+        host.check([f"{EXEC}/libexec/pbs_postinstall", "server" if server else "execution"])
+        if not server:  # files are the same on all hosts: output is not copied by scp
+            host.check(["sh", "-c", "echo '$usecp *:/ /' >> /var/spool/pbs/mom_priv/config"])
+
+    def _add_nodes(self) -> None:
+        settings = ["set server flatuid=true", "set server job_history_enable=true",
+                    "set server scheduler_iteration=5", "set server scheduling=true"]
+        settings += [f"create node {node.name}" for node in self.nodes]
+        for setting in settings:
+            self.control.check(["qmgr", "-c", setting])
+        wait_until("all nodes are free", self._all_free, 120)
+        for node in self.nodes:
+            self.control.check(["qmgr", "-c", f"set node {node.name} resources_available.ncpus={CPUS}"])
+
+    def _all_free(self) -> bool:
+        told = self.control.run(["pbsnodes", "-a"]).stdout
+        return told.count("state = free") == len(self.nodes)
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""

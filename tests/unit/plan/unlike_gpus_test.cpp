@@ -1,0 +1,42 @@
+#include "ddprun/plan/unlike_gpus.hpp"
+
+#include "catch.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+Announcement on(const std::string& host, int workers, const std::string& missing = {}) {
+  Announcement announcement;
+  announcement.host = host;
+  announcement.workers = workers;
+  announcement.counted = true;
+  announcement.missing_gpus = missing;
+  return announcement;
+}
+
+}  // namespace
+
+TEST_CASE("nodes that start different numbers of workers are named with the world's size") {
+  const auto notices = find_unlike_gpus({on("n1", 4), on("n2", 3), on("n3", 4)});
+  REQUIRE(notices.size() == 1);
+  CHECK(notices.front() ==
+        Notice{"the nodes start different numbers of workers: 4 on n[1,3], 3 on n2 (world size 11)",
+               "each node starts one worker for each GPU it sees; --nproc-per-node N sets the number"});
+}
+
+TEST_CASE("missing GPUs are told once for all nodes that miss the same") {
+  const std::string missing = "SLURM_GPUS_ON_NODE is 4, 3 are visible";
+  const auto notices = find_unlike_gpus({on("n1", 3), on("n2", 3, missing), on("n3", 3, missing)});
+  REQUIRE(notices.size() == 1);
+  CHECK(notices.front().what == "n[2-3]: SLURM_GPUS_ON_NODE is 4, 3 are visible");
+  CHECK(notices.front().hint ==
+        "only visible GPUs get workers; check the node's GPUs, or correct the number if it has no more");
+}
+
+TEST_CASE("numbers that the user gave may differ") {
+  Announcement given = on("n2", 3);
+  given.counted = false;
+  CHECK(find_unlike_gpus({on("n1", 4), given}).empty());
+  CHECK(find_unlike_gpus({on("n1", 4), on("n2", 4)}).empty());
+}
