@@ -122,13 +122,15 @@ void Driver::announce_restart(const ShowRestart& restart) {
   say(render_restart(cause, restart.next, restart.max_restarts));
 }
 
-// The interface that carries the traffic between the hosts, where there are several: that of MASTER_ADDR
-// where it is this host's, else the one by which this host reached it. Only a store of a worker elsewhere was
-// not reached.
+// The interface that carries the traffic between the hosts, where there are several: --local-addr's, that of
+// MASTER_ADDR where it is this host's, else the one by which this host reached it. Only a store of a worker
+// elsewhere was not reached.
 std::string Driver::proven_interface(const Assignment& assignment) const {
   if (assignment.node_count < 2) return {};
   const std::string& master = assignment.master_address;
   const std::vector<InterfaceAddress>& own = snapshot_.host.addresses;
+  if (const auto& named = plan_.options.local_address; named && !interface_of(own, named->value).empty())
+    return interface_of(own, named->value);
   if (const std::string here = interface_of(own, master); !here.empty()) return here;
   const std::string reached = link_->local_end(master);
   return interface_of(own, reached.empty() ? routed_local_address(master) : reached);
@@ -214,7 +216,7 @@ void Driver::on_lost(const std::string& what, const std::string& hint) {
   if (failure_) return end_with_own_failure();
   say_error(what, hint);
   Cause cause;
-  cause.kind = joined_ ? Cause::Kind::agent_lost : Cause::Kind::deadline;
+  cause.kind = joined_ || found_ ? Cause::Kind::agent_lost : Cause::Kind::deadline;
   supervisor_.note_stop(SIGTERM, false, now());
   end(cause);
 }

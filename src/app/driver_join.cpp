@@ -9,20 +9,25 @@
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/own_addresses.hpp"
 #include "ddprun/app/provers.hpp"
+#include "ddprun/base/error.hpp"
 #include "ddprun/net/agent_listener.hpp"
 #include "ddprun/net/member_service.hpp"
 #include "ddprun/os/capture_python.hpp"
 #include "ddprun/os/keeper.hpp"
 #include "ddprun/os/name_lookup.hpp"
+#include "ddprun/plan/local_address.hpp"
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/node_binding.hpp"
+#include "ddprun/plan/ports.hpp"
 #include "ddprun/plan/render.hpp"
+#include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/supervise/store_use.hpp"
 
 namespace ddprun {
 
 namespace {
 
+constexpr Milliseconds k_lookup_limit{10000};  // for --local-addr
 constexpr Milliseconds k_silent_telling{2000};
 constexpr Milliseconds k_longest_telling{30000};
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
@@ -49,6 +54,12 @@ MeetingPlace place_of(std::vector<std::string> addresses, const std::vector<std:
   return place;
 }
 
+// Where the members can be told that the port the user named is taken.
+std::vector<int> spare_ports(const NodePlan& plan) {
+  if (plan.rendezvous.agents < 2 || !plan.allocation.first_port) return {};
+  return {make_port_sequence(plan.rendezvous.key).front()};
+}
+
 // Nothing where the workers are another program.
 PythonFacts python_of_workers(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.planned.empty()) return {};
@@ -60,6 +71,18 @@ PythonFacts python_of_workers(const NodePlan& plan, const Snapshot& snapshot) {
 }
 
 }  // namespace
+
+void Driver::settle_local_address() {
+  if (!plan_.options.local_address) return;
+  const Sourced<std::string> given = *plan_.options.local_address;
+  std::vector<std::string> leads_to{given.value};
+  if (!is_numeric_address(given.value)) leads_to = look_up_name(given.value, k_lookup_limit);
+  if (leads_to.empty()) {
+    throw UsageError(fmt::format("{} {} leads to no address on {}", given.origin, given.value, plan_.host),
+                     "leave it out, or give an address of this host");
+  }
+  plan_.options.local_address = choose_local_address(given, leads_to, plan_, snapshot_.host);
+}
 
 // A person who types the same line on several hosts reads on each what is wrong with it, and does not wait
 // for long; hosts that a scheduler starts together meet before that.
@@ -78,7 +101,7 @@ void Driver::say_own_failure() {
 }
 
 void Driver::join() {
-  if (failure_) limit_telling();
+  failure_ ? limit_telling() : settle_local_address();
   if (plan_.rendezvous.role == RendezvousRole::member) return join_as_member();
   if (!plan_.rendezvous.by_arrival) return join_as_coordinator();
   try {
@@ -121,17 +144,15 @@ Announcement Driver::announcement() const {
   return self;
 }
 
-void Driver::join_as_coordinator() {
+CoordinatorServiceSettings Driver::coordinator_settings() const {
   const RendezvousPlan& rendezvous = plan_.rendezvous;
   CoordinatorServiceSettings settings;
   settings.announcement = announcement();
   settings.failure = failure_;
   settings.coordinator.agents = rendezvous.agents;
   settings.coordinator.peers = rendezvous.peers;
-  if (plan_.allocation.scheduler.value == Scheduler::by_hand && plan_.allocation.launcher.value.empty()) {
-    settings.coordinator.peers.assign(rendezvous.peers.size(),
-                                      {});  // nobody knows their names before they join
-  }
+  // Nobody knows their names before they join.
+  if (is_by_flags(plan_.allocation)) settings.coordinator.peers.assign(rendezvous.peers.size(), {});
   settings.coordinator.version = DDPRUN_VERSION;
   settings.coordinator.run_id = plan_.run_id.value;
   settings.coordinator.launch_id = make_random_id();
@@ -140,12 +161,17 @@ void Driver::join_as_coordinator() {
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = plan_.options.shutdown_timeout.value + k_stop_margin;
   settings.coordinator.addresses = own_addresses(plan_, snapshot_);
+  settings.coordinator.when_alone = explain_waiting_alone(plan_);
   if (plan_.options.local_address) settings.coordinator.named_address = plan_.options.local_address->value;
+  settings.link_timeout = plan_.options.link_timeout.value;
   settings.ports = rendezvous.ports.value;
   settings.launch_key = rendezvous.key;
   if (plan_.store_port) settings.port_hint = other_port_hint(plan_.allocation.first_port);
   if (rendezvous.agents > 1) settings.prover = make_prover(plan_.options, rendezvous.secrets, snapshot_);
+  return settings;
+}
 
+CoordinatorHooks Driver::coordinator_hooks() {
   CoordinatorHooks hooks;
   hooks.open_store = [this](const OpenStore& open) { return open_store(open); };
   hooks.close_store = [this](Attempt) { store_.close(); };
@@ -158,41 +184,73 @@ void Driver::join_as_coordinator() {
     told_all_ = true;
     leave_when_idle();
   };
-  if (plan_.store_port && rendezvous.agents > 1) {
+  if (plan_.store_port && plan_.rendezvous.agents > 1) {
     hooks.on_foreign = [this](boost::asio::ip::tcp::socket& socket, std::string& first_bytes) {
       return store_.adopt(socket, first_bytes);
     };
   }
+  return hooks;
+}
+
+void Driver::join_as_coordinator() {
+  CoordinatorServiceSettings settings = coordinator_settings();
   const std::vector<std::string> best = settings.coordinator.addresses;
   const std::vector<std::string> of_this_host = settings.announcement.addresses;
-  auto service = std::make_unique<CoordinatorService>(context_, std::move(settings), std::move(hooks));
-  service->start();
-  if (rendezvous.agents > 1) {
-    say_detail(fmt::format("coordinating {} agents on port {}", rendezvous.agents, service->port()));
-    meeting_.publish(place_of(best, of_this_host, service->port()));
+  std::unique_ptr<CoordinatorService> service;
+  try {
+    service = std::make_unique<CoordinatorService>(context_, settings, coordinator_hooks());
+    if (plan_.rendezvous.agents > 1) {
+      say_detail(fmt::format("coordinating {} agents on port {}", plan_.rendezvous.agents, service->port()));
+      meeting_.publish(place_of(best, of_this_host, service->port()));
+    }
+  } catch (const Error& error) {
+    if (service || plan_.rendezvous.by_arrival) throw;
+    service = tell_cannot_start(std::move(settings), error);
   }
+  service->start();
   link_ = std::move(service);
   joined_ = true;
+}
+
+// The port that the user named is taken. The others knock at another one too, and hear it there.
+std::unique_ptr<CoordinatorService> Driver::tell_cannot_start(CoordinatorServiceSettings settings,
+                                                              const Error& error) {
+  settings.ports = spare_ports(plan_);
+  if (settings.ports.empty()) throw error;
+  settings.coordinator.cannot_start = error.what() + (error.hint().empty() ? "" : "; " + error.hint());
+  std::unique_ptr<CoordinatorService> service;
+  try {
+    service = std::make_unique<CoordinatorService>(context_, std::move(settings), coordinator_hooks());
+  } catch (const Error&) {
+    throw error;
+  }
+  say_error(error.what(), error.hint());
+  return service;
 }
 
 void Driver::join_as_member() {
   const RendezvousPlan& rendezvous = plan_.rendezvous;
   MemberServiceSettings settings;
-  settings.join = {rendezvous.peers.front(),      rendezvous.addresses.value,
-                   rendezvous.ports.value,        rendezvous.join_timeout,
-                   rendezvous.meeting_file.value, exchange_name(rendezvous.exchange)};
+  settings.join = {
+      rendezvous.peers.front(), rendezvous.addresses.value,    rendezvous.ports.value,
+      rendezvous.join_timeout,  rendezvous.meeting_file.value, exchange_name(rendezvous.exchange),
+      spare_ports(plan_)};
   settings.launch_key = rendezvous.key;
   settings.prover = make_prover(plan_.options, rendezvous.secrets, snapshot_);
   settings.announcement = announcement();
   settings.failure = failure_;
-  if (plan_.options.store == StoreHost::worker && settings.announcement.fixed_rank == GlobalRank{0}) {
+  const Announcement& self = settings.announcement;
+  const bool has_first_rank = self.fixed_rank ? self.fixed_rank == GlobalRank{0} : self.node == NodeIndex{0};
+  if (plan_.options.store == StoreHost::worker && has_first_rank) {
     settings.announcement.store_ports = store_.keep_ports(plan_.options.max_restarts.value + 1);
   }
   settings.version = DDPRUN_VERSION;
+  settings.dial.link = plan_.options.link_timeout.value;
   settings.agents = rendezvous.agents;
   settings.answer_limit = plan_.options.shutdown_timeout.value + 2 * k_stop_margin;
 
   MemberHooks hooks;
+  hooks.on_joined = [this] { found_ = true; };
   hooks.start_lookup = [](const std::string& name) {
     auto child = std::make_shared<NameLookupChild>(name);
     return NameLookup{child->descriptor(), child};

@@ -13,6 +13,7 @@
 #include "ddprun/app/stop_signals.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/os/descriptors.hpp"
+#include "ddprun/plan/rendezvous_plan.hpp"
 
 namespace ddprun {
 
@@ -40,9 +41,10 @@ void Driver::hold_lifeline() {
         fmt::format("{} cannot reach the ddprun that started it, and goes on without: {}", plan_.host, why));
     watch_carrier();
   };
-  lifeline_ = std::make_unique<LifelineClient>(
-      context_, *starter, make_lifeline_prover(snapshot_, plan_.options),
-      lifeline::Hello{plan_.rendezvous.agent.value, plan_.host, false}, std::move(hooks));
+  lifeline_ =
+      std::make_unique<LifelineClient>(context_, *starter, make_lifeline_prover(snapshot_, plan_.options),
+                                       lifeline::Hello{place_among_hosts(plan_), plan_.host, false},
+                                       std::move(hooks), plan_.options.link_timeout.value);
   lifeline_->start();
 }
 

@@ -15,6 +15,18 @@ namespace {
 
 constexpr int k_ports_kept = 16;  // more attempts than that take turns
 constexpr int k_highest_port = 65535;
+constexpr std::size_t k_refusals_told = 8;  // addresses, each once an attempt
+
+using Addresses = std::set<boost::asio::ip::address>;
+
+void tell_refusal(const boost::asio::ip::address& address, Addresses& told) {
+  if (told.size() >= k_refusals_told || !told.insert(address).second) return;
+  say_notice(
+      fmt::format("the store refused a connection from {}, which was no address of the job's nodes when "
+                  "they joined",
+                  address.to_string()),
+      "");
+}
 
 }  // namespace
 
@@ -89,8 +101,11 @@ int JobStore::first_free_of(std::pair<int, int> range, int (JobStore::*take)(int
 int JobStore::serve(int port) {
   StoreServerOptions options;
   options.port = port;
-  options.allowed = [allowed = allowed_](const boost::asio::ip::address& address) {
-    return address.is_loopback() || allowed->contains(address);
+  options.allowed = [allowed = allowed_,
+                     told = std::make_shared<Addresses>()](const boost::asio::ip::address& address) {
+    const bool good = address.is_loopback() || allowed->contains(address);
+    if (!good) tell_refusal(address, *told);
+    return good;
   };
   options.report = [](const std::string& text) { say_detail("store: " + text); };
   server_ = std::make_unique<StoreServer>(context_, std::move(options));

@@ -213,6 +213,13 @@ void max_restarts(Draft& draft, const Given& given) {
   draft.options.max_restarts = number_from(given, k_most, "a number of restarts", "give a number from 0 on");
 }
 
+void link_timeout(Draft& draft, const Given& given) {
+  draft.options.link_timeout = time_from(given);
+  if (draft.options.link_timeout.value < std::chrono::seconds(1)) {
+    throw UsageError(given.origin + " is below one second", "give a time from 1s on, as in 60s");
+  }
+}
+
 void shutdown_timeout(Draft& draft, const Given& given) { draft.options.shutdown_timeout = time_from(given); }
 
 void signals_to_handle(Draft& draft, const Given& given) {

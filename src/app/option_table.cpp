@@ -144,6 +144,8 @@ void add_failures(std::vector<OptionEntry>& table) {
              setters::max_restarts),
        value("shutdown-timeout", "TIME", torchrun, failures,
              "how long a worker may take to stop before it is killed", setters::shutdown_timeout),
+       value("link-timeout", "TIME", own, failures,
+             "how long a node may be unreachable before the job ends (default: 20s)", setters::link_timeout),
        value("signals-to-handle", "LIST", torchrun, failures,
              "signals that are passed on to the workers and stop the job", setters::signals_to_handle)});
 }

@@ -79,7 +79,7 @@ Starter::Starter(const CarrierPlan& plan, const Options& options, const Snapshot
       group_(context_, plan.commands.size(),
              [this](std::size_t carrier, const ExitStatus& status) { on_carrier_end(carrier, status); }),
       id_(new_id()),
-      server_(context_, make_prover_for_agents(), id_, make_hooks()),
+      server_(context_, make_prover_for_agents(), id_, make_hooks(), options.link_timeout.value),
       carriers_(plan.commands.size()) {
   route_log([this](const std::string& lines) { group_.insert_error(lines); });
 }

@@ -81,7 +81,7 @@ void AgentListener::pause() {
 
 void AgentListener::admit(Tcp::socket socket) {
   const std::string address = remote_address(socket);
-  watch_connection(socket);
+  watch_connection(socket, settings_.link_timeout);
   auto slot = std::make_shared<std::weak_ptr<Authentication>>();
   const auto stranger = std::make_shared<Authentication>(
       std::move(socket),

@@ -5,7 +5,8 @@
 
 namespace ddprun {
 
-Connection::Connection(Tcp::socket socket) : socket_(std::move(socket)) {}
+Connection::Connection(Tcp::socket socket, Milliseconds limit)
+    : socket_(std::move(socket)), delivery_(socket_.get_executor()), limit_(limit) {}
 
 void Connection::start(Hooks hooks, std::string first_bytes) {
   hooks_ = std::move(hooks);
@@ -19,6 +20,16 @@ void Connection::send(std::string frame) {
   if (finishing_ || !socket_.is_open()) return;
   outgoing_.push_back(std::move(frame));
   if (outgoing_.size() == 1) write();
+  await_delivery();
+}
+
+void Connection::await_delivery() {
+  delivery_.expires_after(2 * limit_);
+  delivery_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    if (!self || error || !self->socket_.is_open() || undelivered_bytes(self->socket_) == 0) return;
+    self->end(describe_error(boost::asio::error::timed_out));
+  });
 }
 
 void Connection::finish() {
@@ -29,6 +40,7 @@ void Connection::finish() {
 
 void Connection::close() {
   hooks_ = {};
+  delivery_.cancel();
   boost::system::error_code ignored;
   socket_.close(ignored);
 }

@@ -106,6 +106,7 @@ void CoordinatorService::Impl::listen() {
   settings.launch_key = settings_.launch_key;
   settings.prover = settings_.prover;
   settings.handshake_limit = settings_.handshake_limit;
+  settings.link_timeout = settings_.link_timeout;
   settings.port_hint = settings_.port_hint;
   listener_ = std::make_shared<AgentListener>(context_, std::move(settings), std::move(hooks));
   settings_.coordinator.port = listener_->port();
@@ -230,7 +231,7 @@ void CoordinatorService::Impl::perform(const CoordinatorAction& action) {
 
 void CoordinatorService::Impl::admit(Tcp::socket socket, std::string first_bytes) {
   const ConnectionId id{++last_connection_};
-  const auto connection = std::make_shared<Connection>(std::move(socket));
+  const auto connection = std::make_shared<Connection>(std::move(socket), settings_.link_timeout);
   connections_[id] = connection;
   Connection::Hooks hooks;
   hooks.on_frame = [weak = weak_from_this(), id](const std::string& payload) {

@@ -31,7 +31,7 @@ void Dial::start(const std::string& address, int port) {
                           if (!self->on_result_) return;
                           if (failed) return self->fail(describe_error(failed));
                           self->timer_.cancel();
-                          watch_connection(self->socket_);
+                          watch_connection(self->socket_, self->limits_.link);
                           const auto authentication = std::make_shared<Authentication>(
                               std::move(self->socket_), std::move(self->handshake_),
                               AuthenticationLimits{self->limits_.handshake, self->limits_.handshake},

@@ -17,12 +17,13 @@ constexpr std::chrono::milliseconds k_telling_limit{1000};
 }  // namespace
 
 LifelineClient::LifelineClient(boost::asio::io_context& context, StarterAddress starter, Prover prover,
-                               lifeline::Hello hello, Hooks hooks)
+                               lifeline::Hello hello, Hooks hooks, Milliseconds link_timeout)
     : context_(context),
       starter_(std::move(starter)),
       prover_(std::move(prover)),
       hello_(std::move(hello)),
       hooks_(std::move(hooks)),
+      link_timeout_(link_timeout),
       timer_(context) {}
 
 LifelineClient::~LifelineClient() {
@@ -33,11 +34,12 @@ LifelineClient::~LifelineClient() {
 }
 
 void LifelineClient::start() {
+  DialLimits limits;
+  limits.link = link_timeout_;
   for (std::size_t i = 0; i < starter_.addresses.size(); ++i) {
     const std::string address = starter_.addresses[i];
     dials_.push_back(std::make_shared<Dial>(
-        context_, Handshake(HandshakeRole::member, lifeline_key(starter_.id), make_nonce(), prover_),
-        DialLimits{},
+        context_, Handshake(HandshakeRole::member, lifeline_key(starter_.id), make_nonce(), prover_), limits,
         [this, i, address](AuthenticationResult result) { conclude(i, address, std::move(result)); }));
     dials_.back()->start(address, starter_.port);
   }
@@ -53,7 +55,7 @@ void LifelineClient::conclude(std::size_t dial, const std::string& address, Auth
   for (auto& other : dials_) {
     if (other) std::exchange(other, nullptr)->cancel();
   }
-  connection_ = std::make_shared<Connection>(std::move(result.socket));
+  connection_ = std::make_shared<Connection>(std::move(result.socket), link_timeout_);
   connection_->send(encode(lifeline::Message(hello_)));
   Connection::Hooks hooks;
   hooks.on_frame = [this](const std::string& payload) { take(payload); };

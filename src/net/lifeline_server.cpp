@@ -8,12 +8,13 @@
 namespace ddprun {
 
 LifelineServer::LifelineServer(boost::asio::io_context& context, Prover prover, const std::string& id,
-                               Hooks hooks)
-    : prover_(std::move(prover)), hooks_(std::move(hooks)) {
+                               Hooks hooks, Milliseconds link_timeout)
+    : prover_(std::move(prover)), hooks_(std::move(hooks)), link_timeout_(link_timeout) {
   AgentListenerSettings settings;
   settings.ports = {0};
   settings.launch_key = lifeline_key(id);
   settings.prover = prover_;
+  settings.link_timeout = link_timeout_;
   AgentListenerHooks listening;
   listening.on_agent = [this](Tcp::socket socket, std::string first_bytes, const std::string&) {
     admit(std::move(socket), std::move(first_bytes));
@@ -49,7 +50,7 @@ void LifelineServer::close() {
 void LifelineServer::admit(Tcp::socket socket, std::string first_bytes) {
   const int number = arrived_++;
   Peer& peer = peers_[number];
-  peer.connection = std::make_shared<Connection>(std::move(socket));
+  peer.connection = std::make_shared<Connection>(std::move(socket), link_timeout_);
   Connection::Hooks hooks;
   hooks.on_frame = [this, number](const std::string& payload) { take(number, payload); };
   hooks.on_closed = [this, number](const std::string& why) { lose(number, why); };

@@ -209,9 +209,10 @@ void MemberService::Impl::on_told(MeetingWay way, const ToldPlace& told) {
 
 void MemberService::Impl::dial(const DialCandidate& candidate) {
   const CandidateId id = candidate.candidate;
-  if (told_.find(id) == told_.end()) {
-    told_[id].place = fmt::format("{} port {}", candidate.address, candidate.port);
-    tell("dialling " + told_[id].place);
+  const std::string place = fmt::format("{} port {}", candidate.address, candidate.port);
+  if (told_[id].place != place) {
+    told_[id] = {place, {}};
+    tell("dialling " + place);
   }
   const auto attempt = std::make_shared<Dial>(context_, handshake(), settings_.dial,
                                               [weak = weak_from_this(), id](AuthenticationResult result) {
@@ -273,7 +274,7 @@ void MemberService::Impl::join(AuthenticationResult result) {
   join.agents = settings_.agents;
   tell(fmt::format("joining the coordinator {} from {}", coordinator(), local));
 
-  connection_ = std::make_shared<Connection>(std::move(result.socket));
+  connection_ = std::make_shared<Connection>(std::move(result.socket), settings_.dial.link);
   Connection::Hooks hooks;
   hooks.on_frame = [weak = weak_from_this()](const std::string& payload) {
     if (const auto self = weak.lock()) self->receive(payload);
@@ -284,6 +285,7 @@ void MemberService::Impl::join(AuthenticationResult result) {
   };
   connection_->start(std::move(hooks), std::move(result.text));
   connection_->send(encode(AgentMessage{std::move(join)}));
+  if (hooks_.on_joined) hooks_.on_joined();
 
   expect_word(settings_.join.join_timeout + settings_.start_margin, "took this node in but ");
 }

@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/udp.hpp>
 
@@ -42,18 +45,26 @@ class TcpOption {
 
 }  // namespace
 
-void watch_connection(Tcp::socket& socket) {
-  constexpr int k_idle_seconds = 10;
-  constexpr int k_probe_seconds = 5;
-  constexpr int k_probes = 2;
+void watch_connection(Tcp::socket& socket, Milliseconds limit) {
+  constexpr std::int64_t k_most_probes = 100;    // Linux takes 127
+  constexpr std::int64_t k_longest_pause = 300;  // and any pause; a limit of hours ends somewhere
+  const std::int64_t seconds = std::chrono::ceil<std::chrono::seconds>(limit).count();
+  const auto pause =
+      std::clamp<std::int64_t>((seconds + k_most_probes - 1) / k_most_probes, 1, k_longest_pause);
+  // One more than fit: the last of those that do may be lost to a cut that is shorter.
+  const std::int64_t probes = std::min((seconds + pause - 1) / pause, k_most_probes) + 1;
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   boost::system::error_code ignored;  // a kernel without one of these notices later
   socket.set_option(Tcp::no_delay(true), ignored);
   socket.set_option(Tcp::socket::keep_alive(true), ignored);
-  socket.set_option(TcpOption<TCP_KEEPIDLE>(k_idle_seconds), ignored);
-  socket.set_option(TcpOption<TCP_KEEPINTVL>(k_probe_seconds), ignored);
-  socket.set_option(TcpOption<TCP_KEEPCNT>(k_probes), ignored);
-  socket.set_option(TcpOption<TCP_USER_TIMEOUT>(static_cast<int>(k_silence_limit.count())), ignored);
+  socket.set_option(TcpOption<TCP_KEEPIDLE>(static_cast<int>(pause)), ignored);
+  socket.set_option(TcpOption<TCP_KEEPINTVL>(static_cast<int>(pause)), ignored);
+  socket.set_option(TcpOption<TCP_KEEPCNT>(static_cast<int>(probes)), ignored);
+}
+
+std::size_t undelivered_bytes(Tcp::socket& socket) {
+  int count = 0;
+  return ::ioctl(socket.native_handle(), SIOCOUTQ, &count) == 0 ? static_cast<std::size_t>(count) : 0;
 }
 
 std::string describe_error(const boost::system::error_code& error) {

@@ -80,7 +80,7 @@ std::string explain_ranks(const NodePlan& plan) {
   if (plan.rendezvous.agents == 1) return "order on this host";
   std::string origin = "node order, then local rank";
   // The first node's ranks start at 0 whatever the others have.
-  if (plan.rendezvous.agent.value > 0) {
+  if (place_among_hosts(plan) > 0) {
     origin += fmt::format(", if all nodes have {}", count_of(plan.workers.value, "worker"));
   }
   return origin;
@@ -109,7 +109,7 @@ void plan_workers(NodePlan& plan, const VisibleDevices& devices, const Snapshot&
     PlannedWorker worker;
     worker.local_rank = per_task ? plan.allocation.task_local.value : LocalRank{i};
     worker.rank.value =
-        per_task ? plan.allocation.task_rank.value : plan.rendezvous.agent.value * plan.workers.value + i;
+        per_task ? plan.allocation.task_rank.value : place_among_hosts(plan) * plan.workers.value + i;
     give_devices(worker, devices, static_cast<std::size_t>(plan.options.gpus_per_worker.value));
     if (runs) worker.command = make_worker_command(plan.options, python, kind, worker.local_rank);
     plan.planned.push_back(std::move(worker));
@@ -216,7 +216,8 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
        {find_unused_count(plan.allocation, options), find_too_few_gpus(devices, plan.workers),
         find_crowded_cores(plan.allocation, snapshot, node_name(snapshot.host, plan.host),
                            plan.workers.value),
-        find_unsure_order(snapshot, devices, node_name(snapshot.host, plan.host))}) {
+        find_unsure_order(snapshot, devices, node_name(snapshot.host, plan.host)),
+        find_foreign_address(plan, snapshot.host)}) {
     if (notice) plan.notices.push_back(*notice);
   }
   plan.missing_gpus = devices.missing;

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <numeric>
 
+#include "ddprun/allocation/by_hand.hpp"
+#include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/ports.hpp"
@@ -14,6 +18,31 @@ namespace {
 
 // A member tries one address after the other, with a fifth of a second between them.
 constexpr std::size_t k_most_addresses = 33;
+
+// The scheduler's hosts, by name. Flags alone know none but this one.
+bool knows_hosts(const Allocation& allocation) {
+  return !is_by_flags(allocation) && !allocation.numbered_by_launcher && allocation.hosts.value.size() > 1;
+}
+
+std::optional<std::size_t> find_named_host(const Allocation& allocation) {
+  if (!allocation.first_address || !knows_hosts(allocation)) return std::nullopt;
+  const auto& hosts = allocation.hosts.value;
+  const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const Host& host) {
+    return same_host(host.name, allocation.first_address->value);
+  });
+  if (found == hosts.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - hosts.begin());
+}
+
+// Positions in the scheduler's list: the host that the user names coordinates wherever it stands.
+std::vector<std::size_t> order_hosts(const Allocation& allocation) {
+  std::vector<std::size_t> order(allocation.hosts.value.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const std::size_t first = find_named_host(allocation).value_or(0);
+  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(first),
+              order.begin() + static_cast<std::ptrdiff_t>(order.empty() ? 0 : first + 1));
+  return order;
+}
 
 // The coordinator's name is the only one that anybody knows before the others come.
 void number_by_arrival(const Allocation& allocation, RendezvousPlan& rendezvous) {
@@ -34,18 +63,21 @@ void number_agents(const Allocation& allocation, const std::string& host, Rendez
     return;
   }
   int before_this_host = 0;
-  const auto& hosts = allocation.hosts.value;
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    for (int task = 0; task < hosts[i].tasks; ++task) rendezvous.peers.push_back(hosts[i].name);
-    if (static_cast<int>(i) < allocation.node_index.value.value) before_this_host += hosts[i].tasks;
+  bool passed = false;
+  for (const std::size_t i : order_hosts(allocation)) {
+    const Host& each = allocation.hosts.value[i];
+    for (int task = 0; task < each.tasks; ++task) rendezvous.peers.push_back(each.name);
+    passed = passed || static_cast<int>(i) == allocation.node_index.value.value;
+    if (!passed) before_this_host += each.tasks;
   }
   rendezvous.agents = std::max<int>(1, static_cast<int>(rendezvous.peers.size()));
   rendezvous.agent = AgentIndex{before_this_host + allocation.task_local.value.value};
 }
 
-Sourced<std::vector<std::string>> find_addresses(const Allocation& allocation,
-                                                 const RendezvousPlan& rendezvous) {
-  if (allocation.first_address) return {{allocation.first_address->value}, allocation.first_address->origin};
+Sourced<std::vector<std::string>> find_known_addresses(const Allocation& allocation,
+                                                       const RendezvousPlan& rendezvous) {
+  if (!allocation.numbered_by_launcher && allocation.hosts.value.size() == 1)
+    return {{"127.0.0.1", rendezvous.peers.front()}, "all tasks are on this host"};
   if (!allocation.numbered_by_launcher)
     return {{rendezvous.peers.front()}, allocation.hosts.origin + ", first host"};
   Sourced<std::vector<std::string>> addresses;
@@ -54,6 +86,19 @@ Sourced<std::vector<std::string>> find_addresses(const Allocation& allocation,
     if (addresses.value.empty()) addresses.origin = hint.origin;
     addresses.value.push_back(hint.value);
   }
+  return addresses;
+}
+
+// An address may be right in ways that nothing here can see, so where it is none of the hosts' names it is
+// tried first and the host that coordinates beside it.
+Sourced<std::vector<std::string>> find_addresses(const Allocation& allocation,
+                                                 const RendezvousPlan& rendezvous) {
+  if (!allocation.first_address) return find_known_addresses(allocation, rendezvous);
+  const auto& [address, origin] = *allocation.first_address;
+  if (!knows_hosts(allocation) || find_named_host(allocation)) return {{address}, origin};
+  auto addresses = find_known_addresses(allocation, rendezvous);
+  addresses.value.insert(addresses.value.begin(), address);
+  addresses.origin = fmt::format("{}, then {}", origin, addresses.origin);
   return addresses;
 }
 
@@ -101,6 +146,59 @@ RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options&
   try_likely_address_first(rendezvous.addresses, allocation, options.place);
   rendezvous.ports = find_ports(allocation, rendezvous);
   return rendezvous;
+}
+
+bool is_by_flags(const Allocation& allocation) {
+  return allocation.scheduler.value == Scheduler::by_hand && allocation.launcher.value.empty();
+}
+
+int place_among_hosts(const NodePlan& plan) {
+  const bool told = !plan.allocation.numbered_by_launcher && !plan.rendezvous.by_arrival &&
+                    plan.rendezvous.role != RendezvousRole::solo;
+  return told ? plan.allocation.node_index.value.value : plan.rendezvous.agent.value;
+}
+
+namespace {
+
+// n1-ib0 and n1i are n1, but n10 is not.
+bool is_by_another_network(const std::string& name, const std::string& host) {
+  const std::string_view known = short_host_name(host);
+  return to_lower(name).starts_with(to_lower(known)) && name.size() > known.size() &&
+         std::isdigit(static_cast<unsigned char>(name[known.size()])) == 0;
+}
+
+}  // namespace
+
+std::optional<Notice> find_foreign_address(const NodePlan& plan, const HostFacts& host) {
+  const Allocation& allocation = plan.allocation;
+  if (plan.rendezvous.role != RendezvousRole::coordinator || !allocation.first_address ||
+      !knows_hosts(allocation) || find_named_host(allocation))
+    return std::nullopt;
+  const auto& [address, origin] = *allocation.first_address;
+  if (is_by_another_network(address, plan.host)) return std::nullopt;
+  const bool own = std::any_of(host.addresses.begin(), host.addresses.end(),
+                               [&](const InterfaceAddress& each) { return each.address == address; });
+  if (own) return std::nullopt;
+  std::vector<std::string> names;
+  for (const Host& each : allocation.hosts.value) names.push_back(each.name);
+  return Notice{fmt::format("{} {} is none of the nodes of this launch ({}), so {} coordinates", origin,
+                            address, compress_hostlist(names), plan.host),
+                fmt::format("leave {} out; if it is another name or address of {}, nothing is wrong", origin,
+                            plan.host)};
+}
+
+std::optional<Notice> explain_waiting_alone(const NodePlan& plan) {
+  const Allocation& allocation = plan.allocation;
+  const PlaceOptions& place = plan.options.place;
+  if (!is_by_flags(allocation) || !is_complete_by_hand(place) || allocation.job_nodes.value < 2)
+    return std::nullopt;
+  return Notice{
+      fmt::format("no other node has joined: with {} {} and {} {} ddprun runs on {} only, and a batch script "
+                  "runs on the job's first node only",
+                  place.nodes->origin, place.nodes->value, place.node_rank->origin, place.node_rank->value,
+                  plan.host),
+      fmt::format("leave out {} and {}: ddprun then starts itself on all nodes of the job",
+                  place.nodes->origin, place.node_rank->origin)};
 }
 
 }  // namespace ddprun

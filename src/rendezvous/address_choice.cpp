@@ -38,13 +38,18 @@ std::string plain_address(const std::string& address) {
   return plain;
 }
 
+bool is_loopback_address(const std::string& address) {
+  const std::string plain = plain_address(address);
+  return plain.starts_with("127.") || plain == "::1";
+}
+
 bool crosses_hosts(const std::string& address) {
   const std::string plain = plain_address(address);
   const bool link_local = plain.size() > 4 && plain.starts_with("fe") && plain.find(':') == 4 &&
                           std::string_view("89ab").find(plain[2]) != std::string_view::npos;
   const bool numeric = plain.find_first_not_of("0123456789abcdef.:") == std::string::npos;
-  return numeric && !plain.empty() && !plain.starts_with("127.") && plain != "::1" && plain != "::" &&
-         plain != "0.0.0.0" && !link_local;
+  return numeric && !plain.empty() && !is_loopback_address(plain) && plain != "::" && plain != "0.0.0.0" &&
+         !link_local;
 }
 
 std::string interface_of(const std::vector<InterfaceAddress>& own, const std::string& address) {

@@ -18,6 +18,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::chrono::seconds k_status_interval{1};
+constexpr std::chrono::seconds k_alone_for{5};
 constexpr int k_probe_rounds = 3;
 constexpr std::size_t k_max_refused_shown = 8;
 
@@ -27,7 +28,13 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
     : settings_(std::move(settings)),
       agents_(static_cast<std::size_t>(settings_.agents)),
       state_deadline_(now + settings_.join_timeout),
-      status_due_(now + k_status_interval) {}
+      alone_due_(now + k_alone_for),
+      status_due_(now + k_status_interval) {
+  if (settings_.cannot_start.empty()) return;
+  state_ = State::finished;
+  state_deadline_.reset();
+  ended_with_ = failed_here(settings_.cannot_start);
+}
 
 // ---- events
 
@@ -76,14 +83,17 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
     if (state_ == State::probing) check_probes(now);
     if (state_ == State::stopping) stop_deadline_passed(now);
   }
+  tell_alone(now);
   update_status(now);
   return std::exchange(actions_, {});
 }
 
 std::optional<TimePoint> Coordinator::deadline() const {
-  const bool show = state_ == State::gathering && status_stale_;
   if (!state_deadline_) return std::nullopt;
-  return show ? std::min(*state_deadline_, status_due_) : *state_deadline_;
+  TimePoint soonest = *state_deadline_;
+  if (state_ == State::gathering && status_stale_) soonest = std::min(soonest, status_due_);
+  if (state_ == State::gathering && settings_.when_alone) soonest = std::min(soonest, alone_due_);
+  return soonest;
 }
 
 // ---- gathering
@@ -91,12 +101,18 @@ std::optional<TimePoint> Coordinator::deadline() const {
 void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint now) {
   if (state_ == State::finished) {
     ++told_;
-    actions_.push_back(SendTo{connection, Finish{ended_with_, {}, {}, false}});
-    actions_.push_back(CloseConnection{connection});
+    // Nobody knows the names of hosts that were started by hand: each has a terminal of its own.
+    const bool report_there = connection != k_local_connection && !settings_.cannot_start.empty() &&
+                              !settings_.peers.empty() && settings_.peers.back().empty();
+    actions_.push_back(SendTo{connection, Finish{ended_with_, {}, {}, report_there}});
+    actions_.push_back(connection == k_local_connection ? CoordinatorAction(EndJob{ended_with_})
+                                                        : CoordinatorAction(CloseConnection{connection}));
     return;
   }
   if (by_connection_.contains(connection)) return;
-  if (const std::string problem = disagreement(join); !problem.empty()) {
+  const std::string problem = disagreement(join);
+  if (!problem.empty() && state_ != State::gathering) return refuse_late(connection, join);
+  if (!problem.empty()) {
     const Cause cause = join.failure
                             ? describe_failed_start({{printable(join.announcement.host), *join.failure}}, {})
                             : failed_here(problem);
@@ -125,6 +141,24 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
   status_stale_ = true;
   if (join.failure) note_failed_start(now);
   if (joined_ == agents_.size()) any_failed_start() ? fail_start() : everybody_here(now);
+}
+
+// Somebody's second launch with the same name, or a host that was given up: none of the running job's
+// business.
+void Coordinator::refuse_late(ConnectionId connection, const Join& join) {
+  const std::string reason = fmt::format(
+      "the job on {} has already started with {} ddprun processes; {} cannot join it as number {} of {}",
+      host_of({0}), settings_.agents, printable(join.announcement.host), join.announcement.agent.value,
+      join.agents);
+  actions_.push_back(
+      SendTo{connection, Refused{reason, "give another job a --rdzv-id or a --master-port of its own"}});
+  actions_.push_back(CloseConnection{connection});
+}
+
+void Coordinator::tell_alone(TimePoint now) {
+  if (!settings_.when_alone || state_ != State::gathering || now < alone_due_) return;
+  const Notice notice = *std::exchange(settings_.when_alone, std::nullopt);
+  if (joined_ == 1) actions_.push_back(ShowNotice{notice});
 }
 
 std::string Coordinator::disagreement(const Join& join) const {

@@ -13,10 +13,10 @@ namespace {
 constexpr Milliseconds k_address_stagger{200};
 constexpr Milliseconds k_first_pause{10};
 constexpr Milliseconds k_first_lookup_pause{500};
-constexpr Milliseconds k_longest_pause{2000};
+constexpr Milliseconds k_first_look_again{5000};
+constexpr Milliseconds k_longest_look_again{30000};
 constexpr Milliseconds k_first_status{5000};
 constexpr std::size_t k_max_addresses_of_a_name = 8;
-constexpr std::size_t k_max_candidates = 256;
 constexpr std::ptrdiff_t k_max_under_way = 64;
 
 std::string describe_ports(const std::vector<int>& ports) {
@@ -47,42 +47,56 @@ MemberJoin::MemberJoin(MemberJoinSettings settings, TimePoint now)
   file_.trial.next = now;
   file_.trial.done = settings_.meeting_file.empty();
   for (const std::string& address : settings_.addresses) {
-    names_.push_back({address, {}});
+    names_.push_back({address, {}, false});
     names_.back().trial.next = now;
     if (!is_numeric_address(address)) continue;
-    names_.back().trial.done = true;
+    names_.back().trial.done = names_.back().known = true;
     add_candidates(names_.size() - 1, address, now);
   }
 }
 
-void MemberJoin::add_candidate(const std::string& name, const std::string& address, int port,
-                               TimePoint from) {
+void MemberJoin::add_candidate(const std::string& name, const std::string& address, int port, TimePoint from,
+                               bool spare) {
   const auto known = [&](const Candidate& each) {
     return each.address == address && each.port == port && !each.trial.done;
   };
-  if (candidates_.size() >= k_max_candidates || std::any_of(candidates_.begin(), candidates_.end(), known))
-    return;
-  Candidate& candidate = candidates_.emplace_back();
+  if (std::any_of(candidates_.begin(), candidates_.end(), known)) return;
+  const auto is_over = [](const Candidate& each) { return each.trial.done && !each.trial.under_way; };
+  const auto over = std::find_if(candidates_.begin(), candidates_.end(), is_over);
+  Candidate& candidate = over == candidates_.end() ? candidates_.emplace_back() : *over;
+  candidate = {};
   candidate.name = name;
   candidate.address = address;
   candidate.port = port;
+  candidate.spare = spare;
   candidate.trial.next = from;
+}
+
+void MemberJoin::drop_candidates(const std::string& name, const std::vector<std::string>& kept) {
+  for (Candidate& each : candidates_) {
+    const bool gone = std::find(kept.begin(), kept.end(), each.address) == kept.end();
+    if (each.name == name && gone) each.trial.done = true;
+  }
 }
 
 void MemberJoin::add_candidates(std::size_t place, const std::string& address, TimePoint now) {
   const TimePoint from = std::max(now, started_ + static_cast<int>(place) * k_address_stagger);
   for (const int port : settings_.ports) add_candidate(names_[place].text, address, port, from);
+  for (const int port : settings_.spare_ports) add_candidate(names_[place].text, address, port, from, true);
 }
 
 MemberJoin::Actions MemberJoin::on_resolved(const std::string& name,
                                             const std::vector<std::string>& addresses, TimePoint now) {
   for (std::size_t place = 0; place < names_.size() && !over_; ++place) {
     Name& entry = names_[place];
-    if (entry.text != name || entry.trial.done) continue;
-    entry.trial.done = true;
-    entry.trial.under_way = false;
+    if (entry.text != name || !entry.trial.under_way) continue;
+    if (!std::exchange(entry.known, true)) entry.trial.pause = Milliseconds{0};
+    fail(entry.trial, {}, k_first_look_again, now, k_longest_look_again);
     const std::size_t count = std::min(addresses.size(), k_max_addresses_of_a_name);
-    for (std::size_t i = 0; i < count; ++i) add_candidates(place, addresses[i], now);
+    const std::vector<std::string> best(addresses.begin(),
+                                        addresses.begin() + static_cast<std::ptrdiff_t>(count));
+    drop_candidates(name, best);
+    for (const std::string& address : best) add_candidates(place, address, now);
   }
   return on_time(now);
 }
@@ -163,10 +177,11 @@ std::optional<TimePoint> MemberJoin::deadline() const {
   return soonest;
 }
 
-void MemberJoin::fail(Trial& trial, const std::string& why, Milliseconds first_pause, TimePoint now) {
+void MemberJoin::fail(Trial& trial, const std::string& why, Milliseconds first_pause, TimePoint now,
+                      Milliseconds longest_pause) {
   trial.under_way = false;
   trial.error = why;
-  trial.pause = trial.pause == Milliseconds{0} ? first_pause : std::min(trial.pause * 2, k_longest_pause);
+  trial.pause = trial.pause == Milliseconds{0} ? first_pause : std::min(trial.pause * 2, longest_pause);
   trial.next = now + trial.pause;
 }
 
@@ -182,9 +197,17 @@ void MemberJoin::start_due(TimePoint now, Actions& actions) {
   }
   auto under_way = std::count_if(candidates_.begin(), candidates_.end(),
                                  [](const Candidate& c) { return c.trial.under_way; });
-  for (std::size_t i = 0; i < candidates_.size() && under_way < k_max_under_way; ++i) {
+  std::vector<std::size_t> due;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    const Trial& trial = candidates_[i].trial;
+    if (!trial.under_way && !trial.done && now >= trial.next) due.push_back(i);
+  }
+  std::stable_sort(due.begin(), due.end(), [this](std::size_t a, std::size_t b) {
+    return candidates_[a].trial.next < candidates_[b].trial.next;
+  });
+  for (const std::size_t i : due) {
+    if (under_way >= k_max_under_way) return;
     Candidate& candidate = candidates_[i];
-    if (candidate.trial.under_way || candidate.trial.done || now < candidate.trial.next) continue;
     candidate.trial.under_way = true;
     ++under_way;
     actions.push_back(DialCandidate{{static_cast<int>(i)}, candidate.address, candidate.port});
@@ -222,14 +245,14 @@ std::vector<std::string> MemberJoin::describe_ways() const {
 std::vector<std::string> MemberJoin::describe_failures() const {
   std::vector<std::string> pieces = describe_ways();
   for (const Name& name : names_) {
-    if (!name.trial.done) {
+    if (!name.known) {
       const std::string why = name.trial.error.empty() ? "no answer from the name service" : name.trial.error;
       pieces.push_back(fmt::format("{}: {}", name.text, why));
     }
   }
   std::vector<std::pair<std::string, std::vector<int>>> ports;  // of "address\nerror"
   for (const Candidate& candidate : candidates_) {
-    if (candidate.trial.done) continue;
+    if (candidate.trial.done || (candidate.spare && candidate.answer.empty())) continue;
     const std::string address = candidate.name == candidate.address
                                     ? candidate.address
                                     : fmt::format("{} ({})", candidate.address, candidate.name);

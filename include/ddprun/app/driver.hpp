@@ -15,6 +15,7 @@
 #include "ddprun/app/meeting_point.hpp"
 #include "ddprun/app/signal_watch.hpp"
 #include "ddprun/app/worker_group.hpp"
+#include "ddprun/base/error.hpp"
 #include "ddprun/net/agent_link.hpp"
 #include "ddprun/net/coordinator_service.hpp"
 #include "ddprun/net/lifeline_client.hpp"
@@ -40,7 +41,12 @@ class Driver {
   void run_handlers();
   void fail(const std::string& why);
   void join();
+  void settle_local_address();
   void join_as_coordinator();
+  CoordinatorServiceSettings coordinator_settings() const;
+  CoordinatorHooks coordinator_hooks();
+  std::unique_ptr<CoordinatorService> tell_cannot_start(CoordinatorServiceSettings settings,
+                                                        const Error& error);
   void join_as_member();
   Announcement announcement() const;
   StoreOpened open_store(const OpenStore& open);
@@ -116,6 +122,7 @@ class Driver {
   int world_size_ = 0;  // of the workers that this agent's store is for
   bool decision_pending_ = false;
   bool joined_ = false;  // the coordinator knows of this agent
+  bool found_ = false;   // the coordinator, which may not have answered yet
   bool link_lost_ = false;
   bool failed_ = false;              // a handler threw
   bool stepped_aside_ = false;       // to CPUs that no worker holds

@@ -21,6 +21,7 @@ struct AgentListenerSettings {
   std::string launch_key;
   Prover prover;
   Milliseconds handshake_limit{10000};
+  Milliseconds link_timeout{k_link_timeout};  // as in watch_connection
   std::string port_hint;            // where none of the ports is free; empty: to choose another --master-port
   std::size_t max_strangers = 256;  // connections that have not proved themselves yet
 };

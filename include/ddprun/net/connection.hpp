@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -20,7 +21,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<void(std::string why)> on_closed;  // once, nothing after it; not after close()
   };
 
-  explicit Connection(Tcp::socket socket);
+  // `limit`: how long the other host may be out of reach. What is sent has twice as long to arrive: the
+  // kernel repeats it at intervals that double, so after a cut it is under way for as long as the cut was.
+  explicit Connection(Tcp::socket socket, Milliseconds limit = k_link_timeout);
   // `first_bytes` came with the handshake. Hooks are called from the event loop only.
   void start(Hooks hooks, std::string first_bytes);
   void send(std::string frame);
@@ -33,9 +36,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read();
   void take(std::string_view bytes);
   void write();
+  void await_delivery();
   void end(const std::string& why);
 
   Tcp::socket socket_;
+  boost::asio::steady_timer delivery_;
+  Milliseconds limit_;
   Hooks hooks_;
   FrameReader reader_;
   std::deque<std::string> outgoing_;

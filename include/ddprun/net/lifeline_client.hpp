@@ -28,7 +28,7 @@ class LifelineClient {
   };
 
   LifelineClient(boost::asio::io_context& context, StarterAddress starter, Prover prover,
-                 lifeline::Hello hello, Hooks hooks);
+                 lifeline::Hello hello, Hooks hooks, Milliseconds link_timeout = k_link_timeout);
   ~LifelineClient();
   LifelineClient(const LifelineClient&) = delete;
   LifelineClient& operator=(const LifelineClient&) = delete;
@@ -48,6 +48,7 @@ class LifelineClient {
   Prover prover_;
   lifeline::Hello hello_;
   Hooks hooks_;
+  Milliseconds link_timeout_;
   boost::asio::steady_timer timer_;
   std::vector<std::shared_ptr<Dial>> dials_;  // empty where one is over
   std::vector<std::string> problems_;

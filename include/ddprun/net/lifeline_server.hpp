@@ -26,7 +26,8 @@ class LifelineServer {
   };
 
   // Listens on a free port of all addresses. Throws Error.
-  LifelineServer(boost::asio::io_context& context, Prover prover, const std::string& id, Hooks hooks);
+  LifelineServer(boost::asio::io_context& context, Prover prover, const std::string& id, Hooks hooks,
+                 Milliseconds link_timeout = k_link_timeout);
   ~LifelineServer();
   LifelineServer(const LifelineServer&) = delete;
   LifelineServer& operator=(const LifelineServer&) = delete;
@@ -52,6 +53,7 @@ class LifelineServer {
 
   Prover prover_;
   Hooks hooks_;
+  Milliseconds link_timeout_;
   std::shared_ptr<AgentListener> listener_;
   std::map<int, Peer> peers_;  // by order of arrival
   int arrived_ = 0;

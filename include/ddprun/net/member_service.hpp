@@ -22,7 +22,7 @@ struct MemberServiceSettings {
   std::optional<LaunchFailure> failure;  // it has nothing to start, and joins to tell so
   std::string version;
   int agents = 2;
-  DialLimits dial;
+  DialLimits dial;  // its `link` is how long the coordinator may be out of reach
   DialLimits probe{Milliseconds{3000}, Milliseconds{20000}};  // who has answered is there
   Milliseconds lookup_limit{10000};
   // After joining, for the first word of the coordinator beyond its own join deadline.
@@ -50,6 +50,7 @@ struct MemberHooks {
   std::function<void(const CoordinatorMessage&)> on_message;
   // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
   std::function<void(const std::string& what, const std::string& hint)> on_lost;
+  std::function<void()> on_joined;  // the coordinator is found and knows of this agent; may be unset
   std::function<void(const std::string& text)> show_status;
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
 };

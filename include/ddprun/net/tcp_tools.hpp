@@ -10,13 +10,16 @@ namespace ddprun {
 
 using Tcp = boost::asio::ip::tcp;
 
-// How long a host may be silent to the kernel's own probes before its connections end.
-inline constexpr Milliseconds k_silence_limit{20000};
+// How long a host may be out of reach, --link-timeout's default.
+inline constexpr Milliseconds k_link_timeout{20000};
 
-// Keep-alive probes and TCP_USER_TIMEOUT, so that the kernel notices a host that went away within
-// k_silence_limit and this process never has to wake up for it; no delay for small messages; and no
-// inheritance by workers, who would keep the connection open after our end.
-void watch_connection(Tcp::socket& socket);
+// The kernel's keep-alive probes, every second: a connection that carries nothing survives any cut that is
+// shorter than `limit` and ends at most two seconds later, or two hundredths of a long limit, and this
+// process never has to wake up for it. No delay for small messages; and no inheritance by workers, who would
+// keep the connection open after our end.
+void watch_connection(Tcp::socket& socket, Milliseconds limit);
+// What was sent and has not arrived, as far as this kernel knows.
+std::size_t undelivered_bytes(Tcp::socket& socket);
 
 // In plain words, lower case: "connection refused", "no route to the host".
 std::string describe_error(const boost::system::error_code& error);

@@ -43,6 +43,7 @@ struct Options {
   Sourced<int> max_restarts{0, "default"};
   Sourced<Milliseconds> shutdown_timeout{Milliseconds{30000}, "default"};  // grace between TERM and KILL
   Sourced<Milliseconds> join_timeout{Milliseconds{600000}, "default"};     // until all agents are there
+  Sourced<Milliseconds> link_timeout{Milliseconds{20000}, "default"};      // a host may be out of reach
   Sourced<std::vector<int>> stop_signals{{}, "default"};  // --signals-to-handle; empty: TERM INT HUP QUIT
   std::optional<Sourced<std::string>> local_address;      // --local-addr: what this node publishes
   bool virtual_local_rank = false;

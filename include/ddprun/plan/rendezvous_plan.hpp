@@ -15,4 +15,17 @@ inline constexpr const char* k_command_mark = "/command-";
 RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options& options,
                                     const Snapshot& snapshot);
 
+// The agents were started by hand: nobody knows their hosts, and each has a terminal of its own.
+bool is_by_flags(const Allocation& allocation);
+
+// This host's place in the scheduler's order; where nobody tells that order, the agent's number.
+int place_among_hosts(const NodePlan& plan);
+
+// The user named a coordinator that is none of the hosts, as far as names and this host's addresses show.
+std::optional<Notice> find_foreign_address(const NodePlan& plan, const HostFacts& host);
+
+// Why this host may be waiting alone: its flags say that the others are started by hand, inside a job of
+// several.
+std::optional<Notice> explain_waiting_alone(const NodePlan& plan);
+
 }  // namespace ddprun

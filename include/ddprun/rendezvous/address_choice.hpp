@@ -19,6 +19,7 @@ struct AddressWitness {
 
 // "::ffff:10.0.0.1" is "10.0.0.1"; a scope is cut off.
 std::string plain_address(const std::string& address);
+bool is_loopback_address(const std::string& address);
 // Numeric, and not loopback, link-local IPv6 or the wildcard: means the same host everywhere.
 bool crosses_hosts(const std::string& address);
 

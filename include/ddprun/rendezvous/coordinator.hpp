@@ -7,7 +7,8 @@
 // gathering  Waits for one Join of every agent. Agents without a number get the next free place as they come,
 //            and keep it over restarts; one that has a number may move them. Who disagrees about the launch
 //            (version, count, host) ends it: nothing can repair that, and the allocation is expensive. A
-//            second process for a place that is taken is refused alone. An agent that cannot start anything
+//            second process for a place that is taken is refused alone, and so is who comes later than
+//            gathering, whatever it says. An agent that cannot start anything
 //            joins with the reason; the others have half a second more to say whether they can, so that one
 //            message covers all.
 // probing    Only when the agents reached the coordinator by different addresses: asks all of them about the
@@ -63,6 +64,10 @@ struct CoordinatorSettings {
   std::vector<std::string> addresses;  // of this host, numeric, best first
   std::string named_address;  // the user's word for MASTER_ADDR: no other is taken; empty: no such word
   int port = 0;               // where this process listens for agents, named in Probe
+  // Shown where nobody else has joined for a while: why that may be.
+  std::optional<Notice> when_alone;
+  std::string
+      cannot_start;  // why this launch is over before it begins: all that is left is to tell who joins
   std::optional<ExpectedNodes> nodes;  // to compare with where the agents are
 };
 
@@ -156,6 +161,8 @@ class Coordinator {
   void handle(ConnectionId connection, const StopRequest& request, TimePoint now);
 
   std::string disagreement(const Join& join) const;
+  void refuse_late(ConnectionId connection, const Join& join);
+  void tell_alone(TimePoint now);
   std::optional<AgentIndex> find_place(const Announcement& announcement);
   std::optional<AgentIndex> free_place() const;
   void seat(AgentIndex place, ConnectionId connection, Announcement announcement);
@@ -199,6 +206,7 @@ class Coordinator {
   std::size_t joined_ = 0;
   std::map<std::string, std::string> refused_;  // address -> why, the first few
   std::optional<TimePoint> state_deadline_;
+  TimePoint alone_due_;
   TimePoint status_due_;
   bool status_stale_ = true;
   std::string status_shown_;

@@ -3,10 +3,11 @@
 //
 // All ports of an address are tried at once. Addresses start one after the other, best first, a moment apart,
 // so that members agree on the best one when several work. A name is looked up first and retried when it is
-// not known yet; each candidate that fails is tried again after a pause that doubles up to a limit: the
-// coordinator may be late. Strangers and other jobs on a port are failures like a refused connection. The
-// first that proves itself wins; the others are dropped. The last failure of each candidate is kept for the
-// sentence at the end.
+// not known yet, and now and then when it is: it may have led to an address of yesterday, which is then
+// dropped. Each candidate that fails is tried again after a pause that doubles up to a limit: the coordinator
+// may be late. Those that have waited longest come first. Strangers and other jobs on a port are failures
+// like a refused connection. The first that proves itself wins; the others are dropped. The last failure of
+// each candidate is kept for the sentence at the end.
 //
 // Where it is may also show in two other ways, which are as good as any address: the launcher's exchange
 // tells it once, a meeting file is looked at again and again. What a file says may be of a launch that was
@@ -36,6 +37,8 @@ struct MemberJoinSettings {
   Milliseconds join_timeout{600000};
   std::string meeting_file;  // its path; empty: there is none
   std::string exchange;      // the launcher's, for messages: "PMI"; empty: there is none
+  std::vector<int>
+      spare_ports;  // tried beside the others, where a coordinator that cannot have those says so
 };
 
 enum class MeetingWay { exchange, file };
@@ -100,12 +103,14 @@ class MemberJoin {
   };
   struct Name {
     std::string text;
-    Trial trial;
+    Trial trial;         // of its look-up; done for numeric addresses
+    bool known = false;  // it has led to addresses
   };
   struct Candidate {
     std::string name;  // what the user or the scheduler calls it, or the way it was told
     std::string address;
     int port = 0;
+    bool spare = false;  // of no interest where nobody answers
     std::string answer;  // the last refusal of somebody there
     Trial trial;
   };
@@ -118,10 +123,14 @@ class MemberJoin {
   };
 
   Way& way_of(MeetingWay way) { return way == MeetingWay::exchange ? exchange_ : file_; }
-  void add_candidate(const std::string& name, const std::string& address, int port, TimePoint from);
+  void add_candidate(const std::string& name, const std::string& address, int port, TimePoint from,
+                     bool spare = false);
+  void drop_candidates(const std::string& name, const std::vector<std::string>& kept);
   void add_candidates(std::size_t place, const std::string& address, TimePoint now);
   void look_again(TimePoint now);
-  void fail(Trial& trial, const std::string& why, Milliseconds first_pause, TimePoint now);
+  // The next try is after a pause that doubles from the first to the longest.
+  static void fail(Trial& trial, const std::string& why, Milliseconds first_pause, TimePoint now,
+                   Milliseconds longest_pause = Milliseconds{2000});
   void start_due(TimePoint now, Actions& actions);
   void show_status(TimePoint now, Actions& actions);
   std::vector<std::string> describe_ways() const;

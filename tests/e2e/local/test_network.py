@@ -153,6 +153,8 @@ def test_the_store_hears_the_job_s_hosts_only(hosts, second_network, directory, 
     (directory / "end").touch()
     results = wait_all(both)
     assert codes(results) == [0, 0], as_text(results)
+    refusal = f"the store refused a connection from {hosts['c'].address}, which was no address of the job's nodes"
+    assert evidence.times_said(results[0].stderr, refusal) == 1, str(results[0])
 
 
 def test_two_jobs_on_the_same_hosts_with_ports_of_their_own(hosts, directory, key):

@@ -37,9 +37,9 @@ class UnlikeHosts(HostGroup):
         self[name].check(["ip", "link", "set", "fabric0", "down"])
         try:
             for host in self.hosts.values():
-                host.write_names(
-                    f"{self.storage_address(other.name) if name in (host.name, other.name) else other.address} {other.name}"
-                    for other in self.hosts.values())
+                seen = {other: self.storage_address(other) if name in (host.name, other) else self[other].address
+                        for other in self.hosts}
+                host.write_names(f"{address} {other}" for other, address in seen.items())
             yield
         finally:
             self[name].check(["ip", "link", "set", "fabric0", "up"])

@@ -98,7 +98,7 @@ struct TestMember {
   TestMember(boost::asio::io_context& context, int agent, int agents, int port,
              const std::function<void(MemberServiceSettings&)>& change = {}) {
     MemberServiceSettings settings;
-    settings.join = {"n1", {"127.0.0.1"}, {port}, 30s, {}, {}};
+    settings.join = {"n1", {"127.0.0.1"}, {port}, 30s, {}, {}, {}};
     settings.launch_key = k_job;
     settings.prover = prover_with();
     settings.announcement = announcement_of(agent);
@@ -203,7 +203,7 @@ TEST_CASE("a member that knows no address is told the place by a meeting file or
   boost::asio::io_context context;
   TestCoordinator first(context, 3);
   const auto knows_nothing = [](MemberServiceSettings& settings) {
-    settings.join = {"", {}, {}, 30s, "/home/u/.ddprun/x.meet", "PMI"};
+    settings.join = {"", {}, {}, 30s, "/home/u/.ddprun/x.meet", "PMI", {}};
   };
   const MeetingPlace place{{"127.0.0.1"}, first.service->port()};
   TestMember second(context, 1, 3, 0, knows_nothing);
@@ -437,7 +437,7 @@ TEST_CASE("a look-up that cannot start or never answers is only a failed candida
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   MemberServiceSettings settings;
-  settings.join = {"n1", {"broken", "slow"}, {1}, 1s, {}, {}};
+  settings.join = {"n1", {"broken", "slow"}, {1}, 1s, {}, {}, {}};
   settings.launch_key = k_job;
   settings.prover = prover_with();
   settings.lookup_limit = 200ms;

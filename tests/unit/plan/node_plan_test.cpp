@@ -393,7 +393,8 @@ TEST_CASE("agents look for the first host at ports they all know") {
   options.place.address = sourced(std::string("10.0.0.1"), "--master-addr");
   plan = make_node_plan(reserved, options).rendezvous;
   CHECK(plan.ports == sourced(std::vector<int>{29600}, "--master-port"));
-  CHECK(plan.addresses == sourced(std::vector<std::string>{"10.0.0.1"}, "--master-addr"));
+  CHECK(plan.addresses == sourced(std::vector<std::string>{"10.0.0.1", "n1"},
+                                  "--master-addr, then SLURM_STEP_NODELIST, first host"));
 }
 
 TEST_CASE("ranks and sizes that assume equal nodes say so") {

@@ -52,7 +52,92 @@ std::string key_for(const Allocation& allocation, const std::vector<std::string>
   return make_rendezvous_plan(allocation, options, snapshot).key;
 }
 
+// A step of four nodes, one ddprun on each, and what it was told.
+Allocation in_step(int node, const std::string& address) {
+  Allocation allocation;
+  allocation.scheduler.value = Scheduler::slurm;
+  allocation.style.value = LaunchStyle::agent_per_node;
+  allocation.hosts = sourced(std::vector<Host>{{"n1", 1}, {"n2", 1}, {"n3", 1}, {"n4", 1}}, "a list");
+  allocation.node_index.value.value = node;
+  allocation.task_count.value = 4;
+  allocation.first_address = sourced(address, "--rdzv-endpoint");
+  return allocation;
+}
+
+std::optional<Notice> foreign_address(const std::string& address, int node = 0) {
+  NodePlan plan;
+  plan.allocation = in_step(node, address);
+  plan.host = "n" + std::to_string(node + 1);
+  plan.rendezvous = make_rendezvous_plan(plan.allocation, {}, plan.host);
+  HostFacts host;
+  host.addresses = {{"eth0", "192.168.1.1", 24, false}};
+  return find_foreign_address(plan, host);
+}
+
 }  // namespace
+
+TEST_CASE("the host that the user names coordinates, wherever it stands among the hosts") {
+  const RendezvousPlan third = plan_for(in_step(2, "n3.cluster"));
+  CHECK(third.role == RendezvousRole::coordinator);
+  CHECK(third.agent == AgentIndex{0});
+  CHECK(third.peers == std::vector<std::string>{"n3", "n1", "n2", "n4"});
+  const RendezvousPlan first = plan_for(in_step(0, "n3.cluster"));
+  CHECK(first.role == RendezvousRole::member);
+  CHECK(first.agent == AgentIndex{1});
+  CHECK(first.peers == third.peers);
+  CHECK(first.addresses.value == std::vector<std::string>{"n3.cluster"});
+  CHECK(plan_for(in_step(1, "n3.cluster")).agent == AgentIndex{2});
+  CHECK(plan_for(in_step(3, "n3.cluster")).agent == AgentIndex{3});
+  CHECK(plan_for(in_step(3, "n1")).peers == std::vector<std::string>{"n1", "n2", "n3", "n4"});
+}
+
+TEST_CASE("an address that is none of the hosts is tried first, and the first host beside it") {
+  const RendezvousPlan second = plan_for(in_step(1, "login1"));
+  CHECK(second.agent == AgentIndex{1});
+  CHECK(second.addresses.value == std::vector<std::string>{"login1", "n1"});
+  CHECK(second.addresses.origin == "--rdzv-endpoint, then a list, first host");
+  Allocation by_hand = in_step(1, "login1");
+  by_hand.scheduler.value = Scheduler::by_hand;  // nobody knows the other hosts' names
+  CHECK(plan_for(by_hand).addresses.value == std::vector<std::string>{"login1"});
+}
+
+TEST_CASE("the coordinator says that another host was named, unless the name may be its own") {
+  const auto notice = foreign_address("login1");
+  REQUIRE(notice);
+  CHECK(notice->what ==
+        "--rdzv-endpoint login1 is none of the nodes of this launch (n[1-4]), so n1 coordinates");
+  CHECK(notice->hint ==
+        "leave --rdzv-endpoint out; if it is another name or address of n1, nothing is wrong");
+  CHECK(foreign_address("192.168.1.9"));
+  CHECK(foreign_address("n10"));
+  CHECK_FALSE(foreign_address("192.168.1.1"));
+  CHECK_FALSE(foreign_address("n1-ib0"));
+  CHECK_FALSE(foreign_address("n1"));
+  CHECK_FALSE(foreign_address("n3", 2));
+  CHECK_FALSE(foreign_address("login1", 1));  // the coordinator says it for all
+}
+
+TEST_CASE("a host of a job whose flags make it wait for hosts started by hand knows why it may be alone") {
+  NodePlan plan;
+  plan.host = "n1";
+  plan.allocation.scheduler.value = Scheduler::by_hand;
+  plan.allocation.job_nodes = sourced(2, "SLURM_JOB_NODELIST");
+  plan.options.place.nodes = sourced(2, "--nnodes");
+  plan.options.place.node_rank = sourced(0, "--node-rank");
+  const auto notice = explain_waiting_alone(plan);
+  REQUIRE(notice);
+  CHECK(notice->what ==
+        "no other node has joined: with --nnodes 2 and --node-rank 0 ddprun runs on n1 only, and a batch "
+        "script "
+        "runs on the job's first node only");
+  CHECK(notice->hint ==
+        "leave out --nnodes and --node-rank: ddprun then starts itself on all nodes of the job");
+  plan.allocation.job_nodes.value = 0;
+  CHECK_FALSE(explain_waiting_alone(plan));
+  plan.allocation.job_nodes.value = 2;
+  plan.options.place.node_rank.reset();
+  CHECK_FALSE(explain_waiting_alone(plan));
+}
 
 TEST_CASE("agents of a launcher have its numbers, and only this host's name is known") {
   const RendezvousPlan plan = plan_for(launched());

@@ -429,6 +429,72 @@ TEST_CASE("a second process for a place that is taken is refused alone") {
   CHECK(play.sent<Refused>().size() == 2);
 }
 
+TEST_CASE("whoever comes when the job has started is refused, whatever it says, and the job goes on") {
+  Play play(settings(2));
+  play.run();
+  Join stray = join_of(1, 3);
+  stray.announcement.host = "n9";
+  play.say(7, stray);
+  stray.version = "0.0.9";
+  play.say(8, stray);
+  stray = join_of(1, 2);
+  stray.announcement.agent = {-1};
+  play.say(9, stray);
+  const auto refused = play.sent<Refused>();
+  REQUIRE(refused.size() == 3);
+  CHECK(refused[0].first == 7);
+  CHECK(refused[0].second.reason ==
+        "the job on n1 has already started with 2 ddprun processes; n9 cannot join it as number 1 of 3");
+  CHECK(refused[0].second.hint == "give another job a --rdzv-id or a --master-port of its own");
+  CHECK(play.all<CloseConnection>().size() == 3);
+  CHECK(play.sent<Stop>().empty());
+  play.lose(7, "closed");
+  play.say(0, AttemptSucceeded{{0}});
+  play.say(1, AttemptSucceeded{{0}});
+  CHECK(play.end().kind == Cause::Kind::success);
+}
+
+TEST_CASE("a launch that cannot start says so to whoever joins, and by hand for them to print") {
+  for (const bool by_hand : {false, true}) {
+    CoordinatorSettings over = settings(2);
+    over.cannot_start = "cannot listen";
+    if (by_hand) over.peers.assign(2, {});
+    Play play(over);
+    play.say(0, join_of(0, 2));
+    CHECK(play.end_text() == "cannot listen");
+    CHECK(play.coordinator.expects_latecomers());
+    play.say(1, join_of(1, 2));
+    const auto ends = play.sent<Finish>();
+    REQUIRE(ends.size() == 2);
+    CHECK_FALSE(ends[0].second.report_here);
+    CHECK(ends[1].second.report_here == by_hand);
+    CHECK(ends[1].second.cause.detail == "cannot listen");
+    CHECK_FALSE(play.coordinator.expects_latecomers());
+  }
+}
+
+TEST_CASE("a coordinator that stays alone says why that may be, once") {
+  CoordinatorSettings alone = settings(2);
+  alone.when_alone = Notice{"no other node has joined", "start it there too"};
+  Play play(alone);
+  play.say(0, join_of(0, 2));
+  play.pass(4s);
+  CHECK(play.all<ShowNotice>().empty());
+  play.pass(1s);
+  REQUIRE(play.all<ShowNotice>().size() == 1);
+  CHECK(play.all<ShowNotice>()[0].notice == *alone.when_alone);
+  play.pass(20s);
+  CHECK(play.all<ShowNotice>().size() == 1);
+
+  alone.agents = 3;
+  alone.peers.emplace_back("n3");
+  Play joined(alone);
+  joined.say(0, join_of(0, 3));
+  joined.say(1, join_of(1, 3));
+  joined.pass(20s);
+  CHECK(joined.all<ShowNotice>().empty());
+}
+
 TEST_CASE("agents that came by different addresses are asked, and the best common one is taken") {
   Play play(settings(3));
   play.say(0, join_of(0, 3));

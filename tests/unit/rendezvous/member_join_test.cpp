@@ -1,5 +1,7 @@
 #include "ddprun/rendezvous/member_join.hpp"
 
+#include <set>
+
 #include "catch.hpp"
 
 using namespace ddprun;
@@ -10,11 +12,13 @@ namespace {
 const TimePoint k_start{};
 
 MemberJoinSettings settings(std::vector<std::string> addresses, std::vector<int> ports = {20480, 20481}) {
-  return {"n1", std::move(addresses), std::move(ports), 60s, {}, {}};
+  return {"n1", std::move(addresses), std::move(ports), 60s, {}, {}, {}};
 }
 
 // Nobody knows the coordinator's host.
-MemberJoinSettings settings_of_strangers() { return {"", {}, {20480}, 60s, "/home/u/.ddprun/meet.1", "PMI"}; }
+MemberJoinSettings settings_of_strangers() {
+  return {"", {}, {20480}, 60s, "/home/u/.ddprun/meet.1", "PMI", {}};
+}
 
 template <class T>
 std::vector<T> all_of(const MemberJoin::Actions& actions) {
@@ -141,6 +145,49 @@ TEST_CASE("a name with many addresses does not open connections without limit") 
   Texts addresses;
   for (int i = 0; i < 100; ++i) addresses.push_back("10.0.0." + std::to_string(i));
   CHECK(dials(join.on_resolved("n1", addresses, k_start)).size() == 64);
+}
+
+TEST_CASE("however many names there are and however late they are known, each of their addresses is tried") {
+  Texts names;
+  for (int i = 0; i < 33; ++i) names.push_back("n" + std::to_string(i));
+  MemberJoin join(settings(names, {1, 2, 3, 4, 5, 6, 7, 8}), k_start);
+  TimePoint now = k_start;
+  std::set<std::string> tried;
+  const auto note = [&](MemberJoin::Actions actions) {
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (!std::holds_alternative<DialCandidate>(actions[i])) continue;
+      const auto dial = std::get<DialCandidate>(actions[i]);
+      tried.insert(dial.address + " " + std::to_string(dial.port));
+      const auto more = join.on_failed(dial.candidate, "refused", now);
+      actions.insert(actions.end(), more.begin(), more.end());
+    }
+  };
+  note(join.start(now));
+  for (int i = 32; i >= 0; --i) {  // the best one last
+    now += 100ms;
+    const std::string host = std::to_string(i);
+    note(join.on_resolved("n" + host, {"10.0.0." + host, "10.1.0." + host}, now));
+  }
+  for (int i = 0; i < 400; ++i) note(join.on_time(now += 100ms));
+  CHECK(tried.size() == 33 * 2 * 8);
+  CHECK(tried.count("10.1.0.0 8") == 1);
+}
+
+TEST_CASE(
+    "a name whose addresses do not answer is looked up again, and what it leads to now is tried instead") {
+  MemberJoin join(settings({"n1"}, {20480}), k_start);
+  join.start(k_start);
+  REQUIRE(dials(join.on_resolved("n1", {"10.0.0.1"}, k_start)) == Texts{"10.0.0.1 20480"});
+  CHECK(all_of<ResolveName>(join.on_time(k_start + 4999ms)).empty());
+  REQUIRE(all_of<ResolveName>(join.on_time(k_start + 5s)).size() == 1);
+  CHECK(dials(join.on_resolved("n1", {"10.0.0.2"}, k_start + 5s)) == Texts{"10.0.0.2 20480"});
+  CHECK(dials(join.on_failed({0}, "no answer", k_start + 6s)).empty());
+  CHECK(dials(join.on_time(k_start + 9s)).empty());  // neither: one is dropped, one is under way
+  // Where the name service has a gap, what is known is kept.
+  REQUIRE(all_of<ResolveName>(join.on_time(k_start + 15s)).size() == 1);
+  join.on_resolve_failed("n1", "no answer from the name service", k_start + 15s);
+  join.on_failed({1}, "connection refused", k_start + 16s);
+  CHECK(dials(join.on_time(k_start + 17s)) == Texts{"10.0.0.2 20480"});
 }
 
 TEST_CASE("what the launcher's exchange tells is tried at once") {
