@@ -130,13 +130,14 @@ std::optional<Part> find_token(std::string_view text, std::size_t from) {
   return std::nullopt;
 }
 
-// Bearer TOKEN, wherever it stands (RFC 6750, 2.1)
+// Bearer TOKEN, wherever it stands (RFC 6750, 2.1); a shorter word is none
 std::optional<Part> find_bearer(std::string_view text, std::size_t from) {
+  constexpr std::size_t k_shortest = 6;
   constexpr std::string_view k_word = "bearer ";
   const std::string lower = to_lower(text);
   for (std::size_t word = lower.find(k_word, from); word != k_none; word = lower.find(k_word, word + 1)) {
     const Part token{word + k_word.size(), end_of_token(text, word + k_word.size())};
-    if (token.end > token.begin) return token;
+    if (token.end >= token.begin + k_shortest) return token;
   }
   return std::nullopt;
 }

@@ -68,10 +68,11 @@ std::optional<Notice> foreign_address(const std::string& address, int node = 0) 
   NodePlan plan;
   plan.allocation = in_step(node, address);
   plan.host = "n" + std::to_string(node + 1);
-  plan.rendezvous = make_rendezvous_plan(plan.allocation, {}, plan.host);
-  HostFacts host;
-  host.addresses = {{"eth0", "192.168.1.1", 24, false}};
-  return find_foreign_address(plan, host);
+  Snapshot snapshot;
+  snapshot.host.name = plan.host;
+  snapshot.host.addresses = {{"eth0", "192.168.1.1", 24, false}};
+  plan.rendezvous = make_rendezvous_plan(plan.allocation, {}, snapshot);
+  return find_foreign_address(plan, snapshot.host);
 }
 
 }  // namespace
