@@ -61,14 +61,16 @@ bool is_one_of_a_loop(const SlurmScene& scene, const StepLayout& layout) {
   return options.node_rank || options.nodes->value <= static_cast<int>(scene.job.hosts.size());
 }
 
-// Torchrun's c10d rendezvous needs no --node-rank. The loop's hosts are the job's then, so a host's place in
-// the job is its rank, counted from the host that --rdzv-endpoint names.
+// Torchrun's c10d rendezvous needs no --node-rank. Where the loop's hosts are the job's and --rdzv-endpoint
+// names one of them, a host's place in the job is its rank, counted from that host; else they are numbered as
+// they come.
 std::optional<Sourced<int>> find_rank_in_loop(const SlurmScene& scene) {
   const int count = scene.options.nodes->value;
   const auto own = find_own_node(scene);
   if (!own || static_cast<int>(scene.job.hosts.size()) != count) return std::nullopt;
-  const int first = find_host(scene.job.hosts, scene.options.address->value).value_or(0);
-  return sourced((*own - first + count) % count, scene.job.hosts_origin);
+  const auto first = find_host(scene.job.hosts, scene.options.address->value);
+  if (!first) return std::nullopt;
+  return sourced((*own - *first + count) % count, scene.job.hosts_origin);
 }
 
 Allocation follow_loop(const SlurmScene& scene) {

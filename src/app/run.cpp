@@ -1,6 +1,7 @@
 #include "ddprun/app/run.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -159,13 +160,20 @@ void refuse_overwriting(const std::string& path) {
   }
 }
 
+// Only the user reads it until it is sent to somebody: what is no secret to the tables may be one.
 int write_capture(const Snapshot& snapshot, const Options& options) {
   const std::string& path = options.capture_file;
-  const std::string text = render_snapshot(without_secrets(snapshot, recognising_variables(snapshot)));
+  const Snapshot clean = without_secrets(snapshot, recognising_variables(snapshot));
+  const std::string text = render_snapshot(clean);
   if (path == "-") return print(text);
   refuse_overwriting(path);
+  const mode_t before = umask(077);
   write_file(path, text, "name another file for --capture");
-  say(fmt::format("wrote what ddprun sees here to {}; secrets are removed", path));
+  umask(before);
+  say(fmt::format("wrote what ddprun sees here to {}; {}", path,
+                  clean.removed_secrets.empty()
+                      ? "no secrets were found"
+                      : "secrets are removed from " + join(clean.removed_secrets, ", ")));
   return 0;
 }
 

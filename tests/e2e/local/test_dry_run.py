@@ -42,6 +42,21 @@ def test_a_capture_goes_to_a_file_or_to_standard_output(binary, tmp_path):
     assert json.loads(path.read_text())["environment"] == printed["environment"]
 
 
+def test_a_capture_holds_no_secret_says_where_they_were_and_is_the_users_alone(binary, tmp_path):
+    secret = "t0ps3cret"
+    planted = {"SLURM_JOB_COMMENT": secret, "FLUX_DB_PASS": secret, "OMPI_MCA_x": f"Bearer {secret}",
+               "NCCL_x": json.dumps({"api_key": secret}), "SLURM_x": f"https://s/o?sig={secret}"}
+    path = tmp_path / "snapshot.json"
+    done = run(binary, "--capture", str(path), "--no-python", "true", "--auth", secret, "-p", secret,
+               environment=STEP | planted)
+    assert done.returncode == 0, done.stderr
+    text = path.read_text()
+    assert secret not in text and path.stat().st_mode & 0o777 == 0o600
+    names = json.loads(text)["removed_secrets"]
+    assert set(names) == {"arguments", *planted}
+    assert f"secrets are removed from {', '.join(names)}" in done.stderr
+
+
 def test_a_snapshot_has_its_own_variables_and_is_printed_wherever_it_came_from(binary, captured):
     here = {"PATH": "/usr/bin:/bin", "PET_NPROC_PER_NODE": "7", "OMP_NUM_THREADS": "5"}
     done = run(binary, "--snapshot", str(captured), "--dry-run=json", "--no-python", "true", environment=here)

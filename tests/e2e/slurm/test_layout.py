@@ -193,6 +193,24 @@ def test_a_step_a_node_in_a_loop_as_guides_for_torchrun_have_it(cluster, directo
     check_agree(workers)
 
 
+@pytest.mark.parametrize("skipped", [0, 1])
+def test_a_loop_over_some_of_the_nodes_meets_at_the_address_of_any_of_them(cluster, directory, skipped):
+    loop = f"""
+        nodes=$(scontrol show hostnames | tail -n +{1 + skipped})
+        address=$(getent hosts "$(echo "$nodes" | tail -n1)" | cut -d' ' -f1)
+        for node in $nodes; do
+          srun -N1 -n1 -w "$node" ddprun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d \\
+            --rdzv-endpoint "$address:29611" "$@" &
+        done
+        wait"""
+    result = cluster.run("salloc", f"-N{2 + skipped}", "-Q", "sh", "-c", loop, "sh", PRINT, str(directory))
+    assert result.code == 0, str(result)
+    workers = evidence.workers(directory)
+    assert [worker["WORLD_SIZE"] for worker in workers] == ["4"] * 4
+    last = cluster.nodes[1 + skipped].name
+    assert [worker["host"] for worker in workers if int(worker["RANK"]) < 2] == [last] * 2, str(workers)
+
+
 def test_slurm_s_numbers_are_the_workers_on_all_nodes_where_nodes_differ(cluster, directory):
     result = cluster.run("srun", "-N2", "--ntasks-per-node=1", "sh", "-c",
                          f'exec ddprun --nproc-per-node $((2 - SLURM_NODEID)) {PRINT} {directory}')
