@@ -28,11 +28,8 @@ def code_of(directory) -> int:
 @pytest.mark.parametrize("launcher", ["pbsdsh", "pbs_tmrsh", "ssh"])
 def test_a_host_that_is_cut_off_ends_the_job(cluster, ssh_daemons, directory, launcher):
     start(cluster, directory, launcher, "touch ready.$RANK; exec sleep 600")
-    cluster.nodes[1].unplug()
-    try:
+    with cluster.cut_off(cluster.nodes[1]):
         assert code_of(directory) == 125
-    finally:
-        cluster.nodes[1].plug_in_again()
 
 
 @pytest.mark.parametrize("launcher", ["pbsdsh", "pbs_tmrsh"])

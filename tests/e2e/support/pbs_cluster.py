@@ -6,11 +6,12 @@ submitted by a user that only the hosts' password files have, since root may sub
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from . import hosts
@@ -120,12 +121,22 @@ class PbsCluster:
             wait_until("all jobs are gone", lambda: not self.control.run(["qselect"]).stdout.split())
         wait_until("all nodes are free", self._all_free)
 
-    def restart_mom(self, host: Host) -> None:
-        """As an administrator does who keeps the jobs: SIGINT, then -p."""
+    @contextlib.contextmanager
+    def cut_off(self, host: Host) -> Iterator[None]:
+        """Its pbs_mom starts anew afterwards: its old connections would stay silent for up to a minute."""
+        host.unplug()
+        try:
+            yield
+        finally:
+            host.plug_in_again()
+            self.restart_mom(host, "-r")
+
+    def restart_mom(self, host: Host, option: str = "-p") -> None:
+        """As an administrator does who keeps the jobs: SIGINT, then -p. With -r they end."""
         number = host.check(["cat", "/var/spool/pbs/mom_priv/mom.lock"]).split()[0]
         host.check(["kill", "-INT", number])
         wait_until("pbs_mom has ended", lambda: host.run(["kill", "-0", number]).code != 0)
-        host.check([f"{EXEC}/sbin/pbs_mom", "-p"])
+        host.check([f"{EXEC}/sbin/pbs_mom", option])
 
     def _prepare(self, host: Host) -> None:
         host.check(["sh", "-euc", OWN_FOLDERS, "sh", str(host.directory)])
