@@ -42,6 +42,7 @@ OPTIONS = {
     "--rdzv-backend": (["--rdzv-backend", "etcd", *TRUE], "etcd"),
     "--rdzv-conf": ([*BY_HAND, "--rdzv-conf", "join_timeout=7"], "json:rendezvous.join_timeout_seconds.value=7.0"),
     "--join-timeout": ([*BY_HAND, "--join-timeout", "2m"], "json:rendezvous.join_timeout_seconds.value=120.0"),
+    "--link-timeout": (["--link-timeout", "soon", *TRUE], "--link-timeout"),  # what it does: test_unlike_hosts.py
     "--rdzv": (["--rdzv", "smoke", *TRUE], "--rdzv"),
     "--rdzv-dir": (["--rdzv", "file", "--rdzv-dir", ".", "--dry-run", *TRUE], "what would happen"),
     "--key-file": (["--key-file", "key", "--dry-run", *TRUE], "what would happen"),
@@ -90,11 +91,13 @@ WORKER_VARIABLES = {
     "TORCHELASTIC_RUN_ID": ".+", "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_ERROR_FILE": "/.+",
     "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "OMP_NUM_THREADS": r"\d+",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "PYTHONUNBUFFERED": "1", "DDPRUN_LAUNCH_ID": ".+",
+    "DDPRUN_AGENT_ID": ".+",
     "DDPRUN_WORKER_VARIABLES": ".+",
 }
 # Those that come with an option, a site, a scheduler or several nodes, and have tests of their own.
 ELSEWHERE = {"OMP_PLACES", "OMP_PROC_BIND", "NCCL_IB_HCA", "FI_CXI_DEVICE_NAME", "GLOO_SOCKET_IFNAME",
-             "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"}
+             "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",
+             "SLURM_TASKS_PER_NODE", "TORCHELASTIC_TIMER_FILE"}
 
 # A variable that is read: its value, and a piece of --dry-run.
 READ = {

@@ -113,4 +113,4 @@ def test_what_is_no_topology_is_refused_with_the_forms_there_are(machine, text):
     result = machine.run("--dry-run", "--topology", text)
     assert result.code != 0, str(result)
     assert result.stderr.startswith(f"ddprun: cannot use the topology {text}: "), str(result)
-    assert "hint: a topology is an XML file of hwloc (lstopo node.xml)" in result.stderr, str(result)
+    assert "hint: a topology is an XML file of hwloc 2 (lstopo node.xml)" in result.stderr, str(result)

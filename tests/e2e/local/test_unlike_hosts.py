@@ -111,10 +111,11 @@ def test_a_host_that_is_out_of_reach_for_longer_than_the_limit_ends_the_job(host
 
 
 def test_a_stray_ddprun_does_not_end_a_running_job(hosts, directory, key):
-    both = start_on(hosts, "ab", "--key-file", key, "--no-python", "sh", "-c", WAIT_FOR_END.format(directory))
+    worker = ["--no-python", "sh", "-c", WAIT_FOR_END.format(directory)]
+    both = start_on(hosts, "ab", "--key-file", key, *worker)
     wait_for_files(directory, "up.*", 2)
     stray = hosts["c"].run(["ddprun", "--nnodes", "3", "--node-rank", "1", "--master-addr", "a", "--master-port", PORT,
-                            "--key-file", key, ALL_TO_ALL])
+                            "--key-file", key, *worker])
     (directory / "end").touch()
     results = wait_all(both)
     assert codes(results) == [0, 0], as_text(results)
