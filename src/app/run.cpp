@@ -37,6 +37,7 @@
 #include "ddprun/plan/imagined_node.hpp"
 #include "ddprun/plan/node_picture.hpp"
 #include "ddprun/plan/render.hpp"
+#include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/plan/worker_command.hpp"
 
 namespace ddprun {
@@ -187,14 +188,16 @@ int print_picture(const NodePlan& plan, const Snapshot& snapshot) {
   return 0;
 }
 
-// With many agents one of them speaks for all; =env is for the shell that asked, and a snapshot is of one.
+// With many agents one of them speaks for all, but where each was typed by hand; =env is for the shell that
+// asked, and a snapshot is of one.
 int print_plan(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.options.dry_run == DryRun::env) {
     if (const auto notice = find_missing_ranks(plan)) say_notice(notice->what, notice->hint);
     return print(render_shell(plan, snapshot));
   }
   if (plan.options.dry_run == DryRun::svg) return print_picture(plan, snapshot);
-  if (plan.rendezvous.agent.value != 0 && plan.options.snapshot_file.empty()) return 0;
+  const bool asked_here = is_by_flags(plan.allocation) || !plan.options.snapshot_file.empty();
+  if (plan.rendezvous.agent.value != 0 && !asked_here) return 0;
   return print(plan.options.dry_run == DryRun::json ? render_json(plan, snapshot)
                                                     : render_text(plan, snapshot));
 }

@@ -33,6 +33,13 @@ def captured(binary, tmp_path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("place", [["--node-rank", "1", "--master-addr", "10.9.9.9"],
+                                   ["--rdzv-endpoint", "10.9.9.9:29500"]], ids=["static", "by-arrival"])
+def test_each_host_at_which_somebody_types_shows_its_plan(binary, place):
+    done = run(binary, "--dry-run", "--nnodes", "2", *place, "--no-python", "true", environment={"PATH": "/usr/bin:/bin"})
+    assert done.returncode == 0 and "10.9.9.9" in done.stdout, done.stderr
+
+
 def test_a_capture_goes_to_a_file_or_to_standard_output(binary, tmp_path):
     path = tmp_path / "snapshot.json"
     done = run(binary, "--capture", str(path), environment=STEP)

@@ -11,6 +11,7 @@ import dataclasses
 import os
 import re
 import shlex
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def why_impossible() -> str | None:
     for program in ("bin/qsub", "bin/pbsdsh", "sbin/pbs_mom", "sbin/pbs_server", "libexec/pbs_postinstall"):
         if not os.access(EXEC / program, os.X_OK):
             return f"the PBS tests need an OpenPBS in {EXEC} (or PBS_EXEC): there is no {EXEC / program}"
+    if not (EXEC / "sbin" / "pbs_iff").stat().st_mode & stat.S_ISUID:
+        return f"the PBS tests need {EXEC}/sbin/pbs_iff setuid root: nobody can submit a job else"
     return hosts.why_impossible()
 
 
