@@ -1,7 +1,6 @@
 #include "ddprun/app/run.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -168,9 +167,8 @@ int write_capture(const Snapshot& snapshot, const Options& options) {
   const std::string text = render_snapshot(clean);
   if (path == "-") return print(text);
   refuse_overwriting(path);
-  const mode_t before = umask(077);
+  set_umask(077);  // nothing is written after it
   write_file(path, text, "name another file for --capture");
-  umask(before);
   say(fmt::format("wrote what ddprun sees here to {}; {}", path,
                   clean.removed_secrets.empty()
                       ? "no secrets were found"
