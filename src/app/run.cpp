@@ -14,6 +14,7 @@
 #include "ddprun/app/command_line.hpp"
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/failed_start.hpp"
+#include "ddprun/app/granted_cpus.hpp"
 #include "ddprun/app/launch_facts.hpp"
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/started_agent.hpp"
@@ -43,7 +44,6 @@ namespace ddprun {
 
 namespace {
 
-constexpr Milliseconds k_lookup_limit{5000};
 constexpr std::size_t k_hostfile_limit = std::size_t{4} << 20;
 
 int print(const std::string& text) {
@@ -87,7 +87,7 @@ void read_hostfile(Snapshot& snapshot, Options& options) {
 // Several nodes without numbers: who has the coordinator's address shows only in what its name leads to.
 void look_up_coordinator(Snapshot& snapshot, const Options& options) {
   const std::string name = name_to_look_up(snapshot, options.place);
-  if (!name.empty()) snapshot.names[name] = join(look_up_name(name, k_lookup_limit), " ");
+  if (!name.empty()) snapshot.names[name] = join(look_up_name(name), " ");
 }
 
 // A site that the user names by its file; it is of this machine even where the snapshot is of another.
@@ -287,7 +287,10 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
     return start_everywhere(*carrier, options, snapshot);
   }
   look_at_hardware(snapshot, options);
+  CoreClaims claims;
   NodePlan plan = make_node_plan(snapshot, options);
+  if (options.snapshot_file.empty() && options.topology.empty())
+    plan = keep_to_granted_cpus(std::move(plan), snapshot, claims);
   if (left_over) plan.notices.push_back(*left_over);
   const bool alone_meant = options.place.standalone || options.place.nodes || !options.snapshot_file.empty();
   const auto no_job = alone_meant ? std::nullopt : find_job_without_variables(snapshot, plan.allocation);

@@ -98,6 +98,9 @@ std::string role_text(const RendezvousPlan& rendezvous) {
     case RendezvousRole::coordinator:
       return place_among("number ", 0, rendezvous.agents) + "; coordinates";
     case RendezvousRole::member:
+      if (rendezvous.by_arrival)
+        return fmt::format("one of {}, numbered on arrival, here as if it came next; {} coordinates",
+                           rendezvous.agents, first_peer(rendezvous));
       return fmt::format("{}; {} coordinates",
                          place_among("number ", rendezvous.agent.value, rendezvous.agents),
                          first_peer(rendezvous));

@@ -187,6 +187,7 @@ class Coordinator {
   void begin_stop(const Stop& stop, TimePoint now);
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
   void check_stopped();
+  bool may_restart() const;
   void restart();
   void end_with(Cause cause, TimePoint now, bool whole_tree = false);
   void finish(const Cause& cause);

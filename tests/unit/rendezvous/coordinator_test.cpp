@@ -1,6 +1,7 @@
 #include "ddprun/rendezvous/coordinator.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <random>
@@ -267,7 +268,7 @@ TEST_CASE("a host that cannot start ends the launch as soon as all are there, an
   play.say(2, failed(2, 4, "cannot start train.py", ": no such file"));
   CHECK(play.end_text() == "cannot start train.py on n3: no such file (the same path exists on n[1-2,4])");
   CHECK(exit_code_of(play.end()) == 127);
-  CHECK(play.end().hint == "look");
+  CHECK(play.end().hint == "n3: look");
   const auto finishes = play.sent<Finish>();
   REQUIRE(finishes.size() == 4);
   for (const auto& [agent, finish] : finishes) CHECK(finish.report_here == (agent == 0));
@@ -880,4 +881,23 @@ TEST_CASE("an address of no agent is judged so when all have said no, or when on
   CHECK(judged() == std::vector<std::string>{"10.0.0.77 no", "10.0.0.78 no"});
   play.say(1, AddressAnswer{"10.0.0.78", true});  // too late
   CHECK(judged().size() == 2);
+}
+
+TEST_CASE("a program that is not there is no reason for a restart, a machine without room is") {
+  const auto restarts = [](const ExitStatus& status) {
+    Play play(settings(2, 3));
+    play.run();
+    Failure failure = failure_of(1);
+    failure.status = status;
+    play.say(0, AttemptFailed{{0}, failure});
+    play.all_stopped(0);
+    return !play.all<ShowRestart>().empty();
+  };
+  using Kind = ExitStatus::Kind;
+  CHECK_FALSE(restarts({Kind::not_started, ENOENT, "exec", false}));
+  CHECK_FALSE(restarts({Kind::not_started, EACCES, "exec", false}));
+  CHECK_FALSE(restarts({Kind::not_started, ENOENT, "interpreter", false}));
+  CHECK(restarts({Kind::not_started, EAGAIN, "process", false}));
+  CHECK(restarts({Kind::not_started, EIO, "exec", false}));
+  CHECK(restarts({Kind::exited, 127, "", false}));
 }
