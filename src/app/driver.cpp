@@ -161,6 +161,12 @@ void Driver::handle(const Start& start) {
   if (ending_ || stop_signal_ || !supervisor_.idle()) return;
   const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
   if (start.assignment.agent_per_task && !per_task) become_task();
+  if (start.assignment.seats.size() != plan_.planned.size()) {
+    return on_lost(fmt::format("{} was told to start {} workers and has announced {}", plan_.host,
+                               start.assignment.seats.size(), plan_.planned.size()),
+                   {});
+  }
+  succeeded_ = false;
   bind(start.assignment);
   supervisor_.note_start(start.assignment);
   workers_.begin_attempt(start.assignment, proven_interface(start.assignment));
@@ -190,6 +196,12 @@ void Driver::handle(const Stop& stop) {
 
 void Driver::handle(const Finish& finish) {
   show_status("");
+  if (finish.cause.kind == Cause::Kind::success && !succeeded_) {
+    return on_lost(
+        fmt::format("the coordinator ended the job as a success before the workers on {} had ended",
+                    plan_.host),
+        {});
+  }
   telling_timer_.cancel();
   if (finish.report_here) report(finish);
   if (finish.report_here && finish.cause.kind == Cause::Kind::success) tell_unused_store();
@@ -285,6 +297,7 @@ void Driver::carry_out(const act::ReportRequest& action) {
 }
 
 void Driver::carry_out(const act::ReportSuccess&) {
+  succeeded_ = true;
   workers_.end_attempt();
   if (!link_lost_) link_->send(AttemptSucceeded{supervisor_.attempt()});
 }

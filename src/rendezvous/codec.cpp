@@ -14,6 +14,7 @@ namespace {
 
 constexpr int k_highest_signal = 64;
 constexpr int k_highest_exit_code = 255;
+constexpr int k_highest_errno = 4095;
 
 using Json = nlohmann::json;
 
@@ -258,10 +259,23 @@ std::string encode_any(const Message& message) {
 
 // ---- reading
 
+// A number that a process cannot end with would become another exit code of ddprun, 0 among them.
+int read_status_value(const Fields& fields, ExitStatus::Kind kind) {
+  switch (kind) {
+    case ExitStatus::Kind::exited:
+      return fields.integer("value", 0, k_highest_exit_code);
+    case ExitStatus::Kind::signalled:
+      return fields.integer("value", 1, k_highest_signal);
+    case ExitStatus::Kind::not_started:
+      return fields.integer("value", 0, k_highest_errno);
+  }
+  return 0;
+}
+
 ExitStatus read_status(const Fields& fields) {
   ExitStatus status;
   status.kind = static_cast<ExitStatus::Kind>(fields.integer("kind", 0, 2));
-  status.value = fields.integer("value");
+  status.value = read_status_value(fields, status.kind);
   status.stage = fields.text("stage");
   status.core_dumped = fields.flag("core");
   return status;
@@ -273,10 +287,10 @@ Failure read_failure(const Fields& fields, std::size_t text_limit, std::size_t l
   failure.rank.value = fields.count("rank");
   failure.local_rank.value = fields.count("local_rank");
   failure.host = fields.text("host");
-  failure.pid = fields.integer("pid");
+  failure.pid = fields.count("pid");
   failure.program = fields.text("program");
   failure.status = read_status(fields.object("status"));
-  failure.unix_milliseconds = fields.integer64("time");
+  failure.unix_milliseconds = fields.integer64("time", 0);
   failure.message = fields.text("message", text_limit);
   failure.message_cut = static_cast<std::size_t>(fields.count("message_cut"));
   failure.last_lines = fields.texts("lines", line_limit);
@@ -288,10 +302,15 @@ Failure read_first_failure(const Fields& fields) {
   return read_failure(fields, k_max_failure_text, k_max_failure_lines);
 }
 
+void check_is_failure(const Fields& fields, const Failure& failure) {
+  if (failure.status.success()) fields.fail("\"failure\" is of a worker that succeeded");
+}
+
 std::vector<Failure> read_further_failures(const Fields& fields, const char* name) {
   std::vector<Failure> failures;
   for (const Fields& item : fields.objects(name, k_max_further_failures)) {
     failures.push_back(read_failure(item, k_max_further_text, k_max_further_lines));
+    check_is_failure(fields, failures.back());
   }
   return failures;
 }
@@ -300,7 +319,9 @@ Cause read_cause(const Fields& fields) {
   Cause cause;
   cause.kind = static_cast<Cause::Kind>(fields.integer("kind", 0, 5));
   cause.failure = read_first_failure(fields.object("failure"));
-  cause.signal = fields.integer("signal");
+  if (cause.kind == Cause::Kind::worker_failed) check_is_failure(fields, cause.failure);
+  const bool signalled = cause.kind == Cause::Kind::stopped_by_signal;
+  cause.signal = fields.integer("signal", signalled ? 1 : 0, k_highest_signal);
   cause.host = fields.text("host");
   cause.detail = fields.text("detail");
   cause.hint = fields.text("hint");
@@ -367,6 +388,17 @@ Announcement read_announcement(const Fields& fields) {
   return announcement;
 }
 
+void check_places(const Fields& fields, const Assignment& assignment) {
+  const auto fits = [&](const WorkerSeat& seat) {
+    return seat.rank.value < assignment.world_size && seat.local_rank.value < assignment.local_world_size &&
+           seat.role_rank < seat.role_world_size && seat.role_world_size <= assignment.world_size;
+  };
+  if (!std::all_of(assignment.seats.begin(), assignment.seats.end(), fits))
+    fields.fail("\"seats\" has a rank that is not below its world size");
+  if (assignment.seats.empty()) fields.fail("\"seats\" is empty");
+  if (assignment.node.value >= assignment.node_count) fields.fail("\"node\" is not below \"node_count\"");
+}
+
 Assignment read_assignment(const Fields& fields) {
   Assignment assignment;
   assignment.attempt.value = fields.count("attempt");
@@ -385,6 +417,7 @@ Assignment read_assignment(const Fields& fields) {
     assignment.seats.push_back({{seat[0]}, {seat[1]}, seat[2], seat[3]});
   }
   if (fields.has("neighbours")) assignment.neighbours = read_neighbours(fields);
+  check_places(fields, assignment);
   return assignment;
 }
 
@@ -397,7 +430,9 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
   }
   if (type == "probed") return Probed{fields.texts("reachable", k_max_addresses)};
   if (type == "failed") {
-    return AttemptFailed{{fields.count("attempt")}, read_first_failure(fields.object("failure"))};
+    AttemptFailed failed{{fields.count("attempt")}, read_first_failure(fields.object("failure"))};
+    check_is_failure(fields, failed.failure);
+    return failed;
   }
   if (type == "succeeded") return AttemptSucceeded{{fields.count("attempt")}};
   if (type == "stopped") {
@@ -453,21 +488,6 @@ std::variant<AgentMessage, CodecError> decode_agent_message(std::string_view pay
 }
 std::variant<CoordinatorMessage, CodecError> decode_coordinator_message(std::string_view payload) {
   return decode_any<CoordinatorMessage>(payload, read_coordinator_message);
-}
-
-std::variant<std::monostate, std::string, CodecError> FrameReader::next() {
-  if (buffer_.size() < k_frame_header) return std::monostate{};
-  std::size_t length = 0;
-  for (std::size_t i = 0; i < k_frame_header; ++i) {
-    length = length << 8 | static_cast<unsigned char>(buffer_[i]);
-  }
-  if (length > k_max_frame) {
-    return CodecError{fmt::format("a message of {} bytes, the limit is {}", length, k_max_frame)};
-  }
-  if (buffer_.size() - k_frame_header < length) return std::monostate{};
-  std::string payload = buffer_.substr(k_frame_header, length);
-  buffer_.erase(0, k_frame_header + length);
-  return payload;
 }
 
 }  // namespace ddprun

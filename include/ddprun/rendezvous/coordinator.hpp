@@ -177,6 +177,8 @@ class Coordinator {
   void start_all(const std::string& address, int port);
   AgentIndex owner_of_rank_zero() const;
   void begin_stop(const Stop& stop, TimePoint now);
+  void drop(ConnectionId connection, const std::string& why, TimePoint now);
+  bool check_rank(ConnectionId connection, const Failure& failure, TimePoint now);
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
   void check_stopped();
   void restart();

@@ -597,6 +597,17 @@ TEST_CASE("of failures in one wake-up the lowest rank is the first, in either or
   CHECK(play.end().failure.rank == GlobalRank{5});
 }
 
+TEST_CASE("an agent that reports a rank it does not run is lost") {
+  Play play(settings(2));
+  play.run();
+  play.say(1, AttemptFailed{{0}, failure_of(0)});
+  REQUIRE(play.all<CloseConnection>().size() == 1);
+  CHECK(play.sent<Stop>().size() == 1);
+  play.say(0, Stopped{{0}, {}});
+  CHECK(play.end().kind == Cause::Kind::agent_lost);
+  CHECK(play.end_text() == "lost n2 (ranks 2-3): it reported a failure of rank 0, which it does not run");
+}
+
 TEST_CASE("with restarts left all start again, in a new store, with the same ranks") {
   Play play(settings(2, 1));
   play.all_join();
