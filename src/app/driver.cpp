@@ -10,6 +10,7 @@
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/stop_signals.hpp"
 #include "ddprun/base/error.hpp"
+#include "ddprun/os/capture_network.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/system_failure.hpp"
@@ -146,6 +147,10 @@ void Driver::handle(const Refused& refused) {
   Cause cause;
   cause.kind = Cause::Kind::launcher_failed;
   end(cause);
+}
+
+void Driver::handle(const AskAddress& ask) {
+  link_->send(AddressAnswer{ask.address, !interface_of(capture_addresses(), ask.address).empty()});
 }
 
 // The launcher started one ddprun on this host and several on another: each of them is one worker.

@@ -218,6 +218,9 @@ struct ToJson {
             {"host", cut(request.host)},
             {"whole_tree", request.whole_tree}};
   }
+  Json operator()(const AddressAnswer& answer) const {
+    return {{"type", "address_answer"}, {"address", cut(answer.address)}, {"own", answer.own}};
+  }
   Json operator()(const Refused& refused) const {
     return {{"type", "refused"}, {"reason", cut(refused.reason)}, {"hint", cut(refused.hint)}};
   }
@@ -225,6 +228,9 @@ struct ToJson {
     return {{"type", "probe"},
             {"addresses", texts_to_json(probe.addresses, k_max_addresses)},
             {"port", probe.port}};
+  }
+  Json operator()(const AskAddress& ask) const {
+    return {{"type", "ask_address"}, {"address", cut(ask.address)}};
   }
   Json operator()(const Start& start) const {
     return {{"type", "start"}, {"assignment", to_json(start.assignment)}};
@@ -442,6 +448,7 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
     return StopRequest{fields.integer("signal", 1, k_highest_signal), fields.text("host"),
                        fields.flag("whole_tree")};
   }
+  if (type == "address_answer") return AddressAnswer{fields.text("address"), fields.flag("own")};
   return std::nullopt;
 }
 
@@ -450,6 +457,7 @@ std::optional<CoordinatorMessage> read_coordinator_message(const std::string& ty
   if (type == "probe") {
     return Probe{fields.texts("addresses", k_max_addresses), fields.integer("port", 1, 65535)};
   }
+  if (type == "ask_address") return AskAddress{fields.text("address")};
   if (type == "start") return Start{read_assignment(fields.object("assignment"))};
   if (type == "stop") {
     Stop stop{{fields.count("attempt")},

@@ -98,14 +98,15 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
     if (state_ == State::probing) check_probes(now);
     if (state_ == State::stopping) stop_deadline_passed(now);
   }
+  for (const std::string& address : questions_.expire(now)) actions_.push_back(JudgeClient{address, false});
   tell_alone(now);
   update_status(now);
   return std::exchange(actions_, {});
 }
 
 std::optional<TimePoint> Coordinator::deadline() const {
-  if (!state_deadline_) return std::nullopt;
-  TimePoint soonest = *state_deadline_;
+  if (!state_deadline_) return questions_.deadline();
+  TimePoint soonest = std::min(*state_deadline_, questions_.deadline().value_or(*state_deadline_));
   if (state_ == State::gathering && status_stale_) soonest = std::min(soonest, status_due_);
   if (state_ == State::gathering && settings_.when_alone) soonest = std::min(soonest, alone_due_);
   return soonest;
@@ -467,6 +468,7 @@ void Coordinator::finish(const Cause& cause) {
   if (store_asked_) actions_.push_back(CloseStore{attempt_});
   state_ = State::finished;
   state_deadline_.reset();
+  questions_ = {};
   ended_with_ = cause;
   for (const auto& [connection, agent] : by_connection_) {
     ++told_;

@@ -75,6 +75,13 @@ struct StopRequest {
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
 };
 
+// Answer to AskAddress.
+struct AddressAnswer {
+  std::string address;
+  bool own = false;
+  friend bool operator==(const AddressAnswer&, const AddressAnswer&) = default;
+};
+
 // ---- coordinator to agent
 
 // Instead of everything else: this agent cannot take part. The connection ends.
@@ -89,6 +96,12 @@ struct Probe {
   std::vector<std::string> addresses;
   int port = 0;
   friend bool operator==(const Probe&, const Probe&) = default;
+};
+
+// Has one of your interfaces this address now? Somebody connects to the store from there.
+struct AskAddress {
+  std::string address;
+  friend bool operator==(const AskAddress&, const AskAddress&) = default;
 };
 
 // Start the workers; the store at master_address:master_port is already listening.
@@ -115,7 +128,8 @@ struct Finish {
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
-using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest>;
-using CoordinatorMessage = std::variant<Refused, Probe, Start, Stop, Finish>;
+using AgentMessage =
+    std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest, AddressAnswer>;
+using CoordinatorMessage = std::variant<Refused, Probe, AskAddress, Start, Stop, Finish>;
 
 }  // namespace ddprun

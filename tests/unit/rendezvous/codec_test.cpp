@@ -92,7 +92,9 @@ std::vector<AgentMessage> agent_messages() {
           AttemptSucceeded{{1}},
           Stopped{{2}, {some_failure(), some_failure()}},
           StopRequest{15, "n3"},
-          StopRequest{10, "n3", true}};
+          StopRequest{10, "n3", true},
+          AddressAnswer{"10.0.0.77", true},
+          AddressAnswer{"fd00::77", false}};
 }
 
 std::vector<CoordinatorMessage> coordinator_messages() {
@@ -101,6 +103,7 @@ std::vector<CoordinatorMessage> coordinator_messages() {
   cause.failure = some_failure();
   return {Refused{"no place", "start once"},
           Probe{{"10.0.0.1"}, 20480},
+          AskAddress{"10.0.0.77"},
           Start{some_assignment()},
           Start{with_neighbours()},
           Start{with_plain_neighbours(3)},

@@ -844,3 +844,51 @@ TEST_CASE("hosts with unlike versions of torch are said once, and the job starts
     return send != nullptr && std::holds_alternative<Start>(send->message);
   }));
 }
+
+TEST_CASE("an address that nobody announced is asked about, and the first yes is the verdict") {
+  Play play(settings(3));
+  play.run();
+  play.take(play.coordinator.on_unknown_client("10.0.0.77", play.now));
+  const auto asked = play.sent<AskAddress>();
+  REQUIRE(asked.size() == 3);
+  for (int agent = 0; agent < 3; ++agent) {
+    CHECK(asked[static_cast<std::size_t>(agent)] == std::pair(agent, AskAddress{"10.0.0.77"}));
+  }
+  play.say(0, AddressAnswer{"10.0.0.77", false});
+  CHECK(play.all<JudgeClient>().empty());
+  play.say(2, AddressAnswer{"10.0.0.77", true});
+  play.say(1, AddressAnswer{"10.0.0.77", false});
+  REQUIRE(play.all<JudgeClient>().size() == 1);
+  CHECK(play.all<JudgeClient>()[0].own);
+  CHECK(play.all<JudgeClient>()[0].address == "10.0.0.77");
+  CHECK(play.coordinator.deadline() == std::nullopt);
+}
+
+TEST_CASE("an address of no agent is judged so when all have said no, or when one is silent for too long") {
+  Play play(settings(2));
+  play.run();
+  const auto ask = [&play](const std::string& address) {
+    play.take(play.coordinator.on_unknown_client(address, play.now));
+  };
+  const auto judged = [&play] {
+    std::vector<std::string> texts;
+    for (const JudgeClient& each : play.all<JudgeClient>())
+      texts.push_back(each.address + (each.own ? " yes" : " no"));
+    return texts;
+  };
+  ask("10.0.0.77");
+  for (const int agent : {0, 0, 1}) {
+    CHECK(judged().empty());
+    play.say(agent, AddressAnswer{"10.0.0.77", false});
+  }
+  CHECK(judged() == std::vector<std::string>{"10.0.0.77 no"});
+  ask("10.0.0.78");
+  play.say(0, AddressAnswer{"10.0.0.78", false});
+  play.say(1, AddressAnswer{"10.0.0.1", true});  // nobody asked that
+  play.pass(AddressQuestions::k_limit - 1ms);
+  CHECK(judged().size() == 1);
+  play.pass(1ms);
+  CHECK(judged() == std::vector<std::string>{"10.0.0.77 no", "10.0.0.78 no"});
+  play.say(1, AddressAnswer{"10.0.0.78", true});  // too late
+  CHECK(judged().size() == 2);
+}
