@@ -47,6 +47,7 @@ OPTIONS = {
     "--rdzv-dir": (["--rdzv", "file", "--rdzv-dir", ".", "--dry-run", *TRUE], "what would happen"),
     "--key-file": (["--key-file", "key", "--dry-run", *TRUE], "what would happen"),
     "--store": (["--store", "worker", *SHOW, "echo $TORCHELASTIC_USE_AGENT_STORE"], "False"),
+    "--store-access": (["--store-access", "host", *SHOW, "echo $RANK"], "0"),
     "--site": (["--site", "none"], "json:site=None"),
     "--bind": (["--bind", "cpu:0", "--nproc-per-node", "2"], "json:workers.0.binding.cpus=0"),
     "--numa-binding": (["--numa-binding", "node", "--topology", TOPOLOGY, "--gpus", "2"], "json:workers.1.binding.cores=8"),
