@@ -52,6 +52,7 @@ OPTIONS = {
                    "json:rendezvous.meeting_file.value=/all/see/meet.*"),
     "--key-file": ([*BY_HAND, "--key-file", "open-key", *TRUE], "cannot use the key file open-key: its mode is 0644, not 0600"),
     "--store": (["--store", "worker", *SHOW, "echo $TORCHELASTIC_USE_AGENT_STORE"], "False"),
+    "--store-access": (["--store-access", "host", *SHOW, "echo $RANK"], "0"),
     "--site": (["--site", "none"], "json:site=None"),
     "--bind": (["--bind", "cpu:0", "--nproc-per-node", "2"], "json:workers.0.binding.cpus=0"),
     "--numa-binding": (["--numa-binding", "node", "--topology", TOPOLOGY, "--gpus", "2"], "json:workers.1.binding.cores=8"),
