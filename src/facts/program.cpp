@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "ddprun/facts/own_python.hpp"
+
 namespace ddprun {
 
 namespace {
@@ -49,6 +51,12 @@ bool is_of_environment(const std::string& python, const Environment& environment
   return false;
 }
 
+// What is left on PATH where nobody has chosen one.
+bool is_of_system(const std::string& python) {
+  const std::string folder = python.substr(0, python.rfind('/'));
+  return folder == "/usr/bin" || folder == "/bin" || folder == "/usr/local/bin";
+}
+
 }  // namespace
 
 std::string to_string(ProgramKind kind) {
@@ -86,10 +94,12 @@ std::optional<std::string> choose_python(const Environment& environment,
   const auto plain = path_of("python");
   const bool chosen = !value_of(environment, "PYTHON_EXEC").empty();
   if (plain && !chosen && is_of_environment(*plain, environment)) return plain;
+  std::optional<std::string> found;
   for (const std::string& candidate : python_candidates(environment)) {
-    if (auto path = path_of(candidate)) return path;
+    if (!found) found = path_of(candidate);
   }
-  return std::nullopt;
+  const auto own = path_of(k_own_python);
+  return own && !chosen && (!found || is_of_system(*found)) ? own : found;
 }
 
 }  // namespace ddprun

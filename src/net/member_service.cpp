@@ -31,6 +31,7 @@ Overloaded(Handlers...) -> Overloaded<Handlers...>;
 struct Probing {
   std::vector<std::string> addresses;
   std::vector<bool> reached;
+  std::vector<std::string> why;  // not
   std::size_t open = 0;
 };
 
@@ -325,6 +326,7 @@ void MemberService::Impl::probe(const Probe& request) {
   const auto probing = std::make_shared<Probing>();
   probing->addresses = request.addresses;
   probing->reached.assign(request.addresses.size(), false);
+  probing->why.resize(request.addresses.size());
   probing->open = request.addresses.size();
   if (probing->open == 0) return send(Probed{});
   probes_.clear();
@@ -335,11 +337,16 @@ void MemberService::Impl::probe(const Probe& request) {
           const auto self = weak.lock();
           if (!self || self->closed_) return;
           probing->reached[i] = result.state == State::done;
+          probing->why[i] = result.text;
           if (probing->reached[i]) self->local_ends_[probing->addresses[i]] = local_address(result.socket);
           if (--probing->open > 0) return;
           Probed answer;
           for (std::size_t k = 0; k < probing->addresses.size(); ++k) {
-            if (probing->reached[k]) answer.reachable.push_back(probing->addresses[k]);
+            if (probing->reached[k]) {
+              answer.reachable.push_back(probing->addresses[k]);
+            } else {
+              answer.failures.push_back(probing->addresses[k] + ": " + probing->why[k]);
+            }
           }
           self->tell(fmt::format("of {} this node reaches {}", ddprun::join(probing->addresses, ", "),
                                  answer.reachable.empty() ? "none" : ddprun::join(answer.reachable, ", ")));

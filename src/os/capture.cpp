@@ -8,6 +8,7 @@
 
 #include <array>
 
+#include "ddprun/facts/own_python.hpp"
 #include "ddprun/facts/proc_text.hpp"
 #include "ddprun/facts/site_folders.hpp"
 #include "ddprun/os/capture_ancestors.hpp"
@@ -52,6 +53,18 @@ std::string capture_working_directory() {
   return ::getcwd(path, sizeof path) == nullptr ? std::string() : std::string(path);
 }
 
+// Not where PATH leads to it as well: then its order counts.
+void capture_own_python(Snapshot& snapshot, const std::string& self) {
+  const std::size_t slash = self.rfind('/');
+  if (slash == std::string::npos || slash == 0) return;
+  const std::string folder = self.substr(0, slash);
+  const std::string path = ':' + find_variable(snapshot, "PATH").value_or("") + ':';
+  if (path.find(':' + folder + ':') != std::string::npos) return;
+  if (::access((folder + "/../pyvenv.cfg").c_str(), R_OK) != 0) return;
+  const ProgramFacts python = capture_program(folder + "/python", std::nullopt);
+  if (python.kind == ProgramKind::executable) snapshot.programs[k_own_python] = python;
+}
+
 HostFacts capture_host() {
   HostFacts host;
   host.name = capture_host_name();
@@ -91,6 +104,7 @@ Snapshot capture_snapshot(int argc, const char* const* argv) {
   for (const std::string& candidate : python_candidates(snapshot.environment)) {
     snapshot.programs[candidate] = capture_program(candidate, find_variable(snapshot, "PATH"));
   }
+  if (argc > 0) capture_own_python(snapshot, argv[0]);
   snapshot.host = capture_host();
   snapshot.unix_time = ::time(nullptr);
   return snapshot;

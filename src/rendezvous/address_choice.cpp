@@ -112,9 +112,11 @@ std::string describe_no_common_address(const std::string& coordinator,
   for (const AddressWitness& witness : witnesses) {
     if (witness.beside_coordinator) continue;
     const std::vector<std::string> reached = reached_by(witness, candidates);
-    const std::string what = !reached.empty() ? "reached " + join(reached, ", ")
-                             : witness.probed ? "reached none"
-                                              : "did not answer in time";
+    std::string what = !reached.empty() ? "reached " + join(reached, ", ")
+                       : witness.probed ? "reached none"
+                                        : "did not answer in time";
+    if (!witness.failures.empty())
+      what += fmt::format(" ({})", printable(join(witness.failures, "; "), k_max_text));
     hosts_by_reached[what].push_back(witness.host);
   }
   std::vector<std::string> parts;

@@ -197,7 +197,9 @@ struct ToJson {
     return json;
   }
   Json operator()(const Probed& probed) const {
-    return {{"type", "probed"}, {"reachable", texts_to_json(probed.reachable, k_max_addresses)}};
+    return {{"type", "probed"},
+            {"reachable", texts_to_json(probed.reachable, k_max_addresses)},
+            {"failures", texts_to_json(probed.failures, k_max_addresses)}};
   }
   Json operator()(const AttemptFailed& failed) const {
     return {

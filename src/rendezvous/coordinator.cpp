@@ -258,6 +258,7 @@ void Coordinator::handle(ConnectionId connection, const Probed& probed, TimePoin
   if (state_ != State::probing || agent == nullptr) return;
   agent->asked = false;
   if (!agent->probed) agent->probed.emplace();
+  agent->probe_failures = probed.failures;
   agent->probed->insert(agent->probed->end(), probed.reachable.begin(), probed.reachable.end());
   if (all_answered()) check_probes(now);
 }

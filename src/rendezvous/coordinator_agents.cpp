@@ -136,7 +136,8 @@ bool Coordinator::is_beside(const Agent& agent) const {
 std::vector<AddressWitness> Coordinator::witnesses() const {
   std::vector<AddressWitness> all;
   for (const Agent& agent : agents_) {
-    all.push_back({agent.announcement->host, is_beside(agent), agent.reached, agent.probed});
+    all.push_back(
+        {agent.announcement->host, is_beside(agent), agent.reached, agent.probed, agent.probe_failures});
   }
   return all;
 }

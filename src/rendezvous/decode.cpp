@@ -190,7 +190,8 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
     if (fields.has("failure")) join.failure = read_launch_failure(fields.object("failure"));
     return join;
   }
-  if (type == "probed") return Probed{fields.texts("reachable", k_max_addresses)};
+  if (type == "probed")
+    return Probed{fields.texts("reachable", k_max_addresses), fields.texts("failures", k_max_addresses)};
   if (type == "failed") {
     AttemptFailed failed{{fields.count("attempt")}, read_first_failure(fields.object("failure"))};
     check_is_failure(fields, failed.failure);

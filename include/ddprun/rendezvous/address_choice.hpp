@@ -15,6 +15,7 @@ struct AddressWitness {
   bool beside_coordinator = false;
   std::string reached;                             // by its join; empty for the coordinator's own agent
   std::optional<std::vector<std::string>> probed;  // what it reached when asked
+  std::vector<std::string> failures{};             // and why it did not reach the others
 };
 
 // "::ffff:10.0.0.1" is "10.0.0.1"; a scope is cut off.

@@ -150,6 +150,7 @@ class Coordinator {
     std::optional<LaunchFailure> failure;            // it has joined to tell that it cannot start anything
     std::string last_error;                          // why it was connected and is not any more
     std::optional<std::vector<std::string>> probed;  // what it has reached; nothing: it has not answered
+    std::vector<std::string> probe_failures;         // of its last answer
     bool asked = false;                              // a Probe is not answered yet
     bool succeeded = false;
     bool stopped = false;

@@ -45,6 +45,7 @@ struct Join {
 // Answer to Probe.
 struct Probed {
   std::vector<std::string> reachable;
+  std::vector<std::string> failures{};  // of the others: "10.0.0.1: connection refused"
   friend bool operator==(const Probed&, const Probed&) = default;
 };
 

@@ -67,7 +67,7 @@ def test_a_program_that_cannot_run(machine, name, code, why, restarts):
     result = machine.run("--max-restarts", restarts, "--nproc-per-node", "2", "--no-python", f"./{name}")
     assert result.code == code, str(result)
     assert f"cannot start ./{name} on " in result.stderr, str(result)
-    assert evidence.times_said(result.stderr, why) == 1 + int(restarts), str(result)
+    assert evidence.times_said(result.stderr, why) == 1, str(result)  # another attempt would find the same
 
 
 @pytest.mark.parametrize("arguments, code, what, hint", [

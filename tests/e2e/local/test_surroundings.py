@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -23,6 +26,19 @@ def test_closed_standard_descriptors(machine):
 def test_unset_variables(machine, variables):
     result = machine.run(*SHOW, "echo fine", env=dict.fromkeys(variables))
     assert (result.code, result.stdout, result.stderr) == (0, "fine\n", ""), str(result)
+
+
+def test_the_python_of_the_environment_that_ddprun_lies_in(machine):
+    """As pbsdsh /home/u/venv/bin/ddprun starts it, with nothing of the submitter's environment."""
+    folder = machine.directory / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    shutil.copy(machine.binary, folder / "bin" / "ddprun")
+    (machine.directory / "show.py").write_text("import sys; print(sys.prefix)")
+    command = [str(folder / "bin" / "ddprun"), "show.py"]
+    result = machine.start_program(command, env={"PATH": "/usr/bin:/bin"}).wait()
+    assert (result.code, result.stdout) == (0, f"{folder}\n"), str(result)
+    own = machine.start_program(command, env={"PATH": "/usr/bin:/bin", "PYTHON_EXEC": sys.executable}).wait()
+    assert own.code == 0 and str(folder) not in own.stdout, str(own)
 
 
 @pytest.mark.parametrize("value", ["", "/no/such/folder", "relative"])

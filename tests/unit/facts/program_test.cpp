@@ -1,6 +1,7 @@
 #include "ddprun/facts/program.hpp"
 
 #include "catch.hpp"
+#include "ddprun/facts/own_python.hpp"
 
 using namespace ddprun;
 
@@ -42,6 +43,19 @@ TEST_CASE("the first Python that can be started is taken") {
   };
   CHECK(choose_python({}, programs) == "/usr/bin/python3");
   CHECK_FALSE(choose_python({{"PYTHON_EXEC", "/p"}}, programs));
+}
+
+TEST_CASE("the Python beside ddprun counts where PATH has the system's or none") {
+  std::map<std::string, ProgramFacts> programs{
+      {k_own_python, {ProgramKind::executable, "/home/u/venv/bin/python"}},
+      {"python3", {ProgramKind::executable, "/usr/bin/python3"}},
+  };
+  CHECK(choose_python({}, programs) == "/home/u/venv/bin/python");
+  CHECK_FALSE(choose_python({{"PYTHON_EXEC", "/p"}}, programs));
+  programs["python3"].path = "/module/bin/python3";
+  CHECK(choose_python({}, programs) == "/module/bin/python3");
+  programs.erase("python3");
+  CHECK(choose_python({}, programs) == "/home/u/venv/bin/python");
 }
 
 TEST_CASE("an environment counts where PATH leads to its python") {

@@ -79,6 +79,16 @@ TEST_CASE("who cannot reach what is said") {
         "n1 has no address that other hosts can use, only loopback ones");
 }
 
+TEST_CASE("why an address was not reached is said with it") {
+  AddressWitness slow = witness("n2", "10.0.0.1", {{}});
+  slow.failures = {"10.1.0.1: no answer within 3 s"};
+  CHECK(describe_no_common_address("n1", {k_first, slow, witness("n3", "10.1.0.1", {{}})},
+                                   {"10.1.0.1", "10.0.0.1"}) ==
+        "no address of n1 is reached by all nodes (tried 10.1.0.1, 10.0.0.1): n2 reached 10.0.0.1 (10.1.0.1: "
+        "no "
+        "answer within 3 s); n3 reached 10.1.0.1");
+}
+
 TEST_CASE("the interface of an address is the one that has it, and never a loopback one") {
   const std::vector<InterfaceAddress> own{{"lo", "127.0.0.1", 8, true},
                                           {"lo", "10.9.9.9", 32, true},

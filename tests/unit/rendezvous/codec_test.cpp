@@ -86,7 +86,7 @@ std::vector<AgentMessage> agent_messages() {
                LaunchFailure{"cannot start train.py", ": no such file", true, "look", 127}},
           Join{launched, "0.1.0", "10.0.0.1", 8},
           Join{fixed, "0.1.0", "", 4},
-          Probed{{"10.0.0.1", "fd00::1"}},
+          Probed{{"10.0.0.1", "fd00::1"}, {"10.1.0.1: connection refused"}},
           Probed{},
           AttemptFailed{{2}, some_failure()},
           AttemptSucceeded{{1}},

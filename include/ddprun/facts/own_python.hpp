@@ -1,0 +1,9 @@
+// The Python of the virtual environment that ddprun itself was started from by its path, as
+// `pbsdsh /home/u/venv/bin/ddprun` does where nothing of the submitter's environment is left.
+#pragma once
+
+namespace ddprun {
+
+inline constexpr const char* k_own_python = "python beside ddprun";  // in Snapshot::programs
+
+}  // namespace ddprun
