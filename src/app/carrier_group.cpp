@@ -107,6 +107,11 @@ void CarrierGroup::start(std::size_t number, const std::vector<std::string>& wor
   keeper_.watch(carrier.child->pid());
 }
 
+void CarrierGroup::add_output(lifeline::Stream stream, Fd socket, std::string_view begun) {
+  OutputPump& pump = stream == lifeline::Stream::error ? error_ : output_;
+  pump.forget(pump.add(std::move(socket), terminal_.has_value(), LineTail::k_lines, begun));
+}
+
 void CarrierGroup::signal(std::size_t carrier, int number) {
   if (running(carrier)) carriers_[carrier]->child->send_signal_to_group(number);
 }

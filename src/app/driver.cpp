@@ -49,9 +49,11 @@ JobStoreSettings store_settings(const NodePlan& plan) {
 
 }  // namespace
 
-Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, std::optional<LaunchFailure> failure)
+Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& output_link,
+               std::optional<LaunchFailure> failure)
     : plan_(plan),
       snapshot_(snapshot),
+      output_link_(output_link),
       signals_(context_, watched_signals_of(plan.options), WorkerGroup::group_of_workers(plan)),
       timer_(context_),
       supervisor_(plan.options.shutdown_timeout.value),
@@ -75,7 +77,10 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, std::optional<Lau
   });
 }
 
-Driver::~Driver() { route_log({}); }
+Driver::~Driver() {
+  route_log({});
+  output_link_.cancel();
+}
 
 int Driver::run() {
   adopt_orphans();
@@ -331,6 +336,7 @@ void Driver::leave_when_idle() {
 }
 
 void Driver::hurry() {
+  if (left_) output_link_.give_up();
   if (!std::exchange(hurried_, true) && leaving_) drain();
 }
 
@@ -361,7 +367,8 @@ void Driver::leave() {
   meeting_.finish();
   store_.close();
   signals_.leave();
-  tell_end([this] { context_.stop(); });
+  output_link_.finish(context_, hurried_ ? std::optional(k_hurried_drain_limit) : std::nullopt,
+                      [this] { tell_end([this] { context_.stop(); }); });
 }
 
 }  // namespace ddprun

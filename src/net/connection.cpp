@@ -45,6 +45,14 @@ void Connection::close() {
   socket_.close(ignored);
 }
 
+std::pair<Tcp::socket, std::string> Connection::release() {
+  hooks_ = {};
+  delivery_.cancel();
+  boost::system::error_code ignored;
+  socket_.cancel(ignored);
+  return {std::move(socket_), reader_.take_rest()};
+}
+
 void Connection::read() {
   if (!socket_.is_open()) return;
   socket_.async_read_some(

@@ -18,7 +18,7 @@ constexpr std::size_t k_most_id = 64;
 
 // First letters of a payload.
 constexpr char k_hello = 'h', k_wanting_hello = 'w', k_task = 't', k_signal = 's', k_ended = 'e',
-               k_not_started = 'n';
+               k_not_started = 'n', k_output = 'o', k_error = 'r';
 
 // Of a signal, before its number.
 constexpr char k_hurry = '!', k_no_hurry = '.', k_whole_tree = '*', k_alone = '1', k_explained = '=',
@@ -91,6 +91,11 @@ std::string payload_of(const lifeline::Ended& ended) {
   return fmt::format("{}{}", ended.started ? k_ended : k_not_started, ended.code);
 }
 
+std::string payload_of(const lifeline::Output& output) {
+  return fmt::format("{}{}", output.stream == lifeline::Stream::error ? k_error : k_output,
+                     output.host.substr(0, k_max_text));
+}
+
 std::optional<int> number_between(std::string_view text, int least, int most) {
   const auto number = parse_integer(text);
   if (!number || *number < least || *number > most) return std::nullopt;
@@ -103,6 +108,11 @@ std::optional<lifeline::Message> decode_hello(std::string_view text, bool wants_
   const auto place = number_between(text.substr(0, blank), -1, 1 << 24);
   if (!place) return std::nullopt;
   return lifeline::Hello{*place, std::string(text.substr(blank + 1)), wants_task};
+}
+
+std::optional<lifeline::Message> decode_output(std::string_view host, lifeline::Stream stream) {
+  if (host.size() > k_max_text) return std::nullopt;
+  return lifeline::Output{stream, std::string(host)};
 }
 
 std::optional<lifeline::Message> decode_signal(std::string_view text) {
@@ -190,6 +200,10 @@ std::optional<lifeline::Message> lifeline::decode(std::string_view payload) {
     case k_not_started:
       if (const auto code = number_between(rest, 1, 255)) return Ended{*code, false};
       return std::nullopt;
+    case k_output:
+      return decode_output(rest, Stream::output);
+    case k_error:
+      return decode_output(rest, Stream::error);
     default:
       return std::nullopt;
   }

@@ -13,6 +13,7 @@
 
 #include "ddprun/app/job_store.hpp"
 #include "ddprun/app/meeting_point.hpp"
+#include "ddprun/app/output_link.hpp"
 #include "ddprun/app/signal_watch.hpp"
 #include "ddprun/app/worker_group.hpp"
 #include "ddprun/base/error.hpp"
@@ -28,7 +29,8 @@ class Driver {
  public:
   // With a failure there is nothing to start: it joins only to tell the other agents, and all end with one
   // message. `plan` is then make_meeting_plan's.
-  Driver(const NodePlan& plan, const Snapshot& snapshot, std::optional<LaunchFailure> failure = {});
+  Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& output_link,
+         std::optional<LaunchFailure> failure = {});
 
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
@@ -105,6 +107,7 @@ class Driver {
 
   NodePlan plan_;  // made anew where the coordinator finds that every agent stands for one worker
   const Snapshot& snapshot_;
+  OutputLink& output_link_;
   boost::asio::io_context context_;
   SignalWatch signals_;
   boost::asio::steady_timer timer_;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "ddprun/net/tcp_tools.hpp"
 #include "ddprun/rendezvous/codec.hpp"
@@ -31,6 +32,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // says is dropped. on_closed follows when it has, so the caller bounds the wait with close().
   void finish();
   void close();
+  // Ends it but for the socket, which is the caller's now, with the bytes behind the last frame.
+  std::pair<Tcp::socket, std::string> release();
 
  private:
   void read();
