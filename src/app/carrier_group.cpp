@@ -129,8 +129,9 @@ std::size_t CarrierGroup::count_running() const {
 std::string CarrierGroup::last_words(std::size_t carrier) const {
   if (!carriers_[carrier]->error) return {};
   const std::vector<std::string> lines = error_.last_lines(*carriers_[carrier]->error);
-  const auto said =
-      std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) { return !trim(line).empty(); });
+  const auto said = std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) {
+    return !trim(line).empty() && !trim(line).starts_with("hint:");
+  });
   return said == lines.rend() ? std::string() : printable(trim(*said), 300);
 }
 

@@ -219,10 +219,21 @@ void Driver::on_lost(const std::string& what, const std::string& hint) {
   link_lost_ = true;
   if (ending_) return;
   if (failure_) return end_with_own_failure();
+  if (stop_signal_) return end_by_own_signal(*stop_signal_);
   say_error(what, hint);
   Cause cause;
   cause.kind = joined_ || found_ ? Cause::Kind::agent_lost : Cause::Kind::deadline;
   supervisor_.note_stop(SIGTERM, false, now());
+  end(cause);
+}
+
+// Whoever asked all hosts to stop has killed the coordinator since: that it is gone is no news.
+void Driver::end_by_own_signal(int signal) {
+  Cause cause;
+  cause.kind = Cause::Kind::stopped_by_signal;
+  cause.signal = signal;
+  cause.host = plan_.host;
+  report_ = describe(cause);
   end(cause);
 }
 

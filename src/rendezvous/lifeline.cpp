@@ -24,9 +24,11 @@ constexpr char k_hello = 'h', k_wanting_hello = 'w', k_task = 't', k_signal = 's
 constexpr char k_hurry = '!', k_no_hurry = '.', k_whole_tree = '*', k_alone = '1', k_explained = '=',
                k_unexplained = '-';
 
-constexpr auto k_device_variables =
-    std::to_array<std::string_view>({"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-                                     "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL", "CUDA_DEVICE_ORDER"});
+// A host's own value counts where it has one: devices, and PBS' CPUs of the chunk, which ssh does not bring
+// along and without which OMP_NUM_THREADS could not be told from a user's (plan/worker_count.cpp).
+constexpr auto k_own_first_variables = std::to_array<std::string_view>(
+    {"NCPUS", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
+     "GPU_DEVICE_ORDINAL", "CUDA_DEVICE_ORDER"});
 
 constexpr auto k_host_variables = std::to_array<std::string_view>({"HOSTNAME",
                                                                    "HOST",
@@ -37,7 +39,6 @@ constexpr auto k_host_variables = std::to_array<std::string_view>({"HOSTNAME",
                                                                    "PBS_TASKNUM",
                                                                    "PBS_MOMPORT",
                                                                    "PBS_VNODENUM",
-                                                                   "NCPUS",
                                                                    "SLURMD_NODENAME",
                                                                    "SLURM_NODEID",
                                                                    "SLURM_PROCID",
@@ -58,8 +59,9 @@ constexpr auto k_host_prefixes = std::to_array<std::string_view>(
 
 std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
 
-bool is_device(std::string_view name) {
-  return std::find(k_device_variables.begin(), k_device_variables.end(), name) != k_device_variables.end();
+bool is_own_first(std::string_view name) {
+  return std::find(k_own_first_variables.begin(), k_own_first_variables.end(), name) !=
+         k_own_first_variables.end();
 }
 
 bool belongs_to_host(std::string_view name) {
@@ -217,12 +219,12 @@ std::vector<std::string> merge_environments(const std::vector<std::string>& star
   std::vector<std::string> merged;
   for (const std::string& entry : starter) {
     const std::string_view name = name_of(entry);
-    if (belongs_to_host(name) || (is_device(name) && own_has(name))) continue;
+    if (belongs_to_host(name) || (is_own_first(name) && own_has(name))) continue;
     merged.push_back(entry);
   }
   for (const std::string& entry : own) {
     const std::string_view name = name_of(entry);
-    if (belongs_to_host(name) || is_device(name)) merged.push_back(entry);
+    if (belongs_to_host(name) || is_own_first(name)) merged.push_back(entry);
   }
   return merged;
 }

@@ -64,6 +64,7 @@ class Driver {
   void handle(const Finish& finish);
   void on_lost(const std::string& what, const std::string& hint);
   void limit_telling();
+  void end_by_own_signal(int signal);
   void say_own_failure();
   void end_with_own_failure();
 
@@ -77,6 +78,7 @@ class Driver {
   void on_verdict(const SignalLedger::Verdict& verdict);
   void stop_at_key();
   void note_stop_signal(int signal, SignalWay way, bool maybe_tree, bool by_person);
+  void tell_early_kill() const;
   void request_stop(int signal, bool whole_tree);
 
   void decide();

@@ -35,5 +35,5 @@ def test_what_is_printed_while_saving_after_qdel_arrives(cluster, directory):
     wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2, 120)
     cluster.control.check(["qdel", job.number])
     result = job.wait()
-    said = (directory / "lines").read_text().splitlines()
+    said = [line for line in (directory / "lines").read_text().splitlines() if "pbsdsh" not in line]
     assert sorted(said) == [f"rank {rank} saves part {part}" for rank in (0, 1) for part in range(1, 8)], str(result)

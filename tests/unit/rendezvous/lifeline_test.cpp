@@ -62,6 +62,9 @@ TEST_CASE("an agent keeps what belongs to its host") {
       {"A=2", "HOSTNAME=n2", "PBS_NODENUM=1", "CUDA_VISIBLE_DEVICES=GPU-of-n2", "SSH_CONNECTION=x"});
   CHECK(merged == std::vector<std::string>{"A=1", "PBS_JOBID=7", "HOSTNAME=n2", "PBS_NODENUM=1",
                                            "CUDA_VISIBLE_DEVICES=GPU-of-n2", "SSH_CONNECTION=x"});
+  CHECK(merge_environments({"NCPUS=8", "OMP_NUM_THREADS=8"}, {"A=2"}) ==
+        std::vector<std::string>{"NCPUS=8", "OMP_NUM_THREADS=8"});
+  CHECK(merge_environments({"NCPUS=8"}, {"NCPUS=4"}) == std::vector<std::string>{"NCPUS=4"});
   CHECK(merge_environments({"CUDA_VISIBLE_DEVICES=0,1"}, {"A=2"}) ==
         std::vector<std::string>{"CUDA_VISIBLE_DEVICES=0,1"});
 }
