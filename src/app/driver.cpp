@@ -1,6 +1,7 @@
 #include "ddprun/app/driver.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -10,6 +11,7 @@
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/stop_signals.hpp"
 #include "ddprun/base/error.hpp"
+#include "ddprun/os/capture_network.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/system_failure.hpp"
@@ -38,6 +40,7 @@ JobStoreSettings store_settings(const NodePlan& plan) {
   settings.port_is_shared = plan.store_port && several;
   if (several) settings.range = plan.site.profile.ports;
   settings.port_hint = other_port_hint(plan.allocation.first_port);
+  settings.access = plan.options.store_access;
   if (!plan.planned.empty() && starts_python(plan.planned.front().command)) {
     settings.on_silence = [waited = settings.silence] {
       const Notice notice = describe_silent_store(waited);
@@ -153,6 +156,17 @@ void Driver::handle(const Refused& refused) {
   end(cause);
 }
 
+void Driver::handle(const ClientQuestion& question) {
+  ClientVerdict verdict{question.connection};
+  if (question.access == StoreAccess::host) {
+    const bool here = !interface_of(capture_addresses(), question.connection.client).empty();
+    verdict.holder = here ? Holder::own : Holder::elsewhere;
+  } else if (const auto ends = from_text(question.connection)) {
+    verdict.holder = find_holder(*ends, ::geteuid());
+  }
+  link_->send(verdict);
+}
+
 // The launcher started one ddprun on this host and several on another: each of them is one worker.
 void Driver::become_task() {
   plan_ = replan_as_task(plan_, snapshot_);
@@ -166,6 +180,12 @@ void Driver::handle(const Start& start) {
   if (ending_ || stop_signal_ || !supervisor_.idle()) return;
   const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
   if (start.assignment.agent_per_task && !per_task) become_task();
+  if (start.assignment.seats.size() != plan_.planned.size()) {
+    return on_lost(fmt::format("{} was told to start {} workers and has announced {}", plan_.host,
+                               start.assignment.seats.size(), plan_.planned.size()),
+                   {});
+  }
+  succeeded_ = false;
   bind(start.assignment);
   supervisor_.note_start(start.assignment);
   workers_.begin_attempt(start.assignment, proven_interface(start.assignment));
@@ -195,6 +215,12 @@ void Driver::handle(const Stop& stop) {
 
 void Driver::handle(const Finish& finish) {
   show_status("");
+  if (finish.cause.kind == Cause::Kind::success && !succeeded_) {
+    return on_lost(
+        fmt::format("the coordinator ended the job as a success before the workers on {} had ended",
+                    plan_.host),
+        {});
+  }
   telling_timer_.cancel();
   if (finish.report_here) report(finish);
   if (finish.report_here && finish.cause.kind == Cause::Kind::success) tell_unused_store();
@@ -301,6 +327,7 @@ void Driver::carry_out(const act::ReportRequest& action) {
 }
 
 void Driver::carry_out(const act::ReportSuccess&) {
+  succeeded_ = true;
   workers_.end_attempt();
   if (!link_lost_) link_->send(AttemptSucceeded{supervisor_.attempt()});
 }

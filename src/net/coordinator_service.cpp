@@ -34,6 +34,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   void listen();
   void start();
   void send(AgentMessage message);
+  void ask_about(ClientQuestion question) { add(StoreClient{std::move(question)}); }
   void close();
   int port() const { return listener_ ? listener_->port() : 0; }
 
@@ -50,12 +51,16 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
     std::string address;
     std::string why;
   };
+  struct StoreClient {
+    ClientQuestion question;
+  };
   struct TimePassed {};
   struct StoreAnswered {
     Attempt attempt;
     StoreOpened result;
   };
-  using Event = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, TimePassed, StoreAnswered>;
+  using Event =
+      std::variant<MessageArrived, ConnectionClosed, StrangerRefused, StoreClient, TimePassed, StoreAnswered>;
 
   void tell(const std::string& text) const {
     if (hooks_.show_detail) hooks_.show_detail(text);
@@ -201,6 +206,7 @@ Coordinator::Actions CoordinatorService::Impl::handle(const Event& event, TimePo
             return coordinator_->on_closed(e.connection, e.why, now);
           },
           [&](const StrangerRefused& e) { return coordinator_->on_refused(e.address, e.why, now); },
+          [&](const StoreClient& e) { return coordinator_->on_store_client(e.question, now); },
           [&](const TimePassed&) { return coordinator_->on_time(now); },
           [&](const StoreAnswered& e) {
             return e.result.error.empty() ? coordinator_->on_store_ready(e.attempt, e.result.port, now)
@@ -220,6 +226,9 @@ void CoordinatorService::Impl::perform(const CoordinatorAction& action) {
                           add(StoreAnswered{open.attempt, hooks_.open_store(open)});
                         },
                         [&](const CloseStore& close) { hooks_.close_store(close.attempt); },
+                        [&](const JudgeClient& judged) {
+                          if (hooks_.judge_client) hooks_.judge_client(judged.verdict);
+                        },
                         [&](const ShowStatus& status) { hooks_.show_status(status.text); },
                         [&](const ShowRestart& restart) { hooks_.show_restart(restart); },
                         [&](const ShowNotice& show) {
@@ -299,6 +308,7 @@ CoordinatorService::CoordinatorService(boost::asio::io_context& context, Coordin
 CoordinatorService::~CoordinatorService() { impl_->close(); }
 void CoordinatorService::start() { impl_->start(); }
 void CoordinatorService::send(AgentMessage message) { impl_->send(std::move(message)); }
+void CoordinatorService::ask_about(ClientQuestion question) { impl_->ask_about(std::move(question)); }
 int CoordinatorService::port() const { return impl_->port(); }
 
 }  // namespace ddprun

@@ -46,14 +46,29 @@ Coordinator::Actions Coordinator::on_message(ConnectionId connection, const Agen
 }
 
 Coordinator::Actions Coordinator::on_closed(ConnectionId connection, const std::string& why, TimePoint now) {
+  drop(connection, why, now);
+  update_status(now);
+  return std::exchange(actions_, {});
+}
+
+void Coordinator::drop(ConnectionId connection, const std::string& why, TimePoint now) {
   const auto found = by_connection_.find(connection);
-  if (found == by_connection_.end()) return {};
+  if (found == by_connection_.end()) return;
   const AgentIndex agent = found->second;
   at(agent).connection.reset();
   by_connection_.erase(found);
   lose(agent, fmt::format("lost {}: {}", name_of(agent), why), now);
-  update_status(now);
-  return std::exchange(actions_, {});
+}
+
+// A failure of a rank that the agent does not run would be another host's in the report.
+bool Coordinator::check_rank(ConnectionId connection, const Failure& failure, TimePoint now) {
+  const auto index = static_cast<std::size_t>(by_connection_.at(connection).value);
+  const auto is_its = [&](const WorkerSeat& seat) { return seat.rank == failure.rank; };
+  if (std::ranges::any_of(world_.assignments[index].seats, is_its)) return true;
+  actions_.push_back(CloseConnection{connection});
+  drop(connection, fmt::format("it reported a failure of rank {}, which it does not run", failure.rank.value),
+       now);
+  return false;
 }
 
 Coordinator::Actions Coordinator::on_refused(const std::string& address, const std::string& why,
@@ -83,14 +98,15 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
     if (state_ == State::probing) check_probes(now);
     if (state_ == State::stopping) stop_deadline_passed(now);
   }
+  for (const ClientVerdict& verdict : questions_.expire(now)) actions_.push_back(JudgeClient{verdict});
   tell_alone(now);
   update_status(now);
   return std::exchange(actions_, {});
 }
 
 std::optional<TimePoint> Coordinator::deadline() const {
-  if (!state_deadline_) return std::nullopt;
-  TimePoint soonest = *state_deadline_;
+  if (!state_deadline_) return questions_.deadline();
+  TimePoint soonest = std::min(*state_deadline_, questions_.deadline().value_or(*state_deadline_));
   if (state_ == State::gathering && status_stale_) soonest = std::min(soonest, status_due_);
   if (state_ == State::gathering && settings_.when_alone) soonest = std::min(soonest, alone_due_);
   return soonest;
@@ -338,12 +354,14 @@ void Coordinator::update_status(TimePoint now) {
 // ---- running and stopping
 
 void Coordinator::handle(ConnectionId connection, const AttemptFailed& failed, TimePoint now) {
-  if (find(connection) == nullptr || failed.attempt != attempt_) return;
+  const bool awaited = state_ == State::running || state_ == State::stopping;
+  if (find(connection) == nullptr || failed.attempt != attempt_ || !awaited) return;
+  if (!check_rank(connection, failed.failure, now)) return;
   if (state_ == State::running) {
     first_failure_ = failed.failure;
     failed_at_ = now;
     begin_stop({attempt_, {}}, now);
-  } else if (state_ == State::stopping) {
+  } else {
     Failure further = failed.failure;
     const bool same_wake_up = first_failure_ && now == failed_at_;
     if (same_wake_up && further.rank < first_failure_->rank) std::swap(further, *first_failure_);
@@ -358,10 +376,13 @@ void Coordinator::handle(ConnectionId connection, const AttemptSucceeded& succee
   if (state_ == State::running && all_succeeded()) finish({});
 }
 
-void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePoint) {
+void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePoint now) {
   Agent* agent = find(connection);
   if (state_ != State::stopping || agent == nullptr || stopped.attempt != attempt_) return;
-  for (const Failure& failure : stopped.failures) note_further(failure);
+  for (const Failure& failure : stopped.failures) {
+    if (!check_rank(connection, failure, now)) return;
+    note_further(failure);
+  }
   agent->stopped = true;
   check_stopped();
 }
@@ -447,6 +468,7 @@ void Coordinator::finish(const Cause& cause) {
   if (store_asked_) actions_.push_back(CloseStore{attempt_});
   state_ = State::finished;
   state_deadline_.reset();
+  questions_ = {};
   ended_with_ = cause;
   for (const auto& [connection, agent] : by_connection_) {
     ++told_;

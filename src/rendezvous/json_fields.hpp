@@ -24,12 +24,14 @@ class Fields {
 
   bool has(const char* name) const { return json_.is_object() && json_.contains(name); }
 
-  std::int64_t integer64(const char* name) const {
+  std::int64_t integer64(const char* name,
+                         std::int64_t least = std::numeric_limits<std::int64_t>::min()) const {
     const nlohmann::json& value = at(name);
     if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{k_max_integer}) {
       return fail(fmt::format("\"{}\" is out of range", name)), 0;
     }
     if (!value.is_number_integer()) return fail(fmt::format("\"{}\" is not a whole number", name)), 0;
+    if (value.get<std::int64_t>() < least) return fail(fmt::format("\"{}\" is out of range", name)), 0;
     return value.get<std::int64_t>();
   }
 

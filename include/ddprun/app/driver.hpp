@@ -56,6 +56,7 @@ class Driver {
   void announce_restart(const ShowRestart& restart);
   void handle(const Refused& refused);
   void handle(const Probe&) {}  // answered by the link
+  void handle(const ClientQuestion& question);
   void handle(const Start& start);
   void become_task();
   void bind(const Assignment& assignment);
@@ -129,6 +130,7 @@ class Driver {
   bool joined_ = false;  // the coordinator knows of this agent
   bool found_ = false;   // the coordinator, which may not have answered yet
   bool link_lost_ = false;
+  bool succeeded_ = false;           // all workers here of the last attempt that was started
   bool failed_ = false;              // a handler threw
   bool stepped_aside_ = false;       // to CPUs that no worker holds
   bool told_all_ = false;            // nobody waits for words of this agent any more

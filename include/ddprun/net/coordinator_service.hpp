@@ -38,7 +38,7 @@ struct StoreOpened {
 };
 
 // Called from the event loop only, never from within start() or send(). All must be set but on_foreign,
-// show_notice and show_detail.
+// judge_client, show_notice and show_detail.
 struct CoordinatorHooks {
   std::function<StoreOpened(const OpenStore&)> open_store;
   std::function<void(Attempt)> close_store;
@@ -46,6 +46,7 @@ struct CoordinatorHooks {
   std::function<void(const ShowRestart&)> show_restart;
   std::function<void(const CoordinatorMessage&)> on_message;  // for this process' agent; Finish is the last
   std::function<void(const Cause&)> on_end;                   // once: all agents have been told
+  std::function<void(const ClientVerdict&)> judge_client;     // the answer to ask_about
   std::function<void(const Notice&)> show_notice;
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
   // As in AgentListenerHooks, for a store that is reached on the very port the user gave.
@@ -63,7 +64,9 @@ class CoordinatorService final : public AgentLink {
 
   void start();
   void send(AgentMessage message) override;  // from agent 0
-  int port() const;                          // 0 when there is one agent
+  // Whose a connection to the store is.
+  void ask_about(ClientQuestion question);
+  int port() const;  // 0 when there is one agent
 
  private:
   class Impl;

@@ -14,6 +14,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
 #include "ddprun/plan/world_plan.hpp"
+#include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/supervise/outcome.hpp"
 
 namespace ddprun {
@@ -115,7 +116,8 @@ struct Finish {
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
-using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest>;
-using CoordinatorMessage = std::variant<Refused, Probe, Start, Stop, Finish>;
+using AgentMessage =
+    std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest, ClientVerdict>;
+using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, Start, Stop, Finish>;
 
 }  // namespace ddprun

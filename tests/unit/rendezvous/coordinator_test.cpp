@@ -597,6 +597,17 @@ TEST_CASE("of failures in one wake-up the lowest rank is the first, in either or
   CHECK(play.end().failure.rank == GlobalRank{5});
 }
 
+TEST_CASE("an agent that reports a rank it does not run is lost") {
+  Play play(settings(2));
+  play.run();
+  play.say(1, AttemptFailed{{0}, failure_of(0)});
+  REQUIRE(play.all<CloseConnection>().size() == 1);
+  CHECK(play.sent<Stop>().size() == 1);
+  play.say(0, Stopped{{0}, {}});
+  CHECK(play.end().kind == Cause::Kind::agent_lost);
+  CHECK(play.end_text() == "lost n2 (ranks 2-3): it reported a failure of rank 0, which it does not run");
+}
+
 TEST_CASE("with restarts left all start again, in a new store, with the same ranks") {
   Play play(settings(2, 1));
   play.all_join();
@@ -832,4 +843,78 @@ TEST_CASE("hosts with unlike versions of torch are said once, and the job starts
     const auto* send = std::get_if<SendTo>(&action);
     return send != nullptr && std::holds_alternative<Start>(send->message);
   }));
+}
+
+StoreConnection connection_from(const std::string& client) { return {client, 4711, "10.0.0.1", 29500}; }
+
+// Three agents, with an address each.
+struct StoreQuestions : Play {
+  StoreQuestions() : Play(settings(3)) {
+    for (int agent = 0; agent < 3; ++agent) {
+      Join join = join_of(agent, 3);
+      join.announcement.addresses = {"10.0.0." + std::to_string(agent + 1)};
+      say(agent, join);
+    }
+    store_ready(0);
+    log.clear();
+  }
+  void ask(const std::string& client) {
+    take(coordinator.on_store_client({connection_from(client), StoreAccess::user}, now));
+  }
+  std::vector<int> asked() const {
+    std::vector<int> agents;
+    for (const auto& [agent, question] : sent<ClientQuestion>()) agents.push_back(agent);
+    return agents;
+  }
+  std::vector<std::pair<std::string, Holder>> judged() const {
+    std::vector<std::pair<std::string, Holder>> found;
+    for (const JudgeClient& each : all<JudgeClient>())
+      found.emplace_back(each.verdict.connection.client, each.verdict.holder);
+    return found;
+  }
+};
+using Judged = std::vector<std::pair<std::string, Holder>>;
+
+TEST_CASE("whose a connection to the store is, the agent of its host says") {
+  StoreQuestions play;
+  play.ask("10.0.0.2");
+  CHECK(play.asked() == std::vector<int>{1});
+  play.say(2, ClientVerdict{connection_from("10.0.0.2"), Holder::own});  // it was not asked
+  CHECK(play.judged().empty());
+  play.say(1, ClientVerdict{connection_from("10.0.0.2"), Holder::foreign});
+  CHECK(play.judged() == Judged{{"10.0.0.2", Holder::foreign}});
+  play.say(1, ClientVerdict{connection_from("10.0.0.2"), Holder::own});  // once
+  CHECK(play.judged().size() == 1);
+}
+
+TEST_CASE("about an address that no agent announced all are asked, and the first yes counts") {
+  StoreQuestions play;
+  play.ask("10.0.0.77");
+  CHECK(play.asked() == std::vector<int>{0, 1, 2});
+  play.say(0, ClientVerdict{connection_from("10.0.0.77"), Holder::elsewhere});
+  CHECK(play.judged().empty());
+  play.say(2, ClientVerdict{connection_from("10.0.0.77"), Holder::own});
+  play.say(1, ClientVerdict{connection_from("10.0.0.77"), Holder::elsewhere});
+  CHECK(play.judged() == Judged{{"10.0.0.77", Holder::own}});
+  CHECK(play.coordinator.deadline() == std::nullopt);
+}
+
+TEST_CASE("without a yes the most that an agent knew is the verdict, also where one is silent for too long") {
+  StoreQuestions play;
+  play.ask("10.0.0.77");
+  for (const int agent : {0, 0, 1}) {
+    play.say(agent, ClientVerdict{connection_from("10.0.0.77"), Holder::elsewhere});
+    CHECK(play.judged().empty());
+  }
+  play.say(2, ClientVerdict{connection_from("10.0.0.77"), Holder::foreign});
+  CHECK(play.judged() == Judged{{"10.0.0.77", Holder::foreign}});
+  play.ask("10.0.0.78");
+  play.say(0, ClientVerdict{connection_from("10.0.0.78"), Holder::unknown});
+  play.say(1, ClientVerdict{connection_from("10.0.0.1"), Holder::own});  // nobody asked that
+  play.pass(ClientQuestions::k_limit - 1ms);
+  CHECK(play.judged().size() == 1);
+  play.pass(1ms);
+  CHECK(play.judged().back() == std::pair(std::string("10.0.0.78"), Holder::unknown));
+  play.say(1, ClientVerdict{connection_from("10.0.0.78"), Holder::own});  // too late
+  CHECK(play.judged().size() == 2);
 }
