@@ -23,7 +23,7 @@ def test_no_byte_is_lost_and_no_line_torn(reachable, directory, length, size):
 
 
 def test_both_streams_stay_apart_or_in_order_as_they_are_redirected(reachable, directory):
-    (directory / "worker.sh").write_text("for i in 1 2 3 4 5 6 7 8 9; do echo out $RANK $i; echo err $RANK $i >&2; done")
+    (directory / "worker.sh").write_text("for i in $(seq 9); do echo out $RANK $i; echo err $RANK $i >&2; done")
     line = f"ddprun --hosts b,c --no-python sh {directory}/worker.sh"
     reachable["a"].check(["sh", "-c", f"{line} > out 2> err; {line} > both 2>&1"], cwd=directory)
     for name in ("out", "err"):
@@ -37,7 +37,8 @@ def test_both_streams_stay_apart_or_in_order_as_they_are_redirected(reachable, d
 
 def test_a_reader_that_leaves_or_stands_still_is_as_with_one_host(reachable, directory):
     worker = f"{PER_HOST} 200 20000000; touch {directory}/done.$RANK"
-    result = reachable["a"].run(["bash", "-c", 'ddprun --hosts b,c "$@" | head -1; exit ${PIPESTATUS[0]}', "-", *sh(worker)])
+    leaving = 'ddprun --hosts b,c "$@" | head -1; exit ${PIPESTATUS[0]}'
+    result = reachable["a"].run(["bash", "-c", leaving, "-", *sh(worker)])
     assert result.code == 0 and len(result.stdout) == 200, str(result)
     done = [directory / f"done.{rank}" for rank in (0, 1)]
     assert all(path.exists() for path in done), str(result)
@@ -54,7 +55,8 @@ def test_a_reader_that_leaves_or_stands_still_is_as_with_one_host(reachable, dir
 
 
 def test_what_an_agent_wrote_before_it_was_killed_comes_and_all_ends(reachable, directory):
-    worker = f"echo rank $RANK is here; echo $PPID > {directory}/new.$RANK; mv {directory}/new.$RANK {directory}/agent.$RANK; exec sleep 600"
+    worker = (f"echo rank $RANK is here; cd {directory}; echo $PPID > new.$RANK; mv new.$RANK agent.$RANK; "
+              "exec sleep 600")
     running = reachable["a"].popen(["ddprun", "--hosts", "b,c", *sh(worker)])
     wait_until("both workers run", lambda: len(list(directory.glob("agent.*"))) == 2)
     reachable["c"].check(["kill", "-KILL", (directory / "agent.1").read_text().strip()])

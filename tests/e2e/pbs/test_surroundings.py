@@ -32,8 +32,8 @@ def test_the_configuration_tells_where_the_node_file_is(cluster, directory):
 
 
 def _chmod_aux(cluster, mode: str) -> None:
-    for host in cluster.nodes:
-        host.check(["chmod", mode, "/var/spool/pbs/aux"])
+    """Of the first host alone: tasks on the others have PBS_NODEFILE."""
+    cluster.nodes[0].check(["chmod", mode, "/var/spool/pbs/aux"])
 
 
 def test_the_threads_of_pbs_are_nobody_s_wish_on_any_host_of_ssh(cluster, ssh_daemons, directory):
