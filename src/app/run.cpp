@@ -239,7 +239,7 @@ std::optional<CarrierPlan> plan_carrier(Snapshot& snapshot, const Options& optio
 }
 
 // `understood` is where the options are left once they are read, `started` where there is no way back.
-int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
+int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, OutputLink& output_link) {
   set_up_log(Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = find_starter_umask(snapshot)) set_umask(*mask);
@@ -255,6 +255,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
              : options.verbose ? Talk::verbose
                                : Talk::normal,
              snapshot.host.stderr_is_terminal, snapshot.host.name);
+  if (output_link.connect(snapshot, options)) snapshot.host.stderr_is_terminal = false;
   take_picture_file(options);
   add_program(snapshot, options);
   read_hostfile(snapshot, options);
@@ -298,7 +299,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
   say_notices(plan);
   started = true;
-  return Driver(plan, snapshot).run();
+  return Driver(plan, snapshot, output_link).run();
 }
 
 }  // namespace
@@ -307,14 +308,16 @@ int run_program(int argc, char** argv) noexcept {
   Snapshot snapshot;
   std::optional<Options> options;
   bool started = false;
+  OutputLink output_link;
   int code = k_exit_own_failure;
   try {
     ensure_standard_descriptors();
     snapshot = capture_snapshot(argc, argv);
-    return run(snapshot, options, started);
+    return run(snapshot, options, started, output_link);
   } catch (const Error& error) {
     code = error.exit_code();
-    if (const auto told = started ? std::nullopt : tell_other_agents(snapshot, options, error)) return *told;
+    if (const auto told = started ? std::nullopt : tell_other_agents(snapshot, options, error, output_link))
+      return *told;
     say_error(error.what(), error.hint());
   } catch (const std::exception& error) {
     say_error(fmt::format("internal error: {}", error.what()),
