@@ -8,8 +8,10 @@
 
 #include "ddprun/app/arguments.hpp"
 #include "ddprun/app/option_table.hpp"
+#include "ddprun/app/version.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/os/optional_libraries.hpp"
 #include "ddprun/plan/master_variables.hpp"
 
 namespace ddprun {
@@ -287,7 +289,7 @@ std::variant<Options, Printed> parse_command_line(const std::vector<std::string>
   Draft draft;
   apply_command_line(draft, std::move(normalised.options));
   if (draft.help) return Printed{render_help()};
-  if (draft.version) return Printed{"ddprun " DDPRUN_VERSION "\n"};
+  if (draft.version) return Printed{render_version(find_optional_libraries(), hwloc_version())};
   if (!draft.completion.empty()) return Printed{render_completion(draft.completion)};
   draft.options.command = std::move(normalised.command);
   apply_variables(draft, environment);

@@ -385,7 +385,7 @@ TEST_CASE("asking for what happens anyway passes") {
 TEST_CASE("help, version and completion print and need no script") {
   CHECK(printed({"--help"}).text == render_help());
   CHECK(printed({"-h"}, {{"PET_NNODES", "broken"}}).text == render_help());
-  CHECK(printed({"--version"}).text == "ddprun " DDPRUN_VERSION "\n");
+  CHECK(printed({"--version"}).text.starts_with("ddprun " DDPRUN_VERSION));
   CHECK(printed({"--print-completion=zsh"}).text == render_completion("zsh"));
   CHECK(printed({"--help"}).exit_code == 0);
   CHECK(error_for({"--print-completion=fish"}) ==
