@@ -39,9 +39,6 @@ std::vector<OptionalLibrary> find_optional_libraries() {
           {"PMIx", file_of(ExchangeRequest{}.library)}};
 }
 
-std::string hwloc_version() {
-  const unsigned version = ::hwloc_get_api_version();
-  return fmt::format("{}.{}.{}", version >> 16U, version >> 8U & 0xffU, version & 0xffU);
-}
+std::string hwloc_version() { return HWLOC_VERSION; }
 
 }  // namespace ddprun

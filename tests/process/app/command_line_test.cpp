@@ -388,8 +388,9 @@ TEST_CASE("help, version and completion print and need no script") {
   CHECK(printed({"--version"}).text.starts_with("ddprun " DDPRUN_VERSION));
   CHECK(printed({"--print-completion=zsh"}).text == render_completion("zsh"));
   CHECK(printed({"--help"}).exit_code == 0);
-  CHECK(error_for({"--print-completion=fish"}) ==
-        "--print-completion is not one of bash, zsh, tcsh: 'fish' | give one of them");
+  CHECK(printed({"--help-all"}).text == render_help_all());
+  CHECK(error_for({"--print-completion=ksh"}) ==
+        "--print-completion is not one of bash, zsh, fish, tcsh: 'ksh' | give one of them");
 }
 
 TEST_CASE("an option after the script is the script's") {

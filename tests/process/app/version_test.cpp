@@ -5,7 +5,8 @@
 using namespace ddprun;
 
 TEST_CASE("--version names each optional library with its file, or that it was not found") {
-  const std::string text = render_version({{"libslurm", "/opt/slurm/lib/libslurm.so.42"}, {"PMIx", ""}}, "2.9.0");
+  const std::string text =
+      render_version({{"libslurm", "/opt/slurm/lib/libslurm.so.42"}, {"PMIx", ""}}, "2.9.0");
   CHECK(text.starts_with("ddprun " DDPRUN_VERSION));
   CHECK(text.find("\nhwloc     2.9.0, built in\n") != std::string::npos);
   CHECK(text.find("\nlibslurm  /opt/slurm/lib/libslurm.so.42\n") != std::string::npos);
