@@ -1,17 +1,19 @@
-# .deb and .rpm from an installed ddprun: cpack --config cpack.cmake -G DEB -D DDPRUN_STAGE=... (scripts/package).
+# .deb and .rpm from an installed ddprun: scripts/package sets DDPRUN_STAGE, DDPRUN_PROCESSOR and
+# DDPRUN_VERSION in the environment of cpack, which reads -D only after this file.
 # Neither names a scheduler, MPI or Python: ddprun loads what it finds.
 set(CPACK_PACKAGE_NAME ddprun)
+set(CPACK_PACKAGE_VERSION "$ENV{DDPRUN_VERSION}")
+set(CPACK_PACKAGE_FILE_NAME "ddprun-${CPACK_PACKAGE_VERSION}-$ENV{DDPRUN_PROCESSOR}")
 set(CPACK_PACKAGE_VENDOR "the ddprun authors")
 set(CPACK_PACKAGE_CONTACT "the ddprun authors <ddprun@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Starts PyTorch jobs on one machine or a whole allocation")
 set(CPACK_PACKAGE_DESCRIPTION "ddprun stands where torchrun or a page of shell glue stood: it finds the nodes of the
 allocation, starts the workers with the variables of torchrun, and restarts them together when one fails.")
-set(CPACK_INSTALLED_DIRECTORIES "${DDPRUN_STAGE};/")
-set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_INSTALLED_DIRECTORIES "$ENV{DDPRUN_STAGE};/usr")
 set(CPACK_SET_DESTDIR OFF)
 set(CPACK_STRIP_FILES OFF)
 
-if(DDPRUN_PROCESSOR STREQUAL aarch64)
+if("$ENV{DDPRUN_PROCESSOR}" STREQUAL aarch64)
   set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
 else()
   set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE amd64)
@@ -20,7 +22,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= 2.28)")
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 
-set(CPACK_RPM_PACKAGE_ARCHITECTURE "${DDPRUN_PROCESSOR}")
+set(CPACK_RPM_PACKAGE_ARCHITECTURE "$ENV{DDPRUN_PROCESSOR}")
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_LICENSE BSD-3-Clause)
 set(CPACK_RPM_PACKAGE_AUTOREQPROV " no")
