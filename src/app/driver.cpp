@@ -1,6 +1,7 @@
 #include "ddprun/app/driver.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -39,6 +40,7 @@ JobStoreSettings store_settings(const NodePlan& plan) {
   settings.port_is_shared = plan.store_port && several;
   if (several) settings.range = plan.site.profile.ports;
   settings.port_hint = other_port_hint(plan.allocation.first_port);
+  settings.access = plan.options.store_access;
   if (!plan.planned.empty() && starts_python(plan.planned.front().command)) {
     settings.on_silence = [waited = settings.silence] {
       const Notice notice = describe_silent_store(waited);
@@ -149,8 +151,15 @@ void Driver::handle(const Refused& refused) {
   end(cause);
 }
 
-void Driver::handle(const AskAddress& ask) {
-  link_->send(AddressAnswer{ask.address, !interface_of(capture_addresses(), ask.address).empty()});
+void Driver::handle(const ClientQuestion& question) {
+  ClientVerdict verdict{question.connection};
+  if (question.access == StoreAccess::host) {
+    const bool here = !interface_of(capture_addresses(), question.connection.client).empty();
+    verdict.holder = here ? Holder::own : Holder::elsewhere;
+  } else if (const auto ends = from_text(question.connection)) {
+    verdict.holder = find_holder(*ends, ::geteuid());
+  }
+  link_->send(verdict);
 }
 
 // The launcher started one ddprun on this host and several on another: each of them is one worker.

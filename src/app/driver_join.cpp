@@ -178,7 +178,7 @@ CoordinatorHooks Driver::coordinator_hooks() {
   hooks.show_status = [](const std::string& text) { show_status(text); };
   hooks.show_restart = [this](const ShowRestart& restart) { announce_restart(restart); };
   hooks.on_message = [this](const CoordinatorMessage& message) { on_message(message); };
-  hooks.judge_client = [this](const std::string& address, bool own) { store_.judge(address, own); };
+  hooks.judge_client = [this](const ClientVerdict& verdict) { store_.judge(verdict); };
   hooks.show_notice = [](const Notice& notice) { say_notice(notice.what, notice.hint); };
   hooks.show_detail = say_detail;
   hooks.on_end = [this](const Cause&) {
@@ -208,7 +208,7 @@ void Driver::join_as_coordinator() {
     if (service || plan_.rendezvous.by_arrival) throw;
     service = tell_cannot_start(std::move(settings), error);
   }
-  store_.when_unknown([asked = service.get()](const std::string& address) { asked->ask_about(address); });
+  store_.when_remote([asked = service.get()](const ClientQuestion& question) { asked->ask_about(question); });
   service->start();
   link_ = std::move(service);
   joined_ = true;

@@ -165,6 +165,11 @@ void store(Draft& draft, const Given& given) {
   draft.options.store = choice_from(given, {"agent", "worker"}) == 0 ? StoreHost::agent : StoreHost::worker;
 }
 
+void store_access(Draft& draft, const Given& given) {
+  draft.options.store_access =
+      choice_from(given, {"user", "host"}) == 0 ? StoreAccess::user : StoreAccess::host;
+}
+
 void site(Draft& draft, const Given& given) {
   if (given.value.empty()) {
     throw UsageError(given.origin + " names no site", "give a profile's name, the path of its file, or none");

@@ -104,6 +104,9 @@ void add_meeting(std::vector<OptionEntry>& table) {
        word_value("store", "WHO", "agent worker", own, meeting,
                   "who serves the workers' store: agent (ddprun) or worker (rank 0) (default: agent)",
                   setters::store),
+       word_value("store-access", "WHO", "user host", own, meeting,
+                  "whose processes may use the store: the job's user's, or all on its hosts (default: user)",
+                  setters::store_access),
        file_value("site", "FILE|NAME|none", own, meeting,
                   "profile of the site's networks (default: the one that matches)", setters::site)});
 }

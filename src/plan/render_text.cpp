@@ -149,6 +149,8 @@ void show_rendezvous(TextTable& table, const NodePlan& plan) {
     table.row(rendezvous.ports.value.size() == 1 ? "port" : "port, one of",
               ports_text(rendezvous.ports.value), rendezvous.ports.origin);
     table.row("deadline", describe_duration(rendezvous.join_timeout), plan.options.join_timeout.origin);
+    table.row("out of reach", "up to " + describe_duration(plan.options.link_timeout.value),
+              plan.options.link_timeout.origin);
   }
   table.row("store", store_text(plan));
 }

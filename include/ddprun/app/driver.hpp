@@ -54,7 +54,7 @@ class Driver {
   void announce_restart(const ShowRestart& restart);
   void handle(const Refused& refused);
   void handle(const Probe&) {}  // answered by the link
-  void handle(const AskAddress& ask);
+  void handle(const ClientQuestion& question);
   void handle(const Start& start);
   void become_task();
   void bind(const Assignment& assignment);

@@ -11,6 +11,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/sourced.hpp"
 #include "ddprun/plan/bind_choice.hpp"
+#include "ddprun/plan/store_access.hpp"
 
 namespace ddprun {
 
@@ -52,6 +53,7 @@ struct Options {
   std::optional<Sourced<std::string>> local_address;      // --local-addr: what this node publishes
   bool virtual_local_rank = false;
   StoreHost store = StoreHost::agent;
+  StoreAccess store_access = StoreAccess::user;
   std::string
       key_file;  // --key-file: secret shared by the agents; empty: the default place in the home directory
 

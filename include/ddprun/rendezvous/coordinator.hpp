@@ -44,7 +44,7 @@
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/plan/node_count.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
-#include "ddprun/rendezvous/address_questions.hpp"
+#include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/rendezvous/message.hpp"
 
 namespace ddprun {
@@ -90,10 +90,9 @@ struct OpenStore {
 struct CloseStore {
   Attempt attempt;
 };
-// The answer to on_unknown_client: that address is one of the job's hosts now, or of none.
+// The answer to on_store_client.
 struct JudgeClient {
-  std::string address;
-  bool own = false;
+  ClientVerdict verdict;
 };
 // One line that replaces the one before; empty: nothing to wait for any more.
 struct ShowStatus {
@@ -129,8 +128,8 @@ class Coordinator {
   Actions on_refused(const std::string& address, const std::string& why, TimePoint now);
   Actions on_store_ready(Attempt attempt, int port, TimePoint now);
   Actions on_store_failed(Attempt attempt, const std::string& why, TimePoint now);
-  // Somebody connects to the store from there, which no agent announced.
-  Actions on_unknown_client(const std::string& address, TimePoint now);
+  // A connection to the store whose other end is not on this host.
+  Actions on_store_client(const ClientQuestion& question, TimePoint now);
   Actions on_time(TimePoint now);
   // When on_time wants to be called; nothing while the workers run.
   std::optional<TimePoint> deadline() const;
@@ -166,7 +165,7 @@ class Coordinator {
   void handle(ConnectionId connection, const AttemptSucceeded& succeeded, TimePoint now);
   void handle(ConnectionId connection, const Stopped& stopped, TimePoint now);
   void handle(ConnectionId connection, const StopRequest& request, TimePoint now);
-  void handle(ConnectionId connection, const AddressAnswer& answer, TimePoint now);
+  void handle(ConnectionId connection, const ClientVerdict& answer, TimePoint now);
 
   std::string disagreement(const Join& join) const;
   void refuse_late(ConnectionId connection, const Join& join);
@@ -187,6 +186,7 @@ class Coordinator {
   void begin_stop(const Stop& stop, TimePoint now);
   void drop(ConnectionId connection, const std::string& why, TimePoint now);
   bool check_rank(ConnectionId connection, const Failure& failure, TimePoint now);
+  std::set<ConnectionId> agents_to_ask(const std::string& client) const;
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
   void check_stopped();
   void restart();
@@ -214,7 +214,7 @@ class Coordinator {
   std::vector<Agent> agents_;
   std::map<ConnectionId, AgentIndex> by_connection_;
   std::size_t joined_ = 0;
-  AddressQuestions questions_;
+  ClientQuestions questions_;
   std::map<std::string, std::string> refused_;  // address -> why, the first few
   std::optional<TimePoint> state_deadline_;
   TimePoint alone_due_;

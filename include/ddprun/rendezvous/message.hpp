@@ -14,6 +14,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
 #include "ddprun/plan/world_plan.hpp"
+#include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/supervise/outcome.hpp"
 
 namespace ddprun {
@@ -75,13 +76,6 @@ struct StopRequest {
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
 };
 
-// Answer to AskAddress.
-struct AddressAnswer {
-  std::string address;
-  bool own = false;
-  friend bool operator==(const AddressAnswer&, const AddressAnswer&) = default;
-};
-
 // ---- coordinator to agent
 
 // Instead of everything else: this agent cannot take part. The connection ends.
@@ -96,12 +90,6 @@ struct Probe {
   std::vector<std::string> addresses;
   int port = 0;
   friend bool operator==(const Probe&, const Probe&) = default;
-};
-
-// Has one of your interfaces this address now? Somebody connects to the store from there.
-struct AskAddress {
-  std::string address;
-  friend bool operator==(const AskAddress&, const AskAddress&) = default;
 };
 
 // Start the workers; the store at master_address:master_port is already listening.
@@ -129,7 +117,7 @@ struct Finish {
 };
 
 using AgentMessage =
-    std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest, AddressAnswer>;
-using CoordinatorMessage = std::variant<Refused, Probe, AskAddress, Start, Stop, Finish>;
+    std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest, ClientVerdict>;
+using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, Start, Stop, Finish>;
 
 }  // namespace ddprun
