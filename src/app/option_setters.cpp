@@ -239,12 +239,14 @@ void dry_run(Draft& draft, const Given& given) {
 void capture(Draft& draft, const Given& given) { draft.options.capture_file = file_from(given); }
 void snapshot(Draft& draft, const Given& given) { draft.options.snapshot_file = file_from(given); }
 void verbose(Draft& draft, const Given&) { draft.options.verbose = true; }
+void print_config(Draft& draft, const Given&) { draft.options.print_config = true; }
 void quiet(Draft& draft, const Given&) { draft.options.quiet = true; }
 void help(Draft& draft, const Given&) { draft.help = true; }
+void help_all(Draft& draft, const Given&) { draft.help_all = true; }
 void version(Draft& draft, const Given&) { draft.version = true; }
 
 void print_completion(Draft& draft, const Given& given) {
-  choice_from(given, {"bash", "zsh", "tcsh"});
+  choice_from(given, {"bash", "zsh", "fish", "tcsh"});
   draft.completion = given.value;
 }
 

@@ -61,10 +61,12 @@ void dry_run(Draft& draft, const Given& given);
 void capture(Draft& draft, const Given& given);
 void snapshot(Draft& draft, const Given& given);
 void verbose(Draft& draft, const Given& given);
+void print_config(Draft& draft, const Given& given);
 void quiet(Draft& draft, const Given& given);
 
 // About ddprun.
 void help(Draft& draft, const Given& given);
+void help_all(Draft& draft, const Given& given);
 void version(Draft& draft, const Given& given);
 void print_completion(Draft& draft, const Given& given);
 

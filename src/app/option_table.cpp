@@ -163,12 +163,16 @@ void add_looking_and_about(std::vector<OptionEntry>& table) {
                   "write what ddprun sees here to FILE, without secrets, and stop", setters::capture),
        file_value("snapshot", "FILE", own, looking,
                   "plan from a captured FILE instead of this machine; implies --dry-run", setters::snapshot),
+       flag("print-config", k_no_letter, own, looking,
+            "print every option that is set, its value and its origin", setters::print_config),
        flag("verbose", 'v', own, looking, "tell what ddprun does and why", setters::verbose),
        flag("quiet", 'q', own, looking, "tell only what went wrong", setters::quiet),
-       flag("help", 'h', torchrun_plain, about, "print this text", setters::help),
-       flag("version", k_no_letter, own, about, "print the version", setters::version),
-       word_value("print-completion", "SHELL", "bash zsh tcsh", torchrun_plain, about,
-                  "print the completion script for bash, zsh or tcsh", setters::print_completion)});
+       flag("help", 'h', torchrun_plain, about, "print the options of most days", setters::help),
+       flag("help-all", k_no_letter, own, about, "print all options", setters::help_all),
+       flag("version", k_no_letter, own, about,
+            "print the version, the build and which optional libraries are here", setters::version),
+       word_value("print-completion", "SHELL", "bash zsh fish tcsh", torchrun_plain, about,
+                  "print the completion script for bash, zsh, fish or tcsh", setters::print_completion)});
 }
 
 void add_compatibility(std::vector<OptionEntry>& table) {

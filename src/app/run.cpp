@@ -12,6 +12,7 @@
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/app/arguments.hpp"
 #include "ddprun/app/command_line.hpp"
+#include "ddprun/app/config.hpp"
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/failed_start.hpp"
 #include "ddprun/app/granted_cpus.hpp"
@@ -38,6 +39,7 @@
 #include "ddprun/plan/node_picture.hpp"
 #include "ddprun/plan/render.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
+#include "ddprun/plan/site.hpp"
 #include "ddprun/plan/worker_command.hpp"
 
 namespace ddprun {
@@ -95,6 +97,16 @@ void add_site_file(Snapshot& snapshot, const Options& options) {
   if (!names_site_file(options.site)) return;
   const auto told = find_variable(snapshot, k_started_site_variable);
   snapshot.files[options.site] = told ? *told : read_file(options.site, k_site_file_limit);
+}
+
+// A site's profile is known once the options are read, and may have options for what they leave open.
+bool follow_site_options(const Snapshot& snapshot, OptionLayers& layers, Options& options) {
+  if (!options.capture_file.empty()) return false;
+  std::vector<OptionText> of_site = choose_site(snapshot, options.site).profile.options;
+  if (of_site.empty()) return false;
+  layers.push_back(std::move(of_site));
+  options = std::get<Options>(parse_command_line(snapshot.arguments, snapshot.environment, layers));
+  return true;
 }
 
 // --dry-run=svg FILE.svg: no training script ends like that.
@@ -245,7 +257,8 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, O
   if (const auto mask = find_starter_umask(snapshot)) set_umask(*mask);
   const Environment captured = snapshot.environment;  // all of it: what --capture writes
   auto left_over = drop_left_over(snapshot);
-  auto parsed = parse_command_line(snapshot.arguments, snapshot.environment);
+  OptionLayers layers = read_configuration(snapshot);
+  auto parsed = parse_command_line(snapshot.arguments, snapshot.environment, layers);
   if (const auto* printed = std::get_if<Printed>(&parsed)) {
     const int code = print(printed->text);
     return code != 0 ? code : printed->exit_code;
@@ -261,6 +274,8 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, O
   read_hostfile(snapshot, options);
   if (options.snapshot_file.empty()) {
     add_site_file(snapshot, options);
+    if (follow_site_options(snapshot, layers, options)) read_hostfile(snapshot, options);
+    if (options.print_config) return print(render_config(options, config_files(snapshot.environment)));
     look_up_coordinator(snapshot, options);
   }
   const std::vector<std::string> arguments = snapshot.arguments;

@@ -25,11 +25,15 @@ struct WorkersPerNode {
   std::string origin;  // "--nproc-per-node", "PET_NPROC_PER_NODE"
 };
 
+// What was given for an option, wherever it was.
+using GivenOptions = std::map<std::string, Sourced<std::string>>;
+
 enum class DryRun { off, text, json, env, svg };
 enum class Meeting { automatic, pmi, file };  // --rdzv: how members learn where the coordinator is
 enum class StoreHost { agent, worker };       // --store: who listens on MASTER_PORT
 
 struct Options {
+  GivenOptions given;  // as text, for --print-config
   PlaceOptions place;
   WorkersPerNode workers;
 
@@ -73,6 +77,7 @@ struct Options {
   std::string capture_file;   // --capture FILE: write the snapshot and stop
   std::string snapshot_file;  // --snapshot FILE: plan from it instead of this machine; implies --dry-run
   bool verbose = false;
+  bool print_config = false;
   bool quiet = false;
 
   std::vector<Notice> notices;  // what was accepted without effect, and why; shown by --verbose
