@@ -863,9 +863,9 @@ struct StoreQuestions : Play {
     take(coordinator.on_store_client({connection_from(client), StoreAccess::user}, now));
   }
   std::vector<int> asked() const {
-    std::vector<int> agents;
-    for (const auto& [agent, question] : sent<ClientQuestion>()) agents.push_back(agent);
-    return agents;
+    std::vector<int> found;
+    for (const auto& [agent, question] : sent<ClientQuestion>()) found.push_back(agent);
+    return found;
   }
   std::vector<std::pair<std::string, Holder>> judged() const {
     std::vector<std::pair<std::string, Holder>> found;
