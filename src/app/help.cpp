@@ -18,13 +18,10 @@ struct GroupTitle {
 };
 
 constexpr GroupTitle k_groups[] = {
-    {OptionGroup::program, "The program"},
-    {OptionGroup::workers, "Workers and nodes"},
-    {OptionGroup::meeting, "How the nodes meet"},
-    {OptionGroup::binding, "Binding"},
-    {OptionGroup::failures, "Failures and signals"},
-    {OptionGroup::looking, "Looking first"},
-    {OptionGroup::about, "About ddprun"},
+    {OptionGroup::program, "The program"},           {OptionGroup::workers, "Workers and nodes"},
+    {OptionGroup::meeting, "How the nodes meet"},    {OptionGroup::binding, "Binding"},
+    {OptionGroup::failures, "Failures and signals"}, {OptionGroup::output, "Output"},
+    {OptionGroup::looking, "Looking first"},         {OptionGroup::about, "About ddprun"},
 };
 
 // Lines that begin at `indent` and end before `k_width`, cut between words.
