@@ -862,9 +862,9 @@ struct StoreQuestions : Play {
     take(coordinator.on_store_client({connection_from(client), StoreAccess::user}, now));
   }
   std::vector<int> asked() const {
-    std::vector<int> agents;
-    for (const auto& [agent, question] : sent<ClientQuestion>()) agents.push_back(agent);
-    return agents;
+    std::vector<int> numbers;
+    for (const auto& [agent, question] : sent<ClientQuestion>()) numbers.push_back(agent);
+    return numbers;
   }
   std::vector<std::pair<std::string, Holder>> judged() const {
     std::vector<std::pair<std::string, Holder>> found;
