@@ -26,6 +26,7 @@ constexpr GroupTitle k_groups[] = {
     {OptionGroup::meeting, "How the nodes meet"},
     {OptionGroup::binding, "Binding"},
     {OptionGroup::failures, "Failures and signals"},
+    {OptionGroup::output, "Output"},
     {OptionGroup::looking, "Inspection"},
     {OptionGroup::about, "About ddprun"},
 };

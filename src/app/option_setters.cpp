@@ -270,32 +270,6 @@ void event_log_handler(Draft&, const Given& given) {
   throw not_supported(given, "leave it out; --verbose tells what ddprun does");
 }
 
-void log_dir(Draft&, const Given& given) {
-  if (given.value == "/dev/null") return;
-  throw not_supported(given, "leave it out and keep ddprun's output instead, as in srun --output=%t.log");
-}
-
-void streams_to_files(Draft&, const Given& given) {
-  if (parse_stream_choice(given.value, given.origin).nothing()) return;
-  throw not_supported(given, "leave it out: workers write where ddprun does; srun --label names their node");
-}
-
-void local_ranks_filter(Draft&, const Given& given) {
-  if (given.value.empty()) return;
-  parse_rank_list(given.value, given.origin);
-  throw not_supported(given, "leave it out and let the script print on one rank only");
-}
-
-void duplicate_filters(Draft&, const Given& given) {
-  if (given.value.empty()) return;
-  throw not_supported(given, "leave it out and search ddprun's output instead, as with grep");
-}
-
-void log_line_prefix(Draft&, const Given& given) {
-  if (given.value.empty()) return;
-  throw not_supported(given, "leave it out; srun --label names the node in front of each line");
-}
-
 void logs_specs(Draft& draft, const Given& given) {
   if (given.value == "default") return note(draft, given, "default is what torchrun does without it");
   throw not_supported(given, "leave it out: ddprun loads no Python plug-ins");

@@ -15,8 +15,10 @@
 #include "ddprun/app/config.hpp"
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/failed_start.hpp"
+#include "ddprun/app/granted_cpus.hpp"
 #include "ddprun/app/launch_facts.hpp"
 #include "ddprun/app/log.hpp"
+#include "ddprun/app/log_files.hpp"
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/starter.hpp"
 #include "ddprun/base/error.hpp"
@@ -45,7 +47,6 @@ namespace ddprun {
 
 namespace {
 
-constexpr Milliseconds k_lookup_limit{5000};
 constexpr std::size_t k_hostfile_limit = std::size_t{4} << 20;
 
 int print(const std::string& text) {
@@ -89,7 +90,7 @@ void read_hostfile(Snapshot& snapshot, Options& options) {
 // Several nodes without numbers: who has the coordinator's address shows only in what its name leads to.
 void look_up_coordinator(Snapshot& snapshot, const Options& options) {
   const std::string name = name_to_look_up(snapshot, options.place);
-  if (!name.empty()) snapshot.names[name] = join(look_up_name(name, k_lookup_limit), " ");
+  if (!name.empty()) snapshot.names[name] = join(look_up_name(name), " ");
 }
 
 // A site that the user names by its file; it is of this machine even where the snapshot is of another.
@@ -251,7 +252,7 @@ std::optional<CarrierPlan> plan_carrier(Snapshot& snapshot, const Options& optio
 }
 
 // `understood` is where the options are left once they are read, `started` where there is no way back.
-int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
+int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, OutputLink& output_link) {
   set_up_log(Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = find_starter_umask(snapshot)) set_umask(*mask);
@@ -268,6 +269,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
              : options.verbose ? Talk::verbose
                                : Talk::normal,
              snapshot.host.stderr_is_terminal, snapshot.host.name);
+  if (output_link.connect(snapshot, options)) snapshot.host.stderr_is_terminal = false;
   take_picture_file(options);
   add_program(snapshot, options);
   read_hostfile(snapshot, options);
@@ -302,15 +304,19 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
     return start_everywhere(*carrier, options, snapshot);
   }
   look_at_hardware(snapshot, options);
+  CoreClaims claims;
   NodePlan plan = make_node_plan(snapshot, options);
+  if (options.snapshot_file.empty() && options.topology.empty())
+    plan = keep_to_granted_cpus(std::move(plan), snapshot, claims);
   if (left_over) plan.notices.push_back(*left_over);
   const bool alone_meant = options.place.standalone || options.place.nodes || !options.snapshot_file.empty();
   const auto no_job = alone_meant ? std::nullopt : find_job_without_variables(snapshot, plan.allocation);
   if (no_job) plan.notices.push_back(*no_job);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
+  check_log_folder(options.output, plan.host);
   say_notices(plan);
   started = true;
-  return Driver(plan, snapshot).run();
+  return Driver(plan, snapshot, output_link).run();
 }
 
 }  // namespace
@@ -319,14 +325,16 @@ int run_program(int argc, char** argv) noexcept {
   Snapshot snapshot;
   std::optional<Options> options;
   bool started = false;
+  OutputLink output_link;
   int code = k_exit_own_failure;
   try {
     ensure_standard_descriptors();
     snapshot = capture_snapshot(argc, argv);
-    return run(snapshot, options, started);
+    return run(snapshot, options, started, output_link);
   } catch (const Error& error) {
     code = error.exit_code();
-    if (const auto told = started ? std::nullopt : tell_other_agents(snapshot, options, error)) return *told;
+    if (const auto told = started ? std::nullopt : tell_other_agents(snapshot, options, error, output_link))
+      return *told;
     say_error(error.what(), error.hint());
   } catch (const std::exception& error) {
     say_error(fmt::format("internal error: {}", error.what()),

@@ -189,6 +189,7 @@ class Coordinator {
   std::set<ConnectionId> agents_to_ask(const std::string& client) const;
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
   void check_stopped();
+  bool may_restart() const;
   void restart();
   void end_with(Cause cause, TimePoint now, bool whole_tree = false);
   void finish(const Cause& cause);

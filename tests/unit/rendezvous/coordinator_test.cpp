@@ -1,6 +1,7 @@
 #include "ddprun/rendezvous/coordinator.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <random>
@@ -267,7 +268,7 @@ TEST_CASE("a host that cannot start ends the launch as soon as all are there, an
   play.say(2, failed(2, 4, "cannot start train.py", ": no such file"));
   CHECK(play.end_text() == "cannot start train.py on n3: no such file (the same path exists on n[1-2,4])");
   CHECK(exit_code_of(play.end()) == 127);
-  CHECK(play.end().hint == "look");
+  CHECK(play.end().hint == "n3: look");
   const auto finishes = play.sent<Finish>();
   REQUIRE(finishes.size() == 4);
   for (const auto& [agent, finish] : finishes) CHECK(finish.report_here == (agent == 0));
@@ -862,9 +863,9 @@ struct StoreQuestions : Play {
     take(coordinator.on_store_client({connection_from(client), StoreAccess::user}, now));
   }
   std::vector<int> asked() const {
-    std::vector<int> numbers;
-    for (const auto& [agent, question] : sent<ClientQuestion>()) numbers.push_back(agent);
-    return numbers;
+    std::vector<int> found;
+    for (const auto& [agent, question] : sent<ClientQuestion>()) found.push_back(agent);
+    return found;
   }
   std::vector<std::pair<std::string, Holder>> judged() const {
     std::vector<std::pair<std::string, Holder>> found;
@@ -917,4 +918,23 @@ TEST_CASE("without a yes the most that an agent knew is the verdict, also where 
   CHECK(play.judged().back() == std::pair(std::string("10.0.0.78"), Holder::unknown));
   play.say(1, ClientVerdict{connection_from("10.0.0.78"), Holder::own});  // too late
   CHECK(play.judged().size() == 2);
+}
+
+TEST_CASE("a program that is not there is no reason for a restart, a machine without room is") {
+  const auto restarts = [](const ExitStatus& status) {
+    Play play(settings(2, 3));
+    play.run();
+    Failure failure = failure_of(1);
+    failure.status = status;
+    play.say(0, AttemptFailed{{0}, failure});
+    play.all_stopped(0);
+    return !play.all<ShowRestart>().empty();
+  };
+  using Kind = ExitStatus::Kind;
+  CHECK_FALSE(restarts({Kind::not_started, ENOENT, "exec", false}));
+  CHECK_FALSE(restarts({Kind::not_started, EACCES, "exec", false}));
+  CHECK_FALSE(restarts({Kind::not_started, ENOENT, "interpreter", false}));
+  CHECK(restarts({Kind::not_started, EAGAIN, "process", false}));
+  CHECK(restarts({Kind::not_started, EIO, "exec", false}));
+  CHECK(restarts({Kind::exited, 127, "", false}));
 }
