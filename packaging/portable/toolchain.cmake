@@ -11,6 +11,9 @@ set(CMAKE_CXX_COMPILER "${DDPRUN_SYSROOT}/bin/c++")
 set(CMAKE_AR "${DDPRUN_SYSROOT}/bin/ar")
 set(CMAKE_RANLIB "${DDPRUN_SYSROOT}/bin/ranlib")
 
+# zig compiles its libc++ for each kind of build: the checks are of the kind that is wanted.
+set(CMAKE_TRY_COMPILE_CONFIGURATION Release)
+
 set(CMAKE_FIND_ROOT_PATH "${DDPRUN_SYSROOT}")
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)

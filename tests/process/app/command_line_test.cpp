@@ -383,8 +383,8 @@ TEST_CASE("help, version and completion print and need no script") {
   CHECK(printed({"--print-completion=zsh"}).text == render_completion("zsh"));
   CHECK(printed({"--help"}).exit_code == 0);
   CHECK(printed({"--help-all"}).text == render_help_all());
-  CHECK(error_for({"--print-completion=ksh"}) ==
-        "--print-completion is not one of bash, zsh, fish, tcsh: 'ksh' | give one of them");
+  CHECK(error_for({"--print-completion=powershell"}) ==
+        "--print-completion is not one of bash, zsh, fish, tcsh: 'powershell' | give one of them");
 }
 
 TEST_CASE("an option after the script is the script's") {
