@@ -190,8 +190,7 @@ Fd LogFiles::open_pipe(const std::string& path, int& id) {
   Pipe pipe = make_pipe();
   ::fcntl(pipe.writer.get(), F_SETPIPE_SZ, k_pipe_size);  // fewer and larger writes; where it may be larger
   id = static_cast<int>(files_.size());
-  writer().add(id, std::move(pipe.reader), std::move(file), path,
-               {options_.rotation, options_.compress, options_.timestamps});
+  writer().add(id, std::move(pipe.reader), std::move(file), path, {options_.rotation, options_.timestamps});
   files_[id].path = path;
   return std::move(pipe.writer);
 }

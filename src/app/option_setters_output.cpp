@@ -48,7 +48,7 @@ void ranks(Draft& draft, const Given& given) {
   draft.options.output.ranks = parse_rank_ranges(given.value, given.origin);
 }
 
-void fold(Draft& draft, const Given&) { draft.options.output.fold = Fold::on; }
+void fold(Draft& draft, const Given&) { draft.options.output.fold = true; }
 void timestamps(Draft& draft, const Given&) { draft.options.output.timestamps = true; }
 
 void log_rotate(Draft& draft, const Given& given) {

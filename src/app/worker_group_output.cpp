@@ -58,7 +58,7 @@ int WorkerGroup::open_stream(std::size_t worker, Stream stream, const StreamRout
   if (plain && terminal_ && is_terminal(ours)) return ours;
   const std::string prefix = label(worker, route, false).at(Milliseconds{0});
   StreamTreatment treatment{shown, {}, route.console, logs_.copy(seat, stream, route, prefix)};
-  if (plan_.options.output.fold == Fold::on && route.console) treatment.folded = seat.rank;
+  if (plan_.options.output.fold && route.console) treatment.folded = seat.rank;
   OutputPump& pump = is_output ? output_ : error_;
   Pipe pipe = make_pipe();
   auto& opened = is_output ? workers_[worker]->output : workers_[worker]->error;

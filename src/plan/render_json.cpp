@@ -78,6 +78,12 @@ Json way_json(const OutputWay& way) {
   return json;
 }
 
+Json output_json(const NodePlan& plan, std::size_t index) {
+  if (!directs_output(plan.options.output)) return {};
+  return {{"stdout", way_json(output_way(plan, index, Stream::output))},
+          {"stderr", way_json(output_way(plan, index, Stream::error))}};
+}
+
 Json worker_json(const NodePlan& plan, const Assignment& assignment, const Snapshot& snapshot,
                  std::size_t index) {
   const PlannedWorker& worker = plan.planned[index];
@@ -100,10 +106,7 @@ Json worker_json(const NodePlan& plan, const Assignment& assignment, const Snaps
   json["network_card"] = worker.network_card.empty() ? Json() : Json(worker.network_card);
   json["binding"] = worker_binding_json(worker.binding, snapshot.host);
   json["command"] = worker.command;
-  if (directs_output(plan.options.output)) {
-    json["output"] = {{"stdout", way_json(output_way(plan, index, Stream::output))},
-                      {"stderr", way_json(output_way(plan, index, Stream::error))}};
-  }
+  json["output"] = output_json(plan, index);
   json["env"] = std::move(env);
   json["unset"] = std::move(unset);
   json["origins"] = std::move(origins);

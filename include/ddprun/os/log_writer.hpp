@@ -19,7 +19,6 @@ namespace ddprun {
 
 struct LogStyle {
   LogRotation rotation;
-  bool compress = false;
   bool timestamps = false;
 };
 

@@ -11,8 +11,6 @@
 
 namespace ddprun {
 
-enum class Fold { automatic, on, off };
-
 struct LogRotation {
   std::uint64_t bytes = 0;  // of a file, at most; 0: it is never rotated
   int kept = 0;             // older files beside the one that is written
@@ -31,11 +29,9 @@ struct OutputOptions {
   Sourced<std::string> logs;                  // --logs: both streams of all ranks; empty: none
   std::optional<Sourced<std::string>> label;  // --label; empty: the default one
   RankRanges ranks;                           // --ranks: shown on the console
-  Fold fold = Fold::automatic;
+  bool fold = false;
   LogRotation rotation;
-  bool compress = false;
   bool timestamps = false;
-  std::int64_t rate = 0;  // --output-rate: bytes a second and rank on the console; 0: all
 };
 
 }  // namespace ddprun
