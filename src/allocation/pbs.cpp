@@ -11,6 +11,7 @@
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/facts/pbs_home.hpp"
 #include "ddprun/facts/proc_text.hpp"
 
 namespace ddprun {
@@ -49,7 +50,10 @@ void count_cpus(Pbs& pbs) {
 
 void read_hosts(Pbs& pbs) {
   const std::string origin = pbs.variables.has("PBS_NODEFILE") ? "PBS_NODEFILE" : "node file of the job";
-  pbs.file_path = find_pbs_node_file(pbs.snapshot.environment);
+  const auto& files = pbs.snapshot.files;
+  const auto configuration = files.find(find_pbs_configuration(pbs.snapshot.environment));
+  pbs.file_path = find_pbs_node_file(with_pbs_home(
+      pbs.snapshot.environment, configuration == files.end() ? std::string() : configuration->second));
   const auto contents = pbs.snapshot.files.find(pbs.file_path);
   if (contents == pbs.snapshot.files.end()) return;
   pbs.file = parse_node_file(contents->second, pbs.file_path);

@@ -52,9 +52,11 @@ JobStoreSettings store_settings(const NodePlan& plan) {
 
 }  // namespace
 
-Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, std::optional<LaunchFailure> failure)
+Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& output_link,
+               std::optional<LaunchFailure> failure)
     : plan_(plan),
       snapshot_(snapshot),
+      output_link_(output_link),
       signals_(context_, watched_signals_of(plan.options), WorkerGroup::group_of_workers(plan)),
       timer_(context_),
       supervisor_(plan.options.shutdown_timeout.value),
@@ -78,7 +80,10 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, std::optional<Lau
   });
 }
 
-Driver::~Driver() { route_log({}); }
+Driver::~Driver() {
+  route_log({});
+  output_link_.cancel();
+}
 
 int Driver::run() {
   adopt_orphans();
@@ -240,10 +245,21 @@ void Driver::on_lost(const std::string& what, const std::string& hint) {
   link_lost_ = true;
   if (ending_) return;
   if (failure_) return end_with_own_failure();
+  if (stop_signal_) return end_by_own_signal(*stop_signal_);
   say_error(what, hint);
   Cause cause;
   cause.kind = joined_ || found_ ? Cause::Kind::agent_lost : Cause::Kind::deadline;
   supervisor_.note_stop(SIGTERM, false, now());
+  end(cause);
+}
+
+// Whoever asked all hosts to stop has killed the coordinator since: that it is gone is no news.
+void Driver::end_by_own_signal(int signal) {
+  Cause cause;
+  cause.kind = Cause::Kind::stopped_by_signal;
+  cause.signal = signal;
+  cause.host = plan_.host;
+  report_ = describe(cause);
   end(cause);
 }
 
@@ -358,6 +374,7 @@ void Driver::leave_when_idle() {
 }
 
 void Driver::hurry() {
+  if (left_) output_link_.give_up();
   if (!std::exchange(hurried_, true) && leaving_) drain();
 }
 
@@ -388,7 +405,8 @@ void Driver::leave() {
   meeting_.finish();
   store_.close();
   signals_.leave();
-  tell_end([this] { context_.stop(); });
+  output_link_.finish(context_, hurried_ ? std::optional(k_hurried_drain_limit) : std::nullopt,
+                      [this] { tell_end([this] { context_.stop(); }); });
 }
 
 }  // namespace ddprun

@@ -203,6 +203,7 @@ void Driver::join_as_coordinator() {
     if (plan_.rendezvous.agents > 1) {
       say_detail(fmt::format("coordinating {} agents on port {}", plan_.rendezvous.agents, service->port()));
       meeting_.publish(place_of(best, of_this_host, service->port()));
+      if (const MeetingFile* const file = meeting_.file()) workers_.remove_at_end(*file);
     }
   } catch (const Error& error) {
     if (service || plan_.rendezvous.by_arrival) throw;

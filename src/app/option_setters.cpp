@@ -239,12 +239,14 @@ void dry_run(Draft& draft, const Given& given) {
 void capture(Draft& draft, const Given& given) { draft.options.capture_file = file_from(given); }
 void snapshot(Draft& draft, const Given& given) { draft.options.snapshot_file = file_from(given); }
 void verbose(Draft& draft, const Given&) { draft.options.verbose = true; }
+void print_config(Draft& draft, const Given&) { draft.options.print_config = true; }
 void quiet(Draft& draft, const Given&) { draft.options.quiet = true; }
 void help(Draft& draft, const Given&) { draft.help = true; }
+void help_all(Draft& draft, const Given&) { draft.help_all = true; }
 void version(Draft& draft, const Given&) { draft.version = true; }
 
 void print_completion(Draft& draft, const Given& given) {
-  choice_from(given, {"bash", "zsh", "tcsh"});
+  choice_from(given, {"bash", "zsh", "fish", "tcsh"});
   draft.completion = given.value;
 }
 
@@ -266,32 +268,6 @@ void start_method(Draft& draft, const Given& given) {
 void event_log_handler(Draft&, const Given& given) {
   if (choice_from(given, {"null", "console", "dynamic_rendezvous"}) == 0) return;
   throw not_supported(given, "leave it out; --verbose tells what ddprun does");
-}
-
-void log_dir(Draft&, const Given& given) {
-  if (given.value == "/dev/null") return;
-  throw not_supported(given, "leave it out and keep ddprun's output instead, as in srun --output=%t.log");
-}
-
-void streams_to_files(Draft&, const Given& given) {
-  if (parse_stream_choice(given.value, given.origin).nothing()) return;
-  throw not_supported(given, "leave it out: workers write where ddprun does; srun --label names their node");
-}
-
-void local_ranks_filter(Draft&, const Given& given) {
-  if (given.value.empty()) return;
-  parse_rank_list(given.value, given.origin);
-  throw not_supported(given, "leave it out and let the script print on one rank only");
-}
-
-void duplicate_filters(Draft&, const Given& given) {
-  if (given.value.empty()) return;
-  throw not_supported(given, "leave it out and search ddprun's output instead, as with grep");
-}
-
-void log_line_prefix(Draft&, const Given& given) {
-  if (given.value.empty()) return;
-  throw not_supported(given, "leave it out; srun --label names the node in front of each line");
 }
 
 void logs_specs(Draft& draft, const Given& given) {

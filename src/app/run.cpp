@@ -12,11 +12,13 @@
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/app/arguments.hpp"
 #include "ddprun/app/command_line.hpp"
+#include "ddprun/app/config.hpp"
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/failed_start.hpp"
 #include "ddprun/app/granted_cpus.hpp"
 #include "ddprun/app/launch_facts.hpp"
 #include "ddprun/app/log.hpp"
+#include "ddprun/app/log_files.hpp"
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/starter.hpp"
 #include "ddprun/base/error.hpp"
@@ -38,6 +40,7 @@
 #include "ddprun/plan/node_picture.hpp"
 #include "ddprun/plan/render.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
+#include "ddprun/plan/site.hpp"
 #include "ddprun/plan/worker_command.hpp"
 
 namespace ddprun {
@@ -95,6 +98,16 @@ void add_site_file(Snapshot& snapshot, const Options& options) {
   if (!names_site_file(options.site)) return;
   const auto told = find_variable(snapshot, k_started_site_variable);
   snapshot.files[options.site] = told ? *told : read_file(options.site, k_site_file_limit);
+}
+
+// A site's profile is known once the options are read, and may have options for what they leave open.
+bool follow_site_options(const Snapshot& snapshot, OptionLayers& layers, Options& options) {
+  if (!options.capture_file.empty()) return false;
+  std::vector<OptionText> of_site = choose_site(snapshot, options.site).profile.options;
+  if (of_site.empty()) return false;
+  layers.push_back(std::move(of_site));
+  options = std::get<Options>(parse_command_line(snapshot.arguments, snapshot.environment, layers));
+  return true;
 }
 
 // --dry-run=svg FILE.svg: no training script ends like that.
@@ -239,13 +252,14 @@ std::optional<CarrierPlan> plan_carrier(Snapshot& snapshot, const Options& optio
 }
 
 // `understood` is where the options are left once they are read, `started` where there is no way back.
-int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
+int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, OutputLink& output_link) {
   set_up_log(Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = find_starter_umask(snapshot)) set_umask(*mask);
   const Environment captured = snapshot.environment;  // all of it: what --capture writes
   auto left_over = drop_left_over(snapshot);
-  auto parsed = parse_command_line(snapshot.arguments, snapshot.environment);
+  OptionLayers layers = read_configuration(snapshot);
+  auto parsed = parse_command_line(snapshot.arguments, snapshot.environment, layers);
   if (const auto* printed = std::get_if<Printed>(&parsed)) {
     const int code = print(printed->text);
     return code != 0 ? code : printed->exit_code;
@@ -255,11 +269,14 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
              : options.verbose ? Talk::verbose
                                : Talk::normal,
              snapshot.host.stderr_is_terminal, snapshot.host.name);
+  if (output_link.connect(snapshot, options)) snapshot.host.stderr_is_terminal = false;
   take_picture_file(options);
   add_program(snapshot, options);
   read_hostfile(snapshot, options);
   if (options.snapshot_file.empty()) {
     add_site_file(snapshot, options);
+    if (follow_site_options(snapshot, layers, options)) read_hostfile(snapshot, options);
+    if (options.print_config) return print(render_config(options, config_files(snapshot.environment)));
     look_up_coordinator(snapshot, options);
   }
   const std::vector<std::string> arguments = snapshot.arguments;
@@ -296,9 +313,10 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
   const auto no_job = alone_meant ? std::nullopt : find_job_without_variables(snapshot, plan.allocation);
   if (no_job) plan.notices.push_back(*no_job);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
+  check_log_folder(options.output, plan.host);
   say_notices(plan);
   started = true;
-  return Driver(plan, snapshot).run();
+  return Driver(plan, snapshot, output_link).run();
 }
 
 }  // namespace
@@ -307,14 +325,16 @@ int run_program(int argc, char** argv) noexcept {
   Snapshot snapshot;
   std::optional<Options> options;
   bool started = false;
+  OutputLink output_link;
   int code = k_exit_own_failure;
   try {
     ensure_standard_descriptors();
     snapshot = capture_snapshot(argc, argv);
-    return run(snapshot, options, started);
+    return run(snapshot, options, started, output_link);
   } catch (const Error& error) {
     code = error.exit_code();
-    if (const auto told = started ? std::nullopt : tell_other_agents(snapshot, options, error)) return *told;
+    if (const auto told = started ? std::nullopt : tell_other_agents(snapshot, options, error, output_link))
+      return *told;
     say_error(error.what(), error.hint());
   } catch (const std::exception& error) {
     say_error(fmt::format("internal error: {}", error.what()),

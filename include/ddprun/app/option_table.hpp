@@ -33,6 +33,7 @@ struct Draft {
   std::optional<Sourced<Endpoint>> endpoint;  // --rdzv-endpoint
   std::optional<Sourced<std::map<std::string, std::string>>> conf;
   bool help = false;
+  bool help_all = false;
   bool version = false;
   std::string completion;                      // shell of --print-completion
   std::map<std::string, std::string> origins;  // option name -> where it was given
@@ -45,6 +46,7 @@ enum class OptionGroup {
   meeting,
   binding,
   failures,
+  output,
   looking,
   about,
   without_effect,

@@ -10,6 +10,7 @@
 #include "ddprun/allocation/detect.hpp"
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/sourced.hpp"
+#include "ddprun/output/output_options.hpp"
 #include "ddprun/plan/bind_choice.hpp"
 #include "ddprun/plan/store_access.hpp"
 
@@ -25,11 +26,15 @@ struct WorkersPerNode {
   std::string origin;  // "--nproc-per-node", "PET_NPROC_PER_NODE"
 };
 
+// What was given for an option, wherever it was.
+using GivenOptions = std::map<std::string, Sourced<std::string>>;
+
 enum class DryRun { off, text, json, env, svg };
 enum class Meeting { automatic, pmi, file };  // --rdzv: how members learn where the coordinator is
 enum class StoreHost { agent, worker };       // --store: who listens on MASTER_PORT
 
 struct Options {
+  GivenOptions given;  // as text, for --print-config
   PlaceOptions place;
   WorkersPerNode workers;
 
@@ -68,11 +73,14 @@ struct Options {
   std::string topology;              // --topology: a file, or hwloc's synthetic description
   std::optional<Sourced<int>> gpus;  // --gpus: of the node that --topology describes
 
+  OutputOptions output;
+
   DryRun dry_run = DryRun::off;
   std::string picture_file;   // --dry-run=svg FILE.svg; empty: standard output
   std::string capture_file;   // --capture FILE: write the snapshot and stop
   std::string snapshot_file;  // --snapshot FILE: plan from it instead of this machine; implies --dry-run
   bool verbose = false;
+  bool print_config = false;
   bool quiet = false;
 
   std::vector<Notice> notices;  // what was accepted without effect, and why; shown by --verbose
@@ -90,18 +98,6 @@ struct NodeRange {
 NodeRange parse_node_range(const std::string& text, const std::string& origin);
 // A number from 1 to k_max_workers, or "auto", "gpu", "cpu", "xpu".
 WorkersPerNode parse_workers_per_node(const std::string& text, const std::string& origin);
-
-// torchrun's redirect and tee grammar: "3" for all ranks or "0:1,12:3"; ranks may have several digits, which
-// torchrun's own may not.
-struct StreamChoice {
-  int all = 0;  // 0 none, 1 stdout, 2 stderr, 3 both
-  std::map<int, int> by_local_rank;
-  bool nothing() const;  // no rank has a stream to redirect
-};
-StreamChoice parse_stream_choice(const std::string& text, const std::string& origin);
-
-// "0,1,12": local ranks, ascending and each once.
-std::vector<int> parse_rank_list(const std::string& text, const std::string& origin);
 
 struct Endpoint {
   std::string host;         // without brackets

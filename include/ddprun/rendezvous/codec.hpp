@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -55,6 +56,8 @@ class FrameReader {
   // The next whole frame's payload; nothing when more bytes are needed; an error for a length past the
   // limit, after which the stream cannot be used any more.
   std::variant<std::monostate, std::string, CodecError> next();
+  // What follows the frames that were taken, where no more of them come.
+  std::string take_rest() { return std::exchange(buffer_, {}); }
 
  private:
   std::string buffer_;

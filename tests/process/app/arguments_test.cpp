@@ -53,7 +53,7 @@ TEST_CASE("both spellings and short forms of a name mean the same") {
 
 TEST_CASE("a short form that fits torchrun's option and ours means torchrun's") {
   CHECK(normalise({"--v"}).options == Words{"--virtual-local-rank"});
-  CHECK(normalise({"--sto", "agent"}).options == Words{"--store", "agent"});
+  CHECK(normalise({"--join", "5"}).options == Words{"--join-timeout", "5"});
 }
 
 TEST_CASE("a dry run has a form only after an equals sign") {
@@ -65,7 +65,7 @@ TEST_CASE("a dry run has a form only after an equals sign") {
 
 TEST_CASE("a short form of several options lists them") {
   CHECK(error_for({"--st=x"}) ==
-        "option --st is ambiguous | did you mean --standalone, --start-method or --store?");
+        "option --st is ambiguous | did you mean --standalone, --start-method, --store or --store-access?");
   CHECK(error_for({"--duplicate_std", "x"}) ==
         "option --duplicate_std is ambiguous | did you mean --duplicate-stdout-filters or "
         "--duplicate-stderr-filters?");
