@@ -224,7 +224,8 @@ void OutputPump::tick() {
   tick_at_.reset();
   std::vector<SourcePointer> readable;
   for (const auto& [id, source] : sources_) {
-    if (source->treatment.shown && merger_.has_room(id)) readable.push_back(source);
+    const bool open = source->reader.is_open();  // folded lines outlive it
+    if (open && source->treatment.shown && merger_.has_room(id)) readable.push_back(source);
   }
   // What was written in time counts, even if we come late.
   for (const SourcePointer& source : readable) read_once(source);
