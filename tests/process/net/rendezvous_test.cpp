@@ -575,7 +575,10 @@ TEST_CASE("a member that is asked which addresses it reaches tries them") {
   to_member->send(
       encode(CoordinatorMessage{Probe{{"nonsense", "127.0.0.2", "127.0.0.1"}, listener->port()}}));
   run_until(context, [&] { return heard.size() == 2; });
-  CHECK(std::get<Probed>(heard[1]) == Probed{{"127.0.0.2", "127.0.0.1"}});
+  const Probed& answer = std::get<Probed>(heard[1]);
+  CHECK(answer.reachable == std::vector<std::string>{"127.0.0.2", "127.0.0.1"});
+  REQUIRE(answer.failures.size() == 1);
+  CHECK(answer.failures[0].starts_with("nonsense: "));
   to_member->close();
   listener->close();
 }

@@ -36,7 +36,7 @@ void collect(const json& value, const std::string& path, Keys& keys) {
   } else if (value.is_array() && !value.empty() && value[0].is_object()) {
     for (const json& element : value) collect(element, path + "[]", keys);
   } else if (value.is_object() && path != "workers[].env" && path != "workers[].origins" &&
-             path != "carrier.variables") {
+             path != "workers[].output" && path != "carrier.variables") {
     for (const auto& [key, member] : value.items())
       collect(member, path.empty() ? key : path + "." + key, keys);
   } else if (!value.is_null() && !(value.is_array() && value.empty())) {
