@@ -14,7 +14,7 @@ constexpr Milliseconds k_repeat_margin{2000};
 Connection::Connection(Tcp::socket socket, Milliseconds limit)
     : socket_(std::move(socket)),
       delivery_(socket_.get_executor()),
-      delivery_limit_(repeat_every_second(socket_) ? limit + k_repeat_margin : 2 * limit) {}
+      delivery_limit_(repeat_every_second(socket_, limit) ? limit + k_repeat_margin : 2 * limit) {}
 
 void Connection::start(Hooks hooks, std::string first_bytes) {
   hooks_ = std::move(hooks);

@@ -45,29 +45,44 @@ class TcpOption {
   int value_;
 };
 
-}  // namespace
+struct Probes {
+  int pause;  // seconds, before the first and between them
+  int count;
+};
 
-void watch_connection(Tcp::socket& socket, Milliseconds limit) {
+Probes probes_for(Milliseconds limit) {
   constexpr std::int64_t k_most_probes = 100;    // Linux takes 127
   constexpr std::int64_t k_longest_pause = 300;  // and any pause; a limit of hours ends somewhere
   const std::int64_t seconds = std::chrono::ceil<std::chrono::seconds>(limit).count();
   const auto pause =
       std::clamp<std::int64_t>((seconds + k_most_probes - 1) / k_most_probes, 1, k_longest_pause);
   // One more than fit: the last of those that do may be lost to a cut that is shorter.
-  const std::int64_t probes = std::min((seconds + pause - 1) / pause, k_most_probes) + 1;
+  const std::int64_t count = std::min((seconds + pause - 1) / pause, k_most_probes) + 1;
+  return {static_cast<int>(pause), static_cast<int>(count)};
+}
+
+}  // namespace
+
+void watch_connection(Tcp::socket& socket, Milliseconds limit) {
+  const Probes probes = probes_for(limit);
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   boost::system::error_code ignored;  // a kernel without one of these notices later
   socket.set_option(Tcp::no_delay(true), ignored);
   socket.set_option(Tcp::socket::keep_alive(true), ignored);
-  socket.set_option(TcpOption<TCP_KEEPIDLE>(static_cast<int>(pause)), ignored);
-  socket.set_option(TcpOption<TCP_KEEPINTVL>(static_cast<int>(pause)), ignored);
-  socket.set_option(TcpOption<TCP_KEEPCNT>(static_cast<int>(probes)), ignored);
+  socket.set_option(TcpOption<TCP_KEEPIDLE>(probes.pause), ignored);
+  socket.set_option(TcpOption<TCP_KEEPINTVL>(probes.pause), ignored);
+  socket.set_option(TcpOption<TCP_KEEPCNT>(probes.count), ignored);
 }
 
-bool repeat_every_second(Tcp::socket& socket) {
-  boost::system::error_code refused;
-  socket.set_option(TcpOption<k_rto_max_ms>(1000), refused);
-  return !refused;
+bool repeat_every_second(Tcp::socket& socket, Milliseconds limit) {
+  boost::system::error_code error;
+  socket.set_option(TcpOption<k_rto_max_ms>(1000), error);
+  if (error) return false;
+  // The kernel counts repetitions otherwise, and 15 of them (tcp_retries2) are 13 seconds now. It measures
+  // probes by this too: so it is what they take.
+  const Probes probes = probes_for(limit);
+  socket.set_option(TcpOption<TCP_USER_TIMEOUT>(1000 * probes.pause * (probes.count + 1)), error);
+  return true;
 }
 
 std::size_t undelivered_bytes(Tcp::socket& socket) {

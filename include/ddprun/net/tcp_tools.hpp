@@ -20,7 +20,8 @@ inline constexpr Milliseconds k_link_timeout{20000};
 void watch_connection(Tcp::socket& socket, Milliseconds limit);
 // What is under way is repeated every second at least, where the kernel can be told so (Linux 6.15); else at
 // intervals that double, so that after a cut it stays under way for as long as the cut was. Returns which.
-bool repeat_every_second(Tcp::socket& socket);
+// The kernel gives neither up before `limit`.
+bool repeat_every_second(Tcp::socket& socket, Milliseconds limit);
 // What was sent and has not arrived, as far as this kernel knows.
 std::size_t undelivered_bytes(Tcp::socket& socket);
 
