@@ -58,7 +58,7 @@ void read_components(const Variables& variables, SlurmJob& job) {
     if (job.hosts.size() > k_max_hosts)
       throw Error(fmt::format("the components of job {} have more than {} hosts", job.id.value, k_max_hosts));
   }
-  job.hosts_origin = "SLURM_JOB_NODELIST_HET_GROUP_*";
+  if (!job.hosts.empty()) job.hosts_origin = "SLURM_JOB_NODELIST_HET_GROUP_*";
 }
 
 bool step_fits_job(const Variables& variables, const SlurmJob& job) {

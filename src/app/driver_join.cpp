@@ -157,6 +157,7 @@ CoordinatorServiceSettings Driver::coordinator_settings() const {
   settings.coordinator.run_id = plan_.run_id.value;
   settings.coordinator.launch_id = make_random_id();
   settings.coordinator.nodes = expect_nodes(plan_.allocation, plan_.options.place, snapshot_);
+  settings.coordinator.record = events_.wanted();
   settings.coordinator.max_restarts = plan_.options.max_restarts.value;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = plan_.options.shutdown_timeout.value + k_stop_margin;
@@ -178,8 +179,10 @@ CoordinatorHooks Driver::coordinator_hooks() {
   hooks.show_status = [](const std::string& text) { show_status(text); };
   hooks.show_restart = [this](const ShowRestart& restart) { announce_restart(restart); };
   hooks.on_message = [this](const CoordinatorMessage& message) { on_message(message); };
+  hooks.judge_client = [this](const std::string& address, bool own) { store_.judge(address, own); };
   hooks.show_notice = [](const Notice& notice) { say_notice(notice.what, notice.hint); };
   hooks.show_detail = say_detail;
+  hooks.record = [this](const Event& event) { record(event); };
   hooks.on_end = [this](const Cause&) {
     told_all_ = true;
     leave_when_idle();
@@ -207,6 +210,8 @@ void Driver::join_as_coordinator() {
     if (service || plan_.rendezvous.by_arrival) throw;
     service = tell_cannot_start(std::move(settings), error);
   }
+  store_.when_unknown([asked = service.get()](const std::string& address) { asked->ask_about(address); });
+  record_begin();
   service->start();
   link_ = std::move(service);
   joined_ = true;

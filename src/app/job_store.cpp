@@ -8,6 +8,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/net/bound_socket.hpp"
 #include "ddprun/os/system_failure.hpp"
+#include "ddprun/rendezvous/address_choice.hpp"
 
 namespace ddprun {
 
@@ -15,33 +16,56 @@ namespace {
 
 constexpr int k_ports_kept = 16;  // more attempts than that take turns
 constexpr int k_highest_port = 65535;
-constexpr std::size_t k_refusals_told = 8;  // addresses, each once an attempt
-
-using Addresses = std::set<boost::asio::ip::address>;
-
-void tell_refusal(const boost::asio::ip::address& address, Addresses& told) {
-  if (told.size() >= k_refusals_told || !told.insert(address).second) return;
-  say_notice(
-      fmt::format("the store refused a connection from {}, which was no address of the job's nodes when "
-                  "they joined",
-                  address.to_string()),
-      "");
-}
+// Addresses, each once an attempt: strangers shall make neither noise nor load.
+constexpr std::size_t k_refusals_told = 8;
+constexpr std::size_t k_questions = 16;
 
 }  // namespace
 
 JobStore::JobStore(boost::asio::io_context& context, JobStoreSettings settings)
-    : context_(context),
-      settings_(std::move(settings)),
-      allowed_(std::make_shared<std::set<boost::asio::ip::address>>()),
-      silence_(context) {}
+    : context_(context), settings_(std::move(settings)), silence_(context) {}
 
 void JobStore::allow(const std::vector<std::string>& addresses) {
   for (const std::string& text : addresses) {
     boost::system::error_code error;
     const auto address = boost::asio::ip::make_address(text, error);
-    if (!error) allowed_->insert(address);
+    if (!error) allowed_.insert(address);
   }
+}
+
+bool JobStore::is_allowed(const boost::asio::ip::address& address) const {
+  return address.is_loopback() || allowed_.contains(address) || admitted_.contains(address);
+}
+
+bool JobStore::ask_about(const boost::asio::ip::address& address) {
+  const bool may_ask = ask_ && asked_.size() < k_questions && crosses_hosts(address.to_string());
+  if (may_ask && asked_.insert(address).second) {
+    unjudged_.insert(address);
+    ask_(address.to_string());
+  }
+  const bool waits = unjudged_.contains(address);
+  if (!waits) tell_refusal(address);
+  return waits;
+}
+
+void JobStore::judge(const std::string& text, bool own) {
+  boost::system::error_code error;
+  const auto address = boost::asio::ip::make_address(text, error);
+  if (error || unjudged_.erase(address) == 0) return;
+  if (own) {
+    admitted_.insert(address);
+    say_detail(fmt::format("the store admits {}, a new address of a host of the job", text));
+  } else {
+    tell_refusal(address);
+  }
+  if (server_) server_->decide(address, own);
+}
+
+void JobStore::tell_refusal(const boost::asio::ip::address& address) {
+  if (told_.size() >= k_refusals_told || !told_.insert(address).second) return;
+  say_notice(fmt::format("the store refused a connection from {}, which is no address of the job's nodes",
+                         address.to_string()),
+             "");
 }
 
 int JobStore::open(Attempt attempt, bool worker_hosts) {
@@ -101,12 +125,9 @@ int JobStore::first_free_of(std::pair<int, int> range, int (JobStore::*take)(int
 int JobStore::serve(int port) {
   StoreServerOptions options;
   options.port = port;
-  options.allowed = [allowed = allowed_,
-                     told = std::make_shared<Addresses>()](const boost::asio::ip::address& address) {
-    const bool good = address.is_loopback() || allowed->contains(address);
-    if (!good) tell_refusal(address, *told);
-    return good;
-  };
+  options.allowed = [this](const boost::asio::ip::address& address) { return is_allowed(address); };
+  options.ask = [this](const boost::asio::ip::address& address) { return ask_about(address); };
+  options.connected = connected_;
   options.report = [](const std::string& text) { say_detail("store: " + text); };
   server_ = std::make_unique<StoreServer>(context_, std::move(options));
   served_ = true;
@@ -153,6 +174,7 @@ void JobStore::close() {
     server_->close();
   }
   server_.reset();
+  for (Addresses* judged : {&asked_, &unjudged_, &admitted_, &told_}) judged->clear();
   kept_.clear();
   shared_open_ = false;
 }

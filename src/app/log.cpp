@@ -7,11 +7,14 @@
 #include <chrono>
 #include <memory>
 
+#include "ddprun/base/text.hpp"
+
 namespace ddprun {
 
 namespace {
 
 constexpr const char* k_erase_line = "\r\x1b[K";
+constexpr std::size_t k_longest_status = 4096;
 
 struct Log {
   std::shared_ptr<spdlog::logger> lines;           // "ddprun: " in front, a line end behind
@@ -31,11 +34,18 @@ Log& log() {
   return instance;
 }
 
+// Whoever wrote a part of it (a peer, a worker, a file) must not drive the terminal.
+std::string printable_lines(const std::string& text) {
+  std::vector<std::string> lines = split(text, '\n');
+  for (std::string& line : lines) line = printable(line, std::string::npos);
+  return join(lines, "\n");
+}
+
 void write(spdlog::level::level_enum level, const std::string& text) {
   Log& state = log();
   if (!state.lines->should_log(level)) return;
   const bool erase = std::exchange(state.status_shown, false);
-  const std::string message = std::string(erase ? k_erase_line : "") + "ddprun: " + text;
+  const std::string message = std::string(erase ? k_erase_line : "") + "ddprun: " + printable_lines(text);
   // One write a message: several processes may share this standard error.
   state.writer ? state.writer(message + "\n") : state.lines->log(level, message);
 }
@@ -79,7 +89,7 @@ void show_status(const std::string& text) {
   if (!state.terminal) return text.empty() ? void() : say(text);
   if (!state.lines->should_log(spdlog::level::info)) return;
   std::string line = state.status_shown ? k_erase_line : "";
-  if (!text.empty()) line += "ddprun: " + text;
+  if (!text.empty()) line += "ddprun: " + printable(text, k_longest_status);
   std::fwrite(line.data(), 1, line.size(), stderr);
   state.status_shown = !text.empty();
 }

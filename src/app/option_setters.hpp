@@ -59,6 +59,11 @@ void signals_to_handle(Draft& draft, const Given& given);
 void dry_run(Draft& draft, const Given& given);
 void capture(Draft& draft, const Given& given);
 void snapshot(Draft& draft, const Given& given);
+void report(Draft& draft, const Given& given);
+void events(Draft& draft, const Given& given);
+void timeline(Draft& draft, const Given& given);
+void output(Draft& draft, const Given& given);
+void metrics(Draft& draft, const Given& given);
 void verbose(Draft& draft, const Given& given);
 void quiet(Draft& draft, const Given& given);
 

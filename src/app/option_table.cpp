@@ -151,6 +151,10 @@ void add_failures(std::vector<OptionEntry>& table) {
 }
 
 void add_looking_and_about(std::vector<OptionEntry>& table) {
+  OptionEntry output =
+      file_value("output", "FILE", own, looking,
+                 "where --timeline draws: a page for a browser, or - for text", setters::output);
+  output.letter = 'o';
   table.insert(
       table.end(),
       {OptionEntry{"dry-run", k_no_letter, optional, "text|json|env|svg", own, looking, words,
@@ -160,7 +164,17 @@ void add_looking_and_about(std::vector<OptionEntry>& table) {
                   "write what ddprun sees here to FILE, without secrets, and stop", setters::capture),
        file_value("snapshot", "FILE", own, looking,
                   "plan from a captured FILE instead of this machine; implies --dry-run", setters::snapshot),
-       flag("verbose", 'v', own, looking, "tell what ddprun does and why", setters::verbose),
+       file_value("report", "FILE", own, looking, "write how the job ended, and why, to FILE as JSON",
+                  setters::report),
+       file_value("events", "FILE", own, looking,
+                  "append everything that happens to FILE, one JSON object a line", setters::events),
+       file_value("metrics", "FILE", own, looking, "keep FILE up to date for Prometheus' textfile collector",
+                  setters::metrics),
+       word_value("event-log-handler", "NAME", "null console dynamic_rendezvous", torchrun, looking,
+                  "console is --events /dev/stderr; the others write nothing", setters::event_log_handler),
+       file_value("timeline", "FILE", own, looking, "draw the events in FILE, to -o or as text, and stop",
+                  setters::timeline),
+       output, flag("verbose", 'v', own, looking, "tell what ddprun does and why", setters::verbose),
        flag("quiet", 'q', own, looking, "tell only what went wrong", setters::quiet),
        flag("help", 'h', torchrun_plain, about, "print this text", setters::help),
        flag("version", k_no_letter, own, about, "print the version", setters::version),
@@ -182,8 +196,6 @@ void add_compatibility(std::vector<OptionEntry>& table) {
                      "workers read LOCAL_RANK in any case (torch.distributed.launch)", setters::use_env),
                 word_value("start-method", "NAME", "spawn fork forkserver", torchrun, without_effect,
                            "every worker is a program of its own", setters::start_method),
-                word_value("event-log-handler", "NAME", "null", torchrun, unsupported,
-                           "where events are recorded", setters::event_log_handler),
                 file_value("log-dir", "FOLDER", torchrun, unsupported, "folder for the workers' logs",
                            setters::log_dir),
                 redirects, tee,

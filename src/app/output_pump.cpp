@@ -33,6 +33,7 @@ struct OutputPump::Source {
   asio::steady_timer grace_timer;
   LineTail tail;
   bool waiting = false;  // for something to read
+  bool heard = false;    // something was read
   bool closing = false;  // at the end of the grace
   bool forgotten = false;
   std::vector<std::function<void()>> due;  // calls for when its last lines are known
@@ -206,6 +207,7 @@ std::size_t OutputPump::read_once(const SourcePointer& source) {
     return 0;
   }
   const std::string_view text(buffer_.data(), length);
+  if (!std::exchange(source->heard, true) && heard_) heard_(source->id);
   source->tail.add(text);
   last_read_ = now();
   merger_.add(source->id, text, last_read_);

@@ -18,6 +18,7 @@
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/starter.hpp"
+#include "ddprun/app/timeline.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
@@ -255,6 +256,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
              : options.verbose ? Talk::verbose
                                : Talk::normal,
              snapshot.host.stderr_is_terminal, snapshot.host.name);
+  if (!options.timeline_file.empty()) return print(draw_timeline(options));
   take_picture_file(options);
   add_program(snapshot, options);
   read_hostfile(snapshot, options);

@@ -153,19 +153,33 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
+namespace {
+
+// The length of a character at the start of `text` that a terminal shows and does not obey; 0 when there is
+// none. U+0080 to U+009F are control characters too: U+009B starts an escape sequence.
+std::size_t shown_length(std::string_view text) {
+  const std::size_t length = utf8_length(text);
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (length == 1 && (byte(0) < 0x20 || byte(0) == 0x7f)) return 0;
+  if (length == 2 && byte(0) == 0xc2 && byte(1) < 0xa0) return 0;
+  return length;
+}
+
+// Moves one character, or one byte as \xNN.
+void show_first(std::string_view& text, std::string& result) {
+  const std::size_t length = shown_length(text);
+  if (length == 0) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+  result += text.substr(0, length);
+  text.remove_prefix(std::max<std::size_t>(length, 1));
+}
+
+}  // namespace
+
 std::string printable(std::string_view text, std::size_t max_length) {
   std::string result;
   while (!text.empty()) {
     if (result.size() >= max_length) return result + "...";
-    const std::size_t length = utf8_length(text);
-    const auto lead = static_cast<unsigned char>(text[0]);
-    if (length == 0 || (length == 1 && (lead < 0x20 || lead == 0x7f))) {
-      result += fmt::format("\\x{:02x}", lead);
-      text.remove_prefix(1);
-    } else {
-      result += text.substr(0, length);
-      text.remove_prefix(length);
-    }
+    show_first(text, result);
   }
   return result;
 }

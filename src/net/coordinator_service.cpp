@@ -34,6 +34,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   void listen();
   void start();
   void send(AgentMessage message);
+  void ask_about(std::string address) { add(UnknownClient{std::move(address)}); }
   void close();
   int port() const { return listener_ ? listener_->port() : 0; }
 
@@ -50,21 +51,25 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
     std::string address;
     std::string why;
   };
+  struct UnknownClient {
+    std::string address;
+  };
   struct TimePassed {};
   struct StoreAnswered {
     Attempt attempt;
     StoreOpened result;
   };
-  using Event = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, TimePassed, StoreAnswered>;
+  using Input = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, UnknownClient, TimePassed,
+                             StoreAnswered>;
 
   void tell(const std::string& text) const {
     if (hooks_.show_detail) hooks_.show_detail(text);
   }
-  void tell_event(const Event& event) const;
+  void tell_event(const Input& event) const;
   void tell_action(const CoordinatorAction& action) const;
-  void add(Event event);
+  void add(Input event);
   void handle_events();
-  Coordinator::Actions handle(const Event& event, TimePoint now);
+  Coordinator::Actions handle(const Input& event, TimePoint now);
   void perform(const CoordinatorAction& action);
   void admit(Tcp::socket socket, std::string first_bytes);
   void receive(ConnectionId id, const std::string& payload);
@@ -81,7 +86,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<AgentListener> listener_;
   std::map<ConnectionId, std::shared_ptr<Connection>> connections_;
   int last_connection_ = k_local_connection.value;
-  std::vector<Event> events_;
+  std::vector<Input> events_;
   std::optional<Cause> flushing_;
   bool flush_expired_ = false;
   bool closed_ = false;
@@ -136,7 +141,7 @@ void CoordinatorService::Impl::close() {
 }
 
 // The first event posts one call that runs after everything else that is ready in this wake-up.
-void CoordinatorService::Impl::add(Event event) {
+void CoordinatorService::Impl::add(Input event) {
   events_.push_back(std::move(event));
   if (events_.size() > 1) return;
   boost::asio::post(context_, [weak = weak_from_this()] {
@@ -147,7 +152,7 @@ void CoordinatorService::Impl::add(Event event) {
 void CoordinatorService::Impl::handle_events() {
   const TimePoint now = std::chrono::steady_clock::now();
   Coordinator::Actions actions;
-  for (const Event& event : std::exchange(events_, {})) {
+  for (const Input& event : std::exchange(events_, {})) {
     for (CoordinatorAction& action : handle(event, now)) actions.push_back(std::move(action));
   }
   for (const CoordinatorAction& action : actions) {
@@ -163,7 +168,7 @@ void CoordinatorService::Impl::handle_events() {
 }
 
 // Joins, refusals and losses, for those who want to follow the rendezvous.
-void CoordinatorService::Impl::tell_event(const Event& event) const {
+void CoordinatorService::Impl::tell_event(const Input& event) const {
   if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
     const auto* join = std::get_if<Join>(&arrived->message);
     if (join == nullptr) return;
@@ -177,6 +182,9 @@ void CoordinatorService::Impl::tell_event(const Event& event) const {
                                        printable(from.python.version, 16))));
   } else if (const auto* refused = std::get_if<StrangerRefused>(&event)) {
     tell(fmt::format("refused {}: {}", refused->address, refused->why));
+  } else if (const auto* unknown = std::get_if<UnknownClient>(&event)) {
+    tell(fmt::format("the store is reached from {}: asking the agents whose address that is",
+                     unknown->address));
   } else if (const auto* opened = std::get_if<StoreAnswered>(&event)) {
     if (opened->result.error.empty()) tell(fmt::format("the store listens on port {}", opened->result.port));
   }
@@ -191,7 +199,7 @@ void CoordinatorService::Impl::tell_action(const CoordinatorAction& action) cons
   }
 }
 
-Coordinator::Actions CoordinatorService::Impl::handle(const Event& event, TimePoint now) {
+Coordinator::Actions CoordinatorService::Impl::handle(const Input& event, TimePoint now) {
   tell_event(event);
   return std::visit(
       Overloaded{
@@ -201,6 +209,7 @@ Coordinator::Actions CoordinatorService::Impl::handle(const Event& event, TimePo
             return coordinator_->on_closed(e.connection, e.why, now);
           },
           [&](const StrangerRefused& e) { return coordinator_->on_refused(e.address, e.why, now); },
+          [&](const UnknownClient& e) { return coordinator_->on_unknown_client(e.address, now); },
           [&](const TimePassed&) { return coordinator_->on_time(now); },
           [&](const StoreAnswered& e) {
             return e.result.error.empty() ? coordinator_->on_store_ready(e.attempt, e.result.port, now)
@@ -220,10 +229,16 @@ void CoordinatorService::Impl::perform(const CoordinatorAction& action) {
                           add(StoreAnswered{open.attempt, hooks_.open_store(open)});
                         },
                         [&](const CloseStore& close) { hooks_.close_store(close.attempt); },
+                        [&](const JudgeClient& judged) {
+                          if (hooks_.judge_client) hooks_.judge_client(judged.address, judged.own);
+                        },
                         [&](const ShowStatus& status) { hooks_.show_status(status.text); },
                         [&](const ShowRestart& restart) { hooks_.show_restart(restart); },
                         [&](const ShowNotice& show) {
                           if (hooks_.show_notice) hooks_.show_notice(show.notice);
+                        },
+                        [&](const Record& record) {
+                          if (hooks_.record) hooks_.record(record.event);
                         },
                         [&](const EndJob& end) { begin_flush(end.cause); }},
              action);
@@ -299,6 +314,7 @@ CoordinatorService::CoordinatorService(boost::asio::io_context& context, Coordin
 CoordinatorService::~CoordinatorService() { impl_->close(); }
 void CoordinatorService::start() { impl_->start(); }
 void CoordinatorService::send(AgentMessage message) { impl_->send(std::move(message)); }
+void CoordinatorService::ask_about(std::string address) { impl_->ask_about(std::move(address)); }
 int CoordinatorService::port() const { return impl_->port(); }
 
 }  // namespace ddprun

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "ddprun/base/error.hpp"
@@ -32,6 +33,7 @@ constexpr int k_events_a_round = 256;
 constexpr int k_busy_round = 8;      // with fewer events, looking again at once finds nothing as a rule
 constexpr int k_rounds_a_turn = 16;  // nor the store the rest of the program
 constexpr std::size_t k_reply_kept = 256 * 1024;
+constexpr std::size_t k_waiting_kept = 256;  // of unknown clients
 constexpr std::uint32_t k_listener = UINT32_MAX;
 // Descriptors may become free elsewhere in the program, which nobody tells us.
 constexpr std::chrono::milliseconds k_accept_pause{200};
@@ -95,6 +97,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   bool reached() const { return reached_; }
   void wait_until_ready();
   void adopt(int descriptor, std::string_view first_bytes);
+  void decide(const asio::ip::address& address, bool allowed);
   void close();
 
  private:
@@ -104,8 +107,15 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
     std::string unsent;    // what the kernel did not take
   };
 
+  struct Waiting {
+    asio::ip::address address;
+    int descriptor = -1;
+    std::string first_bytes;
+  };
+
   int make_epoll();
-  bool admits(const asio::ip::address& address) const;
+  void admit(int descriptor, const asio::ip::address& address, std::string_view first_bytes);
+  void refuse(int descriptor, const asio::ip::address& address) const;
   bool control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot);
   void serve_ready();
   void serve(const epoll_event& event);
@@ -134,6 +144,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   bool reached_ = false;
   std::size_t open_ = 0;
   std::vector<Connection> connections_;  // by client number
+  std::vector<Waiting> waiting_;
   // Used again from read to read.
   std::array<char, k_read_size> input_;
   std::string reply_;
@@ -194,18 +205,36 @@ void StoreServer::Impl::accept_some() {
       if (errno == EAGAIN) return;
       continue;  // that connection failed before we came to it
     }
-    if (admits(plain_address(peer))) {
-      add_connection(descriptor, {});
-    } else {
-      ::close(descriptor);
-    }
+    admit(descriptor, plain_address(peer), {});
   }
 }
 
-bool StoreServer::Impl::admits(const asio::ip::address& address) const {
-  if (!options_.allowed || options_.allowed(address)) return true;
+void StoreServer::Impl::admit(int descriptor, const asio::ip::address& address,
+                              std::string_view first_bytes) {
+  if (!options_.allowed || options_.allowed(address)) return add_connection(descriptor, first_bytes);
+  if (waiting_.size() < k_waiting_kept && options_.ask && options_.ask(address)) {
+    waiting_.push_back({address, descriptor, std::string(first_bytes)});
+    return;
+  }
+  refuse(descriptor, address);
+}
+
+void StoreServer::Impl::refuse(int descriptor, const asio::ip::address& address) const {
   report(fmt::format("the store refused {}: not a host of this job", address.to_string()));
-  return false;
+  ::close(descriptor);
+}
+
+void StoreServer::Impl::decide(const asio::ip::address& address, bool allowed) {
+  std::vector<Waiting> all = std::exchange(waiting_, {});
+  for (Waiting& each : all) {
+    if (each.address != address) {
+      waiting_.push_back(std::move(each));
+    } else if (allowed) {
+      add_connection(each.descriptor, each.first_bytes);
+    } else {
+      refuse(each.descriptor, address);
+    }
+  }
 }
 
 void StoreServer::Impl::pause_accepting(int error) {
@@ -230,11 +259,11 @@ void StoreServer::Impl::adopt(int descriptor, std::string_view first_bytes) {
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;
   const bool known = ::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
-  if (closed_ || !known || !admits(plain_address(peer))) {
+  if (closed_ || !known) {
     ::close(descriptor);
     return;
   }
-  add_connection(descriptor, first_bytes);
+  admit(descriptor, plain_address(peer), first_bytes);
 }
 
 void StoreServer::Impl::add_connection(int descriptor, std::string_view first_bytes) {
@@ -249,6 +278,7 @@ void StoreServer::Impl::add_connection(int descriptor, std::string_view first_by
   if (!control(EPOLL_CTL_ADD, descriptor, EPOLLIN, static_cast<std::uint32_t>(slot))) {
     return drop(client, error_text(errno));
   }
+  if (options_.connected) options_.connected(open_);
   if (!first_bytes.empty()) take(client, first_bytes);
 }
 
@@ -341,6 +371,7 @@ void StoreServer::Impl::close() {
   for (Connection& connection : connections_) {
     if (connection.descriptor >= 0) ::close(connection.descriptor);
   }
+  for (const Waiting& each : std::exchange(waiting_, {})) ::close(each.descriptor);
   connections_.clear();
   open_ = 0;
 }
@@ -360,6 +391,8 @@ void StoreServer::adopt(tcp::socket socket, std::string first_bytes) {
   const int descriptor = socket.release(ignored);
   if (!ignored) impl_->adopt(descriptor, first_bytes);
 }
+
+void StoreServer::decide(const asio::ip::address& address, bool allowed) { impl_->decide(address, allowed); }
 
 void StoreServer::close() { impl_->close(); }
 

@@ -6,84 +6,16 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "codec_failure.hpp"
 #include "json_fields.hpp"
 
 namespace ddprun {
 
 namespace {
 
-constexpr int k_highest_signal = 64;
-constexpr int k_highest_exit_code = 255;
-
 using Json = nlohmann::json;
 
 // ---- writing
-
-std::string cut(const std::string& text, std::size_t limit = k_max_text) { return text.substr(0, limit); }
-
-bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
-
-// The end of a traceback matters most, where the exception stands. From a line's begin on where one is near,
-// else from a character's.
-std::string_view end_of(std::string_view text, std::size_t limit) {
-  if (text.size() <= limit) return text;
-  text.remove_prefix(text.size() - limit);
-  if (const auto line = text.substr(0, k_max_text).find('\n'); line != std::string_view::npos) {
-    return text.substr(line + 1);
-  }
-  while (!text.empty() && continues_character(text.front())) text.remove_prefix(1);
-  return text;
-}
-
-template <class T>
-std::vector<T> first_of(const std::vector<T>& items, std::size_t limit) {
-  return {items.begin(), items.begin() + static_cast<std::ptrdiff_t>(std::min(items.size(), limit))};
-}
-
-Json texts_to_json(const std::vector<std::string>& texts, std::size_t limit) {
-  Json list = Json::array();
-  for (const std::string& text : first_of(texts, limit)) list.push_back(cut(text));
-  return list;
-}
-
-Json to_json(const ExitStatus& status) {
-  return {{"kind", static_cast<int>(status.kind)},
-          {"value", status.value},
-          {"stage", cut(status.stage)},
-          {"core", status.core_dumped}};
-}
-
-Json to_json(const Failure& failure, std::size_t text_limit, std::size_t line_limit) {
-  // The last lines matter most.
-  const auto& lines = failure.last_lines;
-  const auto skipped = static_cast<std::ptrdiff_t>(lines.size() - std::min(lines.size(), line_limit));
-  const std::string_view message = end_of(failure.message, text_limit);
-  Json json = {{"attempt", failure.attempt.value},
-               {"rank", failure.rank.value},
-               {"local_rank", failure.local_rank.value},
-               {"host", cut(failure.host)},
-               {"pid", failure.pid},
-               {"program", cut(failure.program)},
-               {"status", to_json(failure.status)},
-               {"time", failure.unix_milliseconds},
-               {"message", message},
-               {"message_cut", failure.message_cut + failure.message.size() - message.size()},
-               {"lines", texts_to_json({lines.begin() + skipped, lines.end()}, line_limit)}};
-  if (!failure.hint.empty()) json["hint"] = cut(failure.hint);
-  return json;
-}
-
-Json first_failure(const Failure& failure) {
-  return to_json(failure, k_max_failure_text, k_max_failure_lines);
-}
-
-Json further_failures(const std::vector<Failure>& failures) {
-  Json list = Json::array();
-  for (const Failure& failure : first_of(failures, k_max_further_failures)) {
-    list.push_back(to_json(failure, k_max_further_text, k_max_further_lines));
-  }
-  return list;
-}
 
 Json to_json(const Cause& cause) {
   return {{"kind", static_cast<int>(cause.kind)},
@@ -209,13 +141,20 @@ struct ToJson {
   Json operator()(const Stopped& stopped) const {
     return {{"type", "stopped"},
             {"attempt", stopped.attempt.value},
-            {"failures", further_failures(stopped.failures)}};
+            {"failures", further_failures(stopped.failures)},
+            {"stopped", first_of(stopped.stopped, k_max_workers)}};
   }
   Json operator()(const StopRequest& request) const {
     return {{"type", "stop_request"},
             {"signal", request.signal},
             {"host", cut(request.host)},
             {"whole_tree", request.whole_tree}};
+  }
+  Json operator()(const AddressAnswer& answer) const {
+    return {{"type", "address_answer"}, {"address", cut(answer.address)}, {"own", answer.own}};
+  }
+  Json operator()(const Happened& happened) const {
+    return {{"type", "happened"}, {"line", render_event(happened.event)}};
   }
   Json operator()(const Refused& refused) const {
     return {{"type", "refused"}, {"reason", cut(refused.reason)}, {"hint", cut(refused.hint)}};
@@ -224,6 +163,9 @@ struct ToJson {
     return {{"type", "probe"},
             {"addresses", texts_to_json(probe.addresses, k_max_addresses)},
             {"port", probe.port}};
+  }
+  Json operator()(const AskAddress& ask) const {
+    return {{"type", "ask_address"}, {"address", cut(ask.address)}};
   }
   Json operator()(const Start& start) const {
     return {{"type", "start"}, {"assignment", to_json(start.assignment)}};
@@ -258,49 +200,13 @@ std::string encode_any(const Message& message) {
 
 // ---- reading
 
-ExitStatus read_status(const Fields& fields) {
-  ExitStatus status;
-  status.kind = static_cast<ExitStatus::Kind>(fields.integer("kind", 0, 2));
-  status.value = fields.integer("value");
-  status.stage = fields.text("stage");
-  status.core_dumped = fields.flag("core");
-  return status;
-}
-
-Failure read_failure(const Fields& fields, std::size_t text_limit, std::size_t line_limit) {
-  Failure failure;
-  failure.attempt.value = fields.count("attempt");
-  failure.rank.value = fields.count("rank");
-  failure.local_rank.value = fields.count("local_rank");
-  failure.host = fields.text("host");
-  failure.pid = fields.integer("pid");
-  failure.program = fields.text("program");
-  failure.status = read_status(fields.object("status"));
-  failure.unix_milliseconds = fields.integer64("time");
-  failure.message = fields.text("message", text_limit);
-  failure.message_cut = static_cast<std::size_t>(fields.count("message_cut"));
-  failure.last_lines = fields.texts("lines", line_limit);
-  if (fields.has("hint")) failure.hint = fields.text("hint");
-  return failure;
-}
-
-Failure read_first_failure(const Fields& fields) {
-  return read_failure(fields, k_max_failure_text, k_max_failure_lines);
-}
-
-std::vector<Failure> read_further_failures(const Fields& fields, const char* name) {
-  std::vector<Failure> failures;
-  for (const Fields& item : fields.objects(name, k_max_further_failures)) {
-    failures.push_back(read_failure(item, k_max_further_text, k_max_further_lines));
-  }
-  return failures;
-}
-
 Cause read_cause(const Fields& fields) {
   Cause cause;
   cause.kind = static_cast<Cause::Kind>(fields.integer("kind", 0, 5));
   cause.failure = read_first_failure(fields.object("failure"));
-  cause.signal = fields.integer("signal");
+  if (cause.kind == Cause::Kind::worker_failed) check_is_failure(fields, cause.failure);
+  const bool signalled = cause.kind == Cause::Kind::stopped_by_signal;
+  cause.signal = fields.integer("signal", signalled ? 1 : 0, k_highest_signal);
   cause.host = fields.text("host");
   cause.detail = fields.text("detail");
   cause.hint = fields.text("hint");
@@ -367,6 +273,17 @@ Announcement read_announcement(const Fields& fields) {
   return announcement;
 }
 
+void check_places(const Fields& fields, const Assignment& assignment) {
+  const auto fits = [&](const WorkerSeat& seat) {
+    return seat.rank.value < assignment.world_size && seat.local_rank.value < assignment.local_world_size &&
+           seat.role_rank < seat.role_world_size && seat.role_world_size <= assignment.world_size;
+  };
+  if (!std::all_of(assignment.seats.begin(), assignment.seats.end(), fits))
+    fields.fail("\"seats\" has a rank that is not below its world size");
+  if (assignment.seats.empty()) fields.fail("\"seats\" is empty");
+  if (assignment.node.value >= assignment.node_count) fields.fail("\"node\" is not below \"node_count\"");
+}
+
 Assignment read_assignment(const Fields& fields) {
   Assignment assignment;
   assignment.attempt.value = fields.count("attempt");
@@ -385,7 +302,14 @@ Assignment read_assignment(const Fields& fields) {
     assignment.seats.push_back({{seat[0]}, {seat[1]}, seat[2], seat[3]});
   }
   if (fields.has("neighbours")) assignment.neighbours = read_neighbours(fields);
+  check_places(fields, assignment);
   return assignment;
+}
+
+Happened read_happened(const Fields& fields) {
+  const auto event = parse_event(fields.text("line", k_max_event));
+  if (!event) fields.fail("\"line\" is no event");
+  return {event.value_or(Event{})};
 }
 
 std::optional<AgentMessage> read_agent_message(const std::string& type, const Fields& fields) {
@@ -397,16 +321,22 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
   }
   if (type == "probed") return Probed{fields.texts("reachable", k_max_addresses)};
   if (type == "failed") {
-    return AttemptFailed{{fields.count("attempt")}, read_first_failure(fields.object("failure"))};
+    AttemptFailed failed{{fields.count("attempt")}, read_first_failure(fields.object("failure"))};
+    check_is_failure(fields, failed.failure);
+    return failed;
   }
+  if (type == "happened") return read_happened(fields);
   if (type == "succeeded") return AttemptSucceeded{{fields.count("attempt")}};
   if (type == "stopped") {
-    return Stopped{{fields.count("attempt")}, read_further_failures(fields, "failures")};
+    return Stopped{{fields.count("attempt")},
+                   read_further_failures(fields, "failures"),
+                   fields.counts("stopped", k_max_workers)};
   }
   if (type == "stop_request") {
     return StopRequest{fields.integer("signal", 1, k_highest_signal), fields.text("host"),
                        fields.flag("whole_tree")};
   }
+  if (type == "address_answer") return AddressAnswer{fields.text("address"), fields.flag("own")};
   return std::nullopt;
 }
 
@@ -415,6 +345,7 @@ std::optional<CoordinatorMessage> read_coordinator_message(const std::string& ty
   if (type == "probe") {
     return Probe{fields.texts("addresses", k_max_addresses), fields.integer("port", 1, 65535)};
   }
+  if (type == "ask_address") return AskAddress{fields.text("address")};
   if (type == "start") return Start{read_assignment(fields.object("assignment"))};
   if (type == "stop") {
     Stop stop{{fields.count("attempt")},
@@ -453,21 +384,6 @@ std::variant<AgentMessage, CodecError> decode_agent_message(std::string_view pay
 }
 std::variant<CoordinatorMessage, CodecError> decode_coordinator_message(std::string_view payload) {
   return decode_any<CoordinatorMessage>(payload, read_coordinator_message);
-}
-
-std::variant<std::monostate, std::string, CodecError> FrameReader::next() {
-  if (buffer_.size() < k_frame_header) return std::monostate{};
-  std::size_t length = 0;
-  for (std::size_t i = 0; i < k_frame_header; ++i) {
-    length = length << 8 | static_cast<unsigned char>(buffer_[i]);
-  }
-  if (length > k_max_frame) {
-    return CodecError{fmt::format("a message of {} bytes, the limit is {}", length, k_max_frame)};
-  }
-  if (buffer_.size() - k_frame_header < length) return std::monostate{};
-  std::string payload = buffer_.substr(k_frame_header, length);
-  buffer_.erase(0, k_frame_header + length);
-  return payload;
 }
 
 }  // namespace ddprun

@@ -80,6 +80,29 @@ void Coordinator::fail_start() {
   finish(describe_failed_start(failed, well));
 }
 
+// ---- addresses
+
+// Nothing is asked after the end, when there is no store any more.
+Coordinator::Actions Coordinator::on_unknown_client(const std::string& address, TimePoint now) {
+  std::set<ConnectionId> asked;
+  for (const auto& [connection, agent] : by_connection_) {
+    if (state_ == State::finished) break;
+    asked.insert(connection);
+    actions_.push_back(SendTo{connection, AskAddress{address}});
+  }
+  if (asked.empty()) {
+    actions_.push_back(JudgeClient{address, false});
+  } else {
+    questions_.ask(address, std::move(asked), now);
+  }
+  return std::exchange(actions_, {});
+}
+
+void Coordinator::handle(ConnectionId connection, const AddressAnswer& answer, TimePoint) {
+  const auto own = questions_.note(connection, answer.address, answer.own);
+  if (own && state_ != State::finished) actions_.push_back(JudgeClient{answer.address, *own});
+}
+
 // ---- names
 
 std::vector<int> Coordinator::missing() const {

@@ -24,12 +24,14 @@ class Fields {
 
   bool has(const char* name) const { return json_.is_object() && json_.contains(name); }
 
-  std::int64_t integer64(const char* name) const {
+  std::int64_t integer64(const char* name,
+                         std::int64_t least = std::numeric_limits<std::int64_t>::min()) const {
     const nlohmann::json& value = at(name);
     if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{k_max_integer}) {
       return fail(fmt::format("\"{}\" is out of range", name)), 0;
     }
     if (!value.is_number_integer()) return fail(fmt::format("\"{}\" is not a whole number", name)), 0;
+    if (value.get<std::int64_t>() < least) return fail(fmt::format("\"{}\" is out of range", name)), 0;
     return value.get<std::int64_t>();
   }
 
@@ -80,6 +82,17 @@ class Fields {
       const auto port = item.is_number_unsigned() ? item.get<std::uint64_t>() : 0;
       if (port < 1 || port > 65535) return fail(fmt::format("\"{}\" has what is no port", name)), result;
       result.push_back(static_cast<int>(port));
+    }
+    return result;
+  }
+
+  std::vector<int> counts(const char* name, std::size_t limit) const {
+    std::vector<int> result;
+    for (const nlohmann::json& item : list(name, limit)) {
+      const auto value = item.is_number_unsigned() ? item.get<std::uint64_t>() : k_max_count + 1ULL;
+      if (value > std::uint64_t{k_max_count})
+        return fail(fmt::format("\"{}\" is out of range", name)), result;
+      result.push_back(static_cast<int>(value));
     }
     return result;
   }

@@ -41,6 +41,11 @@ class JobStore {
 
   // Who may connect besides this host; numeric addresses.
   void allow(const std::vector<std::string>& addresses);
+  // `ask` is called for an address of nobody known, once; judge() is the answer, which holds for the attempt.
+  void when_unknown(std::function<void(const std::string& address)> ask) { ask_ = std::move(ask); }
+  // Called for each connection, with how many are open.
+  void when_connected(std::function<void(std::size_t)> handler) { connected_ = std::move(handler); }
+  void judge(const std::string& address, bool own);
   // Returns the port workers are told. `worker_hosts`: the port is kept free instead of served. Throws Error.
   int open(Attempt attempt, bool worker_hosts);
   // Keeps some free ports, for a worker of this host that hosts the store of a coordinator elsewhere.
@@ -53,6 +58,11 @@ class JobStore {
   bool adopt(boost::asio::ip::tcp::socket& socket, std::string& first_bytes);
 
  private:
+  using Addresses = std::set<boost::asio::ip::address>;
+
+  bool is_allowed(const boost::asio::ip::address& address) const;
+  bool ask_about(const boost::asio::ip::address& address);
+  void tell_refusal(const boost::asio::ip::address& address);
   int serve(int port);
   int keep(int port);
   int take_exactly(int port, int (JobStore::*take)(int));
@@ -62,7 +72,14 @@ class JobStore {
 
   boost::asio::io_context& context_;
   JobStoreSettings settings_;
-  std::shared_ptr<std::set<boost::asio::ip::address>> allowed_;
+  Addresses allowed_;  // as they joined
+  // Of the current attempt.
+  Addresses asked_;
+  Addresses unjudged_;  // asked about
+  Addresses admitted_;  // by the word of their agent
+  Addresses told_;
+  std::function<void(std::size_t)> connected_;
+  std::function<void(const std::string& address)> ask_;
   std::unique_ptr<StoreServer> server_;
   std::vector<Fd> kept_;  // bound, never listening
   bool shared_open_ = false;

@@ -38,7 +38,7 @@ struct StoreOpened {
 };
 
 // Called from the event loop only, never from within start() or send(). All must be set but on_foreign,
-// show_notice and show_detail.
+// judge_client, show_notice and show_detail.
 struct CoordinatorHooks {
   std::function<StoreOpened(const OpenStore&)> open_store;
   std::function<void(Attempt)> close_store;
@@ -46,7 +46,9 @@ struct CoordinatorHooks {
   std::function<void(const ShowRestart&)> show_restart;
   std::function<void(const CoordinatorMessage&)> on_message;  // for this process' agent; Finish is the last
   std::function<void(const Cause&)> on_end;                   // once: all agents have been told
+  std::function<void(const std::string& address, bool own)> judge_client;  // the answer to ask_about
   std::function<void(const Notice&)> show_notice;
+  std::function<void(const Event&)> record;
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
   // As in AgentListenerHooks, for a store that is reached on the very port the user gave.
   std::function<bool(Tcp::socket&, std::string& first_bytes)> on_foreign;
@@ -63,7 +65,9 @@ class CoordinatorService final : public AgentLink {
 
   void start();
   void send(AgentMessage message) override;  // from agent 0
-  int port() const;                          // 0 when there is one agent
+  // Whether this address, from which somebody connects to the store, is now one of the job's hosts.
+  void ask_about(std::string address);
+  int port() const;  // 0 when there is one agent
 
  private:
   class Impl;

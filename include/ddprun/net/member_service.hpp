@@ -46,7 +46,7 @@ using ToldPlace = std::variant<MeetingPlace, std::string>;
 struct MemberHooks {
   std::function<NameLookup(const std::string& name)> start_lookup;
   std::function<ToldPlace()> look_at_meeting_file;
-  // Start, Stop, Finish or Refused; the last two are the last.
+  // AskAddress, Start, Stop, Finish or Refused; the last two are the last.
   std::function<void(const CoordinatorMessage&)> on_message;
   // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
   std::function<void(const std::string& what, const std::string& hint)> on_lost;

@@ -24,6 +24,9 @@ struct StoreServerOptions {
   int port = 0;  // 0: any free one
   // Who may connect, by remote address (IPv4 as such, never mapped into IPv6). Unset: everyone.
   std::function<bool(const boost::asio::ip::address&)> allowed;
+  // Told of an address that may not connect. True: its connections wait, unread, until decide(). May be
+  // unset.
+  std::function<bool(const boost::asio::ip::address&)> ask;
   int backlog = boost::asio::socket_base::max_listen_connections;  // the kernel caps it at somaxconn
   // What clients before torch 2.2 are, where the installed torch was seen; else it is told from what they
   // send.
@@ -33,6 +36,8 @@ struct StoreServerOptions {
   // Told in one line when the server closes a connection of its own accord or cannot accept. For logs; may be
   // unset.
   std::function<void(const std::string&)> report;
+  // Called for each connection, with how many are open; may be unset.
+  std::function<void(std::size_t)> connected;
 };
 
 class StoreServer {
@@ -48,6 +53,8 @@ class StoreServer {
   // Serves a connection that was accepted, and whose first bytes were read, elsewhere. `allowed` counts here
   // too.
   void adopt(boost::asio::ip::tcp::socket socket, std::string first_bytes);
+  // The end of waiting for those who connected from `address`.
+  void decide(const boost::asio::ip::address& address, bool allowed);
   // Ends the listener and all connections, at once.
   void close();
   std::size_t connections() const;

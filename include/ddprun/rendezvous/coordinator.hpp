@@ -23,10 +23,11 @@
 // finished   Every connected agent has been sent one Finish, then came one EndJob. A late Join is answered
 //            with Finish too.
 //
-// Rules. The first cause wins; failures that arrive with the same `now` belong to one wake-up, and the lowest
-// rank of them is the first. A failure that was going to be answered with a restart gives way to a lost agent
-// or a signal, since these end the job; it stays in the report. A signal that comes when all agents have
-// succeeded changes nothing. Messages about another attempt are late and ignored. The set of
+// Rules. The first cause wins; of the failures of one attempt it is the one that says nothing of another
+// (supervise/root_cause.hpp), then the first; those that arrive with the same `now` belong to one wake-up,
+// and the lowest rank of them is the first. A failure that was going to be answered with a restart gives way
+// to a lost agent or a signal, since these end the job; it stays in the report. A signal that comes when all
+// agents have succeeded changes nothing. Messages about another attempt are late and ignored. The set of
 // agents is fixed: an agent that is lost after Start ends the job. A change of membership would be one more
 // reason to go from running to stopping, and the next attempt would start from a new world plan.
 //
@@ -44,11 +45,11 @@
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/plan/node_count.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
+#include "ddprun/rendezvous/address_questions.hpp"
 #include "ddprun/rendezvous/message.hpp"
 
 namespace ddprun {
 
-using ConnectionId = Id<struct ConnectionTag>;        // one authenticated connection; never used again
 inline constexpr ConnectionId k_local_connection{0};  // agent 0, in this process
 
 struct CoordinatorSettings {
@@ -67,7 +68,8 @@ struct CoordinatorSettings {
   // Shown where nobody else has joined for a while: why that may be.
   std::optional<Notice> when_alone;
   std::string
-      cannot_start;  // why this launch is over before it begins: all that is left is to tell who joins
+      cannot_start;     // why this launch is over before it begins: all that is left is to tell who joins
+  bool record = false;  // somebody wants to have Record
   std::optional<ExpectedNodes> nodes;  // to compare with where the agents are
 };
 
@@ -90,6 +92,11 @@ struct OpenStore {
 struct CloseStore {
   Attempt attempt;
 };
+// The answer to on_unknown_client: that address is one of the job's hosts now, or of none.
+struct JudgeClient {
+  std::string address;
+  bool own = false;
+};
 // One line that replaces the one before; empty: nothing to wait for any more.
 struct ShowStatus {
   std::string text;
@@ -104,12 +111,15 @@ struct ShowRestart {
 struct ShowNotice {
   Notice notice;
 };
+struct Record {  // for --events: the time, and the host where it has none, are to be filled in
+  Event event;
+};
 // Always the last action.
 struct EndJob {
   Cause cause;
 };
-using CoordinatorAction =
-    std::variant<SendTo, CloseConnection, OpenStore, CloseStore, ShowStatus, ShowRestart, ShowNotice, EndJob>;
+using CoordinatorAction = std::variant<SendTo, CloseConnection, OpenStore, CloseStore, JudgeClient,
+                                       ShowStatus, ShowRestart, ShowNotice, Record, EndJob>;
 
 class Coordinator {
  public:
@@ -124,6 +134,8 @@ class Coordinator {
   Actions on_refused(const std::string& address, const std::string& why, TimePoint now);
   Actions on_store_ready(Attempt attempt, int port, TimePoint now);
   Actions on_store_failed(Attempt attempt, const std::string& why, TimePoint now);
+  // Somebody connects to the store from there, which no agent announced.
+  Actions on_unknown_client(const std::string& address, TimePoint now);
   Actions on_time(TimePoint now);
   // When on_time wants to be called; nothing while the workers run.
   std::optional<TimePoint> deadline() const;
@@ -159,6 +171,7 @@ class Coordinator {
   void handle(ConnectionId connection, const AttemptSucceeded& succeeded, TimePoint now);
   void handle(ConnectionId connection, const Stopped& stopped, TimePoint now);
   void handle(ConnectionId connection, const StopRequest& request, TimePoint now);
+  void handle(ConnectionId connection, const AddressAnswer& answer, TimePoint now);
 
   std::string disagreement(const Join& join) const;
   void refuse_late(ConnectionId connection, const Join& join);
@@ -177,6 +190,8 @@ class Coordinator {
   void start_all(const std::string& address, int port);
   AgentIndex owner_of_rank_zero() const;
   void begin_stop(const Stop& stop, TimePoint now);
+  void drop(ConnectionId connection, const std::string& why, TimePoint now);
+  bool check_rank(ConnectionId connection, const Failure& failure, TimePoint now);
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
   void check_stopped();
   void restart();
@@ -187,6 +202,18 @@ class Coordinator {
   void update_status(TimePoint now);
   void send_all(const CoordinatorMessage& message);
   void note_further(const Failure& failure);
+  void settle_cause();
+  void handle(ConnectionId connection, const Happened& happened, TimePoint now);
+  void record(Event event);
+  void record_join(AgentIndex agent);
+  void record_refusal(const std::string& address, const std::string& why);
+  void record_plan();
+  void record_attempt();
+  void record_stop();
+  void record_loss(AgentIndex agent, const std::string& sentence);
+  void record_cause();
+  void record_restart();
+  void record_end();
 
   std::vector<int> missing() const;
   bool all_succeeded() const;
@@ -204,6 +231,7 @@ class Coordinator {
   std::vector<Agent> agents_;
   std::map<ConnectionId, AgentIndex> by_connection_;
   std::size_t joined_ = 0;
+  AddressQuestions questions_;
   std::map<std::string, std::string> refused_;  // address -> why, the first few
   std::optional<TimePoint> state_deadline_;
   TimePoint alone_due_;
@@ -218,7 +246,8 @@ class Coordinator {
   Attempt attempt_;
   bool store_asked_ = false;
 
-  std::optional<Failure> first_failure_;  // of this attempt
+  std::optional<Failure> first_failure_;  // of this attempt; settle_cause() may find another
+  std::vector<int> victims_;
   TimePoint failed_at_;
   std::optional<Cause> final_cause_;  // decided while stopping
   std::vector<Failure> others_;

@@ -13,6 +13,7 @@
 
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
+#include "ddprun/events/event.hpp"
 #include "ddprun/plan/world_plan.hpp"
 #include "ddprun/supervise/outcome.hpp"
 
@@ -64,6 +65,7 @@ struct AttemptSucceeded {
 struct Stopped {
   Attempt attempt;
   std::vector<Failure> failures;  // beyond the one reported
+  std::vector<int> stopped{};     // ranks that did not fail by themselves, and did not succeed
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 
@@ -73,6 +75,19 @@ struct StopRequest {
   std::string host;
   bool whole_tree = false;  // its workers had the signal from whoever sent it
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
+};
+
+// Answer to AskAddress.
+struct AddressAnswer {
+  std::string address;
+  bool own = false;
+  friend bool operator==(const AddressAnswer&, const AddressAnswer&) = default;
+};
+
+// For the coordinator's --events and --metrics.
+struct Happened {
+  Event event;
+  friend bool operator==(const Happened&, const Happened&) = default;
 };
 
 // ---- coordinator to agent
@@ -89,6 +104,12 @@ struct Probe {
   std::vector<std::string> addresses;
   int port = 0;
   friend bool operator==(const Probe&, const Probe&) = default;
+};
+
+// Has one of your interfaces this address now? Somebody connects to the store from there.
+struct AskAddress {
+  std::string address;
+  friend bool operator==(const AskAddress&, const AskAddress&) = default;
 };
 
 // Start the workers; the store at master_address:master_port is already listening.
@@ -112,10 +133,12 @@ struct Finish {
   std::vector<Failure> others;       // failures after the first; only where report_here
   std::vector<std::string> remarks;  // sentences for the report, "lost n3 while stopping"; likewise
   bool report_here = false;          // exactly one agent prints the report
+  std::vector<int> victims{};        // ranks that were stopped because of it; never sent to another host
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
-using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest>;
-using CoordinatorMessage = std::variant<Refused, Probe, Start, Stop, Finish>;
+using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest,
+                                  AddressAnswer, Happened>;
+using CoordinatorMessage = std::variant<Refused, Probe, AskAddress, Start, Stop, Finish>;
 
 }  // namespace ddprun

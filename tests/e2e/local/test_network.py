@@ -150,10 +150,22 @@ def test_the_store_hears_the_job_s_hosts_only(hosts, second_network, directory, 
     assert speak(hosts["b"], address, port, STORE_PING) == "01020304"
     assert speak(hosts["b"], second_network["a"], port, STORE_PING, second_network["b"]) == "01020304"
     assert speak(hosts["a"], address, port, STORE_PING) == "01020304"
+    new = hosts["b"].address + "7"
+    hosts["b"].add_address(new)  # as DHCP or IPv6's privacy does while a job runs
+    try:
+        assert speak(hosts["b"], address, port, STORE_PING, new) == "01020304"
+        assert speak(hosts["b"], address, port, STORE_PING, new) == "01020304"
+    finally:
+        hosts["b"].remove_address(new)
+    hosts["a"].add_address(new)
+    try:
+        assert speak(hosts["a"], address, port, STORE_PING, new) == "01020304"
+    finally:
+        hosts["a"].remove_address(new)
     (directory / "end").touch()
     results = wait_all(both)
     assert codes(results) == [0, 0], as_text(results)
-    refusal = f"the store refused a connection from {hosts['c'].address}, which was no address of the job's nodes"
+    refusal = f"the store refused a connection from {hosts['c'].address}, which is no address of the job's nodes"
     assert evidence.times_said(results[0].stderr, refusal) == 1, str(results[0])
 
 

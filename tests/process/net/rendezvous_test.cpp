@@ -366,7 +366,9 @@ TEST_CASE("a coordinator that lives and does not answer is given up") {
   TestMember member(context, 1, 2, first.service->port(),
                     [](MemberServiceSettings& settings) { settings.answer_limit = 200ms; });
   run_until(context, [&] { return member.started(); });
-  member.service->send(AttemptFailed{{7}, {}});  // of an attempt it does not know: there is no answer
+  Failure failure;
+  failure.status.value = 1;
+  member.service->send(AttemptFailed{{7}, failure});  // of an attempt it does not know: there is no answer
   run_until(context, [&] { return !member.lost.empty(); });
   CHECK(member.lost == "the coordinator n1 (127.0.0.1) said nothing for 200 ms");
 }

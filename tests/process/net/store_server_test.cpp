@@ -142,6 +142,31 @@ TEST_CASE_METHOD(Fixture, "who is not of the job is refused and named") {
   CHECK(reports[0] == "the store refused 127.0.0.1: not a host of this job");
 }
 
+TEST_CASE_METHOD(Fixture, "who is asked about waits for the verdict, and nothing it sent is lost") {
+  std::vector<std::string> asked;
+  options.allowed = [](const asio::ip::address&) { return false; };
+  options.ask = [&](const asio::ip::address& address) {
+    asked.push_back(address.to_string());
+    return true;
+  };
+  StoreServer server(context, options);
+  Client client(context, server.port());
+  client.send(k_hello + request(add, text("/n") + k_one));
+  serve_until([&] { return !asked.empty(); });
+  CHECK(asked == std::vector<std::string>{"127.0.0.1"});
+  CHECK(server.connections() == 0);
+  server.decide(asio::ip::make_address("10.0.0.1"), true);  // somebody else
+  CHECK(server.connections() == 0);
+  server.decide(asio::ip::make_address("127.0.0.1"), true);
+  CHECK(receive(client, 8) == k_one);
+
+  Client refused(context, server.port());
+  serve_until([&] { return asked.size() == 2; });
+  server.decide(asio::ip::make_address("127.0.0.1"), false);
+  await_end(refused);
+  CHECK(reports == std::vector<std::string>{"the store refused 127.0.0.1: not a host of this job"});
+}
+
 TEST_CASE_METHOD(Fixture, "what is no request ends its own connection only") {
   StoreServer server(context, options);
   Client good(context, server.port());

@@ -56,6 +56,8 @@ TEST_CASE("only well-formed UTF-8 has a length") {
 TEST_CASE("a stranger's text cannot drive the terminal") {
   CHECK(printable("a\x1b[2Jb") == "a\\x1b[2Jb");
   CHECK(printable("gr\xc3\xbc\xc3\x9f") == "gr\xc3\xbc\xc3\x9f");
+  CHECK(printable("a\xc2\x9b"
+                  "2J\xc2\xa0") == "a\\xc2\\x9b2J\xc2\xa0");
   CHECK(printable("\xff\xc3") == "\\xff\\xc3");
   CHECK(printable("abcdef", 3) == "abc...");
 }

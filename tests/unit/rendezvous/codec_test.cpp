@@ -22,6 +22,11 @@ Failure some_failure() {
   failure.message_cut = 5;
   failure.last_lines = {"a\tb", "", std::string("nul\0here", 8)};
   failure.hint = "do this";
+  failure.gpu = "GPU-5c2f";
+  failure.out_of_memory = "the limit of 4.0 GiB of its cgroup was reached";
+  failure.log_file = "/logs/rank-00013.err";
+  failure.after_stop = true;
+  failure.alike = {14, 15};
   return failure;
 }
 
@@ -90,9 +95,11 @@ std::vector<AgentMessage> agent_messages() {
           Probed{},
           AttemptFailed{{2}, some_failure()},
           AttemptSucceeded{{1}},
-          Stopped{{2}, {some_failure(), some_failure()}},
+          Stopped{{2}, {some_failure(), some_failure()}, {4, 5}},
           StopRequest{15, "n3"},
-          StopRequest{10, "n3", true}};
+          StopRequest{10, "n3", true},
+          AddressAnswer{"10.0.0.77", true},
+          AddressAnswer{"fd00::77", false}};
 }
 
 std::vector<CoordinatorMessage> coordinator_messages() {
@@ -101,6 +108,7 @@ std::vector<CoordinatorMessage> coordinator_messages() {
   cause.failure = some_failure();
   return {Refused{"no place", "start once"},
           Probe{{"10.0.0.1"}, 20480},
+          AskAddress{"10.0.0.77"},
           Start{some_assignment()},
           Start{with_neighbours()},
           Start{with_plain_neighbours(3)},
@@ -211,11 +219,71 @@ TEST_CASE("Stop names a signal that exists") {
   CHECK(stop(R"("signal":15)") == prefix + "\"whole_tree\" is missing");
 }
 
+// The message, encoded, with one piece of its JSON exchanged.
+template <class Message>
+std::string changed(const Message& message, const std::string& what, const std::string& by) {
+  FrameReader reader;
+  reader.append(encode(message));
+  std::string payload = payloads_of(reader).at(0);
+  const auto place = payload.find(what);
+  REQUIRE(place != std::string::npos);
+  return payload.replace(place, what.size(), by);
+}
+
+TEST_CASE("no process ends with such a number, and no worker that succeeded has failed") {
+  const AgentMessage failed = AttemptFailed{{2}, some_failure()};
+  const std::string status = R"("kind":1,"stage":"","value":11)";
+  const auto is_refused = [&](const std::string& by) {
+    return std::holds_alternative<CodecError>(decode_agent_message(changed(failed, status, by)));
+  };
+  CHECK_FALSE(is_refused(status));
+  CHECK_FALSE(is_refused(R"("kind":0,"stage":"","value":255)"));
+  CHECK_FALSE(is_refused(R"("kind":2,"stage":"exec","value":2)"));
+  CHECK(is_refused(R"("kind":0,"stage":"","value":0)"));
+  CHECK(is_refused(R"("kind":0,"stage":"","value":256)"));
+  CHECK(is_refused(R"("kind":0,"stage":"","value":-1)"));
+  CHECK(is_refused(R"("kind":1,"stage":"","value":-128)"));
+  CHECK(is_refused(R"("kind":1,"stage":"","value":0)"));
+  CHECK(is_refused(R"("kind":1,"stage":"","value":128)"));
+  CHECK(is_refused(R"("kind":2,"stage":"exec","value":-1)"));
+  CHECK(is_refused(R"("kind":3,"stage":"exec","value":2)"));
+  const std::string late = changed(failed, "\"time\":1700000000123", "\"time\":-1");
+  CHECK(std::holds_alternative<CodecError>(decode_agent_message(late)));
+}
+
+TEST_CASE("a cause that would end the job with 0 is no cause") {
+  const auto is_refused = [](const Cause& cause) {
+    FrameReader reader;
+    reader.append(encode(CoordinatorMessage{Finish{cause, {}, {}, false}}));
+    return std::holds_alternative<CodecError>(decode_coordinator_message(payloads_of(reader).at(0)));
+  };
+  CHECK_FALSE(is_refused({Cause::Kind::success, {}, 0, "", ""}));
+  CHECK_FALSE(is_refused({Cause::Kind::worker_failed, some_failure(), 0, "", ""}));
+  CHECK(is_refused({Cause::Kind::worker_failed, {}, 0, "", ""}));
+  CHECK_FALSE(is_refused({Cause::Kind::stopped_by_signal, {}, 15, "n1", ""}));
+  CHECK(is_refused({Cause::Kind::stopped_by_signal, {}, 0, "n1", ""}));
+  CHECK(is_refused({Cause::Kind::stopped_by_signal, {}, -128, "n1", ""}));
+}
+
+TEST_CASE("an assignment whose numbers contradict each other is refused") {
+  const CoordinatorMessage start = Start{some_assignment()};
+  const auto is_refused = [&](const std::string& what, const std::string& by) {
+    return std::holds_alternative<CodecError>(decode_coordinator_message(changed(start, what, by)));
+  };
+  CHECK_FALSE(is_refused("[2,0,2,4]", "[0,0,2,4]"));
+  CHECK(is_refused("[2,0,2,4]", "[4,0,2,4]"));
+  CHECK(is_refused("[2,0,2,4]", "[2,2,2,4]"));
+  CHECK(is_refused("[2,0,2,4]", "[2,0,4,4]"));
+  CHECK(is_refused("[2,0,2,4]", "[2,0,2,5]"));
+  CHECK(is_refused("[[2,0,2,4],[3,1,3,4]]", "[]"));
+  CHECK(is_refused("\"node\":1", "\"node\":2"));
+}
+
 TEST_CASE("neighbours that cannot be are named") {
   const auto start = [](const std::string& fields) {
     const auto decoded = decode_coordinator_message(
         R"({"type":"start","assignment":{"attempt":0,"world_size":2,"local_world_size":1,"node":0,)"
-        R"("node_count":2,"address":"10.0.0.1","port":41000,"agent_per_task":false,"seats":[],)" +
+        R"("node_count":2,"address":"10.0.0.1","port":41000,"agent_per_task":false,"seats":[[0,0,0,1]],)" +
         fields + "}}");
     return std::holds_alternative<CodecError>(decoded) ? std::get<CodecError>(decoded).what : "";
   };

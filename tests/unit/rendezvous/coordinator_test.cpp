@@ -569,13 +569,15 @@ TEST_CASE("a failure stops all, and all are told the same cause") {
   CHECK(play.sent<Stop>().size() == 3);
   CHECK(play.sent<Finish>().empty());
   play.say(0, Stopped{{0}, {}});
-  play.say(2, Stopped{{0}, {failure_of(4)}});
+  Failure other = failure_of(4);
+  other.status.value = 2;
+  play.say(2, Stopped{{0}, {other}});
   play.say(1, Stopped{{0}, {}});
   CHECK(play.end().kind == Cause::Kind::worker_failed);
   CHECK(play.end().failure == failure_of(3));
   for (const auto& [agent, finish] : play.sent<Finish>()) {
     CHECK(finish.cause == play.end());
-    CHECK(finish.others == (agent == 0 ? std::vector<Failure>{failure_of(4)} : std::vector<Failure>{}));
+    CHECK(finish.others == (agent == 0 ? std::vector<Failure>{other} : std::vector<Failure>{}));
   }
 }
 
@@ -595,6 +597,49 @@ TEST_CASE("of failures in one wake-up the lowest rank is the first, in either or
   play.say(0, AttemptFailed{{0}, failure_of(1)});
   play.all_stopped(0);
   CHECK(play.end().failure.rank == GlobalRank{5});
+}
+
+TEST_CASE("hosts that report broken connections first do not hide the rank that raised, in any order") {
+  std::vector<int> order = {0, 1, 2, 3};
+  do {
+    Play play(settings(4));
+    play.run();
+    for (const int agent : order) {
+      Failure failure = failure_of(2 * agent + 1);
+      failure.last_lines = {agent == 1 ? "ValueError: bad sample" : "Connection closed by peer [10.0.0.2]:1"};
+      play.say(agent, AttemptFailed{{0}, failure});
+      play.now += 10ms;
+    }
+    for (const int agent : order) play.say(agent, Stopped{{0}, {}, {2 * agent}});
+    CHECK(play.end().failure.rank == GlobalRank{3});
+    CHECK(play.sent<Finish>()[0].second.victims == std::vector<int>{0, 1, 2, 4, 5, 6, 7});
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_CASE("the rank that raised may be told with the answer to the stop only, and is what a restart names") {
+  Play play(settings(2, 1));
+  play.run();
+  Failure symptom = failure_of(0);
+  symptom.last_lines = {"Connection reset by peer"};
+  play.say(0, AttemptFailed{{0}, symptom});
+  play.say(0, Stopped{{0}, {}});
+  Failure late = failure_of(3);
+  late.last_lines = {"Traceback (most recent call last):", "ValueError: bad sample"};
+  late.after_stop = true;
+  play.say(1, Stopped{{0}, {late}, {2}});
+  REQUIRE(play.all<ShowRestart>().size() == 1);
+  CHECK(play.all<ShowRestart>()[0].cause.rank == GlobalRank{3});
+}
+
+TEST_CASE("an agent that reports a rank it does not run is lost") {
+  Play play(settings(2));
+  play.run();
+  play.say(1, AttemptFailed{{0}, failure_of(0)});
+  REQUIRE(play.all<CloseConnection>().size() == 1);
+  CHECK(play.sent<Stop>().size() == 1);
+  play.say(0, Stopped{{0}, {}});
+  CHECK(play.end().kind == Cause::Kind::agent_lost);
+  CHECK(play.end_text() == "lost n2 (ranks 2-3): it reported a failure of rank 0, which it does not run");
 }
 
 TEST_CASE("with restarts left all start again, in a new store, with the same ranks") {
@@ -832,4 +877,52 @@ TEST_CASE("hosts with unlike versions of torch are said once, and the job starts
     const auto* send = std::get_if<SendTo>(&action);
     return send != nullptr && std::holds_alternative<Start>(send->message);
   }));
+}
+
+TEST_CASE("an address that nobody announced is asked about, and the first yes is the verdict") {
+  Play play(settings(3));
+  play.run();
+  play.take(play.coordinator.on_unknown_client("10.0.0.77", play.now));
+  const auto asked = play.sent<AskAddress>();
+  REQUIRE(asked.size() == 3);
+  for (int agent = 0; agent < 3; ++agent) {
+    CHECK(asked[static_cast<std::size_t>(agent)] == std::pair(agent, AskAddress{"10.0.0.77"}));
+  }
+  play.say(0, AddressAnswer{"10.0.0.77", false});
+  CHECK(play.all<JudgeClient>().empty());
+  play.say(2, AddressAnswer{"10.0.0.77", true});
+  play.say(1, AddressAnswer{"10.0.0.77", false});
+  REQUIRE(play.all<JudgeClient>().size() == 1);
+  CHECK(play.all<JudgeClient>()[0].own);
+  CHECK(play.all<JudgeClient>()[0].address == "10.0.0.77");
+  CHECK(play.coordinator.deadline() == std::nullopt);
+}
+
+TEST_CASE("an address of no agent is judged so when all have said no, or when one is silent for too long") {
+  Play play(settings(2));
+  play.run();
+  const auto ask = [&play](const std::string& address) {
+    play.take(play.coordinator.on_unknown_client(address, play.now));
+  };
+  const auto judged = [&play] {
+    std::vector<std::string> texts;
+    for (const JudgeClient& each : play.all<JudgeClient>())
+      texts.push_back(each.address + (each.own ? " yes" : " no"));
+    return texts;
+  };
+  ask("10.0.0.77");
+  for (const int agent : {0, 0, 1}) {
+    CHECK(judged().empty());
+    play.say(agent, AddressAnswer{"10.0.0.77", false});
+  }
+  CHECK(judged() == std::vector<std::string>{"10.0.0.77 no"});
+  ask("10.0.0.78");
+  play.say(0, AddressAnswer{"10.0.0.78", false});
+  play.say(1, AddressAnswer{"10.0.0.1", true});  // nobody asked that
+  play.pass(AddressQuestions::k_limit - 1ms);
+  CHECK(judged().size() == 1);
+  play.pass(1ms);
+  CHECK(judged() == std::vector<std::string>{"10.0.0.77 no", "10.0.0.78 no"});
+  play.say(1, AddressAnswer{"10.0.0.78", true});  // too late
+  CHECK(judged().size() == 2);
 }

@@ -1,0 +1,22 @@
+#include <fmt/format.h>
+
+#include "ddprun/rendezvous/codec.hpp"
+
+namespace ddprun {
+
+std::variant<std::monostate, std::string, CodecError> FrameReader::next() {
+  if (buffer_.size() < k_frame_header) return std::monostate{};
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < k_frame_header; ++i) {
+    length = length << 8 | static_cast<unsigned char>(buffer_[i]);
+  }
+  if (length > k_max_frame) {
+    return CodecError{fmt::format("a message of {} bytes, the limit is {}", length, k_max_frame)};
+  }
+  if (buffer_.size() - k_frame_header < length) return std::monostate{};
+  std::string payload = buffer_.substr(k_frame_header, length);
+  buffer_.erase(0, k_frame_header + length);
+  return payload;
+}
+
+}  // namespace ddprun
