@@ -11,6 +11,8 @@
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/facts/pbs_home.hpp"
+#include "ddprun/facts/proc_text.hpp"
 
 namespace ddprun {
 
@@ -37,14 +39,27 @@ bool is_spawned_task(const Variables& variables) {
          number->value.find_first_not_of("0123456789ABCDEFabcdef") == std::string::npos;
 }
 
+// NCPUS is of one chunk. Lines that repeat a host are its mpiprocs, or chunks that were packed there.
+void count_cpus(Pbs& pbs) {
+  const auto chunk = parse_integer(find_variable(pbs.snapshot, "NCPUS").value_or(""));
+  const int lines = pbs.file.slots[static_cast<std::size_t>(*pbs.job.own)];
+  if (!chunk || *chunk < 1 || *chunk > k_highest_cpu) return;
+  pbs.job.base.cpus_on_node =
+      lines > *chunk ? sourced(lines, "lines of the node file") : sourced(static_cast<int>(*chunk), "NCPUS");
+}
+
 void read_hosts(Pbs& pbs) {
   const std::string origin = pbs.variables.has("PBS_NODEFILE") ? "PBS_NODEFILE" : "node file of the job";
-  pbs.file_path = find_pbs_node_file(pbs.snapshot.environment);
+  const auto& files = pbs.snapshot.files;
+  const auto configuration = files.find(find_pbs_configuration(pbs.snapshot.environment));
+  pbs.file_path = find_pbs_node_file(with_pbs_home(
+      pbs.snapshot.environment, configuration == files.end() ? std::string() : configuration->second));
   const auto contents = pbs.snapshot.files.find(pbs.file_path);
   if (contents == pbs.snapshot.files.end()) return;
   pbs.file = parse_node_file(contents->second, pbs.file_path);
   pbs.job.hosts = sourced(pbs.file.hosts, origin);
   pbs.job.own = find_host(pbs.file.hosts, pbs.snapshot.host.name);
+  if (pbs.job.own) count_cpus(pbs);
   pbs.job.base.job_nodes = sourced(static_cast<int>(pbs.file.hosts.size()), origin);
 }
 

@@ -16,10 +16,11 @@ namespace ddprun {
 
 namespace {
 
-constexpr std::array<const char*, 10> k_variables{
-    k_started_umask_variable,    k_starter_variable,     k_starter_key_variable,     k_started_hosts_variable,
-    k_started_rank_variable,     k_started_job_variable, k_started_carrier_variable, k_cpus_per_task_variable,
-    k_started_terminal_variable, k_started_site_variable};
+constexpr std::array<const char*, 11> k_variables{
+    k_started_umask_variable,   k_starter_variable,        k_starter_key_variable,
+    k_started_hosts_variable,   k_started_rank_variable,   k_started_job_variable,
+    k_started_carrier_variable, k_cpus_per_task_variable,  k_started_terminal_variable,
+    k_started_site_variable,    k_started_streams_variable};
 constexpr const char* k_list_hint = "write host names with commas between them, as in n1,n2 or n[1-4]";
 constexpr const char* k_listed = "hosts";
 constexpr std::array<Scheduler, 5> k_schedulers{Scheduler::slurm, Scheduler::pbs, Scheduler::lsf,

@@ -107,6 +107,11 @@ void CarrierGroup::start(std::size_t number, const std::vector<std::string>& wor
   keeper_.watch(carrier.child->pid());
 }
 
+void CarrierGroup::add_output(lifeline::Stream stream, Fd socket, std::string_view begun) {
+  OutputPump& pump = stream == lifeline::Stream::error ? error_ : output_;
+  pump.forget(pump.add(std::move(socket), terminal_.has_value(), LineTail::k_lines, begun));
+}
+
 void CarrierGroup::signal(std::size_t carrier, int number) {
   if (running(carrier)) carriers_[carrier]->child->send_signal_to_group(number);
 }
@@ -124,8 +129,9 @@ std::size_t CarrierGroup::count_running() const {
 std::string CarrierGroup::last_words(std::size_t carrier) const {
   if (!carriers_[carrier]->error) return {};
   const std::vector<std::string> lines = error_.last_lines(*carriers_[carrier]->error);
-  const auto said =
-      std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) { return !trim(line).empty(); });
+  const auto said = std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) {
+    return !trim(line).empty() && !trim(line).starts_with("hint:");
+  });
   return said == lines.rend() ? std::string() : printable(trim(*said), 300);
 }
 

@@ -4,12 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "ddprun/app/arguments.hpp"
 #include "ddprun/app/option_table.hpp"
+#include "ddprun/app/version.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/os/optional_libraries.hpp"
 #include "ddprun/plan/master_variables.hpp"
 
 namespace ddprun {
@@ -18,6 +21,7 @@ namespace {
 
 void apply(Draft& draft, const OptionEntry& option, const Given& given) {
   draft.origins[option.name] = given.origin;
+  draft.options.given[option.name] = given;
   try {
     option.apply(draft, given);
   } catch (const Unsupported& refusal) {
@@ -75,14 +79,48 @@ bool flag_is_on(const Given& given) {
   return *number != 0;
 }
 
-// What is on the command line is in draft.origins by now and wins.
+// Of two that contradict each other, the one that is given further up counts.
+constexpr std::array<std::array<std::string_view, 2>, 6> k_rivals{{{"verbose", "quiet"},
+                                                                   {"use-env", "no-use-env"},
+                                                                   {"hosts", "hostfile"},
+                                                                   {"hosts", "node-rank"},
+                                                                   {"hostfile", "node-rank"},
+                                                                   {"bind", "numa-binding"}}};
+
+bool is_settled(const GivenOptions& above, std::string_view name) {
+  const auto given = [&](std::string_view other) { return above.contains(std::string(other)); };
+  return given(name) || std::any_of(k_rivals.begin(), k_rivals.end(), [&](const auto& pair) {
+           return (pair[0] == name && given(pair[1])) || (pair[1] == name && given(pair[0]));
+         });
+}
+
+// A flag that is off here is not asked for further down.
+void apply_below(Draft& draft, const GivenOptions& above, const OptionEntry& option, const Given& given) {
+  if (is_settled(above, option.name)) return;
+  if (option.value == OptionValue::none && !flag_is_on(given)) {
+    draft.options.given[option.name] = given;
+    return;
+  }
+  apply(draft, option, given);
+}
+
 void apply_variables(Draft& draft, const Environment& environment) {
-  for (const OptionEntry& option : option_table()) {
-    const auto variable = environment.find(variable_of(option));
-    if (variable == environment.end() || draft.origins.count(option.name) != 0) continue;
-    const Given given{variable->second, variable->first};
-    if (option.value == OptionValue::none && !flag_is_on(given)) continue;
-    apply(draft, option, given);
+  for (const auto name_of : {&own_variable_of, &variable_of}) {
+    const GivenOptions above = draft.options.given;
+    for (const OptionEntry& option : option_table()) {
+      const auto variable = environment.find(name_of(option));
+      if (variable == environment.end()) continue;
+      apply_below(draft, above, option, {variable->second, variable->first});
+    }
+  }
+}
+
+void apply_layers(Draft& draft, const OptionLayers& layers) {
+  for (const std::vector<OptionText>& layer : layers) {
+    const GivenOptions above = draft.options.given;
+    for (const OptionText& text : layer) {
+      apply_below(draft, above, find_configured(text), {text.text, text.origin});
+    }
   }
 }
 
@@ -220,8 +258,9 @@ void settle_program(Draft& draft) {
   }
   // The lines of --dry-run=env are for a script that the user's shell starts; a picture is of the node alone.
   const bool pictures = options.dry_run != DryRun::off && !options.topology.empty();
-  const bool runs_nothing = !options.capture_file.empty() || !options.timeline_file.empty() ||
-                            options.dry_run == DryRun::env || options.dry_run == DryRun::svg || pictures;
+  const bool runs_nothing = options.print_config || !options.capture_file.empty() ||
+                            !options.timeline_file.empty() || options.dry_run == DryRun::env ||
+                            options.dry_run == DryRun::svg || pictures;
   if (options.command.empty() && !runs_nothing) {
     throw UsageError("there is no script to run", "write it after the options, as in ddprun train.py");
   }
@@ -282,15 +321,18 @@ void settle(Draft& draft, const Environment& environment) {
 }  // namespace
 
 std::variant<Options, Printed> parse_command_line(const std::vector<std::string>& arguments,
-                                                  const Environment& environment) {
+                                                  const Environment& environment,
+                                                  const OptionLayers& layers) {
   Arguments normalised = normalise_arguments(arguments, option_table());
   Draft draft;
   apply_command_line(draft, std::move(normalised.options));
   if (draft.help) return Printed{render_help()};
-  if (draft.version) return Printed{"ddprun " DDPRUN_VERSION "\n"};
+  if (draft.help_all) return Printed{render_help_all()};
+  if (draft.version) return Printed{render_version(find_optional_libraries(), hwloc_version())};
   if (!draft.completion.empty()) return Printed{render_completion(draft.completion)};
   draft.options.command = std::move(normalised.command);
   apply_variables(draft, environment);
+  apply_layers(draft, layers);
   refuse_unsupported(draft.unsupported);
   settle(draft, environment);
   return std::move(draft.options);

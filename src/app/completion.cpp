@@ -141,10 +141,61 @@ std::string render_tcsh() {
   return text + fmt::format(" 'c/--/({})/' 'n/*/f/'\n", all_names(""));
 }
 
+// In fish's single quotes only these two have a meaning.
+std::string escape_fish(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+// Until the script is named, files are offered beside the options; after it, files alone.
+constexpr const char* k_fish_start = R"(complete -c ddprun -e
+function __ddprun_before_script
+    set -l words (commandline -opc)
+    set -l skip
+    for word in $words[2..-1]
+        if set -q skip[1]
+            set -e skip
+            continue
+        end
+        switch $word
+            case --
+                return 1
+)";
+constexpr const char* k_fish_end = R"(                set skip 1
+            case '-*'
+            case '*'
+                return 1
+        end
+    end
+    return 0
+end
+)";
+
+std::string render_fish() {
+  std::vector<std::string> with_value;
+  std::string lines;
+  for (const OptionEntry& option : option_table()) {
+    lines += fmt::format("complete -c ddprun -n __ddprun_before_script -l {}", option.name);
+    if (option.letter != '\0') lines += fmt::format(" -s {}", option.letter);
+    if (option.value == OptionValue::required) {
+      for (const std::string& name : spellings(option)) with_value.push_back(name);
+      lines += option.completes == Completes::file ? " -r -F" : " -x";
+    }
+    if (option.completes == Completes::words) lines += fmt::format(" -a '{}'", option.words);
+    lines += fmt::format(" -d '{}'\n", escape_fish(option.help));
+  }
+  return k_fish_start + fmt::format("            case {}\n", join(with_value, " ")) + k_fish_end + lines;
+}
+
 }  // namespace
 
 std::string render_completion(const std::string& shell) {
   if (shell == "bash") return render_bash();
+  if (shell == "fish") return render_fish();
   return shell == "zsh" ? render_zsh() : render_tcsh();
 }
 

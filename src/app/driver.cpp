@@ -1,6 +1,7 @@
 #include "ddprun/app/driver.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -39,6 +40,7 @@ JobStoreSettings store_settings(const NodePlan& plan) {
   settings.port_is_shared = plan.store_port && several;
   if (several) settings.range = plan.site.profile.ports;
   settings.port_hint = other_port_hint(plan.allocation.first_port);
+  settings.access = plan.options.store_access;
   if (!plan.planned.empty() && starts_python(plan.planned.front().command)) {
     settings.on_silence = [waited = settings.silence] {
       const Notice notice = describe_silent_store(waited);
@@ -50,9 +52,11 @@ JobStoreSettings store_settings(const NodePlan& plan) {
 
 }  // namespace
 
-Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, std::optional<LaunchFailure> failure)
+Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& output_link,
+               std::optional<LaunchFailure> failure)
     : plan_(plan),
       snapshot_(snapshot),
+      output_link_(output_link),
       signals_(context_, watched_signals_of(plan.options), WorkerGroup::group_of_workers(plan)),
       timer_(context_),
       supervisor_(plan.options.shutdown_timeout.value),
@@ -89,7 +93,10 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, std::optional<Lau
   });
 }
 
-Driver::~Driver() { route_log({}); }
+Driver::~Driver() {
+  route_log({});
+  output_link_.cancel();
+}
 
 int Driver::run() {
   adopt_orphans();
@@ -162,8 +169,15 @@ void Driver::handle(const Refused& refused) {
   end(cause);
 }
 
-void Driver::handle(const AskAddress& ask) {
-  link_->send(AddressAnswer{ask.address, !interface_of(capture_addresses(), ask.address).empty()});
+void Driver::handle(const ClientQuestion& question) {
+  ClientVerdict verdict{question.connection};
+  if (question.access == StoreAccess::host) {
+    const bool here = !interface_of(capture_addresses(), question.connection.client).empty();
+    verdict.holder = here ? Holder::own : Holder::elsewhere;
+  } else if (const auto ends = from_text(question.connection)) {
+    verdict.holder = find_holder(*ends, ::geteuid());
+  }
+  link_->send(verdict);
 }
 
 // The launcher started one ddprun on this host and several on another: each of them is one worker.
@@ -242,10 +256,21 @@ void Driver::on_lost(const std::string& what, const std::string& hint) {
   link_lost_ = true;
   if (ending_) return;
   if (failure_) return end_with_own_failure();
+  if (stop_signal_) return end_by_own_signal(*stop_signal_);
   say_error(what, hint);
   Cause cause;
   cause.kind = joined_ || found_ ? Cause::Kind::agent_lost : Cause::Kind::deadline;
   supervisor_.note_stop(SIGTERM, false, now());
+  end(cause);
+}
+
+// Whoever asked all hosts to stop has killed the coordinator since: that it is gone is no news.
+void Driver::end_by_own_signal(int signal) {
+  Cause cause;
+  cause.kind = Cause::Kind::stopped_by_signal;
+  cause.signal = signal;
+  cause.host = plan_.host;
+  report_ = describe(cause);
   end(cause);
 }
 
@@ -366,6 +391,7 @@ void Driver::leave_when_idle() {
 }
 
 void Driver::hurry() {
+  if (left_) output_link_.give_up();
   if (!std::exchange(hurried_, true) && leaving_) drain();
 }
 
@@ -396,7 +422,8 @@ void Driver::leave() {
   meeting_.finish();
   store_.close();
   signals_.leave();
-  tell_end([this] { context_.stop(); });
+  output_link_.finish(context_, hurried_ ? std::optional(k_hurried_drain_limit) : std::nullopt,
+                      [this] { tell_end([this] { context_.stop(); }); });
 }
 
 }  // namespace ddprun

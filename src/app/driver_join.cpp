@@ -27,7 +27,7 @@ namespace ddprun {
 
 namespace {
 
-constexpr Milliseconds k_lookup_limit{10000};  // for --local-addr
+constexpr Milliseconds k_refusal_patience{30000};
 constexpr Milliseconds k_silent_telling{2000};
 constexpr Milliseconds k_longest_telling{30000};
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
@@ -76,7 +76,7 @@ void Driver::settle_local_address() {
   if (!plan_.options.local_address) return;
   const Sourced<std::string> given = *plan_.options.local_address;
   std::vector<std::string> leads_to{given.value};
-  if (!is_numeric_address(given.value)) leads_to = look_up_name(given.value, k_lookup_limit);
+  if (!is_numeric_address(given.value)) leads_to = look_up_name(given.value);
   if (leads_to.empty()) {
     throw UsageError(fmt::format("{} {} leads to no address on {}", given.origin, given.value, plan_.host),
                      "leave it out, or give an address of this host");
@@ -179,7 +179,7 @@ CoordinatorHooks Driver::coordinator_hooks() {
   hooks.show_status = [](const std::string& text) { show_status(text); };
   hooks.show_restart = [this](const ShowRestart& restart) { announce_restart(restart); };
   hooks.on_message = [this](const CoordinatorMessage& message) { on_message(message); };
-  hooks.judge_client = [this](const std::string& address, bool own) { store_.judge(address, own); };
+  hooks.judge_client = [this](const ClientVerdict& verdict) { store_.judge(verdict); };
   hooks.show_notice = [](const Notice& notice) { say_notice(notice.what, notice.hint); };
   hooks.show_detail = say_detail;
   hooks.record = [this](const Event& event) { record(event); };
@@ -205,29 +205,32 @@ void Driver::join_as_coordinator() {
     if (plan_.rendezvous.agents > 1) {
       say_detail(fmt::format("coordinating {} agents on port {}", plan_.rendezvous.agents, service->port()));
       meeting_.publish(place_of(best, of_this_host, service->port()));
+      if (const MeetingFile* const file = meeting_.file()) workers_.remove_at_end(*file);
     }
   } catch (const Error& error) {
     if (service || plan_.rendezvous.by_arrival) throw;
     service = tell_cannot_start(std::move(settings), error);
+    if (!service) throw;
   }
-  store_.when_unknown([asked = service.get()](const std::string& address) { asked->ask_about(address); });
+  store_.when_remote([asked = service.get()](const ClientQuestion& question) { asked->ask_about(question); });
   record_begin();
   service->start();
   link_ = std::move(service);
   joined_ = true;
 }
 
-// The port that the user named is taken. The others knock at another one too, and hear it there.
+// The port that the user named is taken. The others knock at another one too, and hear it there. Nothing
+// where that is taken too, or there is none.
 std::unique_ptr<CoordinatorService> Driver::tell_cannot_start(CoordinatorServiceSettings settings,
                                                               const Error& error) {
   settings.ports = spare_ports(plan_);
-  if (settings.ports.empty()) throw error;
+  if (settings.ports.empty()) return nullptr;
   settings.coordinator.cannot_start = error.what() + (error.hint().empty() ? "" : "; " + error.hint());
   std::unique_ptr<CoordinatorService> service;
   try {
     service = std::make_unique<CoordinatorService>(context_, std::move(settings), coordinator_hooks());
   } catch (const Error&) {
-    throw error;
+    return nullptr;
   }
   say_error(error.what(), error.hint());
   return service;
@@ -240,6 +243,7 @@ void Driver::join_as_member() {
       rendezvous.peers.front(), rendezvous.addresses.value,    rendezvous.ports.value,
       rendezvous.join_timeout,  rendezvous.meeting_file.value, exchange_name(rendezvous.exchange),
       spare_ports(plan_)};
+  if (is_by_flags(plan_.allocation)) settings.join.refusal_patience = k_refusal_patience;
   settings.launch_key = rendezvous.key;
   settings.prover = make_prover(plan_.options, rendezvous.secrets, snapshot_);
   settings.announcement = announcement();

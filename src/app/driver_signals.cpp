@@ -8,6 +8,7 @@
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/stop_signals.hpp"
 #include "ddprun/os/terminal.hpp"
+#include "ddprun/plan/open_mpi_habits.hpp"
 
 namespace ddprun {
 
@@ -65,6 +66,7 @@ void Driver::note_stop_signal(int signal, SignalWay way, bool maybe_tree, bool b
     stop_signal_ = signal;
     last_stop_signal_ = now();
     supervisor_.note_stop(signal, /*hurry=*/false, now(), Supervisor::Delivery::undecided);
+    tell_early_kill();
   }
   if (first || signal != *stop_signal_ || way != SignalWay::own) signals_.judge(signal, way, maybe_tree);
   const bool again = !first && by_person && now() - last_stop_signal_ >= k_same_signal_window;
@@ -72,6 +74,13 @@ void Driver::note_stop_signal(int signal, SignalWay way, bool maybe_tree, bool b
   last_stop_signal_ = now();
   say(fmt::format("{} again on {}: killing what is left", signal_name(signal), plan_.host));
   supervisor_.note_stop(signal, /*hurry=*/true, now());
+}
+
+// At once: there is nobody left to say it afterwards.
+void Driver::tell_early_kill() const {
+  if (plan_.rendezvous.agent.value != 0) return;
+  if (const auto notice = find_early_kill(snapshot_, plan_.options.shutdown_timeout.value))
+    say_notice(notice->what, notice->hint);
 }
 
 void Driver::on_verdict(const SignalLedger::Verdict& verdict) {
@@ -91,12 +100,7 @@ void Driver::request_stop(int signal, bool whole_tree) {
     link_->send(StopRequest{signal, plan_.host, whole_tree});
     return;
   }
-  Cause cause;
-  cause.kind = Cause::Kind::stopped_by_signal;
-  cause.signal = signal;
-  cause.host = plan_.host;
-  report_ = describe(cause);
-  end(cause);
+  end_by_own_signal(signal);
 }
 
 }  // namespace ddprun

@@ -67,12 +67,12 @@ NodePlan plan_meeting(const Snapshot& snapshot, Options options) {
 }  // namespace
 
 std::optional<int> tell_other_agents(const Snapshot& snapshot, const std::optional<Options>& options,
-                                     const Error& error) noexcept {
+                                     const Error& error, OutputLink& output_link) noexcept {
   try {
     if (only_looks(snapshot)) return std::nullopt;
     const NodePlan plan = plan_meeting(snapshot, options.value_or(Options{}));
     if (plan.rendezvous.role == RendezvousRole::solo) return std::nullopt;
-    return Driver(plan, snapshot,
+    return Driver(plan, snapshot, output_link,
                   make_launch_failure(error.what(), error.hint(), error.exit_code(), snapshot.host.name))
         .run();
   } catch (const std::exception& why) {

@@ -1,5 +1,8 @@
-// --help, from the table.
+// --help, one screen for daily use, and --help-all, from the table.
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
 
 #include "ddprun/app/command_line.hpp"
 #include "ddprun/app/option_table.hpp"
@@ -9,8 +12,8 @@ namespace ddprun {
 
 namespace {
 
-constexpr std::size_t k_width = 100;
-constexpr std::size_t k_help_column = 35;
+constexpr std::size_t k_width = 80;
+constexpr std::size_t k_help_column = 30;
 
 struct GroupTitle {
   OptionGroup group;
@@ -23,7 +26,7 @@ constexpr GroupTitle k_groups[] = {
     {OptionGroup::meeting, "How the nodes meet"},
     {OptionGroup::binding, "Binding"},
     {OptionGroup::failures, "Failures and signals"},
-    {OptionGroup::looking, "Looking first"},
+    {OptionGroup::looking, "Inspection"},
     {OptionGroup::about, "About ddprun"},
 };
 
@@ -50,9 +53,9 @@ std::string spelling(const OptionEntry& option) {
   return text;
 }
 
-std::string entry(const OptionEntry& option) {
+std::string entry(const OptionEntry& option, const char* words) {
   const std::string name = spelling(option);
-  std::string help = wrap(option.help, k_help_column);
+  std::string help = wrap(words, k_help_column);
   if (name.size() + 2 > k_help_column) return name + "\n" + help;
   return help.replace(0, name.size(), name);
 }
@@ -65,26 +68,58 @@ std::string names_in(OptionGroup group) {
   return join(names, ", ");
 }
 
+constexpr const char* k_usage =
+    "Usage: ddprun [options] SCRIPT [arguments of SCRIPT]\n"
+    "\n"
+    "Starts a PyTorch script once for each GPU, on this machine or on all nodes of an\n"
+    "allocation.\n"
+    "\n"
+    "  ddprun train.py            this machine, or in a batch script every node of it\n"
+    "  srun ddprun train.py       the nodes of a Slurm step\n"
+    "  ddprun --dry-run train.py  print what would happen and why; start nothing\n";
+
+// The options of most days, each on one line.
+constexpr std::array<std::pair<const char*, const char*>, 12> k_daily{{
+    {"nproc-per-node", "workers on each node (default: its GPUs)"},
+    {"nnodes", "nodes (default: those of the allocation)"},
+    {"hosts", "hosts to start on, through ssh"},
+    {"module", "run SCRIPT as a module, as python -m does"},
+    {"no-python", "run a program instead of a Python script"},
+    {"max-restarts", "restarts of all workers after a failure"},
+    {"bind", "cores of each worker: auto, near, none, ..."},
+    {"show-binding", "print where each worker runs"},
+    {"print-config", "print the options that are set, and where"},
+    {"verbose", "print what ddprun does and why"},
+    {"help-all", "print all options"},
+    {"version", "print version, build and libraries"},
+}};
+
 }  // namespace
 
 std::string render_help() {
-  std::string text =
-      "Usage: ddprun [options] SCRIPT [arguments of SCRIPT]\n"
-      "\n"
-      "Starts a PyTorch script once for each GPU, on this machine or on all nodes of an allocation.\n"
-      "\n"
-      "  ddprun train.py            this machine, or in a batch script every node of the job\n"
-      "  srun ddprun train.py       the nodes of a Slurm step, with one ddprun a node or one a task\n"
-      "  ddprun --dry-run train.py  what would happen, and where every value came from\n";
+  std::string text = std::string(k_usage) + "\nThe options of most days:\n";
+  for (const OptionEntry& option : option_table()) {
+    const auto daily = std::find_if(k_daily.begin(), k_daily.end(), [&](const auto& each) {
+      return std::string_view(each.first) == option.name;
+    });
+    if (daily != k_daily.end()) text += entry(option, daily->second);
+  }
+  return text + "\nAll torchrun options are recognised. More: ddprun --help-all, man ddprun.\n";
+}
+
+std::string render_help_all() {
+  std::string text = k_usage;
   for (const GroupTitle& group : k_groups) {
     text += fmt::format("\n{}:\n", group.title);
     for (const OptionEntry& option : option_table()) {
-      if (option.group == group.group) text += entry(option);
+      if (option.group == group.group) text += entry(option, option.help);
     }
   }
   const std::string rules =
-      "The options are torchrun's and more: names may be cut short, _ may stand for -, and PET_ variables "
-      "give defaults. TIME is in seconds or has a unit, as in 250ms, 90s, 10m.";
+      "Names may be cut short, and _ may stand for -. DDPRUN_ variables, torchrun's PET_ variables, "
+      "$XDG_CONFIG_HOME/ddprun/config.json and /etc/ddprun/config.json give defaults, in this order. TIME is "
+      "in "
+      "seconds or has a unit, as in 250ms, 90s, 10m.";
   text += "\n" + wrap(rules, 0);
   text += "\nChecked but without effect:\n" + wrap(names_in(OptionGroup::without_effect), 2);
   text += "\nKnown but not supported yet:\n" + wrap(names_in(OptionGroup::unsupported), 2);

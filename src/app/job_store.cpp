@@ -1,6 +1,7 @@
 #include "ddprun/app/job_store.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -18,7 +19,10 @@ constexpr int k_ports_kept = 16;  // more attempts than that take turns
 constexpr int k_highest_port = 65535;
 // Addresses, each once an attempt: strangers shall make neither noise nor load.
 constexpr std::size_t k_refusals_told = 8;
-constexpr std::size_t k_questions = 16;
+constexpr std::size_t k_strange_addresses = 16;
+// Connections at once.
+constexpr std::size_t k_waiting_of_stranger = 16;
+constexpr std::size_t k_waiting_of_host = 4096;
 
 }  // namespace
 
@@ -33,39 +37,73 @@ void JobStore::allow(const std::vector<std::string>& addresses) {
   }
 }
 
-bool JobStore::is_allowed(const boost::asio::ip::address& address) const {
-  return address.is_loopback() || allowed_.contains(address) || admitted_.contains(address);
+Admission JobStore::admit(const TcpEnds& ends) {
+  if (settings_.access == StoreAccess::host) return admit_by_host(ends);
+  const Holder holder = find_holder(ends, ::geteuid());
+  const auto& client = ends.client.address();
+  if (holder == Holder::own) return Admission::yes;
+  if (holder == Holder::foreign) return refuse(client, holder);
+  if (!client.is_loopback()) return ask_about(ends);
+  if (holder == Holder::elsewhere) return refuse(client, holder);
+  tell_unproven(client);
+  return Admission::yes;
 }
 
-bool JobStore::ask_about(const boost::asio::ip::address& address) {
-  const bool may_ask = ask_ && asked_.size() < k_questions && crosses_hosts(address.to_string());
-  if (may_ask && asked_.insert(address).second) {
-    unjudged_.insert(address);
-    ask_(address.to_string());
-  }
-  const bool waits = unjudged_.contains(address);
-  if (!waits) tell_refusal(address);
-  return waits;
+Admission JobStore::admit_by_host(const TcpEnds& ends) {
+  const auto& client = ends.client.address();
+  const bool known = client.is_loopback() || allowed_.contains(client) || admitted_.contains(client);
+  return known ? Admission::yes : ask_about(ends);
 }
 
-void JobStore::judge(const std::string& text, bool own) {
-  boost::system::error_code error;
-  const auto address = boost::asio::ip::make_address(text, error);
-  if (error || unjudged_.erase(address) == 0) return;
-  if (own) {
-    admitted_.insert(address);
-    say_detail(fmt::format("the store admits {}, a new address of a host of the job", text));
-  } else {
-    tell_refusal(address);
-  }
-  if (server_) server_->decide(address, own);
+// Strangers must neither make load nor keep the job's own workers out.
+Admission JobStore::ask_about(const TcpEnds& ends) {
+  const auto& client = ends.client.address();
+  const bool announced = allowed_.contains(client);
+  const bool new_address = !announced && strange_.size() < k_strange_addresses &&
+                           crosses_hosts(client.to_string()) && strange_.insert(client).second;
+  const bool may_ask = ask_ && (announced || new_address || strange_.contains(client)) &&
+                       waiting_[client] < (announced ? k_waiting_of_host : k_waiting_of_stranger);
+  if (!may_ask) return refuse(client, Holder::elsewhere);
+  unjudged_.insert(ends);
+  ++waiting_[client];
+  ask_({as_text(ends), settings_.access});
+  return Admission::wait;
 }
 
-void JobStore::tell_refusal(const boost::asio::ip::address& address) {
-  if (told_.size() >= k_refusals_told || !told_.insert(address).second) return;
-  say_notice(fmt::format("the store refused a connection from {}, which is no address of the job's nodes",
-                         address.to_string()),
-             "");
+void JobStore::judge(const ClientVerdict& verdict) {
+  const auto ends = from_text(verdict.connection);
+  if (!ends || unjudged_.erase(*ends) == 0) return;
+  const auto& client = ends->client.address();
+  --waiting_[client];
+  const bool unproven = verdict.holder == Holder::unknown && allowed_.contains(client);
+  const bool good = verdict.holder == Holder::own || unproven;
+  if (unproven) tell_unproven(client);
+  if (good && !allowed_.contains(client) && admitted_.insert(client).second)
+    say_detail(fmt::format("the store admits {}, a new address of a host of the job", client.to_string()));
+  if (!good) refuse(client, verdict.holder);
+  if (server_) server_->decide(*ends, good);
+}
+
+Admission JobStore::refuse(const boost::asio::ip::address& address, Holder holder) {
+  if (told_.size() >= k_refusals_told || !told_.insert(address).second) return Admission::no;
+  const bool known = address.is_loopback() || allowed_.contains(address);
+  const char* const why = holder == Holder::foreign ? "which is another user's"
+                          : known ? "whose other end no process of the job's user holds there"
+                                  : "which is no address of the job's nodes";
+  say_notice(fmt::format("the store refused a connection from {}, {}", address.to_string(), why),
+             known ? "if it was a worker's, in a container with a network or users of its own, add "
+                     "--store-access host, which lets in whoever is on the job's nodes"
+                   : "");
+  return Admission::no;
+}
+
+void JobStore::tell_unproven(const boost::asio::ip::address& address) {
+  if (std::exchange(unproven_told_, true)) return;
+  say_notice(fmt::format(
+                 "the store cannot see whose connections come from {}, since the kernel there does not tell; "
+                 "it lets in whoever is on that node",
+                 address.to_string()),
+             "allow NETLINK_SOCK_DIAG or /proc/net/tcp there, or say --store-access host");
 }
 
 int JobStore::open(Attempt attempt, bool worker_hosts) {
@@ -125,8 +163,7 @@ int JobStore::first_free_of(std::pair<int, int> range, int (JobStore::*take)(int
 int JobStore::serve(int port) {
   StoreServerOptions options;
   options.port = port;
-  options.allowed = [this](const boost::asio::ip::address& address) { return is_allowed(address); };
-  options.ask = [this](const boost::asio::ip::address& address) { return ask_about(address); };
+  options.admit = [this](const TcpEnds& ends) { return admit(ends); };
   options.connected = connected_;
   options.report = [](const std::string& text) { say_detail("store: " + text); };
   server_ = std::make_unique<StoreServer>(context_, std::move(options));
@@ -174,7 +211,9 @@ void JobStore::close() {
     server_->close();
   }
   server_.reset();
-  for (Addresses* judged : {&asked_, &unjudged_, &admitted_, &told_}) judged->clear();
+  for (Addresses* judged : {&strange_, &admitted_, &told_}) judged->clear();
+  unjudged_.clear();
+  waiting_.clear();
   kept_.clear();
   shared_open_ = false;
 }

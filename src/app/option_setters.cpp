@@ -165,6 +165,11 @@ void store(Draft& draft, const Given& given) {
   draft.options.store = choice_from(given, {"agent", "worker"}) == 0 ? StoreHost::agent : StoreHost::worker;
 }
 
+void store_access(Draft& draft, const Given& given) {
+  draft.options.store_access =
+      choice_from(given, {"user", "host"}) == 0 ? StoreAccess::user : StoreAccess::host;
+}
+
 void site(Draft& draft, const Given& given) {
   if (given.value.empty()) {
     throw UsageError(given.origin + " names no site", "give a profile's name, the path of its file, or none");
@@ -239,12 +244,14 @@ void timeline(Draft& draft, const Given& given) { draft.options.timeline_file = 
 void output(Draft& draft, const Given& given) { draft.options.output_file = file_from(given); }
 void metrics(Draft& draft, const Given& given) { draft.options.metrics_file = file_from(given); }
 void verbose(Draft& draft, const Given&) { draft.options.verbose = true; }
+void print_config(Draft& draft, const Given&) { draft.options.print_config = true; }
 void quiet(Draft& draft, const Given&) { draft.options.quiet = true; }
 void help(Draft& draft, const Given&) { draft.help = true; }
+void help_all(Draft& draft, const Given&) { draft.help_all = true; }
 void version(Draft& draft, const Given&) { draft.version = true; }
 
 void print_completion(Draft& draft, const Given& given) {
-  choice_from(given, {"bash", "zsh", "tcsh"});
+  choice_from(given, {"bash", "zsh", "fish", "tcsh"});
   draft.completion = given.value;
 }
 

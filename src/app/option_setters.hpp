@@ -36,6 +36,7 @@ void rendezvous(Draft& draft, const Given& given);
 void rendezvous_directory(Draft& draft, const Given& given);
 void key_file(Draft& draft, const Given& given);
 void store(Draft& draft, const Given& given);
+void store_access(Draft& draft, const Given& given);
 void site(Draft& draft, const Given& given);
 
 // Binding.
@@ -65,10 +66,12 @@ void timeline(Draft& draft, const Given& given);
 void output(Draft& draft, const Given& given);
 void metrics(Draft& draft, const Given& given);
 void verbose(Draft& draft, const Given& given);
+void print_config(Draft& draft, const Given& given);
 void quiet(Draft& draft, const Given& given);
 
 // About ddprun.
 void help(Draft& draft, const Given& given);
+void help_all(Draft& draft, const Given& given);
 void version(Draft& draft, const Given& given);
 void print_completion(Draft& draft, const Given& given);
 

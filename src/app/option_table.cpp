@@ -104,6 +104,9 @@ void add_meeting(std::vector<OptionEntry>& table) {
        word_value("store", "WHO", "agent worker", own, meeting,
                   "who serves the workers' store: agent (ddprun) or worker (rank 0) (default: agent)",
                   setters::store),
+       word_value("store-access", "WHO", "user host", own, meeting,
+                  "whose processes may use the store: the job's user's, or all on its hosts (default: user)",
+                  setters::store_access),
        file_value("site", "FILE|NAME|none", own, meeting,
                   "profile of the site's networks (default: the one that matches)", setters::site)});
 }
@@ -174,12 +177,17 @@ void add_looking_and_about(std::vector<OptionEntry>& table) {
                   "console is --events /dev/stderr; the others write nothing", setters::event_log_handler),
        file_value("timeline", "FILE", own, looking, "draw the events in FILE, to -o or as text, and stop",
                   setters::timeline),
-       output, flag("verbose", 'v', own, looking, "tell what ddprun does and why", setters::verbose),
+       output,
+       flag("print-config", k_no_letter, own, looking,
+            "print every option that is set, its value and its origin", setters::print_config),
+       flag("verbose", 'v', own, looking, "tell what ddprun does and why", setters::verbose),
        flag("quiet", 'q', own, looking, "tell only what went wrong", setters::quiet),
-       flag("help", 'h', torchrun_plain, about, "print this text", setters::help),
-       flag("version", k_no_letter, own, about, "print the version", setters::version),
-       word_value("print-completion", "SHELL", "bash zsh tcsh", torchrun_plain, about,
-                  "print the completion script for bash, zsh or tcsh", setters::print_completion)});
+       flag("help", 'h', torchrun_plain, about, "print the options of most days", setters::help),
+       flag("help-all", k_no_letter, own, about, "print all options", setters::help_all),
+       flag("version", k_no_letter, own, about,
+            "print the version, the build and which optional libraries are here", setters::version),
+       word_value("print-completion", "SHELL", "bash zsh fish tcsh", torchrun_plain, about,
+                  "print the completion script for bash, zsh, fish or tcsh", setters::print_completion)});
 }
 
 void add_compatibility(std::vector<OptionEntry>& table) {

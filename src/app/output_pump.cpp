@@ -50,7 +50,7 @@ OutputPump::OutputPump(asio::io_context& context, int output, const LineMerger::
   if (sink_.watch()) sink_watch_.assign(duplicate(sink_.watch().get()).release());
 }
 
-StreamId OutputPump::add(Fd reader, bool interactive, std::size_t remembered) {
+StreamId OutputPump::add(Fd reader, bool interactive, std::size_t remembered, std::string_view begun) {
   // The pipe is ours alone, so it may be non-blocking; the worker's end is another open file and stays as it
   // is.
   auto source = std::make_shared<Source>(context_, reader.release(), remembered);
@@ -58,6 +58,7 @@ StreamId OutputPump::add(Fd reader, bool interactive, std::size_t remembered) {
   source->id = merger_.open(interactive);
   sources_.emplace(source->id, source);
   ++open_;
+  take(source, begun);
   settle();
   return source->id;
 }
@@ -206,12 +207,16 @@ std::size_t OutputPump::read_once(const SourcePointer& source) {
     end(source);
     return 0;
   }
-  const std::string_view text(buffer_.data(), length);
+  take(source, std::string_view(buffer_.data(), length));
+  return length;
+}
+
+void OutputPump::take(const SourcePointer& source, std::string_view text) {
+  if (text.empty()) return;
   if (!std::exchange(source->heard, true) && heard_) heard_(source->id);
   source->tail.add(text);
   last_read_ = now();
   merger_.add(source->id, text, last_read_);
-  return length;
 }
 
 // All that is in the pipe now; no more, since a descendant of the worker may write for ever.

@@ -12,8 +12,10 @@
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/app/arguments.hpp"
 #include "ddprun/app/command_line.hpp"
+#include "ddprun/app/config.hpp"
 #include "ddprun/app/driver.hpp"
 #include "ddprun/app/failed_start.hpp"
+#include "ddprun/app/granted_cpus.hpp"
 #include "ddprun/app/launch_facts.hpp"
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/started_agent.hpp"
@@ -38,13 +40,13 @@
 #include "ddprun/plan/node_picture.hpp"
 #include "ddprun/plan/render.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
+#include "ddprun/plan/site.hpp"
 #include "ddprun/plan/worker_command.hpp"
 
 namespace ddprun {
 
 namespace {
 
-constexpr Milliseconds k_lookup_limit{5000};
 constexpr std::size_t k_hostfile_limit = std::size_t{4} << 20;
 
 int print(const std::string& text) {
@@ -88,7 +90,7 @@ void read_hostfile(Snapshot& snapshot, Options& options) {
 // Several nodes without numbers: who has the coordinator's address shows only in what its name leads to.
 void look_up_coordinator(Snapshot& snapshot, const Options& options) {
   const std::string name = name_to_look_up(snapshot, options.place);
-  if (!name.empty()) snapshot.names[name] = join(look_up_name(name, k_lookup_limit), " ");
+  if (!name.empty()) snapshot.names[name] = join(look_up_name(name), " ");
 }
 
 // A site that the user names by its file; it is of this machine even where the snapshot is of another.
@@ -96,6 +98,16 @@ void add_site_file(Snapshot& snapshot, const Options& options) {
   if (!names_site_file(options.site)) return;
   const auto told = find_variable(snapshot, k_started_site_variable);
   snapshot.files[options.site] = told ? *told : read_file(options.site, k_site_file_limit);
+}
+
+// A site's profile is known once the options are read, and may have options for what they leave open.
+bool follow_site_options(const Snapshot& snapshot, OptionLayers& layers, Options& options) {
+  if (!options.capture_file.empty()) return false;
+  std::vector<OptionText> of_site = choose_site(snapshot, options.site).profile.options;
+  if (of_site.empty()) return false;
+  layers.push_back(std::move(of_site));
+  options = std::get<Options>(parse_command_line(snapshot.arguments, snapshot.environment, layers));
+  return true;
 }
 
 // --dry-run=svg FILE.svg: no training script ends like that.
@@ -240,13 +252,14 @@ std::optional<CarrierPlan> plan_carrier(Snapshot& snapshot, const Options& optio
 }
 
 // `understood` is where the options are left once they are read, `started` where there is no way back.
-int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
+int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, OutputLink& output_link) {
   set_up_log(Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = find_starter_umask(snapshot)) set_umask(*mask);
   const Environment captured = snapshot.environment;  // all of it: what --capture writes
   auto left_over = drop_left_over(snapshot);
-  auto parsed = parse_command_line(snapshot.arguments, snapshot.environment);
+  OptionLayers layers = read_configuration(snapshot);
+  auto parsed = parse_command_line(snapshot.arguments, snapshot.environment, layers);
   if (const auto* printed = std::get_if<Printed>(&parsed)) {
     const int code = print(printed->text);
     return code != 0 ? code : printed->exit_code;
@@ -257,11 +270,14 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
                                : Talk::normal,
              snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (!options.timeline_file.empty()) return print(draw_timeline(options));
+  if (output_link.connect(snapshot, options)) snapshot.host.stderr_is_terminal = false;
   take_picture_file(options);
   add_program(snapshot, options);
   read_hostfile(snapshot, options);
   if (options.snapshot_file.empty()) {
     add_site_file(snapshot, options);
+    if (follow_site_options(snapshot, layers, options)) read_hostfile(snapshot, options);
+    if (options.print_config) return print(render_config(options, config_files(snapshot.environment)));
     look_up_coordinator(snapshot, options);
   }
   const std::vector<std::string> arguments = snapshot.arguments;
@@ -289,7 +305,10 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
     return start_everywhere(*carrier, options, snapshot);
   }
   look_at_hardware(snapshot, options);
+  CoreClaims claims;
   NodePlan plan = make_node_plan(snapshot, options);
+  if (options.snapshot_file.empty() && options.topology.empty())
+    plan = keep_to_granted_cpus(std::move(plan), snapshot, claims);
   if (left_over) plan.notices.push_back(*left_over);
   const bool alone_meant = options.place.standalone || options.place.nodes || !options.snapshot_file.empty();
   const auto no_job = alone_meant ? std::nullopt : find_job_without_variables(snapshot, plan.allocation);
@@ -297,7 +316,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started) {
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
   say_notices(plan);
   started = true;
-  return Driver(plan, snapshot).run();
+  return Driver(plan, snapshot, output_link).run();
 }
 
 }  // namespace
@@ -306,14 +325,16 @@ int run_program(int argc, char** argv) noexcept {
   Snapshot snapshot;
   std::optional<Options> options;
   bool started = false;
+  OutputLink output_link;
   int code = k_exit_own_failure;
   try {
     ensure_standard_descriptors();
     snapshot = capture_snapshot(argc, argv);
-    return run(snapshot, options, started);
+    return run(snapshot, options, started, output_link);
   } catch (const Error& error) {
     code = error.exit_code();
-    if (const auto told = started ? std::nullopt : tell_other_agents(snapshot, options, error)) return *told;
+    if (const auto told = started ? std::nullopt : tell_other_agents(snapshot, options, error, output_link))
+      return *told;
     say_error(error.what(), error.hint());
   } catch (const std::exception& error) {
     say_error(fmt::format("internal error: {}", error.what()),

@@ -85,7 +85,7 @@ void become_started_agent(const Snapshot& snapshot) {
   const std::vector<std::string> environment =
       merge_environments(task->environment, capture_environment_strings());
   try {
-    become_program(capture_own_file(), arguments, environment, task->directory);
+    become_program(capture_own_file(), arguments, environment, task->directory, snapshot.host.name);
   } catch (const Error& error) {
     Snapshot there = snapshot;
     for (const std::string& entry : environment) {

@@ -110,6 +110,10 @@ LifelineServer::Hooks Starter::make_hooks() {
     lost_.push_back(hello.host);
     release_carriers();
   };
+  hooks.on_output = [this](const lifeline::Output& output, Tcp::socket socket, const std::string& begun) {
+    say_detail(fmt::format("output of {} comes over a connection of its own", output.host));
+    group_.add_output(output.stream, Fd(socket.release()), begun);
+  };
   hooks.on_refused = [](const std::string& address, const std::string& why) {
     say_detail(fmt::format("refused a connection from {}: {}", address, why));
   };
@@ -128,6 +132,7 @@ Environment Starter::agent_environment() const {
   if (address.addresses.size() > k_most_addresses) address.addresses.resize(k_most_addresses);
   environment[k_starter_variable] = to_string(address);
   environment[k_started_umask_variable] = fmt::format("{:03o}", capture_umask());
+  environment[k_started_streams_variable] = group_.has_one_output() ? "1" : "2";
   if (types_for_rank_0()) environment[k_started_terminal_variable] = "1";
   if (key_) environment[k_starter_key_variable] = *key_;
   const auto site = snapshot_.files.find(options_.site);

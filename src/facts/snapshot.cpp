@@ -79,7 +79,10 @@ std::string find_pbs_node_file(const Environment& environment) {
   const auto job = environment.find("PBS_JOBID");
   const bool plain =
       job != environment.end() && !job->second.empty() && job->second.find('/') == std::string::npos;
-  return plain ? "/var/spool/pbs/aux/" + job->second : std::string();
+  if (!plain) return {};
+  const auto home = environment.find("PBS_HOME");
+  const bool elsewhere = home != environment.end() && !home->second.empty();
+  return (elsewhere ? home->second : "/var/spool/pbs") + "/aux/" + job->second;
 }
 
 std::optional<std::string> find_variable(const Snapshot& snapshot, const std::string& name) {

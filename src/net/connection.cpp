@@ -5,8 +5,16 @@
 
 namespace ddprun {
 
+namespace {
+
+constexpr Milliseconds k_repeat_margin{2000};
+
+}  // namespace
+
 Connection::Connection(Tcp::socket socket, Milliseconds limit)
-    : socket_(std::move(socket)), delivery_(socket_.get_executor()), limit_(limit) {}
+    : socket_(std::move(socket)),
+      delivery_(socket_.get_executor()),
+      delivery_limit_(repeat_every_second(socket_) ? limit + k_repeat_margin : 2 * limit) {}
 
 void Connection::start(Hooks hooks, std::string first_bytes) {
   hooks_ = std::move(hooks);
@@ -24,7 +32,7 @@ void Connection::send(std::string frame) {
 }
 
 void Connection::await_delivery() {
-  delivery_.expires_after(2 * limit_);
+  delivery_.expires_after(delivery_limit_);
   delivery_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     const auto self = weak.lock();
     if (!self || error || !self->socket_.is_open() || undelivered_bytes(self->socket_) == 0) return;
@@ -43,6 +51,14 @@ void Connection::close() {
   delivery_.cancel();
   boost::system::error_code ignored;
   socket_.close(ignored);
+}
+
+std::pair<Tcp::socket, std::string> Connection::release() {
+  hooks_ = {};
+  delivery_.cancel();
+  boost::system::error_code ignored;
+  socket_.cancel(ignored);
+  return {std::move(socket_), reader_.take_rest()};
 }
 
 void Connection::read() {

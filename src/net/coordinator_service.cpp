@@ -34,7 +34,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   void listen();
   void start();
   void send(AgentMessage message);
-  void ask_about(std::string address) { add(UnknownClient{std::move(address)}); }
+  void ask_about(ClientQuestion question) { add(StoreClient{std::move(question)}); }
   void close();
   int port() const { return listener_ ? listener_->port() : 0; }
 
@@ -51,16 +51,16 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
     std::string address;
     std::string why;
   };
-  struct UnknownClient {
-    std::string address;
+  struct StoreClient {
+    ClientQuestion question;
   };
   struct TimePassed {};
   struct StoreAnswered {
     Attempt attempt;
     StoreOpened result;
   };
-  using Input = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, UnknownClient, TimePassed,
-                             StoreAnswered>;
+  using Input =
+      std::variant<MessageArrived, ConnectionClosed, StrangerRefused, StoreClient, TimePassed, StoreAnswered>;
 
   void tell(const std::string& text) const {
     if (hooks_.show_detail) hooks_.show_detail(text);
@@ -182,9 +182,6 @@ void CoordinatorService::Impl::tell_event(const Input& event) const {
                                        printable(from.python.version, 16))));
   } else if (const auto* refused = std::get_if<StrangerRefused>(&event)) {
     tell(fmt::format("refused {}: {}", refused->address, refused->why));
-  } else if (const auto* unknown = std::get_if<UnknownClient>(&event)) {
-    tell(fmt::format("the store is reached from {}: asking the agents whose address that is",
-                     unknown->address));
   } else if (const auto* opened = std::get_if<StoreAnswered>(&event)) {
     if (opened->result.error.empty()) tell(fmt::format("the store listens on port {}", opened->result.port));
   }
@@ -209,7 +206,7 @@ Coordinator::Actions CoordinatorService::Impl::handle(const Input& event, TimePo
             return coordinator_->on_closed(e.connection, e.why, now);
           },
           [&](const StrangerRefused& e) { return coordinator_->on_refused(e.address, e.why, now); },
-          [&](const UnknownClient& e) { return coordinator_->on_unknown_client(e.address, now); },
+          [&](const StoreClient& e) { return coordinator_->on_store_client(e.question, now); },
           [&](const TimePassed&) { return coordinator_->on_time(now); },
           [&](const StoreAnswered& e) {
             return e.result.error.empty() ? coordinator_->on_store_ready(e.attempt, e.result.port, now)
@@ -230,7 +227,7 @@ void CoordinatorService::Impl::perform(const CoordinatorAction& action) {
                         },
                         [&](const CloseStore& close) { hooks_.close_store(close.attempt); },
                         [&](const JudgeClient& judged) {
-                          if (hooks_.judge_client) hooks_.judge_client(judged.address, judged.own);
+                          if (hooks_.judge_client) hooks_.judge_client(judged.verdict);
                         },
                         [&](const ShowStatus& status) { hooks_.show_status(status.text); },
                         [&](const ShowRestart& restart) { hooks_.show_restart(restart); },
@@ -314,7 +311,7 @@ CoordinatorService::CoordinatorService(boost::asio::io_context& context, Coordin
 CoordinatorService::~CoordinatorService() { impl_->close(); }
 void CoordinatorService::start() { impl_->start(); }
 void CoordinatorService::send(AgentMessage message) { impl_->send(std::move(message)); }
-void CoordinatorService::ask_about(std::string address) { impl_->ask_about(std::move(address)); }
+void CoordinatorService::ask_about(ClientQuestion question) { impl_->ask_about(std::move(question)); }
 int CoordinatorService::port() const { return impl_->port(); }
 
 }  // namespace ddprun

@@ -1,12 +1,8 @@
 #include "ddprun/net/lifeline_client.hpp"
 
-#include <fmt/format.h>
-
 #include <utility>
 
-#include "ddprun/base/text.hpp"
 #include "ddprun/net/connection.hpp"
-#include "ddprun/net/key_prover.hpp"
 
 namespace ddprun {
 
@@ -18,43 +14,22 @@ constexpr std::chrono::milliseconds k_telling_limit{1000};
 
 LifelineClient::LifelineClient(boost::asio::io_context& context, StarterAddress starter, Prover prover,
                                lifeline::Hello hello, Hooks hooks, Milliseconds link_timeout)
-    : context_(context),
-      starter_(std::move(starter)),
-      prover_(std::move(prover)),
+    : prover_(std::move(prover)),
       hello_(std::move(hello)),
       hooks_(std::move(hooks)),
       link_timeout_(link_timeout),
-      timer_(context) {}
+      timer_(context),
+      dial_(context, std::move(starter), prover_, link_timeout,
+            [this](AuthenticationResult result) { conclude(std::move(result)); }) {}
 
 LifelineClient::~LifelineClient() {
-  for (const auto& dial : dials_) {
-    if (dial) dial->cancel();
-  }
   if (connection_) connection_->close();
 }
 
-void LifelineClient::start() {
-  DialLimits limits;
-  limits.link = link_timeout_;
-  for (std::size_t i = 0; i < starter_.addresses.size(); ++i) {
-    const std::string address = starter_.addresses[i];
-    dials_.push_back(std::make_shared<Dial>(
-        context_, Handshake(HandshakeRole::member, lifeline_key(starter_.id), make_nonce(), prover_), limits,
-        [this, i, address](AuthenticationResult result) { conclude(i, address, std::move(result)); }));
-    dials_.back()->start(address, starter_.port);
-  }
-}
+void LifelineClient::start() { dial_.start(); }
 
-void LifelineClient::conclude(std::size_t dial, const std::string& address, AuthenticationResult result) {
-  dials_[dial].reset();
-  if (result.state != HandshakeStep::State::done) {
-    problems_.push_back(fmt::format("{}: {}", address, result.text));
-    if (problems_.size() == dials_.size()) hooks_.on_unreachable(join(problems_, ", "));
-    return;
-  }
-  for (auto& other : dials_) {
-    if (other) std::exchange(other, nullptr)->cancel();
-  }
+void LifelineClient::conclude(AuthenticationResult result) {
+  if (result.state != HandshakeStep::State::done) return hooks_.on_unreachable(result.text);
   connection_ = std::make_shared<Connection>(std::move(result.socket), link_timeout_);
   connection_->send(encode(lifeline::Message(hello_)));
   Connection::Hooks hooks;
@@ -79,9 +54,7 @@ void LifelineClient::take(const std::string& payload) {
 }
 
 void LifelineClient::end(const lifeline::Ended& ended, std::function<void()> told) {
-  for (auto& dial : dials_) {
-    if (dial) std::exchange(dial, nullptr)->cancel();
-  }
+  dial_.cancel();
   if (!connection_) return told();
   told_ = std::move(told);
   connection_->send(encode(lifeline::Message(ended)));

@@ -65,6 +65,9 @@ void LifelineServer::take(int number, const std::string& payload) {
   if (message && !peer.greeted && std::holds_alternative<lifeline::Hello>(*message)) {
     return handle(number, std::get<lifeline::Hello>(std::move(*message)));
   }
+  if (message && !peer.greeted && std::holds_alternative<lifeline::Output>(*message)) {
+    return hand_over(number, std::get<lifeline::Output>(*message));
+  }
   const auto* ended = message ? std::get_if<lifeline::Ended>(&*message) : nullptr;
   if (ended == nullptr || !peer.greeted || peer.ended) {
     peer.connection->close();
@@ -86,6 +89,13 @@ void LifelineServer::handle(int number, lifeline::Hello hello) {
   const ProofResult sealed = prover_.seal(method, hooks_.make_task(peer.hello));
   if (sealed.ok) peer.connection->send(encode(lifeline::SealedTask{method, sealed.text}));
   peer.connection->finish();
+}
+
+void LifelineServer::hand_over(int number, const lifeline::Output& output) {
+  const std::shared_ptr<Connection> connection = peers_.at(number).connection;
+  peers_.erase(number);
+  auto [socket, first_bytes] = connection->release();
+  hooks_.on_output(output, std::move(socket), std::move(first_bytes));
 }
 
 void LifelineServer::lose(int number, const std::string& why) {

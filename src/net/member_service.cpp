@@ -315,7 +315,7 @@ void MemberService::Impl::receive(const std::string& payload) {
   }
   const auto& message = std::get<CoordinatorMessage>(decoded);
   if (const auto* request = std::get_if<Probe>(&message)) return probe(*request);
-  if (std::holds_alternative<AskAddress>(message)) return hooks_.on_message(message);
+  if (std::holds_alternative<ClientQuestion>(message)) return hooks_.on_message(message);
   timer_.cancel();
   if (std::holds_alternative<Finish>(message) || std::holds_alternative<Refused>(message)) close();
   hooks_.on_message(message);

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,6 @@ constexpr int k_events_a_round = 256;
 constexpr int k_busy_round = 8;      // with fewer events, looking again at once finds nothing as a rule
 constexpr int k_rounds_a_turn = 16;  // nor the store the rest of the program
 constexpr std::size_t k_reply_kept = 256 * 1024;
-constexpr std::size_t k_waiting_kept = 256;  // of unknown clients
 constexpr std::uint32_t k_listener = UINT32_MAX;
 // Descriptors may become free elsewhere in the program, which nobody tells us.
 constexpr std::chrono::milliseconds k_accept_pause{200};
@@ -42,25 +42,9 @@ std::string error_text(int error) {
   return boost::system::error_code(error, boost::system::system_category()).message();
 }
 
-asio::ip::address plain_address(const sockaddr_storage& storage) {
-  if (storage.ss_family == AF_INET) {
-    const auto& four = reinterpret_cast<const sockaddr_in&>(storage);
-    return asio::ip::address_v4(ntohl(four.sin_addr.s_addr));
-  }
-  const auto& six = reinterpret_cast<const sockaddr_in6&>(storage);
-  asio::ip::address_v6::bytes_type bytes;
-  std::copy_n(six.sin6_addr.s6_addr, bytes.size(), bytes.begin());
-  const asio::ip::address_v6 address(bytes, six.sin6_scope_id);
-  if (!address.is_v4_mapped()) return address;
-  return asio::ip::make_address_v4(asio::ip::v4_mapped, address);
-}
-
 std::string peer_name(int descriptor) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof storage;
-  if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&storage), &size) != 0)
-    return "a client that is gone";
-  return plain_address(storage).to_string();
+  const auto ends = ends_of(descriptor);
+  return ends ? ends->client.address().to_string() : "a client that is gone";
 }
 
 BoundSocket listen_on(int port, int backlog) {
@@ -97,7 +81,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   bool reached() const { return reached_; }
   void wait_until_ready();
   void adopt(int descriptor, std::string_view first_bytes);
-  void decide(const asio::ip::address& address, bool allowed);
+  void decide(const TcpEnds& ends, bool allowed);
   void close();
 
  private:
@@ -108,14 +92,12 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   };
 
   struct Waiting {
-    asio::ip::address address;
     int descriptor = -1;
     std::string first_bytes;
   };
 
   int make_epoll();
-  void admit(int descriptor, const asio::ip::address& address, std::string_view first_bytes);
-  void refuse(int descriptor, const asio::ip::address& address) const;
+  void admit(int descriptor, std::string_view first_bytes);
   bool control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot);
   void serve_ready();
   void serve(const epoll_event& event);
@@ -144,7 +126,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   bool reached_ = false;
   std::size_t open_ = 0;
   std::vector<Connection> connections_;  // by client number
-  std::vector<Waiting> waiting_;
+  std::map<TcpEnds, Waiting> waiting_;
   // Used again from read to read.
   std::array<char, k_read_size> input_;
   std::string reply_;
@@ -196,45 +178,34 @@ void StoreServer::Impl::serve(const epoll_event& event) {
 
 void StoreServer::Impl::accept_some() {
   for (int i = 0; i < k_events_a_round; ++i) {
-    sockaddr_storage peer{};
-    socklen_t size = sizeof peer;
-    const int descriptor = ::accept4(listener_.descriptor, reinterpret_cast<sockaddr*>(&peer), &size,
-                                     SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int descriptor = ::accept4(listener_.descriptor, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (descriptor < 0) {
       if (out_of_room(errno)) return pause_accepting(errno);
       if (errno == EAGAIN) return;
       continue;  // that connection failed before we came to it
     }
-    admit(descriptor, plain_address(peer), {});
+    admit(descriptor, {});
   }
 }
 
-void StoreServer::Impl::admit(int descriptor, const asio::ip::address& address,
-                              std::string_view first_bytes) {
-  if (!options_.allowed || options_.allowed(address)) return add_connection(descriptor, first_bytes);
-  if (waiting_.size() < k_waiting_kept && options_.ask && options_.ask(address)) {
-    waiting_.push_back({address, descriptor, std::string(first_bytes)});
+void StoreServer::Impl::admit(int descriptor, std::string_view first_bytes) {
+  if (!options_.admit) return add_connection(descriptor, first_bytes);
+  const auto ends = ends_of(descriptor);
+  const Admission admission = ends ? options_.admit(*ends) : Admission::no;
+  if (admission == Admission::yes) return add_connection(descriptor, first_bytes);
+  if (admission == Admission::wait &&
+      waiting_.try_emplace(*ends, Waiting{descriptor, std::string(first_bytes)}).second)
     return;
-  }
-  refuse(descriptor, address);
-}
-
-void StoreServer::Impl::refuse(int descriptor, const asio::ip::address& address) const {
-  report(fmt::format("the store refused {}: not a host of this job", address.to_string()));
   ::close(descriptor);
 }
 
-void StoreServer::Impl::decide(const asio::ip::address& address, bool allowed) {
-  std::vector<Waiting> all = std::exchange(waiting_, {});
-  for (Waiting& each : all) {
-    if (each.address != address) {
-      waiting_.push_back(std::move(each));
-    } else if (allowed) {
-      add_connection(each.descriptor, each.first_bytes);
-    } else {
-      refuse(each.descriptor, address);
-    }
-  }
+void StoreServer::Impl::decide(const TcpEnds& ends, bool allowed) {
+  const auto found = waiting_.find(ends);
+  if (found == waiting_.end()) return;
+  const Waiting waiting = std::move(found->second);
+  waiting_.erase(found);
+  if (allowed) return add_connection(waiting.descriptor, waiting.first_bytes);
+  ::close(waiting.descriptor);
 }
 
 void StoreServer::Impl::pause_accepting(int error) {
@@ -256,14 +227,8 @@ void StoreServer::Impl::resume_accepting() {
 }
 
 void StoreServer::Impl::adopt(int descriptor, std::string_view first_bytes) {
-  sockaddr_storage peer{};
-  socklen_t size = sizeof peer;
-  const bool known = ::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
-  if (closed_ || !known) {
-    ::close(descriptor);
-    return;
-  }
-  admit(descriptor, plain_address(peer), first_bytes);
+  if (!closed_) return admit(descriptor, first_bytes);
+  ::close(descriptor);
 }
 
 void StoreServer::Impl::add_connection(int descriptor, std::string_view first_bytes) {
@@ -371,7 +336,7 @@ void StoreServer::Impl::close() {
   for (Connection& connection : connections_) {
     if (connection.descriptor >= 0) ::close(connection.descriptor);
   }
-  for (const Waiting& each : std::exchange(waiting_, {})) ::close(each.descriptor);
+  for (const auto& [ends, each] : std::exchange(waiting_, {})) ::close(each.descriptor);
   connections_.clear();
   open_ = 0;
 }
@@ -392,7 +357,7 @@ void StoreServer::adopt(tcp::socket socket, std::string first_bytes) {
   if (!ignored) impl_->adopt(descriptor, first_bytes);
 }
 
-void StoreServer::decide(const asio::ip::address& address, bool allowed) { impl_->decide(address, allowed); }
+void StoreServer::decide(const TcpEnds& ends, bool allowed) { impl_->decide(ends, allowed); }
 
 void StoreServer::close() { impl_->close(); }
 

@@ -17,6 +17,8 @@ namespace ddprun {
 
 namespace {
 
+constexpr int k_rto_max_ms = 44;  // TCP_RTO_MAX_MS, which older headers lack
+
 // Asio's form of an integer option of the TCP level.
 template <int Name>
 class TcpOption {
@@ -60,6 +62,12 @@ void watch_connection(Tcp::socket& socket, Milliseconds limit) {
   socket.set_option(TcpOption<TCP_KEEPIDLE>(static_cast<int>(pause)), ignored);
   socket.set_option(TcpOption<TCP_KEEPINTVL>(static_cast<int>(pause)), ignored);
   socket.set_option(TcpOption<TCP_KEEPCNT>(static_cast<int>(probes)), ignored);
+}
+
+bool repeat_every_second(Tcp::socket& socket) {
+  boost::system::error_code refused;
+  socket.set_option(TcpOption<k_rto_max_ms>(1000), refused);
+  return !refused;
 }
 
 std::size_t undelivered_bytes(Tcp::socket& socket) {

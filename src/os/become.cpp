@@ -25,12 +25,13 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 }  // namespace
 
 void become_program(const std::string& file, const std::vector<std::string>& arguments,
-                    const std::vector<std::string>& environment, const std::string& directory) {
+                    const std::vector<std::string>& environment, const std::string& directory,
+                    const std::string& host) {
   if (!directory.empty() && ::chdir(directory.c_str()) != 0) {
-    throw system_failure(fmt::format("cannot go to {}", directory), errno);
+    throw system_failure(fmt::format("cannot go to {} on {}", directory, host), errno);
   }
   ::execve(file.c_str(), pointers_to(arguments).data(), pointers_to(environment).data());
-  throw system_failure(fmt::format("cannot run {}", file), errno);
+  throw system_failure(fmt::format("cannot run {} on {}", file, host), errno);
 }
 
 std::string capture_own_file() {

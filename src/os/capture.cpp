@@ -8,6 +8,7 @@
 
 #include <array>
 
+#include "ddprun/facts/pbs_home.hpp"
 #include "ddprun/facts/proc_text.hpp"
 #include "ddprun/facts/site_folders.hpp"
 #include "ddprun/os/capture_ancestors.hpp"
@@ -40,7 +41,10 @@ Environment capture_environment() {
 }
 
 std::vector<std::string> find_named_files(const Snapshot& snapshot) {
-  std::vector<std::string> paths{find_pbs_node_file(snapshot.environment)};
+  const std::string configuration = find_pbs_configuration(snapshot.environment);
+  const auto text = configuration.empty() ? std::nullopt : try_read_file(configuration, k_file_limit);
+  std::vector<std::string> paths{configuration,
+                                 find_pbs_node_file(with_pbs_home(snapshot.environment, text.value_or("")))};
   for (const char* variable : k_file_variables)
     paths.push_back(find_variable(snapshot, variable).value_or(""));
   std::erase(paths, "");

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "ddprun/facts/proc_text.hpp"
+#include "ddprun/os/process_table.hpp"
 #include "ddprun/os/read_file.hpp"
 
 namespace ddprun {
@@ -11,6 +12,7 @@ namespace ddprun {
 std::vector<Ancestor> capture_ancestors() {
   static constexpr std::size_t k_most = 64;
   std::vector<Ancestor> ancestors;
+  if (!sees_own_processes()) return ancestors;
   for (int pid = ::getppid(); pid > 0 && ancestors.size() < k_most;) {
     const std::string folder = fmt::format("/proc/{}", pid);
     const auto stat = try_read_file(folder + "/stat");

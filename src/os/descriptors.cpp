@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -109,6 +110,13 @@ Fd watch_readiness(int descriptor, Readiness readiness) {
   if (!watch || ::epoll_ctl(watch.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) return {};
   return watch;
 }
+
+void lead_to_socket(int standard, int socket) {
+  if (const int flags = ::fcntl(socket, F_GETFL); flags >= 0) ::fcntl(socket, F_SETFL, flags & ~O_NONBLOCK);
+  if (::dup2(socket, standard) < 0) throw system_failure("cannot lead the output to a connection", errno);
+}
+
+void end_writing(int socket) { ::shutdown(socket, SHUT_WR); }
 
 bool is_hung_up(int descriptor) {
   pollfd look{descriptor, 0, 0};

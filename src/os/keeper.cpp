@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -12,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -22,6 +24,7 @@
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/process_table.hpp"
+#include "ddprun/os/read_file.hpp"
 #include "ddprun/os/system_failure.hpp"
 
 namespace ddprun {
@@ -29,7 +32,7 @@ namespace ddprun {
 namespace {
 
 constexpr const char* k_keeper_name = "ddprun-keeper";
-constexpr char k_watch = 'w', k_forget = 'f', k_all_is_well = 'x';
+constexpr char k_watch = 'w', k_forget = 'f', k_file = 'm', k_all_is_well = 'x';
 // A process asleep in the kernel survives SIGKILL for as long as it likes.
 constexpr int k_rounds = 250;
 constexpr auto k_between_rounds = std::chrono::milliseconds(20);
@@ -37,7 +40,7 @@ constexpr std::size_t k_environment_limit = std::size_t{4} << 20;
 
 struct Message {
   char what;
-  int leader;
+  int leader;  // of a file: how many bytes follow, its path and its text with a NUL between
 };
 
 std::string read_environment(int pid) {
@@ -73,6 +76,19 @@ void remove_folders(const std::vector<std::string>& folders) {
     std::error_code ignored;
     std::filesystem::remove_all(folder, ignored);
   }
+}
+
+std::string read_file_message(int reader, int length) {
+  std::string message(static_cast<std::size_t>(length), '\0');
+  const ssize_t got = ::read(reader, message.data(), message.size());  // it was written in one piece
+  return got == static_cast<ssize_t>(message.size()) ? message : std::string();
+}
+
+void remove_if_unchanged(const std::string& message) {
+  const std::size_t middle = message.find('\0');
+  if (middle == std::string::npos) return;
+  const std::string path = message.substr(0, middle);
+  if (try_read_file(path, message.size()) == message.substr(middle + 1)) ::unlink(path.c_str());
 }
 
 // True when nothing was left to kill.
@@ -122,17 +138,20 @@ void kill_what_is_left(const std::vector<int>& leaders, const std::string& marke
 
   std::vector<int> leaders;
   Message message;
+  std::string file;
   bool all_is_well = false;
   while (!all_is_well && ::read(reader, &message, sizeof message) == sizeof message) {
     if (message.what == k_all_is_well) all_is_well = true;
     if (message.what == k_watch) leaders.push_back(message.leader);
     if (message.what == k_forget) std::erase(leaders, message.leader);
+    if (message.what == k_file) file = read_file_message(reader, message.leader);
   }
   if (!all_is_well) {
     if (mercy > Milliseconds{0}) ask_to_end(leaders, mercy);
     kill_what_is_left(leaders, marker);
   }
   remove_folders(folders);
+  remove_if_unchanged(file);
   ::_exit(0);
 }
 
@@ -168,6 +187,18 @@ void Keeper::tell(char what, int leader) {
 void Keeper::watch(int leader) { tell(k_watch, leader); }
 
 void Keeper::forget(int leader) { tell(k_forget, leader); }
+
+void Keeper::remove_at_end(const std::string& path, const std::string& text) {
+  const std::string file = path + '\0' + text;
+  Message message{};
+  message.what = k_file;
+  message.leader = static_cast<int>(file.size());
+  std::string bytes(sizeof message, '\0');
+  std::memcpy(bytes.data(), &message, sizeof message);
+  bytes += file;
+  if (bytes.size() > PIPE_BUF) return;  // else it might be written in two pieces
+  [[maybe_unused]] const ssize_t written = ::write(writer_.get(), bytes.data(), bytes.size());
+}
 
 void Keeper::dismiss() {
   tell(k_all_is_well, 0);

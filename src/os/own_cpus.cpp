@@ -7,6 +7,7 @@
 
 #include "ddprun/facts/proc_text.hpp"
 #include "ddprun/os/bind_self.hpp"
+#include "ddprun/os/process_table.hpp"
 #include "ddprun/os/read_file.hpp"
 
 namespace ddprun {
@@ -42,7 +43,8 @@ std::vector<int> read_affinity(int pid) {
 
 std::optional<Binding> read_binding(int pid) {
   // Looked at first: what has ended has no mappings, but keeps its mask until it is reaped.
-  const std::string mappings = read_head(fmt::format("/proc/{}/numa_maps", pid), k_first_mapping);
+  const std::string mappings =
+      sees_own_processes() ? read_head(fmt::format("/proc/{}/numa_maps", pid), k_first_mapping) : "";
   std::vector<int> cpus = read_affinity(pid);
   if (cpus.empty()) return std::nullopt;
   Binding binding = parse_numa_maps(mappings).value_or(Binding{});

@@ -42,6 +42,15 @@ bool contains(const std::vector<int>& numbers, int number) {
   return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
 }
 
+std::optional<ProcessEntry> read_process(int pid) {
+  const Fd file(::open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  std::array<char, 1024> text;  // the line has about 50 numbers
+  const ssize_t length = ::read(file.get(), text.data(), text.size());
+  if (length <= 0) return std::nullopt;
+  return parse_process_stat({text.data(), static_cast<std::size_t>(length)});
+}
+
 }  // namespace
 
 std::optional<ProcessEntry> parse_process_stat(std::string_view line) {
@@ -66,12 +75,7 @@ std::optional<ProcessEntry> parse_process_stat(std::string_view line) {
 }
 
 std::optional<ProcessEntry> capture_process(int pid) {
-  const Fd file(::open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return std::nullopt;
-  std::array<char, 1024> text;  // the line has about 50 numbers
-  const ssize_t length = ::read(file.get(), text.data(), text.size());
-  if (length <= 0) return std::nullopt;
-  return parse_process_stat({text.data(), static_cast<std::size_t>(length)});
+  return sees_own_processes() ? read_process(pid) : std::nullopt;
 }
 
 bool sees_own_processes() {
@@ -89,7 +93,7 @@ ProcessTable capture_processes() {
   while (const dirent* entry = ::readdir(directory.get())) {
     const auto pid = parse_integer(static_cast<const char*>(entry->d_name));
     if (!pid) continue;
-    if (auto process = capture_process(static_cast<int>(*pid))) table.push_back(std::move(*process));
+    if (auto process = read_process(static_cast<int>(*pid))) table.push_back(std::move(*process));
   }
   return table;
 }

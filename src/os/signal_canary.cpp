@@ -17,6 +17,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/process_table.hpp"
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/system_failure.hpp"
 
@@ -78,6 +79,7 @@ std::optional<int> SignalCanary::read() {
 }
 
 bool SignalCanary::is_behind() const {
+  if (!sees_own_processes()) return false;
   const auto status = try_read_file(fmt::format("/proc/{}/status", pid_));
   if (!status) return false;
   for (const char* const field : {"\nSigPnd:\t", "\nShdPnd:\t"}) {

@@ -35,7 +35,7 @@ void look_at_threads(StuckProcess& process) {
 StuckProcess capture_stuck_process(int pid) {
   StuckProcess process;
   process.pid = pid;
-  const auto entry = sees_own_processes() ? capture_process(pid) : std::nullopt;
+  const auto entry = capture_process(pid);
   if (!entry) return process;
   const std::string folder = fmt::format("/proc/{}", pid);
   process.name = entry->name;

@@ -83,6 +83,12 @@ Mpiexec tell_mpiexec(const ProgramFacts& program) {
   return Mpiexec::unknown;
 }
 
+// A script that hands over to a program which only sites with SGI's MPI have; what it says of itself is the
+// version of PBS.
+bool is_of_openpbs(const ProgramFacts& program) {
+  return first_word_of_version(program).find("pbs_version") != std::string::npos;
+}
+
 bool knows_pbs(const ProgramFacts& program) {
   const std::string version = first_word_of_version(program);
   switch (tell_mpiexec(program)) {
@@ -120,6 +126,9 @@ void use_mpiexec(CarrierPlan& plan, const Options&, const Snapshot& snapshot) {
          with_arguments({"mpiexec", "-hosts", join(plan.hosts, ","), "-ppn", "1", "-n", count(plan)},
                         snapshot),
          false}};
+  } else if (is_of_openpbs(program->second)) {
+    throw Error("the mpiexec on PATH is OpenPBS' own, which starts nothing but jobs of SGI's MPI",
+                "leave out --launcher mpiexec, or load the MPI module of this site");
   } else {
     throw Error("the mpiexec on PATH is none that ddprun knows how to start one process a node with",
                 "load the MPI module of this site, or choose another carrier, as in --launcher ssh");

@@ -9,6 +9,7 @@ namespace ddprun {
 enum class Mpiexec { unknown, hydra, open_mpi, pals };
 Mpiexec tell_mpiexec(const ProgramFacts& program);
 // Whether it starts processes on the nodes of a PBS job by itself.
+bool is_of_openpbs(const ProgramFacts& program);  // passed over
 bool knows_pbs(const ProgramFacts& program);
 
 // This program's file.

@@ -285,7 +285,7 @@ std::string narrowing_variable(const std::string& vendor) {
 
 // A GPU that fell off its bus, or a list written for another machine: fewer workers would be all one sees.
 std::string describe_missing(const Snapshot& snapshot, const Found& found, bool mig) {
-  const std::size_t there = found.devices.size();
+  const std::size_t there = snapshot.host.gpus.empty() ? 0 : found.devices.size();
   const auto tell = [&](const std::string& promise) {
     return fmt::format("{}, {} visible", promise,
                        there == 0 ? "none is" : fmt::format("{} {}", there, there == 1 ? "is" : "are"));

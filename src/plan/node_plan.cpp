@@ -13,6 +13,7 @@
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/meeting_ways.hpp"
 #include "ddprun/plan/node_binding.hpp"
+#include "ddprun/plan/open_mpi_habits.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/plan/unlike_gpus.hpp"
 #include "ddprun/plan/worker_command.hpp"
@@ -227,6 +228,7 @@ NodePlan plan_launch(const Snapshot& snapshot, const Options& options, Allocatio
   plan_workers(plan, devices, snapshot);
   bind_workers(plan, snapshot, {});
   if (const auto notice = find_many_threads(plan, snapshot)) plan.notices.push_back(*notice);
+  if (const auto notice = find_bound_agent(plan, snapshot)) plan.notices.push_back(*notice);
   plan.changes = scrub_changes(snapshot.environment, plan.allocation, plan.workers.value,
                                spoils_connection(plan, snapshot));
   show_step_devices(plan, devices);

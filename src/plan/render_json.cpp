@@ -63,6 +63,8 @@ Json rendezvous_json(const NodePlan& plan) {
   for (const JobSecret& secret : rendezvous.secrets) json["secrets"].push_back(secret.origin);
   json["join_timeout_seconds"] =
       with_origin(seconds(rendezvous.join_timeout), plan.options.join_timeout.origin);
+  json["link_timeout_seconds"] =
+      with_origin(seconds(plan.options.link_timeout.value), plan.options.link_timeout.origin);
   json["store"] = worker_hosts_store(plan.options, plan.world_size.value) ? "worker" : "agent";
   return json;
 }

@@ -98,6 +98,9 @@ std::string role_text(const RendezvousPlan& rendezvous) {
     case RendezvousRole::coordinator:
       return place_among("number ", 0, rendezvous.agents) + "; coordinates";
     case RendezvousRole::member:
+      if (rendezvous.by_arrival)
+        return fmt::format("one of {}, numbered on arrival, here as if it came next; {} coordinates",
+                           rendezvous.agents, first_peer(rendezvous));
       return fmt::format("{}; {} coordinates",
                          place_among("number ", rendezvous.agent.value, rendezvous.agents),
                          first_peer(rendezvous));
@@ -149,6 +152,8 @@ void show_rendezvous(TextTable& table, const NodePlan& plan) {
     table.row(rendezvous.ports.value.size() == 1 ? "port" : "port, one of",
               ports_text(rendezvous.ports.value), rendezvous.ports.origin);
     table.row("deadline", describe_duration(rendezvous.join_timeout), plan.options.join_timeout.origin);
+    table.row("out of reach", "up to " + describe_duration(plan.options.link_timeout.value),
+              plan.options.link_timeout.origin);
   }
   table.row("store", store_text(plan));
 }

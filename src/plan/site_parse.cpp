@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <set>
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/facts/lined_json.hpp"
 #include "ddprun/facts/proc_text.hpp"
 #include "ddprun/facts/secrets.hpp"
 #include "ddprun/facts/site_folders.hpp"
@@ -17,12 +16,11 @@ namespace ddprun {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = LinedJson::Json;
 
 constexpr int k_format = 1;
 constexpr std::size_t k_most_elements = 64;
 constexpr std::size_t k_longest_text = 1000;
-constexpr int k_deepest = 6;
 constexpr const char* k_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 constexpr const char* k_hint = "ddprun(1) describes site profiles; --site none goes on without them";
 
@@ -35,84 +33,7 @@ bool consists_of(const std::string& text, const std::string& characters) {
   return !text.empty() && text.find_first_not_of(characters) == std::string::npos;
 }
 
-// The parser's place in the text, by which a key event is a line.
-class LineCountingIterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  LineCountingIterator(const char* at, int* line) : at_(at), line_(line) {}
-  reference operator*() const { return *at_; }
-  LineCountingIterator& operator++() {
-    if (*at_ == '\n') ++*line_;
-    ++at_;
-    return *this;
-  }
-  friend bool operator==(const LineCountingIterator& a, const LineCountingIterator& b) {
-    return a.at_ == b.at_;
-  }
-
- private:
-  const char* at_;
-  int* line_;
-};
-
-// The file as read, and the line of every member's key.
-struct Source {
-  std::string name;
-  Json json;
-  std::map<const Json*, int> lines;
-
-  [[noreturn]] void fail(int line, const std::string& why) const {
-    const std::string where = line == 0 ? "" : fmt::format(", line {}", line);
-    throw UsageError(fmt::format("cannot use the site profile {}{}: {}", printable(name), where, why),
-                     k_hint);
-  }
-};
-
-void note_lines(Source& source, const Json& value, int line, std::vector<int>::const_iterator& next) {
-  source.lines[&value] = line;
-  for (const auto& [key, member] : value.items()) {
-    if (value.is_object()) note_lines(source, member, *next++, next);
-    if (value.is_array()) note_lines(source, member, line, next);
-  }
-}
-
-// Repeated keys, deep nesting and odd numbers are refused on the way.
-Source read_source(const std::string& text, const std::string& name) {
-  Source source{name, {}, {}};
-  if (text.size() > k_site_file_limit) {
-    source.fail(0, fmt::format("it is larger than {} KiB", k_site_file_limit >> 10));
-  }
-  if (trim(text).empty()) source.fail(0, "it is empty or cannot be read");
-  int line = 1;
-  std::vector<int> key_lines;
-  std::vector<std::set<std::string>> keys;
-  const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth > k_deepest) source.fail(line, "it is nested too deeply");
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key) {
-      const auto& key = value.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second) source.fail(line, printable(key) + " appears twice");
-      key_lines.push_back(line);
-    }
-    return true;
-  };
-  try {
-    source.json = Json::parse(LineCountingIterator(text.data(), &line),
-                              LineCountingIterator(text.data() + text.size(), &line), check);
-  } catch (const Json::exception&) {
-    source.fail(line, "it is not JSON");
-  }
-  if (!source.json.is_object()) source.fail(1, "it must be an object");
-  auto next = key_lines.cbegin();
-  note_lines(source, source.json, 1, next);
-  return source;
-}
+using Source = LinedJson;
 
 // One object while it is read: every key must be asked for, and what was not is unknown.
 class Reader {
@@ -186,8 +107,7 @@ class Reader {
   }
 
   [[noreturn]] void fail(const Json& value, const std::string& path, const std::string& why) const {
-    const auto line = source_.lines.find(&value);
-    source_.fail(line == source_.lines.end() ? 1 : line->second, printable(path) + " " + why);
+    source_.fail(source_.line_of(value), printable(path) + " " + why);
   }
   std::string name(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
@@ -265,7 +185,8 @@ void check_format(Reader& reader, const Json& whole) {
 }  // namespace
 
 SiteProfile parse_site_profile(const std::string& json, const std::string& name) {
-  const Source source = read_source(json, name);
+  const Source source =
+      read_lined_json(json, "the site profile " + printable(name), k_hint, k_site_file_limit);
   const std::string word = std::string(k_letters) + "0123456789-_.";
   Reader reader(source, source.json, "");
   check_format(reader, source.json);
@@ -289,6 +210,10 @@ SiteProfile parse_site_profile(const std::string& json, const std::string& name)
   interfaces.finish();
   read_environment(reader, profile);
   read_ports(reader, profile);
+  if (const Json* const options = reader.find("options")) {
+    if (!options->is_object()) reader.fail(*options, "options", "must be an object");
+    profile.options = read_option_texts(source, *options, name);
+  }
   profile.notes = reader.texts("notes");
   reader.finish();
   return profile;

@@ -42,7 +42,7 @@ std::vector<Notice> find_missing(const std::vector<Announcement>& announcements)
 
 Notice describe_missing_gpus(const std::string& hosts, const std::string& missing) {
   return {fmt::format("{}: {}", hosts, missing),
-          "only visible GPUs get workers; check the node's GPUs, or correct the number if it has no more"};
+          "check the node's GPUs, or correct the number if it has no more"};
 }
 
 std::vector<Notice> find_unlike_gpus(const std::vector<Announcement>& announcements) {

@@ -161,6 +161,15 @@ std::optional<Sourced<std::int64_t>> quota_below(const HostFacts& host, std::int
                  fmt::format("cgroup limit of {:.3g} CPUs", *host.cpu_quota));
 }
 
+// What PBS granted on this host, where nothing else keeps its jobs to it.
+std::optional<Sourced<std::int64_t>> granted_below(const Allocation& allocation, std::int64_t cores) {
+  const Sourced<int>& granted = allocation.cpus_on_node;
+  if (allocation.scheduler.value != Scheduler::pbs || granted.value < 1 || granted.value >= cores)
+    return std::nullopt;
+  return sourced(std::int64_t{granted.value},
+                 fmt::format("{} ({})", count_of(granted.value, "CPU"), granted.origin));
+}
+
 // Agents either own a part of their host each, or were left unbound: then their masks together are larger
 // than what was granted.
 std::int64_t agents_of_mask(const Allocation& allocation, const HostFacts& host) {
@@ -263,6 +272,10 @@ Sourced<int> share_cores(const Allocation& allocation, const Snapshot& snapshot,
   if (const auto quota = quota_below(snapshot.host, usable)) {
     usable = quota->value;
     origin = quota->origin;
+  }
+  if (const auto granted = granted_below(allocation, usable)) {
+    usable = granted->value;
+    origin = granted->origin;
   }
   const std::int64_t sharers = workers * agents_of_mask(allocation, snapshot.host);
   if (sharers > 1) origin += fmt::format(" for {} workers", sharers);

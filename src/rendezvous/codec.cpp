@@ -6,16 +6,82 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "codec_failure.hpp"
-#include "json_fields.hpp"
-
 namespace ddprun {
 
 namespace {
 
 using Json = nlohmann::json;
 
-// ---- writing
+std::string cut(const std::string& text, std::size_t limit = k_max_text) { return text.substr(0, limit); }
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+// The end of a traceback matters most, where the exception stands. From a line's begin on where one is near,
+// else from a character's.
+std::string_view end_of(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return text;
+  text.remove_prefix(text.size() - limit);
+  if (const auto line = text.substr(0, k_max_text).find('\n'); line != std::string_view::npos) {
+    return text.substr(line + 1);
+  }
+  while (!text.empty() && continues_character(text.front())) text.remove_prefix(1);
+  return text;
+}
+
+template <class T>
+std::vector<T> first_of(const std::vector<T>& items, std::size_t limit) {
+  return {items.begin(), items.begin() + static_cast<std::ptrdiff_t>(std::min(items.size(), limit))};
+}
+
+Json texts_to_json(const std::vector<std::string>& texts, std::size_t limit) {
+  Json list = Json::array();
+  for (const std::string& text : first_of(texts, limit)) list.push_back(cut(text));
+  return list;
+}
+
+Json to_json(const ExitStatus& status) {
+  return {{"kind", static_cast<int>(status.kind)},
+          {"value", status.value},
+          {"stage", cut(status.stage)},
+          {"core", status.core_dumped}};
+}
+
+Json to_json(const Failure& failure, std::size_t text_limit, std::size_t line_limit) {
+  // The last lines matter most.
+  const auto& lines = failure.last_lines;
+  const auto skipped = static_cast<std::ptrdiff_t>(lines.size() - std::min(lines.size(), line_limit));
+  const std::string_view message = end_of(failure.message, text_limit);
+  Json json = {{"attempt", failure.attempt.value},
+               {"rank", failure.rank.value},
+               {"local_rank", failure.local_rank.value},
+               {"host", cut(failure.host)},
+               {"pid", failure.pid},
+               {"program", cut(failure.program)},
+               {"status", to_json(failure.status)},
+               {"time", failure.unix_milliseconds},
+               {"message", message},
+               {"message_cut", failure.message_cut + failure.message.size() - message.size()},
+               {"lines", texts_to_json({lines.begin() + skipped, lines.end()}, line_limit)}};
+  if (!failure.hint.empty()) json["hint"] = cut(failure.hint);
+  if (!failure.gpu.empty()) json["gpu"] = cut(failure.gpu);
+  if (!failure.out_of_memory.empty()) json["out_of_memory"] = cut(failure.out_of_memory);
+  if (!failure.log_file.empty()) json["log_file"] = cut(failure.log_file);
+  if (failure.after_stop) json["after_stop"] = true;
+  if (!failure.alike.empty()) json["alike"] = first_of(failure.alike, k_max_workers);
+  return json;
+}
+
+Json first_failure(const Failure& failure) {
+  return to_json(failure, k_max_failure_text, k_max_failure_lines);
+}
+
+Json further_failures(const std::vector<Failure>& failures) {
+  Json list = Json::array();
+  for (const Failure& failure : first_of(failures, k_max_further_failures)) {
+    list.push_back(to_json(failure, k_max_further_text, k_max_further_lines));
+  }
+  return list;
+}
 
 Json to_json(const Cause& cause) {
   return {{"kind", static_cast<int>(cause.kind)},
@@ -118,6 +184,13 @@ Json to_json(const Assignment& assignment) {
   return json;
 }
 
+Json to_json(const StoreConnection& connection) {
+  return {{"client", cut(connection.client)},
+          {"client_port", connection.client_port},
+          {"server", cut(connection.server)},
+          {"server_port", connection.server_port}};
+}
+
 struct ToJson {
   Json operator()(const Join& join) const {
     Json json = {{"type", "join"},
@@ -150,8 +223,10 @@ struct ToJson {
             {"host", cut(request.host)},
             {"whole_tree", request.whole_tree}};
   }
-  Json operator()(const AddressAnswer& answer) const {
-    return {{"type", "address_answer"}, {"address", cut(answer.address)}, {"own", answer.own}};
+  Json operator()(const ClientVerdict& verdict) const {
+    return {{"type", "client_verdict"},
+            {"connection", to_json(verdict.connection)},
+            {"holder", static_cast<int>(verdict.holder)}};
   }
   Json operator()(const Happened& happened) const {
     return {{"type", "happened"}, {"line", render_event(happened.event)}};
@@ -164,8 +239,10 @@ struct ToJson {
             {"addresses", texts_to_json(probe.addresses, k_max_addresses)},
             {"port", probe.port}};
   }
-  Json operator()(const AskAddress& ask) const {
-    return {{"type", "ask_address"}, {"address", cut(ask.address)}};
+  Json operator()(const ClientQuestion& question) const {
+    return {{"type", "client_question"},
+            {"connection", to_json(question.connection)},
+            {"access", static_cast<int>(question.access)}};
   }
   Json operator()(const Start& start) const {
     return {{"type", "start"}, {"assignment", to_json(start.assignment)}};
@@ -198,192 +275,9 @@ std::string encode_any(const Message& message) {
   return frame + payload;
 }
 
-// ---- reading
-
-Cause read_cause(const Fields& fields) {
-  Cause cause;
-  cause.kind = static_cast<Cause::Kind>(fields.integer("kind", 0, 5));
-  cause.failure = read_first_failure(fields.object("failure"));
-  if (cause.kind == Cause::Kind::worker_failed) check_is_failure(fields, cause.failure);
-  const bool signalled = cause.kind == Cause::Kind::stopped_by_signal;
-  cause.signal = fields.integer("signal", signalled ? 1 : 0, k_highest_signal);
-  cause.host = fields.text("host");
-  cause.detail = fields.text("detail");
-  cause.hint = fields.text("hint");
-  cause.exit_code = fields.integer("exit_code", 0, k_highest_exit_code);
-  return cause;
-}
-
-LaunchFailure read_launch_failure(const Fields& fields) {
-  return {fields.text("what"), fields.text("rest"), fields.flag("names_host"), fields.text("hint"),
-          fields.integer("exit_code", 1, k_highest_exit_code)};
-}
-
-Workers read_devices(const Fields& fields, std::size_t workers) {
-  Workers result(workers);
-  if (!fields.has("devices")) return result;
-  auto rows = fields.text_rows("devices", workers, k_max_worker_gpus + 1);
-  for (std::size_t i = 0; i < std::min(rows.size(), workers); ++i) {
-    result[i].device = std::move(rows[i].front());
-    result[i].gpus.assign(std::next(rows[i].begin()), rows[i].end());
-  }
-  return result;
-}
-
-std::vector<Neighbour> read_neighbours(const Fields& fields) {
-  const auto rows = fields.rows<3>("neighbours", k_max_workers);
-  std::size_t workers = 0;
-  for (const auto& row : rows) workers += static_cast<std::size_t>(row[2]);
-  if (workers > k_max_workers)
-    return fields.fail("\"neighbours\" have too many workers"), std::vector<Neighbour>{};
-  const Workers all = read_devices(fields, workers);
-  auto next = all.begin();
-  std::vector<Neighbour> neighbours;
-  for (const auto& row : rows) {
-    const auto end = next + row[2];
-    neighbours.push_back({{row[0]}, row[1] != 0, {next, end}});
-    next = end;
-  }
-  return neighbours;
-}
-
-Announcement read_announcement(const Fields& fields) {
-  Announcement announcement;
-  announcement.agent.value = fields.integer("agent", k_unnumbered.value);
-  announcement.host = fields.text("host");
-  if (fields.has("node")) announcement.node = NodeIndex{fields.count("node")};
-  if (fields.has("launcher_rank")) announcement.launcher_rank = GlobalRank{fields.count("launcher_rank")};
-  announcement.style_assumed = fields.flag("style_assumed");
-  announcement.workers = fields.integer("workers", 1, k_max_workers);
-  announcement.first_local_rank.value = fields.count("first_local_rank");
-  announcement.role = fields.text("role");
-  announcement.max_restarts = fields.count("max_restarts");
-  announcement.addresses = fields.texts("addresses", k_max_addresses);
-  announcement.store_ports = fields.ports("store_ports", k_max_store_ports);
-  if (fields.has("fixed_rank")) announcement.fixed_rank = GlobalRank{fields.count("fixed_rank")};
-  if (fields.has("python")) announcement.python.version = fields.text("python");
-  if (fields.has("torch")) announcement.python.torch = fields.text("torch");
-  if (fields.has("cpus")) announcement.cpus = fields.text("cpus");
-  if (fields.has("counted")) announcement.counted = fields.flag("counted");
-  if (fields.has("missing_gpus")) announcement.missing_gpus = fields.text("missing_gpus");
-  if (fields.has("local_workers")) {
-    const int workers = fields.integer("local_workers", 0, k_max_workers);
-    announcement.local_workers = read_devices(fields, static_cast<std::size_t>(workers));
-  }
-  return announcement;
-}
-
-void check_places(const Fields& fields, const Assignment& assignment) {
-  const auto fits = [&](const WorkerSeat& seat) {
-    return seat.rank.value < assignment.world_size && seat.local_rank.value < assignment.local_world_size &&
-           seat.role_rank < seat.role_world_size && seat.role_world_size <= assignment.world_size;
-  };
-  if (!std::all_of(assignment.seats.begin(), assignment.seats.end(), fits))
-    fields.fail("\"seats\" has a rank that is not below its world size");
-  if (assignment.seats.empty()) fields.fail("\"seats\" is empty");
-  if (assignment.node.value >= assignment.node_count) fields.fail("\"node\" is not below \"node_count\"");
-}
-
-Assignment read_assignment(const Fields& fields) {
-  Assignment assignment;
-  assignment.attempt.value = fields.count("attempt");
-  assignment.world_size = fields.count("world_size");
-  assignment.local_world_size = fields.count("local_world_size");
-  assignment.node.value = fields.count("node");
-  assignment.node_count = fields.count("node_count");
-  assignment.master_address = fields.text("address");
-  assignment.master_port = fields.integer("port", 0, 65535);
-  assignment.agent_per_task = fields.flag("agent_per_task");
-  if (fields.has("several_workers")) assignment.several_workers = fields.flag("several_workers");
-  if (fields.has("workers_of_nodes")) assignment.workers_of_nodes = fields.text("workers_of_nodes");
-  if (fields.has("run_id")) assignment.run_id = fields.text("run_id");
-  if (fields.has("launch_id")) assignment.launch_id = fields.text("launch_id");
-  for (const auto& seat : fields.rows<4>("seats", k_max_workers)) {
-    assignment.seats.push_back({{seat[0]}, {seat[1]}, seat[2], seat[3]});
-  }
-  if (fields.has("neighbours")) assignment.neighbours = read_neighbours(fields);
-  check_places(fields, assignment);
-  return assignment;
-}
-
-Happened read_happened(const Fields& fields) {
-  const auto event = parse_event(fields.text("line", k_max_event));
-  if (!event) fields.fail("\"line\" is no event");
-  return {event.value_or(Event{})};
-}
-
-std::optional<AgentMessage> read_agent_message(const std::string& type, const Fields& fields) {
-  if (type == "join") {
-    Join join{read_announcement(fields.object("announcement")), fields.text("version"),
-              fields.text("reached"), fields.count("agents")};
-    if (fields.has("failure")) join.failure = read_launch_failure(fields.object("failure"));
-    return join;
-  }
-  if (type == "probed") return Probed{fields.texts("reachable", k_max_addresses)};
-  if (type == "failed") {
-    AttemptFailed failed{{fields.count("attempt")}, read_first_failure(fields.object("failure"))};
-    check_is_failure(fields, failed.failure);
-    return failed;
-  }
-  if (type == "happened") return read_happened(fields);
-  if (type == "succeeded") return AttemptSucceeded{{fields.count("attempt")}};
-  if (type == "stopped") {
-    return Stopped{{fields.count("attempt")},
-                   read_further_failures(fields, "failures"),
-                   fields.counts("stopped", k_max_workers)};
-  }
-  if (type == "stop_request") {
-    return StopRequest{fields.integer("signal", 1, k_highest_signal), fields.text("host"),
-                       fields.flag("whole_tree")};
-  }
-  if (type == "address_answer") return AddressAnswer{fields.text("address"), fields.flag("own")};
-  return std::nullopt;
-}
-
-std::optional<CoordinatorMessage> read_coordinator_message(const std::string& type, const Fields& fields) {
-  if (type == "refused") return Refused{fields.text("reason"), fields.text("hint")};
-  if (type == "probe") {
-    return Probe{fields.texts("addresses", k_max_addresses), fields.integer("port", 1, 65535)};
-  }
-  if (type == "ask_address") return AskAddress{fields.text("address")};
-  if (type == "start") return Start{read_assignment(fields.object("assignment"))};
-  if (type == "stop") {
-    Stop stop{{fields.count("attempt")},
-              std::nullopt,
-              fields.integer("signal", 1, k_highest_signal),
-              fields.flag("whole_tree")};
-    if (fields.has("grace_ms")) stop.grace = Milliseconds{fields.count("grace_ms")};
-    return stop;
-  }
-  if (type == "finish") {
-    return Finish{read_cause(fields.object("cause")), read_further_failures(fields, "others"),
-                  fields.texts("remarks", k_max_remarks), fields.flag("report_here")};
-  }
-  return std::nullopt;
-}
-
-template <class Message, class Read>
-std::variant<Message, CodecError> decode_any(std::string_view payload, const Read& read) {
-  const Json json = Json::parse(payload, nullptr, false);
-  std::string problem;
-  const Fields fields(json, problem);
-  const std::string type = fields.text("type");
-  const std::optional<Message> message = problem.empty() ? read(type, fields) : std::nullopt;
-  if (!problem.empty()) return CodecError{"a message that cannot be understood: " + problem};
-  if (!message) return CodecError{"a message of an unknown kind"};
-  return *message;
-}
-
 }  // namespace
 
 std::string encode(const AgentMessage& message) { return encode_any(message); }
 std::string encode(const CoordinatorMessage& message) { return encode_any(message); }
-
-std::variant<AgentMessage, CodecError> decode_agent_message(std::string_view payload) {
-  return decode_any<AgentMessage>(payload, read_agent_message);
-}
-std::variant<CoordinatorMessage, CodecError> decode_coordinator_message(std::string_view payload) {
-  return decode_any<CoordinatorMessage>(payload, read_coordinator_message);
-}
 
 }  // namespace ddprun

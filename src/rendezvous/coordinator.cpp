@@ -100,7 +100,7 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
     if (state_ == State::probing) check_probes(now);
     if (state_ == State::stopping) stop_deadline_passed(now);
   }
-  for (const std::string& address : questions_.expire(now)) actions_.push_back(JudgeClient{address, false});
+  for (const ClientVerdict& verdict : questions_.expire(now)) actions_.push_back(JudgeClient{verdict});
   tell_alone(now);
   update_status(now);
   return std::exchange(actions_, {});

@@ -82,25 +82,36 @@ void Coordinator::fail_start() {
 
 // ---- addresses
 
-// Nothing is asked after the end, when there is no store any more.
-Coordinator::Actions Coordinator::on_unknown_client(const std::string& address, TimePoint now) {
+// Agents of the host that announced the address, one of each host; all where nobody did.
+std::set<ConnectionId> Coordinator::agents_to_ask(const std::string& client) const {
   std::set<ConnectionId> asked;
-  for (const auto& [connection, agent] : by_connection_) {
-    if (state_ == State::finished) break;
-    asked.insert(connection);
-    actions_.push_back(SendTo{connection, AskAddress{address}});
+  std::set<std::string> hosts;
+  for (const auto& [connection, index] : by_connection_) {
+    const Announcement& announced = *at(index).announcement;
+    const bool has_it = std::ranges::find(announced.addresses, client) != announced.addresses.end();
+    if (has_it && hosts.insert(announced.host).second) asked.insert(connection);
   }
+  if (!asked.empty()) return asked;
+  for (const auto& [connection, index] : by_connection_) asked.insert(connection);
+  return asked;
+}
+
+// Nothing is asked after the end, when there is no store any more.
+Coordinator::Actions Coordinator::on_store_client(const ClientQuestion& question, TimePoint now) {
+  std::set<ConnectionId> asked;
+  if (state_ != State::finished) asked = agents_to_ask(question.connection.client);
+  for (const ConnectionId connection : asked) actions_.push_back(SendTo{connection, question});
   if (asked.empty()) {
-    actions_.push_back(JudgeClient{address, false});
+    actions_.push_back(JudgeClient{{question.connection, Holder::elsewhere}});
   } else {
-    questions_.ask(address, std::move(asked), now);
+    questions_.ask(question.connection, std::move(asked), now);
   }
   return std::exchange(actions_, {});
 }
 
-void Coordinator::handle(ConnectionId connection, const AddressAnswer& answer, TimePoint) {
-  const auto own = questions_.note(connection, answer.address, answer.own);
-  if (own && state_ != State::finished) actions_.push_back(JudgeClient{answer.address, *own});
+void Coordinator::handle(ConnectionId connection, const ClientVerdict& answer, TimePoint) {
+  const auto verdict = questions_.note(connection, answer);
+  if (verdict && state_ != State::finished) actions_.push_back(JudgeClient{*verdict});
 }
 
 // ---- names

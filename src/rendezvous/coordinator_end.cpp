@@ -26,8 +26,13 @@ void Coordinator::check_stopped() {
   if (signalled && all_succeeded()) return finish({});
   if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
   if (final_cause_) return finish(*final_cause_);
-  if (attempt_.value < settings_.max_restarts) return restart();
+  if (may_restart()) return restart();
   finish({Cause::Kind::worker_failed, *first_failure_, 0, {}, {}});
+}
+
+bool Coordinator::may_restart() const {
+  return first_failure_ && attempt_.value < settings_.max_restarts &&
+         !would_fail_again(first_failure_->status);
 }
 
 void Coordinator::restart() {
@@ -45,8 +50,7 @@ void Coordinator::restart() {
 // Ends the job at once, or after the workers have been stopped.
 void Coordinator::end_with(Cause cause, TimePoint now, bool whole_tree) {
   if (state_ == State::stopping) {
-    const bool restart_planned = first_failure_ && attempt_.value < settings_.max_restarts;
-    if (!final_cause_ && restart_planned) final_cause_ = std::move(cause);
+    if (!final_cause_ && may_restart()) final_cause_ = std::move(cause);
   } else if (state_ == State::running) {
     const int signal = cause.signal > 0 ? cause.signal : SIGTERM;
     final_cause_ = std::move(cause);

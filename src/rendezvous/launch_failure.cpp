@@ -41,6 +41,7 @@ LaunchFailure make_launch_failure(const std::string& what, const std::string& hi
 Cause describe_failed_start(const std::vector<FailedStart>& failed, const std::vector<std::string>& well) {
   const LaunchFailure& first = failed.front().failure;
   std::vector<std::string> sentences;
+  std::vector<std::string> hints;
   for (auto each = failed.begin(); each != failed.end() && sentences.size() < k_most_told; ++each) {
     const auto is_same = [&](const FailedStart& other) { return same_failure(other.failure, each->failure); };
     if (std::any_of(failed.begin(), each, is_same)) continue;
@@ -48,13 +49,16 @@ Cause describe_failed_start(const std::vector<FailedStart>& failed, const std::v
     for (const FailedStart& other : failed) {
       if (is_same(other)) hosts.push_back(other.host);
     }
-    sentences.push_back(describe_group(each->failure, hosts, well.empty() && hosts.size() == failed.size()));
+    const bool everywhere = well.empty() && hosts.size() == failed.size();
+    sentences.push_back(describe_group(each->failure, hosts, everywhere));
+    const std::string hint = printable(each->failure.hint, k_max_sentence);
+    if (!hint.empty()) hints.push_back(everywhere ? hint : describe_hosts(hosts) + ": " + hint);
     const bool is_a_file = each->failure.exit_code == k_exit_not_found;
     if (is_a_file && !well.empty())
       sentences.back() += fmt::format(" (the same path exists on {})", describe_hosts(well));
   }
   Cause cause{Cause::Kind::launcher_failed, {}, 0, failed.front().host, join(sentences, "; ")};
-  cause.hint = printable(first.hint, k_max_sentence);
+  cause.hint = join(hints, "; ");
   cause.exit_code = first.exit_code;
   return cause;
 }

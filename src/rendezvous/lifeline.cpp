@@ -18,15 +18,17 @@ constexpr std::size_t k_most_id = 64;
 
 // First letters of a payload.
 constexpr char k_hello = 'h', k_wanting_hello = 'w', k_task = 't', k_signal = 's', k_ended = 'e',
-               k_not_started = 'n';
+               k_not_started = 'n', k_output = 'o', k_error = 'r';
 
 // Of a signal, before its number.
 constexpr char k_hurry = '!', k_no_hurry = '.', k_whole_tree = '*', k_alone = '1', k_explained = '=',
                k_unexplained = '-';
 
-constexpr auto k_device_variables =
-    std::to_array<std::string_view>({"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-                                     "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL", "CUDA_DEVICE_ORDER"});
+// A host's own value counts where it has one: devices, and PBS' CPUs of the chunk, which ssh does not bring
+// along and without which OMP_NUM_THREADS could not be told from a user's (plan/worker_count.cpp).
+constexpr auto k_own_first_variables = std::to_array<std::string_view>(
+    {"NCPUS", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
+     "GPU_DEVICE_ORDINAL", "CUDA_DEVICE_ORDER"});
 
 constexpr auto k_host_variables = std::to_array<std::string_view>({"HOSTNAME",
                                                                    "HOST",
@@ -37,7 +39,6 @@ constexpr auto k_host_variables = std::to_array<std::string_view>({"HOSTNAME",
                                                                    "PBS_TASKNUM",
                                                                    "PBS_MOMPORT",
                                                                    "PBS_VNODENUM",
-                                                                   "NCPUS",
                                                                    "SLURMD_NODENAME",
                                                                    "SLURM_NODEID",
                                                                    "SLURM_PROCID",
@@ -58,8 +59,9 @@ constexpr auto k_host_prefixes = std::to_array<std::string_view>(
 
 std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
 
-bool is_device(std::string_view name) {
-  return std::find(k_device_variables.begin(), k_device_variables.end(), name) != k_device_variables.end();
+bool is_own_first(std::string_view name) {
+  return std::find(k_own_first_variables.begin(), k_own_first_variables.end(), name) !=
+         k_own_first_variables.end();
 }
 
 bool belongs_to_host(std::string_view name) {
@@ -91,6 +93,11 @@ std::string payload_of(const lifeline::Ended& ended) {
   return fmt::format("{}{}", ended.started ? k_ended : k_not_started, ended.code);
 }
 
+std::string payload_of(const lifeline::Output& output) {
+  return fmt::format("{}{}", output.stream == lifeline::Stream::error ? k_error : k_output,
+                     output.host.substr(0, k_max_text));
+}
+
 std::optional<int> number_between(std::string_view text, int least, int most) {
   const auto number = parse_integer(text);
   if (!number || *number < least || *number > most) return std::nullopt;
@@ -103,6 +110,11 @@ std::optional<lifeline::Message> decode_hello(std::string_view text, bool wants_
   const auto place = number_between(text.substr(0, blank), -1, 1 << 24);
   if (!place) return std::nullopt;
   return lifeline::Hello{*place, std::string(text.substr(blank + 1)), wants_task};
+}
+
+std::optional<lifeline::Message> decode_output(std::string_view host, lifeline::Stream stream) {
+  if (host.size() > k_max_text) return std::nullopt;
+  return lifeline::Output{stream, std::string(host)};
 }
 
 std::optional<lifeline::Message> decode_signal(std::string_view text) {
@@ -190,6 +202,10 @@ std::optional<lifeline::Message> lifeline::decode(std::string_view payload) {
     case k_not_started:
       if (const auto code = number_between(rest, 1, 255)) return Ended{*code, false};
       return std::nullopt;
+    case k_output:
+      return decode_output(rest, Stream::output);
+    case k_error:
+      return decode_output(rest, Stream::error);
     default:
       return std::nullopt;
   }
@@ -203,12 +219,12 @@ std::vector<std::string> merge_environments(const std::vector<std::string>& star
   std::vector<std::string> merged;
   for (const std::string& entry : starter) {
     const std::string_view name = name_of(entry);
-    if (belongs_to_host(name) || (is_device(name) && own_has(name))) continue;
+    if (belongs_to_host(name) || (is_own_first(name) && own_has(name))) continue;
     merged.push_back(entry);
   }
   for (const std::string& entry : own) {
     const std::string_view name = name_of(entry);
-    if (belongs_to_host(name) || is_device(name)) merged.push_back(entry);
+    if (belongs_to_host(name) || is_own_first(name)) merged.push_back(entry);
   }
   return merged;
 }

@@ -135,6 +135,7 @@ MemberJoin::Actions MemberJoin::on_failed(CandidateId candidate, const std::stri
                                           bool answered) {
   Candidate& failed = candidates_[static_cast<std::size_t>(candidate.value)];
   if (answered) failed.answer = why;
+  failed.refused_since = answered ? failed.refused_since.value_or(now) : std::optional<TimePoint>();
   const bool gone = !answered && !failed.answer.empty();
   fail(failed.trial, gone ? fmt::format("{} (later: {})", failed.answer, why) : why, k_first_pause, now);
   return on_time(now);
@@ -151,10 +152,11 @@ MemberJoin::Actions MemberJoin::on_authenticated(CandidateId candidate, TimePoin
 MemberJoin::Actions MemberJoin::on_time(TimePoint now) {
   Actions actions;
   if (over_) return actions;
-  if (now >= started_ + settings_.join_timeout) {
+  const bool late = now >= started_ + settings_.join_timeout;
+  if (late || refused_for_good(now)) {
     over_ = true;
     if (!status_shown_.empty()) actions.push_back(ShowJoinStatus{});
-    actions.push_back(give_up());
+    actions.push_back(give_up(late ? settings_.join_timeout : *settings_.refusal_patience));
     return actions;
   }
   start_due(now, actions);
@@ -275,9 +277,17 @@ bool MemberJoin::was_answered() const {
                      [](const Candidate& candidate) { return !candidate.answer.empty(); });
 }
 
-GiveUp MemberJoin::give_up() const {
+// Tries come every two seconds, so the next one after the limit is early enough.
+bool MemberJoin::refused_for_good(TimePoint now) const {
+  return settings_.refusal_patience &&
+         std::any_of(candidates_.begin(), candidates_.end(), [&](const Candidate& each) {
+           return each.refused_since && now >= *each.refused_since + *settings_.refusal_patience;
+         });
+}
+
+GiveUp MemberJoin::give_up(Milliseconds after) const {
   const std::string failures = join(describe_failures(), "; ");
-  const std::string limit = describe_duration(settings_.join_timeout);
+  const std::string limit = describe_duration(after);
   if (settings_.coordinator.empty()) {
     return {
         fmt::format("cannot find the coordinator within {}: {}", limit, failures),

@@ -72,6 +72,11 @@ int exit_code_of(const ExitStatus& status) {
   return k_exit_own_failure;
 }
 
+bool would_fail_again(const ExitStatus& status) {
+  const bool lasting = status.value == ENOENT || status.value == EACCES || status.value == ENOEXEC;
+  return status.kind == ExitStatus::Kind::not_started && failed_at_program(status) && lasting;
+}
+
 int exit_code_of(const Cause& cause) {
   switch (cause.kind) {
     case Cause::Kind::success:

@@ -31,6 +31,9 @@ inline constexpr const char* k_started_job_variable = "DDPRUN_JOB";
 inline constexpr const char* k_started_carrier_variable = "DDPRUN_CARRIER";
 inline constexpr const char* k_started_umask_variable = "DDPRUN_UMASK";
 inline constexpr const char* k_started_terminal_variable = "DDPRUN_TERMINAL";
+// How many connections an agent opens to its starter for its output: "1" where standard output and standard
+// error lead to one file there, "2" where they do not.
+inline constexpr const char* k_started_streams_variable = "DDPRUN_OUTPUT_STREAMS";
 inline constexpr const char* k_started_site_variable = "DDPRUN_SITE_FILE";
 // SLURM_CPUS_PER_TASK as it was before srun was told to give the agents all CPUs of the node.
 inline constexpr const char* k_cpus_per_task_variable = "DDPRUN_CPUS_PER_TASK";

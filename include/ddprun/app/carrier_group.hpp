@@ -17,6 +17,7 @@
 #include "ddprun/app/output_pump.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/keeper.hpp"
+#include "ddprun/rendezvous/lifeline.hpp"
 
 namespace ddprun {
 
@@ -37,6 +38,9 @@ class CarrierGroup {
   void signal(std::size_t carrier, int number);  // to its session; nothing where it does not run
   bool running(std::size_t carrier) const;
   std::size_t count_running() const;
+  // An agent's connection for its output, from which `begun` was read already.
+  void add_output(lifeline::Stream stream, Fd socket, std::string_view begun);
+  bool has_one_output() const { return &error_ == &output_; }
   // Output came within this time, or waits for whoever reads ours.
   bool is_busy(Milliseconds within) const { return output_.is_busy(within) || error_.is_busy(within); }
   // The last line it wrote on standard error; empty where there is none.

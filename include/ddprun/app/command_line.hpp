@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "ddprun/app/config.hpp"
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/options.hpp"
 
@@ -16,14 +17,18 @@ struct Printed {
   int exit_code = 0;
 };
 
-// `arguments` is argv without the program's name. An option on the command line wins over its PET_ variable,
-// which is then not read. Throws UsageError naming the option or the variable.
+// `arguments` is argv without the program's name. What counts most: the command line, the DDPRUN_ variable,
+// the PET_ variable, then `layers` in their order; what is given above is not looked at below. Throws
+// UsageError naming the option, the variable, or the file and the line.
 std::variant<Options, Printed> parse_command_line(const std::vector<std::string>& arguments,
-                                                  const Environment& environment);
+                                                  const Environment& environment,
+                                                  const OptionLayers& layers = {});
 
-// At most 100 columns.
+// At most 80 columns and 24 lines.
 std::string render_help();
-// `shell` is "bash", "zsh" or "tcsh"; the text is to be evaluated by that shell.
+// All options; at most 80 columns.
+std::string render_help_all();
+// `shell` is "bash", "zsh", "fish" or "tcsh"; the text is to be evaluated by that shell.
 std::string render_completion(const std::string& shell);
 
 }  // namespace ddprun

@@ -15,6 +15,7 @@
 #include "ddprun/app/event_log.hpp"
 #include "ddprun/app/job_store.hpp"
 #include "ddprun/app/meeting_point.hpp"
+#include "ddprun/app/output_link.hpp"
 #include "ddprun/app/signal_watch.hpp"
 #include "ddprun/app/worker_group.hpp"
 #include "ddprun/base/error.hpp"
@@ -31,7 +32,8 @@ class Driver {
  public:
   // With a failure there is nothing to start: it joins only to tell the other agents, and all end with one
   // message. `plan` is then make_meeting_plan's.
-  Driver(const NodePlan& plan, const Snapshot& snapshot, std::optional<LaunchFailure> failure = {});
+  Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& output_link,
+         std::optional<LaunchFailure> failure = {});
 
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
@@ -57,7 +59,7 @@ class Driver {
   void announce_restart(const ShowRestart& restart);
   void handle(const Refused& refused);
   void handle(const Probe&) {}  // answered by the link
-  void handle(const AskAddress& ask);
+  void handle(const ClientQuestion& question);
   void handle(const Start& start);
   void become_task();
   void bind(const Assignment& assignment);
@@ -66,6 +68,7 @@ class Driver {
   void handle(const Finish& finish);
   void on_lost(const std::string& what, const std::string& hint);
   void limit_telling();
+  void end_by_own_signal(int signal);
   void say_own_failure();
   void end_with_own_failure();
 
@@ -79,6 +82,7 @@ class Driver {
   void on_verdict(const SignalLedger::Verdict& verdict);
   void stop_at_key();
   void note_stop_signal(int signal, SignalWay way, bool maybe_tree, bool by_person);
+  void tell_early_kill() const;
   void request_stop(int signal, bool whole_tree);
 
   void decide();
@@ -118,6 +122,7 @@ class Driver {
 
   NodePlan plan_;  // made anew where the coordinator finds that every agent stands for one worker
   const Snapshot& snapshot_;
+  OutputLink& output_link_;
   boost::asio::io_context context_;
   SignalWatch signals_;
   boost::asio::steady_timer timer_;

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "ddprun/app/output_link.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/options.hpp"
@@ -14,7 +15,7 @@ namespace ddprun {
 // clear where they are, or nothing was to be started anyway: then nothing was said. `options` are nothing
 // where the command line could not be understood.
 std::optional<int> tell_other_agents(const Snapshot& snapshot, const std::optional<Options>& options,
-                                     const Error& error) noexcept;
+                                     const Error& error, OutputLink& output_link) noexcept;
 
 // Tells the starter that DDPRUN_STARTER names the exit code this process is about to end with: not every
 // carrier passes it on, and the other hosts need not wait for this one. Does nothing where no ddprun started

@@ -9,6 +9,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -33,6 +34,7 @@ struct JobStoreSettings {
   // unset.
   std::function<void()> on_silence{};
   Milliseconds silence{60000};
+  StoreAccess access = StoreAccess::user;
 };
 
 class JobStore {
@@ -41,11 +43,11 @@ class JobStore {
 
   // Who may connect besides this host; numeric addresses.
   void allow(const std::vector<std::string>& addresses);
-  // `ask` is called for an address of nobody known, once; judge() is the answer, which holds for the attempt.
-  void when_unknown(std::function<void(const std::string& address)> ask) { ask_ = std::move(ask); }
   // Called for each connection, with how many are open.
   void when_connected(std::function<void(std::size_t)> handler) { connected_ = std::move(handler); }
-  void judge(const std::string& address, bool own);
+  // `ask` is called for a connection from another host; judge() is the answer.
+  void when_remote(std::function<void(const ClientQuestion&)> ask) { ask_ = std::move(ask); }
+  void judge(const ClientVerdict& verdict);
   // Returns the port workers are told. `worker_hosts`: the port is kept free instead of served. Throws Error.
   int open(Attempt attempt, bool worker_hosts);
   // Keeps some free ports, for a worker of this host that hosts the store of a coordinator elsewhere.
@@ -60,9 +62,11 @@ class JobStore {
  private:
   using Addresses = std::set<boost::asio::ip::address>;
 
-  bool is_allowed(const boost::asio::ip::address& address) const;
-  bool ask_about(const boost::asio::ip::address& address);
-  void tell_refusal(const boost::asio::ip::address& address);
+  Admission admit(const TcpEnds& ends);
+  Admission admit_by_host(const TcpEnds& ends);
+  Admission ask_about(const TcpEnds& ends);
+  Admission refuse(const boost::asio::ip::address& address, Holder holder);
+  void tell_unproven(const boost::asio::ip::address& address);
   int serve(int port);
   int keep(int port);
   int take_exactly(int port, int (JobStore::*take)(int));
@@ -74,12 +78,14 @@ class JobStore {
   JobStoreSettings settings_;
   Addresses allowed_;  // as they joined
   // Of the current attempt.
-  Addresses asked_;
-  Addresses unjudged_;  // asked about
-  Addresses admitted_;  // by the word of their agent
+  std::set<TcpEnds> unjudged_;                               // asked about
+  std::map<boost::asio::ip::address, std::size_t> waiting_;  // how many of them, by host
+  Addresses strange_;                                        // addresses that no agent announced, asked about
+  Addresses admitted_;                                       // by the word of their agent
   Addresses told_;
   std::function<void(std::size_t)> connected_;
-  std::function<void(const std::string& address)> ask_;
+  bool unproven_told_ = false;
+  std::function<void(const ClientQuestion&)> ask_;
   std::unique_ptr<StoreServer> server_;
   std::vector<Fd> kept_;  // bound, never listening
   bool shared_open_ = false;

@@ -25,6 +25,7 @@ class MeetingPoint {
   // The coordinator's part, once it listens. Throws Error where none of the ways the plan asks for works and
   // members know no address.
   void publish(const MeetingPlace& place);
+  const MeetingFile* file() const { return file_ ? &*file_ : nullptr; }  // that it made for it
 
   // A member's part: `told` is called once, from the event loop.
   void fetch(std::function<void(const ToldPlace&)> told);

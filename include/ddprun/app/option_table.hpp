@@ -33,6 +33,7 @@ struct Draft {
   std::optional<Sourced<Endpoint>> endpoint;  // --rdzv-endpoint
   std::optional<Sourced<std::map<std::string, std::string>>> conf;
   bool help = false;
+  bool help_all = false;
   bool version = false;
   std::string completion;                      // shell of --print-completion
   std::map<std::string, std::string> origins;  // option name -> where it was given

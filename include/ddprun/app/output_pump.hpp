@@ -38,8 +38,9 @@ class OutputPump {
   OutputPump(boost::asio::io_context& context, int output, const LineMerger::Settings& settings = {});
 
   // The read end of a worker's pipe. `interactive`: unfinished lines (prompts) are shown too. `remembered`:
-  // how many of its last_lines() are kept.
-  StreamId add(Fd reader, bool interactive = false, std::size_t remembered = LineTail::k_lines);
+  // how many of its last_lines() are kept. `begun`: what was read of it already.
+  StreamId add(Fd reader, bool interactive = false, std::size_t remembered = LineTail::k_lines,
+               std::string_view begun = {});
   // The worker has ended. `known` is called once its last_lines() are: at the end of the pipe, or after
   // `grace` when a descendant of the worker keeps it open, whether or not anything can be written. The stream
   // stays, for the descendants, until it ends or is closed.
@@ -84,6 +85,7 @@ class OutputPump {
   void check_ended();
 
   std::size_t read_once(const SourcePointer& source);
+  void take(const SourcePointer& source, std::string_view text);
   void read_rest(const SourcePointer& source);
   void wait_for_grace(const SourcePointer& source, Milliseconds grace);
   void end(const SourcePointer& source);

@@ -20,6 +20,7 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/keeper.hpp"
+#include "ddprun/os/meeting_file.hpp"
 #include "ddprun/os/spawn.hpp"
 #include "ddprun/os/temp_dir.hpp"
 #include "ddprun/os/terminal.hpp"
@@ -36,6 +37,7 @@ class WorkerGroup {
 
   WorkerGroup(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot, Ended ended);
   static ChildGroup group_of_workers(const NodePlan& plan);
+  void remove_at_end(const MeetingFile& file) { keeper_.remove_at_end(file.path(), file.text()); }
   void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's
 
   void begin_attempt(const Assignment& assignment, const std::string& interface);

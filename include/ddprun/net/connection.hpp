@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "ddprun/net/tcp_tools.hpp"
 #include "ddprun/rendezvous/codec.hpp"
@@ -21,8 +22,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<void(std::string why)> on_closed;  // once, nothing after it; not after close()
   };
 
-  // `limit`: how long the other host may be out of reach. What is sent has twice as long to arrive: the
-  // kernel repeats it at intervals that double, so after a cut it is under way for as long as the cut was.
+  // `limit`: how long the other host may be out of reach. What is sent has two seconds more to arrive, or,
+  // where the kernel cannot be told to repeat it that often, twice as long.
   explicit Connection(Tcp::socket socket, Milliseconds limit = k_link_timeout);
   // `first_bytes` came with the handshake. Hooks are called from the event loop only.
   void start(Hooks hooks, std::string first_bytes);
@@ -31,6 +32,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // says is dropped. on_closed follows when it has, so the caller bounds the wait with close().
   void finish();
   void close();
+  // Ends it but for the socket, which is the caller's now, with the bytes behind the last frame.
+  std::pair<Tcp::socket, std::string> release();
 
  private:
   void read();
@@ -41,7 +44,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Tcp::socket socket_;
   boost::asio::steady_timer delivery_;
-  Milliseconds limit_;
+  Milliseconds delivery_limit_;
   Hooks hooks_;
   FrameReader reader_;
   std::deque<std::string> outgoing_;

@@ -46,7 +46,7 @@ struct CoordinatorHooks {
   std::function<void(const ShowRestart&)> show_restart;
   std::function<void(const CoordinatorMessage&)> on_message;  // for this process' agent; Finish is the last
   std::function<void(const Cause&)> on_end;                   // once: all agents have been told
-  std::function<void(const std::string& address, bool own)> judge_client;  // the answer to ask_about
+  std::function<void(const ClientVerdict&)> judge_client;     // the answer to ask_about
   std::function<void(const Notice&)> show_notice;
   std::function<void(const Event&)> record;
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
@@ -65,8 +65,8 @@ class CoordinatorService final : public AgentLink {
 
   void start();
   void send(AgentMessage message) override;  // from agent 0
-  // Whether this address, from which somebody connects to the store, is now one of the job's hosts.
-  void ask_about(std::string address);
+  // Whose a connection to the store is.
+  void ask_about(ClientQuestion question);
   int port() const;  // 0 when there is one agent
 
  private:

@@ -6,9 +6,8 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "ddprun/net/dial.hpp"
+#include "ddprun/net/first_dial.hpp"
 #include "ddprun/rendezvous/lifeline.hpp"
 
 namespace ddprun {
@@ -40,18 +39,15 @@ class LifelineClient {
   void end(const lifeline::Ended& ended, std::function<void()> told);
 
  private:
-  void conclude(std::size_t dial, const std::string& address, AuthenticationResult result);
+  void conclude(AuthenticationResult result);
   void take(const std::string& payload);
 
-  boost::asio::io_context& context_;
-  StarterAddress starter_;
   Prover prover_;
   lifeline::Hello hello_;
   Hooks hooks_;
   Milliseconds link_timeout_;
   boost::asio::steady_timer timer_;
-  std::vector<std::shared_ptr<Dial>> dials_;  // empty where one is over
-  std::vector<std::string> problems_;
+  FirstDial dial_;
   std::shared_ptr<Connection> connection_;
   std::function<void()> told_;
 };

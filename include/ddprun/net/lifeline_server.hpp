@@ -22,6 +22,9 @@ class LifelineServer {
     std::function<std::string(const lifeline::Hello& hello)> make_task;
     std::function<void(const lifeline::Hello& hello, const lifeline::Ended& ended)> on_ended;
     std::function<void(const lifeline::Hello& hello, const std::string& why)> on_lost;
+    // The socket and the first bytes of an agent's output.
+    std::function<void(const lifeline::Output& output, Tcp::socket socket, std::string first_bytes)>
+        on_output;
     std::function<void(const std::string& address, const std::string& why)> on_refused;
   };
 
@@ -49,6 +52,7 @@ class LifelineServer {
   void admit(Tcp::socket socket, std::string first_bytes);
   void take(int number, const std::string& payload);
   void handle(int number, lifeline::Hello hello);
+  void hand_over(int number, const lifeline::Output& output);
   void lose(int number, const std::string& why);
 
   Prover prover_;

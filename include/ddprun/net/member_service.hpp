@@ -7,6 +7,7 @@
 #include <string>
 #include <variant>
 
+#include "ddprun/base/lookup_limit.hpp"
 #include "ddprun/net/agent_link.hpp"
 #include "ddprun/net/dial.hpp"
 #include "ddprun/rendezvous/handshake.hpp"
@@ -24,7 +25,7 @@ struct MemberServiceSettings {
   int agents = 2;
   DialLimits dial;  // its `link` is how long the coordinator may be out of reach
   DialLimits probe{Milliseconds{3000}, Milliseconds{20000}};  // who has answered is there
-  Milliseconds lookup_limit{10000};
+  Milliseconds lookup_limit = k_lookup_limit;
   // After joining, for the first word of the coordinator beyond its own join deadline.
   Milliseconds start_margin{60000};
   // For its answer to what it has to answer: a failure, the end of a stop, the wish to stop.
@@ -46,7 +47,7 @@ using ToldPlace = std::variant<MeetingPlace, std::string>;
 struct MemberHooks {
   std::function<NameLookup(const std::string& name)> start_lookup;
   std::function<ToldPlace()> look_at_meeting_file;
-  // AskAddress, Start, Stop, Finish or Refused; the last two are the last.
+  // ClientQuestion, Start, Stop, Finish or Refused; the last two are the last.
   std::function<void(const CoordinatorMessage&)> on_message;
   // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
   std::function<void(const std::string& what, const std::string& hint)> on_lost;

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <cstddef>
 #include <functional>
@@ -16,17 +15,18 @@
 #include <optional>
 #include <string>
 
+#include "ddprun/net/socket_owner.hpp"
 #include "ddprun/store/request.hpp"
 
 namespace ddprun {
 
+// `wait`: nothing is read from it until decide(). The one who decides sees to it that they do not pile up.
+enum class Admission { yes, no, wait };
+
 struct StoreServerOptions {
   int port = 0;  // 0: any free one
-  // Who may connect, by remote address (IPv4 as such, never mapped into IPv6). Unset: everyone.
-  std::function<bool(const boost::asio::ip::address&)> allowed;
-  // Told of an address that may not connect. True: its connections wait, unread, until decide(). May be
-  // unset.
-  std::function<bool(const boost::asio::ip::address&)> ask;
+  // Who may connect (IPv4 as such, never mapped into IPv6). Unset: everyone.
+  std::function<Admission(const TcpEnds&)> admit;
   int backlog = boost::asio::socket_base::max_listen_connections;  // the kernel caps it at somaxconn
   // What clients before torch 2.2 are, where the installed torch was seen; else it is told from what they
   // send.
@@ -50,11 +50,11 @@ class StoreServer {
   StoreServer& operator=(const StoreServer&) = delete;
 
   int port() const;
-  // Serves a connection that was accepted, and whose first bytes were read, elsewhere. `allowed` counts here
+  // Serves a connection that was accepted, and whose first bytes were read, elsewhere. `admit` counts here
   // too.
   void adopt(boost::asio::ip::tcp::socket socket, std::string first_bytes);
-  // The end of waiting for those who connected from `address`.
-  void decide(const boost::asio::ip::address& address, bool allowed);
+  // The end of waiting for this connection, if it waits.
+  void decide(const TcpEnds& ends, bool allowed);
   // Ends the listener and all connections, at once.
   void close();
   std::size_t connections() const;

@@ -18,6 +18,9 @@ inline constexpr Milliseconds k_link_timeout{20000};
 // process never has to wake up for it. No delay for small messages; and no inheritance by workers, who would
 // keep the connection open after our end.
 void watch_connection(Tcp::socket& socket, Milliseconds limit);
+// What is under way is repeated every second at least, where the kernel can be told so (Linux 6.15); else at
+// intervals that double, so that after a cut it stays under way for as long as the cut was. Returns which.
+bool repeat_every_second(Tcp::socket& socket);
 // What was sent and has not arrived, as far as this kernel knows.
 std::size_t undelivered_bytes(Tcp::socket& socket);
 

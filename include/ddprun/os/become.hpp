@@ -9,7 +9,8 @@ namespace ddprun {
 // Goes to `directory` and runs `file` in this process. `arguments` begins with the name. Throws Error, naming
 // the directory or the file, when that fails.
 [[noreturn]] void become_program(const std::string& file, const std::vector<std::string>& arguments,
-                                 const std::vector<std::string>& environment, const std::string& directory);
+                                 const std::vector<std::string>& environment, const std::string& directory,
+                                 const std::string& host);
 
 // This program's own file: /proc/self/exe; empty where that cannot be read.
 std::string capture_own_file();

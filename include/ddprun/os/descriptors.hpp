@@ -51,6 +51,11 @@ std::vector<int> capture_inherited_descriptors();
 enum class Readiness { readable, writable };
 Fd watch_readiness(int descriptor, Readiness readiness);
 
+// Makes `standard` (1 or 2) another name of the socket, whose writes wait from now on.
+void lead_to_socket(int standard, int socket);
+// The peer reads the end behind what was written.
+void end_writing(int socket);
+
 // Whether nobody is at the other end of a pipe or socket any more; never so for other files.
 bool is_hung_up(int descriptor);
 

@@ -42,6 +42,8 @@ class Keeper {
   // A worker that leads its own group or session. Forget it before it is reaped: then its number is free.
   void watch(int leader);
   void forget(int leader);
+  // A file that goes with us, unless it holds another text by then; not one of several kilobytes.
+  void remove_at_end(const std::string& path, const std::string& text);
   // All is well: the keeper ends without doing anything. Waits for that, at most a second.
   void dismiss();
 

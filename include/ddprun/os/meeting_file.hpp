@@ -15,6 +15,8 @@ class MeetingFile {
   // Makes the file's folder (mode 0700) where it is missing. Throws Error with a hint.
   MeetingFile(std::string path, std::string text);
   ~MeetingFile();  // removes it, unless another launch has taken the name meanwhile
+  const std::string& path() const { return path_; }
+  const std::string& text() const { return text_; }
   MeetingFile(const MeetingFile&) = delete;
   MeetingFile& operator=(const MeetingFile&) = delete;
 

@@ -16,6 +16,8 @@
 
 namespace ddprun {
 
+inline constexpr const char* k_munge_library = "libmunge.so.2";
+
 // Whether a munge daemon's socket is in one of the places where it usually is.
 bool capture_munge_presence();
 
@@ -39,7 +41,7 @@ class Munge {
 
   // `socket`: the daemon's socket if not the library's own choice.
   explicit Munge(std::string socket = {}, Milliseconds deadline = k_deadline,
-                 std::string library = "libmunge.so.2");
+                 std::string library = k_munge_library);
 
   // A credential that only our own effective user can decode, for one minute.
   MungeEncoded encode(const std::string& payload);

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/base/duration.hpp"
+#include "ddprun/base/lookup_limit.hpp"
 #include "ddprun/os/answering_child.hpp"
 
 namespace ddprun {
 
 // Numeric addresses in the resolver's order; none where the name is not known or nobody answers in time.
-std::vector<std::string> look_up_name(const std::string& name, Milliseconds limit);
+std::vector<std::string> look_up_name(const std::string& name, Milliseconds limit = k_lookup_limit);
 
 class NameLookupChild {
  public:

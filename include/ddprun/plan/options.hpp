@@ -11,6 +11,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/sourced.hpp"
 #include "ddprun/plan/bind_choice.hpp"
+#include "ddprun/plan/store_access.hpp"
 
 namespace ddprun {
 
@@ -24,11 +25,15 @@ struct WorkersPerNode {
   std::string origin;  // "--nproc-per-node", "PET_NPROC_PER_NODE"
 };
 
+// What was given for an option, wherever it was.
+using GivenOptions = std::map<std::string, Sourced<std::string>>;
+
 enum class DryRun { off, text, json, env, svg };
 enum class Meeting { automatic, pmi, file };  // --rdzv: how members learn where the coordinator is
 enum class StoreHost { agent, worker };       // --store: who listens on MASTER_PORT
 
 struct Options {
+  GivenOptions given;  // as text, for --print-config
   PlaceOptions place;
   WorkersPerNode workers;
 
@@ -48,6 +53,7 @@ struct Options {
   std::optional<Sourced<std::string>> local_address;      // --local-addr: what this node publishes
   bool virtual_local_rank = false;
   StoreHost store = StoreHost::agent;
+  StoreAccess store_access = StoreAccess::user;
   std::string
       key_file;  // --key-file: secret shared by the agents; empty: the default place in the home directory
 
@@ -76,6 +82,7 @@ struct Options {
   std::string output_file;    // -o FILE: where to; empty or "-": as text to standard output
   std::string metrics_file;   // --metrics FILE: for Prometheus' textfile collector
   bool verbose = false;
+  bool print_config = false;
   bool quiet = false;
 
   std::vector<Notice> notices;  // what was accepted without effect, and why; shown by --verbose

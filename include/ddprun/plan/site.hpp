@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ddprun/allocation/allocation.hpp"
+#include "ddprun/facts/option_texts.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
 namespace ddprun {
@@ -37,6 +38,7 @@ struct SiteProfile {
   std::string nccl_interfaces;               // as NCCL_SOCKET_IFNAME takes it: prefixes, or exact after "="
   std::map<std::string, std::string> environment;  // for workers
   std::optional<std::pair<int, int>> ports;        // first and last where agents may look for each other
+  std::vector<OptionText> options;                 // of ddprun, below everything the user gave
   std::vector<std::string> notes;                  // for people: how to bind, what to load
 };
 

@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "ddprun/plan/options.hpp"
 #include "ddprun/rendezvous/message.hpp"
 
 namespace ddprun {
@@ -30,8 +32,7 @@ inline constexpr std::size_t k_max_further_lines = 8;     // last lines of a fur
 inline constexpr std::size_t k_max_remarks = 8;           // sentences in Finish
 inline constexpr std::size_t k_max_addresses = 64;        // in Probe and Probed
 inline constexpr std::size_t k_max_store_ports = 64;      // in Join
-inline constexpr std::size_t k_max_workers = 4096;        // of one agent
-inline constexpr std::size_t k_max_worker_gpus = 16;      // of one worker
+inline constexpr std::size_t k_max_worker_gpus = 16;      // of one worker; of workers k_max_workers
 // The devices in one message, in bytes: those of an agent's workers, or of all on its host. Where they need
 // more, none of them is told.
 inline constexpr std::size_t k_max_devices = std::size_t{1} << 18;
@@ -55,6 +56,8 @@ class FrameReader {
   // The next whole frame's payload; nothing when more bytes are needed; an error for a length past the
   // limit, after which the stream cannot be used any more.
   std::variant<std::monostate, std::string, CodecError> next();
+  // What follows the frames that were taken, where no more of them come.
+  std::string take_rest() { return std::exchange(buffer_, {}); }
 
  private:
   std::string buffer_;

@@ -23,13 +23,12 @@
 // finished   Every connected agent has been sent one Finish, then came one EndJob. A late Join is answered
 //            with Finish too.
 //
-// Rules. The first cause wins; of the failures of one attempt it is the one that says nothing of another
-// (supervise/root_cause.hpp), then the first; those that arrive with the same `now` belong to one wake-up,
-// and the lowest rank of them is the first. A failure that was going to be answered with a restart gives way
-// to a lost agent or a signal, since these end the job; it stays in the report. A signal that comes when all
-// agents have succeeded changes nothing. Messages about another attempt are late and ignored. The set of
-// agents is fixed: an agent that is lost after Start ends the job. A change of membership would be one more
-// reason to go from running to stopping, and the next attempt would start from a new world plan.
+// Rules. The first cause wins; of an attempt's failures it is the one that says nothing of another
+// (supervise/root_cause.hpp), then the first, and of those with the same `now` the lowest rank. A failure
+// that was going to be answered with a restart gives way to a lost agent or a signal, since these end the
+// job; it stays in the report. A signal that comes when all agents have succeeded changes nothing. Messages
+// about another attempt are late and ignored. The set of agents is fixed: an agent that is lost after Start
+// ends the job. A change of membership would be one more reason to stop, and to start from a new world plan.
 //
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
@@ -45,7 +44,7 @@
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/plan/node_count.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
-#include "ddprun/rendezvous/address_questions.hpp"
+#include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/rendezvous/message.hpp"
 
 namespace ddprun {
@@ -92,10 +91,9 @@ struct OpenStore {
 struct CloseStore {
   Attempt attempt;
 };
-// The answer to on_unknown_client: that address is one of the job's hosts now, or of none.
+// The answer to on_store_client.
 struct JudgeClient {
-  std::string address;
-  bool own = false;
+  ClientVerdict verdict;
 };
 // One line that replaces the one before; empty: nothing to wait for any more.
 struct ShowStatus {
@@ -134,8 +132,8 @@ class Coordinator {
   Actions on_refused(const std::string& address, const std::string& why, TimePoint now);
   Actions on_store_ready(Attempt attempt, int port, TimePoint now);
   Actions on_store_failed(Attempt attempt, const std::string& why, TimePoint now);
-  // Somebody connects to the store from there, which no agent announced.
-  Actions on_unknown_client(const std::string& address, TimePoint now);
+  // A connection to the store whose other end is not on this host.
+  Actions on_store_client(const ClientQuestion& question, TimePoint now);
   Actions on_time(TimePoint now);
   // When on_time wants to be called; nothing while the workers run.
   std::optional<TimePoint> deadline() const;
@@ -171,7 +169,7 @@ class Coordinator {
   void handle(ConnectionId connection, const AttemptSucceeded& succeeded, TimePoint now);
   void handle(ConnectionId connection, const Stopped& stopped, TimePoint now);
   void handle(ConnectionId connection, const StopRequest& request, TimePoint now);
-  void handle(ConnectionId connection, const AddressAnswer& answer, TimePoint now);
+  void handle(ConnectionId connection, const ClientVerdict& answer, TimePoint now);
 
   std::string disagreement(const Join& join) const;
   void refuse_late(ConnectionId connection, const Join& join);
@@ -192,8 +190,10 @@ class Coordinator {
   void begin_stop(const Stop& stop, TimePoint now);
   void drop(ConnectionId connection, const std::string& why, TimePoint now);
   bool check_rank(ConnectionId connection, const Failure& failure, TimePoint now);
+  std::set<ConnectionId> agents_to_ask(const std::string& client) const;
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
   void check_stopped();
+  bool may_restart() const;
   void restart();
   void end_with(Cause cause, TimePoint now, bool whole_tree = false);
   void finish(const Cause& cause);
@@ -231,7 +231,7 @@ class Coordinator {
   std::vector<Agent> agents_;
   std::map<ConnectionId, AgentIndex> by_connection_;
   std::size_t joined_ = 0;
-  AddressQuestions questions_;
+  ClientQuestions questions_;
   std::map<std::string, std::string> refused_;  // address -> why, the first few
   std::optional<TimePoint> state_deadline_;
   TimePoint alone_due_;

@@ -10,6 +10,11 @@
 //   agent   -> Ended{code, not started}         the same of an agent that cannot take part: a wrong option,
 //   no script
 //
+// An agent may open further connections, for what it writes to standard output and standard error. Each
+// begins with Output{stream, host} in place of Hello; then come the bytes as they are, to their end, which
+// the starter answers by closing once it has read all. Nothing goes the other way: TCP's window is what holds
+// a worker up whose output nobody reads.
+//
 // The connection's end is the message that the other side is gone. A task holds the user's whole environment,
 // so it is sealed with what the two proved themselves by; nothing else that is said is a secret.
 #pragma once
@@ -78,7 +83,14 @@ struct Ended {
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 
-using Message = std::variant<Hello, SealedTask, Signal, Ended>;
+enum class Stream { output, error };
+struct Output {
+  Stream stream = Stream::output;  // also of both together, where both lead to one file in the end
+  std::string host;
+  friend bool operator==(const Output&, const Output&) = default;
+};
+
+using Message = std::variant<Hello, SealedTask, Signal, Ended, Output>;
 
 // A whole frame: length and payload.
 std::string encode(const Message& message);

@@ -39,6 +39,9 @@ struct MemberJoinSettings {
   std::string exchange;      // the launcher's, for messages: "PMI"; empty: there is none
   std::vector<int>
       spare_ports;  // tried beside the others, where a coordinator that cannot have those says so
+  // For a place that the user named, where somebody refuses this launch all the time: it may be one that ends
+  // soon, or a mistake in one of the commands. Nothing: the join time-out.
+  std::optional<Milliseconds> refusal_patience{};
 };
 
 enum class MeetingWay { exchange, file };
@@ -112,6 +115,7 @@ class MemberJoin {
     int port = 0;
     bool spare = false;  // of no interest where nobody answers
     std::string answer;  // the last refusal of somebody there
+    std::optional<TimePoint> refused_since;
     Trial trial;
   };
 
@@ -136,7 +140,8 @@ class MemberJoin {
   std::vector<std::string> describe_ways() const;
   std::vector<std::string> describe_failures() const;
   bool was_answered() const;
-  GiveUp give_up() const;
+  bool refused_for_good(TimePoint now) const;
+  GiveUp give_up(Milliseconds after) const;
 
   MemberJoinSettings settings_;
   TimePoint started_;

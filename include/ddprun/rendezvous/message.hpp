@@ -15,6 +15,7 @@
 #include "ddprun/base/ids.hpp"
 #include "ddprun/events/event.hpp"
 #include "ddprun/plan/world_plan.hpp"
+#include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/supervise/outcome.hpp"
 
 namespace ddprun {
@@ -77,13 +78,6 @@ struct StopRequest {
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
 };
 
-// Answer to AskAddress.
-struct AddressAnswer {
-  std::string address;
-  bool own = false;
-  friend bool operator==(const AddressAnswer&, const AddressAnswer&) = default;
-};
-
 // For the coordinator's --events and --metrics.
 struct Happened {
   Event event;
@@ -104,12 +98,6 @@ struct Probe {
   std::vector<std::string> addresses;
   int port = 0;
   friend bool operator==(const Probe&, const Probe&) = default;
-};
-
-// Has one of your interfaces this address now? Somebody connects to the store from there.
-struct AskAddress {
-  std::string address;
-  friend bool operator==(const AskAddress&, const AskAddress&) = default;
 };
 
 // Start the workers; the store at master_address:master_port is already listening.
@@ -138,7 +126,7 @@ struct Finish {
 };
 
 using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest,
-                                  AddressAnswer, Happened>;
-using CoordinatorMessage = std::variant<Refused, Probe, AskAddress, Start, Stop, Finish>;
+                                  ClientVerdict, Happened>;
+using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, Start, Stop, Finish>;
 
 }  // namespace ddprun

@@ -15,6 +15,9 @@ namespace ddprun {
 // 125 for a start that ddprun could not prepare.
 int exit_code_of(const ExitStatus& status);
 
+// A program that is not there or is none: another attempt would find the same.
+bool would_fail_again(const ExitStatus& status);
+
 // One worker's failure with what helps to understand it.
 struct Failure {
   Attempt attempt;

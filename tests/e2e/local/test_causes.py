@@ -16,11 +16,12 @@ SHELL = ("--no-python", "sh", "-c")
 
 
 @pytest.mark.usefixtures("torch_python")
-@pytest.mark.parametrize("slowness, code", [("0", 9), ("30", 1)])
-def test_of_four_hosts_the_rank_that_raised_is_named_and_not_those_that_lost_it(hosts, directory, key, slowness, code):
+@pytest.mark.parametrize("slowness, exits", [("0", {9, 1}), ("30", {1})])  # 1: it was stopped on its way out
+def test_of_four_hosts_the_rank_that_raised_is_named_and_not_those_that_lost_it(hosts, directory, key, slowness, exits):
     report = directory / "report.json"
     results = wait_all(start_all(hosts, "--key-file", key, "--report", str(report), LOSE_A_PEER, slowness, nodes=4))
-    assert codes(results) == [code] * 4, as_text(results)
+    (code,) = set(codes(results))
+    assert code in exits, as_text(results)
     ours = results[0].stderr[results[0].stderr.rindex("ddprun: rank"):]
     assert ours.startswith("ddprun: rank 3 on d "), ours
     assert "| ValueError: bad sample 17" in ours and ours.endswith("  ranks 0-2 stopped because of it\n"), ours

@@ -1,11 +1,14 @@
 // A starter and its agents over real sockets of this host.
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "catch.hpp"
+#include "ddprun/net/first_dial.hpp"
 #include "ddprun/net/key_prover.hpp"
 #include "ddprun/net/lifeline_client.hpp"
 #include "ddprun/net/lifeline_server.hpp"
@@ -33,6 +36,9 @@ struct TestStarter {
   std::vector<int> codes;
   std::vector<std::string> lost;
   std::vector<std::string> refused;
+  std::vector<lifeline::Output> outputs;
+  std::optional<Tcp::socket> output;
+  std::string begun;
   LifelineServer server;
 
   explicit TestStarter(boost::asio::io_context& context)
@@ -45,6 +51,11 @@ struct TestStarter {
     hooks.on_ended = [this](const Hello&, const Ended& ended) { codes.push_back(ended.code); };
     hooks.on_lost = [this](const Hello& hello, const std::string& why) {
       lost.push_back(hello.host + ": " + why);
+    };
+    hooks.on_output = [this](const lifeline::Output& said, Tcp::socket socket, std::string first_bytes) {
+      outputs.push_back(said);
+      output.emplace(std::move(socket));
+      begun = std::move(first_bytes);
     };
     hooks.on_refused = [this](const std::string&, const std::string& why) { refused.push_back(why); };
     return hooks;
@@ -106,6 +117,29 @@ TEST_CASE("an agent that asks gets its task, which only the key opens") {
   run_until(context, [&] { return !agent.task.empty(); });
   CHECK(agent.task == "task of n2");
   CHECK(starter.agents.empty());
+}
+
+TEST_CASE("an agent's output comes as it is, from the first byte to the end, and is no agent") {
+  boost::asio::io_context context;
+  TestStarter starter(context);
+  std::optional<Tcp::socket> writer;
+  FirstDial dial(context, starter.address(), make_key_prover(k_key), k_link_timeout,
+                 [&](AuthenticationResult result) { writer.emplace(std::move(result.socket)); });
+  dial.start();
+  run_until(context, [&] { return writer.has_value(); });
+  const lifeline::Output hello{lifeline::Stream::error, "n2"};
+  boost::asio::write(*writer, boost::asio::buffer(encode(lifeline::Message(hello)) + "its first"));
+  run_until(context, [&] { return starter.output.has_value(); });
+  boost::asio::write(*writer, boost::asio::buffer(std::string(" line\n")));
+  writer.reset();
+  std::string text = starter.begun;
+  boost::system::error_code end;
+  boost::asio::read(*starter.output, boost::asio::dynamic_buffer(text), end);
+  CHECK(text == "its first line\n");
+  CHECK(end == boost::asio::error::eof);
+  CHECK(starter.outputs == std::vector<lifeline::Output>{hello});
+  CHECK(starter.server.connected() == 0);
+  CHECK(starter.lost.empty());
 }
 
 TEST_CASE("when the starter is gone its agents are told, and it is told of lost agents") {

@@ -132,39 +132,38 @@ TEST_CASE_METHOD(Fixture, "hundreds of connections are woken by one") {
   CHECK(ask(last, request(count_keys), 8) == k_one);
 }
 
-TEST_CASE_METHOD(Fixture, "who is not of the job is refused and named") {
-  options.allowed = [](const asio::ip::address& address) { return !address.is_loopback(); };
+TEST_CASE_METHOD(Fixture, "who may not connect is closed before a byte of it is read") {
+  options.admit = [](const TcpEnds&) { return Admission::no; };
   StoreServer server(context, options);
   Client stranger(context, server.port());
   await_end(stranger);
   CHECK(server.connections() == 0);
-  REQUIRE(reports.size() == 1);
-  CHECK(reports[0] == "the store refused 127.0.0.1: not a host of this job");
 }
 
 TEST_CASE_METHOD(Fixture, "who is asked about waits for the verdict, and nothing it sent is lost") {
-  std::vector<std::string> asked;
-  options.allowed = [](const asio::ip::address&) { return false; };
-  options.ask = [&](const asio::ip::address& address) {
-    asked.push_back(address.to_string());
-    return true;
+  std::vector<TcpEnds> asked;
+  options.admit = [&](const TcpEnds& ends) {
+    asked.push_back(ends);
+    return Admission::wait;
   };
   StoreServer server(context, options);
   Client client(context, server.port());
   client.send(k_hello + request(add, text("/n") + k_one));
   serve_until([&] { return !asked.empty(); });
-  CHECK(asked == std::vector<std::string>{"127.0.0.1"});
+  CHECK(asked[0].client.address().to_string() == "127.0.0.1");
+  CHECK(asked[0].server.port() == server.port());
   CHECK(server.connections() == 0);
-  server.decide(asio::ip::make_address("10.0.0.1"), true);  // somebody else
+  TcpEnds another = asked[0];
+  another.client.port(another.client.port() == 1 ? 2 : 1);
+  server.decide(another, true);
   CHECK(server.connections() == 0);
-  server.decide(asio::ip::make_address("127.0.0.1"), true);
+  server.decide(asked[0], true);
   CHECK(receive(client, 8) == k_one);
 
   Client refused(context, server.port());
   serve_until([&] { return asked.size() == 2; });
-  server.decide(asio::ip::make_address("127.0.0.1"), false);
+  server.decide(asked[1], false);
   await_end(refused);
-  CHECK(reports == std::vector<std::string>{"the store refused 127.0.0.1: not a host of this job"});
 }
 
 TEST_CASE_METHOD(Fixture, "what is no request ends its own connection only") {

@@ -132,6 +132,24 @@ TEST_CASE("the keeper removes the launch's folders when all is well and when nob
   }
 }
 
+TEST_CASE("a file goes with the launcher that made it, unless another launch has written it anew") {
+  const std::string path = "/tmp/ddprun-test-" + make_random_id();
+  for (const bool anew : {false, true}) {
+    CAPTURE(anew);
+    std::ofstream(path) << "mine\n";
+    std::optional<Keeper> keeper(std::in_place, make_random_id());
+    const Fd process = open_pidfd(keeper->pid());
+    const int pid = keeper->pid();
+    keeper->remove_at_end(path, "mine\n");
+    if (anew) std::ofstream(path) << "another's\n";
+    keeper.reset();  // without a word
+    wait_until_gone(process);
+    reap(pid);
+    CHECK(std::filesystem::exists(path) == anew);
+  }
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("the keeper is known by its name, in its own session, and deaf to the keys") {
   Keeper keeper(make_random_id());
   std::optional<ProcessEntry> entry;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "catch.hpp"
+#include "ddprun/os/capture_ancestors.hpp"
 #include "ddprun/os/child_call.hpp"
 #include "processes.hpp"
 
@@ -64,7 +65,8 @@ TEST_CASE("in a PID namespace with another's /proc there is nobody to be seen or
         if (first == 0) {
           const ProcessEntry forged{1, "init", 'S', 0, 1, 1, 0};
           const bool blind = !sees_own_processes() && capture_processes().empty() &&
-                             capture_children().empty() && !send_signal_to(forged, 0);
+                             capture_children().empty() && !send_signal_to(forged, 0) &&
+                             !capture_process(1) && capture_ancestors().empty();
           ::_exit(blind ? 0 : 1);
         }
         int status = -1;

@@ -202,6 +202,10 @@ TEST_CASE("hydra is told the hosts, Open MPI the variables to pass") {
   snapshot.programs["mpiexec"] = program("mpiexec", "PALS 1.3\n");
   CHECK(line(*make_carrier_plan(snapshot, options)) ==
         "mpiexec -n 2 --ppn 1 --cpu-bind none /opt/ddprun train.py 'a b'");
+  snapshot.programs["mpiexec"] = program("mpiexec", "pbs_version = 23.06.06\n");
+  CHECK(error_of([&] {
+          make_carrier_plan(snapshot, options);
+        }).starts_with("the mpiexec on PATH is OpenPBS' own, which starts nothing"));
   snapshot.programs["mpiexec"] = program("mpiexec", "something else\n");
   CHECK(error_of([&] { make_carrier_plan(snapshot, options); }) ==
         "the mpiexec on PATH is none that ddprun knows how to start one process a node with | load the MPI "

@@ -239,15 +239,17 @@ TEST_CASE("GPUs that a variable names or Slurm granted and that are not there ar
   CHECK(missing({{"SLURM_GPUS_ON_NODE", "4"}}, {}) == "SLURM_GPUS_ON_NODE is 4, none is visible");
   CHECK(missing({{"HIP_VISIBLE_DEVICES", "0,1,1"}}, alike(1, "amd")) ==
         "HIP_VISIBLE_DEVICES names 2 GPUs, 1 is visible");
+  CHECK(missing({{"CUDA_VISIBLE_DEVICES", "0,1"}}, {}) ==
+        "CUDA_VISIBLE_DEVICES names 2 GPUs, none is visible");
   CHECK(missing({{"ZE_AFFINITY_MASK", "0,3"}}, cards(1)) == "ZE_AFFINITY_MASK names 2 GPUs, 1 is visible");
 }
 
-TEST_CASE("fewer GPUs than are there are a choice, and nothing is missing where no GPU was looked at") {
+TEST_CASE("fewer GPUs than are there are a choice, as none are") {
   const auto missing = [](Environment environment, std::vector<Gpu> gpus) {
     return find_visible_devices(with(std::move(environment), std::move(gpus))).missing;
   };
   CHECK(missing({{"CUDA_VISIBLE_DEVICES", "0,1"}, {"SLURM_GPUS_ON_NODE", "4"}}, alike(4)).empty());
-  CHECK(missing({{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}, {}).empty());
+  CHECK(missing({{"CUDA_VISIBLE_DEVICES", ""}}, {}).empty());
   CHECK(missing({{"CUDA_VISIBLE_DEVICES", "-1"}}, alike(2)).empty());
   CHECK(missing({{"ZE_AFFINITY_MASK", "0.0,0.1"}}, cards(1)).empty());
   CHECK(missing({{"SLURM_GPUS_ON_NODE", "2"}}, alike(4)).empty());

@@ -67,7 +67,8 @@ std::string show(const Sourced<int>& value) { return fmt::format("{} <- {}", val
 }  // namespace
 
 TEST_CASE("a task that sees one GPU has local rank 0, and is told what that costs") {
-  const Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0"}}));
+  Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0"}}));
+  snapshot.host.gpus = {{"nvidia", ""}};
   const NodePlan plan = make_node_plan(snapshot, running());
   const Environment environment = worker(plan, snapshot, 0);
   CHECK(environment.at("LOCAL_RANK") == "0");
@@ -156,6 +157,8 @@ TEST_CASE("each worker sees one MIG instance") {
 
 TEST_CASE("a task with its MIG instance is not told to look for more") {
   Snapshot snapshot = machine(with(step("n1", "2", 2, 0, 1, 1), {{"CUDA_VISIBLE_DEVICES", "MIG-2"}}));
+  snapshot.host.gpus = {{"nvidia", ""}};
+  snapshot.host.gpus[0].mig = {"MIG-2"};
   const NodePlan plan = make_node_plan(snapshot, running());
   CHECK(worker(plan, snapshot, 0).at("LOCAL_RANK") == "0");
   CHECK_FALSE(plan.own_device);
@@ -163,7 +166,8 @@ TEST_CASE("a task with its MIG instance is not told to look for more") {
 }
 
 TEST_CASE("a task that sees all GPUs keeps its local rank") {
-  const Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}));
+  Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}));
+  snapshot.host.gpus.assign(4, {"nvidia", ""});
   const NodePlan plan = make_node_plan(snapshot, running());
   CHECK(worker(plan, snapshot, 0).at("LOCAL_RANK") == "3");
   CHECK(plan.planned[0].device == "3");

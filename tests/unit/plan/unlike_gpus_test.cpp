@@ -30,8 +30,7 @@ TEST_CASE("missing GPUs are told once for all nodes that miss the same") {
   const auto notices = find_unlike_gpus({on("n1", 3), on("n2", 3, missing), on("n3", 3, missing)});
   REQUIRE(notices.size() == 1);
   CHECK(notices.front().what == "n[2-3]: SLURM_GPUS_ON_NODE is 4, 3 are visible");
-  CHECK(notices.front().hint ==
-        "only visible GPUs get workers; check the node's GPUs, or correct the number if it has no more");
+  CHECK(notices.front().hint == "check the node's GPUs, or correct the number if it has no more");
 }
 
 TEST_CASE("numbers that the user gave may differ") {

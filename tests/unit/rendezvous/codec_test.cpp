@@ -98,8 +98,8 @@ std::vector<AgentMessage> agent_messages() {
           Stopped{{2}, {some_failure(), some_failure()}, {4, 5}},
           StopRequest{15, "n3"},
           StopRequest{10, "n3", true},
-          AddressAnswer{"10.0.0.77", true},
-          AddressAnswer{"fd00::77", false}};
+          ClientVerdict{{"10.0.0.77", 4711, "10.0.0.1", 29500}, Holder::own},
+          ClientVerdict{{"fd00::77", 4711, "fd00::1", 29500}, Holder::elsewhere}};
 }
 
 std::vector<CoordinatorMessage> coordinator_messages() {
@@ -108,7 +108,7 @@ std::vector<CoordinatorMessage> coordinator_messages() {
   cause.failure = some_failure();
   return {Refused{"no place", "start once"},
           Probe{{"10.0.0.1"}, 20480},
-          AskAddress{"10.0.0.77"},
+          ClientQuestion{{"10.0.0.77", 4711, "10.0.0.1", 29500}, StoreAccess::host},
           Start{some_assignment()},
           Start{with_neighbours()},
           Start{with_plain_neighbours(3)},

@@ -1,6 +1,7 @@
 #include "ddprun/rendezvous/coordinator.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <random>
@@ -267,7 +268,7 @@ TEST_CASE("a host that cannot start ends the launch as soon as all are there, an
   play.say(2, failed(2, 4, "cannot start train.py", ": no such file"));
   CHECK(play.end_text() == "cannot start train.py on n3: no such file (the same path exists on n[1-2,4])");
   CHECK(exit_code_of(play.end()) == 127);
-  CHECK(play.end().hint == "look");
+  CHECK(play.end().hint == "n3: look");
   const auto finishes = play.sent<Finish>();
   REQUIRE(finishes.size() == 4);
   for (const auto& [agent, finish] : finishes) CHECK(finish.report_here == (agent == 0));
@@ -879,50 +880,95 @@ TEST_CASE("hosts with unlike versions of torch are said once, and the job starts
   }));
 }
 
-TEST_CASE("an address that nobody announced is asked about, and the first yes is the verdict") {
-  Play play(settings(3));
-  play.run();
-  play.take(play.coordinator.on_unknown_client("10.0.0.77", play.now));
-  const auto asked = play.sent<AskAddress>();
-  REQUIRE(asked.size() == 3);
-  for (int agent = 0; agent < 3; ++agent) {
-    CHECK(asked[static_cast<std::size_t>(agent)] == std::pair(agent, AskAddress{"10.0.0.77"}));
+StoreConnection connection_from(const std::string& client) { return {client, 4711, "10.0.0.1", 29500}; }
+
+// Three agents, with an address each.
+struct StoreQuestions : Play {
+  StoreQuestions() : Play(settings(3)) {
+    for (int agent = 0; agent < 3; ++agent) {
+      Join join = join_of(agent, 3);
+      join.announcement.addresses = {"10.0.0." + std::to_string(agent + 1)};
+      say(agent, join);
+    }
+    store_ready(0);
+    log.clear();
   }
-  play.say(0, AddressAnswer{"10.0.0.77", false});
-  CHECK(play.all<JudgeClient>().empty());
-  play.say(2, AddressAnswer{"10.0.0.77", true});
-  play.say(1, AddressAnswer{"10.0.0.77", false});
-  REQUIRE(play.all<JudgeClient>().size() == 1);
-  CHECK(play.all<JudgeClient>()[0].own);
-  CHECK(play.all<JudgeClient>()[0].address == "10.0.0.77");
+  void ask(const std::string& client) {
+    take(coordinator.on_store_client({connection_from(client), StoreAccess::user}, now));
+  }
+  std::vector<int> asked() const {
+    std::vector<int> found;
+    for (const auto& [agent, question] : sent<ClientQuestion>()) found.push_back(agent);
+    return found;
+  }
+  std::vector<std::pair<std::string, Holder>> judged() const {
+    std::vector<std::pair<std::string, Holder>> found;
+    for (const JudgeClient& each : all<JudgeClient>())
+      found.emplace_back(each.verdict.connection.client, each.verdict.holder);
+    return found;
+  }
+};
+using Judged = std::vector<std::pair<std::string, Holder>>;
+
+TEST_CASE("whose a connection to the store is, the agent of its host says") {
+  StoreQuestions play;
+  play.ask("10.0.0.2");
+  CHECK(play.asked() == std::vector<int>{1});
+  play.say(2, ClientVerdict{connection_from("10.0.0.2"), Holder::own});  // it was not asked
+  CHECK(play.judged().empty());
+  play.say(1, ClientVerdict{connection_from("10.0.0.2"), Holder::foreign});
+  CHECK(play.judged() == Judged{{"10.0.0.2", Holder::foreign}});
+  play.say(1, ClientVerdict{connection_from("10.0.0.2"), Holder::own});  // once
+  CHECK(play.judged().size() == 1);
+}
+
+TEST_CASE("about an address that no agent announced all are asked, and the first yes counts") {
+  StoreQuestions play;
+  play.ask("10.0.0.77");
+  CHECK(play.asked() == std::vector<int>{0, 1, 2});
+  play.say(0, ClientVerdict{connection_from("10.0.0.77"), Holder::elsewhere});
+  CHECK(play.judged().empty());
+  play.say(2, ClientVerdict{connection_from("10.0.0.77"), Holder::own});
+  play.say(1, ClientVerdict{connection_from("10.0.0.77"), Holder::elsewhere});
+  CHECK(play.judged() == Judged{{"10.0.0.77", Holder::own}});
   CHECK(play.coordinator.deadline() == std::nullopt);
 }
 
-TEST_CASE("an address of no agent is judged so when all have said no, or when one is silent for too long") {
-  Play play(settings(2));
-  play.run();
-  const auto ask = [&play](const std::string& address) {
-    play.take(play.coordinator.on_unknown_client(address, play.now));
-  };
-  const auto judged = [&play] {
-    std::vector<std::string> texts;
-    for (const JudgeClient& each : play.all<JudgeClient>())
-      texts.push_back(each.address + (each.own ? " yes" : " no"));
-    return texts;
-  };
-  ask("10.0.0.77");
+TEST_CASE("without a yes the most that an agent knew is the verdict, also where one is silent for too long") {
+  StoreQuestions play;
+  play.ask("10.0.0.77");
   for (const int agent : {0, 0, 1}) {
-    CHECK(judged().empty());
-    play.say(agent, AddressAnswer{"10.0.0.77", false});
+    play.say(agent, ClientVerdict{connection_from("10.0.0.77"), Holder::elsewhere});
+    CHECK(play.judged().empty());
   }
-  CHECK(judged() == std::vector<std::string>{"10.0.0.77 no"});
-  ask("10.0.0.78");
-  play.say(0, AddressAnswer{"10.0.0.78", false});
-  play.say(1, AddressAnswer{"10.0.0.1", true});  // nobody asked that
-  play.pass(AddressQuestions::k_limit - 1ms);
-  CHECK(judged().size() == 1);
+  play.say(2, ClientVerdict{connection_from("10.0.0.77"), Holder::foreign});
+  CHECK(play.judged() == Judged{{"10.0.0.77", Holder::foreign}});
+  play.ask("10.0.0.78");
+  play.say(0, ClientVerdict{connection_from("10.0.0.78"), Holder::unknown});
+  play.say(1, ClientVerdict{connection_from("10.0.0.1"), Holder::own});  // nobody asked that
+  play.pass(ClientQuestions::k_limit - 1ms);
+  CHECK(play.judged().size() == 1);
   play.pass(1ms);
-  CHECK(judged() == std::vector<std::string>{"10.0.0.77 no", "10.0.0.78 no"});
-  play.say(1, AddressAnswer{"10.0.0.78", true});  // too late
-  CHECK(judged().size() == 2);
+  CHECK(play.judged().back() == std::pair(std::string("10.0.0.78"), Holder::unknown));
+  play.say(1, ClientVerdict{connection_from("10.0.0.78"), Holder::own});  // too late
+  CHECK(play.judged().size() == 2);
+}
+
+TEST_CASE("a program that is not there is no reason for a restart, a machine without room is") {
+  const auto restarts = [](const ExitStatus& status) {
+    Play play(settings(2, 3));
+    play.run();
+    Failure failure = failure_of(1);
+    failure.status = status;
+    play.say(0, AttemptFailed{{0}, failure});
+    play.all_stopped(0);
+    return !play.all<ShowRestart>().empty();
+  };
+  using Kind = ExitStatus::Kind;
+  CHECK_FALSE(restarts({Kind::not_started, ENOENT, "exec", false}));
+  CHECK_FALSE(restarts({Kind::not_started, EACCES, "exec", false}));
+  CHECK_FALSE(restarts({Kind::not_started, ENOENT, "interpreter", false}));
+  CHECK(restarts({Kind::not_started, EAGAIN, "process", false}));
+  CHECK(restarts({Kind::not_started, EIO, "exec", false}));
+  CHECK(restarts({Kind::exited, 127, "", false}));
 }

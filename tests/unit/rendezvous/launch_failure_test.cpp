@@ -43,6 +43,13 @@ TEST_CASE("unlike failures are told one after the other, the first one's code co
   CHECK(exit_code_of(cause) == 2);
 }
 
+TEST_CASE("a hint names the hosts whose mistake it is, where others are well") {
+  const LaunchFailure wrong = make_launch_failure("--nnodes 3 is not 2", "count again", 2, "n1");
+  CHECK(describe_failed_start({{"n3", missing("n3")}}, {"n1", "n2"}).hint == "n3: look");
+  CHECK(describe_failed_start({{"n1", wrong}, {"n2", missing("n2")}, {"n3", wrong}}, {}).hint ==
+        "n[1,3]: count again; n2: look");
+}
+
 TEST_CASE("what a failure says is printable") {
   const LaunchFailure odd = make_launch_failure("a\033b", "c\td", 2, "n1");
   const Cause cause = describe_failed_start({{"n1", odd}}, {});

@@ -31,6 +31,8 @@ TEST_CASE("messages of a lifeline come back as they were") {
     CHECK(there_and_back(signal) == Message(signal));
   CHECK(there_and_back(Ended{143}) == Message(Ended{143}));
   CHECK(there_and_back(Ended{127, false}) == Message(Ended{127, false}));
+  for (const Output& output : {Output{Stream::output, "n3 of 4"}, Output{Stream::error, ""}})
+    CHECK(there_and_back(output) == Message(output));
   const SealedTask sealed{ProofMethod::munge, std::string("a\0b", 3)};
   CHECK(there_and_back(sealed) == Message(sealed));
 }
@@ -60,6 +62,9 @@ TEST_CASE("an agent keeps what belongs to its host") {
       {"A=2", "HOSTNAME=n2", "PBS_NODENUM=1", "CUDA_VISIBLE_DEVICES=GPU-of-n2", "SSH_CONNECTION=x"});
   CHECK(merged == std::vector<std::string>{"A=1", "PBS_JOBID=7", "HOSTNAME=n2", "PBS_NODENUM=1",
                                            "CUDA_VISIBLE_DEVICES=GPU-of-n2", "SSH_CONNECTION=x"});
+  CHECK(merge_environments({"NCPUS=8", "OMP_NUM_THREADS=8"}, {"A=2"}) ==
+        std::vector<std::string>{"NCPUS=8", "OMP_NUM_THREADS=8"});
+  CHECK(merge_environments({"NCPUS=8"}, {"NCPUS=4"}) == std::vector<std::string>{"NCPUS=4"});
   CHECK(merge_environments({"CUDA_VISIBLE_DEVICES=0,1"}, {"A=2"}) ==
         std::vector<std::string>{"CUDA_VISIBLE_DEVICES=0,1"});
 }

@@ -284,3 +284,23 @@ TEST_CASE("a refusal stays the cause when the one who refused is gone later") {
         "connection refused)");
   CHECK(ends[0].hint.empty());  // neither its name nor a firewall is at fault
 }
+
+TEST_CASE("who is refused all the time at the place that the user named gives up before the join time-out") {
+  MemberJoinSettings chosen = settings({"10.0.0.1"}, {29500});
+  chosen.refusal_patience = 10s;
+  MemberJoin join(chosen, k_start);
+  join.start(k_start);
+  const auto refuse_until = [&join](TimePoint from, TimePoint end, bool answered) {
+    for (TimePoint now = from; now < end; now += 2s) {
+      CHECK(all_of<GiveUp>(join.on_time(now)).empty());
+      CHECK(all_of<GiveUp>(join.on_failed({0}, "this is another job", now, answered)).empty());
+    }
+  };
+  refuse_until(k_start, k_start + 8s, true);
+  refuse_until(k_start + 8s, k_start + 10s, false);  // it has ended: what comes next may be ours
+  refuse_until(k_start + 10s, k_start + 20s, true);
+  const auto given_up = all_of<GiveUp>(join.on_failed({0}, "this is another job", k_start + 20s, true));
+  REQUIRE(given_up.size() == 1);
+  CHECK(given_up[0].what ==
+        "cannot join the coordinator n1 within 10 s: 10.0.0.1 port 29500: this is another job");
+}

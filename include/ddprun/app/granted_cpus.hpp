@@ -1,0 +1,14 @@
+// This process keeps to as many cores as its job was granted, where the scheduler leaves that to it, and to
+// others than those of other ddprun here.
+#pragma once
+
+#include "ddprun/os/core_claims.hpp"
+#include "ddprun/plan/node_plan.hpp"
+
+namespace ddprun {
+
+// The plan for the cores that were had: `plan` itself where there is nothing to follow. The claims have to
+// outlive the workers.
+NodePlan keep_to_granted_cpus(NodePlan plan, Snapshot& snapshot, CoreClaims& claims);
+
+}  // namespace ddprun

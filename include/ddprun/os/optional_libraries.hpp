@@ -1,0 +1,20 @@
+// The libraries that ddprun uses where they are installed, for --version.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+struct OptionalLibrary {
+  std::string name;  // as people call it: "libslurm"
+  std::string file;  // the file that was loaded; empty where there is none
+};
+
+// Loads each and calls nothing in it.
+std::vector<OptionalLibrary> find_optional_libraries();
+
+// "2.9.0": hwloc is linked.
+std::string hwloc_version();
+
+}  // namespace ddprun

@@ -1,0 +1,1 @@
+ddprun --print-completion fish | source

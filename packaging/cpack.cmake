@@ -1,0 +1,40 @@
+# .deb and .rpm from an installed ddprun: scripts/package sets DDPRUN_STAGE, DDPRUN_PROCESSOR and
+# DDPRUN_VERSION in the environment of cpack, which reads -D only after this file.
+# Neither names a scheduler, MPI or Python: ddprun loads what it finds.
+set(CPACK_PACKAGE_NAME ddprun)
+set(CPACK_PACKAGE_VERSION "$ENV{DDPRUN_VERSION}")
+set(CPACK_PACKAGE_FILE_NAME "ddprun-${CPACK_PACKAGE_VERSION}-$ENV{DDPRUN_PROCESSOR}")
+set(CPACK_PACKAGE_VENDOR "the ddprun authors")
+set(CPACK_PACKAGE_CONTACT "the ddprun authors <ddprun@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Starts PyTorch jobs on one machine or a whole allocation")
+set(CPACK_PACKAGE_DESCRIPTION "ddprun stands where torchrun or a page of shell glue stood: it finds the nodes of the
+allocation, starts the workers with the variables of torchrun, and restarts them together when one fails.")
+set(CPACK_INSTALLED_DIRECTORIES "$ENV{DDPRUN_STAGE};/usr")
+set(CPACK_SET_DESTDIR OFF)
+set(CPACK_STRIP_FILES OFF)
+
+if("$ENV{DDPRUN_PROCESSOR}" STREQUAL aarch64)
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
+else()
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE amd64)
+endif()
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= 2.28)")
+set(CPACK_DEBIAN_PACKAGE_SECTION utils)
+
+set(CPACK_RPM_PACKAGE_ARCHITECTURE "$ENV{DDPRUN_PROCESSOR}")
+set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
+set(CPACK_RPM_PACKAGE_LICENSE BSD-3-Clause)
+set(CPACK_RPM_PACKAGE_AUTOREQPROV " no")
+set(CPACK_RPM_PACKAGE_REQUIRES "glibc >= 2.28")
+set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/share/man /usr/share/man/man1 /usr/share/zsh
+  /usr/share/zsh/site-functions /usr/share/bash-completion /usr/share/bash-completion/completions /usr/share/fish
+  /usr/share/fish/vendor_completions.d /usr/share/doc)
+# Two builds are equal: no host, no time of day, nothing that rpm adds or changes.
+set(CPACK_RPM_SPEC_MORE_DEFINE "%define _buildhost localhost
+%define use_source_date_epoch_as_buildtime 1
+%define clamp_mtime_to_source_date_epoch 1
+%define _build_id_links none
+%define __os_install_post %{nil}
+%define debug_package %{nil}
+%define _binary_payload w9.gzdio")

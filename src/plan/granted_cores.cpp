@@ -1,0 +1,92 @@
+#include "ddprun/plan/granted_cores.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/plan/worker_count.hpp"
+#include "overlap.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using CoreList = std::vector<std::vector<int>>;
+
+// Without a topology every CPU is one.
+CoreList cores_of_mask(const HostFacts& host) {
+  CoreList cores;
+  if (!host.topology) {
+    for (const int cpu : host.allowed_cpus) cores.push_back({cpu});
+    return cores;
+  }
+  for (const Core& core : host.topology->cores) {
+    std::vector<int> cpus;
+    std::set_intersection(core.cpus.begin(), core.cpus.end(), host.allowed_cpus.begin(),
+                          host.allowed_cpus.end(), std::back_inserter(cpus));
+    if (!cpus.empty()) cores.push_back(std::move(cpus));
+  }
+  return cores;
+}
+
+std::vector<std::vector<int>> near_cpus_of_workers(const NodePlan& plan, const HostFacts& host) {
+  std::vector<std::vector<int>> near;
+  for (const PlannedWorker& worker : plan.planned) {
+    for (const int gpu : worker.gpus) {
+      const Gpu& facts = host.gpus.at(static_cast<std::size_t>(gpu));
+      if (!facts.local_cpus.empty()) near.push_back(facts.local_cpus);
+    }
+  }
+  return near;
+}
+
+// One for each of the lists in turn, then the others as they come.
+CoreList nearest_first(const CoreList& cores, const std::vector<std::vector<int>>& near) {
+  CoreList ordered;
+  std::set<std::size_t> taken;
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::vector<int>& cpus : near) {
+      for (std::size_t i = 0; i < cores.size(); ++i) {
+        if (taken.count(i) != 0 || !overlap(cores[i], cpus)) continue;
+        taken.insert(i);
+        ordered.push_back(cores[i]);
+        found = true;
+        break;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < cores.size(); ++i) {
+    if (taken.count(i) == 0) ordered.push_back(cores[i]);
+  }
+  return ordered;
+}
+
+}  // namespace
+
+// An ncpus of 1 is what PBS puts where nobody asked, as on nodes that are given as a whole: it is no reason
+// to crowd the workers of several GPUs.
+GrantedCores find_granted_cores(const NodePlan& plan, const Snapshot& snapshot) {
+  const Allocation& allocation = plan.allocation;
+  const Sourced<int>& granted = allocation.cpus_on_node;
+  const bool alone_here =
+      allocation.style.value != LaunchStyle::agent_per_task || tasks_on_this_host(allocation) == 1;
+  const bool meant = granted.value >= plan.workers.value && (granted.value > 1 || plan.gpus.empty());
+  if (allocation.scheduler.value != Scheduler::pbs || granted.value == 0 || !alone_here || !meant) return {};
+  if (plan.options.bind.mode == BindMode::none) return {};
+  CoreList cores = cores_of_mask(snapshot.host);
+  if (cores.size() <= static_cast<std::size_t>(granted.value)) return {};
+  return {granted.value, granted.origin, nearest_first(cores, near_cpus_of_workers(plan, snapshot.host))};
+}
+
+Notice describe_held_cores(const std::string& host, const GrantedCores& granted) {
+  return {
+      fmt::format("{} grants {} on {}, but other ddprun hold so many there that the workers share cores with "
+                  "them",
+                  granted.origin, count_of(granted.count, "core"), host),
+      "ask for a host without other jobs (place=excl)"};
+}
+
+}  // namespace ddprun

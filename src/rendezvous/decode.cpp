@@ -1,0 +1,277 @@
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "ddprun/rendezvous/codec.hpp"
+#include "json_fields.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr int k_highest_signal = 64;
+constexpr int k_highest_exit_code = 255;
+constexpr int k_highest_errno = 4095;
+
+using Json = nlohmann::json;
+using Workers = std::vector<NeighbourWorker>;
+
+// A number that a process cannot end with would become another exit code of ddprun, 0 among them.
+int read_status_value(const Fields& fields, ExitStatus::Kind kind) {
+  switch (kind) {
+    case ExitStatus::Kind::exited:
+      return fields.integer("value", 0, k_highest_exit_code);
+    case ExitStatus::Kind::signalled:
+      return fields.integer("value", 1, k_highest_signal);
+    case ExitStatus::Kind::not_started:
+      return fields.integer("value", 0, k_highest_errno);
+  }
+  return 0;
+}
+
+ExitStatus read_status(const Fields& fields) {
+  ExitStatus status;
+  status.kind = static_cast<ExitStatus::Kind>(fields.integer("kind", 0, 2));
+  status.value = read_status_value(fields, status.kind);
+  status.stage = fields.text("stage");
+  status.core_dumped = fields.flag("core");
+  return status;
+}
+
+Failure read_failure(const Fields& fields, std::size_t text_limit, std::size_t line_limit) {
+  Failure failure;
+  failure.attempt.value = fields.count("attempt");
+  failure.rank.value = fields.count("rank");
+  failure.local_rank.value = fields.count("local_rank");
+  failure.host = fields.text("host");
+  failure.pid = fields.count("pid");
+  failure.program = fields.text("program");
+  failure.status = read_status(fields.object("status"));
+  failure.unix_milliseconds = fields.integer64("time", 0);
+  failure.message = fields.text("message", text_limit);
+  failure.message_cut = static_cast<std::size_t>(fields.count("message_cut"));
+  failure.last_lines = fields.texts("lines", line_limit);
+  const auto optional_text = [&](const char* name) {
+    return fields.has(name) ? fields.text(name) : std::string();
+  };
+  failure.hint = optional_text("hint");
+  failure.gpu = optional_text("gpu");
+  failure.out_of_memory = optional_text("out_of_memory");
+  failure.log_file = optional_text("log_file");
+  failure.after_stop = fields.has("after_stop") && fields.flag("after_stop");
+  if (fields.has("alike")) failure.alike = fields.counts("alike", k_max_workers);
+  return failure;
+}
+
+Failure read_first_failure(const Fields& fields) {
+  return read_failure(fields, k_max_failure_text, k_max_failure_lines);
+}
+
+void check_is_failure(const Fields& fields, const Failure& failure) {
+  if (failure.status.success()) fields.fail("\"failure\" is of a worker that succeeded");
+}
+
+std::vector<Failure> read_further_failures(const Fields& fields, const char* name) {
+  std::vector<Failure> failures;
+  for (const Fields& item : fields.objects(name, k_max_further_failures)) {
+    failures.push_back(read_failure(item, k_max_further_text, k_max_further_lines));
+    check_is_failure(fields, failures.back());
+  }
+  return failures;
+}
+
+Cause read_cause(const Fields& fields) {
+  Cause cause;
+  cause.kind = static_cast<Cause::Kind>(fields.integer("kind", 0, 5));
+  cause.failure = read_first_failure(fields.object("failure"));
+  if (cause.kind == Cause::Kind::worker_failed) check_is_failure(fields, cause.failure);
+  const bool signalled = cause.kind == Cause::Kind::stopped_by_signal;
+  cause.signal = fields.integer("signal", signalled ? 1 : 0, k_highest_signal);
+  cause.host = fields.text("host");
+  cause.detail = fields.text("detail");
+  cause.hint = fields.text("hint");
+  cause.exit_code = fields.integer("exit_code", 0, k_highest_exit_code);
+  return cause;
+}
+
+LaunchFailure read_launch_failure(const Fields& fields) {
+  return {fields.text("what"), fields.text("rest"), fields.flag("names_host"), fields.text("hint"),
+          fields.integer("exit_code", 1, k_highest_exit_code)};
+}
+
+Workers read_devices(const Fields& fields, std::size_t workers) {
+  Workers result(workers);
+  if (!fields.has("devices")) return result;
+  auto rows = fields.text_rows("devices", workers, k_max_worker_gpus + 1);
+  for (std::size_t i = 0; i < std::min(rows.size(), workers); ++i) {
+    result[i].device = std::move(rows[i].front());
+    result[i].gpus.assign(std::next(rows[i].begin()), rows[i].end());
+  }
+  return result;
+}
+
+std::vector<Neighbour> read_neighbours(const Fields& fields) {
+  const auto rows = fields.rows<3>("neighbours", k_max_workers);
+  std::size_t workers = 0;
+  for (const auto& row : rows) workers += static_cast<std::size_t>(row[2]);
+  if (workers > k_max_workers)
+    return fields.fail("\"neighbours\" have too many workers"), std::vector<Neighbour>{};
+  const Workers all = read_devices(fields, workers);
+  auto next = all.begin();
+  std::vector<Neighbour> neighbours;
+  for (const auto& row : rows) {
+    const auto end = next + row[2];
+    neighbours.push_back({{row[0]}, row[1] != 0, {next, end}});
+    next = end;
+  }
+  return neighbours;
+}
+
+Announcement read_announcement(const Fields& fields) {
+  Announcement announcement;
+  announcement.agent.value = fields.integer("agent", k_unnumbered.value);
+  announcement.host = fields.text("host");
+  if (fields.has("node")) announcement.node = NodeIndex{fields.count("node")};
+  if (fields.has("launcher_rank")) announcement.launcher_rank = GlobalRank{fields.count("launcher_rank")};
+  announcement.style_assumed = fields.flag("style_assumed");
+  announcement.workers = fields.integer("workers", 1, k_max_workers);
+  announcement.first_local_rank.value = fields.count("first_local_rank");
+  announcement.role = fields.text("role");
+  announcement.max_restarts = fields.count("max_restarts");
+  announcement.addresses = fields.texts("addresses", k_max_addresses);
+  announcement.store_ports = fields.ports("store_ports", k_max_store_ports);
+  if (fields.has("fixed_rank")) announcement.fixed_rank = GlobalRank{fields.count("fixed_rank")};
+  if (fields.has("python")) announcement.python.version = fields.text("python");
+  if (fields.has("torch")) announcement.python.torch = fields.text("torch");
+  if (fields.has("cpus")) announcement.cpus = fields.text("cpus");
+  if (fields.has("counted")) announcement.counted = fields.flag("counted");
+  if (fields.has("missing_gpus")) announcement.missing_gpus = fields.text("missing_gpus");
+  if (fields.has("local_workers")) {
+    const int workers = fields.integer("local_workers", 0, k_max_workers);
+    announcement.local_workers = read_devices(fields, static_cast<std::size_t>(workers));
+  }
+  return announcement;
+}
+
+void check_places(const Fields& fields, const Assignment& assignment) {
+  const auto fits = [&](const WorkerSeat& seat) {
+    return seat.rank.value < assignment.world_size && seat.local_rank.value < assignment.local_world_size &&
+           seat.role_rank < seat.role_world_size && seat.role_world_size <= assignment.world_size;
+  };
+  if (!std::all_of(assignment.seats.begin(), assignment.seats.end(), fits))
+    fields.fail("\"seats\" has a rank that is not below its world size");
+  if (assignment.seats.empty()) fields.fail("\"seats\" is empty");
+  if (assignment.node.value >= assignment.node_count) fields.fail("\"node\" is not below \"node_count\"");
+}
+
+Assignment read_assignment(const Fields& fields) {
+  Assignment assignment;
+  assignment.attempt.value = fields.count("attempt");
+  assignment.world_size = fields.count("world_size");
+  assignment.local_world_size = fields.count("local_world_size");
+  assignment.node.value = fields.count("node");
+  assignment.node_count = fields.count("node_count");
+  assignment.master_address = fields.text("address");
+  assignment.master_port = fields.integer("port", 0, 65535);
+  assignment.agent_per_task = fields.flag("agent_per_task");
+  if (fields.has("several_workers")) assignment.several_workers = fields.flag("several_workers");
+  if (fields.has("workers_of_nodes")) assignment.workers_of_nodes = fields.text("workers_of_nodes");
+  if (fields.has("run_id")) assignment.run_id = fields.text("run_id");
+  if (fields.has("launch_id")) assignment.launch_id = fields.text("launch_id");
+  for (const auto& seat : fields.rows<4>("seats", k_max_workers)) {
+    assignment.seats.push_back({{seat[0]}, {seat[1]}, seat[2], seat[3]});
+  }
+  if (fields.has("neighbours")) assignment.neighbours = read_neighbours(fields);
+  check_places(fields, assignment);
+  return assignment;
+}
+
+StoreConnection read_store_connection(const Fields& fields) {
+  return {fields.text("client"), fields.integer("client_port", 1, 65535), fields.text("server"),
+          fields.integer("server_port", 1, 65535)};
+}
+
+Happened read_happened(const Fields& fields) {
+  const auto event = parse_event(fields.text("line", k_max_event));
+  if (!event) fields.fail("\"line\" is no event");
+  return {event.value_or(Event{})};
+}
+
+std::optional<AgentMessage> read_agent_message(const std::string& type, const Fields& fields) {
+  if (type == "join") {
+    Join join{read_announcement(fields.object("announcement")), fields.text("version"),
+              fields.text("reached"), fields.count("agents")};
+    if (fields.has("failure")) join.failure = read_launch_failure(fields.object("failure"));
+    return join;
+  }
+  if (type == "probed") return Probed{fields.texts("reachable", k_max_addresses)};
+  if (type == "failed") {
+    AttemptFailed failed{{fields.count("attempt")}, read_first_failure(fields.object("failure"))};
+    check_is_failure(fields, failed.failure);
+    return failed;
+  }
+  if (type == "happened") return read_happened(fields);
+  if (type == "succeeded") return AttemptSucceeded{{fields.count("attempt")}};
+  if (type == "stopped") {
+    return Stopped{{fields.count("attempt")},
+                   read_further_failures(fields, "failures"),
+                   fields.counts("stopped", k_max_workers)};
+  }
+  if (type == "stop_request") {
+    return StopRequest{fields.integer("signal", 1, k_highest_signal), fields.text("host"),
+                       fields.flag("whole_tree")};
+  }
+  if (type == "client_verdict") {
+    return ClientVerdict{read_store_connection(fields.object("connection")),
+                         static_cast<Holder>(fields.integer("holder", 0, 3))};
+  }
+  return std::nullopt;
+}
+
+std::optional<CoordinatorMessage> read_coordinator_message(const std::string& type, const Fields& fields) {
+  if (type == "refused") return Refused{fields.text("reason"), fields.text("hint")};
+  if (type == "probe") {
+    return Probe{fields.texts("addresses", k_max_addresses), fields.integer("port", 1, 65535)};
+  }
+  if (type == "client_question") {
+    return ClientQuestion{read_store_connection(fields.object("connection")),
+                          static_cast<StoreAccess>(fields.integer("access", 0, 1))};
+  }
+  if (type == "start") return Start{read_assignment(fields.object("assignment"))};
+  if (type == "stop") {
+    Stop stop{{fields.count("attempt")},
+              std::nullopt,
+              fields.integer("signal", 1, k_highest_signal),
+              fields.flag("whole_tree")};
+    if (fields.has("grace_ms")) stop.grace = Milliseconds{fields.count("grace_ms")};
+    return stop;
+  }
+  if (type == "finish") {
+    return Finish{read_cause(fields.object("cause")), read_further_failures(fields, "others"),
+                  fields.texts("remarks", k_max_remarks), fields.flag("report_here")};
+  }
+  return std::nullopt;
+}
+
+template <class Message, class Read>
+std::variant<Message, CodecError> decode_any(std::string_view payload, const Read& read) {
+  const Json json = Json::parse(payload, nullptr, false);
+  std::string problem;
+  const Fields fields(json, problem);
+  const std::string type = fields.text("type");
+  const std::optional<Message> message = problem.empty() ? read(type, fields) : std::nullopt;
+  if (!problem.empty()) return CodecError{"a message that cannot be understood: " + problem};
+  if (!message) return CodecError{"a message of an unknown kind"};
+  return *message;
+}
+
+}  // namespace
+
+std::variant<AgentMessage, CodecError> decode_agent_message(std::string_view payload) {
+  return decode_any<AgentMessage>(payload, read_agent_message);
+}
+std::variant<CoordinatorMessage, CodecError> decode_coordinator_message(std::string_view payload) {
+  return decode_any<CoordinatorMessage>(payload, read_coordinator_message);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,72 @@
+"""The wheel, where people have Python: virtual environments, prefixes that nobody activates, pipx."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from conftest import Packages
+
+PYTHON = "/usr/bin/python3"
+
+
+def call(*command, **more) -> str:
+    result = subprocess.run([str(word) for word in command], text=True, capture_output=True, timeout=300, **more)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def files_below(folder: Path) -> set[str]:
+    """Without Python's cache of compiled files, which belongs to whoever imports; pip keeps folders that it made."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")
+            if not path.is_dir() and "__pycache__" not in path.parts}
+
+
+@pytest.fixture
+def wheel(packages: Packages) -> Path:
+    return packages.one("*-py3-none-manylinux_2_28_x86_64.whl")
+
+
+@pytest.fixture(params=["virtual environment", "prefix with a python of its own"])
+def environment(request, tmp_path) -> Path:
+    folder = tmp_path / "an environment"
+    call(PYTHON, "-m", "venv", *(["--copies"] if request.param.startswith("prefix") else []), folder)
+    return folder
+
+
+def test_the_wheel_trains_in_an_environment_that_is_not_activated_and_leaves_nothing(wheel, environment, train):
+    before = files_below(environment)
+    pip = [environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check"]
+    call(*pip, "install", "--no-index", wheel)
+    ddprun = environment / "bin" / "ddprun"
+    version = call(ddprun, "--version")
+    assert version.startswith("ddprun ")
+    assert call(environment / "bin" / "python", "-m", "ddprun", "--version") == version
+    assert ddprun.read_bytes()[:4] == b"\x7fELF", "a script would start Python before ddprun"
+    train(ddprun)
+    call(*pip, "uninstall", "--yes", "ddprun")
+    assert files_below(environment) == before
+
+
+def test_pipx_installs_the_wheel_and_removes_it(wheel, tmp_path, train):
+    if shutil.which("pipx") is None:
+        pytest.skip("pipx is not installed")
+    places = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin"), "HOME": str(tmp_path),
+              "PATH": "/usr/bin:/bin", "PIPX_DEFAULT_PYTHON": PYTHON}
+    call("/usr/bin/pipx", "install", wheel, env=places)
+    train(tmp_path / "bin" / "ddprun")
+    call("/usr/bin/pipx", "uninstall", "ddprun", env=places)
+    assert not list((tmp_path / "bin").iterdir())
+
+
+def test_the_wheel_has_one_program_and_the_python_that_runs_it_as_a_module(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    programs = [name for name in names if name.endswith(".data/scripts/ddprun")]
+    python = sorted(name for name in names if name.endswith(".py"))
+    assert len(programs) == 1 and python == ["ddprun/__init__.py", "ddprun/__main__.py"]
+    metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
+    assert b"\nRequires-Dist:" not in zipfile.ZipFile(wheel).read(metadata)

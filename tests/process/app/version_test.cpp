@@ -1,0 +1,24 @@
+#include "ddprun/app/version.hpp"
+
+#include "catch.hpp"
+
+using namespace ddprun;
+
+TEST_CASE("--version names each optional library with its file, or that it was not found") {
+  const std::string text =
+      render_version({{"libslurm", "/opt/slurm/lib/libslurm.so.42"}, {"PMIx", ""}}, "2.9.0");
+  CHECK(text.starts_with("ddprun " DDPRUN_VERSION));
+  CHECK(text.find("\nhwloc     2.9.0, built in\n") != std::string::npos);
+  CHECK(text.find("\nlibslurm  /opt/slurm/lib/libslurm.so.42\n") != std::string::npos);
+  CHECK(text.ends_with("\nPMIx      not found\n"));
+}
+
+TEST_CASE("the optional libraries are the four that are loaded, and a file that is named exists") {
+  const auto libraries = find_optional_libraries();
+  REQUIRE(libraries.size() == 4);
+  for (const OptionalLibrary& library : libraries) {
+    INFO(library.name << " " << library.file);
+    CHECK((library.file.empty() || library.file.starts_with("/")));
+  }
+  CHECK(hwloc_version().starts_with("2."));
+}
