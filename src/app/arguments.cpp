@@ -18,6 +18,11 @@ namespace {
 // The options that look at a launch instead of making it.
 constexpr std::array<std::string_view, 3> k_looking{"dry-run", "capture", "snapshot"};
 
+std::string first_word(const char* words) {
+  const std::vector<std::string> all = split_words(words);
+  return all.empty() ? "" : all.front();
+}
+
 bool is_option_word(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
 
 // argparse's rule: a negative number or a text with blanks is a value although it begins with '-'.
@@ -125,7 +130,7 @@ class Scanner {
     result_.options.push_back(fmt::format("--{}", option.name));
     looking_ = looking_ || std::find(k_looking.begin(), k_looking.end(), option.name) != k_looking.end();
     if (option.value == OptionValue::none) return;
-    if (!joined && option.value == OptionValue::optional) joined = split_words(option.words).front();
+    if (!joined && option.value == OptionValue::optional) joined = first_word(option.words);
     if (!joined) joined = take_value(option);
     result_.options.push_back(*joined);
   }

@@ -109,7 +109,7 @@ void CarrierGroup::start(std::size_t number, const std::vector<std::string>& wor
 
 void CarrierGroup::add_output(lifeline::Stream stream, Fd socket, std::string_view begun) {
   OutputPump& pump = stream == lifeline::Stream::error ? error_ : output_;
-  pump.forget(pump.add(std::move(socket), terminal_.has_value(), LineTail::k_lines, begun));
+  pump.forget(pump.add(std::move(socket), terminal_.has_value(), LineTail::k_lines, {}, begun));
 }
 
 void CarrierGroup::signal(std::size_t carrier, int number) {

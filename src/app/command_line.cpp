@@ -13,6 +13,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/optional_libraries.hpp"
+#include "ddprun/output/routes.hpp"
 #include "ddprun/plan/master_variables.hpp"
 
 namespace ddprun {
@@ -298,6 +299,19 @@ void settle_shutdown(Draft& draft, const Environment& environment) {
   apply(draft, *option, {variable->second, variable->first});
 }
 
+// torchrun's own variable for its template.
+void settle_output(Draft& draft, const Environment& environment) {
+  refuse_together(draft, "logs", "log-dir");
+  for (const char* name : {"log-rotate", "timestamps"}) {
+    if (draft.origins.count(name) == 0 || wants_files(draft.options.output)) continue;
+    throw UsageError(fmt::format("--{} is about log files, and none are written", name),
+                     "add --logs FOLDER, or leave it out");
+  }
+  const auto variable = environment.find("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+  if (variable == environment.end() || draft.origins.count("log-line-prefix-template") != 0) return;
+  draft.options.output.prefix_template = sourced(variable->second, variable->first);
+}
+
 void settle(Draft& draft, const Environment& environment) {
   refuse_together(draft, "verbose", "quiet");
   refuse_together(draft, "capture", "snapshot");
@@ -311,6 +325,7 @@ void settle(Draft& draft, const Environment& environment) {
   follow_log_level(draft, environment);
   settle_conf(draft);
   settle_shutdown(draft, environment);
+  settle_output(draft, environment);
   settle_binding(draft);
   settle_program(draft);
   if (!draft.options.snapshot_file.empty() && draft.options.dry_run == DryRun::off) {

@@ -68,7 +68,7 @@ std::string render_config(const Options& options, const std::vector<std::string>
   std::string text;
   for (const OptionEntry& option : option_table()) {
     const auto given = options.given.find(option.name);
-    if (given == options.given.end()) continue;
+    if (given == options.given.end() || option.name == std::string_view("print-config")) continue;
     text += fmt::format("{:<20} {:<20} {}\n", option.name, printable(given->second.value),
                         printable(given->second.origin));
   }

@@ -26,6 +26,7 @@ constexpr GroupTitle k_groups[] = {
     {OptionGroup::meeting, "How the nodes meet"},
     {OptionGroup::binding, "Binding"},
     {OptionGroup::failures, "Failures and signals"},
+    {OptionGroup::output, "Output"},
     {OptionGroup::looking, "Inspection"},
     {OptionGroup::about, "About ddprun"},
 };
@@ -71,8 +72,7 @@ std::string names_in(OptionGroup group) {
 constexpr const char* k_usage =
     "Usage: ddprun [options] SCRIPT [arguments of SCRIPT]\n"
     "\n"
-    "Starts a PyTorch script once for each GPU, on this machine or on all nodes of an\n"
-    "allocation.\n"
+    "Starts a PyTorch script once for each GPU, here or on all nodes of a job.\n"
     "\n"
     "  ddprun train.py            this machine, or in a batch script every node of it\n"
     "  srun ddprun train.py       the nodes of a Slurm step\n"

@@ -241,7 +241,7 @@ void snapshot(Draft& draft, const Given& given) { draft.options.snapshot_file = 
 void report(Draft& draft, const Given& given) { draft.options.report_file = file_from(given); }
 void events(Draft& draft, const Given& given) { draft.options.events_file = file_from(given); }
 void timeline(Draft& draft, const Given& given) { draft.options.timeline_file = file_from(given); }
-void output(Draft& draft, const Given& given) { draft.options.output_file = file_from(given); }
+void timeline_output(Draft& draft, const Given& given) { draft.options.output_file = file_from(given); }
 void metrics(Draft& draft, const Given& given) { draft.options.metrics_file = file_from(given); }
 void verbose(Draft& draft, const Given&) { draft.options.verbose = true; }
 void print_config(Draft& draft, const Given&) { draft.options.print_config = true; }
@@ -275,32 +275,6 @@ void event_log_handler(Draft& draft, const Given& given) {
   std::string& file = draft.options.events_file;
   if (chosen == 1 && file.empty()) file = "/dev/stderr";
   if (chosen == 2) note(draft, given, "the steps of the rendezvous are among the events of --events");
-}
-
-void log_dir(Draft&, const Given& given) {
-  if (given.value == "/dev/null") return;
-  throw not_supported(given, "leave it out and keep ddprun's output instead, as in srun --output=%t.log");
-}
-
-void streams_to_files(Draft&, const Given& given) {
-  if (parse_stream_choice(given.value, given.origin).nothing()) return;
-  throw not_supported(given, "leave it out: workers write where ddprun does; srun --label names their node");
-}
-
-void local_ranks_filter(Draft&, const Given& given) {
-  if (given.value.empty()) return;
-  parse_rank_list(given.value, given.origin);
-  throw not_supported(given, "leave it out and let the script print on one rank only");
-}
-
-void duplicate_filters(Draft&, const Given& given) {
-  if (given.value.empty()) return;
-  throw not_supported(given, "leave it out and search ddprun's output instead, as with grep");
-}
-
-void log_line_prefix(Draft&, const Given& given) {
-  if (given.value.empty()) return;
-  throw not_supported(given, "leave it out; srun --label names the node in front of each line");
 }
 
 void logs_specs(Draft& draft, const Given& given) {

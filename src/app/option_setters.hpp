@@ -56,6 +56,21 @@ void link_timeout(Draft& draft, const Given& given);
 void shutdown_timeout(Draft& draft, const Given& given);
 void signals_to_handle(Draft& draft, const Given& given);
 
+// Output.
+void redirects(Draft& draft, const Given& given);
+void tee(Draft& draft, const Given& given);
+void log_dir(Draft& draft, const Given& given);
+void local_ranks_filter(Draft& draft, const Given& given);
+void duplicate_output_filters(Draft& draft, const Given& given);
+void duplicate_error_filters(Draft& draft, const Given& given);
+void log_line_prefix(Draft& draft, const Given& given);
+void logs(Draft& draft, const Given& given);
+void label(Draft& draft, const Given& given);
+void ranks(Draft& draft, const Given& given);
+void fold(Draft& draft, const Given& given);
+void timestamps(Draft& draft, const Given& given);
+void log_rotate(Draft& draft, const Given& given);
+
 // Looking first.
 void dry_run(Draft& draft, const Given& given);
 void capture(Draft& draft, const Given& given);
@@ -63,7 +78,7 @@ void snapshot(Draft& draft, const Given& given);
 void report(Draft& draft, const Given& given);
 void events(Draft& draft, const Given& given);
 void timeline(Draft& draft, const Given& given);
-void output(Draft& draft, const Given& given);
+void timeline_output(Draft& draft, const Given& given);
 void metrics(Draft& draft, const Given& given);
 void verbose(Draft& draft, const Given& given);
 void print_config(Draft& draft, const Given& given);
@@ -82,11 +97,6 @@ void start_method(Draft& draft, const Given& given);
 void event_log_handler(Draft& draft, const Given& given);
 
 // Torchrun's options whose effect ddprun does not have: the value that asks for nothing passes.
-void log_dir(Draft& draft, const Given& given);
-void streams_to_files(Draft& draft, const Given& given);
-void local_ranks_filter(Draft& draft, const Given& given);
-void duplicate_filters(Draft& draft, const Given& given);
-void log_line_prefix(Draft& draft, const Given& given);
 void logs_specs(Draft& draft, const Given& given);
 
 }  // namespace ddprun::setters

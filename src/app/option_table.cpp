@@ -36,6 +36,11 @@ OptionEntry word_value(const char* name, const char* metavar, const char* choice
   return {name, k_no_letter, required, metavar, source, group, words, choices, help, apply};
 }
 
+OptionEntry with_letter(OptionEntry option, char letter) {
+  option.letter = letter;
+  return option;
+}
+
 void add_program_and_workers(std::vector<OptionEntry>& table) {
   table.insert(
       table.end(),
@@ -154,10 +159,6 @@ void add_failures(std::vector<OptionEntry>& table) {
 }
 
 void add_looking_and_about(std::vector<OptionEntry>& table) {
-  OptionEntry output =
-      file_value("output", "FILE", own, looking,
-                 "where --timeline draws: a page for a browser, or - for text", setters::output);
-  output.letter = 'o';
   table.insert(
       table.end(),
       {OptionEntry{"dry-run", k_no_letter, optional, "text|json|env|svg", own, looking, words,
@@ -177,7 +178,10 @@ void add_looking_and_about(std::vector<OptionEntry>& table) {
                   "console is --events /dev/stderr; the others write nothing", setters::event_log_handler),
        file_value("timeline", "FILE", own, looking, "draw the events in FILE, to -o or as text, and stop",
                   setters::timeline),
-       output,
+       with_letter(file_value("output", "FILE", own, looking,
+                              "where --timeline draws: a page for a browser, or - for text",
+                              setters::timeline_output),
+                   'o'),
        flag("print-config", k_no_letter, own, looking,
             "print every option that is set, its value and its origin", setters::print_config),
        flag("verbose", 'v', own, looking, "tell what ddprun does and why", setters::verbose),
@@ -190,13 +194,54 @@ void add_looking_and_about(std::vector<OptionEntry>& table) {
                   "print the completion script for bash, zsh, fish or tcsh", setters::print_completion)});
 }
 
+void add_output(std::vector<OptionEntry>& table) {
+  table.insert(
+      table.end(),
+      {with_letter(value("redirects", "CHOICE", torchrun, output,
+                         "streams that go to files only: 0 (none), 1 (stdout), 2 (stderr), 3 (both), or by "
+                         "local rank as in 0:3,1:2",
+                         setters::redirects),
+                   'r'),
+       with_letter(value("tee", "CHOICE", torchrun, output,
+                         "streams that go to files and, with the local rank in front of each line, to the "
+                         "console",
+                         setters::tee),
+                   't'),
+       file_value("log-dir", "FOLDER", torchrun, output,
+                  "folder for these files (default: a new one in TMPDIR)", setters::log_dir),
+       value("local-ranks-filter", "RANKS", torchrun, output, "local ranks shown on the console, as in 0,1",
+             setters::local_ranks_filter),
+       value("duplicate-stdout-filters", "LIST", torchrun, output,
+             "lines of the tee'd stdout with one of these texts also go to filtered_stdout.log",
+             setters::duplicate_output_filters),
+       value("duplicate-stderr-filters", "LIST", torchrun, output,
+             "lines of the tee'd stderr with one of these texts also go to filtered_stderr.log",
+             setters::duplicate_error_filters),
+       value("log-line-prefix-template", "TEXT", torchrun, output,
+             "what --tee puts before each line, with $rank, $local_rank, $role_name",
+             setters::log_line_prefix),
+       file_value("logs", "FOLDER", own, output,
+                  "write both streams of every rank to FOLDER/JOB/attempt-N/rank-00005.{out,err}",
+                  setters::logs),
+       OptionEntry{
+           "label", k_no_letter, optional, "TEXT", own, output, nothing, "",
+           "put the rank before each line on the console; TEXT may hold {rank}, {local_rank}, {host}, "
+           "{attempt}, {time} (default: [{rank}])",
+           setters::label},
+       value("ranks", "RANKS", own, output,
+             "ranks whose output is shown on the console: 0,8-15, all or none (default: all)",
+             setters::ranks),
+       flag("fold", k_no_letter, own, output,
+            "show lines that three or more ranks write within a moment once, as in [0-15] ...",
+            setters::fold),
+       value("log-rotate", "SIZE[:N]", own, output,
+             "start a new log file at SIZE bytes, as in 100M:5, and keep N older ones (default: 5)",
+             setters::log_rotate),
+       flag("timestamps", k_no_letter, own, output, "put the time (UTC) before each line of the log files",
+            setters::timestamps)});
+}
+
 void add_compatibility(std::vector<OptionEntry>& table) {
-  OptionEntry redirects = value("redirects", "CHOICE", torchrun, unsupported,
-                                "write streams of workers to files", setters::streams_to_files);
-  redirects.letter = 'r';
-  OptionEntry tee = value("tee", "CHOICE", torchrun, unsupported,
-                          "write streams of workers to files and the terminal", setters::streams_to_files);
-  tee.letter = 't';
   table.insert(table.end(),
                {value("monitor-interval", "SECONDS", torchrun, without_effect, "nothing is polled",
                       setters::monitor_interval),
@@ -204,17 +249,6 @@ void add_compatibility(std::vector<OptionEntry>& table) {
                      "workers read LOCAL_RANK in any case (torch.distributed.launch)", setters::use_env),
                 word_value("start-method", "NAME", "spawn fork forkserver", torchrun, without_effect,
                            "every worker is a program of its own", setters::start_method),
-                file_value("log-dir", "FOLDER", torchrun, unsupported, "folder for the workers' logs",
-                           setters::log_dir),
-                redirects, tee,
-                value("local-ranks-filter", "RANKS", torchrun, unsupported,
-                      "local ranks that show on the terminal", setters::local_ranks_filter),
-                value("duplicate-stdout-filters", "LIST", torchrun, unsupported,
-                      "lines of stdout to copy to a file", setters::duplicate_filters),
-                value("duplicate-stderr-filters", "LIST", torchrun, unsupported,
-                      "lines of stderr to copy to a file", setters::duplicate_filters),
-                value("log-line-prefix-template", "TEXT", torchrun, unsupported,
-                      "what stands before each line", setters::log_line_prefix),
                 value("logs-specs", "NAME", torchrun_plain, unsupported, "a Python plug-in for logs",
                       setters::logs_specs)});
 }
@@ -228,6 +262,7 @@ const std::vector<OptionEntry>& option_table() {
     add_meeting(table);
     add_binding(table);
     add_failures(table);
+    add_output(table);
     add_looking_and_about(table);
     add_compatibility(table);
     return table;

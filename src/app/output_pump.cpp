@@ -22,6 +22,12 @@ constexpr std::size_t k_read_size = std::size_t{64} * 1024;  // a pipe's usual c
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
+LineMerger::Settings with_wall_clock(LineMerger::Settings settings) {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  settings.wall_clock = std::chrono::duration_cast<Milliseconds>(since_1970 - now().time_since_epoch());
+  return settings;
+}
+
 }  // namespace
 
 struct OutputPump::Source {
@@ -32,6 +38,7 @@ struct OutputPump::Source {
   asio::posix::stream_descriptor reader;
   asio::steady_timer grace_timer;
   LineTail tail;
+  StreamTreatment treatment;
   bool waiting = false;  // for something to read
   bool heard = false;    // something was read
   bool closing = false;  // at the end of the grace
@@ -45,17 +52,20 @@ OutputPump::OutputPump(asio::io_context& context, int output, const LineMerger::
       sink_watch_(context),
       tick_timer_(context),
       drain_timer_(context),
-      merger_(settings),
+      merger_(with_wall_clock(settings)),
       buffer_(k_read_size) {
   if (sink_.watch()) sink_watch_.assign(duplicate(sink_.watch().get()).release());
 }
 
-StreamId OutputPump::add(Fd reader, bool interactive, std::size_t remembered, std::string_view begun) {
+StreamId OutputPump::add(Fd reader, bool interactive, std::size_t remembered, StreamTreatment treatment,
+                         std::string_view begun) {
   // The pipe is ours alone, so it may be non-blocking; the worker's end is another open file and stays as it
   // is.
   auto source = std::make_shared<Source>(context_, reader.release(), remembered);
   source->reader.non_blocking(true);
-  source->id = merger_.open(interactive);
+  source->id = merger_.open(interactive, treatment.label);
+  source->treatment = std::move(treatment);
+  if (source->treatment.folded) folder_.open(source->id.value, *source->treatment.folded);
   sources_.emplace(source->id, source);
   ++open_;
   take(source, begun);
@@ -155,19 +165,52 @@ void OutputPump::arm_all() {
   for (const auto& [id, source] : sources_) arm(source);
 }
 
+bool OutputPump::wants(const Source& source) const {
+  return !source.treatment.shown || merger_.has_room(source.id);
+}
+
 void OutputPump::arm(const SourcePointer& source) {
-  if (source->waiting || !source->reader.is_open() || !merger_.has_room(source->id)) return;
+  if (source->waiting || !source->reader.is_open() || !wants(*source)) return;
   source->waiting = true;
   source->reader.async_wait(asio::posix::descriptor_base::wait_read, [this, source](const error_code& error) {
     source->waiting = false;
     if (error || !source->reader.is_open()) return;
-    if (merger_.has_room(source->id)) read_once(source);
+    if (wants(*source)) read_once(source);
     settle();
   });
 }
 
+void OutputPump::show(const Source& source, std::string_view text) {
+  if (!folder_.has(source.id.value)) return merger_.add(source.id, text, last_read_);
+  folder_.add(source.id.value, text, last_read_);
+  pass_on_folded();
+}
+
+void OutputPump::pass_on_folded() {
+  const TimePoint time = now();
+  for (const LineFolder::Piece& piece : folder_.take()) {
+    const StreamId stream{piece.stream};
+    if (piece.ended) {
+      merger_.close(stream, time);
+    } else if (piece.ranks.empty()) {
+      merger_.add(stream, piece.text, time);
+    } else {
+      std::string lines;
+      Labeller().append(lines, piece.text, fmt::format("[{}] ", describe_rank_list(piece.ranks)));
+      if (lines.back() != '\n') lines += '\n';
+      merger_.insert(lines, time);
+    }
+  }
+}
+
+std::optional<TimePoint> OutputPump::next_tick() const {
+  const auto merged = merger_.next_tick();
+  const auto folded = folder_.next_tick();
+  return merged && folded ? std::min(*merged, *folded) : merged ? merged : folded;
+}
+
 void OutputPump::schedule_tick() {
-  const auto next = merger_.next_tick();
+  const auto next = next_tick();
   if (next == tick_at_) return;
   tick_at_ = next;
   tick_timer_.cancel();
@@ -182,10 +225,12 @@ void OutputPump::tick() {
   tick_at_.reset();
   std::vector<SourcePointer> readable;
   for (const auto& [id, source] : sources_) {
-    if (merger_.has_room(id)) readable.push_back(source);
+    if (source->treatment.shown && merger_.has_room(id)) readable.push_back(source);
   }
   // What was written in time counts, even if we come late.
   for (const SourcePointer& source : readable) read_once(source);
+  folder_.tick(now());
+  pass_on_folded();
   merger_.tick(now());
   settle();
 }
@@ -216,7 +261,8 @@ void OutputPump::take(const SourcePointer& source, std::string_view text) {
   if (!std::exchange(source->heard, true) && heard_) heard_(source->id);
   source->tail.add(text);
   last_read_ = now();
-  merger_.add(source->id, text, last_read_);
+  if (source->treatment.copy) source->treatment.copy(text);
+  if (source->treatment.shown) show(*source, text);
 }
 
 // All that is in the pipe now; no more, since a descendant of the worker may write for ever.
@@ -250,8 +296,14 @@ void OutputPump::wait_for_grace(const SourcePointer& source, Milliseconds grace)
 void OutputPump::end(const SourcePointer& source) {
   source->reader.close();
   source->grace_timer.cancel();
+  if (const auto copy = std::exchange(source->treatment.copy, nullptr)) copy({});
   --open_;
-  merger_.close(source->id, now());
+  if (folder_.has(source->id.value)) {
+    folder_.close(source->id.value, now());
+    pass_on_folded();
+  } else {
+    merger_.close(source->id, now());
+  }
   tell(source);
 }
 

@@ -18,6 +18,7 @@
 #include "ddprun/app/granted_cpus.hpp"
 #include "ddprun/app/launch_facts.hpp"
 #include "ddprun/app/log.hpp"
+#include "ddprun/app/log_files.hpp"
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/starter.hpp"
 #include "ddprun/app/timeline.hpp"
@@ -314,6 +315,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, O
   const auto no_job = alone_meant ? std::nullopt : find_job_without_variables(snapshot, plan.allocation);
   if (no_job) plan.notices.push_back(*no_job);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
+  check_log_folder(options.output, plan.host);
   say_notices(plan);
   started = true;
   return Driver(plan, snapshot, output_link).run();

@@ -19,6 +19,7 @@
 #include "ddprun/os/unix_time.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/supervise/error_file.hpp"
+#include "worker_streams.hpp"
 
 namespace ddprun {
 
@@ -27,8 +28,6 @@ namespace {
 // How long the last words of a process that a worker left behind are waited for.
 constexpr Milliseconds k_pipe_grace{250};
 constexpr std::size_t k_error_file_limit = std::size_t{16} << 20U;  // torch puts the traceback in whole
-// Where a worker's stderr is in one stream with its stdout, a traceback needs more room.
-constexpr std::size_t k_remembered_of_both = 30;
 
 Fd open_null() { return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }
 
@@ -48,19 +47,6 @@ std::string found_program(const std::string& word, const Snapshot& snapshot) {
 
 }  // namespace
 
-struct WorkerGroup::Streams {
-  int input = 0;
-  int output = 1;
-  int error = 2;
-  int terminal = -1;
-  std::vector<Fd> owned;  // closed once the worker has them
-
-  int own(Fd descriptor) {
-    owned.push_back(std::move(descriptor));
-    return owned.back().get();
-  }
-};
-
 WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot,
                          Ended ended)
     : context_(context),
@@ -77,6 +63,7 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
       inherited_(capture_inherited_descriptors()),
       ignored_signals_(capture_ignored_signals(handled_signals())),
       open_files_(raise_open_files_limit()),
+      logs_(context, plan, snapshot, [this](int pid) { spare(pid); }),
       binding_timer_(context) {
   if (lends_terminal(plan)) terminal_ = Terminal::open_controlling();
 }
@@ -139,22 +126,6 @@ void WorkerGroup::open_input(std::size_t worker, Streams& streams) {
   }
 }
 
-void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
-  Worker& state = *workers_[worker];
-  const bool together = &error_ == &output_;
-  const auto is_pumped = [&](int descriptor) { return !terminal_ || !is_terminal(descriptor); };
-  const auto pump_through = [&](OutputPump& pump, std::optional<StreamId>& stream) {
-    Pipe pipe = make_pipe();
-    stream = pump.add(std::move(pipe.reader), is_typed_for(worker),
-                      together ? k_remembered_of_both : LineTail::k_lines);
-    return streams.own(std::move(pipe.writer));
-  };
-  if (is_pumped(STDOUT_FILENO)) streams.output = pump_through(output_, state.output);
-  if (!is_pumped(STDERR_FILENO)) return;
-  // Through two pipes the order of what a worker writes to one file would be lost.
-  streams.error = together ? streams.output : pump_through(error_, state.error);
-}
-
 SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& streams) const {
   const WorkerContext context{worker, workers_[worker]->error_file, agent_id_, interface_,
                               watchdog_ ? watchdog_->path() : std::string()};
@@ -179,7 +150,10 @@ SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& stream
 
 std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   Worker& state = *workers_[worker];
-  state.error_file = fmt::format("{}/error_{}.json", attempt_folder(assignment_.attempt), worker);
+  logs_.begin_attempt(assignment_);
+  state.error_file = logs_.error_file(assignment_.seats[worker]);
+  if (state.error_file.empty())
+    state.error_file = fmt::format("{}/error_{}.json", attempt_folder(assignment_.attempt), worker);
   const Streams streams = open_streams(worker);
   auto result = spawn(make_request(worker, streams));
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) return not_started(*failure);
@@ -202,6 +176,7 @@ bool WorkerGroup::start(std::size_t worker) {
   }
   if (!failure) return true;
   workers_[worker]->ended = true;
+  workers_[worker]->status = failure;
   ended_(worker, *failure);
   return false;
 }
@@ -212,6 +187,7 @@ void WorkerGroup::note_end(std::size_t worker) {
   const auto status = state.child->ending();
   if (!status) return;
   state.ended = true;
+  state.status = status;
   state.had_terminal = state.has_terminal;
   if (terminal_) terminal_->take_back(state.child->pid());
   ended_(worker, *status);
@@ -257,6 +233,7 @@ std::size_t WorkerGroup::count_descendants() {
 
 void WorkerGroup::end_attempt() {
   watchdog_.reset();
+  if (!workers_.empty()) logs_.note_ended(assignment_, index_entries());
   look_at_bindings();  // of those that came and went meanwhile
   for (const auto& worker : workers_) {
     // What keeps a pipe open now is no process of ours any more.
@@ -297,7 +274,7 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
   failure.unix_milliseconds = unix_milliseconds();
   when_known(state, [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
     failure.message = read_error_file(*workers_[worker]);
-    failure.last_lines = last_lines(*workers_[worker]);
+    failure.last_lines = last_lines(worker);
     handler(std::move(failure));
   });
 }
@@ -316,13 +293,6 @@ void WorkerGroup::when_known(const Worker& worker, std::function<void()> handler
 std::string WorkerGroup::read_error_file(const Worker& worker) const {
   const auto text = try_read_file(worker.error_file, k_error_file_limit);
   return text ? parse_error_file(*text) : std::string();
-}
-
-std::vector<std::string> WorkerGroup::last_lines(const Worker& worker) const {
-  std::vector<std::string> lines;
-  if (worker.error) lines = error_.last_lines(*worker.error);
-  if (lines.empty() && worker.output) lines = output_.last_lines(*worker.output);
-  return lines;
 }
 
 // Of all of them at every SIGCHLD: one signal may stand for several, and while a tracer holds an ending back
@@ -393,12 +363,6 @@ void WorkerGroup::continue_all() {
 
 void WorkerGroup::when_read(std::function<void()> handler) {
   output_.when_read([this, handler = std::move(handler)] { error_.when_read(handler); });
-}
-
-void WorkerGroup::when_drained(std::optional<Milliseconds> limit, std::function<void()> handler) {
-  output_.when_drained(limit, [this, limit, handler = std::move(handler)](bool) {
-    error_.when_drained(limit, [handler](bool) { handler(); });
-  });
 }
 
 void WorkerGroup::when_heard(std::function<void(std::size_t)> handler) {

@@ -68,6 +68,16 @@ std::string read_head(const std::string& path, std::size_t count) {
   return contents;
 }
 
+std::string read_tail(const std::string& path, std::size_t count) {
+  const Fd file = open_regular(path);
+  std::string contents;
+  if (!file) return contents;
+  const off_t size = ::lseek(file.get(), 0, SEEK_END);
+  ::lseek(file.get(), std::max<off_t>(0, size - static_cast<off_t>(count)), SEEK_SET);
+  read_up_to(file, count, contents);
+  return contents;
+}
+
 std::string read_standard_input(std::size_t limit) {
   const Fd input(::dup(STDIN_FILENO));
   std::string contents;

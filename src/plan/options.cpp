@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <set>
-
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
@@ -19,11 +16,6 @@ std::optional<int> parse_between(std::string_view text, std::int64_t least, std:
   const auto number = parse_integer(text);
   if (!number || *number < least || *number > most) return std::nullopt;
   return static_cast<int>(*number);
-}
-
-UsageError stream_error(const std::string& text, const std::string& origin, std::string_view why) {
-  return UsageError(fmt::format("{} is not a choice of streams: '{}' ({})", origin, printable(text), why),
-                    "give 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or RANK:CHOICE pairs as in 0:3,12:1");
 }
 
 UsageError conf_error(const std::string& origin, const std::string& why) {
@@ -89,49 +81,6 @@ WorkersPerNode parse_workers_per_node(const std::string& text, const std::string
                      fmt::format("give a number from 1 to {}, or auto, gpu, cpu or xpu", k_max_workers));
   }
   return {WorkersKind::number, *number, origin};
-}
-
-bool StreamChoice::nothing() const {
-  return all == 0 && std::all_of(by_local_rank.begin(), by_local_rank.end(),
-                                 [](const auto& entry) { return entry.second == 0; });
-}
-
-StreamChoice parse_stream_choice(const std::string& text, const std::string& origin) {
-  StreamChoice choice;
-  const auto parse_streams = [](std::string_view part) {
-    return part.size() == 1 ? parse_between(part, 0, 3) : std::nullopt;
-  };
-  if (text.find(':') == std::string::npos) {
-    const auto streams = parse_streams(text);
-    if (!streams) throw stream_error(text, origin, "it is none of 0, 1, 2, 3");
-    choice.all = *streams;
-    return choice;
-  }
-  for (const std::string& pair : split(text, ',')) {
-    const std::size_t colon = std::min(pair.find(':'), pair.size());
-    const auto rank = parse_between(pair.substr(0, colon), 0, k_max_workers - 1);
-    const auto streams = parse_streams(std::string_view(pair).substr(std::min(colon + 1, pair.size())));
-    if (!rank || !streams) {
-      throw stream_error(text, origin, fmt::format("'{}' is not RANK:CHOICE", printable(pair)));
-    }
-    if (!choice.by_local_rank.emplace(*rank, *streams).second) {
-      throw stream_error(text, origin, fmt::format("rank {} is there twice", *rank));
-    }
-  }
-  return choice;
-}
-
-std::vector<int> parse_rank_list(const std::string& text, const std::string& origin) {
-  std::set<int> ranks;
-  for (const std::string& part : split(text, ',')) {
-    const auto rank = parse_between(trim(part), 0, k_max_workers - 1);
-    if (!rank) {
-      throw UsageError(fmt::format("{} is not a list of local ranks: '{}'", origin, printable(text)),
-                       "give numbers from 0 on with commas between them, as in 0,1,2");
-    }
-    ranks.insert(*rank);
-  }
-  return {ranks.begin(), ranks.end()};
 }
 
 std::map<std::string, std::string> parse_rendezvous_conf(const std::string& text, const std::string& origin) {

@@ -2,6 +2,7 @@
 #include "render_json.hpp"
 
 #include "ddprun/plan/expected.hpp"
+#include "ddprun/plan/output_plan.hpp"
 #include "ddprun/plan/render.hpp"
 #include "ddprun/plan/worker_env.hpp"
 
@@ -69,6 +70,14 @@ Json rendezvous_json(const NodePlan& plan) {
   return json;
 }
 
+Json way_json(const OutputWay& way) {
+  Json json;
+  json["console"] = way.console;
+  json["label"] = way.label.empty() ? Json() : Json(way.label);
+  json["file"] = way.file.empty() ? Json() : Json(way.file);
+  return json;
+}
+
 Json worker_json(const NodePlan& plan, const Assignment& assignment, const Snapshot& snapshot,
                  std::size_t index) {
   const PlannedWorker& worker = plan.planned[index];
@@ -91,6 +100,10 @@ Json worker_json(const NodePlan& plan, const Assignment& assignment, const Snaps
   json["network_card"] = worker.network_card.empty() ? Json() : Json(worker.network_card);
   json["binding"] = worker_binding_json(worker.binding, snapshot.host);
   json["command"] = worker.command;
+  if (directs_output(plan.options.output)) {
+    json["output"] = {{"stdout", way_json(output_way(plan, index, Stream::output))},
+                      {"stderr", way_json(output_way(plan, index, Stream::error))}};
+  }
   json["env"] = std::move(env);
   json["unset"] = std::move(unset);
   json["origins"] = std::move(origins);

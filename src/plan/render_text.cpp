@@ -10,6 +10,7 @@
 #include "ddprun/plan/expected.hpp"
 #include "ddprun/plan/imagined_node.hpp"
 #include "ddprun/plan/node_picture.hpp"
+#include "ddprun/plan/output_plan.hpp"
 #include "ddprun/plan/render.hpp"
 #include "ddprun/plan/text_table.hpp"
 #include "ddprun/plan/worker_count.hpp"
@@ -192,6 +193,19 @@ void show_workers(TextTable& table, const NodePlan& plan) {
   show_ranks(table, plan, !one_command);
 }
 
+// A row for each stream of the first workers; nothing where all is on the console as it comes.
+void show_output(TextTable& table, const NodePlan& plan) {
+  if (!directs_output(plan.options.output) || plan.planned.empty()) return;
+  table.heading("output");
+  for (std::size_t i = 0; i < std::min(plan.planned.size(), k_workers_shown); ++i) {
+    const std::string output = describe(output_way(plan, i, Stream::output));
+    const std::string error = describe(output_way(plan, i, Stream::error));
+    const std::string rank = fmt::format("rank {}", plan.planned[i].rank.value);
+    table.row(rank, output == error ? output : "stdout: " + output);
+    if (output != error) table.row("", "stderr: " + error);
+  }
+}
+
 std::string memory_text(const NodePlan& plan) {
   std::set<MemoryPolicy> policies;
   for (const PlannedWorker& worker : plan.planned) policies.insert(worker.binding.policy);
@@ -250,6 +264,7 @@ std::string render_text(const NodePlan& plan, const Snapshot& snapshot) {
   show_allocation(table, plan, snapshot);
   show_rendezvous(table, plan);
   show_workers(table, plan);
+  show_output(table, plan);
   show_binding(table, plan, snapshot);
   show_variables(table, plan, snapshot);
   if (!plan.notices.empty()) table.heading("notices");

@@ -7,6 +7,7 @@
 #include "ddprun/allocation/left_over.hpp"
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/output/routes.hpp"
 #include "ddprun/plan/device_sharing.hpp"
 #include "ddprun/plan/nearest_nic.hpp"
 #include "ddprun/plan/worker_count.hpp"
@@ -139,7 +140,8 @@ void set_elastic(Changes& changes, const NodePlan& plan, const Assignment& assig
   changes.set("TORCHELASTIC_RUN_ID", assignment.run_id, plan.run_id.origin);
   changes.set("TORCHELASTIC_USE_AGENT_STORE", by_worker ? "False" : "True",
               by_worker ? "rank 0 hosts the store" : "ddprun hosts the store");
-  changes.set("TORCHELASTIC_ERROR_FILE", context.error_file, "temporary folder");
+  changes.set("TORCHELASTIC_ERROR_FILE", context.error_file,
+              keeps_error_files(plan.options.output) ? "the folder of the logs" : "temporary folder");
   if (!context.timer_file.empty())
     changes.set("TORCHELASTIC_TIMER_FILE", context.timer_file, "TORCHELASTIC_ENABLE_FILE_TIMER");
   std::vector<std::string> names;

@@ -18,10 +18,11 @@ std::size_t ended_length(std::string_view text) {
 
 }  // namespace
 
-StreamId LineMerger::open(bool interactive) {
+StreamId LineMerger::open(bool interactive, LineLabel label) {
   const StreamId id = next_;
   ++next_.value;
   streams_[id].interactive = interactive;
+  streams_[id].label = std::move(label);
   return id;
 }
 
@@ -39,7 +40,7 @@ void LineMerger::close(StreamId stream, TimePoint now) {
 }
 
 void LineMerger::insert(std::string_view lines, TimePoint now) {
-  write(std::nullopt, lines, lines.size());
+  write(std::nullopt, lines, lines.size(), now);
   pass_on_waiting(now);
 }
 
@@ -65,7 +66,7 @@ void LineMerger::tick(TimePoint now) {
   for (auto& [id, stream] : streams_) {
     const bool idle = stream.interactive && now - stream.changed >= settings_.idle;
     if (!idle || must_wait(id, now)) continue;
-    write(id, std::exchange(stream.held, {}), std::exchange(stream.ended, 0));
+    write(id, std::exchange(stream.held, {}), std::exchange(stream.ended, 0), now);
   }
 }
 
@@ -111,7 +112,7 @@ void LineMerger::pass_on(StreamId id, TimePoint now) {
     return;
   }
   if (length > 0) {
-    write(id, std::string_view(stream.held).substr(0, length), stream.ended);
+    write(id, std::string_view(stream.held).substr(0, length), stream.ended, now);
     stream.held.erase(0, length);
     stream.ended = 0;
     const bool renewed = !reserved_until_ || line_length_ <= settings_.longest_line;
@@ -139,12 +140,24 @@ void LineMerger::settle(StreamId changed, TimePoint now) {
   if (!was_writing && streams_.contains(changed)) pass_on(changed, now);
 }
 
+void LineMerger::append(Stream& stream, std::string_view text, bool another, TimePoint now) {
+  if (stream.label.empty()) {
+    output_ += text;
+    return;
+  }
+  if (another) stream.labeller.interrupt();
+  const auto since_1970 =
+      std::chrono::duration_cast<Milliseconds>(now.time_since_epoch()) + settings_.wall_clock;
+  stream.labeller.append(output_, text, stream.label.at(since_1970 % std::chrono::hours(24)));
+}
+
 // `ended`: the length of the text up to its last line end.
-void LineMerger::write(std::optional<StreamId> from, std::string_view text, std::size_t ended) {
+void LineMerger::write(std::optional<StreamId> from, std::string_view text, std::size_t ended,
+                       TimePoint now) {
   if (text.empty()) return;
   const bool another = writer_ != from;
   if (mid_line_ && another) output_ += '\n';
-  output_ += text;
+  from ? append(streams_.at(*from), text, another, now) : void(output_ += text);
   const bool continues = mid_line_ && !another && ended == 0;
   line_length_ = (continues ? line_length_ : 0) + text.size() - ended;
   mid_line_ = line_length_ > 0;

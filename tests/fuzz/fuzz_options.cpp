@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "ddprun/base/error.hpp"
+#include "ddprun/output/stream_choice.hpp"
 #include "ddprun/plan/options.hpp"
 
 namespace {

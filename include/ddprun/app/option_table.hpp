@@ -46,6 +46,7 @@ enum class OptionGroup {
   meeting,
   binding,
   failures,
+  output,
   looking,
   about,
   without_effect,

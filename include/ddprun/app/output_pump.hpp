@@ -27,10 +27,19 @@
 #include <vector>
 
 #include "ddprun/os/output_sink.hpp"
+#include "ddprun/output/line_folder.hpp"
 #include "ddprun/supervise/line_merger.hpp"
 #include "ddprun/supervise/line_tail.hpp"
 
 namespace ddprun {
+
+// What happens to a stream beside being shown.
+struct StreamTreatment {
+  LineLabel label{};                             // in front of each line
+  std::optional<GlobalRank> folded{};            // with what other ranks write at the same time
+  bool shown = true;                             // on our output; else it is read all the same
+  std::function<void(std::string_view)> copy{};  // gets each piece, and an empty one at the end
+};
 
 class OutputPump {
  public:
@@ -40,7 +49,7 @@ class OutputPump {
   // The read end of a worker's pipe. `interactive`: unfinished lines (prompts) are shown too. `remembered`:
   // how many of its last_lines() are kept. `begun`: what was read of it already.
   StreamId add(Fd reader, bool interactive = false, std::size_t remembered = LineTail::k_lines,
-               std::string_view begun = {});
+               StreamTreatment treatment = {}, std::string_view begun = {});
   // The worker has ended. `known` is called once its last_lines() are: at the end of the pipe, or after
   // `grace` when a descendant of the worker keeps it open, whether or not anything can be written. The stream
   // stays, for the descendants, until it ends or is closed.
@@ -78,8 +87,12 @@ class OutputPump {
 
   void settle();
   void write_out();
+  bool wants(const Source& source) const;
   void arm_all();
   void arm(const SourcePointer& source);
+  void show(const Source& source, std::string_view text);
+  void pass_on_folded();
+  std::optional<TimePoint> next_tick() const;
   void schedule_tick();
   void tick();
   void check_ended();
@@ -98,6 +111,7 @@ class OutputPump {
   boost::asio::steady_timer drain_timer_;
   std::optional<TimePoint> tick_at_;  // what tick_timer_ is set to
   LineMerger merger_;
+  LineFolder folder_;
   std::map<StreamId, SourcePointer> sources_;  // until they have ended and are forgotten
   std::size_t open_ = 0;                       // of sources_
   std::vector<char> buffer_;                   // for one read; sources share it

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ddprun/app/input_pump.hpp"
+#include "ddprun/app/log_files.hpp"
 #include "ddprun/app/output_pump.hpp"
 #include "ddprun/app/watchdog.hpp"
 #include "ddprun/facts/snapshot.hpp"
@@ -78,7 +79,7 @@ class WorkerGroup {
   // Calls when all output is written, or after `limit` for each of the two.
   void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
   // Sentences about output that was lost, or would be if ddprun ended now.
-  std::vector<std::string> losses() const { return describe_losses(output_, error_, plan_.host); }
+  std::vector<std::string> losses() const;
   void dismiss_keeper();
 
  private:
@@ -86,6 +87,7 @@ class WorkerGroup {
     std::optional<Child> child;
     std::optional<StreamId> output;
     std::optional<StreamId> error;
+    std::optional<ExitStatus> status;
     std::string error_file;
     bool heard = false;
     bool ended = false;
@@ -119,7 +121,12 @@ class WorkerGroup {
   std::size_t signal_groups(int number);
   std::string attempt_folder(Attempt attempt) const;
   std::string read_error_file(const Worker& worker) const;
-  std::vector<std::string> last_lines(const Worker& worker) const;
+  std::vector<LogIndexEntry> index_entries() const;
+  StreamRoute route(std::size_t worker, Stream stream) const;
+  LineLabel label(std::size_t worker, const StreamRoute& route, bool terminal) const;
+  int open_stream(std::size_t worker, Stream stream, const StreamRoute& route, bool both, Streams& streams);
+  std::vector<std::string> last_lines(std::size_t worker, Stream stream) const;
+  std::vector<std::string> last_lines(std::size_t worker) const;
 
   boost::asio::io_context& context_;
   const NodePlan& plan_;
@@ -138,6 +145,8 @@ class WorkerGroup {
   std::vector<int> inherited_;
   std::vector<int> ignored_signals_;
   std::optional<std::uint64_t> open_files_;  // the workers' limit
+
+  LogFiles logs_;
 
   Assignment assignment_;
   std::string interface_;

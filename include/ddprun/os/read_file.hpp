@@ -19,6 +19,9 @@ std::string read_file(const std::string& path, std::size_t limit);
 // The first `count` bytes, fewer when the file is shorter; empty when it cannot be read.
 std::string read_head(const std::string& path, std::size_t count);
 
+// The last `count` bytes.
+std::string read_tail(const std::string& path, std::size_t count);
+
 // All of it, until its end. Throws Error.
 std::string read_standard_input(std::size_t limit);
 

@@ -10,6 +10,7 @@
 #include "ddprun/allocation/detect.hpp"
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/sourced.hpp"
+#include "ddprun/output/output_options.hpp"
 #include "ddprun/plan/bind_choice.hpp"
 #include "ddprun/plan/store_access.hpp"
 
@@ -72,6 +73,8 @@ struct Options {
   std::string topology;              // --topology: a file, or hwloc's synthetic description
   std::optional<Sourced<int>> gpus;  // --gpus: of the node that --topology describes
 
+  OutputOptions output;
+
   DryRun dry_run = DryRun::off;
   std::string picture_file;   // --dry-run=svg FILE.svg; empty: standard output
   std::string capture_file;   // --capture FILE: write the snapshot and stop
@@ -100,18 +103,6 @@ struct NodeRange {
 NodeRange parse_node_range(const std::string& text, const std::string& origin);
 // A number from 1 to k_max_workers, or "auto", "gpu", "cpu", "xpu".
 WorkersPerNode parse_workers_per_node(const std::string& text, const std::string& origin);
-
-// torchrun's redirect and tee grammar: "3" for all ranks or "0:1,12:3"; ranks may have several digits, which
-// torchrun's own may not.
-struct StreamChoice {
-  int all = 0;  // 0 none, 1 stdout, 2 stderr, 3 both
-  std::map<int, int> by_local_rank;
-  bool nothing() const;  // no rank has a stream to redirect
-};
-StreamChoice parse_stream_choice(const std::string& text, const std::string& origin);
-
-// "0,1,12": local ranks, ascending and each once.
-std::vector<int> parse_rank_list(const std::string& text, const std::string& origin);
 
 struct Endpoint {
   std::string host;         // without brackets

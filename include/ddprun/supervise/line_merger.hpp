@@ -12,7 +12,8 @@
 //   interactive stream      passes an unfinished line on (a prompt) once nothing was added for `idle`.
 //
 // After any of these, and where insert() comes between, the output stands in the middle of a line. If
-// somebody else writes next, a '\n' that no stream wrote is put between; it is the only byte ever added.
+// somebody else writes next, a '\n' that no stream wrote is put between; beside labels it is the only byte
+// ever added.
 //
 // Nothing waits here for ever. After every event:
 //
@@ -34,6 +35,7 @@
 
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
+#include "ddprun/output/line_label.hpp"
 
 namespace ddprun {
 
@@ -47,12 +49,14 @@ class LineMerger {
     std::size_t backlog = std::size_t{256} * 1024;  // output not taken yet; streams are not read beyond it
     Milliseconds patience{1000};
     Milliseconds idle{100};
+    Milliseconds wall_clock{0};  // what a TimePoint lacks to the time since 1970, for labels
   };
 
   LineMerger() = default;
   explicit LineMerger(const Settings& settings) : settings_(settings) {}
 
-  StreamId open(bool interactive = false);
+  // `label` stands in front of each of its lines.
+  StreamId open(bool interactive = false, LineLabel label = {});
   void add(StreamId stream, std::string_view text, TimePoint now);  // also without room; then it is held
   // The stream has ended. It is forgotten once all of it was passed on.
   void close(StreamId stream, TimePoint now);
@@ -73,6 +77,8 @@ class LineMerger {
  private:
   struct Stream {
     bool interactive = false;
+    LineLabel label{};
+    Labeller labeller{};
     bool closed = false;
     bool waiting = false;   // is in waiting_
     std::string held;       // not passed on yet
@@ -88,7 +94,8 @@ class LineMerger {
   void pass_on(StreamId id, TimePoint now);
   void pass_on_waiting(TimePoint now);
   void settle(StreamId changed, TimePoint now);
-  void write(std::optional<StreamId> from, std::string_view text, std::size_t ended);
+  void write(std::optional<StreamId> from, std::string_view text, std::size_t ended, TimePoint now);
+  void append(Stream& stream, std::string_view text, bool another, TimePoint now);
 
   Settings settings_;
   std::map<StreamId, Stream> streams_;

@@ -86,13 +86,23 @@ OPTIONS = {
     "--event-log-handler": (["--event-log-handler", "console", *TRUE], '"event":"end"'),
     "--timeline": (["--timeline", "x.py"], "x.py holds no events of ddprun"),
     "--output": (["--timeline", "x.py", "--output", "-"], "x.py holds no events of ddprun"),
-    "--log-dir": (["--log-dir", "logs", *TRUE], "--log-dir is not supported yet"),
-    "--redirects": (["--redirects", "3", *TRUE], "--redirects is not supported yet"),
-    "--tee": (["--tee", "3", *TRUE], "--tee is not supported yet"),
-    "--local-ranks-filter": (["--local-ranks-filter", "0", *TRUE], "--local-ranks-filter is not supported yet"),
-    "--duplicate-stdout-filters": (["--duplicate-stdout-filters", "a", *TRUE], "is not supported yet"),
-    "--duplicate-stderr-filters": (["--duplicate-stderr-filters", "a", *TRUE], "is not supported yet"),
-    "--log-line-prefix-template": (["--log-line-prefix-template", "a", *TRUE], "is not supported yet"),
+    "--redirects": (["-r", "3", "--log-dir", "logs"], "json:workers.0.output.stdout.console=False"),
+    "--tee": (["-t", "3", "--log-dir", "logs", *SHOW, "echo fine"], "[default0]:fine"),
+    "--log-dir": (["--log-dir", "logs", "--rdzv-id", "j"],
+                  "json:workers.0.output.stderr.console=True"),
+    "--local-ranks-filter": (["--local-ranks-filter", "1", "--nproc-per-node", "2", *SHOW, "echo $RANK of 2"], "1 of 2"),
+    "--duplicate-stdout-filters": (["-t", "1", "--log-dir", "logs", "--duplicate-stdout-filters", "a", *SHOW,
+                                    "echo aha; sleep 0"], "[default0]:aha"),  # the file: test_log_files.py
+    "--duplicate-stderr-filters": (["--duplicate-stderr-filters", "a", "--dry-run", *TRUE], "what would happen"),
+    "--log-line-prefix-template": (["-t", "1", "--log-dir", "logs", "--log-line-prefix-template", "<$rank>", *SHOW,
+                                    "echo fine"], "<0>fine"),
+    "--logs": (["--logs", "logs", "--rdzv-id", "j"],
+               "json:workers.0.output.stdout.file=logs/j/attempt-0/rank-00000.out"),
+    "--label": (["--label", *SHOW, "echo fine"], "[0] fine"),
+    "--ranks": (["--ranks", "1", "--nproc-per-node", "2", *SHOW, "echo $RANK of 2"], "1 of 2"),
+    "--fold": (["--fold", "--nproc-per-node", "3", *SHOW, "echo same"], "same"),  # test_log_files.py
+    "--log-rotate": (["--log-rotate", "1M", *TRUE], "none are written"),
+    "--timestamps": (["--timestamps", *TRUE], "none are written"),
     "--logs-specs": (["--logs-specs", "a", *TRUE], "is not supported yet"),
 }
 
@@ -230,10 +240,10 @@ def test_variables_of_one_of_several_workers_are_said_to_wait(machine):
 
 
 def test_refused_options_have_a_line_each(machine):
-    result = machine.run("--tee", "3", "--log-dir", "x", "--redirects", "3", *TRUE)
+    result = machine.run("--event-log-handler", "console", "--logs-specs", "x", "--nnodes", "1:2", *TRUE)
     assert result.code == 2, str(result)
     lines = result.stderr.splitlines()
-    assert lines[0] == "ddprun: --log-dir, --redirects, --tee are not supported yet", str(result)
+    assert lines[0] == "ddprun: --nnodes, --event-log-handler, --logs-specs are not supported yet", str(result)
     assert len(lines) == 4 and all(line.startswith("hint: --") and len(line) < 120 for line in lines[1:]), str(result)
 
 

@@ -308,32 +308,6 @@ TEST_CASE("what is not supported is refused with the way around it") {
                 "--nnodes 1:4 lets the number of nodes change, which is not supported yet | give one number, "
                 "as in "
                 "--nnodes 4"},
-           Case{{"--log-dir=logs"},
-                "--log-dir is not supported yet | leave it out and keep ddprun's output instead, as in srun "
-                "--output=%t.log"},
-           Case{{"-r", "3"},
-                "--redirects is not supported yet | leave it out: workers write where ddprun does; srun "
-                "--label names "
-                "their node"},
-           Case{{"--tee=12:3"},
-                "--tee is not supported yet | leave it out: workers write where ddprun does; srun --label "
-                "names their "
-                "node"},
-           Case{{"--local-ranks-filter=0,1"},
-                "--local-ranks-filter is not supported yet | leave it out and let the script print on one "
-                "rank only"},
-           Case{{"--duplicate-stdout-filters=a"},
-                "--duplicate-stdout-filters is not supported yet | leave it out and search ddprun's output "
-                "instead, as "
-                "with grep"},
-           Case{{"--duplicate-stderr-filters=a"},
-                "--duplicate-stderr-filters is not supported yet | leave it out and search ddprun's output "
-                "instead, as "
-                "with grep"},
-           Case{{"--log-line-prefix-template=[${rank}]"},
-                "--log-line-prefix-template is not supported yet | leave it out; srun --label names the node "
-                "in front "
-                "of each line"},
            Case{{"--logs-specs=mine"},
                 "--logs-specs is not supported yet | leave it out: ddprun loads no Python plug-ins"},
        }) {
@@ -362,12 +336,32 @@ TEST_CASE("torch.distributed.launch's way to pass the local rank") {
         "rank in LOCAL_RANK; ${local_rank} in its arguments becomes the number");
 }
 
-TEST_CASE("what is not supported is checked all the same") {
+TEST_CASE("choices of streams, ranks and modes are checked") {
   CHECK(error_for({"--tee=11"}).starts_with("--tee is not a choice of streams: '11'"));
   CHECK(error_for({"--local-ranks-filter=a"})
             .starts_with("--local-ranks-filter is not a list of local ranks: 'a'"));
   CHECK(error_for({"--numa-binding=nodes"}) ==
         "--numa-binding is not one of node, socket, exclusive, core-complex: 'nodes' | did you mean node?");
+}
+
+TEST_CASE("options about files need some, and one folder") {
+  CHECK(error_for({"--log-rotate=1M"}) ==
+        "--log-rotate is about log files, and none are written | add --logs FOLDER, or leave it out");
+  CHECK(error_for({"--logs=a", "--log_dir=b"}) ==
+        "--logs and --log-dir contradict each other | leave out one of them");
+  CHECK(parse({"--log-rotate=1M:2", "-r3"}).output.rotation.kept == 2);
+}
+
+TEST_CASE("torchrun's variable for the prefix counts where no option does") {
+  const char* const name = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE";
+  CHECK(parse({}, {{name, "[$rank]"}}).output.prefix_template.value == "[$rank]");
+  CHECK(parse({"--log-line-prefix-template=x"}, {{name, "y"}}).output.prefix_template.value == "x");
+}
+
+TEST_CASE("a label needs no text") {
+  CHECK(parse({"--label"}).output.label->value.empty());
+  CHECK(parse({"--label={rank}:"}).output.label->value == "{rank}:");
+  CHECK(error_for({"--label={pid}"}).starts_with("--label has an unknown macro: '{pid}'"));
 }
 
 TEST_CASE("asking for what happens anyway passes") {

@@ -15,12 +15,6 @@ std::string nodes_error(const std::string& text) {
 std::string workers_error(const std::string& text) {
   return usage_error_of([&] { parse_workers_per_node(text, "PET_NPROC_PER_NODE"); });
 }
-std::string streams_error(const std::string& text) {
-  return usage_error_of([&] { parse_stream_choice(text, "--tee"); });
-}
-std::string ranks_error(const std::string& text) {
-  return usage_error_of([&] { parse_rank_list(text, "--local-ranks-filter"); });
-}
 std::string endpoint_error(const std::string& text) {
   return usage_error_of([&] { parse_endpoint(text, "--rdzv-endpoint"); });
 }
@@ -65,46 +59,6 @@ TEST_CASE("workers that are neither name the variable they came from") {
     CAPTURE(text);
     CHECK(workers_error(text) == "PET_NPROC_PER_NODE is not a number of workers: '" + std::string(text) +
                                      "' | give a number from 1 to 4096, or auto, gpu, cpu or xpu");
-  }
-}
-
-TEST_CASE("streams are chosen for all ranks or by rank") {
-  CHECK(parse_stream_choice("3", "").all == 3);
-  CHECK(parse_stream_choice("0:1,1:2", "").by_local_rank == std::map<int, int>{{0, 1}, {1, 2}});
-  CHECK(parse_stream_choice("7:3", "").by_local_rank == std::map<int, int>{{7, 3}});
-  CHECK(parse_stream_choice("12:3,0:0", "").by_local_rank == std::map<int, int>{{0, 0}, {12, 3}});
-}
-
-TEST_CASE("a choice without any stream is nothing") {
-  CHECK(parse_stream_choice("0", "").nothing());
-  CHECK(parse_stream_choice("0:0,1:0", "").nothing());
-  CHECK_FALSE(parse_stream_choice("1", "").nothing());
-  CHECK_FALSE(parse_stream_choice("0:0,12:1", "").nothing());
-}
-
-TEST_CASE("a malformed choice of streams shows the right form") {
-  const std::string hint =
-      " | give 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or RANK:CHOICE pairs as in 0:3,12:1";
-  CHECK(streams_error("11") == "--tee is not a choice of streams: '11' (it is none of 0, 1, 2, 3)" + hint);
-  CHECK(streams_error("0:1,") == "--tee is not a choice of streams: '0:1,' ('' is not RANK:CHOICE)" + hint);
-  CHECK(streams_error("0:1,1") ==
-        "--tee is not a choice of streams: '0:1,1' ('1' is not RANK:CHOICE)" + hint);
-  CHECK(streams_error("1,0:1") ==
-        "--tee is not a choice of streams: '1,0:1' ('1' is not RANK:CHOICE)" + hint);
-  CHECK(streams_error("0:1,0:2") ==
-        "--tee is not a choice of streams: '0:1,0:2' (rank 0 is there twice)" + hint);
-  for (const char* text : {"", "4", "0:4", "-1:1", "0:", ":1", "x", "0:1:2", "0:11"}) {
-    CAPTURE(text);
-    CHECK(streams_error(text).starts_with("--tee is not a choice of streams: "));
-  }
-}
-
-TEST_CASE("a list of ranks is sorted and has each rank once") {
-  CHECK(parse_rank_list("2, 0,2", "") == std::vector<int>{0, 2});
-  for (const char* text : {"", "0,", "a", "-1", "0;1"}) {
-    CAPTURE(text);
-    CHECK(ranks_error(text) == "--local-ranks-filter is not a list of local ranks: '" + std::string(text) +
-                                   "' | give numbers from 0 on with commas between them, as in 0,1,2");
   }
 }
 

@@ -1,0 +1,26 @@
+// Where the files of a run are: torchrun's folders under --log-dir, ddprun's own under --logs.
+#pragma once
+
+#include <string>
+
+#include "ddprun/base/ids.hpp"
+#include "ddprun/output/output_options.hpp"
+
+namespace ddprun {
+
+// <log-dir>/<run id>_<random>/attempt_0/<local rank>/stdout.log, error.json beside it, and
+// filtered_stdout.log one folder above; or <logs>/<run id>/attempt-0/rank-00005.out.
+enum class LogLayout { torchrun, ranks };
+
+// "100M:5", "64k", "1G:0": units of 1024. Throws UsageError.
+LogRotation parse_rotation(const std::string& text, const std::string& origin);
+
+LogLayout layout_of(const OutputOptions& options);
+// A folder's name: of a run id, whatever is in it.
+std::string folder_name(const std::string& run_id);
+std::string attempt_folder_name(LogLayout layout, Attempt attempt);
+// Below the attempt's folder.
+std::string log_file_name(LogLayout layout, LocalRank local_rank, GlobalRank rank, Stream stream);
+std::string filtered_file_name(Stream stream);
+
+}  // namespace ddprun

@@ -1,0 +1,41 @@
+// What the user asked for about the workers' output: to which files, whose on the console, and how it looks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/base/sourced.hpp"
+#include "ddprun/output/stream_choice.hpp"
+
+namespace ddprun {
+
+enum class Fold { automatic, on, off };
+
+struct LogRotation {
+  std::uint64_t bytes = 0;  // of a file, at most; 0: it is never rotated
+  int kept = 0;             // older files beside the one that is written
+};
+
+struct OutputOptions {
+  // torchrun's
+  StreamChoice redirects;  // -r: into a file only
+  StreamChoice tee;        // -t: into a file and, labelled, on the console
+  Sourced<std::string> log_dir;
+  std::vector<int> local_ranks;  // --local-ranks-filter: shown on the console; empty: all
+  std::vector<std::string> output_filters;
+  std::vector<std::string> error_filters;
+  Sourced<std::string> prefix_template;  // --log-line-prefix-template; empty: "[ROLE LOCAL_RANK]:"
+  // ddprun's own
+  Sourced<std::string> logs;                  // --logs: both streams of all ranks; empty: none
+  std::optional<Sourced<std::string>> label;  // --label; empty: the default one
+  RankRanges ranks;                           // --ranks: shown on the console
+  Fold fold = Fold::automatic;
+  LogRotation rotation;
+  bool compress = false;
+  bool timestamps = false;
+  std::int64_t rate = 0;  // --output-rate: bytes a second and rank on the console; 0: all
+};
+
+}  // namespace ddprun

@@ -1,0 +1,23 @@
+// Where the output of this host's workers goes, in words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddprun/plan/node_plan.hpp"
+
+namespace ddprun {
+
+struct OutputWay {
+  std::string file;  // empty: none
+  bool console = true;
+  std::string label;       // in front of each line on the console
+  bool by_worker = false;  // the worker writes the file itself
+};
+
+OutputWay output_way(const NodePlan& plan, std::size_t worker, Stream stream);
+// Whether the options say anything about it.
+bool directs_output(const OutputOptions& options);
+std::string describe(const OutputWay& way);
+
+}  // namespace ddprun

@@ -1,0 +1,259 @@
+#include "ddprun/app/log_files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "ddprun/app/log.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/keeper.hpp"
+#include "ddprun/os/shared_index.hpp"
+#include "ddprun/os/system_failure.hpp"
+
+namespace ddprun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int k_pipe_size = 1 << 20;
+// For a disk that hangs. The log writer goes on without us.
+constexpr Milliseconds k_patience{60000};
+
+void make_folders(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    throw system_failure(fmt::format("cannot make the log folder {}", printable(path)), error.value());
+}
+
+// A name that nobody has: `start` and eight characters. For this user only, as Python's mkdtemp makes it.
+std::string make_new_folder(const std::string& start) {
+  for (;;) {
+    const std::string path = start + make_random_id().substr(0, 8);
+    if (::mkdir(path.c_str(), 0700) == 0) return path;
+    if (errno != EEXIST)
+      throw system_failure(fmt::format("cannot make the log folder {}", printable(path)), errno);
+  }
+}
+
+std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
+
+}  // namespace
+
+void check_log_folder(const OutputOptions& options, const std::string& host) {
+  const Sourced<std::string>& named = options.logs.value.empty() ? options.log_dir : options.logs;
+  if (named.value.empty() || discards_files(options)) return;
+  std::error_code error;
+  if (fs::exists(named.value, error) && !fs::is_directory(named.value, error))
+    throw UsageError(fmt::format("{} {} on {} is not a folder", named.origin, printable(named.value), host),
+                     "name a folder");
+  error.clear();
+  fs::create_directories(named.value, error);
+  int why = error.value();
+  if (why == 0 && ::access(named.value.c_str(), W_OK | X_OK) != 0) why = errno;
+  if (why == 0) return;
+  throw UsageError(fmt::format("{} cannot write to {} on {}: {}", named.origin, printable(named.value), host,
+                               describe_errno(why)),
+                   "name a folder that this user can write to on every host");
+}
+
+LogFiles::LogFiles(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot,
+                   std::function<void(int)> started)
+    : context_(context),
+      plan_(plan),
+      snapshot_(snapshot),
+      options_(plan.options.output),
+      started_(std::move(started)),
+      watch_(context),
+      limit_timer_(context) {}
+
+void LogFiles::begin_attempt(const Assignment& assignment) {
+  if (!wants_files(options_) || attempt_ == assignment.attempt) return;
+  if (run_folder_.empty()) make_run_folder(assignment);
+  const LogLayout layout = layout_of(options_);
+  attempt_folder_ = run_folder_ + "/" + attempt_folder_name(layout, assignment.attempt);
+  make_folders(attempt_folder_);
+  if (layout == LogLayout::torchrun) {
+    for (const WorkerSeat& seat : assignment.seats)
+      make_folders(fmt::format("{}/{}", attempt_folder_, seat.local_rank.value));
+  }
+  attempt_ = assignment.attempt;
+  filtered_.clear();
+}
+
+void LogFiles::make_run_folder(const Assignment& assignment) {
+  const std::string name = folder_name(assignment.run_id);
+  if (layout_of(options_) == LogLayout::ranks) {
+    run_folder_ = absolute(options_.logs.value) + "/" + name;
+    make_folders(run_folder_);
+    if (plan_.rendezvous.agent.value == 0) point_to_latest();
+    return;
+  }
+  std::string base = options_.log_dir.value;
+  if (base.empty()) {
+    const std::string temporary = find_variable(snapshot_, "TMPDIR").value_or("/tmp");
+    base = make_new_folder(temporary + "/torchelastic_");
+  }
+  base = absolute(base);
+  make_folders(base);
+  run_folder_ = make_new_folder(fmt::format("{}/{}_", base, name));
+  // A folder that the user named is known; one that nobody named would not be found.
+  const std::string said = fmt::format("log files on {} are in {}", plan_.host, run_folder_);
+  options_.log_dir.value.empty() ? say(said) : say_detail(said);
+}
+
+// Replaced at once, so that a reader always finds one.
+void LogFiles::point_to_latest() const {
+  const fs::path folder(run_folder_);
+  const fs::path next = folder.parent_path() / fmt::format(".latest-{}", ::getpid());
+  std::error_code error;
+  fs::remove(next, error);
+  fs::create_directory_symlink(folder.filename(), next, error);
+  if (!error) fs::rename(next, folder.parent_path() / "latest", error);
+  if (error)
+    say_detail(fmt::format("cannot write {}/latest: {}", folder.parent_path().string(), error.message()));
+}
+
+std::string LogFiles::path(const WorkerSeat& seat, Stream stream) const {
+  return attempt_folder_ + "/" + log_file_name(layout_of(options_), seat.local_rank, seat.rank, stream);
+}
+
+std::string LogFiles::error_file(const WorkerSeat& seat) const {
+  if (attempt_folder_.empty() || layout_of(options_) != LogLayout::torchrun) return {};
+  return fmt::format("{}/{}/error.json", attempt_folder_, seat.local_rank.value);
+}
+
+Fd LogFiles::open(const WorkerSeat& seat, Stream stream) {
+  const std::string file = path(seat, stream);
+  int id = 0;
+  return writes_for_workers(options_) ? open_pipe(file, id) : open_log_file(file);
+}
+
+StreamCopy LogFiles::copy(const WorkerSeat& seat, Stream stream, const StreamRoute& route,
+                          const std::string& label) {
+  if (!route.file) return {};
+  const auto whole = open_copy(path(seat, stream));
+  const std::vector<std::string>& needles = filters_of(options_, stream);
+  if (!route.teed || needles.empty()) return [whole](std::string_view text) { whole->add(text); };
+  auto filtered = filtered_[stream].lock();
+  if (!filtered) filtered_[stream] = filtered = open_copy(attempt_folder_ + "/" + filtered_file_name(stream));
+  const auto filter = std::make_shared<LineFilter>(needles, label);
+  return [whole, filtered, filter](std::string_view text) {
+    const std::string matching = text.empty() ? filter->end() : filter->add(text);
+    if (!matching.empty()) filtered->add(matching);
+    whole->add(text);
+  };
+}
+
+void LogFiles::note_ended(const Assignment& assignment, std::vector<LogIndexEntry> entries) {
+  const LogLayout layout = layout_of(options_);
+  if (layout != LogLayout::ranks || run_folder_.empty()) return;
+  const std::string folder = attempt_folder_name(layout, assignment.attempt);
+  for (LogIndexEntry& entry : entries) {
+    const auto file = [&](Stream stream) {
+      return folder + "/" + log_file_name(layout, entry.local_rank, entry.rank, stream);
+    };
+    entry.output = file(Stream::output);
+    entry.error = file(Stream::error);
+    ended_.push_back(std::move(entry));
+  }
+  try {
+    write_index(run_folder_, plan_.rendezvous.agent.value, assignment.launch_id,
+                render_index_part(assignment.launch_id, ended_));
+  } catch (const Error& error) {
+    if (std::exchange(losing_told_, true)) return;  // the disk that is full is known
+    say_notice(fmt::format("no index of the log files of {}: {}", plan_.host, error.what()), {});
+  }
+}
+
+LogWriter& LogFiles::writer() {
+  if (!writer_) {
+    writer_ = std::make_unique<LogWriter>();
+    started_(writer_->child());
+    watch_.assign(duplicate(writer_->socket()).release());
+    watch_writer();
+  }
+  return *writer_;
+}
+
+Fd LogFiles::open_pipe(const std::string& path, int& id) {
+  Fd file = open_log_file(path);
+  Pipe pipe = make_pipe();
+  ::fcntl(pipe.writer.get(), F_SETPIPE_SZ, k_pipe_size);  // fewer and larger writes; where it may be larger
+  id = static_cast<int>(files_.size());
+  writer().add(id, std::move(pipe.reader), std::move(file), path,
+               {options_.rotation, options_.compress, options_.timestamps});
+  files_[id].path = path;
+  return std::move(pipe.writer);
+}
+
+std::shared_ptr<FileCopy> LogFiles::open_copy(const std::string& path) {
+  int id = 0;
+  Fd pipe = open_pipe(path, id);
+  return std::make_shared<FileCopy>(context_, std::move(pipe), [this, id](std::uint64_t bytes) {
+    files_[id].lost += bytes;
+    note_losing(files_[id]);
+  });
+}
+
+void LogFiles::watch_writer() {
+  watch_.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                    [this](const boost::system::error_code& error) {
+                      if (error) return;
+                      take_news();
+                      if (!writer_->has_left()) return watch_writer();
+                      limit_timer_.cancel();
+                      if (written_) std::exchange(written_, nullptr)();
+                    });
+}
+
+void LogFiles::take_news() {
+  while (const auto news = writer_->news()) {
+    File& file = files_[news->id];
+    file.news = *news;
+    if (news->error != 0) note_losing(file);
+  }
+}
+
+void LogFiles::note_losing(const File& file) {
+  if (std::exchange(losing_told_, true)) return;
+  say_notice(fmt::format("cannot write all output to {} on {}: {}; the workers go on", file.path, plan_.host,
+                         file.why()),
+             {});
+}
+
+std::string LogFiles::File::why() const {
+  return news.error != 0 ? describe_errno(news.error) : "its disk is too slow";
+}
+
+void LogFiles::when_written(std::optional<Milliseconds> limit, std::function<void()> handler) {
+  if (!writer_ || writer_->has_left()) return boost::asio::post(context_, std::move(handler));
+  writer_->finish();
+  written_ = std::move(handler);
+  limit_timer_.expires_after(limit.value_or(k_patience));
+  limit_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && written_) std::exchange(written_, nullptr)();
+  });
+}
+
+std::vector<std::string> LogFiles::losses() const {
+  std::vector<std::string> sentences;
+  for (const auto& [id, file] : files_) {
+    const std::uint64_t lost = file.news.lost + file.lost;
+    if (lost > 0)
+      sentences.push_back(
+          fmt::format("{} on {} lacks {} bytes: {}", file.path, plan_.host, lost, file.why()));
+  }
+  return sentences;
+}
+
+}  // namespace ddprun

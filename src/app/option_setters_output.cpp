@@ -1,0 +1,58 @@
+// Where the workers' output goes.
+#include <fmt/format.h>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/output/line_label.hpp"
+#include "ddprun/output/log_layout.hpp"
+#include "option_setters.hpp"
+
+namespace ddprun::setters {
+
+void redirects(Draft& draft, const Given& given) {
+  draft.options.output.redirects = parse_stream_choice(given.value, given.origin);
+}
+
+void tee(Draft& draft, const Given& given) {
+  draft.options.output.tee = parse_stream_choice(given.value, given.origin);
+}
+
+void log_dir(Draft& draft, const Given& given) { draft.options.output.log_dir = given; }
+
+void local_ranks_filter(Draft& draft, const Given& given) {
+  if (given.value.empty()) return;
+  draft.options.output.local_ranks = parse_rank_list(given.value, given.origin);
+}
+
+void duplicate_output_filters(Draft& draft, const Given& given) {
+  draft.options.output.output_filters = parse_line_filters(given.value);
+}
+
+void duplicate_error_filters(Draft& draft, const Given& given) {
+  draft.options.output.error_filters = parse_line_filters(given.value);
+}
+
+void log_line_prefix(Draft& draft, const Given& given) { draft.options.output.prefix_template = given; }
+
+void logs(Draft& draft, const Given& given) {
+  if (given.value.empty()) throw UsageError(given.origin + " names no folder", "give the path of a folder");
+  draft.options.output.logs = given;
+}
+
+void label(Draft& draft, const Given& given) {
+  make_label(given.value, {}, false, given.origin);
+  draft.options.output.label = given;
+}
+
+void ranks(Draft& draft, const Given& given) {
+  draft.options.output.ranks = parse_rank_ranges(given.value, given.origin);
+}
+
+void fold(Draft& draft, const Given&) { draft.options.output.fold = Fold::on; }
+void timestamps(Draft& draft, const Given&) { draft.options.output.timestamps = true; }
+
+void log_rotate(Draft& draft, const Given& given) {
+  draft.options.output.rotation = parse_rotation(given.value, given.origin);
+}
+
+}  // namespace ddprun::setters

@@ -1,0 +1,118 @@
+// Where the workers' streams go: pipes that a pump reads, files that they write themselves, or both.
+#include <unistd.h>
+
+#include "ddprun/app/worker_group.hpp"
+#include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/read_file.hpp"
+#include "ddprun/os/terminal.hpp"
+#include "worker_streams.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// Where a worker's stderr is in one stream with its stdout, a traceback needs more room.
+constexpr std::size_t k_remembered_of_both = 30;
+constexpr std::size_t k_tail_of_file = std::size_t{64} << 10;
+
+std::string variable(const Snapshot& snapshot, const char* name) {
+  return find_variable(snapshot, name).value_or("");
+}
+
+}  // namespace
+
+StreamRoute WorkerGroup::route(std::size_t worker, Stream stream) const {
+  const WorkerSeat& seat = assignment_.seats[worker];
+  return route_stream(plan_.options.output, seat.local_rank, seat.rank, stream);
+}
+
+LineLabel WorkerGroup::label(std::size_t worker, const StreamRoute& route, bool terminal) const {
+  const WorkerSeat& seat = assignment_.seats[worker];
+  const bool colour =
+      decide_colour(variable(snapshot_, "NO_COLOR"), variable(snapshot_, "CLICOLOR_FORCE"), terminal);
+  return label_of(plan_.options.output, route,
+                  {seat.rank, seat.local_rank, assignment_.attempt, plan_.host, plan_.options.role.value},
+                  assignment_.node_count, colour);
+}
+
+void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
+  const StreamRoute output = route(worker, Stream::output);
+  const StreamRoute error = route(worker, Stream::error);
+  // Through two pipes the order of what a worker writes to one file would be lost.
+  const bool one_pipe = &error_ == &output_ && output == error && !output.file;
+  streams.output = open_stream(worker, Stream::output, output, one_pipe, streams);
+  const bool piped = workers_[worker]->output.has_value();
+  streams.error =
+      one_pipe && piped ? streams.output : open_stream(worker, Stream::error, error, false, streams);
+}
+
+// `both`: what is opened for stdout serves stderr too.
+int WorkerGroup::open_stream(std::size_t worker, Stream stream, const StreamRoute& route, bool both,
+                             Streams& streams) {
+  const WorkerSeat& seat = assignment_.seats[worker];
+  if (route.file && !route.console) return streams.own(logs_.open(seat, stream));
+  const bool is_output = stream == Stream::output;
+  const int ours = is_output ? STDOUT_FILENO : STDERR_FILENO;
+  const LineLabel shown = label(worker, route, is_terminal(ours));
+  const bool plain = route.console && !route.file && shown.empty();
+  if (plain && terminal_ && is_terminal(ours)) return ours;
+  const std::string prefix = label(worker, route, false).at(Milliseconds{0});
+  StreamTreatment treatment{shown, {}, route.console, logs_.copy(seat, stream, route, prefix)};
+  if (plan_.options.output.fold == Fold::on && route.console) treatment.folded = seat.rank;
+  OutputPump& pump = is_output ? output_ : error_;
+  Pipe pipe = make_pipe();
+  auto& opened = is_output ? workers_[worker]->output : workers_[worker]->error;
+  opened = pump.add(std::move(pipe.reader), is_typed_for(worker),
+                    both ? k_remembered_of_both : LineTail::k_lines, std::move(treatment));
+  return streams.own(std::move(pipe.writer));
+}
+
+// What ddprun does not see is in the file.
+std::vector<std::string> WorkerGroup::last_lines(std::size_t worker, Stream stream) const {
+  const Worker& state = *workers_[worker];
+  const bool is_output = stream == Stream::output;
+  const auto& opened = is_output ? state.output : state.error;
+  if (opened) return (is_output ? output_ : error_).last_lines(*opened);
+  if (!route(worker, stream).file) return {};
+  LineTail tail;
+  tail.add(read_tail(logs_.path(assignment_.seats[worker], stream), k_tail_of_file));
+  return tail.lines();
+}
+
+std::vector<std::string> WorkerGroup::last_lines(std::size_t worker) const {
+  const std::vector<std::string> lines = last_lines(worker, Stream::error);
+  return lines.empty() ? last_lines(worker, Stream::output) : lines;
+}
+
+std::vector<LogIndexEntry> WorkerGroup::index_entries() const {
+  std::vector<LogIndexEntry> entries;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const Worker& worker = *workers_[i];
+    LogIndexEntry entry;
+    entry.rank = assignment_.seats[i].rank;
+    entry.local_rank = assignment_.seats[i].local_rank;
+    entry.attempt = assignment_.attempt;
+    entry.host = plan_.host;
+    entry.pid = worker.child ? worker.child->pid() : 0;
+    if (worker.status && worker.status->kind == ExitStatus::Kind::exited)
+      entry.exit_code = worker.status->value;
+    if (worker.status && worker.status->kind == ExitStatus::Kind::signalled)
+      entry.signal = signal_name(worker.status->value);
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+std::vector<std::string> WorkerGroup::losses() const {
+  std::vector<std::string> sentences = describe_losses(output_, error_, plan_.host);
+  for (std::string& sentence : logs_.losses()) sentences.push_back(std::move(sentence));
+  return sentences;
+}
+
+void WorkerGroup::when_drained(std::optional<Milliseconds> limit, std::function<void()> handler) {
+  output_.when_drained(limit, [this, limit, handler = std::move(handler)](bool) {
+    error_.when_drained(limit, [this, limit, handler](bool) { logs_.when_written(limit, handler); });
+  });
+}
+
+}  // namespace ddprun

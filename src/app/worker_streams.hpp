@@ -1,0 +1,24 @@
+// The descriptors one worker is started with.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "ddprun/app/worker_group.hpp"
+
+namespace ddprun {
+
+struct WorkerGroup::Streams {
+  int input = 0;
+  int output = 1;
+  int error = 2;
+  int terminal = -1;
+  std::vector<Fd> owned;  // closed once the worker has them
+
+  int own(Fd descriptor) {
+    owned.push_back(std::move(descriptor));
+    return owned.back().get();
+  }
+};
+
+}  // namespace ddprun

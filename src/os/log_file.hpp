@@ -1,0 +1,39 @@
+// One file of the log writer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ddprun/os/fd.hpp"
+#include "ddprun/os/log_writer.hpp"
+#include "ddprun/output/line_label.hpp"
+
+namespace ddprun {
+
+class LogFile {
+ public:
+  LogFile(Fd file, std::string path, const LogStyle& style);
+
+  // What cannot be written is lost and counted; the next write tries again.
+  void write(std::string_view text);
+  void close() { file_.close(); }
+  int error() const { return error_; }
+  std::uint64_t lost() const { return lost_; }
+
+ private:
+  void store_rotating(std::string_view text);
+  void rotate();
+  void store(std::string_view bytes);
+
+  Fd file_;
+  std::string path_;
+  LogStyle style_;
+  Labeller times_;
+  bool mid_line_ = false;
+  std::uint64_t size_ = 0;
+  int error_ = 0;
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,52 @@
+#include "ddprun/plan/output_plan.hpp"
+
+#include <fmt/format.h>
+
+#include "ddprun/output/log_layout.hpp"
+#include "ddprun/output/routes.hpp"
+
+namespace ddprun {
+
+namespace {
+
+std::string run_folder(const NodePlan& plan) {
+  const OutputOptions& options = plan.options.output;
+  const std::string name = folder_name(plan.run_id.value);
+  if (layout_of(options) == LogLayout::ranks) return options.logs.value + "/" + name;
+  const std::string base =
+      options.log_dir.value.empty() ? "$TMPDIR/torchelastic_XXXXXX" : options.log_dir.value;
+  return fmt::format("{}/{}_XXXXXX", base, name);
+}
+
+}  // namespace
+
+OutputWay output_way(const NodePlan& plan, std::size_t worker, Stream stream) {
+  const OutputOptions& options = plan.options.output;
+  const PlannedWorker& planned = plan.planned[worker];
+  const StreamRoute route = route_stream(options, planned.local_rank, planned.rank, stream);
+  OutputWay way;
+  way.console = route.console;
+  if (route.file) {
+    const LogLayout layout = layout_of(options);
+    way.file = fmt::format("{}/{}/{}", run_folder(plan), attempt_folder_name(layout, Attempt{0}),
+                           log_file_name(layout, planned.local_rank, planned.rank, stream));
+    way.by_worker = !route.console && !writes_for_workers(options);
+  }
+  const LabelFacts facts{planned.rank, planned.local_rank, Attempt{0}, plan.host, plan.options.role.value};
+  const int hosts = plan.rendezvous.agents > 1 ? 2 : 1;
+  if (route.console) way.label = label_of(options, route, facts, hosts, false).at(Milliseconds{0});
+  return way;
+}
+
+bool directs_output(const OutputOptions& options) {
+  return wants_files(options) || options.label || !options.ranks.all || !options.local_ranks.empty();
+}
+
+std::string describe(const OutputWay& way) {
+  std::string text = way.console ? "console" : "";
+  if (!way.label.empty()) text += fmt::format(", as '{}...'", way.label);
+  if (way.file.empty()) return text.empty() ? "not shown" : text;
+  return fmt::format("{}{}{}", text, text.empty() ? "" : "; ", way.file);
+}
+
+}  // namespace ddprun

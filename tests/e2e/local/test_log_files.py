@@ -1,0 +1,196 @@
+"""Files of the workers' output: torchrun's folders and ddprun's own, and disks that do not take everything."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from support.machine import Screen, python_program
+
+TORCH_PYTHON = os.environ.get("DDPRUN_TEST_TORCH_PYTHON", "")
+SAY = ("--no-python", "sh", "-c", "echo out $RANK; echo err $RANK >&2")
+
+
+def files_below(folder) -> dict[str, str]:
+    """Their texts by path. A run's folder ends with eight characters, as of mkdtemp; before it is what torchrun takes for
+    the run on one host, whatever --rdzv-id says."""
+    return {re.sub(r"^[\w-]+_\w{8}/", "RUN/", str(path.relative_to(folder))): path.read_text()
+            for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def sorted_lines(text: str) -> list[str]:
+    return sorted(text.splitlines())
+
+
+@pytest.mark.parametrize("options", [
+    ("-r", "3"), ("-r", "0:1,1:2"), ("-t", "3"), ("-t", "0:3", "-r", "1:3"), ("-r", "3", "-t", "0:1"),
+    ("-t", "3", "--local-ranks-filter", "1"), ("--local-ranks-filter", "0"),
+    ("-t", "3", "--duplicate-stdout-filters", "out 1,x", "--duplicate-stderr-filters", "err"),
+], ids=" ".join)
+def test_the_files_and_the_console_are_torchruns(machine, options):
+    if not TORCH_PYTHON:
+        pytest.skip("needs torch")
+    found = {}
+    for name, program in (("torchrun", [TORCH_PYTHON, "-m", "torch.distributed.run"]), ("ddprun", [machine.binary])):
+        logs = machine.directory / name
+        result = machine.start_program([*program, "--nproc-per-node", "2", "--rdzv-id", "job", "--log-dir", str(logs),
+                                        *options, *SAY]).wait()
+        assert result.code == 0, str(result)
+        texts = files_below(logs)
+        filtered = {path: sorted_lines(text) for path, text in texts.items() if "filtered" in path}
+        found[name] = (texts | filtered, sorted_lines(result.stdout),
+                       [line for line in sorted_lines(result.stderr) if "err " in line])
+    assert found["ddprun"] == found["torchrun"]
+
+
+def test_local_ranks_of_two_digits_and_a_template(machine):
+    result = machine.run("-q", "--nproc-per-node", "12", "-t", "11:1", "-r", "10:3", "--local-ranks-filter", "10,11",
+                         "--log-dir", "logs", "--role", "trainer", *SAY,
+                         env={"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[${role_name} $rank] "})
+    assert result.code == 0 and result.stdout == "[trainer 11] out 11\n" and result.stderr == "err 11\n", str(result)
+    texts = {path.split("/", 1)[1]: text for path, text in files_below(machine.directory / "logs").items()}
+    assert texts == {"attempt_0/10/stdout.log": "out 10\n", "attempt_0/10/stderr.log": "err 10\n",
+                     "attempt_0/11/stdout.log": "out 11\n"}
+
+
+def test_a_folder_nobody_named_is_named(machine):
+    result = machine.run("-r", "3", *SAY)
+    assert result.code == 0 and result.stdout == "", str(result)
+    folder = re.fullmatch(r"ddprun: log files on \S+ are in (\S+)\n", result.stderr)
+    assert folder, str(result)
+    with open(f"{folder[1]}/attempt_0/0/stdout.log") as file:
+        assert file.read() == "out 0\n"
+    subprocess.run(["rm", "-r", os.path.dirname(folder[1])], check=True)
+
+
+def test_what_goes_to_a_file_only_is_written_by_the_worker(machine):
+    look = "import os, stat; m = os.fstat(1).st_mode; print(stat.S_ISREG(m), os.readlink('/proc/self/fd/2'))"
+    result = machine.run("--logs", "logs", "--ranks", "none", "--rdzv-id", "job", *python_program(look))
+    assert result.code == 0 and result.stdout + result.stderr == "", str(result)
+    text = (machine.directory / "logs/latest/attempt-0/rank-00000.out").read_text()
+    assert text.split() == ["True", str(machine.directory / "logs/job/attempt-0/rank-00000.err")]
+
+
+def test_logs_by_rank_with_an_index_over_restarts(machine):
+    script = "echo out $RANK $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || [ $RANK = 0 ] || exit 3; sleep 0.5"
+    result = machine.run("--nproc-per-node", "2", "--max-restarts", "1", "--logs", "logs", "--rdzv-id", "job",
+                         "--no-python", "sh", "-c", script)
+    assert result.code == 0, str(result)
+    assert "out 0 1\n" in result.stdout, str(result)
+    run = machine.directory / "logs" / "job"
+    assert os.readlink(machine.directory / "logs" / "latest") == "job"
+    for attempt in (0, 1):
+        assert (run / f"attempt-{attempt}/rank-00001.out").read_text() == f"out 1 {attempt}\n"
+    index = json.loads((run / "index.json").read_text())
+    workers = {(each["attempt"], each["rank"]): each for each in index["workers"]}
+    assert sorted(workers) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert workers[0, 1]["exit_code"] == 3 and workers[1, 1]["exit_code"] == 0
+    assert workers[0, 1]["stdout"] == "attempt-0/rank-00001.out" and workers[0, 1]["pid"] > 1
+
+
+def test_the_report_has_the_last_lines_of_a_file(machine):
+    result = machine.run("-r", "3", "--log-dir", "logs", "--no-python", "sh", "-c", "echo no module named x >&2; exit 3")
+    assert result.code == 3 and "no module named x" in result.stderr, str(result)
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(machine):
+    (machine.directory / "file").write_text("")
+    for option in ("--logs", "--log-dir"):
+        result = machine.run(option, "file", "-r", "3", *SAY)
+        assert result.code == 2 and re.fullmatch(
+            rf"ddprun: {option} file on \S+ is not a folder\nhint: name a folder\n", result.stderr), str(result)
+        result = machine.run(option, "/proc/logs", "-r", "3", *SAY)
+        assert result.code == 2 and re.match(rf"ddprun: {option} cannot write to /proc/logs on \S+: ",
+                                             result.stderr), str(result)
+
+
+def test_a_full_disk_costs_the_file_and_nothing_else(machine):
+    (machine.directory / "small").mkdir()
+    script = ("mount -t tmpfs -o size=256k none small && $ddprun --logs small/logs --rdzv-id job --no-python sh -c "
+              "'yes 012345678901234567890123456789012345678901234567890123456789 | head -20000; echo last'")
+    result = machine.start_program(["unshare", "-m", "sh", "-c", script], env={"ddprun": machine.binary}).wait()
+    lines = result.stdout.splitlines()
+    assert len(lines) == 20001 and lines[-1] == "last", str(result)[-2000:]
+    said = result.stderr.splitlines()
+    assert len(said) == 2, result.stderr
+    assert re.match(r"ddprun: cannot write all output to \S+rank-00000.out on \S+: no space left on device", said[0])
+    assert re.match(r"ddprun: \S+rank-00000.out on \S+ lacks \d+ bytes: no space left on device", said[1])
+    assert result.code == 125
+
+
+def test_files_are_rotated_between_lines_and_timed(machine):
+    result = machine.run("--logs", "logs", "--ranks", "none", "--log-rotate", "4k:2", "--timestamps", "--rdzv-id", "job",
+                         "--no-python", "sh", "-c", "seq 1 1000")
+    assert result.code == 0, str(result)
+    folder = machine.directory / "logs/job/attempt-0"
+    names = ["rank-00000.out.2", "rank-00000.out.1", "rank-00000.out"]
+    assert sorted(path.name for path in folder.iterdir() if ".out" in path.name) == sorted(names)
+    texts = [(folder / name).read_text() for name in names]
+    assert all(len(text) <= 4096 and text.endswith("\n") for text in texts)
+    lines = "".join(texts).splitlines()
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \d+", line) for line in lines)
+    numbers = [int(line.split()[1]) for line in lines]
+    assert numbers == list(range(numbers[0], 1001)) and numbers[0] > 1
+
+
+def test_a_program_that_is_killed_loses_no_line_of_its_file(machine):
+    """The process that writes the files is not ddprun's to take along."""
+    program = machine.start("--logs", "logs", "--rdzv-id", "job", "--no-python", "sh", "-c",
+                            "echo written; touch ready; exec sleep 600")
+    machine.wait_for_files("ready")
+    program.popen.kill()
+    program.wait()
+    machine.check_nothing_is_left()
+    assert (machine.directory / "logs/job/attempt-0/rank-00000.out").read_text() == "written\n"
+
+
+def test_labels_colours_and_chosen_ranks(machine):
+    four = ("-q", "--nproc-per-node", "4", "--ranks", "0,2-3", "--label", *SAY)
+    result = machine.run(*four)
+    assert sorted_lines(result.stdout) == ["[0] out 0", "[2] out 2", "[3] out 3"], str(result)
+    assert sorted_lines(result.stderr) == ["[0] err 0", "[2] err 2", "[3] err 3"], str(result)
+    coloured = machine.run("--label={rank}/{attempt}> ", *SAY, env={"CLICOLOR_FORCE": "1"})
+    assert coloured.stdout == "\x1b[36m0/0>\x1b[0m out 0\n", str(coloured)
+    assert machine.run("--label={rank}", *SAY, env={"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}).stdout == "0out 0\n"
+    result = machine.run("--label={node}", *SAY)
+    assert result.code == 2 and "--label has an unknown macro: '{node}'" in result.stderr, str(result)
+
+
+def test_equal_tracebacks_are_one_and_files_keep_their_own(machine):
+    """How many come within the moment is the machine's; every rank is there in any case, and once all were one."""
+    fail = ("import os, sys, time; open(os.environ['RANK'], 'w')\n"
+            "while not all(os.path.exists(str(n)) for n in range(6)): time.sleep(0.01)\n"
+            "print('Traceback\\n  Error: same', file=sys.stderr)")
+    for turn in range(10):
+        result = machine.run("-q", "--nproc-per-node", "6", "--fold", "--logs", f"logs{turn}", *python_program(fail))
+        assert result.code == 0, str(result)
+        errors = sorted((machine.directory / f"logs{turn}/latest/attempt-0").glob("*.err"))
+        assert [path.read_text() for path in errors] == ["Traceback\n  Error: same\n"] * 6
+        if result.stderr == "[0-5] Traceback\n[0-5]   Error: same\n":
+            return
+        assert result.stderr.count("  Error: same\n") == result.stderr.count("Traceback\n") <= 6, str(result)
+        for rank in range(6):
+            (machine.directory / str(rank)).unlink()
+    raise AssertionError("never folded")
+
+
+def test_a_chosen_ranks_progress_bar_is_not_held_by_folding(machine):
+    script = ("[ $RANK != 0 ] || { printf 'step 1\\r'; while [ ! -e seen ]; do sleep 0.05; done; printf 'step 2\\r\\n'; }; "
+              "echo same")
+    screen = Screen(machine, [machine.binary, "--nproc-per-node", "3", "--fold", "--no-python", "sh", "-c", script])
+    screen.wait_for("step 1")
+    (machine.directory / "seen").touch()
+    assert screen.wait() == 0
+    assert "step 2" in screen.text and screen.text.count("same") >= 1, screen.text
+
+
+def test_labels_are_coloured_on_a_terminal_and_progress_bars_keep_theirs(machine):
+    script = "printf ' 10%%\\r 20%%\\r100%%\\n'"
+    screen = Screen(machine, [machine.binary, "--label", "--no-python", "sh", "-c", script])
+    assert screen.wait() == 0
+    label = "\x1b[36m[0]\x1b[0m "
+    assert screen.text.replace("\r\n", "\n") == f"{label} 10%\r{label} 20%\r{label}100%\n", repr(screen.text)
