@@ -260,7 +260,8 @@ void settle_program(Draft& draft) {
   // The lines of --dry-run=env are for a script that the user's shell starts; a picture is of the node alone.
   const bool pictures = options.dry_run != DryRun::off && !options.topology.empty();
   const bool runs_nothing = options.print_config || !options.capture_file.empty() ||
-                            options.dry_run == DryRun::env || options.dry_run == DryRun::svg || pictures;
+                            !options.timeline_file.empty() || options.dry_run == DryRun::env ||
+                            options.dry_run == DryRun::svg || pictures;
   if (options.command.empty() && !runs_nothing) {
     throw UsageError("there is no script to run", "write it after the options, as in ddprun train.py");
   }

@@ -61,10 +61,19 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& outpu
       timer_(context_),
       supervisor_(plan.options.shutdown_timeout.value),
       store_(context_, store_settings(plan)),
+      events_(plan.options.events_file, plan.options.metrics_file, plan.host,
+              [](const std::string& sentence) { say_error(sentence); }),
       workers_(context_, plan_, snapshot,
                [this](std::size_t worker, const ExitStatus& status) {
                  if (workers_.had_terminal(worker)) supervisor_.note_terminal();
+                 record_exit(worker, status);
+                 endings_.note_end(worker, status, now());
                  supervisor_.note_ended(worker, status);
+                 decide_soon();
+               }),
+      endings_(workers_, plan_,
+               [this] {
+                 if (std::exchange(ends_attempt_, false)) workers_.end_attempt();
                  decide_soon();
                }),
       meeting_(context_, plan_, snapshot),
@@ -73,6 +82,10 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& outpu
       failure_(std::move(failure)) {
   workers_.spare(signals_.helper());
   route_log([this](const std::string& lines) { workers_.insert_error(lines); });
+  if (events_.wanted()) {
+    workers_.when_heard([this](std::size_t worker) { record_worker(EventKind::output, worker); });
+    store_.when_connected([this](std::size_t connections) { record_connections(connections); });
+  }
   workers_.when_output_fails([this](int error) {
     say_notice(fmt::format("cannot write to standard output on {}: {}; the workers go on without it",
                            plan_.host, describe_errno(error)),
@@ -187,6 +200,10 @@ void Driver::handle(const Start& start) {
   }
   succeeded_ = false;
   bind(start.assignment);
+  told_failure_.reset();
+  attempt_ = start.assignment;
+  most_connections_ = 0;
+  endings_.begin(start.assignment);
   supervisor_.note_start(start.assignment);
   workers_.begin_attempt(start.assignment, proven_interface(start.assignment));
   tell_start(start.assignment);
@@ -205,6 +222,7 @@ void Driver::tell_start(const Assignment& assignment) const {
 
 void Driver::handle(const Stop& stop) {
   asked_to_stop_ = stop.attempt;
+  endings_.note_stop(now());
   // A scheduler that has signalled another host's whole tree is about to signal this one's.
   const auto delivery = stop.whole_tree ? Supervisor::Delivery::undecided : Supervisor::Delivery::by_us;
   supervisor_.note_stop(stop.signal, false, now(), delivery);
@@ -223,6 +241,7 @@ void Driver::handle(const Finish& finish) {
   }
   telling_timer_.cancel();
   if (finish.report_here) report(finish);
+  tell_outer_launcher(finish.cause);
   if (finish.report_here && finish.cause.kind == Cause::Kind::success) tell_unused_store();
   end(finish.cause);
 }
@@ -231,14 +250,6 @@ void Driver::tell_unused_store() {
   if (!store_.unused() || !starts_python(plan_.planned.front().command)) return;
   const Notice notice = describe_unused_store(world_size_);
   say_notice(notice.what, notice.hint);
-}
-
-void Driver::report(const Finish& finish) {
-  const std::string text = render_report(finish.cause, plan_.options.max_restarts.value);
-  report_ = text.empty() ? text : text.substr(0, text.size() - 1);
-  for (const Failure& other : finish.others) report_ += "\n  also: " + describe(other);
-  for (const std::string& remark : finish.remarks) report_ += "\n  " + remark;
-  if (!finish.cause.hint.empty()) report_ += "\nhint: " + finish.cause.hint;
 }
 
 void Driver::on_lost(const std::string& what, const std::string& hint) {
@@ -293,6 +304,7 @@ void Driver::carry_out(const act::Spawn& action) {
   if (!workers_.start(action.worker)) return;
   signals_.note_worker();
   supervisor_.note_spawned(action.worker);
+  record_worker(EventKind::start, action.worker);
 }
 
 void Driver::carry_out(const act::SignalWorker& action) { workers_.signal(action.worker, action.signal); }
@@ -304,14 +316,11 @@ void Driver::carry_out(const act::SignalDescendants& action) {
 }
 
 void Driver::carry_out(const act::ReportFailure& action) {
-  describing_failure_ = true;
   const Attempt attempt = supervisor_.attempt();
-  workers_.describe_failure(action.worker, *supervisor_.status(action.worker),
-                            [this, attempt](Failure failure) {
-                              describing_failure_ = false;
-                              if (!link_lost_) link_->send(AttemptFailed{attempt, std::move(failure)});
-                              decide_soon();
-                            });
+  endings_.when_described(action.worker, [this, attempt](const Failure& failure) {
+    told_failure_ = failure.rank;
+    if (!link_lost_) link_->send(AttemptFailed{attempt, failure});
+  });
 }
 
 void Driver::carry_out(const act::ReportStuck& action) { workers_.tell_stuck(action.worker, k_stuck_after); }
@@ -332,12 +341,19 @@ void Driver::carry_out(const act::ReportSuccess&) {
   if (!link_lost_) link_->send(AttemptSucceeded{supervisor_.attempt()});
 }
 
-void Driver::carry_out(const act::ReportStopped&) { workers_.end_attempt(); }
+void Driver::carry_out(const act::ReportStopped&) { end_attempt(); }
+
+// The last words of those that failed are read first.
+void Driver::end_attempt() {
+  ends_attempt_ = !endings_.settled();
+  if (!ends_attempt_) workers_.end_attempt();
+}
 
 // Stop is answered once, when nothing of the attempt is left and its failure, if any, has been told.
 void Driver::answer_stop() {
-  if (!asked_to_stop_ || !supervisor_.idle() || describing_failure_ || link_lost_) return;
-  link_->send(Stopped{*std::exchange(asked_to_stop_, std::nullopt), {}});
+  if (!asked_to_stop_ || !supervisor_.idle() || !endings_.settled() || link_lost_) return;
+  const Attempt attempt = *std::exchange(asked_to_stop_, std::nullopt);
+  link_->send(Stopped{attempt, endings_.further(told_failure_), endings_.stopped_ranks()});
 }
 
 void Driver::arm_timer() {
@@ -356,12 +372,13 @@ void Driver::arm_timer() {
 
 void Driver::end(const Cause& cause) {
   if (!ending_) ending_ = cause;
+  endings_.note_stop(now());
   supervisor_.note_stop(SIGTERM, false, now());
   decide_soon();
 }
 
 void Driver::leave_when_idle() {
-  const bool nothing_to_wait_for = supervisor_.idle() || supervisor_.stuck();
+  const bool nothing_to_wait_for = (supervisor_.idle() && endings_.settled()) || supervisor_.stuck();
   if (!ending_ || leaving_ || !nothing_to_wait_for || !(told_all_ || link_lost_)) return;
   leaving_ = true;
   if (supervisor_.stuck()) workers_.abandon();

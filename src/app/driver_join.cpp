@@ -157,6 +157,7 @@ CoordinatorServiceSettings Driver::coordinator_settings() const {
   settings.coordinator.run_id = plan_.run_id.value;
   settings.coordinator.launch_id = make_random_id();
   settings.coordinator.nodes = expect_nodes(plan_.allocation, plan_.options.place, snapshot_);
+  settings.coordinator.record = events_.wanted();
   settings.coordinator.max_restarts = plan_.options.max_restarts.value;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = plan_.options.shutdown_timeout.value + k_stop_margin;
@@ -181,6 +182,7 @@ CoordinatorHooks Driver::coordinator_hooks() {
   hooks.judge_client = [this](const ClientVerdict& verdict) { store_.judge(verdict); };
   hooks.show_notice = [](const Notice& notice) { say_notice(notice.what, notice.hint); };
   hooks.show_detail = say_detail;
+  hooks.record = [this](const Event& event) { record(event); };
   hooks.on_end = [this](const Cause&) {
     told_all_ = true;
     leave_when_idle();
@@ -211,6 +213,7 @@ void Driver::join_as_coordinator() {
     if (!service) throw;
   }
   store_.when_remote([asked = service.get()](const ClientQuestion& question) { asked->ask_about(question); });
+  record_begin();
   service->start();
   link_ = std::move(service);
   joined_ = true;

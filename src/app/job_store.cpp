@@ -164,6 +164,7 @@ int JobStore::serve(int port) {
   StoreServerOptions options;
   options.port = port;
   options.admit = [this](const TcpEnds& ends) { return admit(ends); };
+  options.connected = connected_;
   options.report = [](const std::string& text) { say_detail("store: " + text); };
   server_ = std::make_unique<StoreServer>(context_, std::move(options));
   served_ = true;

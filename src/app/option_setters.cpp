@@ -238,6 +238,11 @@ void dry_run(Draft& draft, const Given& given) {
 
 void capture(Draft& draft, const Given& given) { draft.options.capture_file = file_from(given); }
 void snapshot(Draft& draft, const Given& given) { draft.options.snapshot_file = file_from(given); }
+void report(Draft& draft, const Given& given) { draft.options.report_file = file_from(given); }
+void events(Draft& draft, const Given& given) { draft.options.events_file = file_from(given); }
+void timeline(Draft& draft, const Given& given) { draft.options.timeline_file = file_from(given); }
+void timeline_output(Draft& draft, const Given& given) { draft.options.output_file = file_from(given); }
+void metrics(Draft& draft, const Given& given) { draft.options.metrics_file = file_from(given); }
 void verbose(Draft& draft, const Given&) { draft.options.verbose = true; }
 void print_config(Draft& draft, const Given&) { draft.options.print_config = true; }
 void quiet(Draft& draft, const Given&) { draft.options.quiet = true; }
@@ -265,9 +270,11 @@ void start_method(Draft& draft, const Given& given) {
   note(draft, given, "every worker is a program of its own");
 }
 
-void event_log_handler(Draft&, const Given& given) {
-  if (choice_from(given, {"null", "console", "dynamic_rendezvous"}) == 0) return;
-  throw not_supported(given, "leave it out; --verbose tells what ddprun does");
+void event_log_handler(Draft& draft, const Given& given) {
+  const auto chosen = choice_from(given, {"null", "console", "dynamic_rendezvous"});
+  std::string& file = draft.options.events_file;
+  if (chosen == 1 && file.empty()) file = "/dev/stderr";
+  if (chosen == 2) note(draft, given, "the steps of the rendezvous are among the events of --events");
 }
 
 void logs_specs(Draft& draft, const Given& given) {

@@ -36,6 +36,11 @@ OptionEntry word_value(const char* name, const char* metavar, const char* choice
   return {name, k_no_letter, required, metavar, source, group, words, choices, help, apply};
 }
 
+OptionEntry with_letter(OptionEntry option, char letter) {
+  option.letter = letter;
+  return option;
+}
+
 void add_program_and_workers(std::vector<OptionEntry>& table) {
   table.insert(
       table.end(),
@@ -163,6 +168,20 @@ void add_looking_and_about(std::vector<OptionEntry>& table) {
                   "write what ddprun sees here to FILE, without secrets, and stop", setters::capture),
        file_value("snapshot", "FILE", own, looking,
                   "plan from a captured FILE instead of this machine; implies --dry-run", setters::snapshot),
+       file_value("report", "FILE", own, looking, "write how the job ended, and why, to FILE as JSON",
+                  setters::report),
+       file_value("events", "FILE", own, looking,
+                  "append everything that happens to FILE, one JSON object a line", setters::events),
+       file_value("metrics", "FILE", own, looking, "keep FILE up to date for Prometheus' textfile collector",
+                  setters::metrics),
+       word_value("event-log-handler", "NAME", "null console dynamic_rendezvous", torchrun, looking,
+                  "console is --events /dev/stderr; the others write nothing", setters::event_log_handler),
+       file_value("timeline", "FILE", own, looking, "draw the events in FILE, to -o or as text, and stop",
+                  setters::timeline),
+       with_letter(file_value("output", "FILE", own, looking,
+                              "where --timeline draws: a page for a browser, or - for text",
+                              setters::timeline_output),
+                   'o'),
        flag("print-config", k_no_letter, own, looking,
             "print every option that is set, its value and its origin", setters::print_config),
        flag("verbose", 'v', own, looking, "tell what ddprun does and why", setters::verbose),
@@ -173,11 +192,6 @@ void add_looking_and_about(std::vector<OptionEntry>& table) {
             "print the version, the build and which optional libraries are here", setters::version),
        word_value("print-completion", "SHELL", "bash zsh fish tcsh", torchrun_plain, about,
                   "print the completion script for bash, zsh, fish or tcsh", setters::print_completion)});
-}
-
-OptionEntry with_letter(OptionEntry option, char letter) {
-  option.letter = letter;
-  return option;
 }
 
 void add_output(std::vector<OptionEntry>& table) {
@@ -235,8 +249,6 @@ void add_compatibility(std::vector<OptionEntry>& table) {
                      "workers read LOCAL_RANK in any case (torch.distributed.launch)", setters::use_env),
                 word_value("start-method", "NAME", "spawn fork forkserver", torchrun, without_effect,
                            "every worker is a program of its own", setters::start_method),
-                word_value("event-log-handler", "NAME", "null", torchrun, unsupported,
-                           "where events are recorded", setters::event_log_handler),
                 value("logs-specs", "NAME", torchrun_plain, unsupported, "a Python plug-in for logs",
                       setters::logs_specs)});
 }

@@ -40,6 +40,7 @@ struct OutputPump::Source {
   LineTail tail;
   StreamTreatment treatment;
   bool waiting = false;  // for something to read
+  bool heard = false;    // something was read
   bool closing = false;  // at the end of the grace
   bool forgotten = false;
   std::vector<std::function<void()>> due;  // calls for when its last lines are known
@@ -258,6 +259,7 @@ std::size_t OutputPump::read_once(const SourcePointer& source) {
 
 void OutputPump::take(const SourcePointer& source, std::string_view text) {
   if (text.empty()) return;
+  if (!std::exchange(source->heard, true) && heard_) heard_(source->id);
   source->tail.add(text);
   last_read_ = now();
   if (source->treatment.copy) source->treatment.copy(text);

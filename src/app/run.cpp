@@ -21,6 +21,7 @@
 #include "ddprun/app/log_files.hpp"
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/starter.hpp"
+#include "ddprun/app/timeline.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
@@ -269,6 +270,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, O
              : options.verbose ? Talk::verbose
                                : Talk::normal,
              snapshot.host.stderr_is_terminal, snapshot.host.name);
+  if (!options.timeline_file.empty()) return print(draw_timeline(options));
   if (output_link.connect(snapshot, options)) snapshot.host.stderr_is_terminal = false;
   take_picture_file(options);
   add_program(snapshot, options);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <utility>
@@ -17,9 +16,9 @@
 #include "ddprun/os/process_table.hpp"
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/signals.hpp"
+#include "ddprun/os/unix_time.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/supervise/error_file.hpp"
-#include "ddprun/supervise/known_failures.hpp"
 #include "worker_streams.hpp"
 
 namespace ddprun {
@@ -31,11 +30,6 @@ constexpr Milliseconds k_pipe_grace{250};
 constexpr std::size_t k_error_file_limit = std::size_t{16} << 20U;  // torch puts the traceback in whole
 
 Fd open_null() { return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }
-
-std::int64_t unix_milliseconds() {
-  return std::chrono::duration_cast<Milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // Orphans are our children too, so without children beyond the known ones there is nothing below us.
 bool nothing_is_left(const std::vector<int>& known) {
@@ -281,7 +275,6 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
   when_known(state, [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
     failure.message = read_error_file(*workers_[worker]);
     failure.last_lines = last_lines(worker);
-    failure.hint = find_failure_hint(failure, assignment_.world_size);
     handler(std::move(failure));
   });
 }
@@ -370,6 +363,22 @@ void WorkerGroup::continue_all() {
 
 void WorkerGroup::when_read(std::function<void()> handler) {
   output_.when_read([this, handler = std::move(handler)] { error_.when_read(handler); });
+}
+
+void WorkerGroup::when_heard(std::function<void(std::size_t)> handler) {
+  const auto find = [this, handler = std::move(handler)](std::optional<StreamId> Worker::*which,
+                                                         StreamId id) {
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      if (workers_[i].get()->*which != id || std::exchange(workers_[i]->heard, true)) continue;
+      handler(i);
+    }
+  };
+  if (&error_ != &output_) error_.when_heard([find](StreamId id) { find(&Worker::error, id); });
+  output_.when_heard([find](StreamId id) { find(&Worker::output, id); });
+}
+
+int WorkerGroup::pid(std::size_t worker) const {
+  return workers_[worker]->child ? workers_[worker]->child->pid() : 0;
 }
 
 void WorkerGroup::dismiss_keeper() { keeper_.dismiss(); }

@@ -59,17 +59,17 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
     Attempt attempt;
     StoreOpened result;
   };
-  using Event =
+  using Input =
       std::variant<MessageArrived, ConnectionClosed, StrangerRefused, StoreClient, TimePassed, StoreAnswered>;
 
   void tell(const std::string& text) const {
     if (hooks_.show_detail) hooks_.show_detail(text);
   }
-  void tell_event(const Event& event) const;
+  void tell_event(const Input& event) const;
   void tell_action(const CoordinatorAction& action) const;
-  void add(Event event);
+  void add(Input event);
   void handle_events();
-  Coordinator::Actions handle(const Event& event, TimePoint now);
+  Coordinator::Actions handle(const Input& event, TimePoint now);
   void perform(const CoordinatorAction& action);
   void admit(Tcp::socket socket, std::string first_bytes);
   void receive(ConnectionId id, const std::string& payload);
@@ -86,7 +86,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<AgentListener> listener_;
   std::map<ConnectionId, std::shared_ptr<Connection>> connections_;
   int last_connection_ = k_local_connection.value;
-  std::vector<Event> events_;
+  std::vector<Input> events_;
   std::optional<Cause> flushing_;
   bool flush_expired_ = false;
   bool closed_ = false;
@@ -141,7 +141,7 @@ void CoordinatorService::Impl::close() {
 }
 
 // The first event posts one call that runs after everything else that is ready in this wake-up.
-void CoordinatorService::Impl::add(Event event) {
+void CoordinatorService::Impl::add(Input event) {
   events_.push_back(std::move(event));
   if (events_.size() > 1) return;
   boost::asio::post(context_, [weak = weak_from_this()] {
@@ -152,7 +152,7 @@ void CoordinatorService::Impl::add(Event event) {
 void CoordinatorService::Impl::handle_events() {
   const TimePoint now = std::chrono::steady_clock::now();
   Coordinator::Actions actions;
-  for (const Event& event : std::exchange(events_, {})) {
+  for (const Input& event : std::exchange(events_, {})) {
     for (CoordinatorAction& action : handle(event, now)) actions.push_back(std::move(action));
   }
   for (const CoordinatorAction& action : actions) {
@@ -168,7 +168,7 @@ void CoordinatorService::Impl::handle_events() {
 }
 
 // Joins, refusals and losses, for those who want to follow the rendezvous.
-void CoordinatorService::Impl::tell_event(const Event& event) const {
+void CoordinatorService::Impl::tell_event(const Input& event) const {
   if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
     const auto* join = std::get_if<Join>(&arrived->message);
     if (join == nullptr) return;
@@ -196,7 +196,7 @@ void CoordinatorService::Impl::tell_action(const CoordinatorAction& action) cons
   }
 }
 
-Coordinator::Actions CoordinatorService::Impl::handle(const Event& event, TimePoint now) {
+Coordinator::Actions CoordinatorService::Impl::handle(const Input& event, TimePoint now) {
   tell_event(event);
   return std::visit(
       Overloaded{
@@ -233,6 +233,9 @@ void CoordinatorService::Impl::perform(const CoordinatorAction& action) {
                         [&](const ShowRestart& restart) { hooks_.show_restart(restart); },
                         [&](const ShowNotice& show) {
                           if (hooks_.show_notice) hooks_.show_notice(show.notice);
+                        },
+                        [&](const Record& record) {
+                          if (hooks_.record) hooks_.record(record.event);
                         },
                         [&](const EndJob& end) { begin_flush(end.cause); }},
              action);

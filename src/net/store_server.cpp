@@ -243,6 +243,7 @@ void StoreServer::Impl::add_connection(int descriptor, std::string_view first_by
   if (!control(EPOLL_CTL_ADD, descriptor, EPOLLIN, static_cast<std::uint32_t>(slot))) {
     return drop(client, error_text(errno));
   }
+  if (options_.connected) options_.connected(open_);
   if (!first_bytes.empty()) take(client, first_bytes);
 }
 

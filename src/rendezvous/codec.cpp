@@ -63,6 +63,11 @@ Json to_json(const Failure& failure, std::size_t text_limit, std::size_t line_li
                {"message_cut", failure.message_cut + failure.message.size() - message.size()},
                {"lines", texts_to_json({lines.begin() + skipped, lines.end()}, line_limit)}};
   if (!failure.hint.empty()) json["hint"] = cut(failure.hint);
+  if (!failure.gpu.empty()) json["gpu"] = cut(failure.gpu);
+  if (!failure.out_of_memory.empty()) json["out_of_memory"] = cut(failure.out_of_memory);
+  if (!failure.log_file.empty()) json["log_file"] = cut(failure.log_file);
+  if (failure.after_stop) json["after_stop"] = true;
+  if (!failure.alike.empty()) json["alike"] = first_of(failure.alike, k_max_workers);
   return json;
 }
 
@@ -211,7 +216,8 @@ struct ToJson {
   Json operator()(const Stopped& stopped) const {
     return {{"type", "stopped"},
             {"attempt", stopped.attempt.value},
-            {"failures", further_failures(stopped.failures)}};
+            {"failures", further_failures(stopped.failures)},
+            {"stopped", first_of(stopped.stopped, k_max_workers)}};
   }
   Json operator()(const StopRequest& request) const {
     return {{"type", "stop_request"},
@@ -223,6 +229,9 @@ struct ToJson {
     return {{"type", "client_verdict"},
             {"connection", to_json(verdict.connection)},
             {"holder", static_cast<int>(verdict.holder)}};
+  }
+  Json operator()(const Happened& happened) const {
+    return {{"type", "happened"}, {"line", render_event(happened.event)}};
   }
   Json operator()(const Refused& refused) const {
     return {{"type", "refused"}, {"reason", cut(refused.reason)}, {"hint", cut(refused.hint)}};

@@ -74,7 +74,9 @@ bool Coordinator::check_rank(ConnectionId connection, const Failure& failure, Ti
 Coordinator::Actions Coordinator::on_refused(const std::string& address, const std::string& why,
                                              TimePoint now) {
   if (refused_.size() < k_max_refused_shown || refused_.contains(address)) {
-    status_stale_ |= std::exchange(refused_[address], why) != why;
+    const bool news = std::exchange(refused_[address], why) != why;
+    if (news) record_refusal(address, why);
+    status_stale_ |= news;
   }
   update_status(now);
   return std::exchange(actions_, {});
@@ -155,6 +157,7 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
   seat(*place, connection, join.announcement);
   ++joined_;
   status_stale_ = true;
+  record_join(*place);
   if (join.failure) note_failed_start(now);
   if (joined_ == agents_.size()) any_failed_start() ? fail_start() : everybody_here(now);
 }
@@ -218,6 +221,7 @@ void Coordinator::everybody_here(TimePoint now) {
     const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
     return finish(failed_here(error.what() + hint));
   }
+  record_plan();
   if (auto notice = find_unlike_python(announcements)) actions_.push_back(ShowNotice{std::move(*notice)});
   for (Notice& notice : find_unlike_gpus(announcements)) actions_.push_back(ShowNotice{std::move(notice)});
   const std::string& named = settings_.named_address;
@@ -286,6 +290,7 @@ AgentIndex Coordinator::owner_of_rank_zero() const {
 
 void Coordinator::start_all(const std::string& address, int port) {
   state_ = State::running;
+  record_attempt();
   for (int index = 0; index < settings_.agents; ++index) {
     const AgentIndex agent{index};
     Assignment assignment = world_.assignments[static_cast<std::size_t>(index)];
@@ -384,6 +389,7 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
     if (!check_rank(connection, failure, now)) return;
     note_further(failure);
   }
+  victims_.insert(victims_.end(), stopped.stopped.begin(), stopped.stopped.end());
   agent->stopped = true;
   check_stopped();
 }
@@ -398,12 +404,14 @@ void Coordinator::begin_stop(const Stop& stop, TimePoint now) {
   state_ = State::stopping;
   state_deadline_ = now + settings_.stop_timeout;
   for (Agent& agent : agents_) agent.stopped = false;
+  record_stop();
   send_all(stop);
   check_stopped();
 }
 
 void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint now) {
   if (state_ == State::finished) return;
+  record_loss(agent, sentence);
   if (state_ == State::gathering) {
     at(agent).last_error = sentence;
     --joined_;
@@ -415,85 +423,6 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
   const bool is_the_cause = final_cause_ && final_cause_->detail == sentence;
   if (!is_the_cause && remarks_.size() < k_max_remarks) remarks_.push_back(sentence);
   check_stopped();
-}
-
-void Coordinator::check_stopped() {
-  const bool all = std::all_of(agents_.begin(), agents_.end(),
-                               [](const Agent& agent) { return agent.stopped || !agent.connection; });
-  if (!all) return;
-  const bool signalled = final_cause_ && final_cause_->kind == Cause::Kind::stopped_by_signal;
-  if (signalled && all_succeeded()) return finish({});
-  if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
-  if (final_cause_) return finish(*final_cause_);
-  if (may_restart()) return restart();
-  finish({Cause::Kind::worker_failed, *first_failure_, 0, {}, {}});
-}
-
-bool Coordinator::may_restart() const {
-  return first_failure_ && attempt_.value < settings_.max_restarts &&
-         !would_fail_again(first_failure_->status);
-}
-
-void Coordinator::restart() {
-  actions_.push_back(CloseStore{attempt_});
-  ++attempt_.value;
-  actions_.push_back(ShowRestart{*first_failure_, attempt_, settings_.max_restarts});
-  first_failure_.reset();
-  others_.clear();
-  remarks_.clear();
-  open_store();
-}
-
-// Ends the job at once, or after the workers have been stopped.
-void Coordinator::end_with(Cause cause, TimePoint now, bool whole_tree) {
-  if (state_ == State::stopping) {
-    if (!final_cause_ && may_restart()) final_cause_ = std::move(cause);
-  } else if (state_ == State::running) {
-    const int signal = cause.signal > 0 ? cause.signal : SIGTERM;
-    final_cause_ = std::move(cause);
-    begin_stop({attempt_, {}, signal, whole_tree}, now);
-  } else if (state_ != State::finished) {
-    finish(cause);
-  }
-}
-
-void Coordinator::stop_deadline_passed(TimePoint now) {
-  for (int index = 0; index < settings_.agents && state_ == State::stopping; ++index) {
-    Agent& agent = at({index});
-    if (!agent.connection || agent.stopped) continue;
-    agent.stopped = true;
-    lose({index},
-         fmt::format("{} did not stop its workers within {}", name_of({index}),
-                     describe_duration(settings_.stop_timeout)),
-         now);
-  }
-}
-
-void Coordinator::finish(const Cause& cause) {
-  if (store_asked_) actions_.push_back(CloseStore{attempt_});
-  state_ = State::finished;
-  state_deadline_.reset();
-  questions_ = {};
-  ended_with_ = cause;
-  for (const auto& [connection, agent] : by_connection_) {
-    ++told_;
-    const bool here = connection == k_local_connection;
-    actions_.push_back(here ? SendTo{connection, Finish{cause, others_, remarks_, true}}
-                            : SendTo{connection, Finish{cause, {}, {}, false}});
-  }
-  actions_.push_back(EndJob{cause});
-}
-
-bool Coordinator::all_succeeded() const {
-  return std::all_of(agents_.begin(), agents_.end(), [](const Agent& agent) { return agent.succeeded; });
-}
-
-void Coordinator::send_all(const CoordinatorMessage& message) {
-  for (const auto& [connection, agent] : by_connection_) actions_.push_back(SendTo{connection, message});
-}
-
-void Coordinator::note_further(const Failure& failure) {
-  if (others_.size() < k_max_further_failures) others_.push_back(failure);
 }
 
 }  // namespace ddprun

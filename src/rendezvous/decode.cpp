@@ -51,7 +51,15 @@ Failure read_failure(const Fields& fields, std::size_t text_limit, std::size_t l
   failure.message = fields.text("message", text_limit);
   failure.message_cut = static_cast<std::size_t>(fields.count("message_cut"));
   failure.last_lines = fields.texts("lines", line_limit);
-  if (fields.has("hint")) failure.hint = fields.text("hint");
+  const auto optional_text = [&](const char* name) {
+    return fields.has(name) ? fields.text(name) : std::string();
+  };
+  failure.hint = optional_text("hint");
+  failure.gpu = optional_text("gpu");
+  failure.out_of_memory = optional_text("out_of_memory");
+  failure.log_file = optional_text("log_file");
+  failure.after_stop = fields.has("after_stop") && fields.flag("after_stop");
+  if (fields.has("alike")) failure.alike = fields.counts("alike", k_max_workers);
   return failure;
 }
 
@@ -183,6 +191,12 @@ StoreConnection read_store_connection(const Fields& fields) {
           fields.integer("server_port", 1, 65535)};
 }
 
+Happened read_happened(const Fields& fields) {
+  const auto event = parse_event(fields.text("line", k_max_event));
+  if (!event) fields.fail("\"line\" is no event");
+  return {event.value_or(Event{})};
+}
+
 std::optional<AgentMessage> read_agent_message(const std::string& type, const Fields& fields) {
   if (type == "join") {
     Join join{read_announcement(fields.object("announcement")), fields.text("version"),
@@ -197,9 +211,12 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
     check_is_failure(fields, failed.failure);
     return failed;
   }
+  if (type == "happened") return read_happened(fields);
   if (type == "succeeded") return AttemptSucceeded{{fields.count("attempt")}};
   if (type == "stopped") {
-    return Stopped{{fields.count("attempt")}, read_further_failures(fields, "failures")};
+    return Stopped{{fields.count("attempt")},
+                   read_further_failures(fields, "failures"),
+                   fields.counts("stopped", k_max_workers)};
   }
   if (type == "stop_request") {
     return StopRequest{fields.integer("signal", 1, k_highest_signal), fields.text("host"),

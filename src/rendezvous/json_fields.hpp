@@ -86,6 +86,17 @@ class Fields {
     return result;
   }
 
+  std::vector<int> counts(const char* name, std::size_t limit) const {
+    std::vector<int> result;
+    for (const nlohmann::json& item : list(name, limit)) {
+      const auto value = item.is_number_unsigned() ? item.get<std::uint64_t>() : k_max_count + 1ULL;
+      if (value > std::uint64_t{k_max_count})
+        return fail(fmt::format("\"{}\" is out of range", name)), result;
+      result.push_back(static_cast<int>(value));
+    }
+    return result;
+  }
+
   Fields object(const char* name) const { return {at(name), problem_}; }
 
   std::vector<Fields> objects(const char* name, std::size_t limit) const {

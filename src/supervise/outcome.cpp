@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include "ddprun/base/error.hpp"
@@ -25,6 +26,14 @@ std::string lower_first(std::string text) {
 
 std::string describe_errno(int number) {
   return number == ENOENT ? "no such file" : lower_first(std::strerror(number));
+}
+
+// It is named only where its own words say that it had failed.
+bool stopped_while_ending(const Failure& failure) {
+  return failure.after_stop && failure.status.kind == ExitStatus::Kind::signalled &&
+         failure.out_of_memory.empty() &&
+         (failure.status.value == SIGTERM || failure.status.value == SIGINT ||
+          failure.status.value == SIGKILL);
 }
 
 bool failed_at_program(const ExitStatus& status) {
@@ -73,7 +82,7 @@ int exit_code_of(const Cause& cause) {
     case Cause::Kind::success:
       return 0;
     case Cause::Kind::worker_failed:
-      return exit_code_of(cause.failure.status);
+      return stopped_while_ending(cause.failure) ? 1 : exit_code_of(cause.failure.status);
     case Cause::Kind::stopped_by_signal:
       return 128 + cause.signal;
     case Cause::Kind::deadline:
@@ -86,20 +95,24 @@ int exit_code_of(const Cause& cause) {
   return k_exit_own_failure;
 }
 
+std::string describe(const ExitStatus& status) {
+  if (status.kind == ExitStatus::Kind::exited) return fmt::format("exited with code {}", status.value);
+  return fmt::format("was killed by {}{}", signal_name(status.value),
+                     status.core_dumped ? " (core dumped)" : "");
+}
+
 std::string describe(const Failure& failure) {
-  const std::string who = fmt::format("rank {} on {}", failure.rank.value, failure.host);
-  const ExitStatus& status = failure.status;
-  switch (status.kind) {
-    case ExitStatus::Kind::exited:
-      return fmt::format("{} exited with code {}", who, status.value);
-    case ExitStatus::Kind::signalled:
-      return fmt::format("{} was killed by {}{}", who, signal_name(status.value),
-                         status.core_dumped ? " (core dumped)" : "");
-    case ExitStatus::Kind::not_started:
-      return fmt::format("cannot start {} on {}, rank {}: {}", failure.program, failure.host,
-                         failure.rank.value, describe_start_failure(status));
+  if (failure.status.kind == ExitStatus::Kind::not_started) {
+    return fmt::format("cannot start {} on {}, rank {}: {}", failure.program, failure.host,
+                       failure.rank.value, describe_start_failure(failure.status));
   }
-  return who;
+  if (stopped_while_ending(failure)) {
+    return fmt::format("rank {} on {} failed, and was stopped by {} before it exited", failure.rank.value,
+                       failure.host, signal_name(failure.status.value));
+  }
+  const std::string memory = failure.out_of_memory.empty() ? "" : ", out of memory";
+  return fmt::format("rank {} on {} {}{}", failure.rank.value, failure.host, describe(failure.status),
+                     memory);
 }
 
 std::string describe(const Cause& cause) {

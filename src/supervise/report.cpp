@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "ddprun/base/text.hpp"
+#include "ddprun/facts/proc_text.hpp"
 
 namespace ddprun {
 
@@ -23,8 +24,16 @@ std::string details(const Failure& failure, int max_restarts) {
   std::string text = fmt::format("  {}", failure.program);
   if (failure.pid > 0) text += fmt::format(", pid {}", failure.pid);
   if (failure.unix_milliseconds > 0) text += ", ended " + describe_time(failure.unix_milliseconds);
+  if (failure.local_rank.value != failure.rank.value)
+    text += fmt::format(", local rank {}", failure.local_rank.value);
+  if (!failure.gpu.empty()) text += ", GPU " + printable(failure.gpu);
   if (max_restarts > 0) text += fmt::format(", restart {} of {}", failure.attempt.value, max_restarts);
-  return text + "\n";
+  text += "\n";
+  if (!failure.out_of_memory.empty())
+    text += fmt::format("  out of memory: {}\n", printable(failure.out_of_memory));
+  if (!failure.log_file.empty())
+    text += fmt::format("  its output is in {}\n", printable(failure.log_file, k_line_width));
+  return text;
 }
 
 std::string quoted_block(const std::string& heading, const std::vector<std::string>& lines) {
@@ -63,7 +72,23 @@ std::string render_report(const Cause& cause, int max_restarts) {
   // A worker that wrote an error file has its traceback there; its last lines would say the same again.
   text +=
       failure.message.empty() ? quoted_block("its last lines:", failure.last_lines) : quoted_message(failure);
-  return failure.hint.empty() ? text : text + "  hint: " + printable(failure.hint, k_line_width) + "\n";
+  if (!failure.hint.empty()) text += "  hint: " + printable(failure.hint, k_line_width) + "\n";
+  if (!failure.alike.empty()) text += fmt::format("  {} ended in the same way\n", name_ranks(failure.alike));
+  return text;
+}
+
+std::string name_ranks(const std::vector<int>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + render_cpu_list(ranks);
+}
+
+std::string render_others(const std::vector<Failure>& others, const std::vector<int>& victims) {
+  std::string text;
+  for (const Failure& other : others) {
+    text += "\n  also: " + describe(other);
+    if (!other.alike.empty()) text += fmt::format(", and {} in the same way", name_ranks(other.alike));
+  }
+  if (!victims.empty()) text += fmt::format("\n  {} stopped because of it", name_ranks(victims));
+  return text;
 }
 
 std::string render_restart(const Cause& cause, Attempt next, int max_restarts) {

@@ -11,6 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "ddprun/app/endings.hpp"
+#include "ddprun/app/event_log.hpp"
 #include "ddprun/app/job_store.hpp"
 #include "ddprun/app/meeting_point.hpp"
 #include "ddprun/app/output_link.hpp"
@@ -20,6 +22,7 @@
 #include "ddprun/net/agent_link.hpp"
 #include "ddprun/net/coordinator_service.hpp"
 #include "ddprun/net/lifeline_client.hpp"
+#include "ddprun/os/unix_time.hpp"
 #include "ddprun/plan/node_plan.hpp"
 #include "ddprun/supervise/supervisor.hpp"
 
@@ -96,7 +99,16 @@ class Driver {
   void carry_out(const act::ReportStopped& action);
   void answer_stop();
   void arm_timer();
+  void end_attempt();
+  void record(Event event);
+  void record_begin();
+  Event event_of(EventKind kind, std::size_t worker) const;
+  void record_worker(EventKind kind, std::size_t worker);
+  void record_exit(std::size_t worker, const ExitStatus& status);
+  void record_connections(std::size_t connections);
   void report(const Finish& finish);
+  void write_report(const Finish& finish) const;
+  void tell_outer_launcher(const Cause& cause) const;
   void tell_unused_store();
   void tell_start(const Assignment& assignment) const;
   void end(const Cause& cause);
@@ -116,7 +128,9 @@ class Driver {
   boost::asio::steady_timer timer_;
   Supervisor supervisor_;
   JobStore store_;
+  EventLog events_;
   WorkerGroup workers_;
+  Endings endings_;
   MeetingPoint meeting_;
   std::unique_ptr<AgentLink> link_;
   boost::asio::steady_timer carrier_timer_;
@@ -130,11 +144,12 @@ class Driver {
   bool joined_ = false;  // the coordinator knows of this agent
   bool found_ = false;   // the coordinator, which may not have answered yet
   bool link_lost_ = false;
-  bool succeeded_ = false;           // all workers here of the last attempt that was started
-  bool failed_ = false;              // a handler threw
-  bool stepped_aside_ = false;       // to CPUs that no worker holds
-  bool told_all_ = false;            // nobody waits for words of this agent any more
-  bool describing_failure_ = false;  // its last output is being read; Stopped waits for it
+  bool succeeded_ = false;                  // all workers here of the last attempt that was started
+  bool failed_ = false;                     // a handler threw
+  bool stepped_aside_ = false;              // to CPUs that no worker holds
+  bool told_all_ = false;                   // nobody waits for words of this agent any more
+  std::optional<GlobalRank> told_failure_;  // of this attempt
+  bool ends_attempt_ = false;               // once the endings are described
   std::optional<Attempt> asked_to_stop_;
   std::optional<int> stop_signal_;  // the first that came here
   TimePoint last_stop_signal_;
@@ -144,6 +159,9 @@ class Driver {
   bool leaving_ = false;
   bool hurried_ = false;  // output that is not read soon is given up
   bool left_ = false;
+  std::int64_t began_ = unix_milliseconds();
+  Assignment attempt_;                // of the latest start
+  std::size_t most_connections_ = 0;  // to the store, in it
   std::string report_;
   int exit_code_ = 0;
 };

@@ -43,6 +43,8 @@ class JobStore {
 
   // Who may connect besides this host; numeric addresses.
   void allow(const std::vector<std::string>& addresses);
+  // Called for each connection, with how many are open.
+  void when_connected(std::function<void(std::size_t)> handler) { connected_ = std::move(handler); }
   // `ask` is called for a connection from another host; judge() is the answer.
   void when_remote(std::function<void(const ClientQuestion&)> ask) { ask_ = std::move(ask); }
   void judge(const ClientVerdict& verdict);
@@ -81,6 +83,7 @@ class JobStore {
   Addresses strange_;                                        // addresses that no agent announced, asked about
   Addresses admitted_;                                       // by the word of their agent
   Addresses told_;
+  std::function<void(std::size_t)> connected_;
   bool unproven_told_ = false;
   std::function<void(const ClientQuestion&)> ask_;
   std::unique_ptr<StoreServer> server_;

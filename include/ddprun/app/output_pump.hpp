@@ -74,6 +74,8 @@ class OutputPump {
   // Something was read within this time, or waits for the reader of our output.
   bool is_busy(Milliseconds within) const;
   int error() const noexcept { return sink_.error(); }  // errno of the last failed write; 0: none
+  // Calls once for each stream, when it is read from for the first time.
+  void when_heard(std::function<void(StreamId stream)> handler) { heard_ = std::move(handler); }
   // Calls once, with that errno, when the first write fails.
   void when_failing(std::function<void(int error)> handler) { failing_ = std::move(handler); }
   // Why the output is not all that the workers wrote, if it ended now; empty: it is, or its reader has left.
@@ -118,6 +120,7 @@ class OutputPump {
   std::function<void()> read_;
   std::function<void(bool)> drained_;
   std::function<void(int)> failing_;
+  std::function<void(StreamId)> heard_;
 };
 
 // A sentence for each of them that why_incomplete(); both may be the same pump.

@@ -71,6 +71,9 @@ class WorkerGroup {
   void insert_error(std::string_view lines) { error_.insert(lines); }
   // Calls once, with errno, when standard output takes no more; the workers go on without it.
   void when_output_fails(std::function<void(int)> handler) { output_.when_failing(std::move(handler)); }
+  // Calls once for each worker and attempt, when it has written something that passes through here.
+  void when_heard(std::function<void(std::size_t worker)> handler);
+  int pid(std::size_t worker) const;  // 0: it has none any more
   // Calls when all the workers' output is read, after end_attempt(): what is inserted then comes after it.
   void when_read(std::function<void()> handler);
   // Calls when all output is written, or after `limit` for each of the two.
@@ -86,6 +89,7 @@ class WorkerGroup {
     std::optional<StreamId> error;
     std::optional<ExitStatus> status;
     std::string error_file;
+    bool heard = false;
     bool ended = false;
     bool has_terminal = false;
     bool had_terminal = false;  // it ended with it

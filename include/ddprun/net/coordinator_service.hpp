@@ -48,6 +48,7 @@ struct CoordinatorHooks {
   std::function<void(const Cause&)> on_end;                   // once: all agents have been told
   std::function<void(const ClientVerdict&)> judge_client;     // the answer to ask_about
   std::function<void(const Notice&)> show_notice;
+  std::function<void(const Event&)> record;
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
   // As in AgentListenerHooks, for a store that is reached on the very port the user gave.
   std::function<bool(Tcp::socket&, std::string& first_bytes)> on_foreign;

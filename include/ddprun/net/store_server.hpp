@@ -36,6 +36,8 @@ struct StoreServerOptions {
   // Told in one line when the server closes a connection of its own accord or cannot accept. For logs; may be
   // unset.
   std::function<void(const std::string&)> report;
+  // Called for each connection, with how many are open; may be unset.
+  std::function<void(std::size_t)> connected;
 };
 
 class StoreServer {

@@ -79,6 +79,11 @@ struct Options {
   std::string picture_file;   // --dry-run=svg FILE.svg; empty: standard output
   std::string capture_file;   // --capture FILE: write the snapshot and stop
   std::string snapshot_file;  // --snapshot FILE: plan from it instead of this machine; implies --dry-run
+  std::string report_file;    // --report FILE: the end of the job as JSON
+  std::string events_file;    // --events FILE: everything that happens, a JSON object a line
+  std::string timeline_file;  // --timeline FILE: draw these events and stop
+  std::string output_file;    // -o FILE: where to; empty or "-": as text to standard output
+  std::string metrics_file;   // --metrics FILE: for Prometheus' textfile collector
   bool verbose = false;
   bool print_config = false;
   bool quiet = false;

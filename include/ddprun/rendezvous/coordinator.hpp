@@ -23,12 +23,12 @@
 // finished   Every connected agent has been sent one Finish, then came one EndJob. A late Join is answered
 //            with Finish too.
 //
-// Rules. The first cause wins; failures that arrive with the same `now` belong to one wake-up, and the lowest
-// rank of them is the first. A failure that was going to be answered with a restart gives way to a lost agent
-// or a signal, since these end the job; it stays in the report. A signal that comes when all agents have
-// succeeded changes nothing. Messages about another attempt are late and ignored. The set of
-// agents is fixed: an agent that is lost after Start ends the job. A change of membership would be one more
-// reason to go from running to stopping, and the next attempt would start from a new world plan.
+// Rules. The first cause wins; of an attempt's failures it is the one that says nothing of another
+// (supervise/root_cause.hpp), then the first, and of those with the same `now` the lowest rank. A failure
+// that was going to be answered with a restart gives way to a lost agent or a signal, since these end the
+// job; it stays in the report. A signal that comes when all agents have succeeded changes nothing. Messages
+// about another attempt are late and ignored. The set of agents is fixed: an agent that is lost after Start
+// ends the job. A change of membership would be one more reason to stop, and to start from a new world plan.
 //
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
@@ -67,7 +67,8 @@ struct CoordinatorSettings {
   // Shown where nobody else has joined for a while: why that may be.
   std::optional<Notice> when_alone;
   std::string
-      cannot_start;  // why this launch is over before it begins: all that is left is to tell who joins
+      cannot_start;     // why this launch is over before it begins: all that is left is to tell who joins
+  bool record = false;  // somebody wants to have Record
   std::optional<ExpectedNodes> nodes;  // to compare with where the agents are
 };
 
@@ -108,12 +109,15 @@ struct ShowRestart {
 struct ShowNotice {
   Notice notice;
 };
+struct Record {  // for --events: the time, and the host where it has none, are to be filled in
+  Event event;
+};
 // Always the last action.
 struct EndJob {
   Cause cause;
 };
 using CoordinatorAction = std::variant<SendTo, CloseConnection, OpenStore, CloseStore, JudgeClient,
-                                       ShowStatus, ShowRestart, ShowNotice, EndJob>;
+                                       ShowStatus, ShowRestart, ShowNotice, Record, EndJob>;
 
 class Coordinator {
  public:
@@ -199,6 +203,18 @@ class Coordinator {
   void update_status(TimePoint now);
   void send_all(const CoordinatorMessage& message);
   void note_further(const Failure& failure);
+  void settle_cause();
+  void handle(ConnectionId connection, const Happened& happened, TimePoint now);
+  void record(Event event);
+  void record_join(AgentIndex agent);
+  void record_refusal(const std::string& address, const std::string& why);
+  void record_plan();
+  void record_attempt();
+  void record_stop();
+  void record_loss(AgentIndex agent, const std::string& sentence);
+  void record_cause();
+  void record_restart();
+  void record_end();
 
   std::vector<int> missing() const;
   bool all_succeeded() const;
@@ -231,7 +247,8 @@ class Coordinator {
   Attempt attempt_;
   bool store_asked_ = false;
 
-  std::optional<Failure> first_failure_;  // of this attempt
+  std::optional<Failure> first_failure_;  // of this attempt; settle_cause() may find another
+  std::vector<int> victims_;
   TimePoint failed_at_;
   std::optional<Cause> final_cause_;  // decided while stopping
   std::vector<Failure> others_;

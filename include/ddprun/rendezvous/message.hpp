@@ -13,6 +13,7 @@
 
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
+#include "ddprun/events/event.hpp"
 #include "ddprun/plan/world_plan.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/supervise/outcome.hpp"
@@ -66,6 +67,7 @@ struct AttemptSucceeded {
 struct Stopped {
   Attempt attempt;
   std::vector<Failure> failures;  // beyond the one reported
+  std::vector<int> stopped{};     // ranks that did not fail by themselves, and did not succeed
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 
@@ -75,6 +77,12 @@ struct StopRequest {
   std::string host;
   bool whole_tree = false;  // its workers had the signal from whoever sent it
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
+};
+
+// For the coordinator's --events and --metrics.
+struct Happened {
+  Event event;
+  friend bool operator==(const Happened&, const Happened&) = default;
 };
 
 // ---- coordinator to agent
@@ -114,11 +122,12 @@ struct Finish {
   std::vector<Failure> others;       // failures after the first; only where report_here
   std::vector<std::string> remarks;  // sentences for the report, "lost n3 while stopping"; likewise
   bool report_here = false;          // exactly one agent prints the report
+  std::vector<int> victims{};        // ranks that were stopped because of it; never sent to another host
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
-using AgentMessage =
-    std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest, ClientVerdict>;
+using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest,
+                                  ClientVerdict, Happened>;
 using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, Start, Stop, Finish>;
 
 }  // namespace ddprun

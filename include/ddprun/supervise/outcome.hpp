@@ -31,7 +31,12 @@ struct Failure {
   std::string message;                  // from the worker's error file; may be empty
   std::size_t message_cut = 0;          // bytes that were there before `message` begins
   std::vector<std::string> last_lines;  // of its stderr, else stdout
-  std::string hint;  // what to do about it, where that is known (supervise/known_failures.hpp)
+  std::string hint;             // what to do about it, where that is known (supervise/known_failures.hpp)
+  std::string gpu{};            // what it had of the visible devices: "3", "GPU-5c2f..."; empty: none
+  std::string out_of_memory{};  // who killed it for memory: "the cgroup's limit of 4.0 GiB"; empty: nobody
+  std::string log_file{};       // where all it wrote is kept; empty: nowhere
+  bool after_stop = false;      // it ended after it was told to stop
+  std::vector<int> alike{};     // other ranks that ended in the same way
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
@@ -50,6 +55,7 @@ struct Cause {
 
 int exit_code_of(const Cause& cause);
 
+std::string describe(const ExitStatus& status);  // "exited with code 1"; not for one that did not start
 // One sentence: "rank 3 on n2 exited with code 1", "rank 0 on n1 was killed by SIGSEGV (core dumped)".
 std::string describe(const Failure& failure);
 std::string describe(const Cause& cause);

@@ -111,7 +111,7 @@ def test_more_threads_than_cores_are_said_with_both_numbers(machine):
 def test_a_script_that_starts_ranks_itself_gets_a_hint(hosts):
     result = hosts["a"].run(["ddprun", "--nproc-per-node", "2", SPAWN_FAILS])
     assert result.code != 0, str(result)
-    assert "hint: if the script starts ranks itself (torch.multiprocessing.spawn)" in result.stderr, str(result)
+    assert "hint: each of several workers starts ranks of its own (torch.multiprocessing.spawn)" in result.stderr, str(result)
 
 
 def test_torchs_abort_at_exit_gets_a_hint(machine):

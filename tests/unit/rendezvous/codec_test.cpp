@@ -22,6 +22,11 @@ Failure some_failure() {
   failure.message_cut = 5;
   failure.last_lines = {"a\tb", "", std::string("nul\0here", 8)};
   failure.hint = "do this";
+  failure.gpu = "GPU-5c2f";
+  failure.out_of_memory = "the limit of 4.0 GiB of its cgroup was reached";
+  failure.log_file = "/logs/rank-00013.err";
+  failure.after_stop = true;
+  failure.alike = {14, 15};
   return failure;
 }
 
@@ -90,7 +95,7 @@ std::vector<AgentMessage> agent_messages() {
           Probed{},
           AttemptFailed{{2}, some_failure()},
           AttemptSucceeded{{1}},
-          Stopped{{2}, {some_failure(), some_failure()}},
+          Stopped{{2}, {some_failure(), some_failure()}, {4, 5}},
           StopRequest{15, "n3"},
           StopRequest{10, "n3", true},
           ClientVerdict{{"10.0.0.77", 4711, "10.0.0.1", 29500}, Holder::own},

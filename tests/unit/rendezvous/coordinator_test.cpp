@@ -570,13 +570,15 @@ TEST_CASE("a failure stops all, and all are told the same cause") {
   CHECK(play.sent<Stop>().size() == 3);
   CHECK(play.sent<Finish>().empty());
   play.say(0, Stopped{{0}, {}});
-  play.say(2, Stopped{{0}, {failure_of(4)}});
+  Failure other = failure_of(4);
+  other.status.value = 2;
+  play.say(2, Stopped{{0}, {other}});
   play.say(1, Stopped{{0}, {}});
   CHECK(play.end().kind == Cause::Kind::worker_failed);
   CHECK(play.end().failure == failure_of(3));
   for (const auto& [agent, finish] : play.sent<Finish>()) {
     CHECK(finish.cause == play.end());
-    CHECK(finish.others == (agent == 0 ? std::vector<Failure>{failure_of(4)} : std::vector<Failure>{}));
+    CHECK(finish.others == (agent == 0 ? std::vector<Failure>{other} : std::vector<Failure>{}));
   }
 }
 
@@ -596,6 +598,38 @@ TEST_CASE("of failures in one wake-up the lowest rank is the first, in either or
   play.say(0, AttemptFailed{{0}, failure_of(1)});
   play.all_stopped(0);
   CHECK(play.end().failure.rank == GlobalRank{5});
+}
+
+TEST_CASE("hosts that report broken connections first do not hide the rank that raised, in any order") {
+  std::vector<int> order = {0, 1, 2, 3};
+  do {
+    Play play(settings(4));
+    play.run();
+    for (const int agent : order) {
+      Failure failure = failure_of(2 * agent + 1);
+      failure.last_lines = {agent == 1 ? "ValueError: bad sample" : "Connection closed by peer [10.0.0.2]:1"};
+      play.say(agent, AttemptFailed{{0}, failure});
+      play.now += 10ms;
+    }
+    for (const int agent : order) play.say(agent, Stopped{{0}, {}, {2 * agent}});
+    CHECK(play.end().failure.rank == GlobalRank{3});
+    CHECK(play.sent<Finish>()[0].second.victims == std::vector<int>{0, 1, 2, 4, 5, 6, 7});
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_CASE("the rank that raised may be told with the answer to the stop only, and is what a restart names") {
+  Play play(settings(2, 1));
+  play.run();
+  Failure symptom = failure_of(0);
+  symptom.last_lines = {"Connection reset by peer"};
+  play.say(0, AttemptFailed{{0}, symptom});
+  play.say(0, Stopped{{0}, {}});
+  Failure late = failure_of(3);
+  late.last_lines = {"Traceback (most recent call last):", "ValueError: bad sample"};
+  late.after_stop = true;
+  play.say(1, Stopped{{0}, {late}, {2}});
+  REQUIRE(play.all<ShowRestart>().size() == 1);
+  CHECK(play.all<ShowRestart>()[0].cause.rank == GlobalRank{3});
 }
 
 TEST_CASE("an agent that reports a rank it does not run is lost") {

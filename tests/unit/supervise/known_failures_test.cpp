@@ -1,9 +1,12 @@
 #include "ddprun/supervise/known_failures.hpp"
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "catch.hpp"
+#include "ddprun/base/text.hpp"
 #include "ddprun/supervise/report.hpp"
 #include "test_paths.hpp"
 
@@ -11,28 +14,77 @@ using namespace ddprun;
 
 namespace {
 
-// The last lines of a worker of torch 2.13, as the report of a run had them.
-Failure recorded(const std::string& name) {
-  std::ifstream file(std::string(DDPRUN_TEST_DATA) + "/failures/" + name + ".txt");
+const std::string k_folder = std::string(DDPRUN_TEST_DATA) + "/failures/";
+
+// The first lines say where it is from, and what is not in the worker's own words: "# signal: 9".
+Failure example(const std::string& name) {
+  std::ifstream file(k_folder + name + ".txt");
   REQUIRE(file);
   Failure failure;
   failure.host = "n1";
   failure.program = "python3";
   failure.status = {ExitStatus::Kind::exited, 1, "", false};
-  for (std::string line; std::getline(file, line);) failure.last_lines.push_back(line);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("# signal: ")) {
+      failure.status = {ExitStatus::Kind::signalled, static_cast<int>(*parse_integer(line.substr(10))), "",
+                        false};
+    } else if (line.starts_with("# out_of_memory: ")) {
+      failure.out_of_memory = line.substr(17);
+    } else if (!line.starts_with("# ")) {
+      failure.last_lines.push_back(line);
+    }
+  }
   return failure;
+}
+
+std::set<std::string> names_of_examples() {
+  std::set<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(k_folder)) names.insert(file.path().stem());
+  return names;
 }
 
 }  // namespace
 
+TEST_CASE("each known failure has an example, and each example is of a known failure") {
+  std::set<std::string> known;
+  for (const KnownFailure& row : known_failures()) known.emplace(row.name);
+  CHECK(known == names_of_examples());
+  CHECK(known.size() == known_failures().size());
+}
+
+TEST_CASE("each example says whether it was recorded") {
+  for (const std::string& name : names_of_examples()) {
+    std::ifstream file(k_folder + name + ".txt");
+    std::string first;
+    std::getline(file, first);
+    CAPTURE(name, first);
+    CHECK((first.starts_with("# recorded: ") || first.starts_with("# constructed: ")));
+  }
+}
+
+TEST_CASE("each example gives its own hint and no other") {
+  for (const std::string& name : names_of_examples()) {
+    CAPTURE(name);
+    const auto found = find_known_failures(example(name), 2);
+    REQUIRE_FALSE(found.empty());
+    CHECK(found.front()->name == name);
+    // That a peer went away may be said beside anything; it is the last in the table.
+    for (std::size_t i = 1; i < found.size(); ++i) CHECK(found[i]->name == "peer-gone");
+    const std::string hint = find_failure_hint(example(name), 2);
+    CHECK(hint.starts_with(found.front()->meaning));
+    CHECK(hint.ends_with(found.front()->remedy));
+    CHECK(hint.find('\n') == std::string::npos);
+  }
+}
+
 TEST_CASE("a script that spawns ranks of its own is told to start one worker a node") {
-  const std::string hint = find_failure_hint(recorded("spawned-ranks"), 2);
-  CHECK(
-      hint ==
-      "if the script starts ranks itself (torch.multiprocessing.spawn), ddprun must not start several: give "
-      "--nproc-per-node 1, or leave out spawn() and take RANK, LOCAL_RANK and WORLD_SIZE from the "
-      "environment");
-  CHECK(find_failure_hint(recorded("spawned-ranks"), 1).empty());  // nothing collides there
+  const std::string hint = find_failure_hint(example("spawned-ranks"), 2);
+  CHECK(hint ==
+        "each of several workers starts ranks of its own (torch.multiprocessing.spawn): give "
+        "--nproc-per-node 1, or leave out spawn() and take RANK, LOCAL_RANK and WORLD_SIZE from the "
+        "environment");
+  // Nothing collides in a world of one.
+  CHECK(find_failure_hint(example("spawned-ranks"), 1).find("spawn") == std::string::npos);
 }
 
 TEST_CASE("an exception in the error file counts as well") {
@@ -41,21 +93,22 @@ TEST_CASE("an exception in the error file counts as well") {
   CHECK_FALSE(find_failure_hint(failure, 2).empty());
 }
 
-TEST_CASE("torch's abort at exit is explained") {
-  Failure failure = recorded("abort-at-exit");
-  failure.status = {ExitStatus::Kind::signalled, SIGABRT, "", false};
-  CHECK(find_failure_hint(failure, 1) ==
-        "torch aborts when Python exits while a thread of gloo still holds the tensors of a collective: call "
-        "torch.distributed.destroy_process_group() at the end of the script, release the DDP model before, "
-        "and import "
-        "torch.distributed.nn before init_process_group(), since an optimizer that imports it later keeps "
-        "the group");
+TEST_CASE("torch's abort at exit is explained where it was the last that happened") {
+  Failure failure = example("abort-at-exit");
+  CHECK(find_failure_hint(failure, 1).starts_with("torch aborts when Python exits while a thread of gloo"));
   failure.last_lines.emplace_back("and then something else");
   CHECK(find_failure_hint(failure, 1).empty());
 }
 
+TEST_CASE("a SIGKILL that ddprun sent is no riddle") {
+  Failure failure = example("killed");
+  failure.after_stop = true;
+  CHECK(find_failure_hint(failure, 2).empty());
+}
+
 TEST_CASE("of an unknown failure nothing is said") {
   Failure failure;
+  failure.status = {ExitStatus::Kind::exited, 1, "", false};
   failure.last_lines = {"ValueError: bad"};
   CHECK(find_failure_hint(failure, 8).empty());
 }
@@ -63,13 +116,12 @@ TEST_CASE("of an unknown failure nothing is said") {
 TEST_CASE("the report prints the hint under the failure") {
   Cause cause;
   cause.kind = Cause::Kind::worker_failed;
-  cause.failure = recorded("abort-at-exit");
+  cause.failure = example("killed");
   cause.failure.hint = "do this";
   CHECK(render_report(cause, 0) ==
-        "rank 0 on n1 exited with code 1\n"
+        "rank 0 on n1 was killed by SIGKILL\n"
         "  python3\n"
         "  its last lines:\n"
-        "  | step 2: loss 0.31\n"
-        "  | terminate called without an active exception\n"
+        "  | loading shard 17 of 64\n"
         "  hint: do this\n");
 }

@@ -10,6 +10,7 @@ Cause failed_worker() {
   Cause cause;
   cause.kind = Cause::Kind::worker_failed;
   cause.failure.rank = GlobalRank{3};
+  cause.failure.local_rank = LocalRank{3};
   cause.failure.host = "n2";
   cause.failure.pid = 4711;
   cause.failure.program = "python3";
@@ -80,4 +81,41 @@ TEST_CASE("a signal that came while a failed attempt was being stopped does not 
 TEST_CASE("a restart says why and which one it is") {
   CHECK(render_restart(failed_worker(), Attempt{1}, 3) ==
         "rank 3 on n2 exited with code 1; starting all workers again (restart 1 of 3)");
+}
+
+TEST_CASE("a report says which GPU, who killed it for memory, where its output is and who was as it") {
+  Cause cause = failed_worker();
+  cause.failure.local_rank = LocalRank{1};
+  cause.failure.gpu = "1";
+  cause.failure.status = {ExitStatus::Kind::signalled, 9, "", false};
+  cause.failure.out_of_memory = "the limit of 4.0 GiB of its cgroup was reached";
+  cause.failure.log_file = "/logs/rank-00003.err";
+  cause.failure.alike = {4, 5, 6, 9};
+  cause.failure.last_lines.clear();
+  CHECK(render_report(cause, 0) ==
+        "rank 3 on n2 was killed by SIGKILL, out of memory\n"
+        "  python3, pid 4711, ended 1970-01-02 00:00:00 UTC, local rank 1, GPU 1\n"
+        "  out of memory: the limit of 4.0 GiB of its cgroup was reached\n"
+        "  its output is in /logs/rank-00003.err\n"
+        "  ranks 4-6,9 ended in the same way\n");
+}
+
+TEST_CASE("the victims are one line, and so is each other failure") {
+  std::vector<int> victims = {0, 1, 2, 3};
+  for (int rank = 5; rank < 512; ++rank) victims.push_back(rank);
+  CHECK(render_others({}, victims) == "\n  ranks 0-3,5-511 stopped because of it");
+  Failure other = failed_worker().failure;
+  other.alike = {7};
+  CHECK(render_others({other}, {1}) ==
+        "\n  also: rank 3 on n2 exited with code 1, and rank 7 in the same way\n  rank 1 stopped because of "
+        "it");
+  CHECK(render_others({}, {}).empty());
+}
+
+TEST_CASE("of one that ddprun stopped while it was ending, the sentence says so and the code is 1") {
+  Cause cause = failed_worker();
+  cause.failure.status = {ExitStatus::Kind::signalled, 15, "", false};
+  cause.failure.after_stop = true;
+  CHECK(describe(cause) == "rank 3 on n2 failed, and was stopped by SIGTERM before it exited");
+  CHECK(exit_code_of(cause) == 1);
 }

@@ -1,0 +1,32 @@
+// What the kernel writes about memory limits and who was killed for them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+// Where a process' memory is accounted: a folder under /sys/fs/cgroup, and which files tell.
+struct MemoryGroup {
+  std::string folder;  // "/sys/fs/cgroup/memory/slurm/uid_0/job_7"
+  bool unified =
+      false;  // cgroup v2: memory.events and memory.max, else memory.oom_control and limit_in_bytes
+  friend bool operator==(const MemoryGroup&, const MemoryGroup&) = default;
+};
+// From /proc/PID/cgroup. Version 1 counts where both have a memory controller.
+std::optional<MemoryGroup> parse_memory_group(std::string_view proc_cgroup);
+
+// "oom_kill" of memory.events or memory.oom_control.
+std::optional<std::int64_t> parse_oom_kills(std::string_view text);
+
+// "4.0 GiB", "512 MiB".
+std::string describe_bytes(std::uint64_t bytes);
+// Of memory.max or memory.limit_in_bytes; empty where there is no limit.
+std::string describe_memory_limit(std::string_view text);
+
+// A record of the kernel log says that the OOM killer killed this process.
+bool tells_oom_kill(std::string_view kernel_log_record, int pid);
+
+}  // namespace ddprun

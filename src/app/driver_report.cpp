@@ -1,0 +1,42 @@
+// What a driver says at the end: to people, to the file of --report, and to a launcher around it.
+#include <fmt/format.h>
+
+#include "ddprun/app/driver.hpp"
+#include "ddprun/app/log.hpp"
+#include "ddprun/os/atomic_file.hpp"
+#include "ddprun/supervise/report.hpp"
+
+namespace ddprun {
+
+void Driver::report(const Finish& finish) {
+  const std::string text = render_report(finish.cause, plan_.options.max_restarts.value);
+  report_ = text.empty() ? text : text.substr(0, text.size() - 1);
+  report_ += render_others(finish.others, finish.victims);
+  for (const std::string& remark : finish.remarks) report_ += "\n  " + remark;
+  if (!finish.cause.hint.empty()) report_ += "\nhint: " + finish.cause.hint;
+  write_report(finish);
+}
+
+void Driver::write_report(const Finish& finish) const {
+  const std::string& path = plan_.options.report_file;
+  if (path.empty()) return;
+  JobEnd end{finish.cause, finish.others, finish.victims, finish.remarks, plan_.run_id.value, plan_.host};
+  end.world_size = attempt_.world_size;
+  end.nodes = attempt_.node_count;
+  end.restarts = attempt_.attempt.value;
+  end.max_restarts = plan_.options.max_restarts.value;
+  end.began = began_;
+  end.ended = unix_milliseconds();
+  const std::string why = replace_file(path, render_report_json(end));
+  if (!why.empty()) say_error(fmt::format("cannot write the report {} on {}: {}", path, plan_.host, why));
+}
+
+// torchrun around ddprun reads the root cause there, in its own format.
+void Driver::tell_outer_launcher(const Cause& cause) const {
+  const auto path = find_variable(snapshot_, "TORCHELASTIC_ERROR_FILE");
+  if (!path || path->empty() || cause.kind != Cause::Kind::worker_failed) return;
+  const std::string why = replace_file(*path, render_error_file(cause));
+  if (!why.empty()) say_detail(fmt::format("cannot write TORCHELASTIC_ERROR_FILE {}: {}", *path, why));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,87 @@
+#include "ddprun/app/endings.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "ddprun/supervise/known_failures.hpp"
+#include "ddprun/supervise/root_cause.hpp"
+
+namespace ddprun {
+
+Endings::Endings(WorkerGroup& workers, const NodePlan& plan, std::function<void()> settled)
+    : workers_(workers), plan_(plan), settled_(std::move(settled)) {}
+
+void Endings::begin(const Assignment& assignment) {
+  assignment_ = assignment;
+  ended_.clear();
+  trouble_.reset();
+  stopped_ = false;
+}
+
+void Endings::note_stop(TimePoint now) {
+  stopped_ = true;
+  if (!trouble_) trouble_ = now;
+}
+
+void Endings::note_end(std::size_t worker, const ExitStatus& status, TimePoint now) {
+  ended_[worker].status = status;
+  if (status.success()) return;
+  if (!trouble_) trouble_ = now;
+  // What takes longer to end was stopped because of the others.
+  if (now - *trouble_ <= k_cause_window) describe(worker, status);
+}
+
+void Endings::describe(std::size_t worker, const ExitStatus& status) {
+  ++pending_;
+  ended_[worker].describing = true;
+  workers_.describe_failure(worker, status, [this, worker, after_stop = stopped_](Failure failure) {
+    complete(worker, std::move(failure), after_stop);
+  });
+}
+
+void Endings::complete(std::size_t worker, Failure failure, bool after_stop) {
+  failure.after_stop = after_stop;
+  failure.gpu = plan_.planned[worker].device;
+  const bool killed = failure.status.kind == ExitStatus::Kind::signalled && failure.status.value == SIGKILL;
+  if (killed) failure.out_of_memory = memory_.explain_kill(failure.pid);
+  failure.hint = find_failure_hint(failure, assignment_.world_size);
+  Ended& ended = ended_[worker];
+  ended.failure = std::move(failure);
+  for (const auto& handler : std::exchange(ended.waiting, {})) handler(*ended.failure);
+  if (--pending_ == 0) settled_();
+}
+
+void Endings::when_described(std::size_t worker, std::function<void(const Failure&)> handler) {
+  Ended& ended = ended_.at(worker);
+  if (ended.failure) return handler(*ended.failure);
+  ended.waiting.push_back(std::move(handler));
+  if (!ended.describing) describe(worker, ended.status);
+}
+
+std::vector<Failure> Endings::further(std::optional<GlobalRank> told) const {
+  std::vector<Failure> failures;
+  for (const auto& [worker, ended] : ended_) {
+    if (!ended.failure || ended.failure->rank == told) continue;
+    if (evidence_of(*ended.failure) != Evidence::stopped) failures.push_back(*ended.failure);
+  }
+  // Only the first few are sent.
+  std::stable_sort(failures.begin(), failures.end(),
+                   [](const Failure& a, const Failure& b) { return evidence_of(a) < evidence_of(b); });
+  return fold_alike(std::move(failures));
+}
+
+std::vector<int> Endings::stopped_ranks() const {
+  std::vector<int> ranks;
+  for (std::size_t i = 0; i < assignment_.seats.size(); ++i) {
+    const auto found = ended_.find(i);
+    const bool by_itself =
+        found != ended_.end() &&
+        (found->second.status.success() ||
+         (found->second.failure && evidence_of(*found->second.failure) != Evidence::stopped));
+    if (!by_itself) ranks.push_back(assignment_.seats[i].rank.value);
+  }
+  return ranks;
+}
+
+}  // namespace ddprun

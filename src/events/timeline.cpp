@@ -1,0 +1,140 @@
+#include "ddprun/events/timeline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+class Builder {
+ public:
+  void note(const Event& event) {
+    if (event.kind == EventKind::begin) {
+      *this = {};
+      timeline_.job = event.job;
+      timeline_.from = event.unix_milliseconds;
+    }
+    timeline_.until = std::max(timeline_.until, event.unix_milliseconds);
+    if (timeline_.from == 0) timeline_.from = event.unix_milliseconds;
+    if (event.kind == EventKind::joined) host(event.host).joined = event.unix_milliseconds;
+    if (event.kind == EventKind::plan) timeline_.workers = event.workers;
+    if (event.rank >= 0) note_worker(event);
+    if (event.kind == EventKind::lost) note_loss(event);
+    note_mark(event);
+  }
+
+  Timeline take() {
+    for (auto& [name, host] : hosts_) finish(host);
+    for (auto& [name, host] : hosts_) timeline_.hosts.push_back(std::move(host));
+    std::stable_sort(timeline_.hosts.begin(), timeline_.hosts.end(), [](const auto& a, const auto& b) {
+      if (a.rows.empty() || b.rows.empty()) return !a.rows.empty() && b.rows.empty();
+      return a.rows.front().rank < b.rows.front().rank;
+    });
+    return std::move(timeline_);
+  }
+
+ private:
+  TimelineHost& host(const std::string& name) {
+    TimelineHost& found = hosts_[name];
+    found.name = name;
+    return found;
+  }
+
+  TimelineRow& row(const Event& event) {
+    std::vector<TimelineRow>& rows = host(event.host).rows;
+    const auto at = std::find_if(rows.begin(), rows.end(),
+                                 [&](const TimelineRow& row) { return row.rank == event.rank; });
+    if (at != rows.end()) return *at;
+    rows.push_back({event.rank, event.local_rank, event.gpu, {}});
+    return rows.back();
+  }
+
+  // Of a worker that could not start there is no start.
+  TimelineBar& bar(const Event& event) {
+    std::vector<TimelineBar>& bars = row(event).bars;
+    if (bars.empty() || bars.back().attempt != event.attempt) {
+      TimelineBar& made = bars.emplace_back();
+      made.attempt = event.attempt;
+      made.from = event.unix_milliseconds;
+    }
+    return bars.back();
+  }
+
+  void note_worker(const Event& event) {
+    TimelineBar& worker = bar(event);
+    if (event.kind == EventKind::start) worker.from = event.unix_milliseconds;
+    if (event.kind == EventKind::output) worker.first_output = event.unix_milliseconds;
+    if (event.kind == EventKind::exit) {
+      worker.until = event.unix_milliseconds;
+      worker.ended = true;
+      worker.what = event.what;
+      worker.stopped = !event.signal.empty() || event.exit_code.value_or(0) != 0;
+    }
+    if (event.kind != EventKind::failed) return;
+    worker.failed = true;
+    worker.stopped = false;
+    worker.what = event.what + (event.hint.empty() ? "" : "\nhint: " + event.hint);
+    worker.lines = event.lines;
+    timeline_.marks.push_back(event);
+  }
+
+  void note_loss(const Event& event) {
+    TimelineHost& lost = host(event.host);
+    lost.lost = event.what;
+    lost.lost_at = event.unix_milliseconds;
+    timeline_.marks.push_back(event);
+  }
+
+  void note_mark(const Event& event) {
+    if (event.kind == EventKind::attempt || event.kind == EventKind::restart ||
+        event.kind == EventKind::stop || event.kind == EventKind::end) {
+      timeline_.marks.push_back(event);
+    }
+    if (event.kind != EventKind::end) return;
+    timeline_.end = event.what;
+    timeline_.exit_code = event.exit_code.value_or(0);
+  }
+
+  void finish(TimelineHost& host) const {
+    std::sort(host.rows.begin(), host.rows.end(),
+              [](const TimelineRow& a, const TimelineRow& b) { return a.rank < b.rank; });
+    for (TimelineRow& row : host.rows) {
+      for (TimelineBar& bar : row.bars) {
+        if (!bar.ended) bar.until = host.lost_at != 0 ? host.lost_at : timeline_.until;
+        bar.until = std::max(bar.until, bar.from);
+      }
+    }
+  }
+
+  Timeline timeline_;
+  std::map<std::string, TimelineHost> hosts_;
+};
+
+}  // namespace
+
+bool TimelineHost::failed() const {
+  return !lost.empty() || std::any_of(rows.begin(), rows.end(), [](const TimelineRow& row) {
+    return std::any_of(row.bars.begin(), row.bars.end(), [](const TimelineBar& bar) { return bar.failed; });
+  });
+}
+
+Timeline make_timeline(std::string_view events) {
+  Builder builder;
+  for (const std::string& line : split(events, '\n')) {
+    if (const auto event = parse_event(line)) builder.note(*event);
+  }
+  return builder.take();
+}
+
+std::string describe_moment(std::int64_t milliseconds) {
+  const std::int64_t seconds = milliseconds / 1000;
+  if (milliseconds < 60000) return fmt::format("{:.1f} s", static_cast<double>(milliseconds) / 1000);
+  if (seconds < 3600) return fmt::format("{:02}:{:02}", seconds / 60, seconds % 60);
+  return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
+
+}  // namespace ddprun

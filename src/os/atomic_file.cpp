@@ -1,0 +1,48 @@
+#include "ddprun/os/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "ddprun/os/fd.hpp"
+#include "ddprun/os/system_failure.hpp"
+
+namespace ddprun {
+
+namespace {
+
+bool write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return false;
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+bool is_special(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+}  // namespace
+
+std::string replace_file(const std::string& path, std::string_view text) {
+  if (is_special(path)) {
+    const Fd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+    return file && write_all(file.get(), text) ? std::string() : describe_errno(errno);
+  }
+  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+  Fd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!file) return describe_errno(errno);
+  const bool written = write_all(file.get(), text) && ::rename(temporary.c_str(), path.c_str()) == 0;
+  const int error = errno;
+  if (!written) ::unlink(temporary.c_str());
+  return written ? std::string() : describe_errno(error);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,121 @@
+// How an attempt ends, and the job: what began it, a restart or the last message to all.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <iterator>
+
+#include "ddprun/rendezvous/codec.hpp"
+#include "ddprun/rendezvous/coordinator.hpp"
+#include "ddprun/supervise/root_cause.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::size_t k_max_seen = 512;  // failures of one attempt that are not alike
+
+}  // namespace
+
+void Coordinator::check_stopped() {
+  const bool all = std::all_of(agents_.begin(), agents_.end(),
+                               [](const Agent& agent) { return agent.stopped || !agent.connection; });
+  if (!all) return;
+  settle_cause();
+  const bool signalled = final_cause_ && final_cause_->kind == Cause::Kind::stopped_by_signal;
+  if (signalled && all_succeeded()) return finish({});
+  if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
+  if (final_cause_) return finish(*final_cause_);
+  if (may_restart()) return restart();
+  finish({Cause::Kind::worker_failed, *first_failure_, 0, {}, {}});
+}
+
+bool Coordinator::may_restart() const {
+  return first_failure_ && attempt_.value < settings_.max_restarts &&
+         !would_fail_again(first_failure_->status);
+}
+
+void Coordinator::restart() {
+  actions_.push_back(CloseStore{attempt_});
+  ++attempt_.value;
+  record_restart();
+  actions_.push_back(ShowRestart{*first_failure_, attempt_, settings_.max_restarts});
+  first_failure_.reset();
+  others_.clear();
+  victims_.clear();
+  remarks_.clear();
+  open_store();
+}
+
+// Ends the job at once, or after the workers have been stopped.
+void Coordinator::end_with(Cause cause, TimePoint now, bool whole_tree) {
+  if (state_ == State::stopping) {
+    if (!final_cause_ && may_restart()) final_cause_ = std::move(cause);
+  } else if (state_ == State::running) {
+    const int signal = cause.signal > 0 ? cause.signal : SIGTERM;
+    final_cause_ = std::move(cause);
+    begin_stop({attempt_, {}, signal, whole_tree}, now);
+  } else if (state_ != State::finished) {
+    finish(cause);
+  }
+}
+
+void Coordinator::stop_deadline_passed(TimePoint now) {
+  for (int index = 0; index < settings_.agents && state_ == State::stopping; ++index) {
+    Agent& agent = at({index});
+    if (!agent.connection || agent.stopped) continue;
+    agent.stopped = true;
+    lose({index},
+         fmt::format("{} did not stop its workers within {}", name_of({index}),
+                     describe_duration(settings_.stop_timeout)),
+         now);
+  }
+}
+
+void Coordinator::finish(const Cause& cause) {
+  if (store_asked_) actions_.push_back(CloseStore{attempt_});
+  state_ = State::finished;
+  state_deadline_.reset();
+  questions_ = {};
+  ended_with_ = cause;
+  record_end();
+  for (const auto& [connection, agent] : by_connection_) {
+    ++told_;
+    const bool here = connection == k_local_connection;
+    actions_.push_back(here ? SendTo{connection, Finish{cause, others_, remarks_, true, victims_}}
+                            : SendTo{connection, Finish{cause, {}, {}, false}});
+  }
+  actions_.push_back(EndJob{cause});
+}
+
+bool Coordinator::all_succeeded() const {
+  return std::all_of(agents_.begin(), agents_.end(), [](const Agent& agent) { return agent.succeeded; });
+}
+
+void Coordinator::send_all(const CoordinatorMessage& message) {
+  for (const auto& [connection, agent] : by_connection_) actions_.push_back(SendTo{connection, message});
+}
+
+void Coordinator::note_further(const Failure& failure) {
+  if (others_.size() >= k_max_seen) others_ = fold_alike(std::move(others_));
+  if (others_.size() < k_max_seen) others_.push_back(failure);
+}
+
+// Each host has told its first failure when it came, and the others with Stopped.
+void Coordinator::settle_cause() {
+  if (!first_failure_) {  // who was signalled ended because of that
+    others_.clear();
+    victims_.clear();
+    return;
+  }
+  std::vector<Failure> seen{std::move(*first_failure_)};
+  seen.insert(seen.end(), std::make_move_iterator(others_.begin()), std::make_move_iterator(others_.end()));
+  RankedFailures ranked = rank_failures(std::move(seen), std::move(victims_));
+  first_failure_ = std::move(ranked.cause);
+  others_ = std::move(ranked.others);
+  if (others_.size() > k_max_further_failures) others_.resize(k_max_further_failures);
+  victims_ = final_cause_ ? std::vector<int>() : std::move(ranked.victims);
+  record_cause();
+}
+
+}  // namespace ddprun

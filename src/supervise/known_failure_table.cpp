@@ -1,0 +1,159 @@
+// The table of known failures. A row more needs its example under tests/data/failures.
+//
+// Sources: torch 2.13 (spawn.py, _utils/signal_handling.py, TCPStore.cpp, ProcessGroupNCCL.cpp), gloo
+// transport/tcp, NCCL 2.27 (init.cc, socket.cc), CUDA's cudaGetErrorString, glibc's dl-version.c, CPython.
+// "without an active exception": std::terminate() from a std::thread that gloo has not joined.
+#include <csignal>
+
+#include "ddprun/supervise/known_failures.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr KnownFailure k_known[] = {
+    {"out-of-memory",
+     {},
+     "the kernel killed the worker because the memory of the job or host was used up",
+     "request more memory (--mem under Slurm, mem= under PBS), or use fewer data loader workers, smaller "
+     "batches or fewer ranks a node"},
+    {"killed",
+     {},
+     "the SIGKILL came from outside ddprun",
+     "usually memory is used up (dmesg, and sacct -o MaxRSS under Slurm, tell), else the scheduler or an "
+     "administrator ended it",
+     k_all_lines,
+     1,
+     SIGKILL},
+    {"spawned-ranks",
+     {"ProcessRaisedException", "ProcessExitedException"},
+     "each of several workers starts ranks of its own (torch.multiprocessing.spawn)",
+     "give --nproc-per-node 1, or leave out spawn() and take RANK, LOCAL_RANK and WORLD_SIZE from the "
+     "environment",
+     k_all_lines,
+     2},
+    {"abort-at-exit",
+     {"terminate called without an active exception"},
+     "torch aborts when Python exits while a thread of gloo still holds the tensors of a collective",
+     "call torch.distributed.destroy_process_group() at the end of the script, release the DDP model before, "
+     "and import torch.distributed.nn before init_process_group(), since an optimizer that imports it later "
+     "keeps the group",
+     1},
+    {"no-module",
+     {"ModuleNotFoundError: No module named"},
+     "the Python that ran the worker does not find this module",
+     "activate the environment that has it before ddprun, on every node, or name its Python with "
+     "PYTHON_EXEC; --dry-run prints the command"},
+    {"glibc",
+     {"version `GLIBC_", "version `GLIBCXX_", "version `CXXABI_"},
+     "a library was built for a newer system than this node's",
+     "load a newer compiler module, use a container, or install a build made for this system; compare ldd "
+     "--version on the nodes"},
+    {"no-kernel-image",
+     {"no kernel image is available for execution on the device"},
+     "this torch was not built for the GPU of this node",
+     "install a torch whose torch.cuda.get_arch_list() has the GPU's compute capability"},
+    {"driver-too-old",
+     {"NVIDIA driver on your system is too old", "CUDA driver version is insufficient"},
+     "the NVIDIA driver of this node is older than the CUDA of torch",
+     "install a torch built for an older CUDA, or ask the site for a newer driver; nvidia-smi prints the "
+     "highest CUDA it supports"},
+    {"no-gpu",
+     {"Torch not compiled with CUDA enabled", "Found no NVIDIA driver on your system",
+      "No CUDA GPUs are available", "no CUDA-capable device is detected"},
+     "torch sees no GPU in this worker",
+     "check that the job requests GPUs, that torch is a build for them, and that CUDA_VISIBLE_DEVICES is "
+     "right (--dry-run=env)"},
+    {"more-workers-than-gpus",
+     {"invalid device ordinal", "Duplicate GPU detected"},
+     "there are more workers on this node than GPUs they can use",
+     "leave out --nproc-per-node or give at most the number of visible GPUs, and use LOCAL_RANK, not RANK, "
+     "for the device"},
+    {"cuda-out-of-memory",
+     {"CUDA out of memory", "HIP out of memory", "XPU out of memory", "CUDNN_STATUS_ALLOC_FAILED",
+      "CUBLAS_STATUS_ALLOC_FAILED"},
+     "the memory of the GPU was used up",
+     "use a smaller batch, activation checkpointing or sharding; nvidia-smi shows whether another process "
+     "holds memory of that GPU"},
+    {"gpu-hardware",
+     {"uncorrectable ECC error", "fallen off the bus", "CUDA error: unspecified launch failure",
+      "NVLink error"},
+     "the GPU or its driver reported a hardware fault",
+     "exclude this node (--exclude under Slurm), and report it to the site with the output of nvidia-smi -q "
+     "and dmesg"},
+    {"shared-memory",
+     {"out of shared memory", "unable to allocate shared memory", "unable to open shared memory object",
+      "Error while creating shared memory segment", "unable to write to file </torch_"},
+     "/dev/shm is full or too small",
+     "remove files that dead jobs left in /dev/shm, use fewer data loader workers, or give the container "
+     "more (--shm-size, --ipc=host)"},
+    {"data-loader-killed",
+     {"DataLoader worker (pid(s)", "is killed by signal: Killed"},
+     "a data loader process died, usually because memory was used up",
+     "use fewer data loader workers or request more memory; with num_workers=0 its own error shows"},
+    {"file-limit",
+     {"Too many open files", "received 0 items of ancdata"},
+     "the limit of open files was reached",
+     "raise it with ulimit -n before ddprun, or call "
+     "torch.multiprocessing.set_sharing_strategy('file_system')"},
+    {"process-limit",
+     {"can't start new thread", "Thread creation failed: Resource temporarily unavailable",
+      "pthread_create failed for thread", "fork: retry: Resource temporarily unavailable"},
+     "the limit of processes and threads was reached",
+     "raise ulimit -u or the job's pids limit, or set OMP_NUM_THREADS and the number of data loader workers "
+     "lower"},
+    {"disk-full",
+     {"[Errno 28] No space left on device", "Disk quota exceeded", "enforce fail at inline_container.cc",
+      "PytorchStreamWriter failed writing"},
+     "a file system is full or a quota is used up",
+     "look at df -h and the site's quota command for the folders the script writes to, TMPDIR and the caches "
+     "in HOME included"},
+    {"nccl-no-interface",
+     {"no socket interface found", "Bootstrap : no socket"},
+     "NCCL finds no network interface of the name it was given",
+     "set NCCL_SOCKET_IFNAME to an interface that ip addr shows on every node, or unset it"},
+    {"gloo-no-interface",
+     {"Unable to find address for:", "Unable to resolve hostname to a (local) address"},
+     "gloo finds no network interface of the name it was given, or no address of this host's name",
+     "set GLOO_SOCKET_IFNAME to an interface that ip addr shows on every node, or unset it"},
+    {"nccl-mismatch",
+     {"ncclInvalidUsage", "Mismatched NCCL version detected"},
+     "the ranks call NCCL in ways that do not fit together",
+     "NCCL_DEBUG=WARN prints which rank; check that all nodes have the same torch and each rank its own GPU"},
+    {"port-in-use",
+     {"EADDRINUSE", "Address already in use", "address already in use"},
+     "a port that the script listens on is used by another process of this node",
+     "leave MASTER_PORT as ddprun sets it, or give another --master-port; ss -tlnp shows who listens"},
+    {"ipv6-sockets",
+     {"errno: 97 - Address family not supported by protocol"},
+     "torch tried IPv6 on a host without it, which is only a warning",
+     "look for the error above it; --local-addr with an IPv4 address ends the warnings"},
+    {"store-timeout",
+     {"DistStoreError", "clients joined"},
+     "some ranks never connected to the store",
+     "look for a rank that is still starting or failed earlier, and pass timeout= to init_process_group() "
+     "where reading data takes longer"},
+    {"collective-timeout",
+     {"Watchdog caught collective operation timeout", "Timed out waiting",
+      "Application timeout caused pair closure"},
+     "a collective did not finish in time, since some rank never called it or died",
+     "look at the other ranks' output for the one that is behind; TORCH_DISTRIBUTED_DEBUG=DETAIL names ranks "
+     "that differ"},
+    {"mpi-singleton",
+     {"Distributed package doesn't have MPI built in", "not built with SLURM's PMI support",
+      "PMI_Init failed", "PMI2_Init failed", "singleton init"},
+     "an MPI library in the worker cannot join a world, since ddprun starts workers without MPI",
+     "use the backend gloo or nccl, or start one ddprun for each rank with srun or mpiexec so that MPI finds "
+     "its launcher"},
+    {"peer-gone",
+     {"Connection closed by peer", "Connection closed by remote peer", "remote process exited",
+      "ncclRemoteError", "Connection reset by peer"},
+     "a peer of this worker went away first",
+     "look at the output of the other ranks and the logs of their hosts"},
+};
+
+}  // namespace
+
+std::span<const KnownFailure> known_failures() { return k_known; }
+
+}  // namespace ddprun

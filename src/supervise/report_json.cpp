@@ -1,0 +1,85 @@
+// A job's end for programs: --report FILE, and the error file of a launcher around ddprun.
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/plan/options.hpp"
+#include "ddprun/supervise/report.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array k_kinds = {"succeeded", "worker_failed", "stopped_by_signal",
+                                "node_lost", "deadline",      "launcher_failed"};
+
+Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+std::string dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json to_json(const Failure& failure) {
+  const ExitStatus& status = failure.status;
+  const bool exited = status.kind == ExitStatus::Kind::exited;
+  const bool signalled = status.kind == ExitStatus::Kind::signalled;
+  return {{"what", describe(failure)},
+          {"host", failure.host},
+          {"rank", failure.rank.value},
+          {"local_rank", failure.local_rank.value},
+          {"pid", failure.pid},
+          {"gpu", or_null(failure.gpu)},
+          {"attempt", failure.attempt.value},
+          {"time", static_cast<double>(failure.unix_milliseconds) / 1000},
+          {"started", status.kind != ExitStatus::Kind::not_started},
+          {"exit_code", exited ? Json(status.value) : Json()},
+          {"signal", signalled ? Json(signal_name(status.value)) : Json()},
+          {"core_dumped", status.core_dumped},
+          {"out_of_memory", or_null(failure.out_of_memory)},
+          {"error", or_null(failure.message)},
+          {"last_lines", failure.last_lines},
+          {"log_file", or_null(failure.log_file)},
+          {"hint", or_null(failure.hint)},
+          {"ranks_alike", failure.alike}};
+}
+
+}  // namespace
+
+std::string render_report_json(const JobEnd& end) {
+  const Cause& cause = end.cause;
+  const bool failed = cause.kind == Cause::Kind::worker_failed || !cause.failure.host.empty();
+  Json others = Json::array();
+  for (const Failure& other : end.others) others.push_back(to_json(other));
+  return dump({{"version", 1},
+               {"job", end.job},
+               {"result", k_kinds.at(static_cast<std::size_t>(cause.kind))},
+               {"what", describe(cause)},
+               {"exit_code", exit_code_of(cause)},
+               {"host", end.host},
+               {"nodes", end.nodes},
+               {"world_size", end.world_size},
+               {"restarts", end.restarts},
+               {"max_restarts", end.max_restarts},
+               {"began", static_cast<double>(end.began) / 1000},
+               {"ended", static_cast<double>(end.ended) / 1000},
+               {"failure", failed ? to_json(cause.failure) : Json()},
+               {"other_failures", others},
+               {"stopped_ranks", end.victims},
+               {"remarks", end.remarks},
+               {"hint", or_null(cause.hint)}},
+              2);
+}
+
+std::string render_error_file(const Cause& cause) {
+  const Failure& failure = cause.failure;
+  std::string traceback = failure.message.empty() ? join(failure.last_lines, "\n") : failure.message;
+  const std::string seconds = std::to_string(failure.unix_milliseconds / 1000);
+  const Json extra = {{"py_callstack", std::move(traceback)}, {"timestamp", seconds}};
+  const Json message = {
+      {"message", describe(cause)}, {"errorCode", exit_code_of(cause)}, {"extraInfo", extra}};
+  return dump({{"message", message}}, -1);
+}
+
+}  // namespace ddprun

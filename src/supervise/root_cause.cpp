@@ -1,0 +1,138 @@
+#include "ddprun/supervise/root_cause.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <csignal>
+#include <set>
+#include <string_view>
+
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// Of gloo (transport/tcp), NCCL (socket.cc, net_ib.cc, ncclRemoteError), UCC, and torch's store client.
+constexpr std::string_view k_peer_words[] = {
+    "Connection closed by peer",
+    "Connection closed by remote peer",
+    "Connection reset by peer",
+    "onnection reset",
+    "remote process exited",
+    "ncclRemoteError",
+    "Broken pipe",
+    "Socket closed",
+    "Did the remote server shutdown or crash",
+    "Failed to recv, got 0 bytes",
+    "Application timeout caused pair closure",
+};
+
+// Words of a worker that was told to stop.
+constexpr std::string_view k_stop_words[] = {
+    "KeyboardInterrupt", "SystemExit", "SignalException", "SIGTERM", "SIGINT", "signal 15", "signal: 15"};
+
+template <std::size_t Count>
+bool has_any(const std::vector<std::string>& lines, const std::string_view (&words)[Count]) {
+  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+    return std::any_of(std::begin(words), std::end(words),
+                       [&](std::string_view word) { return line.find(word) != std::string::npos; });
+  });
+}
+
+std::vector<std::string> words_of(const Failure& failure) {
+  std::vector<std::string> lines = split(failure.message, '\n');
+  lines.insert(lines.end(), failure.last_lines.begin(), failure.last_lines.end());
+  return lines;
+}
+
+// Death by these is never somebody else's doing, whatever was written before.
+bool crashed(const ExitStatus& status) {
+  constexpr std::array k_crashes = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+  return status.kind == ExitStatus::Kind::signalled &&
+         std::find(k_crashes.begin(), k_crashes.end(), status.value) != k_crashes.end();
+}
+
+bool has_traceback(const std::vector<std::string>& lines) {
+  return std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.find("Traceback (most recent call last)") != std::string::npos;
+  });
+}
+
+std::string last_words(const Failure& failure) {
+  const std::vector<std::string> lines = words_of(failure);
+  const auto last =
+      std::find_if(lines.rbegin(), lines.rend(), [](const auto& line) { return !trim(line).empty(); });
+  return last == lines.rend() ? std::string() : std::string(trim(*last));
+}
+
+// Ranks, pids and addresses differ between failures that are otherwise the same.
+std::string without_numbers(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+  return text;
+}
+
+bool are_alike(const Failure& a, const Failure& b) {
+  return a.status == b.status && a.out_of_memory.empty() == b.out_of_memory.empty() &&
+         without_numbers(last_words(a)) == without_numbers(last_words(b));
+}
+
+void add_alike(Failure& failure, const Failure& other) {
+  failure.alike.push_back(other.rank.value);
+  failure.alike.insert(failure.alike.end(), other.alike.begin(), other.alike.end());
+}
+
+}  // namespace
+
+Evidence evidence_of(const Failure& failure) {
+  const std::vector<std::string> words = words_of(failure);
+  const bool killed = failure.status.kind == ExitStatus::Kind::signalled && failure.status.value == SIGKILL;
+  const bool own_fault = crashed(failure.status) || !failure.out_of_memory.empty();
+  if (!failure.after_stop && (own_fault || killed)) return Evidence::own_end;
+  if (own_fault) return Evidence::own_words;
+  if (has_any(words, k_peer_words)) return Evidence::peer_gone;
+  if (!failure.after_stop) return Evidence::own_end;
+  const bool own_error = !failure.message.empty() || has_traceback(words);
+  return own_error && !has_any(words, k_stop_words) ? Evidence::own_words : Evidence::stopped;
+}
+
+std::vector<Failure> fold_alike(std::vector<Failure> failures) {
+  std::vector<Failure> folded;
+  for (Failure& failure : failures) {
+    const auto same = std::find_if(folded.begin(), folded.end(),
+                                   [&](const Failure& other) { return are_alike(other, failure); });
+    same == folded.end() ? folded.push_back(std::move(failure)) : add_alike(*same, failure);
+  }
+  for (Failure& failure : folded) std::sort(failure.alike.begin(), failure.alike.end());
+  return folded;
+}
+
+RankedFailures rank_failures(std::vector<Failure> seen, std::vector<int> stopped) {
+  std::stable_sort(seen.begin(), seen.end(),
+                   [](const Failure& a, const Failure& b) { return evidence_of(a) < evidence_of(b); });
+  const Evidence best = evidence_of(seen.front());
+  RankedFailures ranked;
+  std::set<int> victims(stopped.begin(), stopped.end());
+  // What was about to end when the stop came is a cause only where nothing else is, or it ended alike.
+  std::vector<Failure> own;
+  for (Failure& failure : seen) {
+    const Evidence evidence = evidence_of(failure);
+    const bool counts = evidence == best || evidence == Evidence::own_end ||
+                        (evidence == Evidence::own_words && are_alike(failure, own.front()));
+    if (counts) {
+      own.push_back(std::move(failure));
+      continue;
+    }
+    victims.insert(failure.rank.value);
+    victims.insert(failure.alike.begin(), failure.alike.end());
+  }
+  ranked.others = fold_alike(std::move(own));
+  ranked.cause = std::move(ranked.others.front());
+  ranked.others.erase(ranked.others.begin());
+  victims.erase(ranked.cause.rank.value);
+  for (const int rank : ranked.cause.alike) victims.erase(rank);
+  ranked.victims.assign(victims.begin(), victims.end());
+  return ranked;
+}
+
+}  // namespace ddprun

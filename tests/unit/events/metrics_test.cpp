@@ -1,0 +1,64 @@
+#include "ddprun/events/metrics.hpp"
+
+#include "catch.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+Event at(std::int64_t seconds, EventKind kind) {
+  Event event;
+  event.kind = kind;
+  event.unix_milliseconds = seconds * 1000;
+  return event;
+}
+
+bool has(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a job with a restart in Prometheus' words") {
+  JobMetrics metrics;
+  Event event = at(1000, EventKind::begin);
+  event.job = "a\"b\\c\nd";
+  CHECK(metrics.note(event));
+  event = at(1004, EventKind::plan);
+  event.nodes = 2;
+  event.workers = 16;
+  CHECK(metrics.note(event));
+  CHECK(metrics.note(at(1005, EventKind::attempt)));
+  CHECK_FALSE(metrics.note(at(1006, EventKind::exit)));
+  metrics.note(at(1010, EventKind::stop));
+  event = at(1012, EventKind::restart);
+  event.signal = "SIGSEGV";
+  CHECK(metrics.note(event));
+  metrics.note(at(1013, EventKind::attempt));
+  const std::string job = "{job=\"a\\\"b\\\\c\\nd\"";
+  const std::string running = metrics.render();
+  CHECK(has(running, "ddprun_running" + job + "} 1"));
+  CHECK(has(running, "ddprun_nodes" + job + "} 2"));
+  CHECK(has(running, "ddprun_workers" + job + "} 16"));
+  CHECK(has(running, "ddprun_rendezvous_seconds" + job + "} 4"));
+  CHECK(has(running, "ddprun_attempts_total" + job + "} 2"));
+  CHECK(has(running, "ddprun_restarts_total" + job + ",cause=\"SIGSEGV\"} 1"));
+  CHECK(has(running, "ddprun_lost_seconds_total" + job + "} 3"));
+  CHECK(running.find("ddprun_exit_code") == std::string::npos);
+  event = at(1020, EventKind::end);
+  event.exit_code = 143;
+  CHECK(metrics.note(event));
+  CHECK(has(metrics.render(), "ddprun_running" + job + "} 0"));
+  CHECK(has(metrics.render(), "ddprun_exit_code" + job + "} 143"));
+}
+
+TEST_CASE("every family has its help and its type once") {
+  const std::string text = JobMetrics().render();
+  std::size_t samples = 0;
+  for (std::size_t at = 0; (at = text.find("# TYPE ", at)) != std::string::npos; ++at) ++samples;
+  std::size_t helps = 0;
+  for (std::size_t at = 0; (at = text.find("# HELP ", at)) != std::string::npos; ++at) ++helps;
+  CHECK(samples == 8);
+  CHECK(helps == samples);
+  CHECK(text.ends_with("\n"));
+}

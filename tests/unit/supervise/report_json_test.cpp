@@ -1,0 +1,75 @@
+#include <nlohmann/json.hpp>
+
+#include "catch.hpp"
+#include "ddprun/supervise/error_file.hpp"
+#include "ddprun/supervise/report.hpp"
+
+using namespace ddprun;
+using Json = nlohmann::json;
+
+namespace {
+
+JobEnd failed_job() {
+  JobEnd end;
+  end.cause.kind = Cause::Kind::worker_failed;
+  Failure& failure = end.cause.failure;
+  failure.rank = {3};
+  failure.local_rank = {1};
+  failure.host = "n2";
+  failure.pid = 4711;
+  failure.gpu = "1";
+  failure.status = {ExitStatus::Kind::signalled, 11, "", true};
+  failure.unix_milliseconds = 1500;
+  failure.last_lines = {"step 10", "\xff"};
+  failure.hint = "do this";
+  end.victims = {0, 1, 2};
+  end.others = {failure};
+  end.job = "7";
+  end.host = "n1";
+  end.world_size = 4;
+  end.nodes = 2;
+  end.restarts = 1;
+  end.began = 1000;
+  end.ended = 2000;
+  return end;
+}
+
+}  // namespace
+
+TEST_CASE("the report as JSON has the cause with all that is known of it") {
+  const Json json = Json::parse(render_report_json(failed_job()));
+  CHECK(json["version"] == 1);
+  CHECK(json["result"] == "worker_failed");
+  CHECK(json["what"] == "rank 3 on n2 was killed by SIGSEGV (core dumped)");
+  CHECK(json["exit_code"] == 139);
+  CHECK(json["stopped_ranks"] == Json({0, 1, 2}));
+  CHECK(json["restarts"] == 1);
+  CHECK(json["ended"] == 2.0);
+  const Json& failure = json["failure"];
+  CHECK(failure["signal"] == "SIGSEGV");
+  CHECK(failure["exit_code"].is_null());
+  CHECK(failure["core_dumped"] == true);
+  CHECK(failure["gpu"] == "1");
+  CHECK(failure["time"] == 1.5);
+  CHECK(failure["last_lines"] == Json({"step 10", "\xef\xbf\xbd"}));
+  CHECK(failure["hint"] == "do this");
+  CHECK(json["other_failures"].size() == 1);
+}
+
+TEST_CASE("the report of a success has no failure") {
+  const Json json = Json::parse(render_report_json({}));
+  CHECK(json["result"] == "succeeded");
+  CHECK(json["exit_code"] == 0);
+  CHECK(json["failure"].is_null());
+}
+
+TEST_CASE("the error file for a launcher around ddprun is one that torch and ddprun read") {
+  JobEnd end = failed_job();
+  end.cause.failure.message = "Traceback ...\nValueError: bad";
+  const std::string text = render_error_file(end.cause);
+  CHECK(parse_error_file(text) == "Traceback ...\nValueError: bad");
+  const Json message = Json::parse(text)["message"];
+  CHECK(message["message"] == "rank 3 on n2 was killed by SIGSEGV (core dumped)");
+  CHECK(message["errorCode"] == 139);
+  CHECK(message["extraInfo"]["timestamp"] == "1");
+}
