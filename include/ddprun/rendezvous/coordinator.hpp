@@ -8,9 +8,8 @@
 //            and keep it over restarts; one that has a number may move them. Who disagrees about the launch
 //            (version, count, host) ends it: nothing can repair that, and the allocation is expensive. A
 //            second process for a place that is taken is refused alone, and so is who comes later than
-//            gathering, whatever it says. An agent that cannot start anything
-//            joins with the reason; the others have half a second more to say whether they can, so that one
-//            message covers all.
+//            gathering, whatever it says. An agent that cannot start anything joins with the reason; the
+//            others have half a second more to say whether they can, so that one message covers all.
 // probing    Only when the agents reached the coordinator by different addresses: asks all of them about the
 //            candidates and takes the best that all reach. Where there is none they are asked again, as a
 //            host under load may answer late.
