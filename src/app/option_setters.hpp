@@ -77,6 +77,8 @@ void capture(Draft& draft, const Given& given);
 void snapshot(Draft& draft, const Given& given);
 void report(Draft& draft, const Given& given);
 void events(Draft& draft, const Given& given);
+void status(Draft& draft, const Given& given);
+void watch(Draft& draft, const Given& given);
 void timeline(Draft& draft, const Given& given);
 void timeline_output(Draft& draft, const Given& given);
 void metrics(Draft& draft, const Given& given);

@@ -41,6 +41,7 @@ struct OutputPump::Source {
   StreamTreatment treatment;
   bool waiting = false;  // for something to read
   bool heard = false;    // something was read
+  TimePoint last_read;   // then
   bool closing = false;  // at the end of the grace
   bool forgotten = false;
   std::vector<std::function<void()>> due;  // calls for when its last lines are known
@@ -130,6 +131,12 @@ std::string OutputPump::why_incomplete() const {
     return fmt::format("its last {} bytes were not read", unwritten);
   }
   return {};
+}
+
+std::optional<TimePoint> OutputPump::last_read(StreamId stream) const {
+  const auto found = sources_.find(stream);
+  if (found == sources_.end() || !found->second->heard) return std::nullopt;
+  return found->second->last_read;
 }
 
 bool OutputPump::is_busy(Milliseconds within) const {
@@ -261,7 +268,7 @@ void OutputPump::take(const SourcePointer& source, std::string_view text) {
   if (text.empty()) return;
   if (!std::exchange(source->heard, true) && heard_) heard_(source->id);
   source->tail.add(text);
-  last_read_ = now();
+  source->last_read = last_read_ = now();
   if (source->treatment.copy) source->treatment.copy(text);
   if (source->treatment.shown) show(*source, text);
 }

@@ -74,6 +74,8 @@ class OutputPump {
   // Something was read within this time, or waits for the reader of our output.
   bool is_busy(Milliseconds within) const;
   int error() const noexcept { return sink_.error(); }  // errno of the last failed write; 0: none
+  // When something was read of it last; nothing: never yet, or it is forgotten.
+  std::optional<TimePoint> last_read(StreamId stream) const;
   // Calls once for each stream, when it is read from for the first time.
   void when_heard(std::function<void(StreamId stream)> handler) { heard_ = std::move(handler); }
   // Calls once, with that errno, when the first write fails.
