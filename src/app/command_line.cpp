@@ -307,7 +307,7 @@ void settle_shutdown(Draft& draft, const Environment& environment) {
 // torchrun's own variable for its template.
 void settle_output(Draft& draft, const Environment& environment) {
   refuse_together(draft, "logs", "log-dir");
-  for (const char* name : {"log-rotate", "timestamps"}) {
+  for (const char* name : {"log-rotate", "timestamps", "log-compress"}) {
     if (draft.origins.count(name) == 0 || wants_files(draft.options.output)) continue;
     throw UsageError(fmt::format("--{} is about log files, and none are written", name),
                      "add --logs FOLDER, or leave it out");

@@ -70,6 +70,8 @@ void ranks(Draft& draft, const Given& given);
 void fold(Draft& draft, const Given& given);
 void timestamps(Draft& draft, const Given& given);
 void log_rotate(Draft& draft, const Given& given);
+void log_compress(Draft& draft, const Given& given);
+void output_rate(Draft& draft, const Given& given);
 
 // Looking first.
 void dry_run(Draft& draft, const Given& given);

@@ -236,12 +236,19 @@ void add_output(std::vector<OptionEntry>& table) {
        value("ranks", "RANKS", own, output,
              "ranks whose output is shown on the console: 0,8-15, all or none (default: all)",
              setters::ranks),
-       flag("fold", k_no_letter, own, output,
-            "show lines that three or more ranks write within a moment once, as in [0-15] ...",
-            setters::fold),
+       OptionEntry{"fold", k_no_letter, optional, "on|off", own, output, words, "on off",
+                   "show lines that three or more ranks write within a moment once, as in [0-15] ... "
+                   "(default: copies of what is on stderr already are counted)",
+                   setters::fold},
+       value("output-rate", "SIZE", own, output,
+             "bytes of each stream shown a second on the console, as in 1M; lines beyond are counted",
+             setters::output_rate),
        value("log-rotate", "SIZE[:N]", own, output,
              "start a new log file at SIZE bytes, as in 100M:5, and keep N older ones (default: 5)",
              setters::log_rotate),
+       word_value("log-compress", "HOW", "zstd none", own, output,
+                  "compress log files that are complete: zstd or none (default: none)",
+                  setters::log_compress),
        flag("timestamps", k_no_letter, own, output, "put the time (UTC) before each line of the log files",
             setters::timestamps)});
 }

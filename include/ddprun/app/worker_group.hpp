@@ -132,6 +132,7 @@ class WorkerGroup {
   int open_stream(std::size_t worker, Stream stream, const StreamRoute& route, bool both, Streams& streams);
   std::vector<std::string> last_lines(std::size_t worker, Stream stream) const;
   std::vector<std::string> last_lines(std::size_t worker) const;
+  std::string kept_output(std::size_t worker) const;
 
   boost::asio::io_context& context_;
   const NodePlan& plan_;
