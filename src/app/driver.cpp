@@ -84,8 +84,9 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& outpu
   route_log([this](const std::string& lines) { workers_.insert_error(lines); });
   if (events_.wanted()) {
     workers_.when_heard([this](std::size_t worker) { record_worker(EventKind::output, worker); });
-    store_.when_connected([this](std::size_t connections) { record_connections(connections); });
   }
+  store_.when_connected([this](std::size_t connections) { record_connections(connections); });
+  workers_.before_output([] { show_status(""); });
   workers_.when_output_fails([this](int error) {
     say_notice(fmt::format("cannot write to standard output on {}: {}; the workers go on without it",
                            plan_.host, describe_errno(error)),

@@ -51,6 +51,7 @@ void Driver::record_exit(std::size_t worker, const ExitStatus& status) {
 
 // The store is served here, and does not know which worker a connection is from.
 void Driver::record_connections(std::size_t connections) {
+  if (coordinator_ != nullptr) coordinator_->note_connections(static_cast<int>(connections));
   const bool tells = connections == 1 || connections == static_cast<std::size_t>(attempt_.world_size);
   if (!tells || connections <= most_connections_) return;
   most_connections_ = connections;

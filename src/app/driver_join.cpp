@@ -158,6 +158,10 @@ CoordinatorServiceSettings Driver::coordinator_settings() const {
   settings.coordinator.launch_id = make_random_id();
   settings.coordinator.nodes = expect_nodes(plan_.allocation, plan_.options.place, snapshot_);
   settings.coordinator.record = events_.wanted();
+  settings.coordinator.live = snapshot_.host.stderr_is_terminal;
+  settings.coordinator.connects = plan_.options.store == StoreHost::agent && !plan_.planned.empty() &&
+                                  starts_python(plan_.planned.front().command);
+  settings.coordinator.grace = plan_.options.shutdown_timeout.value;
   settings.coordinator.max_restarts = plan_.options.max_restarts.value;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = plan_.options.shutdown_timeout.value + k_stop_margin;
@@ -176,7 +180,9 @@ CoordinatorHooks Driver::coordinator_hooks() {
   CoordinatorHooks hooks;
   hooks.open_store = [this](const OpenStore& open) { return open_store(open); };
   hooks.close_store = [this](Attempt) { store_.close(); };
-  hooks.show_status = [](const std::string& text) { show_status(text); };
+  hooks.show_status = [this](const std::string& text) {
+    if (text.empty() || workers_.at_line_start()) show_status(text);
+  };
   hooks.show_restart = [this](const ShowRestart& restart) { announce_restart(restart); };
   hooks.on_message = [this](const CoordinatorMessage& message) { on_message(message); };
   hooks.judge_client = [this](const ClientVerdict& verdict) { store_.judge(verdict); };
@@ -245,6 +251,7 @@ void Driver::join_as_member() {
       rendezvous.peers.front(), rendezvous.addresses.value,    rendezvous.ports.value,
       rendezvous.join_timeout,  rendezvous.meeting_file.value, exchange_name(rendezvous.exchange),
       spare_ports(plan_)};
+  settings.join.live = snapshot_.host.stderr_is_terminal;
   if (is_by_flags(plan_.allocation)) settings.join.refusal_patience = k_refusal_patience;
   settings.launch_key = rendezvous.key;
   settings.prover = make_prover(plan_.options, rendezvous.secrets, snapshot_);

@@ -87,7 +87,7 @@ void route_log(std::function<void(const std::string& lines)> writer) { log().wri
 void show_status(const std::string& text) {
   Log& state = log();
   if (!state.terminal) return text.empty() ? void() : say(text);
-  if (!state.lines->should_log(spdlog::level::info)) return;
+  if (!state.lines->should_log(spdlog::level::info) || (text.empty() && !state.status_shown)) return;
   std::string line = state.status_shown ? k_erase_line : "";
   if (!text.empty()) line += "ddprun: " + printable(text, k_longest_status);
   std::fwrite(line.data(), 1, line.size(), stderr);

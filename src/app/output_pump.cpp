@@ -155,7 +155,9 @@ void OutputPump::settle() {
 void OutputPump::write_out() {
   while (!waiting_ && !merger_.output().empty()) {
     const std::size_t offered = merger_.output().size();
+    if (before_writing_) before_writing_();
     const std::size_t taken = sink_.write(merger_.output());
+    if (taken > 0) at_line_start_ = merger_.output()[taken - 1] == '\n';
     merger_.take(taken, now());
     if (taken == offered) continue;
     waiting_ = true;

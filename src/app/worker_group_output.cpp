@@ -132,6 +132,11 @@ std::vector<std::string> WorkerGroup::losses() const {
   return sentences;
 }
 
+void WorkerGroup::before_output(const std::function<void()>& handler) {
+  output_.before_writing(handler);
+  error_.before_writing(handler);
+}
+
 void WorkerGroup::when_drained(std::optional<Milliseconds> limit, std::function<void()> handler) {
   output_.when_drained(limit, [this, limit, handler = std::move(handler)](bool) {
     error_.when_drained(limit, [this, limit, handler](bool) { logs_.when_written(limit, handler); });

@@ -36,6 +36,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   void send(AgentMessage message);
   void ask_about(ClientQuestion question) { add(StoreClient{std::move(question)}); }
   void ask_status() { add(StatusAsked{}); }
+  void note_connections(int count) { add(ConnectionsCounted{count}); }
   void close();
   int port() const { return listener_ ? listener_->port() : 0; }
 
@@ -56,13 +57,16 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
     ClientQuestion question;
   };
   struct StatusAsked {};
+  struct ConnectionsCounted {
+    int count = 0;
+  };
   struct TimePassed {};
   struct StoreAnswered {
     Attempt attempt;
     StoreOpened result;
   };
   using Input = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, StoreClient, StatusAsked,
-                             TimePassed, StoreAnswered>;
+                             ConnectionsCounted, TimePassed, StoreAnswered>;
 
   void tell(const std::string& text) const {
     if (hooks_.show_detail) hooks_.show_detail(text);
@@ -210,6 +214,7 @@ Coordinator::Actions CoordinatorService::Impl::handle(const Input& event, TimePo
           [&](const StrangerRefused& e) { return coordinator_->on_refused(e.address, e.why, now); },
           [&](const StoreClient& e) { return coordinator_->on_store_client(e.question, now); },
           [&](const StatusAsked&) { return coordinator_->on_status_request(now); },
+          [&](const ConnectionsCounted& e) { return coordinator_->on_connections(e.count, now); },
           [&](const TimePassed&) { return coordinator_->on_time(now); },
           [&](const StoreAnswered& e) {
             return e.result.error.empty() ? coordinator_->on_store_ready(e.attempt, e.result.port, now)
@@ -318,6 +323,7 @@ CoordinatorService::~CoordinatorService() { impl_->close(); }
 void CoordinatorService::start() { impl_->start(); }
 void CoordinatorService::send(AgentMessage message) { impl_->send(std::move(message)); }
 void CoordinatorService::ask_about(ClientQuestion question) { impl_->ask_about(std::move(question)); }
+void CoordinatorService::note_connections(int count) { impl_->note_connections(count); }
 void CoordinatorService::ask_status() { impl_->ask_status(); }
 int CoordinatorService::port() const { return impl_->port(); }
 

@@ -17,7 +17,6 @@ namespace ddprun {
 
 namespace {
 
-constexpr std::chrono::seconds k_status_interval{1};
 constexpr std::chrono::seconds k_alone_for{5};
 constexpr int k_probe_rounds = 3;
 constexpr std::size_t k_max_refused_shown = 8;
@@ -29,7 +28,8 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
       agents_(static_cast<std::size_t>(settings_.agents)),
       state_deadline_(now + settings_.join_timeout),
       alone_due_(now + k_alone_for),
-      status_due_(now + k_status_interval) {
+      status_since_(now),
+      status_due_(now + std::chrono::seconds(1)) {
   if (settings_.cannot_start.empty()) return;
   state_ = State::finished;
   state_deadline_.reset();
@@ -83,9 +83,10 @@ Coordinator::Actions Coordinator::on_refused(const std::string& address, const s
   return std::exchange(actions_, {});
 }
 
-Coordinator::Actions Coordinator::on_store_ready(Attempt attempt, int port, TimePoint) {
+Coordinator::Actions Coordinator::on_store_ready(Attempt attempt, int port, TimePoint now) {
   if (state_ != State::opening || attempt != attempt_) return {};
   start_all(address_, port);
+  update_status(now);
   return std::exchange(actions_, {});
 }
 
@@ -111,9 +112,9 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
 std::optional<TimePoint> Coordinator::deadline() const {
   std::optional<TimePoint> asked = questions_.deadline();
   if (const auto status = status_round_.deadline()) asked = std::min(*status, asked.value_or(*status));
+  if (const auto due = status_due()) asked = std::min(*due, asked.value_or(*due));
   if (!state_deadline_) return asked;
   TimePoint soonest = std::min(*state_deadline_, asked.value_or(*state_deadline_));
-  if (state_ == State::gathering && status_stale_) soonest = std::min(soonest, status_due_);
   if (state_ == State::gathering && settings_.when_alone) soonest = std::min(soonest, alone_due_);
   return soonest;
 }
@@ -294,6 +295,7 @@ AgentIndex Coordinator::owner_of_rank_zero() const {
 
 void Coordinator::start_all(const std::string& address, int port) {
   state_ = State::running;
+  connections_ = 0;
   record_attempt();
   for (int index = 0; index < settings_.agents; ++index) {
     const AgentIndex agent{index};
@@ -340,25 +342,6 @@ void Coordinator::join_deadline_passed() {
   }
   if (!seen.empty()) text += "; " + join(seen, "; ");
   finish({Cause::Kind::deadline, {}, 0, {}, text});
-}
-
-void Coordinator::update_status(TimePoint now) {
-  std::string text = status_shown_;
-  if (state_ != State::gathering) {
-    text.clear();
-  } else if (status_stale_ && now >= status_due_) {
-    text = "waiting for " + describe_missing(missing(), settings_.agents, settings_.peers);
-    if (!refused_.empty()) {
-      text += fmt::format("; refused {}: {}", printable(refused_.begin()->first), refused_.begin()->second);
-    }
-    status_stale_ = false;
-  }
-  if (text == status_shown_) return;
-  status_shown_ = text;
-  status_due_ = now + k_status_interval;
-  // EndJob stays the last action.
-  const auto end = state_ == State::finished ? actions_.end() - 1 : actions_.end();
-  actions_.insert(end, ShowStatus{text});
 }
 
 // ---- running and stopping

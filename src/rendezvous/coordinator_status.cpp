@@ -1,12 +1,21 @@
-// What the coordinator tells of the job while it runs.
+// What the coordinator tells of the job while it runs: to who asks, and to who waits at a terminal.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "ddprun/base/text.hpp"
 #include "ddprun/rendezvous/coordinator.hpp"
 #include "ddprun/rendezvous/waiting_text.hpp"
 
 namespace ddprun {
+
+namespace {
+
+constexpr Milliseconds k_gathering_delay{1000}, k_running_delay{10000}, k_stopping_delay{3000};
+constexpr Milliseconds k_live_interval{1000}, k_plain_interval{30000};
+
+}  // namespace
 
 Coordinator::Actions Coordinator::on_status_request(TimePoint now) {
   std::set<ConnectionId> agents;
@@ -59,6 +68,80 @@ std::string Coordinator::describe_phase() const {
       break;
   }
   return "ended";
+}
+
+// ---- what is waited for
+
+Coordinator::Actions Coordinator::on_connections(int count, TimePoint now) {
+  if (state_ != State::running) return {};
+  connections_ = std::max(connections_, count);
+  update_status(now);
+  return std::exchange(actions_, {});
+}
+
+bool Coordinator::has_status() const {
+  if (state_ == State::gathering || state_ == State::stopping) return true;
+  const int workers = world_.assignments.empty() ? 0 : world_.assignments.front().world_size;
+  return state_ == State::running && settings_.live && settings_.connects && workers > 1 &&
+         connections_ < workers;
+}
+
+// What is over sooner is not worth a line.
+Milliseconds Coordinator::status_delay() const {
+  if (status_state_ == State::gathering) return k_gathering_delay;
+  if (status_state_ == State::running) return k_running_delay;
+  return settings_.live ? k_stopping_delay : k_plain_interval;
+}
+
+std::optional<TimePoint> Coordinator::status_due() const {
+  if (status_state_ != state_ || !has_status() || !(settings_.live || status_stale_)) return std::nullopt;
+  return status_due_;
+}
+
+void Coordinator::update_status(TimePoint now) {
+  if (std::exchange(status_state_, state_) != state_) {
+    status_since_ = now;
+    status_due_ = now + status_delay();
+    status_stale_ = true;
+  }
+  std::string text = status_shown_;
+  if (!has_status() || now < status_since_ + status_delay()) {
+    text.clear();
+  } else if (const auto due = status_due(); due && now >= *due) {
+    text = describe_waiting(now);
+    status_stale_ = false;
+    status_due_ = now + (settings_.live ? k_live_interval : k_plain_interval);
+  }
+  if (text == status_shown_) return;
+  status_shown_ = text;
+  // EndJob stays the last action.
+  const auto end = state_ == State::finished ? actions_.end() - 1 : actions_.end();
+  actions_.insert(end, ShowStatus{text});
+}
+
+std::string Coordinator::describe_waiting(TimePoint now) const {
+  const Milliseconds waited = std::chrono::floor<std::chrono::seconds>(now - status_since_);
+  const std::string since = settings_.live ? ", for " + describe_duration(waited) : "";
+  if (state_ == State::running) {
+    const int workers = world_.assignments.front().world_size;
+    return fmt::format("{} of {} workers have not connected to the store yet, {} after the start",
+                       workers - connections_, workers, describe_duration(waited));
+  }
+  if (state_ == State::stopping) {
+    std::vector<int> busy;
+    for (int index = 0; index < settings_.agents; ++index) {
+      if (at({index}).connection && !at({index}).stopped) busy.push_back(index);
+    }
+    const std::string whose =
+        settings_.agents == 1 ? "" : " of " + describe_missing(busy, settings_.agents, settings_.peers);
+    return fmt::format("waiting for the workers{} to stop{}; those left after {} are killed", whose, since,
+                       describe_duration(settings_.grace));
+  }
+  std::string text = "waiting for " + describe_missing(missing(), settings_.agents, settings_.peers);
+  if (!refused_.empty()) {
+    text += fmt::format("; refused {}: {}", printable(refused_.begin()->first), refused_.begin()->second);
+  }
+  return text + since;
 }
 
 }  // namespace ddprun

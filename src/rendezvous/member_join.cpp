@@ -16,6 +16,7 @@ constexpr Milliseconds k_first_lookup_pause{500};
 constexpr Milliseconds k_first_look_again{5000};
 constexpr Milliseconds k_longest_look_again{30000};
 constexpr Milliseconds k_first_status{5000};
+constexpr Milliseconds k_plain_status{30000};
 constexpr std::size_t k_max_addresses_of_a_name = 8;
 constexpr std::ptrdiff_t k_max_under_way = 64;
 
@@ -218,7 +219,7 @@ void MemberJoin::start_due(TimePoint now, Actions& actions) {
 
 void MemberJoin::show_status(TimePoint now, Actions& actions) {
   if (now < status_due_) return;
-  status_due_ = now + k_first_status;
+  status_due_ = now + (settings_.live ? k_first_status : k_plain_status);
   const std::string text = fmt::format("looking for {}: {}", describe_coordinator(settings_.coordinator),
                                        join(describe_failures(), "; "));
   if (text == status_shown_) return;

@@ -84,6 +84,10 @@ class OutputPump {
   std::optional<TimePoint> last_read(StreamId stream) const;
   // Calls once for each stream, when it is read from for the first time.
   void when_heard(std::function<void(StreamId stream)> handler) { heard_ = std::move(handler); }
+  // Calls each time before something is written.
+  void before_writing(std::function<void()> handler) { before_writing_ = std::move(handler); }
+  // What was written last ends with a line end, or nothing was yet.
+  bool at_line_start() const noexcept { return at_line_start_; }
   // Calls once, with that errno, when the first write fails.
   void when_failing(std::function<void(int error)> handler) { failing_ = std::move(handler); }
   // Why the output is not all that the workers wrote, if it ended now; empty: it is, or its reader has left.
@@ -128,9 +132,11 @@ class OutputPump {
   std::size_t open_ = 0;                       // of sources_
   std::vector<char> buffer_;                   // for one read; sources share it
   bool waiting_ = false;                       // for sink_watch_
+  bool at_line_start_ = true;
   TimePoint last_read_;
   std::function<void()> read_;
   std::function<void(bool)> drained_;
+  std::function<void()> before_writing_;
   std::function<void(int)> failing_;
   std::function<void(StreamId)> heard_;
 };

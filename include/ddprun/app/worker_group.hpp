@@ -38,6 +38,12 @@ class WorkerGroup {
   using Ended = std::function<void(std::size_t worker, const ExitStatus& status)>;
 
   WorkerGroup(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot, Ended ended);
+  // Whether a line of ours would come neither behind an unfinished one of a worker's nor into a terminal that
+  // a worker has.
+  bool at_line_start() const {
+    return (!terminal_ || workers_.empty()) && output_.at_line_start() && error_.at_line_start();
+  }
+  void before_output(const std::function<void()>& handler);  // calls before workers' output is written
   static ChildGroup group_of_workers(const NodePlan& plan);
   void remove_at_end(const MeetingFile& file) { keeper_.remove_at_end(file.path(), file.text()); }
   void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's

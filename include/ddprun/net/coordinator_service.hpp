@@ -69,7 +69,8 @@ class CoordinatorService final : public AgentLink {
   // Whose a connection to the store is.
   void ask_about(ClientQuestion question);
   void ask_status();
-  int port() const;  // 0 when there is one agent
+  void note_connections(int count);  // of the store that serves this attempt
+  int port() const;                  // 0 when there is one agent
 
  private:
   class Impl;

@@ -68,8 +68,11 @@ struct CoordinatorSettings {
   // Shown where nobody else has joined for a while: why that may be.
   std::optional<Notice> when_alone;
   std::string
-      cannot_start;     // why this launch is over before it begins: all that is left is to tell who joins
-  bool record = false;  // somebody wants to have Record
+      cannot_start;       // why this launch is over before it begins: all that is left is to tell who joins
+  bool record = false;    // somebody wants to have Record
+  bool live = false;      // ShowStatus goes to a terminal: every second, with the time
+  bool connects = false;  // workers are expected to connect to the store, and on_connections is told
+  Milliseconds grace{30000};           // of the workers when they are stopped, for messages
   std::optional<ExpectedNodes> nodes;  // to compare with where the agents are
 };
 
@@ -90,6 +93,8 @@ class Coordinator {
   Actions on_store_client(const ClientQuestion& question, TimePoint now);
   // Somebody asks how the job is; answered by ShowJob.
   Actions on_status_request(TimePoint now);
+  // How many connections the store of this attempt has now.
+  Actions on_connections(int count, TimePoint now);
   Actions on_time(TimePoint now);
   // When on_time wants to be called; nothing while the workers run.
   std::optional<TimePoint> deadline() const;
@@ -129,6 +134,10 @@ class Coordinator {
   void handle(ConnectionId connection, const ClientVerdict& answer, TimePoint now);
   void handle(ConnectionId connection, const StatusAnswer& answer, TimePoint now);
   void show_job();
+  bool has_status() const;
+  Milliseconds status_delay() const;
+  std::optional<TimePoint> status_due() const;
+  std::string describe_waiting(TimePoint now) const;
   std::string describe_phase() const;
 
   std::string disagreement(const Join& join) const;
@@ -196,7 +205,10 @@ class Coordinator {
   std::map<std::string, std::string> refused_;  // address -> why, the first few
   std::optional<TimePoint> state_deadline_;
   TimePoint alone_due_;
+  State status_state_ = State::gathering;  // which the status is about
+  TimePoint status_since_;
   TimePoint status_due_;
+  int connections_ = 0;  // to the store, in this attempt; the most at a time
   bool status_stale_ = true;
   std::string status_shown_;
 

@@ -76,6 +76,25 @@ def test_progress_bars_stay_alive(machine):
         assert screen.text.count("done") == int(workers)
 
 
+def test_what_is_waited_for_is_one_line_that_goes_away(machine):
+    # both ignore ^C; rank 1 writes once more while the line is there
+    script = ("trap '' INT TERM; echo ready; [ $RANK = 0 ] || { until [ -e seen ]; do sleep 0.05; done; echo later; };"
+              "until [ -e end ]; do sleep 0.05; done")
+    screen = start(machine, "--nproc-per-node", "2", "--shutdown-timeout", "60s", "--no-python", "sh", "-c", script)
+    screen.wait_for("ready", times=2)
+    screen.type("\x03")
+    line = "ddprun: waiting for the workers to stop, for "
+    screen.wait_for(line)
+    (machine.directory / "seen").touch()
+    screen.wait_for("later")
+    before = screen.text.split("later")[0]
+    assert before.endswith("\r\x1b[K"), repr(screen.text)
+    screen.wait_for(line, times=screen.text.count(line) + 1)
+    (machine.directory / "end").touch()
+    assert screen.wait() == 130
+    assert screen.text.endswith("\r\x1b[Kddprun: stopped by SIGINT on " + screen.text.rsplit(" on ", 1)[1]), repr(screen.text)
+
+
 def test_the_restart_message_stands_on_a_line_of_its_own(machine):
     script = "printf half; exit $((1 - TORCHELASTIC_RESTART_COUNT))"
     screen = start(machine, "--nproc-per-node", "2", "--max-restarts", "1", "--no-python", "sh", "-c", script)

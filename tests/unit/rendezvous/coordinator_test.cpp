@@ -319,7 +319,7 @@ TEST_CASE("success of all is the end; the coordinator's own agent reports") {
   CHECK(play.end().kind == Cause::Kind::success);
 }
 
-TEST_CASE("the status names who is missing, not before a second and at most once a second") {
+TEST_CASE("in a log the status names who is missing after a second, then every half minute what is new") {
   Play play(settings(4));
   play.say(0, join_of(0, 4));
   CHECK(play.all<ShowStatus>().empty());
@@ -328,15 +328,89 @@ TEST_CASE("the status names who is missing, not before a second and at most once
   CHECK(play.all<ShowStatus>()[0].text == "waiting for 3 of 4 nodes: n[2-4]");
   play.pass(100ms);
   play.say(2, join_of(2, 4));
+  play.pass(29s);
   CHECK(play.all<ShowStatus>().size() == 1);
-  play.pass(900ms);
+  play.pass(1s);
   REQUIRE(play.all<ShowStatus>().size() == 2);
   CHECK(play.all<ShowStatus>()[1].text == "waiting for 2 of 4 nodes: n[2,4]");
-  play.pass(5s);
+  play.pass(25s);
   CHECK(play.all<ShowStatus>().size() == 2);  // nothing new
   play.say(1, join_of(1, 4));
   play.say(3, join_of(3, 4));
   CHECK(play.all<ShowStatus>().back().text.empty());
+}
+
+namespace {
+
+CoordinatorSettings at_a_terminal(int agents) {
+  CoordinatorSettings chosen = settings(agents);
+  chosen.live = chosen.connects = true;
+  return chosen;
+}
+
+}  // namespace
+
+TEST_CASE("at a terminal the status says every second who is missing and since when") {
+  Play play(at_a_terminal(3));
+  play.say(0, join_of(0, 3));
+  play.pass(1s);
+  play.pass(1s);
+  REQUIRE(play.all<ShowStatus>().size() == 2);
+  CHECK(play.all<ShowStatus>()[1].text == "waiting for 2 of 3 nodes: n[2-3], for 2 s");
+}
+
+TEST_CASE("at a terminal a slow start is shown until all workers are connected, and a quick one is not") {
+  Play play(at_a_terminal(3));
+  play.run();
+  const int workers = 3 * join_of(0, 3).announcement.workers;
+  const auto connect = [&](int count) { play.take(play.coordinator.on_connections(count, play.now)); };
+  play.pass(9s);
+  CHECK(play.all<ShowStatus>().empty());
+  connect(workers - 2);
+  play.pass(2s);
+  REQUIRE_FALSE(play.all<ShowStatus>().empty());
+  CHECK(play.all<ShowStatus>().back().text ==
+        "2 of " + std::to_string(workers) +
+            " workers have not connected to the store yet, 11 s after the "
+            "start");
+  connect(workers - 5);  // some have closed theirs
+  play.pass(1s);
+  CHECK(play.all<ShowStatus>().back().text.starts_with("2 of "));
+  connect(workers);
+  CHECK(play.all<ShowStatus>().back().text.empty());
+  CHECK_FALSE(play.coordinator.deadline());
+  play.log.clear();
+  connect(0);
+  play.pass(60s);
+  CHECK(play.all<ShowStatus>().empty());
+}
+
+TEST_CASE("while nobody waits at a terminal, or nobody connects, no timer runs") {
+  for (const bool live : {false, true}) {
+    CoordinatorSettings chosen = at_a_terminal(3);
+    chosen.live = live;
+    chosen.connects = !live;
+    Play play(chosen);
+    play.run();
+    CHECK_FALSE(play.coordinator.deadline());
+  }
+}
+
+TEST_CASE("workers that take long to stop are waited for by name") {
+  Play play(at_a_terminal(3));
+  play.run();
+  play.say(1, StopRequest{2, "n2"});
+  play.say(0, Stopped{{0}, {}});
+  play.pass(2s);
+  CHECK(play.all<ShowStatus>().empty());
+  play.pass(2s);
+  REQUIRE_FALSE(play.all<ShowStatus>().empty());
+  CHECK(play.all<ShowStatus>().back().text ==
+        "waiting for the workers of 2 of 3 nodes: n[2-3] to stop, for 4 s; those left after 30 s are killed");
+  play.say(1, Stopped{{0}, {}});
+  play.say(2, Stopped{{0}, {}});
+  CHECK(play.all<ShowStatus>().back().text.empty());
+  CHECK(std::holds_alternative<EndJob>(play.log.back()));
 }
 
 TEST_CASE("a fast start is silent") {
@@ -351,7 +425,7 @@ TEST_CASE("a refused stranger shows in the status: it may be the missing node wi
   play.say(0, join_of(0, 2));
   play.pass(1s);
   play.take(play.coordinator.on_refused("10.0.0.2", "the keys differ", play.now));
-  play.pass(1s);
+  play.pass(30s);
   CHECK(play.all<ShowStatus>().back().text ==
         "waiting for 1 of 2 nodes: n2; refused 10.0.0.2: the keys differ");
 }
