@@ -197,6 +197,17 @@ def test_a_program_that_is_killed_leaves_files_that_can_be_read(machine):
     assert unpacked(folder / "rank-00000.out.zst") == "written\n"
 
 
+@needs_zstd
+def test_a_file_that_cannot_be_compressed_stays_as_it_is(machine):
+    (machine.directory / "small").mkdir()
+    script = ("mount -t tmpfs -o size=300k none small && $ddprun --logs small --rdzv-id job --ranks none --log-compress zstd "
+              "--no-python sh -c 'head -c 200000 /dev/urandom | base64' && ls small/job/attempt-0 && wc -c < small/job/attempt-0/rank-00000.out")
+    result = machine.start_program(["unshare", "-m", "sh", "-c", script], env={"ddprun": machine.binary}).wait()
+    assert result.code == 0 and result.stdout.split() == ["rank-00000.err.zst", "rank-00000.out", "270177"], str(result)
+    assert re.fullmatch(r"ddprun: cannot compress \S+rank-00000.out on \S+: no space left on device; it stays as it is\n",
+                        result.stderr), str(result)
+
+
 def test_a_flood_is_cut_on_the_console_beside_a_quiet_rank_and_files_have_it_all(machine):
     script = "[ $RANK = 1 ] || exec seq 1 100000; echo quiet"
     result = machine.run("--nproc-per-node", "2", "--output-rate", "64k", "--logs", "logs", "--no-python", "sh", "-c", script)
