@@ -98,14 +98,13 @@ void check_one_a_host(const Pbs& pbs) {
   if (pbs.options.nodes && pbs.options.nodes->value == static_cast<int>(pbs.file.hosts.size())) return;
   const auto most = std::max_element(pbs.file.slots.begin(), pbs.file.slots.end());
   if (most == pbs.file.slots.end() || *most == 1) return;
-  throw Error(
-      fmt::format("the node file of {} names {} {} times: pbsdsh starts as many ddprun there, and "
-                  "nothing tells them apart",
-                  pbs.job.name, pbs.file.hosts[static_cast<std::size_t>(most - pbs.file.slots.begin())],
-                  *most),
-      fmt::format("submit with mpiprocs=1 in each chunk, or start one a host (pbsdsh -n, mpiexec --ppn 1) "
-                  "and add --nnodes {}",
-                  pbs.file.hosts.size()));
+  throw Error(fmt::format("the node file of {} names {} {} times: pbsdsh starts as many ddprun there, and "
+                          "nothing tells them apart",
+                          pbs.job.name,
+                          pbs.file.hosts[static_cast<std::size_t>(most - pbs.file.slots.begin())], *most),
+              fmt::format("leave pbsdsh out: ddprun starts itself once on each host; or start one a host "
+                          "(pbsdsh -n, mpiexec --ppn 1) and add --nnodes {}",
+                          pbs.file.hosts.size()));
 }
 
 Allocation parse_spawned(const Pbs& pbs) {

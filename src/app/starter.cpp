@@ -68,6 +68,16 @@ std::string in_one_line(std::string json) {
 
 std::string new_id() { return make_secret_text().substr(0, 16); }
 
+// What shows the reason that a remote launcher keeps to itself: no such file on that host, say.
+std::string hint_for_silence(const CarrierCommand& command) {
+  if (command.words.front() == "ssh") return fmt::format("try ssh {} ddprun --version", command.host);
+  const auto own = std::find(command.words.begin(), command.words.end(), "--started-by");
+  if (own == command.words.end()) return {};
+  std::vector<std::string> words(command.words.begin(), own);
+  words.push_back("--version");
+  return fmt::format("try {} in the job: is that ddprun on {}?", shell_quote(words), command.host);
+}
+
 }  // namespace
 
 Starter::Starter(const CarrierPlan& plan, const Options& options, const Snapshot& snapshot)
@@ -255,7 +265,7 @@ void Starter::expect_end_of_all(std::size_t carrier) {
     const CarrierCommand& command = plan_.commands[carrier];
     say_error(fmt::format("ddprun did not start on {}: {} ended with {}, and the other hosts wait for it",
                           command.host, command.words.front(), *carriers_[carrier].code),
-              command.words.front() == "ssh" ? fmt::format("try ssh {} ddprun --version", command.host) : "");
+              hint_for_silence(command));
     give_up(*carriers_[carrier].code == 0 ? k_exit_own_failure : *carriers_[carrier].code);
     finish_when_over();
   });
