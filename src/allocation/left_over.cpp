@@ -6,18 +6,11 @@
 #include "ddprun/allocation/launchers.hpp"
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/facts/job_variables.hpp"
 
 namespace ddprun {
 
 namespace {
-
-struct JobVariable {
-  const char* scheduler;
-  const char* name;
-};
-
-constexpr std::array<JobVariable, 4> k_jobs{
-    {{"slurm", "SLURM_JOB_ID"}, {"pbs", "PBS_JOBID"}, {"lsf", "LSB_JOBID"}, {"flux", "FLUX_JOB_ID"}}};
 
 constexpr const char* k_launcher_prefixes[] = {
     "PMI_",      "PMI2_",           "PMIX_",      "OMPI_",
@@ -42,7 +35,7 @@ bool starts_with_any(std::string_view name, const Prefixes& prefixes) {
 std::string name_jobs(const Environment& environment) {
   const Variables variables(environment);
   std::vector<std::string> jobs;
-  for (const JobVariable& job : k_jobs) {
+  for (const JobVariable& job : k_job_variables) {
     if (const auto id = variables.text(job.name))
       jobs.push_back(std::string(job.scheduler) + "/" + id->value);
   }

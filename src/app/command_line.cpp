@@ -260,11 +260,16 @@ void settle_program(Draft& draft) {
   // The lines of --dry-run=env are for a script that the user's shell starts; a picture is of the node alone.
   const bool pictures = options.dry_run != DryRun::off && !options.topology.empty();
   const bool runs_nothing = options.print_config || !options.capture_file.empty() ||
-                            !options.timeline_file.empty() || options.dry_run == DryRun::env ||
-                            options.dry_run == DryRun::svg || pictures;
+                            !options.timeline_file.empty() || options.status ||
+                            options.dry_run == DryRun::env || options.dry_run == DryRun::svg || pictures;
   if (options.command.empty() && !runs_nothing) {
     throw UsageError("there is no script to run", "write it after the options, as in ddprun train.py");
   }
+}
+
+void check_watch(const Options& options) {
+  if (options.watch && !options.status)
+    throw UsageError("--watch shows --status again and again, and that is not given", "add --status");
 }
 
 void refuse_together(const Draft& draft, const char* one, const char* other) {
@@ -302,7 +307,7 @@ void settle_shutdown(Draft& draft, const Environment& environment) {
 // torchrun's own variable for its template.
 void settle_output(Draft& draft, const Environment& environment) {
   refuse_together(draft, "logs", "log-dir");
-  for (const char* name : {"log-rotate", "timestamps"}) {
+  for (const char* name : {"log-rotate", "timestamps", "log-compress"}) {
     if (draft.origins.count(name) == 0 || wants_files(draft.options.output)) continue;
     throw UsageError(fmt::format("--{} is about log files, and none are written", name),
                      "add --logs FOLDER, or leave it out");
@@ -327,6 +332,7 @@ void settle(Draft& draft, const Environment& environment) {
   settle_shutdown(draft, environment);
   settle_output(draft, environment);
   settle_binding(draft);
+  check_watch(draft.options);
   settle_program(draft);
   if (!draft.options.snapshot_file.empty() && draft.options.dry_run == DryRun::off) {
     draft.options.dry_run = DryRun::text;

@@ -96,6 +96,7 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& outpu
 Driver::~Driver() {
   route_log({});
   output_link_.cancel();
+  if (usage_) usage_->cancel();
 }
 
 int Driver::run() {
@@ -103,6 +104,7 @@ int Driver::run() {
   watch_signals();
   hold_lifeline();
   join();
+  serve_status();
   while (!context_.stopped()) run_handlers();
   return exit_code_;
 }
@@ -420,6 +422,7 @@ void Driver::leave() {
   say_losses();
   if (supervisor_.idle()) workers_.dismiss_keeper();  // else it has a last try
   meeting_.finish();
+  end_status();
   store_.close();
   signals_.leave();
   output_link_.finish(context_, hurried_ ? std::optional(k_hurried_drain_limit) : std::nullopt,

@@ -180,6 +180,7 @@ CoordinatorHooks Driver::coordinator_hooks() {
   hooks.show_restart = [this](const ShowRestart& restart) { announce_restart(restart); };
   hooks.on_message = [this](const CoordinatorMessage& message) { on_message(message); };
   hooks.judge_client = [this](const ClientVerdict& verdict) { store_.judge(verdict); };
+  hooks.show_job = [this](JobStatus status) { show_job(std::move(status)); };
   hooks.show_notice = [](const Notice& notice) { say_notice(notice.what, notice.hint); };
   hooks.show_detail = say_detail;
   hooks.record = [this](const Event& event) { record(event); };
@@ -215,6 +216,7 @@ void Driver::join_as_coordinator() {
   store_.when_remote([asked = service.get()](const ClientQuestion& question) { asked->ask_about(question); });
   record_begin();
   service->start();
+  coordinator_ = service.get();
   link_ = std::move(service);
   joined_ = true;
 }

@@ -34,11 +34,11 @@ void Driver::on_signal(const SignalEvent& event) {
     if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
   } else if (is_stop_signal(event.number, plan_.options)) {
     const bool by_person = is_from_person(event, plan_.allocation.scheduler.value);
-    note_stop_signal(event.number, SignalWay::own, is_from_above(event), by_person);
+    note_stop_signal(event.number, SignalWay::own, event.from_above, by_person);
   } else if (event.number == SIGTSTP && can_be_continued()) {
     stop_at_key();
   } else if (is_passed_on(event)) {
-    signals_.judge(event.number, SignalWay::own, is_from_above(event));
+    signals_.judge(event.number, SignalWay::own, event.from_above);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "ddprun/os/keeper.hpp"
 #include "ddprun/os/shared_index.hpp"
 #include "ddprun/os/system_failure.hpp"
+#include "ddprun/os/zstd.hpp"
 
 namespace ddprun {
 
@@ -50,6 +51,9 @@ std::string absolute(const std::string& path) { return fs::absolute(path).lexica
 }  // namespace
 
 void check_log_folder(const OutputOptions& options, const std::string& host) {
+  if (const std::string why = options.compress ? why_no_zstd() : std::string(); !why.empty())
+    throw UsageError(fmt::format("--log-compress needs {} on {}, which {}", k_zstd_library, host, why),
+                     "install libzstd there, or leave --log-compress out");
   const Sourced<std::string>& named = options.logs.value.empty() ? options.log_dir : options.logs;
   if (named.value.empty() || discards_files(options)) return;
   std::error_code error;
@@ -127,6 +131,10 @@ std::string LogFiles::path(const WorkerSeat& seat, Stream stream) const {
   return attempt_folder_ + "/" + log_file_name(layout_of(options_), seat.local_rank, seat.rank, stream);
 }
 
+std::string LogFiles::final_path(const WorkerSeat& seat, Stream stream) const {
+  return path(seat, stream) + kept_suffix(options_);
+}
+
 std::string LogFiles::error_file(const WorkerSeat& seat) const {
   if (attempt_folder_.empty() || layout_of(options_) != LogLayout::torchrun) return {};
   return fmt::format("{}/{}/error.json", attempt_folder_, seat.local_rank.value);
@@ -155,12 +163,14 @@ StreamCopy LogFiles::copy(const WorkerSeat& seat, Stream stream, const StreamRou
 }
 
 void LogFiles::note_ended(const Assignment& assignment, std::vector<LogIndexEntry> entries) {
+  if (writer_) writer_->complete();
   const LogLayout layout = layout_of(options_);
   if (layout != LogLayout::ranks || run_folder_.empty()) return;
   const std::string folder = attempt_folder_name(layout, assignment.attempt);
   for (LogIndexEntry& entry : entries) {
     const auto file = [&](Stream stream) {
-      return folder + "/" + log_file_name(layout, entry.local_rank, entry.rank, stream);
+      return folder + "/" + log_file_name(layout, entry.local_rank, entry.rank, stream) +
+             kept_suffix(options_);
     };
     entry.output = file(Stream::output);
     entry.error = file(Stream::error);
@@ -190,7 +200,8 @@ Fd LogFiles::open_pipe(const std::string& path, int& id) {
   Pipe pipe = make_pipe();
   ::fcntl(pipe.writer.get(), F_SETPIPE_SZ, k_pipe_size);  // fewer and larger writes; where it may be larger
   id = static_cast<int>(files_.size());
-  writer().add(id, std::move(pipe.reader), std::move(file), path, {options_.rotation, options_.timestamps});
+  writer().add(id, std::move(pipe.reader), std::move(file), path,
+               {options_.rotation, options_.timestamps, options_.compress});
   files_[id].path = path;
   return std::move(pipe.writer);
 }
@@ -218,9 +229,20 @@ void LogFiles::watch_writer() {
 void LogFiles::take_news() {
   while (const auto news = writer_->news()) {
     File& file = files_[news->id];
+    if (news->uncompressed != 0) {
+      note_uncompressed(file, news->uncompressed);
+      continue;
+    }
     file.news = *news;
     if (news->error != 0) note_losing(file);
   }
+}
+
+void LogFiles::note_uncompressed(const File& file, int error) {
+  if (std::exchange(uncompressed_told_, true)) return;
+  say_notice(fmt::format("cannot compress {} on {}: {}; it stays as it is", file.path, plan_.host,
+                         describe_errno(error)),
+             {});
 }
 
 void LogFiles::note_losing(const File& file) {

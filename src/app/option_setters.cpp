@@ -242,6 +242,19 @@ void report(Draft& draft, const Given& given) { draft.options.report_file = file
 void events(Draft& draft, const Given& given) { draft.options.events_file = file_from(given); }
 void timeline(Draft& draft, const Given& given) { draft.options.timeline_file = file_from(given); }
 void timeline_output(Draft& draft, const Given& given) { draft.options.output_file = file_from(given); }
+
+void status(Draft& draft, const Given& given) {
+  static constexpr StatusForm k_forms[] = {StatusForm::table, StatusForm::json};
+  draft.options.status = k_forms[choice_from(given, {"table", "json"})];
+}
+
+void watch(Draft& draft, const Given& given) {
+  constexpr Milliseconds k_usual{2000}, k_shortest{100};
+  draft.options.watch = given.value.empty() ? k_usual : time_from(given).value;
+  if (*draft.options.watch < k_shortest)
+    throw UsageError(given.origin + " looks too often", "give 100ms or more, as in --watch=5s");
+}
+
 void metrics(Draft& draft, const Given& given) { draft.options.metrics_file = file_from(given); }
 void verbose(Draft& draft, const Given&) { draft.options.verbose = true; }
 void print_config(Draft& draft, const Given&) { draft.options.print_config = true; }

@@ -70,6 +70,8 @@ void ranks(Draft& draft, const Given& given);
 void fold(Draft& draft, const Given& given);
 void timestamps(Draft& draft, const Given& given);
 void log_rotate(Draft& draft, const Given& given);
+void log_compress(Draft& draft, const Given& given);
+void output_rate(Draft& draft, const Given& given);
 
 // Looking first.
 void dry_run(Draft& draft, const Given& given);
@@ -77,6 +79,8 @@ void capture(Draft& draft, const Given& given);
 void snapshot(Draft& draft, const Given& given);
 void report(Draft& draft, const Given& given);
 void events(Draft& draft, const Given& given);
+void status(Draft& draft, const Given& given);
+void watch(Draft& draft, const Given& given);
 void timeline(Draft& draft, const Given& given);
 void timeline_output(Draft& draft, const Given& given);
 void metrics(Draft& draft, const Given& given);

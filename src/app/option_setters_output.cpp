@@ -48,7 +48,24 @@ void ranks(Draft& draft, const Given& given) {
   draft.options.output.ranks = parse_rank_ranges(given.value, given.origin);
 }
 
-void fold(Draft& draft, const Given&) { draft.options.output.fold = true; }
+void fold(Draft& draft, const Given& given) {
+  if (given.value != "on" && given.value != "off")
+    throw UsageError(fmt::format("{} is neither on nor off: '{}'", given.origin, printable(given.value)),
+                     "by itself --fold means on");
+  draft.options.output.fold = given.value == "on" ? Folding::on : Folding::off;
+}
+
+void output_rate(Draft& draft, const Given& given) {
+  draft.options.output.rate = parse_rate(given.value, given.origin);
+}
+
+void log_compress(Draft& draft, const Given& given) {
+  if (given.value != "zstd" && given.value != "none")
+    throw UsageError(fmt::format("{} is neither zstd nor none: '{}'", given.origin, printable(given.value)),
+                     "zstd is the one there is");
+  draft.options.output.compress = given.value == "zstd";
+}
+
 void timestamps(Draft& draft, const Given&) { draft.options.output.timestamps = true; }
 
 void log_rotate(Draft& draft, const Given& given) {

@@ -39,8 +39,10 @@ struct OutputPump::Source {
   asio::steady_timer grace_timer;
   LineTail tail;
   StreamTreatment treatment;
+  std::optional<LineRate> rate;
   bool waiting = false;  // for something to read
   bool heard = false;    // something was read
+  TimePoint last_read;   // then
   bool closing = false;  // at the end of the grace
   bool forgotten = false;
   std::vector<std::function<void()>> due;  // calls for when its last lines are known
@@ -65,7 +67,8 @@ StreamId OutputPump::add(Fd reader, bool interactive, std::size_t remembered, St
   source->reader.non_blocking(true);
   source->id = merger_.open(interactive, treatment.label);
   source->treatment = std::move(treatment);
-  if (source->treatment.folded) folder_.open(source->id.value, *source->treatment.folded);
+  open_fold(*source);
+  if (source->treatment.rate > 0) source->rate.emplace(source->treatment.rate);
   sources_.emplace(source->id, source);
   ++open_;
   take(source, begun);
@@ -132,6 +135,12 @@ std::string OutputPump::why_incomplete() const {
   return {};
 }
 
+std::optional<TimePoint> OutputPump::last_read(StreamId stream) const {
+  const auto found = sources_.find(stream);
+  if (found == sources_.end() || !found->second->heard) return std::nullopt;
+  return found->second->last_read;
+}
+
 bool OutputPump::is_busy(Milliseconds within) const {
   return !merger_.output().empty() || now() - last_read_ < within;
 }
@@ -180,33 +189,73 @@ void OutputPump::arm(const SourcePointer& source) {
   });
 }
 
-void OutputPump::show(const Source& source, std::string_view text) {
-  if (!folder_.has(source.id.value)) return merger_.add(source.id, text, last_read_);
-  folder_.add(source.id.value, text, last_read_);
+void OutputPump::open_fold(const Source& source) {
+  using Fold = StreamTreatment::Fold;
+  const int id = source.id.value;
+  const StreamTreatment& treatment = source.treatment;
+  if (treatment.fold == Fold::alike) folder_.open(id, treatment.rank);
+  if (treatment.fold == Fold::copies) copies_.open(id, treatment.rank);
+  if (treatment.fold == Fold::copied_tracebacks)
+    copies_.open(id, treatment.rank, CopyFolder::Blocks::tracebacks);
+}
+
+void OutputPump::show(Source& source, std::string_view text) {
+  if (!source.rate) return fold(source, text);
+  tell_left_out(source, last_read_);
+  fold(source, source.rate->add(text, last_read_));
+}
+
+void OutputPump::fold(const Source& source, std::string_view text) {
+  if (text.empty()) return;
+  const int id = source.id.value;
+  if (folder_.has(id)) {
+    folder_.add(id, text, last_read_);
+  } else if (copies_.has(id)) {
+    copies_.add(id, text, last_read_);
+  } else {
+    return merger_.add(source.id, text, last_read_);
+  }
   pass_on_folded();
 }
 
 void OutputPump::pass_on_folded() {
   const TimePoint time = now();
-  for (const LineFolder::Piece& piece : folder_.take()) {
+  const auto pass_on = [&](const LineFolder::Piece& piece, const auto& describe) {
     const StreamId stream{piece.stream};
     if (piece.ended) {
       merger_.close(stream, time);
     } else if (piece.ranks.empty()) {
       merger_.add(stream, piece.text, time);
     } else {
-      std::string lines;
-      Labeller().append(lines, piece.text, fmt::format("[{}] ", describe_rank_list(piece.ranks)));
-      if (lines.back() != '\n') lines += '\n';
-      merger_.insert(lines, time);
+      merger_.insert(describe(piece), time);
     }
-  }
+  };
+  for (const auto& piece : folder_.take())
+    pass_on(piece, [](const auto& each) { return describe_alike(each.ranks, each.text); });
+  for (const auto& piece : copies_.take())
+    pass_on(piece, [](const auto& each) { return describe_copies(each.ranks, each.text); });
+}
+
+// Where it is missing from what is shown.
+void OutputPump::tell_left_out(Source& source, TimePoint time) {
+  if (!source.rate) return;
+  const auto left_out = source.reader.is_open() ? source.rate->take_left_out(time) : source.rate->take_rest();
+  if (!left_out || left_out->bytes == 0) return;
+  merger_.insert(fmt::format("ddprun: {}\n", describe_left_out(*left_out, source.treatment.name)), time);
 }
 
 std::optional<TimePoint> OutputPump::next_tick() const {
-  const auto merged = merger_.next_tick();
-  const auto folded = folder_.next_tick();
-  return merged && folded ? std::min(*merged, *folded) : merged ? merged : folded;
+  std::optional<TimePoint> next;
+  const auto consider = [&](std::optional<TimePoint> time) {
+    if (time) next = next ? std::min(*next, *time) : *time;
+  };
+  consider(merger_.next_tick());
+  consider(folder_.next_tick());
+  consider(copies_.next_tick());
+  for (const auto& [id, source] : sources_) {
+    if (source->rate && source->reader.is_open()) consider(source->rate->next_tick());
+  }
+  return next;
 }
 
 void OutputPump::schedule_tick() {
@@ -231,6 +280,8 @@ void OutputPump::tick() {
   // What was written in time counts, even if we come late.
   for (const SourcePointer& source : readable) read_once(source);
   folder_.tick(now());
+  copies_.tick(now());
+  for (const auto& [id, source] : sources_) tell_left_out(*source, now());
   pass_on_folded();
   merger_.tick(now());
   settle();
@@ -261,7 +312,7 @@ void OutputPump::take(const SourcePointer& source, std::string_view text) {
   if (text.empty()) return;
   if (!std::exchange(source->heard, true) && heard_) heard_(source->id);
   source->tail.add(text);
-  last_read_ = now();
+  source->last_read = last_read_ = now();
   if (source->treatment.copy) source->treatment.copy(text);
   if (source->treatment.shown) show(*source, text);
 }
@@ -299,12 +350,16 @@ void OutputPump::end(const SourcePointer& source) {
   source->grace_timer.cancel();
   if (const auto copy = std::exchange(source->treatment.copy, nullptr)) copy({});
   --open_;
-  if (folder_.has(source->id.value)) {
-    folder_.close(source->id.value, now());
-    pass_on_folded();
+  tell_left_out(*source, now());
+  const int id = source->id.value;
+  if (folder_.has(id)) {
+    folder_.close(id, now());
+  } else if (copies_.has(id)) {
+    copies_.close(id, now());
   } else {
     merger_.close(source->id, now());
   }
+  pass_on_folded();
   tell(source);
 }
 

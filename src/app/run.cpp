@@ -21,6 +21,7 @@
 #include "ddprun/app/log_files.hpp"
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/starter.hpp"
+#include "ddprun/app/status_command.hpp"
 #include "ddprun/app/timeline.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
@@ -270,6 +271,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, O
              : options.verbose ? Talk::verbose
                                : Talk::normal,
              snapshot.host.stderr_is_terminal, snapshot.host.name);
+  if (options.status) return show_jobs(options, snapshot.host.name);
   if (!options.timeline_file.empty()) return print(draw_timeline(options));
   if (output_link.connect(snapshot, options)) snapshot.host.stderr_is_terminal = false;
   take_picture_file(options);

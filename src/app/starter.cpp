@@ -36,6 +36,7 @@ constexpr Milliseconds k_stop_margin{20000};
 constexpr Milliseconds k_silence{30000};
 constexpr Milliseconds k_common_end{10000};  // from the first carrier's end to the last one's
 constexpr Milliseconds k_carrier_patience{5000};
+constexpr Milliseconds k_launcher_of_lost_patience{3000};  // it waits for a host that is gone
 constexpr Milliseconds k_carrier_mercy{1000};  // between SIGTERM and SIGKILL where no agent is left
 constexpr Milliseconds k_hurried_drain_limit{2000};
 constexpr std::size_t k_most_addresses = 16;
@@ -285,7 +286,7 @@ void Starter::on_signal(const SignalEvent& event) {
   } else if (!is_passed_on(event)) {
     return;
   } else {
-    signals_.judge(event.number, SignalWay::own, is_from_above(event));
+    signals_.judge(event.number, SignalWay::own, event.from_above);
   }
 }
 
@@ -300,8 +301,7 @@ void Starter::note_stop_signal(const SignalEvent& event) {
   if (first) stopped_by_ = event.number;
   if (first || again) last_stop_signal_ = now();
   if (again) return stop({event.number, /*hurry=*/true, /*whole_tree=*/false});
-  if (first || event.number != *stopped_by_)
-    signals_.judge(event.number, SignalWay::own, is_from_above(event));
+  if (first || event.number != *stopped_by_) signals_.judge(event.number, SignalWay::own, event.from_above);
 }
 
 void Starter::on_verdict(const SignalLedger::Verdict& verdict) {
@@ -325,7 +325,7 @@ void Starter::release_carriers() {
   if (leaving_ || server_.connected() > 0) return;
   const bool all = told_.size() + lost_.size() >= plan_.hosts.size();
   if (all && !std::exchange(releasing_, true)) {
-    give_up_on_carriers(k_carrier_patience, k_carrier_mercy);
+    give_up_on_carriers(lost_.empty() ? k_carrier_patience : k_launcher_of_lost_patience, k_carrier_mercy);
   } else if (!all && !stopped_by_ && !failure_code_) {
     give_up_on_carriers(options_.shutdown_timeout.value + k_stop_margin, k_carrier_patience);
   }

@@ -19,7 +19,7 @@ bool is_stop_signal(int number, const Options& options) {
 
 bool is_from_person(const SignalEvent& event, Scheduler scheduler) {
   const bool scheduled = scheduler != Scheduler::none && scheduler != Scheduler::by_hand;
-  return event.is_from_key() || !scheduled || !is_from_above(event);
+  return event.is_from_key() || !scheduled || !event.from_above;
 }
 
 std::vector<int> watched_signals_of(const Options& options) {

@@ -1,4 +1,5 @@
 // Where the workers' streams go: pipes that a pump reads, files that they write themselves, or both.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "ddprun/app/worker_group.hpp"
@@ -14,6 +15,15 @@ namespace {
 // Where a worker's stderr is in one stream with its stdout, a traceback needs more room.
 constexpr std::size_t k_remembered_of_both = 30;
 constexpr std::size_t k_tail_of_file = std::size_t{64} << 10;
+
+// A stream of stdout and stderr together: of what is copied only tracebacks are sure to be errors.
+StreamTreatment::Fold fold_of(Folding wanted, Stream stream, bool both) {
+  using Fold = StreamTreatment::Fold;
+  if (wanted == Folding::on) return Fold::alike;
+  if (wanted == Folding::off) return Fold::nothing;
+  if (both) return Fold::copied_tracebacks;
+  return stream == Stream::error ? Fold::copies : Fold::nothing;
+}
 
 std::string variable(const Snapshot& snapshot, const char* name) {
   return find_variable(snapshot, name).value_or("");
@@ -57,8 +67,12 @@ int WorkerGroup::open_stream(std::size_t worker, Stream stream, const StreamRout
   const bool plain = route.console && !route.file && shown.empty();
   if (plain && terminal_ && is_terminal(ours)) return ours;
   const std::string prefix = label(worker, route, false).at(Milliseconds{0});
-  StreamTreatment treatment{shown, {}, route.console, logs_.copy(seat, stream, route, prefix)};
-  if (plan_.options.output.fold && route.console) treatment.folded = seat.rank;
+  StreamTreatment treatment{shown, seat.rank};
+  treatment.name = fmt::format("rank {} on {}", seat.rank.value, plan_.host);
+  treatment.shown = route.console;
+  treatment.copy = logs_.copy(seat, stream, route, prefix);
+  treatment.rate = plan_.options.output.rate;
+  if (route.console) treatment.fold = fold_of(plan_.options.output.fold, stream, both);
   OutputPump& pump = is_output ? output_ : error_;
   Pipe pipe = make_pipe();
   auto& opened = is_output ? workers_[worker]->output : workers_[worker]->error;
@@ -82,6 +96,15 @@ std::vector<std::string> WorkerGroup::last_lines(std::size_t worker, Stream stre
 std::vector<std::string> WorkerGroup::last_lines(std::size_t worker) const {
   const std::vector<std::string> lines = last_lines(worker, Stream::error);
   return lines.empty() ? last_lines(worker, Stream::output) : lines;
+}
+
+// The file that a person opens first, once the job is over; empty: there is none.
+std::string WorkerGroup::kept_output(std::size_t worker) const {
+  if (!workers_[worker]->child) return {};
+  for (const Stream stream : {Stream::error, Stream::output}) {
+    if (route(worker, stream).file) return logs_.final_path(assignment_.seats[worker], stream);
+  }
+  return {};
 }
 
 std::vector<LogIndexEntry> WorkerGroup::index_entries() const {

@@ -35,6 +35,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   void start();
   void send(AgentMessage message);
   void ask_about(ClientQuestion question) { add(StoreClient{std::move(question)}); }
+  void ask_status() { add(StatusAsked{}); }
   void close();
   int port() const { return listener_ ? listener_->port() : 0; }
 
@@ -54,13 +55,14 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   struct StoreClient {
     ClientQuestion question;
   };
+  struct StatusAsked {};
   struct TimePassed {};
   struct StoreAnswered {
     Attempt attempt;
     StoreOpened result;
   };
-  using Input =
-      std::variant<MessageArrived, ConnectionClosed, StrangerRefused, StoreClient, TimePassed, StoreAnswered>;
+  using Input = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, StoreClient, StatusAsked,
+                             TimePassed, StoreAnswered>;
 
   void tell(const std::string& text) const {
     if (hooks_.show_detail) hooks_.show_detail(text);
@@ -207,6 +209,7 @@ Coordinator::Actions CoordinatorService::Impl::handle(const Input& event, TimePo
           },
           [&](const StrangerRefused& e) { return coordinator_->on_refused(e.address, e.why, now); },
           [&](const StoreClient& e) { return coordinator_->on_store_client(e.question, now); },
+          [&](const StatusAsked&) { return coordinator_->on_status_request(now); },
           [&](const TimePassed&) { return coordinator_->on_time(now); },
           [&](const StoreAnswered& e) {
             return e.result.error.empty() ? coordinator_->on_store_ready(e.attempt, e.result.port, now)
@@ -228,6 +231,9 @@ void CoordinatorService::Impl::perform(const CoordinatorAction& action) {
                         [&](const CloseStore& close) { hooks_.close_store(close.attempt); },
                         [&](const JudgeClient& judged) {
                           if (hooks_.judge_client) hooks_.judge_client(judged.verdict);
+                        },
+                        [&](const ShowJob& job) {
+                          if (hooks_.show_job) hooks_.show_job(job.status);
                         },
                         [&](const ShowStatus& status) { hooks_.show_status(status.text); },
                         [&](const ShowRestart& restart) { hooks_.show_restart(restart); },
@@ -312,6 +318,7 @@ CoordinatorService::~CoordinatorService() { impl_->close(); }
 void CoordinatorService::start() { impl_->start(); }
 void CoordinatorService::send(AgentMessage message) { impl_->send(std::move(message)); }
 void CoordinatorService::ask_about(ClientQuestion question) { impl_->ask_about(std::move(question)); }
+void CoordinatorService::ask_status() { impl_->ask_status(); }
 int CoordinatorService::port() const { return impl_->port(); }
 
 }  // namespace ddprun

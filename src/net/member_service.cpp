@@ -316,7 +316,9 @@ void MemberService::Impl::receive(const std::string& payload) {
   }
   const auto& message = std::get<CoordinatorMessage>(decoded);
   if (const auto* request = std::get_if<Probe>(&message)) return probe(*request);
-  if (std::holds_alternative<ClientQuestion>(message)) return hooks_.on_message(message);
+  const bool asks =
+      std::holds_alternative<ClientQuestion>(message) || std::holds_alternative<StatusQuestion>(message);
+  if (asks) return hooks_.on_message(message);
   timer_.cancel();
   if (std::holds_alternative<Finish>(message) || std::holds_alternative<Refused>(message)) close();
   hooks_.on_message(message);

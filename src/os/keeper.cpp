@@ -10,17 +10,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "ddprun/base/error.hpp"
+#include "ddprun/facts/job_variables.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/process_table.hpp"
@@ -55,9 +59,21 @@ std::string read_environment(int pid) {
   return text;
 }
 
-bool carries(const std::string& environment, const std::string& marker) {
-  const std::size_t at = environment.find(marker + '\0');  // every entry ends with a NUL, the last one too
-  return at == 0 || (at != std::string::npos && environment[at - 1] == '\0');
+std::optional<std::string> find_entry(const std::string& environment, const std::string& name) {
+  const std::string start = '\0' + name + '=';
+  const std::string entries = '\0' + environment;
+  const std::size_t at = entries.find(start);
+  if (at == std::string::npos) return std::nullopt;
+  const std::size_t value = at + start.size();
+  return entries.substr(value, entries.find('\0', value) - value);
+}
+
+// A job that a worker has submitted has its environment, and its own number.
+bool is_of_another_job(const std::string& environment, const std::string& ours) {
+  return std::any_of(k_job_variables.begin(), k_job_variables.end(), [&](const JobVariable& job) {
+    const auto theirs = find_entry(environment, job.name);
+    return theirs && theirs != find_entry(ours, job.name);
+  });
 }
 
 // A keeper of a launch inside ours carries our marker; it has its own to clean up and ends by itself.
@@ -92,11 +108,14 @@ void remove_if_unchanged(const std::string& message) {
 }
 
 // True when nothing was left to kill.
-bool kill_round(const std::vector<int>& leaders, const std::string& marker) {
+bool kill_round(const std::vector<int>& leaders, const std::string& agent_id) {
+  const std::string ours = read_environment(::getpid());
   const ProcessTable table = capture_processes();
   std::vector<int> roots = leaders;
   for (const ProcessEntry& process : table) {
-    if (carries(read_environment(process.pid), marker)) roots.push_back(process.pid);
+    const std::string environment = read_environment(process.pid);
+    if (find_entry(environment, k_agent_variable) == agent_id && !is_of_another_job(environment, ours))
+      roots.push_back(process.pid);
   }
   bool none = true;
   for (const ProcessEntry& process : find_families(table, roots)) {
@@ -119,14 +138,14 @@ void ask_to_end(const std::vector<int>& leaders, Milliseconds mercy) {
     std::this_thread::sleep_for(k_between_rounds);
 }
 
-void kill_what_is_left(const std::vector<int>& leaders, const std::string& marker) {
+void kill_what_is_left(const std::vector<int>& leaders, const std::string& agent_id) {
   if (!sees_own_processes()) return kill_groups(leaders);
-  for (int round = 0; round < k_rounds && !kill_round(leaders, marker); ++round) {
+  for (int round = 0; round < k_rounds && !kill_round(leaders, agent_id); ++round) {
     std::this_thread::sleep_for(k_between_rounds);
   }
 }
 
-[[noreturn]] void keep(int reader, const std::string& marker, Milliseconds mercy,
+[[noreturn]] void keep(int reader, const std::string& agent_id, Milliseconds mercy,
                        const std::vector<std::string>& folders) noexcept {
   sigset_t all;
   ::sigfillset(&all);
@@ -148,7 +167,7 @@ void kill_what_is_left(const std::vector<int>& leaders, const std::string& marke
   }
   if (!all_is_well) {
     if (mercy > Milliseconds{0}) ask_to_end(leaders, mercy);
-    kill_what_is_left(leaders, marker);
+    kill_what_is_left(leaders, agent_id);
   }
   remove_folders(folders);
   remove_if_unchanged(file);
@@ -169,10 +188,9 @@ Keeper::Keeper(const std::string& agent_id, Milliseconds mercy, const std::vecto
   Pipe pipe = make_pipe();
   // Should it ever be stopped, we are not.
   ::fcntl(pipe.writer.get(), F_SETFL, O_NONBLOCK);
-  const std::string marker = std::string(k_agent_variable) + "=" + agent_id;
   pid_ = ::fork();
   if (pid_ < 0) throw system_failure("cannot start the keeper process", errno);
-  if (pid_ == 0) keep(pipe.reader.get(), marker, mercy, folders);
+  if (pid_ == 0) keep(pipe.reader.get(), agent_id, mercy, folders);
   writer_ = std::move(pipe.writer);
 }
 

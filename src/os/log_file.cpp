@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "ddprun/base/duration.hpp"
+#include "log_compressor.hpp"
 
 namespace ddprun {
 
@@ -25,8 +26,8 @@ std::string now_text() {
 
 }  // namespace
 
-LogFile::LogFile(Fd file, std::string path, const LogStyle& style)
-    : file_(std::move(file)), path_(std::move(path)), style_(style) {
+LogFile::LogFile(Fd file, std::string path, const LogStyle& style, std::function<void()> rotated)
+    : file_(std::move(file)), path_(std::move(path)), style_(style), rotated_(std::move(rotated)) {
   const off_t end = ::lseek(file_.get(), 0, SEEK_END);
   if (end > 0) size_ = static_cast<std::uint64_t>(end);
 }
@@ -55,14 +56,18 @@ void LogFile::store_rotating(std::string_view text) {
   store(text);
 }
 
-// PATH.1 is the youngest of those that are kept.
+// PATH.1 is the youngest of those that are kept; some may be compressed, and one may be there as both.
 void LogFile::rotate() {
-  const auto name = [&](int age) { return age == 0 ? path_ : fmt::format("{}.{}", path_, age); };
-  for (int age = style_.rotation.kept; age > 0; --age) ::rename(name(age - 1).c_str(), name(age).c_str());
-  if (style_.rotation.kept == 0) ::unlink(path_.c_str());
+  const int kept = style_.rotation.kept;
+  for (const char* suffix : {"", k_compressed_suffix}) {
+    const auto name = [&](int age) { return log_file_name_of_age(path_, age) + suffix; };
+    ::unlink(name(kept).c_str());
+    for (int age = kept; age > 0; --age) ::rename(name(age - 1).c_str(), name(age).c_str());
+  }
   Fd next(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (next) file_ = std::move(next);  // else the old one goes on
   size_ = 0;
+  rotated_();
 }
 
 void LogFile::store(std::string_view bytes) {

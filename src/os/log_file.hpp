@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,8 @@ namespace ddprun {
 
 class LogFile {
  public:
-  LogFile(Fd file, std::string path, const LogStyle& style);
+  // `rotated` is called when older ones have got their names.
+  LogFile(Fd file, std::string path, const LogStyle& style, std::function<void()> rotated);
 
   // What cannot be written is lost and counted; the next write tries again.
   void write(std::string_view text);
@@ -29,6 +31,7 @@ class LogFile {
   Fd file_;
   std::string path_;
   LogStyle style_;
+  std::function<void()> rotated_;
   Labeller times_;
   bool mid_line_ = false;
   std::uint64_t size_ = 0;

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "ddprun/base/error.hpp"
@@ -19,6 +20,7 @@
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/helper_child.hpp"
 #include "ddprun/os/system_failure.hpp"
+#include "log_compressor.hpp"
 #include "log_file.hpp"
 
 namespace ddprun {
@@ -29,6 +31,7 @@ constexpr const char* k_name = "ddprun-logs";
 constexpr std::size_t k_read_size = std::size_t{256} * 1024;
 constexpr std::size_t k_message_limit = 8192;  // a path is at most PATH_MAX
 constexpr std::size_t k_passed = 2;            // the pipe and the file
+constexpr int k_complete = -1;                 // instead of an id
 
 struct Request {
   int id = 0;
@@ -51,14 +54,21 @@ class Server {
   explicit Server(int socket) : socket_(socket), buffer_(k_read_size) {}
 
   int run() {
-    while (open_ || !files_.empty()) {
+    while (open_ || !files_.empty() || !compressor_.idle()) {
       std::vector<pollfd> ready;
       if (open_) ready.push_back({socket_, POLLIN, 0});
+      if (!compressor_.idle()) ready.push_back({compressor_.descriptor(), POLLIN, 0});
       for (const auto& [reader, entry] : files_) ready.push_back({reader, POLLIN, 0});
       if (::poll(ready.data(), ready.size(), -1) < 0) continue;
       for (const pollfd& each : ready) {
         if (each.revents == 0) continue;
-        each.fd == socket_ ? receive() : read(each.fd);
+        if (each.fd == socket_) {
+          receive();
+        } else if (each.fd == compressor_.descriptor()) {
+          tell_compressed(compressor_.take_end());
+        } else {
+          read(each.fd);
+        }
       }
     }
     return 0;
@@ -69,6 +79,9 @@ class Server {
     int id;
     Fd reader;
     LogFile file;
+    std::string path;
+    bool compress;
+    bool complete = false;  // at its pipe's end
     bool told = false;
   };
 
@@ -84,16 +97,28 @@ class Server {
     const ssize_t length = ::recvmsg(socket_, &message, MSG_CMSG_CLOEXEC);
     if (length < static_cast<ssize_t>(sizeof(Request))) {
       open_ = false;
-      return;
+      return complete();
     }
     Request request;
     std::memcpy(&request, bytes.data(), sizeof request);
+    if (request.id == k_complete) return complete();
     std::string path(bytes.data() + sizeof request, static_cast<std::size_t>(length) - sizeof request);
     auto [reader, file] = take_descriptors(message);
     if (!reader) return;
     const int key = reader.get();
-    files_.emplace(key,
-                   Entry{request.id, std::move(reader), {std::move(file), std::move(path), request.style}});
+    const auto rotated = [this, id = request.id, path, style = request.style] {
+      if (style.compress) compressor_.note_rotated(id, path, style.rotation.kept);
+    };
+    files_.emplace(key, Entry{request.id,
+                              std::move(reader),
+                              {std::move(file), path, request.style, rotated},
+                              path,
+                              request.style.compress});
+  }
+
+  void complete() {
+    for (auto& [reader, entry] : files_) entry.complete = true;
+    for (const auto& [id, path] : std::exchange(closed_, {})) compressor_.add(id, path);
   }
 
   void read(int reader) {
@@ -109,6 +134,11 @@ class Server {
     if (length < 0 && errno == EINTR) return;
     entry.file.close();
     tell(entry, true);
+    if (entry.compress && (entry.complete || !open_)) {
+      compressor_.add(entry.id, entry.path);
+    } else if (entry.compress) {
+      closed_.emplace_back(entry.id, entry.path);
+    }
     files_.erase(found);
   }
 
@@ -117,9 +147,19 @@ class Server {
     ::send(socket_, &news, sizeof news, MSG_NOSIGNAL);
   }
 
+  void tell_compressed(const LogCompressor::Done& done) const {
+    if (done.error == 0) return;
+    LogWriter::News news;
+    news.id = done.id;
+    news.uncompressed = done.error;
+    ::send(socket_, &news, sizeof news, MSG_NOSIGNAL);
+  }
+
   int socket_;
   std::vector<char> buffer_;
   std::map<int, Entry> files_;
+  std::vector<std::pair<int, std::string>> closed_;  // not complete() yet
+  LogCompressor compressor_;
   bool open_ = true;  // more may be added
 };
 
@@ -170,6 +210,11 @@ void LogWriter::add(int id, Fd reader, Fd file, const std::string& path, const L
   while (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0) {
     if (errno != EINTR) throw system_failure("the process that writes log files has ended", errno);
   }
+}
+
+void LogWriter::complete() {
+  const Request request{k_complete, {}};
+  ::send(socket_.get(), &request, sizeof request, MSG_NOSIGNAL);
 }
 
 void LogWriter::finish() {

@@ -34,6 +34,17 @@ struct PciInfo {  // nvmlPciInfo_t of nvmlDeviceGetPciInfo_v3
   char bus_id[32];
 };
 
+struct Utilization {  // nvmlUtilization_t, percent
+  unsigned gpu;
+  unsigned memory;
+};
+
+struct MemoryInfo {  // nvmlMemory_t, bytes
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
 struct Library {
   int (*init)() = nullptr;
   const char* (*error_text)(int) = nullptr;
@@ -42,6 +53,8 @@ struct Library {
   int (*pci)(Device, PciInfo*) = nullptr;
   int (*uuid)(Device, char*, unsigned) = nullptr;
   int (*model)(Device, char*, unsigned) = nullptr;
+  int (*utilization)(Device, Utilization*) = nullptr;
+  int (*memory)(Device, MemoryInfo*) = nullptr;
   // Drivers before 450 know no MIG.
   int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;
   int (*mig_count)(Device, unsigned*) = nullptr;
@@ -58,6 +71,9 @@ struct Library {
                        find_function(library, "nvmlDeviceGetPciInfo_v3", pci) &&
                        find_function(library, "nvmlDeviceGetUUID", uuid) &&
                        find_function(library, "nvmlDeviceGetName", model);
+    if (!find_function(library, "nvmlDeviceGetUtilizationRates", utilization) ||
+        !find_function(library, "nvmlDeviceGetMemoryInfo", memory))
+      utilization = nullptr;
     const bool mig = find_function(library, "nvmlDeviceGetMigMode", mig_mode) &&
                      find_function(library, "nvmlDeviceGetMaxMigDeviceCount", mig_count) &&
                      find_function(library, "nvmlDeviceGetMigDeviceHandleByIndex", mig_handle);
@@ -102,6 +118,21 @@ struct Library {
 constexpr std::string_view k_gpu = "gpu ";
 constexpr std::string_view k_lost = "lost ";
 constexpr std::string_view k_problem = "problem ";
+constexpr std::string_view k_use = "use ";  // address, percent or '-', bytes
+
+std::string describe_use(const Library& library, unsigned index) {
+  Device device = nullptr;
+  PciInfo pci{};
+  MemoryInfo memory{};
+  Utilization use{};
+  const bool told = library.handle(index, &device) == k_success && library.pci(device, &pci) == k_success &&
+                    library.memory(device, &memory) == k_success;
+  if (!told) return {};
+  pci.bus_id[sizeof pci.bus_id - 1] = '\0';
+  const bool known = library.utilization(device, &use) == k_success;
+  return fmt::format("{}{} {} {}\n", k_use, normal_pci_address(pci.bus_id),
+                     known ? std::to_string(use.gpu) : "-", memory.used);
+}
 
 std::string describe_gpu(const Library& library, unsigned index) {
   Device device = nullptr;
@@ -136,6 +167,29 @@ std::string ask_nvml(const std::string& name) {
   std::string text;
   for (unsigned i = 0; i < std::min(count, k_most_gpus); ++i) text += describe_gpu(library, i);
   return text;
+}
+
+std::string ask_nvml_usage(const std::string& name) {
+  Library library;
+  unsigned count = 0;
+  const bool ready = library.load(name).empty() && library.utilization != nullptr &&
+                     library.init() == k_success && library.count(&count) == k_success;
+  std::string text;
+  for (unsigned i = 0; ready && i < std::min(count, k_most_gpus); ++i) text += describe_use(library, i);
+  return text;
+}
+
+std::vector<GpuUsage> parse_nvml_usage(std::string_view text) {
+  std::vector<GpuUsage> usages;
+  for (const std::string& line : split(text, '\n')) {
+    const std::vector<std::string> words = split_words(line);
+    if (!line.starts_with(k_use) || words.size() != 4) continue;
+    GpuUsage& usage = usages.emplace_back();
+    usage.pci_address = words[1];
+    if (const auto percent = parse_integer(words[2])) usage.percent = static_cast<int>(*percent);
+    usage.memory = static_cast<std::uint64_t>(parse_integer(words[3]).value_or(0));
+  }
+  return usages;
 }
 
 NvmlAnswer parse_nvml_answer(std::string_view text) {

@@ -10,6 +10,7 @@
 #include "ddprun/os/exchange.hpp"
 #include "ddprun/os/munge.hpp"
 #include "ddprun/os/slurm_api.hpp"
+#include "ddprun/os/zstd.hpp"
 
 namespace ddprun {
 
@@ -36,7 +37,8 @@ std::vector<OptionalLibrary> find_optional_libraries() {
   return {{"libslurm", slurm_file()},
           {"munge", file_of(k_munge_library)},
           {"NVML", file_of(HardwareWish{}.nvml)},
-          {"PMIx", file_of(ExchangeRequest{}.library)}};
+          {"PMIx", file_of(ExchangeRequest{}.library)},
+          {"zstd", file_of(k_zstd_library)}};
 }
 
 std::string hwloc_version() { return HWLOC_VERSION; }

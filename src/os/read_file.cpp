@@ -78,6 +78,12 @@ std::string read_tail(const std::string& path, std::size_t count) {
   return contents;
 }
 
+std::optional<std::int64_t> last_written(const std::string& path) {
+  struct stat entry {};
+  if (::stat(path.c_str(), &entry) != 0) return std::nullopt;
+  return entry.st_mtim.tv_sec * std::int64_t{1000} + entry.st_mtim.tv_nsec / 1000000;
+}
+
 std::string read_standard_input(std::size_t limit) {
   const Fd input(::dup(STDIN_FILENO));
   std::string contents;

@@ -12,6 +12,20 @@
 
 namespace ddprun {
 
+namespace {
+
+std::vector<int> processes_above() {
+  std::vector<int> above;
+  for (int pid = ::getppid(); pid > 0;) {
+    above.push_back(pid);
+    const auto process = capture_process(pid);
+    pid = process ? process->parent : 0;
+  }
+  return above;
+}
+
+}  // namespace
+
 struct SignalSource::Saved {
   sigset_t mask;
   struct sigaction pipe_action;
@@ -50,18 +64,13 @@ std::vector<int> capture_ignored_signals(const std::vector<int>& signals) {
 
 bool SignalEvent::is_from_key() const { return code == SI_KERNEL; }
 
-bool is_from_above(const SignalEvent& event) {
+bool SignalSource::is_from_above(const SignalEvent& event) const {
   if (event.is_from_key()) return false;
-  if (event.sender_pid == 0) return true;
-  for (int pid = ::getppid(); pid > 0;) {
-    if (pid == event.sender_pid) return true;
-    const auto process = capture_process(pid);
-    pid = process ? process->parent : 0;
-  }
-  return false;
+  return event.sender_pid == 0 || std::find(above_.begin(), above_.end(), event.sender_pid) != above_.end();
 }
 
-SignalSource::SignalSource(const std::vector<int>& signals) : saved_(std::make_unique<Saved>()) {
+SignalSource::SignalSource(const std::vector<int>& signals)
+    : saved_(std::make_unique<Saved>()), above_(processes_above()) {
   const std::vector<int> ignored = capture_ignored_signals(signals);
   sigset_t taken;
   ::sigemptyset(&taken);
@@ -92,7 +101,9 @@ SignalSource::~SignalSource() {
 std::optional<SignalEvent> SignalSource::read() {
   signalfd_siginfo info;
   if (::read(descriptor_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
-  return SignalEvent{static_cast<int>(info.ssi_signo), static_cast<int>(info.ssi_pid), info.ssi_code};
+  SignalEvent event{static_cast<int>(info.ssi_signo), static_cast<int>(info.ssi_pid), info.ssi_code};
+  event.from_above = is_from_above(event);
+  return event;
 }
 
 }  // namespace ddprun

@@ -6,34 +6,9 @@
 #include <utility>
 
 #include "ddprun/base/text.hpp"
+#include "ddprun/output/line_label.hpp"
 
 namespace ddprun {
-
-namespace {
-
-// Without torch's "[rank3]: " in front of its lines.
-std::string without_rank(const std::string& text, GlobalRank rank) {
-  const std::string mark = fmt::format("[rank{}]: ", rank.value);
-  std::string result;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
-    std::string_view line = std::string_view(text).substr(at, end - at);
-    if (line.starts_with(mark)) line.remove_prefix(mark.size());
-    result += line;
-    at = end;
-  }
-  return result;
-}
-
-bool is_rewritten(std::string_view text) {
-  for (std::size_t at = text.find('\r'); at != std::string_view::npos; at = text.find('\r', at + 1)) {
-    if (at + 1 == text.size() || text[at + 1] != '\n') return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 bool LineFolder::Group::has(int stream) const {
   return std::any_of(members.begin(), members.end(),
                      [&](const Member& member) { return member.stream == stream; });
@@ -141,6 +116,33 @@ void LineFolder::forget_ended(int id) {
   if (!stream.closed || stream.groups > 0) return;
   streams_.erase(id);
   ready_.push_back({id, {}, {}, true});
+}
+
+std::string without_rank(const std::string& text, GlobalRank rank) {
+  const std::string mark = fmt::format("[rank{}]: ", rank.value);
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
+    std::string_view line = std::string_view(text).substr(at, end - at);
+    if (line.starts_with(mark)) line.remove_prefix(mark.size());
+    result += line;
+    at = end;
+  }
+  return result;
+}
+
+bool is_rewritten(std::string_view text) {
+  for (std::size_t at = text.find('\r'); at != std::string_view::npos; at = text.find('\r', at + 1)) {
+    if (at + 1 == text.size() || text[at + 1] != '\n') return true;
+  }
+  return false;
+}
+
+std::string describe_alike(const std::vector<int>& ranks, std::string_view text) {
+  std::string lines;
+  Labeller().append(lines, text, fmt::format("[{}] ", describe_rank_list(ranks)));
+  if (lines.back() != '\n') lines += '\n';
+  return lines;
 }
 
 std::string describe_rank_list(const std::vector<int>& ascending) {

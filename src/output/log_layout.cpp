@@ -45,6 +45,14 @@ LogRotation parse_rotation(const std::string& text, const std::string& origin) {
   return {static_cast<std::uint64_t>(*size), static_cast<int>(*kept)};
 }
 
+std::uint64_t parse_rate(const std::string& text, const std::string& origin) {
+  const auto size = parse_size(text);
+  if (!size || *size < k_least_size)
+    throw UsageError(fmt::format("{} is not a size: '{}'", origin, printable(text)),
+                     "give the bytes of a second from 1k on, as in 1M");
+  return static_cast<std::uint64_t>(*size);
+}
+
 LogLayout layout_of(const OutputOptions& options) {
   return options.logs.value.empty() ? LogLayout::torchrun : LogLayout::ranks;
 }
@@ -66,6 +74,8 @@ std::string log_file_name(LogLayout layout, LocalRank local_rank, GlobalRank ran
     return fmt::format("{}/{}.log", local_rank.value, output ? "stdout" : "stderr");
   return fmt::format("rank-{:05}.{}", rank.value, output ? "out" : "err");
 }
+
+std::string kept_suffix(const OutputOptions& options) { return options.compress ? ".zst" : ""; }
 
 std::string filtered_file_name(Stream stream) {
   return stream == Stream::output ? "filtered_stdout.log" : "filtered_stderr.log";

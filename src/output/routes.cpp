@@ -31,7 +31,7 @@ bool keeps_error_files(const OutputOptions& options) {
 }
 
 bool writes_for_workers(const OutputOptions& options) {
-  return options.rotation.bytes > 0 || options.timestamps;
+  return options.rotation.bytes > 0 || options.timestamps || options.compress;
 }
 
 StreamRoute route_stream(const OutputOptions& options, LocalRank local_rank, GlobalRank rank, Stream stream) {

@@ -233,6 +233,12 @@ struct ToJson {
   Json operator()(const Happened& happened) const {
     return {{"type", "happened"}, {"line", render_event(happened.event)}};
   }
+  Json operator()(const StatusAnswer& answer) const {
+    return {{"type", "status"}, {"question", answer.question}, {"node", render_status(answer.status)}};
+  }
+  Json operator()(const StatusQuestion& asked) const {
+    return {{"type", "status_question"}, {"question", asked.question}};
+  }
   Json operator()(const Refused& refused) const {
     return {{"type", "refused"}, {"reason", cut(refused.reason)}, {"hint", cut(refused.hint)}};
   }

@@ -57,6 +57,7 @@ void Coordinator::drop(ConnectionId connection, const std::string& why, TimePoin
   const AgentIndex agent = found->second;
   at(agent).connection.reset();
   by_connection_.erase(found);
+  status_round_.drop(connection);
   lose(agent, fmt::format("lost {}: {}", name_of(agent), why), now);
 }
 
@@ -101,14 +102,17 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
     if (state_ == State::stopping) stop_deadline_passed(now);
   }
   for (const ClientVerdict& verdict : questions_.expire(now)) actions_.push_back(JudgeClient{verdict});
+  if (state_ != State::finished && status_round_.is_over(now)) show_job();
   tell_alone(now);
   update_status(now);
   return std::exchange(actions_, {});
 }
 
 std::optional<TimePoint> Coordinator::deadline() const {
-  if (!state_deadline_) return questions_.deadline();
-  TimePoint soonest = std::min(*state_deadline_, questions_.deadline().value_or(*state_deadline_));
+  std::optional<TimePoint> asked = questions_.deadline();
+  if (const auto status = status_round_.deadline()) asked = std::min(*status, asked.value_or(*status));
+  if (!state_deadline_) return asked;
+  TimePoint soonest = std::min(*state_deadline_, asked.value_or(*state_deadline_));
   if (state_ == State::gathering && status_stale_) soonest = std::min(soonest, status_due_);
   if (state_ == State::gathering && settings_.when_alone) soonest = std::min(soonest, alone_due_);
   return soonest;

@@ -197,6 +197,12 @@ Happened read_happened(const Fields& fields) {
   return {event.value_or(Event{})};
 }
 
+StatusAnswer read_status_answer(const Fields& fields) {
+  const auto status = parse_node_status(fields.text("node", k_max_node_status));
+  if (!status) fields.fail("\"node\" is no status");
+  return {fields.count("question"), status.value_or(NodeStatus{})};
+}
+
 std::optional<AgentMessage> read_agent_message(const std::string& type, const Fields& fields) {
   if (type == "join") {
     Join join{read_announcement(fields.object("announcement")), fields.text("version"),
@@ -212,6 +218,7 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
     return failed;
   }
   if (type == "happened") return read_happened(fields);
+  if (type == "status") return read_status_answer(fields);
   if (type == "succeeded") return AttemptSucceeded{{fields.count("attempt")}};
   if (type == "stopped") {
     return Stopped{{fields.count("attempt")},
@@ -238,6 +245,7 @@ std::optional<CoordinatorMessage> read_coordinator_message(const std::string& ty
     return ClientQuestion{read_store_connection(fields.object("connection")),
                           static_cast<StoreAccess>(fields.integer("access", 0, 1))};
   }
+  if (type == "status_question") return StatusQuestion{fields.count("question")};
   if (type == "start") return Start{read_assignment(fields.object("assignment"))};
   if (type == "stop") {
     Stop stop{{fields.count("attempt")},

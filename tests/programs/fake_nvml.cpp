@@ -66,6 +66,20 @@ int nvmlDeviceGetName(Device device, char* text, unsigned size) {
   return 0;
 }
 
+int nvmlDeviceGetUtilizationRates(Device device, unsigned* percents) {
+  if (is("mig") && device == 2) return 3;  // not supported
+  percents[0] = static_cast<unsigned>(30 * device);
+  percents[1] = 7;
+  return 0;
+}
+
+int nvmlDeviceGetMemoryInfo(Device device, unsigned long long* bytes) {
+  bytes[0] = 80ULL << 30U;
+  bytes[2] = device << 30U;
+  bytes[1] = bytes[0] - bytes[2];
+  return 0;
+}
+
 int nvmlDeviceGetMigMode(Device device, unsigned* current, unsigned* pending) {
   if (!is("mig")) return 3;  // not supported
   *current = *pending = device == 2 ? 1 : 0;

@@ -17,11 +17,13 @@
 #include "ddprun/app/meeting_point.hpp"
 #include "ddprun/app/output_link.hpp"
 #include "ddprun/app/signal_watch.hpp"
+#include "ddprun/app/usage_query.hpp"
 #include "ddprun/app/worker_group.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/net/agent_link.hpp"
 #include "ddprun/net/coordinator_service.hpp"
 #include "ddprun/net/lifeline_client.hpp"
+#include "ddprun/net/status_server.hpp"
 #include "ddprun/os/unix_time.hpp"
 #include "ddprun/plan/node_plan.hpp"
 #include "ddprun/supervise/supervisor.hpp"
@@ -60,6 +62,7 @@ class Driver {
   void handle(const Refused& refused);
   void handle(const Probe&) {}  // answered by the link
   void handle(const ClientQuestion& question);
+  void handle(const StatusQuestion& question);
   void handle(const Start& start);
   void become_task();
   void bind(const Assignment& assignment);
@@ -84,6 +87,12 @@ class Driver {
   void note_stop_signal(int signal, SignalWay way, bool maybe_tree, bool by_person);
   void tell_early_kill() const;
   void request_stop(int signal, bool whole_tree);
+
+  void serve_status();
+  void on_status_asked();
+  void show_job(JobStatus status);
+  void measure_workers(std::function<void(NodeStatus)> done);
+  void end_status();
 
   void decide();
   void decide_soon();
@@ -133,6 +142,11 @@ class Driver {
   Endings endings_;
   MeetingPoint meeting_;
   std::unique_ptr<AgentLink> link_;
+  CoordinatorService* coordinator_ = nullptr;  // it is link_; else this is a member
+  std::optional<StatusServer> status_server_;
+  std::shared_ptr<UsageQuery> usage_;  // under way
+  int usage_child_ = 0;
+  std::vector<std::function<void(NodeStatus)>> measured_for_;
   boost::asio::steady_timer carrier_timer_;
   boost::asio::steady_timer telling_timer_;   // where it only tells a failure
   std::unique_ptr<LifelineClient> lifeline_;  // where another ddprun started this one

@@ -37,8 +37,9 @@ class LogFiles {
   void begin_attempt(const Assignment& assignment);
 
   std::string path(const WorkerSeat& seat, Stream stream) const;
-  std::string error_file(const WorkerSeat& seat) const;  // empty: has no place here
-  Fd open(const WorkerSeat& seat, Stream stream);        // for the worker. Throws Error
+  std::string final_path(const WorkerSeat& seat, Stream stream) const;  // when the attempt is over
+  std::string error_file(const WorkerSeat& seat) const;                 // empty: has no place here
+  Fd open(const WorkerSeat& seat, Stream stream);                       // for the worker. Throws Error
   // Throws Error. `label`: what stands before the lines of the filtered file.
   StreamCopy copy(const WorkerSeat& seat, Stream stream, const StreamRoute& route, const std::string& label);
 
@@ -65,6 +66,7 @@ class LogFiles {
   void watch_writer();
   void take_news();
   void note_losing(const File& file);
+  void note_uncompressed(const File& file, int error);
 
   boost::asio::io_context& context_;
   const NodePlan& plan_;
@@ -82,6 +84,7 @@ class LogFiles {
   std::map<Stream, std::weak_ptr<FileCopy>> filtered_;  // all ranks of the attempt share it
   std::function<void()> written_;
   bool losing_told_ = false;
+  bool uncompressed_told_ = false;
 };
 
 // Before anything is started: makes the folder that the options name. Throws UsageError where it cannot be

@@ -27,7 +27,9 @@
 #include <vector>
 
 #include "ddprun/os/output_sink.hpp"
+#include "ddprun/output/copy_folder.hpp"
 #include "ddprun/output/line_folder.hpp"
+#include "ddprun/output/line_rate.hpp"
 #include "ddprun/supervise/line_merger.hpp"
 #include "ddprun/supervise/line_tail.hpp"
 
@@ -35,8 +37,12 @@ namespace ddprun {
 
 // What happens to a stream beside being shown.
 struct StreamTreatment {
-  LineLabel label{};                             // in front of each line
-  std::optional<GlobalRank> folded{};            // with what other ranks write at the same time
+  enum class Fold { nothing, alike, copies, copied_tracebacks };  // LineFolder's; CopyFolder's
+  LineLabel label{};                                              // in front of each line
+  GlobalRank rank{};
+  std::string name{};                            // "rank 3 on n2"
+  Fold fold = Fold::nothing;                     // with what other ranks write at the same time
+  std::uint64_t rate = 0;                        // bytes a second that are shown; 0: all
   bool shown = true;                             // on our output; else it is read all the same
   std::function<void(std::string_view)> copy{};  // gets each piece, and an empty one at the end
 };
@@ -74,6 +80,8 @@ class OutputPump {
   // Something was read within this time, or waits for the reader of our output.
   bool is_busy(Milliseconds within) const;
   int error() const noexcept { return sink_.error(); }  // errno of the last failed write; 0: none
+  // When something was read of it last; nothing: never yet, or it is forgotten.
+  std::optional<TimePoint> last_read(StreamId stream) const;
   // Calls once for each stream, when it is read from for the first time.
   void when_heard(std::function<void(StreamId stream)> handler) { heard_ = std::move(handler); }
   // Calls once, with that errno, when the first write fails.
@@ -90,8 +98,11 @@ class OutputPump {
   bool wants(const Source& source) const;
   void arm_all();
   void arm(const SourcePointer& source);
-  void show(const Source& source, std::string_view text);
+  void show(Source& source, std::string_view text);
+  void open_fold(const Source& source);
+  void fold(const Source& source, std::string_view text);
   void pass_on_folded();
+  void tell_left_out(Source& source, TimePoint now);
   std::optional<TimePoint> next_tick() const;
   void schedule_tick();
   void tick();
@@ -112,6 +123,7 @@ class OutputPump {
   std::optional<TimePoint> tick_at_;  // what tick_timer_ is set to
   LineMerger merger_;
   LineFolder folder_;
+  CopyFolder copies_;
   std::map<StreamId, SourcePointer> sources_;  // until they have ended and are forgotten
   std::size_t open_ = 0;                       // of sources_
   std::vector<char> buffer_;                   // for one read; sources share it

@@ -27,6 +27,7 @@
 #include "ddprun/os/terminal.hpp"
 #include "ddprun/plan/node_plan.hpp"
 #include "ddprun/plan/world_plan.hpp"
+#include "ddprun/status/job_status.hpp"
 #include "ddprun/supervise/outcome.hpp"
 
 namespace ddprun {
@@ -40,6 +41,9 @@ class WorkerGroup {
   static ChildGroup group_of_workers(const NodePlan& plan);
   void remove_at_end(const MeetingFile& file) { keeper_.remove_at_end(file.path(), file.text()); }
   void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's
+  void spare_no_more(int helper) { std::erase(helpers_, helper); }
+  NodeStatus status() const;                           // of this attempt, without what has to be measured
+  std::vector<std::vector<std::string>> gpus() const;  // PCI addresses of each worker's
 
   void begin_attempt(const Assignment& assignment, const std::string& interface);
   bool start(std::size_t worker);  // false: it could not be started, and `ended` was called; never throws
@@ -123,10 +127,12 @@ class WorkerGroup {
   std::string read_error_file(const Worker& worker) const;
   std::vector<LogIndexEntry> index_entries() const;
   StreamRoute route(std::size_t worker, Stream stream) const;
+  std::optional<Milliseconds> output_age(std::size_t worker, Stream stream) const;
   LineLabel label(std::size_t worker, const StreamRoute& route, bool terminal) const;
   int open_stream(std::size_t worker, Stream stream, const StreamRoute& route, bool both, Streams& streams);
   std::vector<std::string> last_lines(std::size_t worker, Stream stream) const;
   std::vector<std::string> last_lines(std::size_t worker) const;
+  std::string kept_output(std::size_t worker) const;
 
   boost::asio::io_context& context_;
   const NodePlan& plan_;

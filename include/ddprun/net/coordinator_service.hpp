@@ -38,7 +38,7 @@ struct StoreOpened {
 };
 
 // Called from the event loop only, never from within start() or send(). All must be set but on_foreign,
-// judge_client, show_notice and show_detail.
+// judge_client, show_job, show_notice and show_detail.
 struct CoordinatorHooks {
   std::function<StoreOpened(const OpenStore&)> open_store;
   std::function<void(Attempt)> close_store;
@@ -47,6 +47,7 @@ struct CoordinatorHooks {
   std::function<void(const CoordinatorMessage&)> on_message;  // for this process' agent; Finish is the last
   std::function<void(const Cause&)> on_end;                   // once: all agents have been told
   std::function<void(const ClientVerdict&)> judge_client;     // the answer to ask_about
+  std::function<void(JobStatus)> show_job;                    // the answer to ask_status
   std::function<void(const Notice&)> show_notice;
   std::function<void(const Event&)> record;
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
@@ -67,6 +68,7 @@ class CoordinatorService final : public AgentLink {
   void send(AgentMessage message) override;  // from agent 0
   // Whose a connection to the store is.
   void ask_about(ClientQuestion question);
+  void ask_status();
   int port() const;  // 0 when there is one agent
 
  private:

@@ -25,6 +25,7 @@ class AnsweringChild {
 
   // Gives what the call returned, and then its end; nothing when it threw.
   int descriptor() const { return answer_.get(); }
+  pid_t pid() const { return child_; }  // -1: none
   void end();
 
  private:

@@ -3,10 +3,10 @@
 // It holds the read end of a pipe whose only writer is ddprun, and sleeps in read(): no wake-ups. ddprun
 // tells it which workers live. When the pipe ends without "all is well", it kills the workers' families and
 // every process that carries this launch's marker variable, which also reaches what left the family, until a
-// look finds none, and removes the launch's folder. Without a /proc of our own PID namespace it reaches the
-// workers' process groups only. It is in a session of its own with every signal blocked, holds no other
-// descriptor of ours (srun's or a shell's pipes end with ddprun, not with it) and shows up as
-// "ddprun-keeper".
+// look finds none (a job that a worker submitted carries it too: who belongs to another job is left alone),
+// and removes the launch's folder. Without a /proc of our own PID namespace it reaches the workers' process
+// groups only. It is in a session of its own with every signal blocked, holds no other descriptor of ours
+// (srun's or a shell's pipes end with ddprun, not with it) and shows up as "ddprun-keeper".
 //
 // A child of ddprun that is forked and does not run another program would hold the writer too: close
 // `descriptor()` there.

@@ -20,6 +20,7 @@ namespace ddprun {
 struct LogStyle {
   LogRotation rotation;
   bool timestamps = false;
+  bool compress = false;  // files that are complete
 };
 
 // Makes or continues the file; with O_APPEND, so that a program that takes turns with others loses nothing.
@@ -32,7 +33,8 @@ class LogWriter {
     int id = 0;
     int error = 0;           // of the file's first failed write
     std::uint64_t lost = 0;  // bytes that the file does not have
-    bool ended = false;      // its pipe has; at most one other news comes before
+    bool ended = false;      // its pipe has; at most one other news of its writing comes before
+    int uncompressed = 0;    // nothing else: why it could not be compressed
   };
 
   LogWriter();  // throws Error
@@ -43,6 +45,9 @@ class LogWriter {
   pid_t child() const { return child_; }
   // What comes through `reader` is appended to the file at `path`, which is open as `file`.
   void add(int id, Fd reader, Fd file, const std::string& path, const LogStyle& style);
+  // What was added so far is complete once its pipe has ended, and is compressed where that is wanted.
+  // Without this it is when nothing is added any more, so that the last lines can be read meanwhile.
+  void complete();
   void finish();  // nothing is added any more: the child leaves when all is written
   // Readable when there is news(), and when the child has left.
   int socket() const { return socket_.get(); }

@@ -1,6 +1,8 @@
 // NVIDIA's management library, asked for the GPUs that this process may open.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,5 +25,14 @@ struct NvmlAnswer {
   std::string problem;            // why there is no list; empty when there is one
 };
 NvmlAnswer parse_nvml_answer(std::string_view text);
+
+struct GpuUsage {
+  std::string pci_address;
+  std::optional<int> percent;  // of the time that a kernel ran; a GPU with MIG instances does not tell
+  std::uint64_t memory = 0;    // bytes that are used
+};
+// As ask_nvml, for what the GPUs do now.
+std::string ask_nvml_usage(const std::string& library);
+std::vector<GpuUsage> parse_nvml_usage(std::string_view text);
 
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,9 @@ std::string read_head(const std::string& path, std::size_t count);
 
 // The last `count` bytes.
 std::string read_tail(const std::string& path, std::size_t count);
+
+// When it was written last, in Unix milliseconds; nothing when there is no such file.
+std::optional<std::int64_t> last_written(const std::string& path);
 
 // All of it, until its end. Throws Error.
 std::string read_standard_input(std::size_t limit);

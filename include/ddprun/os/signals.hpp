@@ -13,6 +13,10 @@ struct SignalEvent {
   int number = 0;
   int sender_pid = 0;  // 0: the kernel (a key at the terminal), or a process we cannot see
   int code = 0;        // si_code; for SIGCHLD one of CLD_*
+  // It came from a process that was above us when we began (its end does not change that), or from a
+  // namespace that we cannot see: slurmstepd, pbs_mom, a container's engine; also the shell whose own `kill`
+  // was used. A key's signal is not.
+  bool from_above = false;
   bool is_from_key() const;
   friend bool operator==(const SignalEvent&, const SignalEvent&) = default;
 };
@@ -28,10 +32,6 @@ bool is_passed_on(const SignalEvent& event);
 // Those of `signals` that we were started with ignored (nohup: SIGHUP; a shell's `&`: SIGINT, SIGQUIT). They
 // stay ignored here and in the workers.
 std::vector<int> capture_ignored_signals(const std::vector<int>& signals);
-
-// Whether the process that sent it is one of those above us, or in a namespace that we cannot see:
-// slurmstepd, pbs_mom, a container's engine; also the shell whose own `kill` was used. A key's signal is not.
-bool is_from_above(const SignalEvent& event);
 
 // Takes `signals` (less what we were started with ignored) from the process while it lives; SIGPIPE is
 // ignored. One at a time, in the only thread. spawn() gives children the defaults back.
@@ -50,7 +50,10 @@ class SignalSource {
 
  private:
   struct Saved;
+  bool is_from_above(const SignalEvent& event) const;
+
   std::unique_ptr<Saved> saved_;
+  std::vector<int> above_;  // when we began: PBS kills the job's shell before it asks us a second time
   Fd descriptor_;
 };
 

@@ -15,12 +15,17 @@ enum class LogLayout { torchrun, ranks };
 // "100M:5", "64k", "1G:0": units of 1024. Throws UsageError.
 LogRotation parse_rotation(const std::string& text, const std::string& origin);
 
+// "1M": bytes. Throws UsageError.
+std::uint64_t parse_rate(const std::string& text, const std::string& origin);
+
 LogLayout layout_of(const OutputOptions& options);
 // A folder's name: of a run id, whatever is in it.
 std::string folder_name(const std::string& run_id);
 std::string attempt_folder_name(LogLayout layout, Attempt attempt);
 // Below the attempt's folder.
 std::string log_file_name(LogLayout layout, LocalRank local_rank, GlobalRank rank, Stream stream);
+// What is added to a file's name when it is complete.
+std::string kept_suffix(const OutputOptions& options);
 std::string filtered_file_name(Stream stream);
 
 }  // namespace ddprun

@@ -16,6 +16,9 @@ struct LogRotation {
   int kept = 0;             // older files beside the one that is written
 };
 
+// Whether what several ranks write is shown once: by itself for stderr, for both streams, or not.
+enum class Folding { automatic, on, off };
+
 struct OutputOptions {
   // torchrun's
   StreamChoice redirects;  // -r: into a file only
@@ -29,9 +32,11 @@ struct OutputOptions {
   Sourced<std::string> logs;                  // --logs: both streams of all ranks; empty: none
   std::optional<Sourced<std::string>> label;  // --label; empty: the default one
   RankRanges ranks;                           // --ranks: shown on the console
-  bool fold = false;
+  Folding fold = Folding::automatic;
+  std::uint64_t rate = 0;  // --output-rate: bytes a second of a stream on the console; 0: all
   LogRotation rotation;
   bool timestamps = false;
+  bool compress = false;  // --log-compress zstd
 };
 
 }  // namespace ddprun

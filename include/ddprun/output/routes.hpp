@@ -22,7 +22,7 @@ bool discards_files(const OutputOptions& options);
 bool wants_files(const OutputOptions& options);
 // torchrun's folders have a place for the workers' error files.
 bool keeps_error_files(const OutputOptions& options);
-// Not plain bytes from the worker into its file: rotated, with times.
+// Not plain bytes from the worker into its file: rotated, with times, compressed.
 bool writes_for_workers(const OutputOptions& options);
 
 StreamRoute route_stream(const OutputOptions& options, LocalRank local_rank, GlobalRank rank, Stream stream);

@@ -29,6 +29,7 @@ struct WorkersPerNode {
 // What was given for an option, wherever it was.
 using GivenOptions = std::map<std::string, Sourced<std::string>>;
 
+enum class StatusForm { table, json };
 enum class DryRun { off, text, json, env, svg };
 enum class Meeting { automatic, pmi, file };  // --rdzv: how members learn where the coordinator is
 enum class StoreHost { agent, worker };       // --store: who listens on MASTER_PORT
@@ -83,7 +84,9 @@ struct Options {
   std::string events_file;    // --events FILE: everything that happens, a JSON object a line
   std::string timeline_file;  // --timeline FILE: draw these events and stop
   std::string output_file;    // -o FILE: where to; empty or "-": as text to standard output
-  std::string metrics_file;   // --metrics FILE: for Prometheus' textfile collector
+  std::optional<StatusForm> status;   // --status: show what runs here and stop
+  std::optional<Milliseconds> watch;  // --watch: again and again
+  std::string metrics_file;           // --metrics FILE: for Prometheus' textfile collector
   bool verbose = false;
   bool print_config = false;
   bool quiet = false;

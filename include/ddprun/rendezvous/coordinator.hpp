@@ -8,9 +8,8 @@
 //            and keep it over restarts; one that has a number may move them. Who disagrees about the launch
 //            (version, count, host) ends it: nothing can repair that, and the allocation is expensive. A
 //            second process for a place that is taken is refused alone, and so is who comes later than
-//            gathering, whatever it says. An agent that cannot start anything
-//            joins with the reason; the others have half a second more to say whether they can, so that one
-//            message covers all.
+//            gathering, whatever it says. An agent that cannot start anything joins with the reason; the
+//            others have half a second more to say whether they can, so that one message covers all.
 // probing    Only when the agents reached the coordinator by different addresses: asks all of them about the
 //            candidates and takes the best that all reach. Where there is none they are asked again, as a
 //            host under load may answer late.
@@ -45,7 +44,9 @@
 #include "ddprun/plan/node_count.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
+#include "ddprun/rendezvous/coordinator_action.hpp"
 #include "ddprun/rendezvous/message.hpp"
+#include "ddprun/rendezvous/status_round.hpp"
 
 namespace ddprun {
 
@@ -72,53 +73,6 @@ struct CoordinatorSettings {
   std::optional<ExpectedNodes> nodes;  // to compare with where the agents are
 };
 
-struct SendTo {
-  ConnectionId connection;
-  CoordinatorMessage message;
-};
-// After what was sent to it is on its way.
-struct CloseConnection {
-  ConnectionId connection;
-};
-// Answer with on_store_ready or on_store_failed. `address` is MASTER_ADDR.
-struct OpenStore {
-  Attempt attempt;
-  std::string address;
-  int world_size = 1;
-  std::vector<std::string> clients;  // addresses of the job's hosts
-};
-// Also for a store that was asked for and has not answered yet.
-struct CloseStore {
-  Attempt attempt;
-};
-// The answer to on_store_client.
-struct JudgeClient {
-  ClientVerdict verdict;
-};
-// One line that replaces the one before; empty: nothing to wait for any more.
-struct ShowStatus {
-  std::string text;
-};
-// A worker's failure was answered with another attempt.
-struct ShowRestart {
-  Failure cause;
-  Attempt next;
-  int max_restarts = 0;
-};
-// A remark about the launch that stops nothing.
-struct ShowNotice {
-  Notice notice;
-};
-struct Record {  // for --events: the time, and the host where it has none, are to be filled in
-  Event event;
-};
-// Always the last action.
-struct EndJob {
-  Cause cause;
-};
-using CoordinatorAction = std::variant<SendTo, CloseConnection, OpenStore, CloseStore, JudgeClient,
-                                       ShowStatus, ShowRestart, ShowNotice, Record, EndJob>;
-
 class Coordinator {
  public:
   using Actions = std::vector<CoordinatorAction>;
@@ -134,6 +88,8 @@ class Coordinator {
   Actions on_store_failed(Attempt attempt, const std::string& why, TimePoint now);
   // A connection to the store whose other end is not on this host.
   Actions on_store_client(const ClientQuestion& question, TimePoint now);
+  // Somebody asks how the job is; answered by ShowJob.
+  Actions on_status_request(TimePoint now);
   Actions on_time(TimePoint now);
   // When on_time wants to be called; nothing while the workers run.
   std::optional<TimePoint> deadline() const;
@@ -171,6 +127,9 @@ class Coordinator {
   void handle(ConnectionId connection, const Stopped& stopped, TimePoint now);
   void handle(ConnectionId connection, const StopRequest& request, TimePoint now);
   void handle(ConnectionId connection, const ClientVerdict& answer, TimePoint now);
+  void handle(ConnectionId connection, const StatusAnswer& answer, TimePoint now);
+  void show_job();
+  std::string describe_phase() const;
 
   std::string disagreement(const Join& join) const;
   void refuse_late(ConnectionId connection, const Join& join);
@@ -233,6 +192,7 @@ class Coordinator {
   std::map<ConnectionId, AgentIndex> by_connection_;
   std::size_t joined_ = 0;
   ClientQuestions questions_;
+  StatusRound status_round_;
   std::map<std::string, std::string> refused_;  // address -> why, the first few
   std::optional<TimePoint> state_deadline_;
   TimePoint alone_due_;

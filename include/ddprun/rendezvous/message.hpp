@@ -16,6 +16,7 @@
 #include "ddprun/events/event.hpp"
 #include "ddprun/plan/world_plan.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
+#include "ddprun/status/job_status.hpp"
 #include "ddprun/supervise/outcome.hpp"
 
 namespace ddprun {
@@ -85,6 +86,13 @@ struct Happened {
   friend bool operator==(const Happened&, const Happened&) = default;
 };
 
+// Answer to StatusQuestion.
+struct StatusAnswer {
+  int question = 0;
+  NodeStatus status;
+  friend bool operator==(const StatusAnswer&, const StatusAnswer&) = default;
+};
+
 // ---- coordinator to agent
 
 // Instead of everything else: this agent cannot take part. The connection ends.
@@ -99,6 +107,12 @@ struct Probe {
   std::vector<std::string> addresses;
   int port = 0;
   friend bool operator==(const Probe&, const Probe&) = default;
+};
+
+// How are your workers? Somebody asks by --status; the machines know nothing of it.
+struct StatusQuestion {
+  int question = 0;  // its number
+  friend bool operator==(const StatusQuestion&, const StatusQuestion&) = default;
 };
 
 // Start the workers; the store at master_address:master_port is already listening.
@@ -127,7 +141,7 @@ struct Finish {
 };
 
 using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest,
-                                  ClientVerdict, Happened>;
-using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, Start, Stop, Finish>;
+                                  ClientVerdict, Happened, StatusAnswer>;
+using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, StatusQuestion, Start, Stop, Finish>;
 
 }  // namespace ddprun

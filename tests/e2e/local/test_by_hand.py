@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -11,7 +12,7 @@ import uuid
 import pytest
 
 from support import evidence
-from support.by_hand import as_text, start
+from support.by_hand import as_text, codes, start, start_all, wait_all
 from support.hosts import HostGroup, wait_until
 from support.programs import SCRIPTS
 
@@ -167,3 +168,24 @@ def test_gpus_that_are_missing_are_told_with_the_host_and_the_smaller_world(host
     assert len(evidence.workers(directory)) == 3
     assert "b: CUDA_VISIBLE_DEVICES names 2 GPUs, 1 is visible" in results[0].stderr, as_text(results)
     assert "different numbers of workers: 2 on a, 1 on b (world size 3)" in results[0].stderr, as_text(results)
+
+
+def test_hosts_write_into_one_folder_of_logs(hosts, directory, key):
+    """Four agents make the folder, its links and its index at the same time, over a restart."""
+    script = 'echo "$(hostname) $RANK $TORCHELASTIC_RESTART_COUNT"; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || [ $RANK != 5 ] || exit 3'
+    results = wait_all(start_all(hosts, "--key-file", key, "--nproc-per-node", "2", "--max-restarts", "1", "--rdzv-id", "job",
+                                 "--logs", str(directory / "logs"), "--no-python", "sh", "-c", script, nodes=4))
+    assert codes(results) == [0] * 4, as_text(results)
+    run = directory / "logs/job"
+    assert os.readlink(directory / "logs/latest") == "job"
+    for attempt in (0, 1):
+        folder = run / f"attempt-{attempt}"
+        assert sorted(path.name for path in folder.iterdir()) == sorted(
+            f"rank-{rank:05}.{stream}" for rank in range(8) for stream in ("out", "err"))
+        for rank in range(8) if attempt == 1 else [5]:  # the others may have been stopped before they wrote
+            assert (folder / f"rank-{rank:05}.out").read_text() == f"{'abcd'[rank // 2]} {rank} {attempt}\n"
+    index = json.loads((run / "index.json").read_text())
+    assert [(each["attempt"], each["rank"], each["host"]) for each in index["workers"]] == [
+        (attempt, rank, "abcd"[rank // 2]) for attempt in (0, 1) for rank in range(8)]
+    assert [each["exit_code"] for each in index["workers"] if each["attempt"] == 1] == [0] * 8
+    assert index["workers"][5]["exit_code"] == 3

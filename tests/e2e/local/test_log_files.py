@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
 
 import pytest
 
+from support.hosts import wait_until
 from support.machine import Screen, python_program
 
+needs_zstd = pytest.mark.skipif(shutil.which("zstd") is None, reason="needs zstd")
 TORCH_PYTHON = os.environ.get("DDPRUN_TEST_TORCH_PYTHON", "")
 SAY = ("--no-python", "sh", "-c", "echo out $RANK; echo err $RANK >&2")
 
@@ -92,9 +96,16 @@ def test_logs_by_rank_with_an_index_over_restarts(machine):
     assert workers[0, 1]["stdout"] == "attempt-0/rank-00001.out" and workers[0, 1]["pid"] > 1
 
 
-def test_the_report_has_the_last_lines_of_a_file(machine):
-    result = machine.run("-r", "3", "--log-dir", "logs", "--no-python", "sh", "-c", "echo no module named x >&2; exit 3")
-    assert result.code == 3 and "no module named x" in result.stderr, str(result)
+def test_the_report_has_the_last_lines_of_a_file_and_says_where_it_is(machine):
+    fail = ("--no-python", "sh", "-c", "echo no module named x >&2; exit 3")
+    for options in (["-r", "3", "--log-dir", "logs"], ["-t", "1", "--log-dir", "teed"], ["--logs", "own"],
+                    ["--logs", "packed", "--log-compress", "zstd"]):
+        result = machine.run(*options, "--report", "report.json", *fail)
+        assert result.code == 3 and "no module named x" in result.stderr, str(result)
+        path = json.loads((machine.directory / "report.json").read_text())["failure"]["log_file"]
+        assert f"\n  its output is in {path}\n" in result.stderr, str(result)
+        wanted = "stdout.log" if "teed" in options else "stderr.log" if "logs" in options else "rank-00000.err"
+        assert os.path.exists(path) and wanted in path, path
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(machine):
@@ -135,6 +146,87 @@ def test_files_are_rotated_between_lines_and_timed(machine):
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \d+", line) for line in lines)
     numbers = [int(line.split()[1]) for line in lines]
     assert numbers == list(range(numbers[0], 1001)) and numbers[0] > 1
+
+
+def unpacked(path) -> str:
+    return subprocess.run(["zstd", "-dcq", str(path)], check=True, capture_output=True, text=True).stdout
+
+
+@needs_zstd
+def test_files_that_are_complete_are_compressed_with_every_byte(machine):
+    """What an earlier run has left under the same name stays, in front."""
+    for turn in (1, 2):
+        result = machine.run("--nproc-per-node", "2", "--logs", "logs", "--ranks", "none", "--log-compress", "zstd",
+                             "--rdzv-id", "job", "--no-python", "sh", "-c", "seq 1 100000; echo err >&2")
+        assert result.code == 0 and result.stderr == "", str(result)
+        folder = machine.directory / "logs/job/attempt-0"
+        assert sorted(path.name for path in folder.iterdir()) == [
+            f"rank-0000{rank}.{stream}.zst" for rank in range(2) for stream in ("err", "out")]
+        for rank in range(2):
+            assert unpacked(folder / f"rank-0000{rank}.out.zst") == \
+                "".join(f"{number}\n" for number in range(1, 100001)) * turn
+            assert unpacked(folder / f"rank-0000{rank}.err.zst") == "err\n" * turn
+    index = json.loads((machine.directory / "logs/job/index.json").read_text())
+    assert {each["stdout"] for each in index["workers"]} == {f"attempt-0/rank-0000{rank}.out.zst" for rank in range(2)}
+
+
+@needs_zstd
+def test_rotated_files_are_compressed_beside_the_one_that_is_written(machine):
+    result = machine.run("--logs", "logs", "--log-rotate", "64k:3", "--log-compress", "zstd", "--rdzv-id", "job",
+                         "--no-python", "sh", "-c", "seq 1 200000")
+    assert result.code == 0, str(result)
+    folder = machine.directory / "logs/job/attempt-0"
+    names = [f"rank-00000.out{age}.zst" for age in (".3", ".2", ".1", "")]
+    assert sorted(path.name for path in folder.iterdir() if ".out" in path.name) == sorted(names)
+    texts = [unpacked(folder / name) for name in names]
+    assert all(0 < len(text) <= 65536 and text.endswith("\n") for text in texts)
+    numbers = [int(line) for line in "".join(texts).splitlines()]
+    assert numbers == list(range(numbers[0], 200001))
+
+
+@needs_zstd
+def test_a_program_that_is_killed_leaves_files_that_can_be_read(machine):
+    program = machine.start("--logs", "logs", "--log-compress", "zstd", "--rdzv-id", "job", "--no-python", "sh", "-c",
+                            "echo written; touch ready; exec sleep 600")
+    machine.wait_for_files("ready")
+    program.popen.kill()
+    program.wait()
+    machine.check_nothing_is_left()
+    folder = machine.directory / "logs/job/attempt-0"
+    assert wait_until("the file is compressed", lambda: (folder / "rank-00000.out.zst").exists())
+    assert unpacked(folder / "rank-00000.out.zst") == "written\n"
+
+
+def test_a_flood_is_cut_on_the_console_beside_a_quiet_rank_and_files_have_it_all(machine):
+    script = "[ $RANK = 1 ] || exec seq 1 100000; echo quiet"
+    result = machine.run("--nproc-per-node", "2", "--output-rate", "64k", "--logs", "logs", "--no-python", "sh", "-c", script)
+    assert result.code == 0 and "quiet" in result.stdout.splitlines(), str(result)[:2000]
+    told = re.findall(r"^ddprun: (\d+) lines \(\S+ \wB\) of rank 0 on \S+ left out here \(--output-rate\)$", result.stdout, re.M)
+    shown = [line for line in result.stdout.splitlines() if line.isdigit()]
+    assert told and len(shown) + sum(map(int, told)) == 100000 and "1" in shown
+    text = (machine.directory / "logs/latest/attempt-0/rank-00000.out").read_text()
+    assert text == "".join(f"{number}\n" for number in range(1, 100001))
+
+
+def test_without_an_option_copies_on_stderr_are_counted_and_nothing_else(machine):
+    """How many are copies is the machine's; each rank is there in any case, and once all but the first were copies."""
+    fail = ("import os, sys, time; print('hello'); open(os.environ['RANK'], 'w')\n"
+            "while not all(os.path.exists(str(n)) for n in range(6)): time.sleep(0.01)\n"
+            "print('Traceback (most recent call last):\\n  Error: same', file=sys.stderr)")
+    for both in (False, True) * 5:  # separately, and into one file
+        extra = {"stderr": subprocess.STDOUT} if both else {}
+        result = machine.run("-q", "--nproc-per-node", "6", *python_program(fail), **extra)
+        assert result.code == 0 and result.stdout.count("hello\n") == 6, str(result)
+        text = result.stdout if both else result.stderr
+        copies = re.findall(r"^\[\S+\] the same 2 lines:   Error: same$", text, re.M)
+        for rank in range(6):
+            (machine.directory / str(rank)).unlink()
+        if len(copies) == 1 and text.count("Traceback") == 1:
+            break
+    else:
+        raise AssertionError("never folded")
+    result = machine.run("-q", "--fold=off", "--nproc-per-node", "4", "--no-python", "sh", "-c", "echo same >&2")
+    assert result.stderr == "same\n" * 4, str(result)
 
 
 def test_a_program_that_is_killed_loses_no_line_of_its_file(machine):
@@ -194,3 +286,54 @@ def test_labels_are_coloured_on_a_terminal_and_progress_bars_keep_theirs(machine
     assert screen.wait() == 0
     label = "\x1b[36m[0]\x1b[0m "
     assert screen.text.replace("\r\n", "\n") == f"{label} 10%\r{label} 20%\r{label}100%\n", repr(screen.text)
+
+
+class Tmux:
+    """A terminal as a person has it: what is on its screen, with colours as tmux writes them."""
+
+    def __init__(self, machine, command: str) -> None:
+        self.tmux = ["tmux", "-S", str(machine.directory / "tmux"), "-f", "/dev/null"]
+        subprocess.run([*self.tmux, "new-session", "-d", "-x", "100", "-y", "30", f"{command}; touch ended; exec sleep 60"],
+                       check=True, cwd=machine.directory, env=machine.environment | {"TERM": "xterm-256color"})
+
+    def screen(self, *options: str) -> str:
+        shown = subprocess.run([*self.tmux, "capture-pane", "-p", *options], check=True, capture_output=True, text=True)
+        return shown.stdout.rstrip()
+
+    def __enter__(self) -> Tmux:
+        return self
+
+    def __exit__(self, *_) -> None:
+        subprocess.run([*self.tmux, "kill-server"], check=False)
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+def test_a_terminal_shows_colours_a_traceback_once_and_one_progress_bar(machine):
+    """Each step waits until the screen shows the one before, so that the order is a person's."""
+    (machine.directory / "worker.py").write_text("""
+import os, sys, time
+def wait(name):
+    while not os.path.exists(name): time.sleep(0.01)
+if os.environ["RANK"] == "0":
+    for step in (" 10%|#", " 50%|#####", "100%|##########"):
+        sys.stderr.write("\\r" + step)
+        sys.stderr.flush()
+        wait("go" + step[:4].strip())
+    sys.stderr.write("\\n")
+    open("bar", "w")
+wait("bar")
+wait("fail")
+sys.exit("Traceback (most recent call last):\\n  Error: same" if os.environ["RANK"] != "7" else 0)
+""")
+    with Tmux(machine, f"{machine.binary} --label --nproc-per-node 4 --no-python {sys.executable} worker.py") as terminal:
+        for step in ("10%", "50%", "100%"):
+            shown = wait_until(f"the bar is at {step}", lambda: f" {step}|" in terminal.screen() and terminal.screen())
+            assert shown.count("%|") == 1, shown  # drawn over, not below
+            if step == "10%":
+                assert "\x1b[36m[0]" in terminal.screen("-e"), terminal.screen("-e")
+            (machine.directory / f"go{step}").touch()
+        (machine.directory / "fail").touch()
+        wait_until("the job has ended", lambda: (machine.directory / "ended").exists())
+        shown = terminal.screen("-S", "-")
+        folded = re.findall(r"^\[\d(?:, \d|-\d)+\] the same 2 lines:   Error: same$", shown, re.M)
+        assert folded or shown.count("Traceback") >= 1, shown

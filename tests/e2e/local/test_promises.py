@@ -84,6 +84,8 @@ OPTIONS = {
     "--use-env": (["--use-env", "--verbose", *TRUE], "--use-env has no effect"),
     "--start-method": (["--start-method", "fork", "--verbose", *TRUE], "--start-method has no effect"),
     "--event-log-handler": (["--event-log-handler", "console", *TRUE], '"event":"end"'),
+    "--status": ([*SHOW, "/proc/$PPID/exe --status"], "1 worker on 1 node: sh -c"),  # test_status.py
+    "--watch": (["--status", "--watch=10ms"], "looks too often"),
     "--timeline": (["--timeline", "x.py"], "x.py holds no events of ddprun"),
     "--output": (["--timeline", "x.py", "--output", "-"], "x.py holds no events of ddprun"),
     "--redirects": (["-r", "3", "--log-dir", "logs"], "json:workers.0.output.stdout.console=False"),
@@ -101,6 +103,8 @@ OPTIONS = {
     "--label": (["--label", *SHOW, "echo fine"], "[0] fine"),
     "--ranks": (["--ranks", "1", "--nproc-per-node", "2", *SHOW, "echo $RANK of 2"], "1 of 2"),
     "--fold": (["--fold", "--nproc-per-node", "3", *SHOW, "echo same"], "same"),  # test_log_files.py
+    "--output-rate": (["--output-rate", "1k", *SHOW, "seq 1000; echo; sleep 0.1"], "lines (2.8 kB) of rank 0 on"),
+    "--log-compress": (["--log-compress", "zstd", *TRUE], "none are written"),  # test_log_files.py
     "--log-rotate": (["--log-rotate", "1M", *TRUE], "none are written"),
     "--timestamps": (["--timestamps", *TRUE], "none are written"),
     "--logs-specs": (["--logs-specs", "a", *TRUE], "is not supported yet"),
@@ -240,11 +244,11 @@ def test_variables_of_one_of_several_workers_are_said_to_wait(machine):
 
 
 def test_refused_options_have_a_line_each(machine):
-    result = machine.run("--event-log-handler", "console", "--logs-specs", "x", "--nnodes", "1:2", *TRUE)
+    result = machine.run("--logs-specs", "x", "--nnodes", "1:2", *TRUE)
     assert result.code == 2, str(result)
     lines = result.stderr.splitlines()
-    assert lines[0] == "ddprun: --nnodes, --event-log-handler, --logs-specs are not supported yet", str(result)
-    assert len(lines) == 4 and all(line.startswith("hint: --") and len(line) < 120 for line in lines[1:]), str(result)
+    assert lines[0] == "ddprun: --nnodes, --logs-specs are not supported yet", str(result)
+    assert len(lines) == 3 and all(line.startswith("hint: --") and len(line) < 120 for line in lines[1:]), str(result)
 
 
 def test_every_key_of_the_plan_that_the_manual_names_is_there(machine):

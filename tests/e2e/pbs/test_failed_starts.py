@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pbs.test_styles import WITH_MPIEXEC, mpiexec_line
+from support import programs
+
 TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]
 # {first}: a folder that only the first host has.
 STARTS = {
@@ -22,14 +25,18 @@ STARTS = {
 }
 
 
-@pytest.mark.parametrize("launcher", ["pbsdsh", "pbs_tmrsh", "ssh"])
+LAUNCHES = {name: f"ddprun --launcher {name}" for name in ("pbsdsh", "pbs_tmrsh", "ssh")}
+
+
+@pytest.mark.parametrize("launcher", [*LAUNCHES, *WITH_MPIEXEC])
 def test_no_failed_start_is_a_success(cluster, ssh_daemons, directory, launcher):
     first = "/dev/shm/of-the-first-host"
+    start = LAUNCHES.get(launcher) or f"{mpiexec_line(launcher)} {programs.binary()}"
     lines = [f"cd {directory}; touch plain.sh; mkdir -p {first}; touch {first}/script.py",
              f"printf '#!/bin/sh\\n' > {first}/program; chmod +x {first}/program"]
     for name, arguments in STARTS.items():
         where = first if "working directory" in name else directory
-        launch = f"ddprun --launcher {launcher} {arguments.format(first=first)}"
+        launch = f"{start} {arguments.format(first=first)}"
         lines.append(f"cd {where}; {launch} > '{directory}/{name}' 2>&1; echo \"$?: {name}\" >> {directory}/codes")
     result = cluster.submit(directory, "\n".join(lines), *TWO_HOSTS).wait(400)
     codes = (directory / "codes").read_text().splitlines()

@@ -106,10 +106,21 @@ class PbsCluster:
     def submit(self, directory: Path, script: str, *options: str,
                env: Mapping[str, str] | None = None) -> Job:
         """`options`: of qsub, as "-l", "select=2:ncpus=4". The script runs in bash, at first in the home directory."""
-        os.chown(directory, USER_ID, USER_ID)
+        return self._submit(directory, [*options, str(self._script(directory, script))], env)
+
+    def submit_without_shell(self, directory: Path, script: str, *options: str) -> Job:
+        """As `qsub -- script`: no login shell is above it, which any signal but qdel's would end, and the job with it."""
+        return self._submit(directory, ["-V", *options, "--", str(self._script(directory, script))], None)
+
+    def _script(self, directory: Path, lines: str) -> Path:
         path = directory / "job.sh"
-        path.write_text(f"#!/bin/bash\nexport PATH={shlex.quote(self.hosts.environment['PATH'])}\n{script}\n")
-        words = ["qsub", "-o", str(directory / "out"), "-e", str(directory / "err"), *options, str(path)]
+        path.write_text(f"#!/bin/bash\nexport PATH={shlex.quote(self.hosts.environment['PATH'])}\n{lines}\n")
+        path.chmod(0o755)
+        return path
+
+    def _submit(self, directory: Path, words: list[str], env: Mapping[str, str] | None) -> Job:
+        os.chown(directory, USER_ID, USER_ID)
+        words = ["qsub", "-o", str(directory / "out"), "-e", str(directory / "err"), *words]
         number = self.as_user(self.control, words, env=env, cwd=directory).strip()
         return Job(self, number, directory)
 

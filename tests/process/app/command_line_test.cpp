@@ -350,6 +350,21 @@ TEST_CASE("options about files need some, and one folder") {
   CHECK(error_for({"--logs=a", "--log_dir=b"}) ==
         "--logs and --log-dir contradict each other | leave out one of them");
   CHECK(parse({"--log-rotate=1M:2", "-r3"}).output.rotation.kept == 2);
+  CHECK(error_for({"--log-compress=zstd"}) ==
+        "--log-compress is about log files, and none are written | add --logs FOLDER, or leave it out");
+  CHECK(parse({"--log-compress=zstd", "--logs=a"}).output.compress);
+  CHECK(error_for({"--log-compress=gzip", "--logs=a"}) ==
+        "--log-compress is neither zstd nor none: 'gzip' | zstd is the one there is");
+}
+
+TEST_CASE("folding is chosen by word, and a rate is a size") {
+  CHECK(parse({}).output.fold == Folding::automatic);
+  CHECK(parse({"--fold"}).output.fold == Folding::on);
+  CHECK(parse({"--fold=off"}).output.fold == Folding::off);
+  CHECK(error_for({"--fold=no"}) == "--fold is neither on nor off: 'no' | by itself --fold means on");
+  CHECK(parse({"--output-rate=1M"}).output.rate == std::uint64_t{1} << 20);
+  CHECK(error_for({"--output-rate=10"}) ==
+        "--output-rate is not a size: '10' | give the bytes of a second from 1k on, as in 1M");
 }
 
 TEST_CASE("torchrun's variable for the prefix counts where no option does") {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -327,4 +328,82 @@ TEST_CASE("a worker that closes its output may live on") {
   rig.run_until([&] { return ended; });
   worker.send_signal(SIGKILL);
   wait_for_end(worker);
+}
+
+namespace {
+
+StreamTreatment folded_as(int rank, StreamTreatment::Fold fold) {
+  StreamTreatment treatment;
+  treatment.rank = GlobalRank{rank};
+  treatment.fold = fold;
+  return treatment;
+}
+
+}  // namespace
+
+TEST_CASE("a stream that ends while its last lines are being folded ends after them") {
+  for (const auto fold : {StreamTreatment::Fold::alike, StreamTreatment::Fold::copies}) {
+    Rig rig;
+    Collector collector(rig.context, duplicate(rig.output.reader.get()));
+    std::vector<Pipe> pipes;
+    for (int rank = 0; rank < 4; ++rank) {
+      pipes.push_back(make_pipe());
+      rig.pump.add(std::move(pipes.back().reader), false, LineTail::k_lines, folded_as(rank, fold));
+    }
+    for (int rank = 0; rank < 3; ++rank) {
+      say(pipes[static_cast<std::size_t>(rank)].writer, "same\n");
+      pipes[static_cast<std::size_t>(rank)].writer.close();
+    }
+    // The fourth writes on while the others have ended and are still to come out.
+    const std::string expected = fold == StreamTreatment::Fold::alike ? "[0-2] same\n" : "same\n";
+    int turn = 0;
+    rig.run_until([&] {
+      say(pipes[3].writer, std::to_string(++turn) + "\r");
+      return collector.text().find(expected) != std::string::npos;
+    });
+    pipes[3].writer.close();
+    CHECK(rig.drain(k_deadline));
+    rig.run_until([&] { return collector.text().find(std::to_string(turn) + "\r") != std::string::npos; });
+  }
+}
+
+TEST_CASE("what is beyond a stream's rate is counted on the console and whole in its copy") {
+  Rig rig;
+  Collector collector(rig.context, duplicate(rig.output.reader.get()));
+  Pipe pipe = make_pipe();
+  std::string copy;
+  StreamTreatment treatment;
+  treatment.name = "rank 3 on n2";
+  treatment.rate = 4;
+  treatment.copy = [&](std::string_view text) { copy += text; };
+  rig.pump.add(std::move(pipe.reader), false, LineTail::k_lines, std::move(treatment));
+  say(pipe.writer, "shown\nleft\nout\n");
+  pipe.writer.close();
+  CHECK(rig.drain(k_deadline));
+  const std::string expected =
+      "shown\nddprun: 2 lines (9 bytes) of rank 3 on n2 left out here (--output-rate)\n";
+  rig.run_until([&] { return collector.text().size() >= expected.size(); });
+  CHECK(collector.text() == expected);
+  CHECK(copy == "shown\nleft\nout\n");
+}
+
+TEST_CASE("ten thousand streams that are silent cost no wake-up, with folding and rates too") {
+  constexpr rlim_t k_streams = 10'000;
+  rlimit limit{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  if (limit.rlim_max < k_streams + 100) {
+    WARN("not tested: a process may not open " << k_streams << " files here");
+    return;
+  }
+  raise_open_files_limit();
+  Rig rig;
+  Pipe pipe = make_pipe();
+  for (rlim_t i = 0; i < k_streams; ++i) {
+    StreamTreatment treatment = folded_as(static_cast<int>(i), StreamTreatment::Fold::copies);
+    treatment.rate = 1000;
+    rig.pump.add(duplicate(pipe.reader.get()), false, LineTail::k_lines, std::move(treatment));
+  }
+  rig.context.poll();
+  rig.context.restart();
+  CHECK(rig.context.run_for(Milliseconds(1500)) == 0);  // handlers
 }

@@ -77,6 +77,32 @@ TEST_CASE("the keeper finds by its marker what no longer belongs to a worker") {
   wait_until_gone(grandchild);
 }
 
+TEST_CASE("a job that a worker submitted carries the marker and outlives the keeper") {
+  const std::string id = make_random_id();
+  Pipe pipe = make_pipe();
+  const auto marked = [&](const std::string& more) {
+    SpawnRequest request = worker_request({"sleep_forever"});
+    request.environment = {std::string(k_agent_variable) + "=" + id, more};
+    request.standard_output = pipe.writer.get();
+    Child child = start(request);
+    read_until(pipe.reader.get(), "ready");
+    return child;
+  };
+  Child ours = marked("SLURM_STEP_ID=0");
+  Child submitted = marked("SLURM_JOB_ID=7");
+  int keeper_pid = 0;
+  {
+    Keeper keeper(id);
+    keeper_pid = keeper.pid();
+  }
+  CHECK(wait_for_end(ours).value == SIGKILL);
+  wait_until_gone(open_pidfd(keeper_pid));
+  reap(keeper_pid);
+  CHECK_FALSE(submitted.ending());
+  submitted.send_signal(SIGKILL);
+  wait_for_end(submitted);
+}
+
 TEST_CASE("a dismissed keeper ends and harms nobody") {
   const std::string id = make_random_id();
   Keeper keeper(id);

@@ -972,3 +972,68 @@ TEST_CASE("a program that is not there is no reason for a restart, a machine wit
   CHECK(restarts({Kind::not_started, EIO, "exec", false}));
   CHECK(restarts({Kind::exited, 127, "", false}));
 }
+
+// ---- --status
+
+namespace {
+
+StatusAnswer answer_of(int agent, int question = 1) {
+  WorkerStatus worker;
+  worker.rank = agent;
+  return {question, {"n" + std::to_string(agent + 1), Milliseconds{1}, {worker}}};
+}
+
+}  // namespace
+
+TEST_CASE("how a job is, all agents are asked; the answers are shown in the order of the ranks") {
+  Play play(settings(3));
+  play.run();
+  play.take(play.coordinator.on_status_request(play.now));
+  CHECK(play.sent<StatusQuestion>().size() == 3);
+  play.take(play.coordinator.on_status_request(play.now));  // somebody else, who gets the same answer
+  CHECK(play.sent<StatusQuestion>().size() == 3);
+  for (const int agent : {2, 0, 0}) play.say(agent, answer_of(agent));
+  play.say(1, answer_of(1, 7));  // to no question of this coordinator's
+  CHECK(play.all<ShowJob>().empty());
+  play.say(1, answer_of(1));
+  REQUIRE(play.all<ShowJob>().size() == 1);
+  const JobStatus status = play.all<ShowJob>()[0].status;
+  CHECK(status.phase == "running");
+  CHECK(status.nodes == 3);
+  REQUIRE(status.here.size() == 3);
+  for (int rank = 0; rank < 3; ++rank)
+    CHECK(status.here[static_cast<std::size_t>(rank)].workers[0].rank == rank);
+  play.say(1, answer_of(1));  // late, and asked again it counts
+  play.take(play.coordinator.on_status_request(play.now));
+  CHECK(play.sent<StatusQuestion>().size() == 6);
+  CHECK(play.all<ShowJob>().size() == 1);
+}
+
+TEST_CASE("an agent that says nothing, or is lost, does not keep the others' answers back") {
+  Play play(settings(3));
+  play.run();
+  play.take(play.coordinator.on_status_request(play.now));
+  for (const int agent : {0, 1}) play.say(agent, answer_of(agent));
+  play.pass(StatusRound::k_limit);
+  REQUIRE(play.all<ShowJob>().size() == 1);
+  CHECK(play.all<ShowJob>()[0].status.here.size() == 2);
+  CHECK(play.all<ShowJob>()[0].status.silent.size() == 1);
+  CHECK_FALSE(play.coordinator.deadline());
+  play.take(play.coordinator.on_status_request(play.now));
+  for (const int agent : {0, 1}) play.say(agent, answer_of(agent, 2));
+  play.lose(2, "it is gone");
+  play.pass(StatusRound::k_limit);
+  REQUIRE(play.all<ShowJob>().size() == 2);
+  CHECK(play.all<ShowJob>()[1].status.phase == "stopping the workers");
+  CHECK(play.all<ShowJob>()[1].status.silent.empty());
+}
+
+TEST_CASE("before all are there, who is missing is said") {
+  Play play(settings(3));
+  Join first = join_of(0, 3);
+  play.say(0, first);
+  play.take(play.coordinator.on_status_request(play.now));
+  play.say(0, answer_of(0));
+  REQUIRE(play.all<ShowJob>().size() == 1);
+  CHECK(play.all<ShowJob>()[0].status.phase == "waiting for 2 of 3 nodes: n[2-3]");
+}

@@ -1,0 +1,34 @@
+// Answers processes of this user that ask over a unix socket how the job is: who connects gets one text, and
+// the end. Nothing is read from them.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace ddprun {
+
+class StatusServer {
+ public:
+  struct Hooks {
+    std::function<bool(int descriptor)> may_ask;  // of who has connected
+    // Somebody asks: answer() is to be called, once for all that ask until then.
+    std::function<void()> asked;
+  };
+
+  // `name` in the abstract namespace. Where it cannot be had (taken, no such sockets here) nobody can ask.
+  StatusServer(boost::asio::io_context& context, const std::string& name, Hooks hooks);
+  ~StatusServer();  // closes everything at once; no hook is called any more
+  StatusServer(const StatusServer&) = delete;
+  StatusServer& operator=(const StatusServer&) = delete;
+
+  void answer(const std::string& text);
+  bool listens() const;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

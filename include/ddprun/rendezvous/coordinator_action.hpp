@@ -1,0 +1,64 @@
+// What the coordinator wants to have done, in order.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ddprun/rendezvous/client_questions.hpp"
+#include "ddprun/rendezvous/message.hpp"
+
+namespace ddprun {
+
+struct SendTo {
+  ConnectionId connection;
+  CoordinatorMessage message;
+};
+// After what was sent to it is on its way.
+struct CloseConnection {
+  ConnectionId connection;
+};
+// Answer with on_store_ready or on_store_failed. `address` is MASTER_ADDR.
+struct OpenStore {
+  Attempt attempt;
+  std::string address;
+  int world_size = 1;
+  std::vector<std::string> clients;  // addresses of the job's hosts
+};
+// Also for a store that was asked for and has not answered yet.
+struct CloseStore {
+  Attempt attempt;
+};
+// The answer to on_store_client.
+struct JudgeClient {
+  ClientVerdict verdict;
+};
+// The answer to on_status_request; what only this process knows of itself is to be filled in.
+struct ShowJob {
+  JobStatus status;
+};
+// One line that replaces the one before; empty: nothing to wait for any more.
+struct ShowStatus {
+  std::string text;
+};
+// A worker's failure was answered with another attempt.
+struct ShowRestart {
+  Failure cause;
+  Attempt next;
+  int max_restarts = 0;
+};
+// A remark about the launch that stops nothing.
+struct ShowNotice {
+  Notice notice;
+};
+struct Record {  // for --events: the time, and the host where it has none, are to be filled in
+  Event event;
+};
+// Always the last action.
+struct EndJob {
+  Cause cause;
+};
+using CoordinatorAction = std::variant<SendTo, CloseConnection, OpenStore, CloseStore, JudgeClient, ShowJob,
+                                       ShowStatus, ShowRestart, ShowNotice, Record, EndJob>;
+
+}  // namespace ddprun

@@ -1,0 +1,82 @@
+// What a driver tells who asks by --status: the coordinator's shell about the whole job, another host's about
+// the workers there.
+#include <unistd.h>
+
+#include <utility>
+
+#include "ddprun/app/driver.hpp"
+#include "ddprun/app/log.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/status_socket.hpp"
+
+namespace ddprun {
+
+void Driver::serve_status() {
+  status_server_.emplace(context_, status_socket_name(::getpid()),
+                         StatusServer::Hooks{is_of_this_user, [this] { on_status_asked(); }});
+}
+
+void Driver::on_status_asked() {
+  if (coordinator_ != nullptr) return coordinator_->ask_status();
+  measure_workers([this](NodeStatus here) {
+    JobStatus status;
+    status.launch_id = attempt_.launch_id;
+    status.coordinator = plan_.rendezvous.peers.front();
+    if (status.coordinator.empty()) status.coordinator = "the coordinator's host";
+    status.phase = ending_ ? "ending" : here.workers.empty() ? "waiting for the coordinator" : "running";
+    status.attempt = attempt_.attempt.value;
+    status.max_restarts = plan_.options.max_restarts.value;
+    status.nodes = plan_.rendezvous.agents;
+    if (!here.workers.empty()) {
+      status.nodes = attempt_.node_count;
+      status.workers = attempt_.world_size;
+    }
+    status.here.push_back(std::move(here));
+    show_job(std::move(status));
+  });
+}
+
+void Driver::show_job(JobStatus status) {
+  status.job = plan_.run_id.value;
+  status.program = ddprun::join(plan_.options.command, " ");
+  status.host = plan_.host;
+  status.pid = static_cast<int>(::getpid());
+  status.uptime = Milliseconds{unix_milliseconds() - began_};
+  status_server_->answer(render_status(status));
+}
+
+void Driver::handle(const StatusQuestion& question) {
+  measure_workers([this, number = question.question](NodeStatus status) {
+    if (!link_lost_) link_->send(StatusAnswer{number, std::move(status)});
+  });
+}
+
+// One measurement at a time serves all that ask meanwhile.
+void Driver::measure_workers(std::function<void(NodeStatus)> done) {
+  NodeStatus status = workers_.status();
+  if (status.workers.empty()) return done(std::move(status));
+  measured_for_.push_back(std::move(done));
+  if (usage_) return;
+  try {
+    usage_ =
+        std::make_shared<UsageQuery>(context_, status, workers_.gpus(), [this](const NodeStatus& measured) {
+          workers_.spare_no_more(usage_child_);
+          usage_.reset();
+          for (const auto& each : std::exchange(measured_for_, {})) each(measured);
+        });
+    usage_child_ = usage_->child();
+    workers_.spare(usage_child_);
+    usage_->start();
+  } catch (const Error& error) {
+    say_detail(error.what());
+    for (const auto& each : std::exchange(measured_for_, {})) each(status);
+  }
+}
+
+void Driver::end_status() {
+  status_server_.reset();
+  if (usage_) usage_->cancel();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,110 @@
+#include "ddprun/app/status_command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/status_socket.hpp"
+#include "ddprun/os/terminal.hpp"
+#include "ddprun/status/job_status.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr Milliseconds k_answer_limit{5000};  // above StatusRound's
+constexpr Milliseconds k_look{1000};          // between the two looks that CPU use is measured by
+constexpr const char* k_clear = "\x1b[H\x1b[J";
+
+using Jobs = std::vector<JobStatus>;
+
+bool is_named(const JobStatus& job, const std::string& name) {
+  return name.empty() || job.job == name || std::to_string(job.pid) == name;
+}
+
+// Several ddprun of one job on this host: the coordinator's answer has all of it.
+Jobs without_covered(const Jobs& jobs) {
+  Jobs kept;
+  std::ranges::copy_if(jobs, std::back_inserter(kept), [&](const JobStatus& job) {
+    const bool covered = std::ranges::any_of(jobs, [&](const JobStatus& other) {
+      return other.coordinator.empty() && !job.coordinator.empty() && other.launch_id == job.launch_id;
+    });
+    return !covered;
+  });
+  return kept;
+}
+
+Jobs ask(const std::string& name) {
+  Jobs jobs;
+  for (const std::string& answer : ask_status_sockets(list_status_sockets(), k_answer_limit)) {
+    if (auto job = parse_job_status(answer)) jobs.push_back(std::move(*job));
+  }
+  if (!name.empty()) std::erase_if(jobs, [&](const JobStatus& job) { return !is_named(job, name); });
+  std::ranges::sort(jobs, {}, &JobStatus::pid);
+  return name.empty() ? without_covered(jobs) : jobs;
+}
+
+// Those that were there before, in the order of `now`.
+Jobs matching(const Jobs& before, Jobs& now) {
+  Jobs found;
+  std::erase_if(now, [&](const JobStatus& job) {
+    const auto earlier = std::ranges::find(before, job.pid, &JobStatus::pid);
+    if (earlier != before.end()) found.push_back(*earlier);
+    return earlier == before.end();
+  });
+  return found;
+}
+
+std::string describe(const Jobs& now, const Jobs& before, StatusForm form) {
+  if (form == StatusForm::json) return render_status_json(now, before);
+  std::string text;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (i > 0) text += "\n";
+    text += render_status_table(now[i], before[i]);
+  }
+  return text;
+}
+
+bool print(const std::string& text) {
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+}
+
+[[noreturn]] void fail_to_find(const std::string& name, const std::string& host) {
+  if (name.empty()) {
+    throw Error(
+        fmt::format("no ddprun of yours runs on {}", host),
+        "ask on a node of the job, the first one knows all: srun --overlap --jobid JOB -w NODE ddprun "
+        "--status, or ssh NODE ddprun --status");
+  }
+  throw Error(
+      fmt::format("no ddprun of yours on {} has the job id or process number {}", host, printable(name, 128)),
+      "ddprun --status without it shows all that run here");
+}
+
+}  // namespace
+
+int show_jobs(const Options& options, const std::string& host) {
+  const std::string name = options.command.empty() ? "" : options.command.front();
+  Jobs before = ask(name);
+  if (before.empty()) fail_to_find(name, host);
+  const bool clears = options.watch && is_terminal(STDOUT_FILENO);
+  for (Milliseconds pause = k_look;; pause = *options.watch) {
+    std::this_thread::sleep_for(pause);
+    Jobs now = ask(name);
+    if (now.empty()) return 0;
+    const Jobs earlier = matching(before, now);
+    if (!print((clears ? k_clear : "") + describe(now, earlier, options.status.value()))) return 1;
+    if (!options.watch) return 0;
+    before = std::move(now);
+  }
+}
+
+}  // namespace ddprun

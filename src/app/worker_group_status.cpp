@@ -1,0 +1,54 @@
+// What --status shows of the workers here, as far as it costs nothing to know.
+#include "ddprun/app/worker_group.hpp"
+#include "ddprun/os/read_file.hpp"
+#include "ddprun/os/unix_time.hpp"
+
+namespace ddprun {
+
+namespace {
+
+Milliseconds since(TimePoint moment) {
+  return std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - moment);
+}
+
+}  // namespace
+
+// A file that the worker writes itself tells when it was written last.
+std::optional<Milliseconds> WorkerGroup::output_age(std::size_t worker, Stream stream) const {
+  const Worker& state = *workers_[worker];
+  const bool is_output = stream == Stream::output;
+  if (const auto& opened = is_output ? state.output : state.error) {
+    const auto last = (is_output ? output_ : error_).last_read(*opened);
+    return last ? std::optional(since(*last)) : std::nullopt;
+  }
+  const auto written =
+      route(worker, stream).file ? last_written(logs_.path(assignment_.seats[worker], stream)) : std::nullopt;
+  if (!written) return std::nullopt;
+  return std::max(Milliseconds{unix_milliseconds() - *written}, Milliseconds{0});
+}
+
+NodeStatus WorkerGroup::status() const {
+  NodeStatus status{plan_.host, {}, {}};
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    WorkerStatus& worker = status.workers.emplace_back();
+    worker.rank = assignment_.seats[i].rank.value;
+    worker.local_rank = assignment_.seats[i].local_rank.value;
+    worker.pid = workers_[i]->ended ? 0 : pid(i);
+    worker.gpu = plan_.planned[i].device;
+    const auto output = output_age(i, Stream::output);
+    const auto error = output_age(i, Stream::error);
+    worker.output_age = output && error ? std::min(output, error) : std::max(output, error);
+  }
+  return status;
+}
+
+std::vector<std::vector<std::string>> WorkerGroup::gpus() const {
+  std::vector<std::vector<std::string>> addresses(workers_.size());
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    for (const int gpu : plan_.planned[i].gpus)
+      addresses[i].push_back(snapshot_.host.gpus.at(static_cast<std::size_t>(gpu)).pci_address);
+  }
+  return addresses;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,129 @@
+#include "ddprun/net/status_server.hpp"
+
+#include <fcntl.h>
+
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "ddprun/base/duration.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Local = boost::asio::local::stream_protocol;
+using Code = boost::system::error_code;
+
+constexpr std::size_t k_most_clients = 16;
+constexpr Milliseconds k_client_limit{10000};  // for an answer, and for reading it
+constexpr Milliseconds k_pause{1000};          // after a failure to accept
+
+struct Client {
+  explicit Client(Local::socket connected)
+      : socket(std::move(connected)), timer(socket.get_executor()), text() {}
+  Local::socket socket;
+  boost::asio::steady_timer timer;
+  std::string text;
+};
+
+}  // namespace
+
+class StatusServer::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(boost::asio::io_context& context, Hooks hooks)
+      : acceptor_(context), pause_(context), hooks_(std::move(hooks)) {}
+
+  void listen(const std::string& name) {
+    Code error;
+    acceptor_.open({}, error);
+    if (!error) ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
+    if (!error) acceptor_.bind(Local::endpoint(std::string(1, '\0') + name), error);
+    if (!error) acceptor_.listen(static_cast<int>(k_most_clients), error);
+    if (error) return close();
+    accept();
+  }
+
+  void close() {
+    hooks_ = {};
+    Code ignored;
+    acceptor_.close(ignored);
+    pause_.cancel();
+    for (const auto& client : std::exchange(clients_, {})) {
+      client->timer.cancel();
+      client->socket.close(ignored);
+    }
+  }
+
+  void answer(const std::string& text) {
+    for (const auto& client : std::exchange(waiting_, {})) {
+      client->text = text;
+      boost::asio::async_write(
+          client->socket, boost::asio::buffer(client->text),
+          [self = shared_from_this(), client](const Code&, std::size_t) { self->drop(client); });
+    }
+  }
+
+  bool listens() const { return acceptor_.is_open(); }
+
+ private:
+  using ClientPointer = std::shared_ptr<Client>;
+
+  void accept() {
+    acceptor_.async_accept([self = shared_from_this()](const Code& error, Local::socket socket) {
+      if (!self->acceptor_.is_open()) return;
+      if (error) return self->accept_later();
+      self->admit(std::move(socket));
+      self->accept();
+    });
+  }
+
+  void accept_later() {
+    pause_.expires_after(k_pause);
+    pause_.async_wait([self = shared_from_this()](const Code& error) {
+      if (!error && self->acceptor_.is_open()) self->accept();
+    });
+  }
+
+  // Who may not ask is closed before it gets a byte.
+  void admit(Local::socket socket) {
+    ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+    if (clients_.size() >= k_most_clients || !hooks_.may_ask(socket.native_handle())) return;
+    const auto client = std::make_shared<Client>(std::move(socket));
+    clients_.insert(client);
+    client->timer.expires_after(k_client_limit);
+    client->timer.async_wait([self = shared_from_this(), client](const Code& error) {
+      if (!error) self->drop(client);
+    });
+    waiting_.push_back(client);
+    if (waiting_.size() == 1) hooks_.asked();
+  }
+
+  void drop(const ClientPointer& client) {
+    Code ignored;
+    client->timer.cancel();
+    client->socket.close(ignored);
+    clients_.erase(client);
+    std::erase(waiting_, client);
+  }
+
+  Local::acceptor acceptor_;
+  boost::asio::steady_timer pause_;
+  Hooks hooks_;
+  std::set<ClientPointer> clients_;
+  std::vector<ClientPointer> waiting_;  // for an answer
+};
+
+StatusServer::StatusServer(boost::asio::io_context& context, const std::string& name, Hooks hooks)
+    : impl_(std::make_shared<Impl>(context, std::move(hooks))) {
+  impl_->listen(name);
+}
+
+StatusServer::~StatusServer() { impl_->close(); }
+void StatusServer::answer(const std::string& text) { impl_->answer(text); }
+bool StatusServer::listens() const { return impl_->listens(); }
+
+}  // namespace ddprun

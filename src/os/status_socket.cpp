@@ -1,0 +1,100 @@
+#include "ddprun/os/status_socket.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <set>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/fd.hpp"
+#include "ddprun/os/read_file.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::string_view k_prefix = "ddprun/status/";
+constexpr std::size_t k_largest_table = std::size_t{64} << 20;
+constexpr std::size_t k_largest_answer = std::size_t{64} << 20;
+
+struct Asked {
+  Fd socket;
+  std::string answer;
+  bool complete = false;
+};
+
+Fd connect_to(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (name.size() + 1 > sizeof address.sun_path) return {};
+  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const bool connected = socket && ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), size) == 0;
+  return connected && is_of_this_user(socket.get()) ? std::move(socket) : Fd();
+}
+
+// False when there is no more to come.
+bool read_some(Asked& asked) {
+  std::array<char, 65536> buffer;
+  const ssize_t length = ::read(asked.socket.get(), buffer.data(), buffer.size());
+  if (length < 0) return errno == EAGAIN || errno == EINTR;
+  asked.answer.append(buffer.data(), static_cast<std::size_t>(length));
+  asked.complete = length == 0;
+  return length > 0 && asked.answer.size() < k_largest_answer;
+}
+
+}  // namespace
+
+std::string status_socket_name(int pid) { return fmt::format("{}{}/{}", k_prefix, ::geteuid(), pid); }
+
+bool is_of_this_user(int descriptor) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == ::geteuid() || peer.uid == 0;
+}
+
+std::vector<std::string> parse_status_sockets(std::string_view table, unsigned user) {
+  const std::string prefix = fmt::format("@{}{}/", k_prefix, user);
+  std::set<std::string> names;  // a listening socket and each connection to it have a line
+  for (const std::string& line : split(table, '\n')) {
+    const std::vector<std::string> words = split_words(line);
+    if (!words.empty() && words.back().starts_with(prefix)) names.insert(words.back().substr(1));
+  }
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> list_status_sockets() {
+  return parse_status_sockets(try_read_file("/proc/net/unix", k_largest_table).value_or(""), ::geteuid());
+}
+
+std::vector<std::string> ask_status_sockets(const std::vector<std::string>& names, Milliseconds limit) {
+  const TimePoint deadline = std::chrono::steady_clock::now() + limit;
+  std::vector<Asked> asked;
+  std::vector<std::string> answers;
+  for (const std::string& name : names) {
+    if (Fd socket = connect_to(name)) asked.push_back({std::move(socket), {}});
+  }
+  while (!asked.empty()) {
+    const auto left = std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) break;
+    std::vector<pollfd> polled;
+    for (const Asked& each : asked) polled.push_back({each.socket.get(), POLLIN, 0});
+    if (::poll(polled.data(), polled.size(), static_cast<int>(left.count())) < 0 && errno != EINTR) break;
+    for (std::size_t i = polled.size(); i-- > 0;) {
+      if (polled[i].revents == 0 || read_some(asked[i])) continue;
+      if (asked[i].complete) answers.push_back(std::move(asked[i].answer));
+      asked.erase(asked.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  return answers;
+}
+
+}  // namespace ddprun

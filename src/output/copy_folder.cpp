@@ -1,0 +1,202 @@
+#include "ddprun/output/copy_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::string_view k_traceback = "Traceback (most recent call last):";
+constexpr std::size_t k_quoted = 200;
+
+// Where the first line that begins a traceback starts; npos: none does.
+std::size_t find_traceback(std::string_view text) {
+  for (std::size_t at = text.find(k_traceback); at != std::string_view::npos;
+       at = text.find(k_traceback, at + 1)) {
+    const std::size_t start = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;  // npos + 1 is 0
+    const std::string_view before = text.substr(start, at - start);
+    if (before.empty() || (before.starts_with("[rank") && before.ends_with("]: "))) return start;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
+void CopyFolder::open(int stream, GlobalRank rank, Blocks blocks) {
+  streams_[stream] = {.rank = rank, .blocks = blocks};
+}
+
+void CopyFolder::add(int id, std::string_view text, TimePoint now) {
+  forget_old(now);
+  Stream& stream = streams_.at(id);
+  if (stream.held.empty()) {
+    stream.first = now;
+    const bool begins = stream.fresh && stream.blocks == Blocks::tracebacks;
+    const std::size_t before = begins ? std::min(find_traceback(text), text.size()) : 0;
+    stream.held = text.substr(0, before);
+    if (before > 0) show(id, now);
+    text.remove_prefix(before);
+  }
+  stream.held += text;
+  stream.changed = now;
+  if (!stream.held.empty() && !may_be_copy(id, stream, now)) show(id, now);
+}
+
+bool CopyFolder::may_be_copy(int id, const Stream& stream, TimePoint now) const {
+  if (!stream.fresh || stream.held.size() > settings_.longest || is_rewritten(stream.held)) return false;
+  const std::string key = without_rank(stream.held, stream.rank);
+  return std::any_of(blocks_.begin(), blocks_.end(), [&](const Block& block) {
+    const bool alike = key.starts_with(block.key) || block.key.starts_with(key);
+    return block.stream != id && alike && now - block.changed <= settings_.recent;
+  });
+}
+
+TimePoint CopyFolder::cut_at(const Stream& stream) const {
+  return std::min(stream.changed + settings_.quiet, stream.first + settings_.held);
+}
+
+// What is held is a copy, or not one.
+void CopyFolder::cut(int id, TimePoint now) {
+  Stream& stream = streams_.at(id);
+  const std::string key = without_rank(stream.held, stream.rank);
+  const auto block = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& each) {
+    return each.stream != id && each.key == key && stream.first - each.changed <= settings_.recent;
+  });
+  if (block == blocks_.end() || !key.ends_with('\n')) return show(id, now);
+  add_copy(*block, id, now);
+}
+
+void CopyFolder::add_copy(Block& block, int id, TimePoint now) {
+  Stream& stream = streams_.at(id);
+  if (stream.copies > 0) release_own(id);  // an earlier one comes out earlier
+  const TimePoint last = (block.copies.empty() ? now : block.first_copy) + settings_.recent;
+  if (block.copies.empty()) block.first_copy = now;
+  block.due = std::min(now + settings_.moment, last);
+  block.copies.push_back({id, std::exchange(stream.held, {})});
+  ++stream.copies;
+  const std::size_t first = streams_.contains(block.stream) ? 1 : 0;
+  if (block.copies.size() + first == streams_.size()) release(block);
+}
+
+void CopyFolder::show(int id, TimePoint now) {
+  release_own(id);
+  Stream& stream = streams_.at(id);
+  std::string text = std::exchange(stream.held, {});
+  note_shown(id, text, now);
+  stream.fresh = text.ends_with('\n');
+  ready_.push_back({id, {}, std::move(text), false});
+}
+
+// The text of a stream that is quiet before it and begins a line begins a block.
+void CopyFolder::note_shown(int id, std::string_view text, TimePoint now) {
+  const Stream& stream = streams_.at(id);
+  const auto last =
+      std::find_if(blocks_.rbegin(), blocks_.rend(), [&](const Block& block) { return block.stream == id; });
+  const bool goes_on = last != blocks_.rend() && now - last->changed < settings_.quiet;
+  const bool large = text.size() + (goes_on ? last->key.size() : 0) > settings_.longest;
+  if (large || is_rewritten(text)) {
+    if (!goes_on) return;
+    release(*last);
+    blocks_.erase(std::next(last).base());
+    return;
+  }
+  const std::string key = without_rank(std::string(text), stream.rank);
+  if (goes_on) {
+    release(*last);  // what is a copy of it so far is none of all of it
+    last->key += key;
+    last->changed = now;
+  } else if (stream.fresh && (stream.blocks == Blocks::all || key.starts_with(k_traceback))) {
+    blocks_.push_back({.stream = id, .key = key, .changed = now});
+  }
+}
+
+void CopyFolder::release(Block& block) {
+  std::vector<Copy> copies = std::exchange(block.copies, {});
+  if (copies.empty()) return;
+  if (block.told || copies.size() + 1 >= settings_.least) {
+    block.told = true;
+    LineFolder::Piece piece{copies.front().stream, {}, block.key, false};
+    for (const Copy& copy : copies) piece.ranks.push_back(streams_.at(copy.stream).rank.value);
+    std::sort(piece.ranks.begin(), piece.ranks.end());
+    ready_.push_back(std::move(piece));
+  } else {
+    for (Copy& copy : copies) ready_.push_back({copy.stream, {}, std::move(copy.text), false});
+  }
+  for (const Copy& copy : copies) {
+    --streams_.at(copy.stream).copies;
+    forget_ended(copy.stream);
+  }
+}
+
+// All copies of this stream come out before what it writes next.
+void CopyFolder::release_own(int id) {
+  for (Block& block : blocks_) {
+    const auto own = [id](const Copy& copy) { return copy.stream == id; };
+    if (std::any_of(block.copies.begin(), block.copies.end(), own)) release(block);
+  }
+}
+
+void CopyFolder::close(int id, TimePoint now) {
+  Stream& stream = streams_.at(id);
+  if (!stream.held.empty()) cut(id, now);
+  const auto found = streams_.find(id);
+  found->second.closed = true;
+  forget_ended(id);
+  release_if_last();
+}
+
+void CopyFolder::release_if_last() {
+  const bool none =
+      std::all_of(streams_.begin(), streams_.end(), [](const auto& each) { return each.second.closed; });
+  for (Block& block : blocks_) {
+    if (none) release(block);
+  }
+}
+
+void CopyFolder::forget_old(TimePoint now) {
+  std::erase_if(blocks_, [&](const Block& block) {
+    return block.copies.empty() && now - block.changed > settings_.recent + settings_.held;
+  });
+}
+
+void CopyFolder::forget_ended(int id) {
+  const Stream& stream = streams_.at(id);
+  if (!stream.closed || stream.copies > 0) return;
+  streams_.erase(id);
+  ready_.push_back({id, {}, {}, true});
+}
+
+std::optional<TimePoint> CopyFolder::next_tick() const {
+  std::optional<TimePoint> next;
+  const auto consider = [&](TimePoint time) { next = next ? std::min(*next, time) : time; };
+  for (const auto& [id, stream] : streams_) {
+    if (!stream.held.empty()) consider(cut_at(stream));
+  }
+  for (const Block& block : blocks_) {
+    if (!block.copies.empty()) consider(block.due);
+  }
+  return next;
+}
+
+void CopyFolder::tick(TimePoint now) {
+  for (auto& [id, stream] : streams_) {
+    if (!stream.held.empty() && now >= cut_at(stream)) cut(id, now);
+  }
+  for (Block& block : blocks_) {
+    if (!block.copies.empty() && now >= block.due) release(block);
+  }
+}
+
+std::string describe_copies(const std::vector<int>& ranks, std::string_view text) {
+  const auto lines = std::count(text.begin(), text.end(), '\n');
+  const std::size_t end = text.find_last_not_of(" \t\r\n") + 1;  // npos + 1 is 0
+  std::string_view last = text.substr(0, end);
+  last = last.substr(last.rfind('\n') + 1).substr(0, k_quoted);
+  return fmt::format("[{}] the same{}: {}\n", describe_rank_list(ranks),
+                     lines > 1 ? fmt::format(" {} lines", lines) : "", last);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,96 @@
+#include "ddprun/net/status_server.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+
+#include "catch.hpp"
+#include "ddprun/os/status_socket.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+// What a child of another user, or of this one, gets; at most so many bytes as fit into a pipe.
+std::string ask_as(unsigned user, const std::string& name, const std::function<void()>& serve) {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool other = user == 0 || ::setuid(user) == 0;
+    std::string text = other ? "" : "cannot become another user";
+    for (const std::string& answer : ask_status_sockets({name}, Milliseconds{10000})) text += answer;
+    const auto written = ::write(ends[1], text.data(), text.size());
+    ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
+  }
+  ::close(ends[1]);
+  serve();
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  std::string text(256, '\0');
+  const ssize_t length = ::read(ends[0], text.data(), text.size());
+  ::close(ends[0]);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+  return text;
+}
+
+struct Serving {
+  explicit Serving(const std::string& name)
+      : server(context, name,
+               {[this](int descriptor) {
+                  seen = true;
+                  return is_of_this_user(descriptor);
+                },
+                [this] {
+                  server.answer("all is well");
+                  answered = true;
+                }}) {}
+  void until(const bool& reached) {
+    while (!reached) context.run_one();
+    context.poll();
+  }
+  boost::asio::io_context context;
+  bool seen = false;
+  bool answered = false;
+  StatusServer server;
+};
+
+}  // namespace
+
+TEST_CASE("who asks gets the answer") {
+  const std::string name = status_socket_name(::getpid());
+  Serving serving(name);
+  REQUIRE(serving.server.listens());
+  CHECK(ask_as(0, name, [&] { serving.until(serving.answered); }) == "all is well");
+  const std::vector<std::string> names = list_status_sockets();
+  CHECK(std::ranges::find(names, name) != names.end());
+}
+
+TEST_CASE("another user gets nothing") {
+  if (::geteuid() != 0) return;
+  const std::string name = status_socket_name(::getpid());
+  Serving serving(name);
+  CHECK(ask_as(65534, name, [&] { serving.until(serving.seen); }).empty());
+  CHECK_FALSE(serving.answered);
+}
+
+TEST_CASE("a name that is taken costs nothing but the answers") {
+  const std::string name = status_socket_name(::getpid());
+  Serving first(name);
+  const Serving second(name);
+  CHECK(first.server.listens());
+  CHECK_FALSE(second.server.listens());
+}
+
+TEST_CASE("who listens is found in the kernel's table") {
+  const std::string table =
+      "Num       RefCount Protocol Flags    Type St Inode Path\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 17 @ddprun/status/1000/4711\n"
+      "0000000000000000: 00000003 00000000 00000000 0001 03 18 @ddprun/status/1000/4711\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 19 @ddprun/status/10005/9\n"
+      "0000000000000000: 00000003 00000000 00000000 0001 03 20\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 21 /run/@ddprun/status/1000/5\n";
+  CHECK(parse_status_sockets(table, 1000) == std::vector<std::string>{"ddprun/status/1000/4711"});
+  CHECK(parse_status_sockets(table, 10).empty());
+}

@@ -1,0 +1,179 @@
+#include "ddprun/output/copy_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "catch.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+constexpr const char* k_error = "Traceback (most recent call last):\n  x\nModuleNotFoundError: torch\n";
+using Blocks = CopyFolder::Blocks;
+
+TimePoint at(int ms) { return TimePoint{} + std::chrono::seconds(100) + Milliseconds{ms}; }
+
+struct Bench {
+  CopyFolder folder;
+  explicit Bench(int streams, Blocks blocks = Blocks::all) {
+    for (int i = 0; i < streams; ++i) folder.open(i, GlobalRank{i}, blocks);
+  }
+  // "2: text" for what is shown as it was written.
+  std::string shown() {
+    std::string text;
+    for (const auto& piece : folder.take()) {
+      if (piece.ended) continue;
+      text += piece.ranks.empty() ? fmt::format("{}: {}", piece.stream, piece.text)
+                                  : describe_copies(piece.ranks, piece.text);
+    }
+    return text;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the first block is shown at once, and its copies are one line without waiting for the moment") {
+  Bench bench(4);
+  bench.folder.add(0, k_error, at(0));
+  CHECK(bench.shown() == std::string("0: ") + k_error);
+  CHECK_FALSE(bench.folder.next_tick());
+  for (int i = 1; i < 4; ++i) bench.folder.add(i, k_error, at(i * 10));
+  CHECK(bench.shown().empty());
+  bench.folder.tick(at(130));
+  CHECK(bench.shown() == "[1-3] the same 3 lines: ModuleNotFoundError: torch\n");
+  CHECK_FALSE(bench.folder.next_tick());
+}
+
+TEST_CASE("copies of some ranks are told after a moment, a single one is shown") {
+  Bench bench(8);
+  bench.folder.add(1, "same\n", at(0));
+  bench.folder.add(3, "same\n", at(1));
+  bench.folder.add(4, "same\n", at(2));
+  bench.folder.add(5, "other\n", at(3));
+  bench.folder.add(6, "other\n", at(4));
+  CHECK(bench.shown() == "1: same\n5: other\n");
+  bench.folder.tick(at(104));
+  CHECK(bench.shown().empty());
+  CHECK(bench.folder.next_tick() == at(604));
+  bench.folder.tick(at(604));
+  CHECK(bench.shown() == "[3-4] the same: same\n6: other\n");
+}
+
+TEST_CASE(
+    "lines that come one by one are compared as blocks, and one that differs in the end is shown whole") {
+  Bench bench(4);
+  int ms = 0;
+  for (const char* line : {"a\n", "b\n"}) {
+    for (int i = 0; i < 4; ++i) bench.folder.add(i, line, at(++ms));
+  }
+  bench.folder.add(3, "c\n", at(++ms));
+  CHECK(bench.shown() == "0: a\n0: b\n");  // the first may still catch up with the last
+  bench.folder.tick(at(200));
+  bench.folder.tick(at(700));
+  CHECK(bench.shown() == "3: a\nb\nc\n[1-2] the same 2 lines: b\n");
+}
+
+TEST_CASE("torch's mark of a rank makes no difference") {
+  Bench bench(3);
+  for (int i = 0; i < 3; ++i) bench.folder.add(i, fmt::format("[rank{}]: Error\n", i), at(i));
+  bench.folder.tick(at(102));
+  CHECK(bench.shown() == "0: [rank0]: Error\n[1-2] the same: Error\n");
+}
+
+TEST_CASE("what a rank writes after a copy comes after it") {
+  Bench bench(4);
+  for (int i = 0; i < 3; ++i) bench.folder.add(i, "same\n", at(i));
+  bench.folder.tick(at(110));
+  bench.folder.add(2, "own\n", at(120));  // and before the moment is over
+  CHECK(bench.shown() == "0: same\n[1-2] the same: same\n2: own\n");
+}
+
+TEST_CASE("progress bars, prompts and floods are not held") {
+  Bench bench(3);
+  for (int i = 0; i < 3; ++i) bench.folder.add(i, " 10%\r", at(i));
+  CHECK(bench.shown() == "0:  10%\r1:  10%\r2:  10%\r");
+  const std::string large(20000, 'x');
+  for (int i = 0; i < 3; ++i) bench.folder.add(i, large + "\n", at(1000 + i));
+  CHECK(bench.shown().size() == 3 * (large.size() + 4));
+  for (int i = 0; i < 3; ++i) bench.folder.add(i, "name: ", at(2000 + i));
+  bench.folder.tick(at(2102));
+  CHECK(bench.shown() == "0: name: 1: name: 2: name: ");
+  CHECK_FALSE(bench.folder.next_tick());
+}
+
+TEST_CASE("of stdout and stderr in one stream only tracebacks have copies") {
+  Bench bench(3, Blocks::tracebacks);
+  for (int i = 0; i < 3; ++i) bench.folder.add(i, "hello\n", at(i));
+  CHECK(bench.shown() == "0: hello\n1: hello\n2: hello\n");
+  for (int i = 0; i < 3; ++i) bench.folder.add(i, std::string("step\n") + k_error, at(500 + i));
+  const std::string step = "step\n";
+  CHECK(bench.shown() == "0: step\n0: " + std::string(k_error) + "1: step\n2: step\n");
+  bench.folder.tick(at(602));
+  CHECK(bench.shown() == "[1-2] the same 3 lines: ModuleNotFoundError: torch\n");
+}
+
+TEST_CASE("a stream that ends while its copy waits ends after it") {
+  Bench bench(4);
+  for (int i = 0; i < 3; ++i) bench.folder.add(i, "same\n", at(i));
+  for (int i = 0; i < 3; ++i) bench.folder.close(i, at(10));
+  CHECK(bench.shown() == "0: same\n");
+  CHECK(bench.folder.has(1));
+  bench.folder.tick(at(510));
+  CHECK(bench.shown() == "[1-2] the same: same\n");
+  CHECK_FALSE(bench.folder.has(1));
+}
+
+TEST_CASE("ranks that come later are copies too, for a while") {
+  Bench bench(6);
+  for (int i = 0; i < 3; ++i) bench.folder.add(i, "same\n", at(i));
+  bench.folder.tick(at(102));
+  bench.folder.tick(at(602));
+  CHECK(bench.shown() == "0: same\n[1-2] the same: same\n");
+  bench.folder.add(3, "same\n", at(1500));
+  bench.folder.tick(at(1600));
+  bench.folder.tick(at(2100));
+  CHECK(bench.shown() == "[3] the same: same\n");
+  bench.folder.add(4, "same\n", at(2500));
+  CHECK(bench.shown() == "4: same\n");
+}
+
+TEST_CASE("no moment is waited for when no stream is left") {
+  Bench bench(5);
+  for (int i = 0; i < 4; ++i) bench.folder.add(i, "same\n", at(i));
+  for (int i = 0; i < 5; ++i) bench.folder.close(i, at(10));
+  CHECK(bench.shown() == "0: same\n[1-3] the same: same\n");
+}
+
+// Every line comes out once, alone or as a copy, whatever the order of writing and of ticks.
+TEST_CASE("nothing is lost and nothing is shown twice") {
+  std::mt19937 random(7);
+  const auto below = [&](unsigned limit) { return static_cast<int>(random() % limit); };
+  for (int round = 0; round < 300; ++round) {
+    Bench bench(4, round % 2 == 0 ? Blocks::all : Blocks::tracebacks);
+    int written = 0;
+    int seen = 0;
+    const auto count = [&] {
+      for (const auto& piece : bench.folder.take()) {
+        const auto lines = static_cast<int>(std::count(piece.text.begin(), piece.text.end(), '\n'));
+        seen += lines * (piece.ranks.empty() ? 1 : static_cast<int>(piece.ranks.size()));
+      }
+    };
+    int ms = 0;
+    for (int step = 0; step < 60; ++step) {
+      ms += below(120);
+      const char* const texts[] = {"a\n", "b\n", "Traceback (most recent call last):\n", "c\nd\n", "\r\n"};
+      const std::string text = texts[below(5)];
+      written += static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+      bench.folder.add(below(4), text, at(ms));
+      if (below(2) == 0) bench.folder.tick(at(ms + 1));
+      count();
+    }
+    for (int i = 0; i < 4; ++i) bench.folder.close(i, at(ms));
+    while (const auto next = bench.folder.next_tick()) bench.folder.tick(*next);
+    count();
+    REQUIRE(seen == written);
+  }
+}
