@@ -11,8 +11,19 @@ set(CMAKE_CXX_COMPILER "${DDPRUN_SYSROOT}/bin/c++")
 set(CMAKE_AR "${DDPRUN_SYSROOT}/bin/ar")
 set(CMAKE_RANLIB "${DDPRUN_SYSROOT}/bin/ranlib")
 
-# zig compiles its libc++ for each kind of build: the checks are of the kind that is wanted.
+# Linking compiles libc++ once for each set of flags, minutes of work: CMake is told which compiler it is, its checks link
+# nothing, and only the program is linked.
+file(READ "${DDPRUN_SYSROOT}/version" CMAKE_CXX_COMPILER_VERSION)
+string(STRIP "${CMAKE_CXX_COMPILER_VERSION}" CMAKE_CXX_COMPILER_VERSION)
+set(CMAKE_CXX_COMPILER_ID Clang)
+set(CMAKE_CXX_COMPILER_ID_RUN TRUE)
+set(CMAKE_CXX_COMPILER_FRONTEND_VARIANT GNU)
+set(CMAKE_CXX_STANDARD_COMPUTED_DEFAULT 17)
+set(CMAKE_CXX_EXTENSIONS_COMPUTED_DEFAULT ON)
 set(CMAKE_TRY_COMPILE_CONFIGURATION Release)
+set(CMAKE_SKIP_RPATH ON)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+set(HWLOC_STATIC_LINKS ON CACHE INTERNAL "scripts/cmake/dependencies.cmake")
 
 set(CMAKE_FIND_ROOT_PATH "${DDPRUN_SYSROOT}")
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
@@ -21,5 +32,6 @@ set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 
 # Boost 1.74 looks for std::result_of, which libc++ no longer has. No path of this machine gets into the program.
-string(APPEND CMAKE_CXX_FLAGS_INIT " -DBOOST_ASIO_HAS_STD_INVOKE_RESULT=1 -ffunction-sections -fdata-sections"
+# zig writes debugging information unless it is told not to, which is most of the time and the size of an object.
+string(APPEND CMAKE_CXX_FLAGS_INIT " -DBOOST_ASIO_HAS_STD_INVOKE_RESULT=1 -g0 -ffunction-sections -fdata-sections"
   " -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffile-prefix-map=${DDPRUN_SYSROOT}=sysroot")

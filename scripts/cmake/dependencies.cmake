@@ -1,9 +1,13 @@
 # Everything comes from installed packages (Debian names in scripts/install-dependencies); nothing is downloaded.
 find_package(fmt REQUIRED)
 # The program that is shipped has fmt inside it. As a header it is compiled again in every file, a third of the time of
-# a build with sanitizers, so all other builds use the shared library.
+# a build with sanitizers, so all other builds use the library, which packaging/portable has as a static one.
 add_library(ddprun_fmt INTERFACE)
-target_link_libraries(ddprun_fmt INTERFACE $<IF:$<BOOL:${DDPRUN_HARDEN}>,fmt::fmt-header-only,fmt::fmt>)
+if(DDPRUN_HARDEN AND NOT DDPRUN_SYSROOT)
+  target_link_libraries(ddprun_fmt INTERFACE fmt::fmt-header-only)
+else()
+  target_link_libraries(ddprun_fmt INTERFACE fmt::fmt)
+endif()
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)

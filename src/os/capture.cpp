@@ -64,7 +64,8 @@ void capture_own_python(Snapshot& snapshot, const std::string& self) {
   const std::string folder = self.substr(0, slash);
   const std::string path = ':' + find_variable(snapshot, "PATH").value_or("") + ':';
   if (path.find(':' + folder + ':') != std::string::npos) return;
-  if (::access((folder + "/../pyvenv.cfg").c_str(), R_OK) != 0) return;
+  const auto has = [&](const char* name) { return ::access((folder + "/../" + name).c_str(), R_OK) == 0; };
+  if (!has("pyvenv.cfg") && !has("conda-meta")) return;
   const ProgramFacts python = capture_program(folder + "/python", std::nullopt);
   if (python.kind == ProgramKind::executable) snapshot.programs[k_own_python] = python;
 }

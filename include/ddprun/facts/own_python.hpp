@@ -1,4 +1,4 @@
-// The Python of the virtual environment that ddprun itself was started from by its path, as
+// The Python of the virtual or conda environment that ddprun itself was started from by its path, as
 // `pbsdsh /home/u/venv/bin/ddprun` does where nothing of the submitter's environment is left.
 #pragma once
 

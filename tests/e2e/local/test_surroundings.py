@@ -41,6 +41,17 @@ def test_the_python_of_the_environment_that_ddprun_lies_in(machine):
     assert own.code == 0 and str(folder) not in own.stdout, str(own)
 
 
+def test_the_python_of_the_conda_environment_that_ddprun_lies_in(machine):
+    folder = machine.directory / "conda"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "conda-meta").mkdir()
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    shutil.copy(machine.binary, folder / "bin" / "ddprun")
+    (machine.directory / "show.py").write_text("import sys; print(sys.executable)")
+    result = machine.start_program([str(folder / "bin" / "ddprun"), "show.py"], env={"PATH": "/usr/bin:/bin"}).wait()
+    assert (result.code, result.stdout) == (0, f"{folder}/bin/python\n"), str(result)
+
+
 @pytest.mark.parametrize("value", ["", "/no/such/folder", "relative"])
 def test_an_unusable_tmpdir_is_replaced(machine, value):
     result = machine.run(*SHOW, "echo $TORCHELASTIC_ERROR_FILE", env={"TMPDIR": value})

@@ -52,6 +52,15 @@ def test_the_wheel_trains_in_an_environment_that_is_not_activated_and_leaves_not
     assert files_below(environment) == before
 
 
+def test_the_wheels_program_takes_the_python_of_its_environment(wheel, environment, tmp_path):
+    call(environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--no-index", wheel)
+    script = tmp_path / "prefix.py"
+    script.write_text("import sys; print('prefix', sys.prefix)\n")
+    printed = call(environment / "bin" / "ddprun", "--nproc-per-node", "2", script, cwd=tmp_path,
+                   env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    assert printed.count(f"prefix {environment}\n") == 2
+
+
 def test_pipx_installs_the_wheel_and_removes_it(wheel, tmp_path, train):
     if shutil.which("pipx") is None:
         pytest.skip("pipx is not installed")
