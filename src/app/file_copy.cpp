@@ -9,6 +9,12 @@ namespace ddprun {
 
 using boost::system::error_code;
 
+namespace {
+
+constexpr Milliseconds k_patience{5000};
+
+}  // namespace
+
 FileCopy::FileCopy(boost::asio::io_context& context, Fd writer, std::function<void(std::uint64_t)> lost)
     : writer_(context, writer.release()), lost_(std::move(lost)) {
   writer_.non_blocking(true);  // our end is ours alone
@@ -19,6 +25,10 @@ void FileCopy::add(std::string_view text) {
   if (text.empty()) return;
   keep(text);
   pass_on();
+}
+
+bool FileCopy::is_behind(TimePoint now) const {
+  return held_.size() > k_limit / 2 && now - progress_ < k_patience;
 }
 
 // Only whole lines are lost, but of those longer than the buffer.
@@ -43,6 +53,7 @@ std::size_t FileCopy::write(std::string_view text) {
   error_code error;
   while (taken < text.size() && !error)
     taken += writer_.write_some(boost::asio::buffer(text.data() + taken, text.size() - taken), error);
+  if (taken > 0) progress_ = std::chrono::steady_clock::now();
   if (!error || error == boost::asio::error::would_block) return taken;
   lost_(text.size() - taken);  // the log writer has been killed
   return text.size();

@@ -151,15 +151,18 @@ StreamCopy LogFiles::copy(const WorkerSeat& seat, Stream stream, const StreamRou
   if (!route.file) return {};
   const auto whole = open_copy(path(seat, stream));
   const std::vector<std::string>& needles = filters_of(options_, stream);
-  if (!route.teed || needles.empty()) return [whole](std::string_view text) { whole->add(text); };
+  const auto is_behind = [whole] { return whole->is_behind(std::chrono::steady_clock::now()); };
+  if (!route.teed || needles.empty())
+    return {[whole](std::string_view text) { whole->add(text); }, is_behind};
   auto filtered = filtered_[stream].lock();
   if (!filtered) filtered_[stream] = filtered = open_copy(attempt_folder_ + "/" + filtered_file_name(stream));
   const auto filter = std::make_shared<LineFilter>(needles, label);
-  return [whole, filtered, filter](std::string_view text) {
+  const auto add = [whole, filtered, filter](std::string_view text) {
     const std::string matching = text.empty() ? filter->end() : filter->add(text);
     if (!matching.empty()) filtered->add(matching);
     whole->add(text);
   };
+  return {add, is_behind};
 }
 
 void LogFiles::note_ended(const Assignment& assignment, std::vector<LogIndexEntry> entries) {

@@ -18,6 +18,7 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
+constexpr Milliseconds k_copy_pause{10};                     // then a copy that is behind is looked at again
 constexpr std::size_t k_read_size = std::size_t{64} * 1024;  // a pipe's usual capacity
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
@@ -176,7 +177,12 @@ void OutputPump::arm_all() {
   for (const auto& [id, source] : sources_) arm(source);
 }
 
+bool OutputPump::is_behind(const Source& source) const {
+  return source.reader.is_open() && source.treatment.is_behind && source.treatment.is_behind();
+}
+
 bool OutputPump::wants(const Source& source) const {
+  if (is_behind(source)) return false;
   return !source.treatment.shown || merger_.has_room(source.id);
 }
 
@@ -256,6 +262,7 @@ std::optional<TimePoint> OutputPump::next_tick() const {
   consider(copies_.next_tick());
   for (const auto& [id, source] : sources_) {
     if (source->rate && source->reader.is_open()) consider(source->rate->next_tick());
+    if (is_behind(*source)) consider(now() + k_copy_pause);
   }
   return next;
 }
@@ -277,7 +284,7 @@ void OutputPump::tick() {
   std::vector<SourcePointer> readable;
   for (const auto& [id, source] : sources_) {
     const bool open = source->reader.is_open();  // folded lines outlive it
-    if (open && source->treatment.shown && merger_.has_room(id)) readable.push_back(source);
+    if (open && source->treatment.shown && wants(*source)) readable.push_back(source);
   }
   // What was written in time counts, even if we come late.
   for (const SourcePointer& source : readable) read_once(source);
@@ -350,6 +357,7 @@ void OutputPump::wait_for_grace(const SourcePointer& source, Milliseconds grace)
 void OutputPump::end(const SourcePointer& source) {
   source->reader.close();
   source->grace_timer.cancel();
+  source->treatment.is_behind = nullptr;  // it keeps the copy open
   if (const auto copy = std::exchange(source->treatment.copy, nullptr)) copy({});
   --open_;
   tell_left_out(*source, now());

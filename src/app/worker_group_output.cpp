@@ -70,7 +70,9 @@ int WorkerGroup::open_stream(std::size_t worker, Stream stream, const StreamRout
   StreamTreatment treatment{shown, seat.rank};
   treatment.name = fmt::format("rank {} on {}", seat.rank.value, plan_.host);
   treatment.shown = route.console;
-  treatment.copy = logs_.copy(seat, stream, route, prefix);
+  StreamCopy copy = logs_.copy(seat, stream, route, prefix);
+  treatment.copy = std::move(copy.add);
+  treatment.is_behind = std::move(copy.is_behind);
   treatment.rate = plan_.options.output.rate;
   if (route.console) treatment.fold = fold_of(plan_.options.output.fold, stream, both);
   OutputPump& pump = is_output ? output_ : error_;

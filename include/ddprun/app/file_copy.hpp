@@ -9,12 +9,14 @@
 #include <string>
 #include <string_view>
 
+#include "ddprun/base/duration.hpp"
 #include "ddprun/os/fd.hpp"
 
 namespace ddprun {
 
-// A file that takes less than is written fills a bounded buffer; what comes then is lost to the file, by
-// lines, and counted. Neither the console nor the worker waits for it.
+// A file that takes less than is written fills a bounded buffer, and then is_behind(): the worker may wait
+// for it as it would for its own write. For a file that takes nothing at all nobody waits: what comes then is
+// lost to the file, by lines, and counted.
 class FileCopy : public std::enable_shared_from_this<FileCopy> {
  public:
   static constexpr std::size_t k_limit = std::size_t{8} << 20;
@@ -24,6 +26,7 @@ class FileCopy : public std::enable_shared_from_this<FileCopy> {
   FileCopy(boost::asio::io_context& context, Fd writer, std::function<void(std::uint64_t)> lost);
 
   void add(std::string_view text);
+  bool is_behind(TimePoint now) const;
 
  private:
   void keep(std::string_view text);
@@ -33,6 +36,7 @@ class FileCopy : public std::enable_shared_from_this<FileCopy> {
   boost::asio::posix::stream_descriptor writer_;
   std::function<void(std::uint64_t)> lost_;
   std::string held_;
+  TimePoint progress_{};  // when the file took something last
   bool waiting_ = false;
   bool skipping_ = false;  // to the end of a line
 };

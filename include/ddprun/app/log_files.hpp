@@ -24,8 +24,11 @@
 
 namespace ddprun {
 
-// What is done with each piece of a stream; empty: nothing. An empty piece is the stream's end.
-using StreamCopy = std::function<void(std::string_view)>;
+// What is done with each piece of a stream, if anything. An empty piece is the stream's end.
+struct StreamCopy {
+  std::function<void(std::string_view)> add{};
+  std::function<bool()> is_behind{};  // the stream should not be read now
+};
 
 class LogFiles {
  public:

@@ -45,6 +45,7 @@ struct StreamTreatment {
   std::uint64_t rate = 0;                        // bytes a second that are shown; 0: all
   bool shown = true;                             // on our output; else it is read all the same
   std::function<void(std::string_view)> copy{};  // gets each piece, and an empty one at the end
+  std::function<bool()> is_behind{};             // the copy: the stream is not read meanwhile
 };
 
 class OutputPump {
@@ -99,6 +100,7 @@ class OutputPump {
 
   void settle();
   void write_out();
+  bool is_behind(const Source& source) const;
   bool wants(const Source& source) const;
   void arm_all();
   void arm(const SourcePointer& source);

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -131,6 +132,32 @@ def test_a_full_disk_costs_the_file_and_nothing_else(machine):
     assert re.match(r"ddprun: cannot write all output to \S+rank-00000.out on \S+: no space left on device", said[0])
     assert re.match(r"ddprun: \S+rank-00000.out on \S+ lacks \d+ bytes: no space left on device", said[1])
     assert result.code == 125
+
+
+def test_a_disk_that_is_slow_for_a_while_costs_no_line(machine):
+    """The worker waits for it, as it would if it wrote the file itself."""
+    console = machine.directory / "console"
+    script = "touch ready; while [ ! -e go ]; do sleep 0.05; done; exec seq 3000000"
+    with open(console, "wb") as target:
+        program = machine.start("-q", "--logs", "logs", "--no-python", "sh", "-c", script, stdout=target)
+        machine.wait_for_files("ready")
+        writer = int(subprocess.run(["pgrep", "-P", str(program.pid), "-x", "ddprun-logs"], check=True,
+                                    capture_output=True, text=True).stdout)
+        os.kill(writer, signal.SIGSTOP)
+        (machine.directory / "go").touch()
+        sizes = [0]
+
+        def stands() -> bool:
+            sizes.append(console.stat().st_size)
+            return len(sizes) > 20 and sizes[-20] == sizes[-1] > 0
+
+        wait_until("the worker waits", stands)
+        os.kill(writer, signal.SIGCONT)
+        result = program.wait()
+    assert result.code == 0 and result.stderr == "", str(result)
+    numbers = "".join(f"{number}\n" for number in range(1, 3000001))
+    assert console.read_text() == numbers
+    assert (machine.directory / "logs/latest/attempt-0/rank-00000.out").read_text() == numbers
 
 
 def test_files_are_rotated_between_lines_and_timed(machine):

@@ -407,3 +407,21 @@ TEST_CASE("ten thousand streams that are silent cost no wake-up, with folding an
   rig.context.restart();
   CHECK(rig.context.run_for(Milliseconds(1500)) == 0);  // handlers
 }
+
+TEST_CASE("a stream whose copy is behind is not read, and is again once the copy has caught up") {
+  Rig rig;
+  Collector collector(rig.context, duplicate(rig.output.reader.get()));
+  Pipe slow = make_pipe();
+  Pipe quick = make_pipe();
+  bool behind = true;
+  int asked = 0;
+  StreamTreatment treatment;
+  treatment.is_behind = [&] { return ++asked > 0 && behind; };
+  rig.pump.add(std::move(slow.reader), false, LineTail::k_lines, std::move(treatment));
+  rig.pump.add(std::move(quick.reader));
+  say(slow.writer, "slow\n");
+  say(quick.writer, "quick\n");
+  rig.run_until([&] { return collector.text() == "quick\n" && asked > 20; });
+  behind = false;
+  rig.run_until([&] { return collector.text() == "quick\nslow\n"; });
+}
