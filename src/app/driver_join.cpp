@@ -72,18 +72,6 @@ PythonFacts python_of_workers(const NodePlan& plan, const Snapshot& snapshot) {
 
 }  // namespace
 
-void Driver::settle_local_address() {
-  if (!plan_.options.local_address) return;
-  const Sourced<std::string> given = *plan_.options.local_address;
-  std::vector<std::string> leads_to{given.value};
-  if (!is_numeric_address(given.value)) leads_to = look_up_name(given.value);
-  if (leads_to.empty()) {
-    throw UsageError(fmt::format("{} {} leads to no address on {}", given.origin, given.value, plan_.host),
-                     "leave it out, or give an address of this host");
-  }
-  plan_.options.local_address = choose_local_address(given, leads_to, plan_, snapshot_.host);
-}
-
 // A person who types the same line on several hosts reads on each what is wrong with it, and does not wait
 // for long; hosts that a scheduler starts together meet before that.
 void Driver::limit_telling() {
@@ -101,7 +89,7 @@ void Driver::say_own_failure() {
 }
 
 void Driver::join() {
-  failure_ ? limit_telling() : settle_local_address();
+  if (failure_) limit_telling();
   if (plan_.rendezvous.role == RendezvousRole::member) return join_as_member();
   if (!plan_.rendezvous.by_arrival) return join_as_coordinator();
   try {

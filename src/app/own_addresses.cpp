@@ -1,8 +1,14 @@
 #include "ddprun/app/own_addresses.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "ddprun/base/error.hpp"
+#include "ddprun/os/name_lookup.hpp"
+#include "ddprun/plan/local_address.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
+#include "ddprun/rendezvous/member_join.hpp"
 
 namespace ddprun {
 
@@ -14,6 +20,18 @@ std::vector<std::string> crossing_addresses(const std::vector<InterfaceAddress>&
   std::stable_partition(addresses.begin(), addresses.end(),
                         [](const std::string& address) { return address.find(':') == std::string::npos; });
   return addresses;
+}
+
+void settle_local_address(NodePlan& plan, const Snapshot& snapshot) {
+  if (!plan.options.local_address) return;
+  const Sourced<std::string> given = *plan.options.local_address;
+  std::vector<std::string> leads_to{given.value};
+  if (!is_numeric_address(given.value)) leads_to = look_up_name(given.value);
+  if (leads_to.empty()) {
+    throw UsageError(fmt::format("{} {} leads to no address on {}", given.origin, given.value, plan.host),
+                     "leave it out, or give an address of this host");
+  }
+  plan.options.local_address = choose_local_address(given, leads_to, plan, snapshot.host);
 }
 
 }  // namespace ddprun

@@ -19,6 +19,7 @@
 #include "ddprun/app/launch_facts.hpp"
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/log_files.hpp"
+#include "ddprun/app/own_addresses.hpp"
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/app/starter.hpp"
 #include "ddprun/app/status_command.hpp"
@@ -318,6 +319,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, O
   if (no_job) plan.notices.push_back(*no_job);
   if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
   check_log_folder(options.output, plan.host);
+  settle_local_address(plan, snapshot);  // all hear of it where it fails
   say_notices(plan);
   started = true;
   return Driver(plan, snapshot, output_link).run();

@@ -48,7 +48,6 @@ class Driver {
   void run_handlers();
   void fail(const std::string& why);
   void join();
-  void settle_local_address();
   void join_as_coordinator();
   CoordinatorServiceSettings coordinator_settings() const;
   CoordinatorHooks coordinator_hooks();

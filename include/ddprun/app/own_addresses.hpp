@@ -5,11 +5,16 @@
 #include <vector>
 
 #include "ddprun/facts/snapshot.hpp"
+#include "ddprun/plan/node_plan.hpp"
 
 namespace ddprun {
 
 // No loopback and no link-local ones. IPv4 before IPv6: torch tries and complains about IPv6 first where only
 // IPv4 works.
 std::vector<std::string> crossing_addresses(const std::vector<InterfaceAddress>& all);
+
+// --local-addr as the address that is meant on this host, which may need the name service. Throws UsageError
+// where it is none of this host's.
+void settle_local_address(NodePlan& plan, const Snapshot& snapshot);
 
 }  // namespace ddprun

@@ -20,7 +20,7 @@ STARTS = {
     "an unknown option": "--nosuch-option train.py",
     "GPUs where there are none": "--nproc-per-node gpu nosuch.py",
     "a port that may not be had": "--master-port 1 --no-python true",
-    "an address of nobody": "--local-addr 192.0.2.1 --join-timeout 10s --no-python true",
+    "an address of nobody": "--local-addr 192.0.2.1 --no-python true",
     "a worker that ends at once": "--no-python false",
 }
 
