@@ -377,7 +377,8 @@ TEST_CASE("a peer that waits to be spoken to is handed on as well, or refused") 
   boost::asio::io_context context;
   const bool wanted = GENERATE(true, false);
   std::optional<Tcp::socket> handed;
-  TestCoordinator first(context, 2, [&](CoordinatorServiceSettings&, CoordinatorHooks& hooks) {
+  TestCoordinator first(context, 2, [&](CoordinatorServiceSettings& settings, CoordinatorHooks& hooks) {
+    settings.coordinator.live = true;  // a log is told every half minute only
     hooks.on_foreign = [&](Tcp::socket& socket, const std::string& bytes) {
       CHECK(bytes.empty());
       if (wanted) handed.emplace(std::move(socket));
