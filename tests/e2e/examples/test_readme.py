@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -38,8 +39,14 @@ def test_command(binary, tmp_path, line):
     (directory / "apptainer").touch(mode=0o755)
     environment = {"PATH": f"{directory}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     arguments = [word for word in arguments_of(line) if word != "--dry-run"]
-    result = subprocess.run([binary, "--dry-run", *arguments], env=environment, cwd=directory, text=True,
-                            capture_output=True, timeout=60)
+    looks = "--status" in arguments or "--timeline" in arguments  # at a job that there has to be
+    with subprocess.Popen([binary, "--events", "run.jsonl", "--no-python", "sleep", "2" if looks else "0"],
+                          env=environment, cwd=directory) as job:
+        while looks and not (directory / "run.jsonl").exists():
+            time.sleep(0.05)
+        result = subprocess.run([binary, *([] if looks else ["--dry-run"]), *arguments], env=environment, cwd=directory,
+                                text=True, capture_output=True, timeout=60)
+    assert job.returncode == 0
     assert result.returncode == 0, result.stderr
 
 

@@ -127,6 +127,18 @@ def test_a_killed_first_ddprun_leaves_nothing(cluster, directory):
     wait_until("no process is left", lambda: not cluster.hosts.processes_with(marker), 30)
 
 
+@pytest.mark.parametrize("lost", ["n2", "n1"])
+def test_a_host_that_is_cut_off_ends_the_job(cluster, directory, lost):
+    process, _ = start_waiting(cluster, directory, f"DDPRUN_TEST_MARKER={uuid.uuid4()}")
+    cluster.hosts[lost].unplug()
+    try:
+        result = process.wait(90)  # 20 s until a silent host counts as lost, and 6 s for what waits for it
+    finally:
+        cluster.hosts[lost].plug_in_again()
+    assert result.code == 125, str(result)
+    assert "lost" in result.stderr and lost in result.stderr, str(result)
+
+
 def test_warnings_before_the_time_limit_reach_every_worker(cluster, directory):
     worker = (f"trap 'touch {directory}/warned.$RANK; exit 0' USR1; touch {directory}/ready.$RANK;"
               "while :; do sleep 0.1; done")
