@@ -17,34 +17,34 @@ constexpr std::size_t k_longest_name = 20;
 constexpr std::size_t k_longest_model = 32;
 constexpr std::size_t k_holders_told = 4;
 
-using CpuHolders = std::map<int, Holder>;
+using CpuHolders = std::map<int, CpuHolder>;
 
 // A later one does not replace an earlier one.
 void add_worker(CpuHolders& holders, const PlannedWorker& worker) {
   for (const int cpu : worker.binding.cpus) {
-    const auto [place, added] = holders.insert({cpu, {Holder::Kind::worker, worker.local_rank.value}});
-    if (!added) place->second = {Holder::Kind::several};
+    const auto [place, added] = holders.insert({cpu, {CpuHolder::Kind::worker, worker.local_rank.value}});
+    if (!added) place->second = {CpuHolder::Kind::several};
   }
 }
 
 CpuHolders find_holders(const NodePlan& plan, const HostFacts& host) {
   CpuHolders holders;
   for (const PlannedWorker& worker : plan.planned) add_worker(holders, worker);
-  for (const int cpu : plan.binding.spare) holders.insert({cpu, {Holder::Kind::spare}});
-  for (const int cpu : host.allowed_cpus) holders.insert({cpu, {Holder::Kind::elsewhere}});
+  for (const int cpu : plan.binding.spare) holders.insert({cpu, {CpuHolder::Kind::spare}});
+  for (const int cpu : host.allowed_cpus) holders.insert({cpu, {CpuHolder::Kind::elsewhere}});
   return holders;
 }
 
 // The threads of a core may have different holders: workers count first, then what is free.
-Holder holder_of(const Core& core, const CpuHolders& holders) {
-  Holder found{Holder::Kind::forbidden};
+CpuHolder holder_of(const Core& core, const CpuHolders& holders) {
+  CpuHolder found{CpuHolder::Kind::forbidden};
   for (const int cpu : core.cpus) {
     const auto place = holders.find(cpu);
     if (place == holders.end()) continue;
-    const Holder& next = place->second;
+    const CpuHolder& next = place->second;
     const bool two_workers =
-        next.kind == Holder::Kind::worker && found.kind == Holder::Kind::worker && !(next == found);
-    if (two_workers) return {Holder::Kind::several};
+        next.kind == CpuHolder::Kind::worker && found.kind == CpuHolder::Kind::worker && !(next == found);
+    if (two_workers) return {CpuHolder::Kind::several};
     if (next.kind < found.kind) found = next;
   }
   return found;
@@ -149,10 +149,11 @@ const PciDevice* find_device(const Topology& topology, const std::string& addres
 }
 
 // A task cannot tell what the others of its host hold, so only its own devices are marked.
-std::vector<Holder> holders_or_spare(std::vector<Holder> holders, bool any_given, const NodePlan& plan) {
+std::vector<CpuHolder> holders_or_spare(std::vector<CpuHolder> holders, bool any_given,
+                                        const NodePlan& plan) {
   const bool alone = static_cast<std::size_t>(plan.local_world_size) == plan.planned.size();
-  if (holders.empty() && any_given && alone) holders.push_back({Holder::Kind::spare});
-  if (holders.size() > k_holders_told) holders = {{Holder::Kind::several}};
+  if (holders.empty() && any_given && alone) holders.push_back({CpuHolder::Kind::spare});
+  if (holders.size() > k_holders_told) holders = {{CpuHolder::Kind::several}};
   return holders;
 }
 
@@ -169,10 +170,10 @@ void add_gpus(NodeLayout& layout, const NodePlan& plan, const HostFacts& host) {
                                      [](const PlannedWorker& worker) { return !worker.gpus.empty(); });
   for (std::size_t i = 0; i < host.gpus.size(); ++i) {
     const Gpu& gpu = host.gpus[i];
-    std::vector<Holder> holders;
+    std::vector<CpuHolder> holders;
     for (const PlannedWorker& worker : plan.planned) {
       if (std::count(worker.gpus.begin(), worker.gpus.end(), static_cast<int>(i)) > 0)
-        holders.push_back({Holder::Kind::worker, worker.local_rank.value});
+        holders.push_back({CpuHolder::Kind::worker, worker.local_rank.value});
     }
     const PciDevice* device = find_device(*host.topology, gpu.pci_address);
     const bool told = device != nullptr && !device->cpus.empty();
@@ -191,10 +192,10 @@ void add_cards(NodeLayout& layout, const NodePlan& plan, const Topology& topolog
   for (const PciDevice& device : topology.devices) {
     if (device.kind != DeviceKind::network) continue;
     ++number;
-    std::vector<Holder> holders;
+    std::vector<CpuHolder> holders;
     for (const PlannedWorker& worker : plan.planned) {
       if (std::count(device.names.begin(), device.names.end(), worker.network_card) == 0) continue;
-      holders.push_back({Holder::Kind::worker, worker.local_rank.value});
+      holders.push_back({CpuHolder::Kind::worker, worker.local_rank.value});
       for (const int gpu : worker.gpus) layout.pairs.push_back({gpu, number, worker.local_rank.value});
     }
     std::string name =

@@ -11,7 +11,7 @@
 namespace ddprun {
 
 // Who holds a core or a device.
-struct Holder {
+struct CpuHolder {
   enum class Kind {
     worker,     // one of this agent's
     several,    // more than one of them
@@ -21,19 +21,19 @@ struct Holder {
   };
   Kind kind = Kind::spare;
   int local_rank = 0;  // for Kind::worker
-  friend bool operator==(const Holder&, const Holder&) = default;
+  friend bool operator==(const CpuHolder&, const CpuHolder&) = default;
 };
 
 struct CoreMark {
   std::vector<int> cpus;
-  Holder holder;
+  CpuHolder holder;
 };
 using CoreGroup = std::vector<CoreMark>;  // cores that share an L3
 
 struct DeviceMark {
   DeviceKind kind = DeviceKind::gpu;
   std::string label;  // "GPU 3 0000:c1:00.0", "mlx5_2", "mlx5_3 (down)"; printable
-  std::vector<Holder>
+  std::vector<CpuHolder>
       holders;          // up to four workers, else one of another kind; empty: none is given to workers
   int number = 0;       // among all devices of the layout
   std::string model{};  // of a GPU: "A100-SXM4-40GB"; printable, empty: not known

@@ -50,7 +50,7 @@ std::vector<std::string> run_texts(const CoreGroup& group) {
     std::size_t end = i;
     while (end < group.size() && group[end].holder == group[i].holder) ++end;
     const std::string mark = mark_of(group[i].holder, true);
-    const bool worker = group[i].holder.kind == Holder::Kind::worker;
+    const bool worker = group[i].holder.kind == CpuHolder::Kind::worker;
     runs.push_back(!worker ? std::string(end - i, mark.front()) : end - i == 1 ? mark : mark + ".." + mark);
     i = end;
   }
@@ -169,8 +169,8 @@ std::string wrapped(const std::vector<std::string>& words, std::string_view gap,
 }
 
 std::string local_ranks_meaning(const NodePlan& plan) {
-  const Holder first{Holder::Kind::worker, plan.planned.front().local_rank.value};
-  const Holder last{Holder::Kind::worker, plan.planned.back().local_rank.value};
+  const CpuHolder first{CpuHolder::Kind::worker, plan.planned.front().local_rank.value};
+  const CpuHolder last{CpuHolder::Kind::worker, plan.planned.back().local_rank.value};
   if (plan.planned.size() == 1) return fmt::format("{} local rank", symbol_of(first));
   return fmt::format("{}-{} local rank", symbol_of(first), symbol_of(last));
 }
@@ -197,7 +197,7 @@ struct RankRow {
 RankRow rank_row(const PlannedWorker& worker, const HostFacts& host, bool numbers) {
   RankRow row;
   row.rank = {std::to_string(worker.rank.value)};
-  row.symbol = {mark_of({Holder::Kind::worker, worker.local_rank.value}, numbers)};
+  row.symbol = {mark_of({CpuHolder::Kind::worker, worker.local_rank.value}, numbers)};
   row.cpus = worker.binding.cpus.empty() ? "not bound" : render_cpu_list(worker.binding.cpus);
   row.memory = break_list(describe_memory(worker.binding), k_memory_columns);
   for (const int gpu : worker.gpus) row.gpus.push_back(gpu_name(host, gpu));

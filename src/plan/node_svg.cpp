@@ -184,7 +184,7 @@ class NodeSvg {
                 device.holders[static_cast<std::size_t>(i)]);
     }
     svg_.rectangle(frame, "frame");
-    const bool dark = count == 1 && device.holders[0].kind == Holder::Kind::several;
+    const bool dark = count == 1 && device.holders[0].kind == CpuHolder::Kind::several;
     svg_.text(frame.x + 6, frame.y + 14, dark ? "pale" : "label", device_words(device, numbers_));
     svg_.close_group();
   }
@@ -308,7 +308,7 @@ class NodeSvg {
     return y + height_of(layout_.devices) + k_pad;
   }
 
-  void draw_legend_line(const Holder& holder, const std::string& text, int y) {
+  void draw_legend_line(const CpuHolder& holder, const std::string& text, int y) {
     draw_square(svg_, k_margin, y, holder, numbers_);
     svg_.text(k_margin + 24, y + 12, "label", text);
     legend_width_ = std::max(legend_width_, 2 * k_margin + 24 + static_cast<int>(text.size()) * k_character);
@@ -317,7 +317,7 @@ class NodeSvg {
   int draw_legend(int y) {
     for (std::size_t i = 0; i < std::min(plan_.planned.size(), k_workers_shown); ++i) {
       const PlannedWorker& worker = plan_.planned[i];
-      draw_legend_line({Holder::Kind::worker, worker.local_rank.value}, worker_text(worker), y);
+      draw_legend_line({CpuHolder::Kind::worker, worker.local_rank.value}, worker_text(worker), y);
       y += k_step + 2;
     }
     if (plan_.planned.size() > k_workers_shown) {
@@ -326,7 +326,7 @@ class NodeSvg {
       y += k_step + 2;
     }
     for (const SymbolMeaning& each : meanings_of(layout_, plan_)) {
-      const bool own = each.holder.kind == Holder::Kind::spare && !plan_.binding.spare.empty();
+      const bool own = each.holder.kind == CpuHolder::Kind::spare && !plan_.binding.spare.empty();
       draw_legend_line(each.holder,
                        own ? "no worker; ddprun itself: " + cpus_text(plan_.binding.spare) : each.text, y);
       y += k_step + 2;

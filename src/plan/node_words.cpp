@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::string_view k_digits = "0123456789abcdefghijklmnopqrstuvwxyz";
 
-std::set<Holder::Kind> kinds_of(const NodeLayout& layout) {
-  std::set<Holder::Kind> kinds;
+std::set<CpuHolder::Kind> kinds_of(const NodeLayout& layout) {
+  std::set<CpuHolder::Kind> kinds;
   for (const DeviceMark* device : devices_of(layout)) {
-    for (const Holder& holder : device->holders) kinds.insert(holder.kind);
+    for (const CpuHolder& holder : device->holders) kinds.insert(holder.kind);
   }
   for (const NodeBox* box : boxes_of(layout)) {
     for (const CoreGroup& group : box->groups) {
@@ -27,24 +27,24 @@ std::set<Holder::Kind> kinds_of(const NodeLayout& layout) {
   return kinds;
 }
 
-std::string meaning(Holder::Kind kind, const NodePlan& plan) {
+std::string meaning(CpuHolder::Kind kind, const NodePlan& plan) {
   switch (kind) {
-    case Holder::Kind::worker:
+    case CpuHolder::Kind::worker:
       return "local rank";
-    case Holder::Kind::several:
+    case CpuHolder::Kind::several:
       return "several workers";
-    case Holder::Kind::spare:
+    case CpuHolder::Kind::spare:
       return "no worker";
-    case Holder::Kind::elsewhere:
+    case CpuHolder::Kind::elsewhere:
       return any_bound(plan) ? "left to other tasks" : "open to every worker";
-    case Holder::Kind::forbidden:
+    case CpuHolder::Kind::forbidden:
       return "not allowed here";
   }
   return {};
 }
 
 int allowed_cores(const NodeLayout& layout) {
-  const auto allowed = [](const CoreMark& core) { return core.holder.kind != Holder::Kind::forbidden; };
+  const auto allowed = [](const CoreMark& core) { return core.holder.kind != CpuHolder::Kind::forbidden; };
   std::ptrdiff_t count = 0;
   for (const NodeBox* box : boxes_of(layout)) {
     for (const CoreGroup& group : box->groups) count += std::count_if(group.begin(), group.end(), allowed);
@@ -68,24 +68,24 @@ std::string threads_text(const NodeLayout& layout, const Topology& topology) {
 
 }  // namespace
 
-char symbol_of(const Holder& holder) {
+char symbol_of(const CpuHolder& holder) {
   switch (holder.kind) {
-    case Holder::Kind::worker:
+    case CpuHolder::Kind::worker:
       return k_digits[static_cast<std::size_t>(holder.local_rank) % k_digits.size()];
-    case Holder::Kind::several:
+    case CpuHolder::Kind::several:
       return '#';
-    case Holder::Kind::spare:
+    case CpuHolder::Kind::spare:
       return '.';
-    case Holder::Kind::elsewhere:
+    case CpuHolder::Kind::elsewhere:
       return '+';
-    case Holder::Kind::forbidden:
+    case CpuHolder::Kind::forbidden:
       return '-';
   }
   return '?';
 }
 
-std::string mark_of(const Holder& holder, bool numbers) {
-  const bool worker = holder.kind == Holder::Kind::worker;
+std::string mark_of(const CpuHolder& holder, bool numbers) {
+  const bool worker = holder.kind == CpuHolder::Kind::worker;
   return worker && numbers ? std::to_string(holder.local_rank) : std::string(1, symbol_of(holder));
 }
 
@@ -101,8 +101,8 @@ std::string box_name(const NodeBox& box) {
 
 std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const NodePlan& plan) {
   std::vector<SymbolMeaning> meanings;
-  for (const Holder::Kind kind : kinds_of(layout)) {
-    if (kind != Holder::Kind::worker) meanings.push_back({{kind}, meaning(kind, plan)});
+  for (const CpuHolder::Kind kind : kinds_of(layout)) {
+    if (kind != CpuHolder::Kind::worker) meanings.push_back({{kind}, meaning(kind, plan)});
   }
   return meanings;
 }
@@ -122,7 +122,7 @@ std::string describe_node(const NodeLayout& layout, const HostFacts& host) {
 std::string device_text(const DeviceMark& device, bool numbers) {
   if (device.holders.empty()) return device.label;
   std::vector<std::string> marks;
-  for (const Holder& holder : device.holders) marks.push_back(mark_of(holder, numbers));
+  for (const CpuHolder& holder : device.holders) marks.push_back(mark_of(holder, numbers));
   return fmt::format("[{}] {}", join(marks, numbers ? "," : ""), device.label);
 }
 

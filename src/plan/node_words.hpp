@@ -10,14 +10,14 @@
 namespace ddprun {
 
 // '0' to '9', 'a' to 'z' by local rank; '#' several, '.' spare, '+' elsewhere, '-' forbidden.
-char symbol_of(const Holder& holder);
+char symbol_of(const CpuHolder& holder);
 // The same, with the number of local ranks past 'z'; where `numbers`, with that of all of them.
-std::string mark_of(const Holder& holder, bool numbers);
+std::string mark_of(const CpuHolder& holder, bool numbers);
 // Whether some local rank has no symbol of its own: then all are shown by their numbers.
 bool needs_numbers(const NodePlan& plan);
 
 struct SymbolMeaning {
-  Holder holder;
+  CpuHolder holder;
   std::string text;
 };
 // The kinds of holders that occur, without single workers.

@@ -47,17 +47,17 @@ constexpr const char* k_head =
     "<circle cx=\"2\" cy=\"2\" r=\"0.9\" fill=\"#000\" fill-opacity=\"0.3\"/></pattern>\n"
     "</defs>\n";
 
-const char* css_of(Holder::Kind kind) {
+const char* css_of(CpuHolder::Kind kind) {
   switch (kind) {
-    case Holder::Kind::worker:
+    case CpuHolder::Kind::worker:
       return "held";
-    case Holder::Kind::several:
+    case CpuHolder::Kind::several:
       return "several";
-    case Holder::Kind::spare:
+    case CpuHolder::Kind::spare:
       return "spare";
-    case Holder::Kind::elsewhere:
+    case CpuHolder::Kind::elsewhere:
       return "elsewhere";
-    case Holder::Kind::forbidden:
+    case CpuHolder::Kind::forbidden:
       return "forbidden";
   }
   return "";
@@ -67,18 +67,18 @@ const char* css_of(Holder::Kind kind) {
 
 std::string svg_head() { return k_head; }
 
-void draw_area(SvgWriter& svg, const Frame& frame, const Holder& holder) {
-  if (holder.kind != Holder::Kind::worker) return svg.rectangle(frame, css_of(holder.kind));
+void draw_area(SvgWriter& svg, const Frame& frame, const CpuHolder& holder) {
+  if (holder.kind != CpuHolder::Kind::worker) return svg.rectangle(frame, css_of(holder.kind));
   const auto number = static_cast<std::size_t>(holder.local_rank);
   svg.rectangle(frame, "held", k_colours[number % k_colours.size()]);
   const std::size_t hatch = number / k_colours.size() % 4;
   if (hatch > 0) svg.rectangle(frame, "hatch", fmt::format("url(#hatch{})", hatch));
 }
 
-void draw_square(SvgWriter& svg, int x, int y, const Holder& holder, bool numbers) {
+void draw_square(SvgWriter& svg, int x, int y, const CpuHolder& holder, bool numbers) {
   draw_area(svg, {x, y, k_square, k_square}, holder);
   const std::string mark = mark_of(holder, numbers);
-  const bool dark = holder.kind == Holder::Kind::several;
+  const bool dark = holder.kind == CpuHolder::Kind::several;
   svg.text(x + k_square / 2, y + 12, dark ? "light" : mark.size() > 2 ? "tiny" : "symbol", mark);
 }
 

@@ -14,9 +14,9 @@ namespace ddprun {
 inline constexpr int k_square = 16;
 
 std::string svg_head();  // the style sheet and the patterns
-void draw_area(SvgWriter& svg, const Frame& frame, const Holder& holder);
+void draw_area(SvgWriter& svg, const Frame& frame, const CpuHolder& holder);
 // With its symbol, or its number.
-void draw_square(SvgWriter& svg, int x, int y, const Holder& holder, bool numbers);
+void draw_square(SvgWriter& svg, int x, int y, const CpuHolder& holder, bool numbers);
 std::string colour_of(int local_rank);
 
 }  // namespace ddprun

@@ -7,17 +7,17 @@
 
 namespace ddprun {
 
-std::string holder_title(const Holder& holder) {
+std::string holder_title(const CpuHolder& holder) {
   switch (holder.kind) {
-    case Holder::Kind::worker:
+    case CpuHolder::Kind::worker:
       return fmt::format("local rank {}", holder.local_rank);
-    case Holder::Kind::several:
+    case CpuHolder::Kind::several:
       return "several workers";
-    case Holder::Kind::spare:
+    case CpuHolder::Kind::spare:
       return "no worker";
-    case Holder::Kind::elsewhere:
+    case CpuHolder::Kind::elsewhere:
       return "not given to one of these workers";
-    case Holder::Kind::forbidden:
+    case CpuHolder::Kind::forbidden:
       return "not allowed";
   }
   return {};

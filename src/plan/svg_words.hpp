@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-std::string holder_title(const Holder& holder);       // under the pointer: "local rank 3"
+std::string holder_title(const CpuHolder& holder);    // under the pointer: "local rank 3"
 std::string cpus_text(const std::vector<int>& cpus);  // "CPUs 0-15,64-79", not too long
 std::string worker_text(
     const PlannedWorker& worker);  // "rank 3: CPUs 0-15; memory of node 0, preferred; GPU 3"
