@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ddprun/base/markup.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/events/timeline.hpp"
 
@@ -41,32 +42,10 @@ td:first-child { text-align: right; color: var(--dim); font-variant-numeric: tab
 pre { margin: .2rem 0 .6rem; white-space: pre-wrap; font-size: 12px; }
 )";
 
-std::string escape(std::string_view text, std::size_t longest = 400) {
-  std::string escaped;
-  for (const char c : printable(text, longest)) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
-}
-
 std::string escape_lines(const std::string& text) {
   std::string escaped;
-  for (const std::string& line : split(text, '\n')) escaped += (escaped.empty() ? "" : "\n") + escape(line);
+  for (const std::string& line : split(text, '\n'))
+    escaped += (escaped.empty() ? "" : "\n") + escape_markup(line);
   return escaped;
 }
 
@@ -79,7 +58,7 @@ class Page {
     page_ =
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width\">\n<title>ddprun " +
-        escape(timeline_.job) + "</title>\n<style>" + k_style + "</style></head><body>\n";
+        escape_markup(timeline_.job) + "</title>\n<style>" + k_style + "</style></head><body>\n";
     add_head();
     add_axis();
     const bool open = static_cast<std::size_t>(timeline_.workers) <= k_open_workers;
@@ -96,13 +75,14 @@ class Page {
   }
 
   void add_head() {
-    page_ += fmt::format("<h1>Job {}: {} on {}</h1>\n", escape(timeline_.job),
+    page_ += fmt::format("<h1>Job {}: {} on {}</h1>\n", escape_markup(timeline_.job),
                          count_of(timeline_.workers, "worker"),
                          count_of(static_cast<std::int64_t>(timeline_.hosts.size()), "host"));
     const bool bad = timeline_.exit_code != 0;
-    page_ += fmt::format("<p{}>{}, after {}</p>\n", bad ? " class=\"bad\"" : "",
-                         timeline_.end.empty() ? "the file ends before the job" : escape(timeline_.end),
-                         describe_moment(span_));
+    page_ +=
+        fmt::format("<p{}>{}, after {}</p>\n", bad ? " class=\"bad\"" : "",
+                    timeline_.end.empty() ? "the file ends before the job" : escape_markup(timeline_.end),
+                    describe_moment(span_));
     page_ +=
         "<p class=\"key\"><b class=\"k1\" style=\"background:var(--quiet)\"></b>started, nothing written yet"
         "<b style=\"background:var(--run)\"></b>runs"
@@ -194,8 +174,8 @@ class Page {
     const auto count = static_cast<std::int64_t>(host.rows.size());
     page_ += fmt::format(
         "<details{}><summary><div class=\"row\"><span{} title=\"{}\">{} ({})</span>{}</div></summary>\n",
-        open ? " open" : "", host.failed() ? " class=\"bad\"" : "", escape(host.lost), escape(host.name, 64),
-        count_of(count, "worker"), picture(folded(host), k_row));
+        open ? " open" : "", host.failed() ? " class=\"bad\"" : "", escape_markup(host.lost),
+        escape_markup(host.name, 64), count_of(count, "worker"), picture(folded(host), k_row));
     for (const TimelineRow& row : host.rows) {
       std::string bars;
       for (const TimelineBar& bar : row.bars) bars += draw(row, bar, k_row, true);
@@ -211,11 +191,11 @@ class Page {
       std::string what = mark.what;
       if (mark.kind == EventKind::attempt) what = fmt::format("attempt {} starts", mark.attempt);
       page_ += fmt::format("<tr><td>{}</td><td>{}", describe_moment(mark.unix_milliseconds - timeline_.from),
-                           escape(what));
-      if (!mark.hint.empty()) page_ += "<br>hint: " + escape(mark.hint);
+                           escape_markup(what));
+      if (!mark.hint.empty()) page_ += "<br>hint: " + escape_markup(mark.hint);
       if (!mark.lines.empty()) {
         page_ += "<pre>";
-        for (const std::string& line : mark.lines) page_ += escape(line) + "\n";
+        for (const std::string& line : mark.lines) page_ += escape_markup(line) + "\n";
         page_ += "</pre>";
       }
       page_ += "</td></tr>\n";

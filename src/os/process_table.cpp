@@ -22,7 +22,8 @@ namespace ddprun {
 namespace {
 
 // Fields of /proc/PID/stat after the name, counted from the state (proc(5) calls it field 3).
-constexpr std::size_t k_state = 0, k_parent = 1, k_group = 2, k_session = 3, k_start_time = 19;
+constexpr std::size_t k_state = 0, k_parent = 1, k_group = 2, k_session = 3, k_user_time = 11,
+                      k_last_time = 14, k_start_time = 19, k_resident_pages = 21;
 
 template <class Matches>
 ProcessTable close_over_children(const ProcessTable& table, std::set<int> found, const Matches& may_join) {
@@ -65,13 +66,21 @@ std::optional<ProcessEntry> parse_process_stat(std::string_view line) {
   const auto session = parse_integer(fields[k_session]);
   const auto start_time = parse_integer(fields[k_start_time]);
   if (!pid || !parent || !group || !session || !start_time) return std::nullopt;
+  const auto number = [&](std::size_t field) {
+    const auto value = field < fields.size() ? parse_integer(fields[field]) : std::nullopt;
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(value.value_or(0), 0));
+  };
+  std::uint64_t cpu_ticks = 0;
+  for (std::size_t field = k_user_time; field <= k_last_time; ++field) cpu_ticks += number(field);
   return ProcessEntry{static_cast<int>(*pid),
                       std::string(line.substr(open + 2, close - open - 2)),
                       fields[k_state][0],
                       static_cast<int>(*parent),
                       static_cast<int>(*group),
                       static_cast<int>(*session),
-                      static_cast<std::uint64_t>(*start_time)};
+                      static_cast<std::uint64_t>(*start_time),
+                      cpu_ticks,
+                      number(k_resident_pages)};
 }
 
 std::optional<ProcessEntry> capture_process(int pid) {

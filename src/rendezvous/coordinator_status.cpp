@@ -40,9 +40,9 @@ void Coordinator::show_job() {
   status.attempt = attempt_.value;
   status.max_restarts = settings_.max_restarts;
   status.nodes = settings_.agents;
-  for (const Assignment& assignment : world_.assignments) {
-    status.nodes = assignment.node_count;
-    status.workers = assignment.world_size;
+  if (!world_.assignments.empty()) {
+    status.nodes = world_.assignments.front().node_count;
+    status.workers = world_.world_size;
   }
   for (const ConnectionId connection : status_round_.silent()) {
     const auto found = by_connection_.find(connection);
@@ -81,9 +81,8 @@ Coordinator::Actions Coordinator::on_connections(int count, TimePoint now) {
 
 bool Coordinator::has_status() const {
   if (state_ == State::gathering || state_ == State::stopping) return true;
-  const int workers = world_.assignments.empty() ? 0 : world_.assignments.front().world_size;
-  return state_ == State::running && settings_.live && settings_.connects && workers > 1 &&
-         connections_ < workers;
+  return state_ == State::running && settings_.live && settings_.connects && world_.world_size > 1 &&
+         connections_ < world_.world_size;
 }
 
 // What is over sooner is not worth a line.
@@ -123,9 +122,8 @@ std::string Coordinator::describe_waiting(TimePoint now) const {
   const Milliseconds waited = std::chrono::floor<std::chrono::seconds>(now - status_since_);
   const std::string since = settings_.live ? ", for " + describe_duration(waited) : "";
   if (state_ == State::running) {
-    const int workers = world_.assignments.front().world_size;
     return fmt::format("{} of {} workers have not connected to the store yet, {} after the start",
-                       workers - connections_, workers, describe_duration(waited));
+                       world_.world_size - connections_, world_.world_size, describe_duration(waited));
   }
   if (state_ == State::stopping) {
     std::vector<int> busy;

@@ -17,7 +17,9 @@ struct ProcessEntry {
   int group = 0;
   int session = 0;
   std::uint64_t start_time =
-      0;  // clock ticks since boot: tells a process from a later one of the same number
+      0;                        // clock ticks since boot: tells a process from a later one of the same number
+  std::uint64_t cpu_ticks = 0;  // of CPU time, with that of children that have been waited for
+  std::uint64_t resident_pages = 0;  // shared ones too
 };
 
 using ProcessTable = std::vector<ProcessEntry>;
