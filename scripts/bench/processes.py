@@ -129,15 +129,32 @@ def ended_within(pid: int, seconds: float) -> bool:
 
 def marked(mark: str) -> list[int]:
     """Living processes whose environment carries the mark."""
-    wanted = f"{MARK}={mark}".encode()
-    return [pid for pid in _processes() if wanted in _read(f"/proc/{pid}/environ").split(b"\0")]
+    return _with_variable(re.escape(mark))
+
+
+def _with_variable(mark_pattern: str) -> list[int]:
+    wanted = re.compile(rf"(?:^|\0){MARK}={mark_pattern}(?:\0|$)".encode())
+    return [pid for pid in _processes() if wanted.search(_read(f"/proc/{pid}/environ"))]
 
 
 def kill_marked(mark: str) -> None:
+    _kill_all(re.escape(mark))
+
+
+def kill_own() -> None:
+    """Ends whatever this process started and no block ended: an interrupt may come while a command is being started."""
+    _kill_all(re.escape(identity()) + r"-\d+")
+
+
+def _kill_all(mark_pattern: str) -> None:
+    """Until two looks in a row find none: a process that calls exec shows no environment for a moment."""
     deadline = time.monotonic() + GRACE
-    while (found := marked(mark)) and time.monotonic() < deadline:
+    empty_looks = 0
+    while empty_looks < 2 and time.monotonic() < deadline:
+        found = _with_variable(mark_pattern)
         for pid in found:
             _kill(pid)
+        empty_looks = 0 if found else empty_looks + 1
         time.sleep(0.005)
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -121,6 +122,34 @@ def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path, stand_in: Path
     wait_until(lambda: not list((tmp_path / "tmp").iterdir()))
 
 
+def test_an_interrupt_while_a_command_is_being_started_leaves_nothing_behind(
+        tmp_path: Path, stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(LAUNCH.parent))
+    tool = load("launch")
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+    def start_and_interrupt(*arguments, **keywords) -> None:
+        subprocess.Popen(*arguments, **keywords)
+        assert processes_under(tmp_path, os.getpid())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("processes.subprocess", SimpleNamespace(Popen=start_and_interrupt, DEVNULL=subprocess.DEVNULL))
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("sys.argv", [str(LAUNCH), "--ddprun", str(stand_in), "--only", "idle", "--without", "torchrun"])
+    assert tool.main() == 130
+    wait_until(lambda: not processes_under(tmp_path, os.getpid()))
+
+
+def load(name: str):
+    """A tool of scripts/bench as a module."""
+    loader = SourceFileLoader(name, str(LAUNCH.with_name(name)))
+    tool = module_from_spec(spec_from_loader(loader.name, loader))
+    loader.exec_module(tool)
+    return tool
+
+
 def test_a_killed_run_is_cleaned_up_by_the_next(tmp_path: Path, stand_in: Path) -> None:
     tool = subprocess.Popen([LAUNCH, "--ddprun", stand_in, "--only", "idle", "--without", "torchrun"],
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(tmp_path))
@@ -155,9 +184,7 @@ def wait_until(condition) -> None:
 
 def test_what_training_prints_of_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(LAUNCH.parent))
-    loader = SourceFileLoader("training", str(LAUNCH.with_name("training")))
-    tool = module_from_spec(spec_from_loader(loader.name, loader))
-    loader.exec_module(tool)
+    tool = load("training")
     lines = {"torchrun": (4.0, 10.0), "torchrun, OMP_NUM_THREADS=4": (4.0, 15.0), "ddprun --bind none": (1.0, 16.0),
              "ddprun": (1.0, 20.0)}
     figures = {workers: {name: [{"startup": startup, "first step": 2.0, "steps/s": steps / int(workers), "threads": 4,
