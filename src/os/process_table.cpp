@@ -111,7 +111,7 @@ std::vector<int> capture_children() {
   if (!sees_own_processes()) return {};
   std::vector<int> children;
   // proc(5), task/TID/children: exact as long as no child ends while it is read.
-  if (const auto text = try_read_file(fmt::format("/proc/self/task/{}/children", ::gettid()))) {
+  if (const auto text = try_read_file("/proc/thread-self/children")) {
     for (const std::string& word : split_words(*text)) {
       if (const auto pid = parse_integer(word)) children.push_back(static_cast<int>(*pid));
     }

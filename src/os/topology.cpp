@@ -133,7 +133,8 @@ class HwlocTopology {
     hwloc_topology_set_io_types_filter(topology_, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     described_ = true;
 #if HWLOC_API_VERSION >= 0x00020800
-    const unsigned long flags = hwloc_topology_get_flags(topology_) & ~HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
+    const unsigned long without_kinds = HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
+    const unsigned long flags = hwloc_topology_get_flags(topology_) & ~without_kinds;
     require(hwloc_topology_set_flags(topology_, flags) == 0);
 #endif
     // With its final zero byte, as hwloc wants it.
