@@ -389,7 +389,7 @@ void Driver::leave_when_idle() {
   if (supervisor_.stuck()) workers_.abandon();
   exit_code_ = exit_code_of(*ending_);
   if (stop_requested_ || ending_->kind == Cause::Kind::stopped_by_signal) hurried_ = true;
-  workers_.end_gathered(hurried_ ? k_hurried_drain_limit : k_gathered_patience);
+  workers_.end_gathered(hurried_ ? k_hurried_drain_limit : k_gathered_patience, hurried_);
   workers_.when_read([this] {
     say_report();
     drain();
@@ -399,7 +399,7 @@ void Driver::leave_when_idle() {
 void Driver::hurry() {
   if (left_) output_link_.give_up();
   if (std::exchange(hurried_, true) || !leaving_) return;
-  workers_.end_gathered(k_hurried_drain_limit);
+  workers_.end_gathered(k_hurried_drain_limit, true);
   drain();
 }
 

@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "ddprun/base/text.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/system_failure.hpp"
 
@@ -102,11 +103,11 @@ void OutputPump::forget(StreamId stream) {
   if (!found->second->reader.is_open()) tell(found->second);
 }
 
-void OutputPump::end_silent(Milliseconds patience) {
+void OutputPump::end_silent(Milliseconds patience, bool in_any_case) {
   silence_timer_.expires_after(patience);
-  silence_timer_.async_wait([this, patience](const error_code& error) {
+  silence_timer_.async_wait([this, patience, in_any_case](const error_code& error) {
     if (error || open_ == 0) return;
-    if (is_busy(patience)) return end_silent(patience);
+    if (!in_any_case && is_busy(patience)) return end_silent(patience, false);
     cut_off_ = open_;
     for (const auto& [id, source] : std::map(sources_)) {
       if (source->reader.is_open()) close(id, Milliseconds{0});

@@ -149,9 +149,9 @@ void WorkerGroup::add_gathered(lifeline::Stream stream, Fd socket, std::string_v
   pump.forget(pump.add(std::move(socket), terminal_.has_value(), LineTail::k_lines, {}, begun));
 }
 
-void WorkerGroup::end_gathered(Milliseconds patience) {
-  output_.end_silent(patience);
-  if (separate_error_) separate_error_->end_silent(patience);
+void WorkerGroup::end_gathered(Milliseconds patience, bool in_any_case) {
+  output_.end_silent(patience, in_any_case);
+  if (separate_error_) separate_error_->end_silent(patience, in_any_case);
 }
 
 void WorkerGroup::when_drained(std::optional<Milliseconds> limit, std::function<void()> handler) {

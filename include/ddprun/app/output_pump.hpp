@@ -66,9 +66,9 @@ class OutputPump {
   void close(StreamId stream, Milliseconds grace, std::function<void()> closed = {});
   // Nobody asks for its last_lines() any more; calls that are due come first.
   void forget(StreamId stream);
-  // Of the streams that are still open each ends once nothing has come for `patience`, and nobody waits for
-  // the reader of our output.
-  void end_silent(Milliseconds patience);
+  // The streams that are still open end, with what is in them, once nothing has come for `patience` and
+  // nothing waits for the reader of our output; `in_any_case`: after that time.
+  void end_silent(Milliseconds patience, bool in_any_case);
   // `output` leads elsewhere now: what is still to be written goes there.
   void reopen(int output);
   // Whole lines of ddprun itself, in order with the workers'.

@@ -95,8 +95,8 @@ class WorkerGroup {
   void reopen_outputs();
   // Another host's output, from which `begun` was read already; it belongs to no worker.
   void add_gathered(lifeline::Stream stream, Fd socket, std::string_view begun);
-  // Nobody writes any more whose output counts, so streams that are silent for `patience` are ended.
-  void end_gathered(Milliseconds patience);
+  // Nobody writes any more whose output counts: as OutputPump::end_silent().
+  void end_gathered(Milliseconds patience, bool in_any_case);
   // Sentences about output that was lost, or would be if ddprun ended now.
   std::vector<std::string> losses() const;
   void dismiss_keeper();
