@@ -11,6 +11,7 @@
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/started_agent.hpp"
 #include "ddprun/net/first_dial.hpp"
+#include "ddprun/net/sealed_stream.hpp"
 #include "ddprun/os/descriptors.hpp"
 
 namespace ddprun {
@@ -46,7 +47,7 @@ class Dialing {
     if (result.state != HandshakeStep::State::done) return fail(result.text);
     error_code error;
     const std::string hello = encode(lifeline::Message(lifeline::Output{stream, host_}));
-    boost::asio::write(result.socket, boost::asio::buffer(hello), error);
+    boost::asio::write(result.socket, boost::asio::buffer(SealedWriter(result.keys.send).seal(hello)), error);
     if (error) return fail(describe_error(error));
     sockets_[stream == Stream::error ? 1 : 0] = Fd(result.socket.release());
   }

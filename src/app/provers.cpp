@@ -82,6 +82,11 @@ Prover make_key_file_prover(const SecretKey& key, const Options& options, const 
   return prover;
 }
 
+// PBS makes its cookie by random(): from those of own jobs the next ones of others can be computed.
+void leave_out_predictable(Prover& prover) {
+  if (prover.methods.size() > 1) std::erase(prover.methods, ProofMethod::pbs_cookie);
+}
+
 Prover best_first(Prover prover) {
   const auto place = [](ProofMethod method) {
     return std::find(k_proof_methods.begin(), k_proof_methods.end(), method);
@@ -114,6 +119,12 @@ Prover make_prover(const Options& options, const std::vector<JobSecret>& secrets
   } catch (const Error& error) {
     if (!prover) throw;
     if (!all_have_one) say_detail(fmt::format("no key file beside other keys: {}", error.what()));
+  }
+  leave_out_predictable(*prover);
+  if (prover->methods.front() == ProofMethod::pbs_cookie) {
+    say_notice(fmt::format("ddprun on {} proves itself by PBS_JOBCOOKIE alone, which other users can compute",
+                           snapshot.host.name),
+               "name a key file that all hosts of the job can read with --key-file");
   }
   return best_first(std::move(*prover));
 }

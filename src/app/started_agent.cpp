@@ -7,6 +7,7 @@
 
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/app/failed_start.hpp"
+#include "ddprun/app/log.hpp"
 #include "ddprun/app/provers.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
@@ -14,6 +15,7 @@
 #include "ddprun/net/lifeline_client.hpp"
 #include "ddprun/net/secret_text.hpp"
 #include "ddprun/os/become.hpp"
+#include "ddprun/os/meeting_file.hpp"
 
 namespace ddprun {
 
@@ -28,6 +30,14 @@ std::string read_task_from_input() {
     throw Error("what came through standard input is too long for what ddprun sends itself");
   drop_standard_input();
   return text;
+}
+
+// What a starter left for its agents in the file that it named; nothing where this host does not see it.
+std::optional<std::string> read_launch_key(const std::vector<std::string>& arguments) {
+  if (!is_started_agent(arguments) || arguments.size() < 4) return std::nullopt;
+  MeetingFileLook look = look_at_meeting_file(arguments[3]);
+  if (!look.text) say_detail(fmt::format("no launch key in {}: {}", arguments[3], look.problem));
+  return std::move(look.text);
 }
 
 // The time limits are the dial's and the handshake's; after them the connection ends with the starter.
@@ -99,10 +109,18 @@ void become_started_agent(const Snapshot& snapshot) {
 
 Prover make_lifeline_prover(const Snapshot& snapshot, const Options& options) {
   std::optional<std::string> key = find_variable(snapshot, k_starter_key_variable);
+  if (!key) key = read_launch_key(snapshot.arguments);
+  const auto prover_of = [](const std::string& secret) {
+    return make_key_prover(derive_key(ProofMethod::starter, secret), ProofMethod::starter);
+  };
+  if (key) return prover_of(*key);
   const auto cookie = find_variable(snapshot, "PBS_JOBCOOKIE");
-  if (!key && cookie && !cookie->empty()) key = make_secret_text_from(*cookie);
-  if (!key) return make_prover(options, {}, snapshot);
-  return make_key_prover(derive_key(ProofMethod::starter, *key), ProofMethod::starter);
+  try {
+    return make_prover(options, {}, snapshot);
+  } catch (const Error&) {
+    if (!cookie || cookie->empty()) throw;
+    return prover_of(make_secret_text_from(*cookie));
+  }
 }
 
 }  // namespace ddprun

@@ -97,13 +97,44 @@ Starter::Starter(const CarrierPlan& plan, const Options& options, const Snapshot
 
 Starter::~Starter() { route_log({}); }
 
-// A carrier that passes nothing but the job's own variables leaves agents with what those can prove.
+// A carrier that passes nothing but the job's own variables leaves a file for the key, which only the user
+// can read, and what agents prove otherwise.
 Prover Starter::make_prover_for_agents() {
+  key_ = make_secret_text();
+  const auto prover_of = [](const std::string& key) {
+    return make_key_prover(derive_key(ProofMethod::starter, key), ProofMethod::starter);
+  };
   const bool passes_key = plan_.task != TaskWay::lifeline || plan_.commands.front().host.empty();
-  const auto cookie = find_variable(snapshot_, "PBS_JOBCOOKIE");
-  if (!passes_key && (!cookie || cookie->empty())) return make_prover(options_, {}, snapshot_);
-  key_ = passes_key ? make_secret_text() : make_secret_text_from(*cookie);
-  return make_key_prover(derive_key(ProofMethod::starter, *key_), ProofMethod::starter);
+  if (passes_key) return prover_of(key_);
+  const bool in_file = hand_over_key();
+  try {
+    return join_provers(prover_of(key_), make_prover(options_, {}, snapshot_));
+  } catch (const Error&) {
+    if (in_file) return prover_of(key_);
+    const auto cookie = find_variable(snapshot_, "PBS_JOBCOOKIE");
+    if (!cookie || cookie->empty()) throw;
+    cookie_only_ = true;
+    key_ = make_secret_text_from(*cookie);
+    say_notice(
+        "nothing but PBS_JOBCOOKIE, which other users can compute, tells the agents of this job from "
+        "strangers, so they do not get the environment of this shell",
+        "name a folder that all hosts share with --rdzv-dir");
+    return prover_of(key_);
+  }
+}
+
+bool Starter::hand_over_key() {
+  const auto home = find_variable(snapshot_, "HOME");
+  const std::string& named = options_.meeting_directory;
+  if (named.empty() && (!home || home->empty())) return false;
+  try {
+    key_file_.emplace(fmt::format("{}/key.{}", named.empty() ? *home + "/.ddprun" : named, id_), key_);
+    group_.remove_at_end(*key_file_);
+    return true;
+  } catch (const Error& error) {
+    say_detail(fmt::format("no file for the launch's key: {}", error.what()));
+    return false;
+  }
 }
 
 LifelineServer::Hooks Starter::make_hooks() {
@@ -145,7 +176,7 @@ Environment Starter::agent_environment() const {
   environment[k_started_umask_variable] = fmt::format("{:03o}", capture_umask());
   environment[k_started_streams_variable] = group_.has_one_output() ? "1" : "2";
   if (types_for_rank_0()) environment[k_started_terminal_variable] = "1";
-  if (key_) environment[k_starter_key_variable] = *key_;
+  environment[k_starter_key_variable] = key_;
   const auto site = snapshot_.files.find(options_.site);
   if (names_site_file(options_.site) && site != snapshot_.files.end())
     environment[k_started_site_variable] = in_one_line(site->second);
@@ -154,6 +185,8 @@ Environment Starter::agent_environment() const {
 
 std::string Starter::make_task(int place) const {
   Environment environment = agent_environment();
+  if (cookie_only_)
+    std::erase_if(environment, [](const auto& each) { return !each.first.starts_with("DDPRUN_"); });
   if (place >= 0) environment[k_started_rank_variable] = std::to_string(place);
   return encode(
       AgentTask{snapshot_.arguments, snapshot_.working_directory, make_environment_strings(environment)});
@@ -199,6 +232,7 @@ void Starter::start(std::size_t carrier) {
   const Environment environment = agent_environment();
   std::vector<std::string> words = command.words;
   std::replace(words.begin(), words.end(), std::string(k_starter_word), environment.at(k_starter_variable));
+  if (key_file_) words.push_back(key_file_->path());
   say_detail(fmt::format("starting ddprun on {}: {}",
                          command.host.empty() ? compress_hostlist(plan_.hosts) : command.host,
                          shell_quote(words)));

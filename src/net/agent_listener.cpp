@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cerrno>
 
 #include "ddprun/base/error.hpp"
@@ -19,6 +22,13 @@ constexpr std::chrono::milliseconds k_retry{200};
 // A ddprun greets at once. A c10d client of torch before 2.1 opens a second connection and may never speak
 // there.
 constexpr Milliseconds k_silence_of_foreigners{1000};
+
+// Whole clusters knock at once, and workers' pipes need descriptors too.
+std::size_t most_strangers() {
+  constexpr rlim_t k_most = 4096;
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? std::min(k_most, limit.rlim_cur / 4) : k_most;
+}
 
 int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports, const std::string& hint) {
   std::vector<std::string> problems;
@@ -45,6 +55,7 @@ int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports, cons
 AgentListener::AgentListener(boost::asio::io_context& context, AgentListenerSettings settings,
                              AgentListenerHooks hooks)
     : settings_(std::move(settings)), hooks_(std::move(hooks)), acceptor_(context), retry_(context) {
+  if (settings_.max_strangers == 0) settings_.max_strangers = most_strangers();
   port_ = bind_first_free(acceptor_, settings_.ports, settings_.port_hint);
 }
 
@@ -54,11 +65,11 @@ void AgentListener::close() {
   Code ignored;
   acceptor_.close(ignored);
   retry_.cancel();
-  for (const auto& stranger : std::exchange(strangers_, {})) stranger->cancel();
+  for (const Stranger& stranger : std::exchange(strangers_, {})) stranger.conversation->cancel();
 }
 
 void AgentListener::accept() {
-  if (accepting_ || !acceptor_.is_open() || strangers_.size() >= settings_.max_strangers) return;
+  if (accepting_ || !acceptor_.is_open()) return;
   accepting_ = true;
   acceptor_.async_accept([weak = weak_from_this()](const Code& error, Tcp::socket socket) {
     const auto self = weak.lock();
@@ -82,29 +93,45 @@ void AgentListener::pause() {
 void AgentListener::admit(Tcp::socket socket) {
   const std::string address = remote_address(socket);
   watch_connection(socket, settings_.link_timeout);
-  auto slot = std::make_shared<std::weak_ptr<Authentication>>();
-  const auto stranger = std::make_shared<Authentication>(
+  make_room();
+  const auto place = strangers_.insert(strangers_.end(), {address, nullptr});
+  ++counts_[address];
+  place->conversation = std::make_shared<Authentication>(
       std::move(socket),
-      Handshake(HandshakeRole::coordinator, settings_.launch_key, make_nonce(), settings_.prover),
+      Handshake(HandshakeRole::coordinator, settings_.launch_key, make_key_exchange(), settings_.prover),
       AuthenticationLimits{settings_.handshake_limit,
                            hooks_.on_foreign ? k_silence_of_foreigners : settings_.handshake_limit},
-      [weak = weak_from_this(), slot, address](AuthenticationResult result) {
+      [weak = weak_from_this(), place](AuthenticationResult result) {
         const auto self = weak.lock();
         if (!self) return;
-        self->strangers_.erase(slot->lock());
-        self->conclude(address, std::move(result));
-        self->accept();
+        const Stranger known = *place;
+        self->forget(place);
+        self->conclude(known.address, std::move(result));
       });
-  *slot = stranger;
-  strangers_.insert(stranger);
-  stranger->start();
+  place->conversation->start();
+}
+
+void AgentListener::make_room() {
+  if (strangers_.size() < settings_.max_strangers) return;
+  const auto most = std::max_element(counts_.begin(), counts_.end(), [](const auto& one, const auto& other) {
+    return one.second < other.second;
+  });
+  const auto oldest = std::find_if(strangers_.begin(), strangers_.end(),
+                                   [&](const Stranger& stranger) { return stranger.address == most->first; });
+  oldest->conversation->cancel();
+  hooks_.on_refused(oldest->address, "too many connections there have not proved themselves");
+  forget(oldest);
+}
+
+void AgentListener::forget(std::list<Stranger>::iterator stranger) {
+  const auto count = counts_.find(stranger->address);
+  if (--count->second == 0) counts_.erase(count);
+  strangers_.erase(stranger);
 }
 
 void AgentListener::conclude(const std::string& address, AuthenticationResult result) {
   using State = HandshakeStep::State;
-  if (result.state == State::done) {
-    return hooks_.on_agent(std::move(result.socket), std::move(result.text), result.proof);
-  }
+  if (result.state == State::done) return hooks_.on_agent(std::move(result));
   if (result.state == State::foreign && hooks_.on_foreign && hooks_.on_foreign(result.socket, result.text)) {
     return;
   }

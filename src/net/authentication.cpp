@@ -9,6 +9,12 @@ namespace ddprun {
 
 using State = HandshakeStep::State;
 
+namespace {
+
+constexpr Milliseconds k_last_words{1000};  // for a refusal to arrive, and the other side to close
+
+}  // namespace
+
 Authentication::Authentication(Tcp::socket socket, Handshake handshake, AuthenticationLimits limits,
                                OnResult on_result)
     : socket_(std::move(socket)),
@@ -99,7 +105,8 @@ void Authentication::report(State state, std::string text) {
   timer_.cancel();
   const OnResult on_result = std::exchange(on_result_, nullptr);
   if (on_result)
-    on_result({state, std::move(text), std::move(socket_), to_string(handshake_.method()), true});
+    on_result({state, std::move(text), std::move(socket_), to_string(handshake_.method()), true,
+               handshake_.keys()});
 }
 
 void Authentication::fail(std::string why) {
@@ -109,11 +116,16 @@ void Authentication::fail(std::string why) {
                std::move(why),
                Tcp::socket(socket_.get_executor()),
                {},
-               !handshake_.heard_nothing()});
+               !handshake_.heard_nothing(),
+               {}});
 }
 
 // Closing a socket with unread bytes would make the kernel throw away what the peer has not read yet.
 void Authentication::close_politely() {
+  timer_.expires_after(k_last_words);
+  timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+    if (!error) self->cancel();
+  });
   boost::asio::async_write(socket_, boost::asio::buffer(outgoing_),
                            [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
                              if (error) return self->cancel();

@@ -11,10 +11,12 @@ constexpr Milliseconds k_repeat_margin{2000};
 
 }  // namespace
 
-Connection::Connection(Tcp::socket socket, Milliseconds limit)
+Connection::Connection(Tcp::socket socket, const SessionKeys& keys, Milliseconds limit)
     : socket_(std::move(socket)),
       delivery_(socket_.get_executor()),
-      delivery_limit_(repeat_every_second(socket_, limit) ? limit + k_repeat_margin : 2 * limit) {}
+      delivery_limit_(repeat_every_second(socket_, limit) ? limit + k_repeat_margin : 2 * limit),
+      sealed_out_(keys.send),
+      sealed_in_(keys.receive) {}
 
 void Connection::start(Hooks hooks, std::string first_bytes) {
   hooks_ = std::move(hooks);
@@ -24,9 +26,9 @@ void Connection::start(Hooks hooks, std::string first_bytes) {
   });
 }
 
-void Connection::send(std::string frame) {
+void Connection::send(const std::string& frame) {
   if (finishing_ || !socket_.is_open()) return;
-  outgoing_.push_back(std::move(frame));
+  outgoing_.push_back(sealed_out_.seal(frame));
   if (outgoing_.size() == 1) write();
   await_delivery();
 }
@@ -58,7 +60,7 @@ std::pair<Tcp::socket, std::string> Connection::release() {
   delivery_.cancel();
   boost::system::error_code ignored;
   socket_.cancel(ignored);
-  return {std::move(socket_), reader_.take_rest()};
+  return {std::move(socket_), sealed_in_.take_rest()};
 }
 
 void Connection::read() {
@@ -74,7 +76,17 @@ void Connection::read() {
 
 void Connection::take(std::string_view bytes) {
   if (finishing_) return;
-  reader_.append(bytes);
+  sealed_in_.append(bytes);
+  while (hooks_.on_frame) {
+    auto piece = sealed_in_.next();
+    if (std::holds_alternative<std::monostate>(piece)) return;
+    if (const auto* error = std::get_if<CodecError>(&piece)) return end("it sent " + error->what);
+    reader_.append(std::get<std::string>(piece));
+    take_frames();
+  }
+}
+
+void Connection::take_frames() {
   while (hooks_.on_frame) {
     auto item = reader_.next();
     if (std::holds_alternative<std::monostate>(item)) return;

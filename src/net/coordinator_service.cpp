@@ -77,7 +77,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   void handle_events();
   Coordinator::Actions handle(const Input& event, TimePoint now);
   void perform(const CoordinatorAction& action);
-  void admit(Tcp::socket socket, std::string first_bytes);
+  void admit(AuthenticationResult agent);
   void receive(ConnectionId id, const std::string& payload);
   void hand_over(ConnectionId id, const lifeline::Output& output);
   void deliver(const SendTo& send);
@@ -102,12 +102,11 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
 void CoordinatorService::Impl::listen() {
   if (settings_.coordinator.agents == 1) return;
   AgentListenerHooks hooks;
-  hooks.on_agent = [weak = weak_from_this()](Tcp::socket socket, std::string first_bytes,
-                                             const std::string& proof) {
+  hooks.on_agent = [weak = weak_from_this()](AuthenticationResult agent) {
     const auto self = weak.lock();
     if (!self) return;
-    self->tell(fmt::format("{} proved itself by {}", remote_address(socket), proof));
-    self->admit(std::move(socket), std::move(first_bytes));
+    self->tell(fmt::format("{} proved itself by {}", remote_address(agent.socket), agent.proof));
+    self->admit(std::move(agent));
   };
   hooks.on_refused = [weak = weak_from_this()](std::string address, std::string why) {
     if (const auto self = weak.lock()) self->add(StrangerRefused{std::move(address), std::move(why)});
@@ -253,9 +252,10 @@ void CoordinatorService::Impl::perform(const CoordinatorAction& action) {
              action);
 }
 
-void CoordinatorService::Impl::admit(Tcp::socket socket, std::string first_bytes) {
+void CoordinatorService::Impl::admit(AuthenticationResult agent) {
   const ConnectionId id{++last_connection_};
-  const auto connection = std::make_shared<Connection>(std::move(socket), settings_.link_timeout);
+  const auto connection =
+      std::make_shared<Connection>(std::move(agent.socket), agent.keys, settings_.link_timeout);
   connections_[id] = connection;
   Connection::Hooks hooks;
   hooks.on_frame = [weak = weak_from_this(), id](const std::string& payload) {
@@ -264,7 +264,7 @@ void CoordinatorService::Impl::admit(Tcp::socket socket, std::string first_bytes
   hooks.on_closed = [weak = weak_from_this(), id](std::string why) {
     if (const auto self = weak.lock()) self->add(ConnectionClosed{id, std::move(why)});
   };
-  connection->start(std::move(hooks), std::move(first_bytes));
+  connection->start(std::move(hooks), std::move(agent.text));
 }
 
 void CoordinatorService::Impl::receive(ConnectionId id, const std::string& payload) {

@@ -22,8 +22,8 @@ void FirstDial::start() {
   limits.link = link_timeout_;
   for (std::size_t i = 0; i < starter_.addresses.size(); ++i) {
     dials_.push_back(std::make_shared<Dial>(
-        context_, Handshake(HandshakeRole::member, lifeline_key(starter_.id), make_nonce(), prover_), limits,
-        [this, i](AuthenticationResult result) { conclude(i, std::move(result)); }));
+        context_, Handshake(HandshakeRole::member, lifeline_key(starter_.id), make_key_exchange(), prover_),
+        limits, [this, i](AuthenticationResult result) { conclude(i, std::move(result)); }));
     dials_.back()->start(starter_.addresses[i], starter_.port);
   }
 }

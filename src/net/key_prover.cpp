@@ -84,11 +84,31 @@ Prover join_provers(Prover first, Prover second) {
   return both;
 }
 
-Nonce make_nonce() {
+SecretKey make_random_key() {
   start_sodium();
-  Nonce nonce;
-  randombytes_buf(nonce.data(), nonce.size());
-  return nonce;
+  SecretKey key;
+  randombytes_buf(key.data(), key.size());
+  return key;
+}
+
+KeyExchange make_key_exchange() {
+  static_assert(std::tuple_size_v<PublicKey> == crypto_kx_PUBLICKEYBYTES);
+  static_assert(std::tuple_size_v<SecretKey> == crypto_kx_SECRETKEYBYTES);
+  static_assert(std::tuple_size_v<SecretKey> == crypto_kx_SESSIONKEYBYTES);
+  start_sodium();
+  KeyExchange exchange;
+  SecretKey secret;
+  crypto_kx_keypair(exchange.public_key.data(), secret.data());
+  exchange.derive = [own = exchange.public_key, secret](HandshakeRole role,
+                                                        const PublicKey& peer) -> std::optional<SessionKeys> {
+    SessionKeys keys;
+    const auto derive =
+        role == HandshakeRole::member ? crypto_kx_client_session_keys : crypto_kx_server_session_keys;
+    if (derive(keys.receive.data(), keys.send.data(), own.data(), secret.data(), peer.data()) != 0)
+      return std::nullopt;
+    return keys;
+  };
+  return exchange;
 }
 
 }  // namespace ddprun

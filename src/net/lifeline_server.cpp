@@ -16,9 +16,7 @@ LifelineServer::LifelineServer(boost::asio::io_context& context, Prover prover, 
   settings.prover = prover_;
   settings.link_timeout = link_timeout_;
   AgentListenerHooks listening;
-  listening.on_agent = [this](Tcp::socket socket, std::string first_bytes, const std::string&) {
-    admit(std::move(socket), std::move(first_bytes));
-  };
+  listening.on_agent = [this](AuthenticationResult agent) { admit(std::move(agent)); };
   listening.on_refused = [this](const std::string& address, const std::string& why) {
     hooks_.on_refused(address, why);
   };
@@ -47,14 +45,14 @@ void LifelineServer::close() {
   for (auto& [number, peer] : std::exchange(peers_, {})) peer.connection->close();
 }
 
-void LifelineServer::admit(Tcp::socket socket, std::string first_bytes) {
+void LifelineServer::admit(AuthenticationResult agent) {
   const int number = arrived_++;
   Peer& peer = peers_[number];
-  peer.connection = std::make_shared<Connection>(std::move(socket), link_timeout_);
+  peer.connection = std::make_shared<Connection>(std::move(agent.socket), agent.keys, link_timeout_);
   Connection::Hooks hooks;
   hooks.on_frame = [this, number](const std::string& payload) { take(number, payload); };
   hooks.on_closed = [this, number](const std::string& why) { lose(number, why); };
-  peer.connection->start(std::move(hooks), std::move(first_bytes));
+  peer.connection->start(std::move(hooks), std::move(agent.text));
 }
 
 void LifelineServer::take(int number, const std::string& payload) {
@@ -85,9 +83,7 @@ void LifelineServer::handle(int number, lifeline::Hello hello) {
   hello.host = printable(hello.host);
   peer.hello = std::move(hello);
   if (!peer.hello.wants_task) return hooks_.on_agent(peer.hello);
-  const ProofMethod method = prover_.methods.front();
-  const ProofResult sealed = prover_.seal(method, hooks_.make_task(peer.hello));
-  if (sealed.ok) peer.connection->send(encode(lifeline::SealedTask{method, sealed.text}));
+  peer.connection->send(encode(lifeline::Task{hooks_.make_task(peer.hello)}));
   peer.connection->finish();
 }
 

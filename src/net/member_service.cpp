@@ -10,6 +10,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/net/connection.hpp"
 #include "ddprun/net/key_prover.hpp"
+#include "ddprun/net/sealed_stream.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "name_query.hpp"
 
@@ -268,7 +269,7 @@ void MemberService::Impl::set_timer() {
 }
 
 Handshake MemberService::Impl::handshake() const {
-  return {HandshakeRole::member, settings_.launch_key, make_nonce(), settings_.prover};
+  return {HandshakeRole::member, settings_.launch_key, make_key_exchange(), settings_.prover};
 }
 
 // ---- joined
@@ -293,7 +294,7 @@ void MemberService::Impl::join(AuthenticationResult result) {
   join.agents = settings_.agents;
   tell(fmt::format("joining the coordinator {} from {}", coordinator(), local));
 
-  connection_ = std::make_shared<Connection>(std::move(result.socket), settings_.dial.link);
+  connection_ = std::make_shared<Connection>(std::move(result.socket), result.keys, settings_.dial.link);
   Connection::Hooks hooks;
   hooks.on_frame = [weak = weak_from_this()](const std::string& payload) {
     if (const auto self = weak.lock()) self->receive(payload);
@@ -372,7 +373,7 @@ void MemberService::Impl::note_output(const std::shared_ptr<Opening>& opening, s
     const auto name = stream == 0 ? lifeline::Stream::output : lifeline::Stream::error;
     const std::string hello = encode(AgentMessage(lifeline::Output{name, settings_.announcement.host}));
     Code error;
-    boost::asio::write(result.socket, boost::asio::buffer(hello), error);
+    boost::asio::write(result.socket, boost::asio::buffer(SealedWriter(result.keys.send).seal(hello)), error);
     if (error) opening->problem = describe_error(error);
     opening->sockets[stream] = std::move(result.socket);
   } else {

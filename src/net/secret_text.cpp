@@ -18,7 +18,7 @@ std::string to_text(const SecretKey& key) {
 
 }  // namespace
 
-std::string make_secret_text() { return to_text(make_nonce()); }
+std::string make_secret_text() { return to_text(make_random_key()); }
 
 // A purpose in front, so that it is not the key that the rendezvous derives from the same secret.
 std::string make_secret_text_from(std::string_view secret) {

@@ -13,22 +13,28 @@ namespace {
 
 using State = HandshakeStep::State;
 
-constexpr std::string_view k_payload_label{"ddprun proof\0\1", 14};
+constexpr std::string_view k_payload_label{"ddprun proof\0\2", 14};
 constexpr char k_kind_proof = 1;
 constexpr char k_kind_refusal = 2;
 constexpr std::size_t k_proof_header = 4;
 constexpr std::size_t k_version_offset = k_protocol_magic.size();
 constexpr std::size_t k_methods_offset = k_version_offset + 1;
 
-std::string make_hello(const std::vector<ProofMethod>& methods, const Nonce& nonce) {
+std::string make_hello(const std::vector<ProofMethod>& methods, const PublicKey& key) {
   std::string hello(k_protocol_magic);
   hello.push_back(static_cast<char>(k_protocol_version));
   unsigned bits = 0;
   for (const ProofMethod method : methods) bits |= 1U << static_cast<unsigned>(method);
   hello.append(3, '\0');
   hello.push_back(static_cast<char>(bits));
-  hello.append(nonce.begin(), nonce.end());
+  hello.append(key.begin(), key.end());
   return hello;
+}
+
+PublicKey public_key_of(const std::string& hello) {
+  PublicKey key;
+  std::copy(hello.end() - static_cast<std::ptrdiff_t>(key.size()), hello.end(), key.begin());
+  return key;
 }
 
 std::vector<ProofMethod> methods_of(const std::string& hello) {
@@ -90,11 +96,12 @@ std::string to_string(ProofMethod method) {
   return {};
 }
 
-Handshake::Handshake(HandshakeRole role, const std::string& launch_key, const Nonce& nonce, Prover prover)
+Handshake::Handshake(HandshakeRole role, const std::string& launch_key, KeyExchange exchange, Prover prover)
     : role_(role),
       launch_key_(launch_key.substr(0, k_max_launch_key)),
+      exchange_(std::move(exchange)),
       prover_(std::move(prover)),
-      own_hello_(make_hello(prover_.methods, nonce)) {}
+      own_hello_(make_hello(prover_.methods, exchange_.public_key)) {}
 
 std::string Handshake::start() const { return role_ == HandshakeRole::member ? own_hello_ : std::string(); }
 
@@ -205,6 +212,9 @@ HandshakeStep Handshake::check_proof(ProofMethod method, const std::string& seal
   if (got.substr(fixed) != launch_key_) {
     return fail(describe_other_launch(launch_key_, got.substr(fixed)), true);
   }
+  const auto keys = exchange_.derive(role_, public_key_of(peer_hello_));
+  if (!keys) return fail("the peer's public key is none", true);
+  keys_ = *keys;
   if (role_ == HandshakeRole::coordinator) {
     HandshakeStep step = make_proof();
     if (step.state == State::failed) return step;

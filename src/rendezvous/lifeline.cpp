@@ -81,9 +81,7 @@ std::string payload_of(const lifeline::Hello& hello) {
   return fmt::format("{}{} {}", hello.wants_task ? k_wanting_hello : k_hello, hello.place,
                      hello.host.substr(0, k_max_text));
 }
-std::string payload_of(const lifeline::SealedTask& task) {
-  return std::string{k_task, static_cast<char>(task.method)} + task.bytes;
-}
+std::string payload_of(const lifeline::Task& task) { return k_task + task.bytes; }
 std::string payload_of(const lifeline::Signal& signal) {
   return fmt::format("{}{}{}{}{}", k_signal, signal.hurry ? k_hurry : k_no_hurry,
                      signal.whole_tree ? k_whole_tree : k_alone,
@@ -125,12 +123,6 @@ std::optional<lifeline::Message> decode_signal(std::string_view text) {
   const auto number = number_between(text.substr(3), 1, 64);
   if (!known || !number) return std::nullopt;
   return lifeline::Signal{*number, text[0] == k_hurry, text[1] == k_whole_tree, text[2] == k_explained};
-}
-
-std::optional<lifeline::Message> decode_task_frame(std::string_view text) {
-  if (text.empty()) return std::nullopt;
-  const auto method = static_cast<ProofMethod>(text.front());
-  return lifeline::SealedTask{method, std::string(text.substr(1))};
 }
 
 }  // namespace
@@ -193,7 +185,7 @@ std::optional<lifeline::Message> lifeline::decode(std::string_view payload) {
     case k_wanting_hello:
       return decode_hello(rest, true);
     case k_task:
-      return decode_task_frame(rest);
+      return Task{std::string(rest)};
     case k_signal:
       return decode_signal(rest);
     case k_ended:

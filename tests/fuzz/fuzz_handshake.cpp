@@ -21,9 +21,10 @@ Heard listen(HandshakeRole role, std::string_view bytes, std::size_t piece) {
   prover.methods = {ProofMethod::munge, ProofMethod::key_file};
   prover.seal = [](ProofMethod, const std::string& payload) { return ProofResult{true, payload}; };
   prover.open = prover.seal;
-  Nonce nonce;
-  nonce.fill(role == HandshakeRole::member ? 1 : 2);
-  Handshake handshake(role, "slurm/29/0/0", nonce, prover);
+  KeyExchange exchange;
+  exchange.public_key.fill(role == HandshakeRole::member ? 1 : 2);
+  exchange.derive = [](HandshakeRole, const PublicKey&) { return SessionKeys{}; };
+  Handshake handshake(role, "slurm/29/0/0", exchange, prover);
   Heard heard;
   for (; !bytes.empty() && heard.state == State::more; bytes.remove_prefix(std::min(piece, bytes.size()))) {
     HandshakeStep step = handshake.feed(bytes.substr(0, piece));

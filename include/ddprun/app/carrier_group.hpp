@@ -17,6 +17,7 @@
 #include "ddprun/app/output_pump.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/keeper.hpp"
+#include "ddprun/os/meeting_file.hpp"
 #include "ddprun/rendezvous/lifeline.hpp"
 
 namespace ddprun {
@@ -54,6 +55,7 @@ class CarrierGroup {
     return describe_losses(output_, error_, host);
   }
   void dismiss_keeper() { keeper_.dismiss(); }
+  void remove_at_end(const MeetingFile& file) { keeper_.remove_at_end(file.path(), file.text()); }
 
  private:
   struct Carrier;

@@ -12,8 +12,9 @@
 namespace ddprun {
 
 // Offers all there is, since the other side may lack some of it, or the key file alone where the user named
-// it. The default key file is made where no secret is known to be with every agent. Throws Error when there
-// is nothing; a key file that cannot be used is no obstacle beside something else.
+// it; what others can compute (PBS_JOBCOOKIE) only where there is nothing else, and then it says so. The
+// default key file is made where no secret is known to be with every agent. Throws Error when there is
+// nothing; a key file that cannot be used is no obstacle beside something else.
 Prover make_prover(const Options& options, const std::vector<JobSecret>& secrets, const Snapshot& snapshot);
 
 }  // namespace ddprun

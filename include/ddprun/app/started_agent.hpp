@@ -1,9 +1,9 @@
 // A ddprun that a carrier started without arguments and environment: it gets them and becomes itself anew.
 //
 //   ddprun --started-by input                       all of it comes through standard input (ssh)
-//   ddprun --started-by ADDRESS,...:PORT/ID [PLACE] it asks the starter, and proves itself by what the
-//   carrier
-//                                                   passed or the job knows (Open MPI; pbsdsh, pbs_tmrsh)
+//   ddprun --started-by ADDRESS,...:PORT/ID [PLACE [KEY-FILE]]
+//                               it asks the starter, and proves itself by what the carrier passed (Open MPI),
+//                               by the key in that file (pbsdsh, pbs_tmrsh), or as agents do
 #pragma once
 
 #include <string>
@@ -20,7 +20,8 @@ bool is_started_agent(const std::vector<std::string>& arguments);
 // Does not come back. Throws Error.
 [[noreturn]] void become_started_agent(const Snapshot& snapshot);
 
-// What ties an agent to its starter: DDPRUN_STARTER_KEY, else the job's own secret.
+// What ties an agent to its starter: the key in DDPRUN_STARTER_KEY or in the file that it was given; else
+// munge or the user's key file; PBS_JOBCOOKIE, which others can compute, where there is nothing else.
 Prover make_lifeline_prover(const Snapshot& snapshot, const Options& options);
 
 }  // namespace ddprun

@@ -23,6 +23,7 @@
 #include "ddprun/app/carrier_group.hpp"
 #include "ddprun/app/signal_watch.hpp"
 #include "ddprun/net/lifeline_server.hpp"
+#include "ddprun/os/meeting_file.hpp"
 #include "ddprun/plan/carrier.hpp"
 
 namespace ddprun {
@@ -46,6 +47,7 @@ class Starter {
   };
 
   Prover make_prover_for_agents();
+  bool hand_over_key();
   LifelineServer::Hooks make_hooks();
   bool types_for_rank_0() const;
   Environment agent_environment() const;
@@ -86,7 +88,9 @@ class Starter {
   boost::asio::steady_timer silence_;
   CarrierGroup group_;
   std::string id_;
-  std::optional<std::string> key_;  // as text; empty: agents prove themselves by munge or key file
+  std::string key_;                      // of this launch, as text
+  std::optional<MeetingFile> key_file_;  // where the carrier does not pass it
+  bool cookie_only_ = false;             // agents have nothing but what others can compute
   LifelineServer server_;
   std::vector<Carrier> carriers_;
   std::optional<int> stopped_by_;  // the first signal that stops the job

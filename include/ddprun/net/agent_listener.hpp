@@ -1,13 +1,15 @@
 // Where agents knock: accepts connections and lets in who proves to belong to this launch.
 //
 // Strangers cannot do harm: nothing they send is parsed, each has a few seconds, and only so many are heard
-// at a time; the others wait in the kernel's queue.
+// at a time. Beyond that the oldest connection of the address that has most of them gives way, so that a
+// flood costs its own host its places and keeps nobody out.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <functional>
+#include <list>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -22,8 +24,9 @@ struct AgentListenerSettings {
   Prover prover;
   Milliseconds handshake_limit{10000};
   Milliseconds link_timeout{k_link_timeout};  // as in watch_connection
-  std::string port_hint;            // where none of the ports is free; empty: to choose another --master-port
-  std::size_t max_strangers = 256;  // connections that have not proved themselves yet
+  std::string port_hint;  // where none of the ports is free; empty: to choose another --master-port
+  // Connections that have not proved themselves yet; 0: 4,096, or a quarter of what this process may open.
+  std::size_t max_strangers = 0;
 };
 
 // Another program, or another ddprun, listens on each of the ports.
@@ -33,8 +36,7 @@ class PortTaken : public Error {
 };
 
 struct AgentListenerHooks {
-  // `proof`: by what it proved itself, as to_string(ProofMethod).
-  std::function<void(Tcp::socket, std::string first_bytes, const std::string& proof)> on_agent;
+  std::function<void(AuthenticationResult)> on_agent;  // done
   std::function<void(std::string address, std::string why)> on_refused;
   // Another protocol on this port, or a peer that waits to be spoken to. Takes the socket and returns true,
   // or leaves it to be refused, as all are when this is not set.
@@ -55,12 +57,19 @@ class AgentListener : public std::enable_shared_from_this<AgentListener> {
   void pause();
   void admit(Tcp::socket socket);
   void conclude(const std::string& address, AuthenticationResult result);
+  void make_room();
 
+  struct Stranger {
+    std::string address;
+    std::shared_ptr<Authentication> conversation;
+  };
+  void forget(std::list<Stranger>::iterator stranger);
   AgentListenerSettings settings_;
   AgentListenerHooks hooks_;
   Tcp::acceptor acceptor_;
   boost::asio::steady_timer retry_;
-  std::set<std::shared_ptr<Authentication>> strangers_;
+  std::list<Stranger> strangers_;              // as they came
+  std::map<std::string, std::size_t> counts_;  // of them by address
   bool accepting_ = false;
   int port_ = 0;
 };

@@ -24,10 +24,11 @@ struct AuthenticationResult {
   Tcp::socket socket;                                         // open when done or foreign
   std::string proof;                                          // done: by what the peer proved itself, "munge"
   bool answered = false;                                      // the peer has said something
+  SessionKeys keys{};                                         // done: for what is said from now on
 };
 
 // Keeps itself alive while it works. `on_result` is called once, from the event loop, unless cancelled. After
-// a failure the last words are still delivered, within the same time limit.
+// a failure the last words are still delivered, within a second.
 class Authentication : public std::enable_shared_from_this<Authentication> {
  public:
   using OnResult = std::function<void(AuthenticationResult)>;

@@ -1,4 +1,4 @@
-// An authenticated connection that carries frames both ways.
+// An authenticated connection that carries frames both ways, sealed.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "ddprun/net/sealed_stream.hpp"
 #include "ddprun/net/tcp_tools.hpp"
 #include "ddprun/rendezvous/codec.hpp"
 
@@ -24,20 +25,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // `limit`: how long the other host may be out of reach. What is sent has two seconds more to arrive, or,
   // where the kernel cannot be told to repeat it that often, twice as long.
-  explicit Connection(Tcp::socket socket, Milliseconds limit = k_link_timeout);
+  Connection(Tcp::socket socket, const SessionKeys& keys, Milliseconds limit = k_link_timeout);
   // `first_bytes` came with the handshake. Hooks are called from the event loop only.
   void start(Hooks hooks, std::string first_bytes);
-  void send(std::string frame);
+  void send(const std::string& frame);
   // Delivers what was sent, tells the peer that nothing follows and waits for it to close; what it still
   // says is dropped. on_closed follows when it has, so the caller bounds the wait with close().
   void finish();
   void close();
-  // Ends it but for the socket, which is the caller's now, with the bytes behind the last frame.
+  // Ends it but for the socket, which is the caller's now, with the bytes behind the last frame, which are
+  // not sealed.
   std::pair<Tcp::socket, std::string> release();
 
  private:
   void read();
   void take(std::string_view bytes);
+  void take_frames();
   void write();
   void await_delivery();
   void end(const std::string& why);
@@ -46,6 +49,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer delivery_;
   Milliseconds delivery_limit_;
   Hooks hooks_;
+  SealedWriter sealed_out_;
+  SealedReader sealed_in_;
   FrameReader reader_;
   std::deque<std::string> outgoing_;
   std::array<char, 16384> buffer_{};

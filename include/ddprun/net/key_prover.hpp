@@ -1,14 +1,9 @@
 // Proves membership with a secret that all agents of the user, or of the launch, can read.
 #pragma once
 
-#include <array>
-#include <cstdint>
-
 #include "ddprun/rendezvous/handshake.hpp"
 
 namespace ddprun {
-
-using SecretKey = std::array<std::uint8_t, 32>;
 
 // Seals with authenticated encryption (XSalsa20-Poly1305), so that only who holds the key can read or make a
 // proof. Throws Error when the system gives no randomness.
@@ -21,6 +16,9 @@ SecretKey derive_key(ProofMethod method, const std::string& secret);
 Prover join_provers(Prover first, Prover second);
 
 // Unpredictable and never the same twice.
-Nonce make_nonce();
+SecretKey make_random_key();
+
+// A new pair of X25519 keys (libsodium's crypto_kx; the member is its client).
+KeyExchange make_key_exchange();
 
 }  // namespace ddprun

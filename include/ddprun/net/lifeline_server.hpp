@@ -49,7 +49,7 @@ class LifelineServer {
     bool ended = false;
   };
 
-  void admit(Tcp::socket socket, std::string first_bytes);
+  void admit(AuthenticationResult agent);
   void take(int number, const std::string& payload);
   void handle(int number, lifeline::Hello hello);
   void hand_over(int number, const lifeline::Output& output);

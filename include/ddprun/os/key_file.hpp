@@ -1,12 +1,11 @@
 // The user's own secret for sites without munge: $HOME/.ddprun/key, on a home directory that all nodes see.
 #pragma once
 
-#include <array>
 #include <string>
 
-namespace ddprun {
+#include "ddprun/base/secret_key.hpp"
 
-using SecretKey = std::array<unsigned char, 32>;
+namespace ddprun {
 
 // `explicit_path` (--key-file) if not empty, else `home`/.ddprun/key. Throws UsageError when both are empty.
 std::string default_key_path(const std::string& explicit_path, const std::string& home);

@@ -1,30 +1,35 @@
 // How two agents prove to each other that they belong to the same launch, before anything else is parsed.
 //
-//   member       -> hello {magic, protocol version, methods, nonce}                       44 bytes
+//   member       -> hello {magic, protocol version, methods, public key}                  44 bytes
 //   coordinator  -> hello                                                                 44 bytes
 //   member       -> proof {kind, method, length, sealed}     or refusal {kind, 0, length, sentence}
 //   coordinator  -> proof                                    or refusal
-//   then frames (codec.hpp) both ways
+//   then what is said, sealed (net/sealed_stream.hpp), both ways
 //
 // The member speaks first, so that a listener can tell a stranger by its first bytes and say nothing to it.
-// What a proof seals is: both hellos as they were sent (so neither nonces nor methods can be swapped), the
+// What a proof seals is: both hellos as they were sent (so neither keys nor methods can be swapped), the
 // sender's role (so a proof cannot be sent back to its maker) and the launch key, in that order. Only who
 // holds the key can open it, so a stranger does not learn the job's name. A sealed proof of an earlier
-// conversation opens, but carries other nonces.
+// conversation opens, but carries other public keys.
 //
-// It authenticates the ends, it does not encrypt what follows: agents exchange host names and exit codes.
+// The public keys (X25519) are made for this conversation alone and serve as nonces. From both follow the
+// keys that seal what is said afterwards: who passes a handshake on between two peers learns nothing and
+// changes nothing, and who gets the launch's secret later cannot read what was recorded.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ddprun/base/secret_key.hpp"
+
 namespace ddprun {
 
-inline constexpr std::uint8_t k_protocol_version = 1;
+inline constexpr std::uint8_t k_protocol_version = 2;
 inline constexpr std::string_view k_protocol_magic{"ddprun\0", 7};  // the version byte follows
 inline constexpr std::size_t k_hello_size = 8 + 4 + 32;
 inline constexpr std::size_t k_max_proof = 8192;      // a munge credential of our payload is under 1 KiB
@@ -61,8 +66,21 @@ struct Prover {
   std::function<ProofResult(ProofMethod, const std::string& sealed)> open;
 };
 
-using Nonce = std::array<std::uint8_t, 32>;
+using PublicKey = std::array<std::uint8_t, 32>;
 enum class HandshakeRole : std::uint8_t { member = 1, coordinator = 2 };
+
+// One for each direction.
+struct SessionKeys {
+  SecretKey receive{};
+  SecretKey send{};
+};
+
+// This side's half of a key exchange, for one conversation.
+struct KeyExchange {
+  PublicKey public_key{};
+  // Nothing where the peer's is no key.
+  std::function<std::optional<SessionKeys>(HandshakeRole own, const PublicKey& peer)> derive;
+};
 
 struct HandshakeStep {
   enum class State { more, done, failed, foreign };
@@ -75,14 +93,15 @@ struct HandshakeStep {
 // One conversation. Feed it what arrives, in any pieces, until a step is not `more`.
 class Handshake {
  public:
-  // `nonce` is random and used once.
-  Handshake(HandshakeRole role, const std::string& launch_key, const Nonce& nonce, Prover prover);
+  // `exchange` is used once.
+  Handshake(HandshakeRole role, const std::string& launch_key, KeyExchange exchange, Prover prover);
 
   std::string start() const;  // bytes to send at once; none for the coordinator
   HandshakeStep feed(std::string_view bytes);
   // What the conversation is waiting for, for the sentence of a deadline: "sent nothing".
   std::string waiting_for() const;
-  ProofMethod method() const { return method_; }  // the one that was used, once done
+  ProofMethod method() const { return method_; }     // the one that was used, once done
+  const SessionKeys& keys() const { return keys_; }  // once done
   bool heard_nothing() const { return stage_ == Stage::hello && buffer_.empty(); }
 
  private:
@@ -98,6 +117,7 @@ class Handshake {
 
   HandshakeRole role_;
   std::string launch_key_;
+  KeyExchange exchange_;
   Prover prover_;
   Stage stage_ = Stage::hello;
   std::string own_hello_;
@@ -105,6 +125,7 @@ class Handshake {
   std::string buffer_;
   std::vector<ProofMethod> common_;
   ProofMethod method_ = ProofMethod::munge;
+  SessionKeys keys_;
 };
 
 }  // namespace ddprun

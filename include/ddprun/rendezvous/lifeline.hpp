@@ -4,7 +4,7 @@
 // lifeline_key()). Then frames of the codec's form go both ways:
 //
 //   agent   -> Hello{place, host, wants_task}   first, once
-//   starter -> Task, sealed                     to one that wants it: it becomes that and connects anew
+//   starter -> Task{bytes}                      to one that wants it: it becomes that and connects anew
 //   starter -> Signal{number, ...}              as if it had been sent to the agent itself
 //   agent   -> Ended{code}                      last: the exit code it is about to end with
 //   agent   -> Ended{code, not started}         the same of an agent that cannot take part: a wrong option,
@@ -15,8 +15,8 @@
 // the starter answers by closing once it has read all. Nothing goes the other way: TCP's window is what holds
 // a worker up whose output nobody reads.
 //
-// The connection's end is the message that the other side is gone. A task holds the user's whole environment,
-// so it is sealed with what the two proved themselves by; nothing else that is said is a secret.
+// The connection's end is the message that the other side is gone. All frames are sealed
+// (net/sealed_stream.hpp): a task holds the user's whole environment.
 #pragma once
 
 #include <optional>
@@ -65,10 +65,9 @@ struct Hello {
   bool wants_task = false;
   friend bool operator==(const Hello&, const Hello&) = default;
 };
-struct SealedTask {
-  ProofMethod method = ProofMethod::key_file;
-  std::string bytes;
-  friend bool operator==(const SealedTask&, const SealedTask&) = default;
+struct Task {
+  std::string bytes;  // of an AgentTask; empty: there is no such place
+  friend bool operator==(const Task&, const Task&) = default;
 };
 struct Signal {
   int number = 0;           // 1 .. 64
@@ -90,7 +89,7 @@ struct Output {
   friend bool operator==(const Output&, const Output&) = default;
 };
 
-using Message = std::variant<Hello, SealedTask, Signal, Ended, Output>;
+using Message = std::variant<Hello, Task, Signal, Ended, Output>;
 
 // A whole frame: length and payload.
 std::string encode(const Message& message);

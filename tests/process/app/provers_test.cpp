@@ -46,10 +46,16 @@ TEST_CASE("munge comes after the starter's key and before what others gave") {
         Methods{ProofMethod::starter, ProofMethod::munge, ProofMethod::pmi_secret});
 }
 
-TEST_CASE("PBS's cookie is not everywhere, so there is a key file beside it") {
-  const Home home;
-  CHECK(home.methods({k_cookie}) == Methods{ProofMethod::pbs_cookie, ProofMethod::key_file});
+TEST_CASE("PBS's cookie, which others can compute, counts only where there is nothing else") {
+  Home home;
+  CHECK(home.methods({k_cookie}) == Methods{ProofMethod::key_file});
   CHECK(home.has_key());
+  home.snapshot.host.munge = true;
+  CHECK(home.methods({k_cookie, k_open_mpi}) ==
+        Methods{ProofMethod::munge, ProofMethod::open_mpi, ProofMethod::key_file});
+  home.snapshot.host.munge = false;
+  home.snapshot.environment["HOME"] = "/proc";
+  CHECK(home.methods({k_cookie}) == Methods{ProofMethod::pbs_cookie});
 }
 
 TEST_CASE("two agents of one job prove themselves with its secret, those of another do not") {

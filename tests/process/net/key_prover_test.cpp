@@ -64,4 +64,20 @@ TEST_CASE("a job's secret is a key, another one for every kind of secret") {
         "the peer does not hold PMI_SHARED_SECRET of this job");
 }
 
-TEST_CASE("a nonce is not used twice") { CHECK(make_nonce() != make_nonce()); }
+TEST_CASE("a key exchange is not used twice") {
+  CHECK(make_random_key() != make_random_key());
+  CHECK(make_key_exchange().public_key != make_key_exchange().public_key);
+}
+
+TEST_CASE("both sides of a key exchange have the same keys, and no third one") {
+  const KeyExchange member = make_key_exchange();
+  const KeyExchange coordinator = make_key_exchange();
+  const auto one = member.derive(HandshakeRole::member, coordinator.public_key);
+  const auto other = coordinator.derive(HandshakeRole::coordinator, member.public_key);
+  REQUIRE((one && other));
+  CHECK(one->send == other->receive);
+  CHECK(one->receive == other->send);
+  const auto third = make_key_exchange().derive(HandshakeRole::coordinator, member.public_key);
+  CHECK(third->receive != one->send);
+  CHECK_FALSE(member.derive(HandshakeRole::member, PublicKey{}));
+}

@@ -131,8 +131,10 @@ struct TestMember {
 
 // A program that is not ddprun.
 struct Stranger {
-  Stranger(boost::asio::io_context& context, int port, std::string says)
+  Stranger(boost::asio::io_context& context, int port, std::string says, const char* from = "127.0.0.1")
       : socket(context), text(std::move(says)) {
+    socket.open(Tcp::v4());
+    socket.bind({boost::asio::ip::make_address(from), 0});
     socket.connect({boost::asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(port)});
     boost::asio::write(socket, boost::asio::buffer(text));
     boost::asio::async_read(socket, boost::asio::buffer(heard),
@@ -314,7 +316,7 @@ TEST_CASE("strangers are dropped and do not disturb: HTTP, silence, half a greet
   run_until(context, [&] { return second.started(); });
 }
 
-TEST_CASE("many silent strangers do not keep a member out for longer than their time limit") {
+TEST_CASE("many silent strangers give way, and do not keep a member out") {
   boost::asio::io_context context;
   std::vector<std::string> refused;
   int agents = 0;
@@ -322,10 +324,10 @@ TEST_CASE("many silent strangers do not keep a member out for longer than their 
   settings.ports = {0};
   settings.launch_key = k_job;
   settings.prover = prover_with();
-  settings.handshake_limit = 300ms;
+  settings.handshake_limit = 1h;
   settings.max_strangers = 2;
   AgentListenerHooks hooks;
-  hooks.on_agent = [&](Tcp::socket, const std::string&, const std::string&) { ++agents; };
+  hooks.on_agent = [&](const AuthenticationResult&) { ++agents; };
   hooks.on_refused = [&](const std::string& address, const std::string& why) {
     refused.push_back(address + ": " + why);
   };
@@ -336,7 +338,31 @@ TEST_CASE("many silent strangers do not keep a member out for longer than their 
   TestMember member(context, 1, 2, listener->port());
   run_until(context, [&] { return agents == 1; });
   CHECK(refused.size() >= 4);
-  CHECK(refused[0] == "127.0.0.1: it said nothing within 300 ms");
+  CHECK(refused[0] == "127.0.0.1: too many connections there have not proved themselves");
+  listener->close();
+}
+
+TEST_CASE("a flood costs its own host the places, not another one that is slow") {
+  boost::asio::io_context context;
+  std::map<std::string, int> refused;
+  AgentListenerSettings settings;
+  settings.ports = {0};
+  settings.launch_key = k_job;
+  settings.prover = prover_with();
+  settings.handshake_limit = 1h;
+  settings.max_strangers = 3;
+  AgentListenerHooks hooks;
+  hooks.on_agent = [](const AuthenticationResult&) {};
+  hooks.on_refused = [&](const std::string& address, const std::string&) { ++refused[address]; };
+  const auto listener = std::make_shared<AgentListener>(context, settings, hooks);
+  listener->start();
+  Stranger slow(context, listener->port(), "ddprun");
+  std::vector<std::unique_ptr<Stranger>> flood;
+  for (int i = 0; i < 9; ++i)
+    flood.push_back(std::make_unique<Stranger>(context, listener->port(), "ddprun", "127.0.0.2"));
+  run_until(context, [&] { return refused["127.0.0.2"] == 7; });
+  CHECK(refused["127.0.0.1"] == 0);
+  CHECK_FALSE(slow.closed);
   listener->close();
 }
 
@@ -497,9 +523,9 @@ TEST_CASE("an agent that does not take its last message cannot hold up the end")
   // Proves itself, joins, and never reads again.
   std::shared_ptr<Connection> mute;
   const auto dial = std::make_shared<Dial>(
-      context, Handshake(HandshakeRole::member, k_job, make_nonce(), prover_with()), DialLimits{},
+      context, Handshake(HandshakeRole::member, k_job, make_key_exchange(), prover_with()), DialLimits{},
       [&](AuthenticationResult result) {
-        mute = std::make_shared<Connection>(std::move(result.socket));
+        mute = std::make_shared<Connection>(std::move(result.socket), result.keys);
         mute->send(encode(AgentMessage{Join{announcement_of(1), "0.1.0", "127.0.0.1", 2}}));
         mute->send(encode(AgentMessage{AttemptSucceeded{{0}}}));
       });
@@ -530,9 +556,9 @@ TEST_CASE("an agent that sends what cannot be understood is lost, with the reaso
   TestCoordinator first(context, 2);
   std::shared_ptr<Connection> odd;
   const auto dial = std::make_shared<Dial>(
-      context, Handshake(HandshakeRole::member, k_job, make_nonce(), prover_with()), DialLimits{},
+      context, Handshake(HandshakeRole::member, k_job, make_key_exchange(), prover_with()), DialLimits{},
       [&](AuthenticationResult result) {
-        odd = std::make_shared<Connection>(std::move(result.socket));
+        odd = std::make_shared<Connection>(std::move(result.socket), result.keys);
         odd->send(encode(AgentMessage{Join{announcement_of(1), "0.1.0", "127.0.0.1", 2}}));
         odd->send(std::string("\x00\x00\x00\x02{}", 6));
       });
@@ -559,14 +585,14 @@ TEST_CASE("a member that is asked which addresses it reaches tries them") {
   settings.prover = prover_with();
   AgentListenerHooks hooks;
   hooks.on_refused = [](const std::string&, const std::string&) {};
-  hooks.on_agent = [&](Tcp::socket socket, std::string first_bytes, const std::string&) {
-    if (to_member) return probes.push_back(std::move(socket));
-    to_member = std::make_shared<Connection>(std::move(socket));
+  hooks.on_agent = [&](AuthenticationResult agent) {
+    if (to_member) return probes.push_back(std::move(agent.socket));
+    to_member = std::make_shared<Connection>(std::move(agent.socket), agent.keys);
     to_member->start({[&](const std::string& payload) {
                         heard.push_back(std::get<AgentMessage>(decode_agent_message(payload)));
                       },
                       [](const std::string&) {}},
-                     std::move(first_bytes));
+                     std::move(agent.text));
   };
   const auto listener = std::make_shared<AgentListener>(context, settings, hooks);
   listener->start();
@@ -604,4 +630,130 @@ TEST_CASE("running out of descriptors does not end the listening") {
   REQUIRE_FALSE(connected);
   TestMember second(context, 1, 2, first.service->port());
   run_until(context, [&] { return second.started(); });
+}
+
+namespace {
+
+// Somebody without the key between a member and the coordinator: passes the handshake on, keeps what it sees,
+// and then changes what the coordinator says.
+class Relay {
+ public:
+  Relay(boost::asio::io_context& context, int port, std::function<void(std::string&)> change)
+      : context_(context),
+        acceptor_(context, {boost::asio::ip::make_address("127.0.0.1"), 0}),
+        target_(boost::asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(port)),
+        change_(std::move(change)) {
+    accept();
+  }
+  int port() const { return acceptor_.local_endpoint().port(); }
+  std::string seen;  // of the coordinator's words, after its proof
+
+ private:
+  struct Pair {
+    explicit Pair(boost::asio::io_context& context) : member(context), coordinator(context) {}
+    Tcp::socket member;
+    Tcp::socket coordinator;
+    std::array<char, 65536> up{};
+    std::array<char, 65536> down{};
+    std::string handshake;  // of the coordinator, until its proof is whole
+    bool over = false;
+  };
+
+  void accept() {
+    acceptor_.async_accept([this](const boost::system::error_code& error, Tcp::socket socket) {
+      if (error) return;
+      const auto pair = std::make_shared<Pair>(context_);
+      pair->member = std::move(socket);
+      pair->coordinator.connect(target_);
+      carry_up(pair);
+      carry_down(pair);
+      accept();
+    });
+  }
+
+  void carry_up(const std::shared_ptr<Pair>& pair) {
+    pair->member.async_read_some(boost::asio::buffer(pair->up),
+                                 [this, pair](const boost::system::error_code& error, std::size_t size) {
+                                   boost::system::error_code ignored;
+                                   if (error) {
+                                     pair->coordinator.close(ignored);
+                                     return;
+                                   }
+                                   boost::asio::write(pair->coordinator, boost::asio::buffer(pair->up, size),
+                                                      ignored);
+                                   carry_up(pair);
+                                 });
+  }
+
+  void carry_down(const std::shared_ptr<Pair>& pair) {
+    pair->coordinator.async_read_some(boost::asio::buffer(pair->down),
+                                      [this, pair](const boost::system::error_code& error, std::size_t size) {
+                                        boost::system::error_code ignored;
+                                        if (error) {
+                                          pair->member.close(ignored);
+                                          return;
+                                        }
+                                        const std::string bytes =
+                                            change(*pair, std::string(pair->down.data(), size));
+                                        boost::asio::write(pair->member, boost::asio::buffer(bytes), ignored);
+                                        carry_down(pair);
+                                      });
+  }
+
+  // A hello, then kind, method, length and the proof itself; what follows may be changed.
+  std::string change(Pair& pair, std::string bytes) {
+    std::string before;
+    if (!pair.over) {
+      pair.handshake += bytes;
+      if (pair.handshake.size() < k_hello_size + 4) return bytes;
+      const auto byte = [&](std::size_t at) {
+        return static_cast<unsigned char>(pair.handshake[k_hello_size + at]);
+      };
+      const std::size_t whole = k_hello_size + 4 + (std::size_t{byte(2)} << 8 | byte(3));
+      if (pair.handshake.size() < whole) return bytes;
+      pair.over = true;
+      const std::size_t behind = pair.handshake.size() - whole;
+      before = bytes.substr(0, bytes.size() - behind);
+      bytes = pair.handshake.substr(whole);
+    }
+    if (bytes.empty()) return before;
+    seen += bytes;
+    change_(bytes);
+    return before + bytes;
+  }
+
+  boost::asio::io_context& context_;
+  Tcp::acceptor acceptor_;
+  Tcp::endpoint target_;
+  std::function<void(std::string&)> change_;
+};
+
+}  // namespace
+
+TEST_CASE("who passes a handshake on learns nothing of what follows") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 2);
+  Relay relay(context, first.service->port(), [](std::string&) {});
+  TestMember member(context, 1, 2, relay.port());
+  run_until(context, [&] { return member.started(); });
+  CHECK(relay.seen.size() > 100);
+  CHECK(relay.seen.find("assignment") == std::string::npos);
+  CHECK(relay.seen.find("127.0.0.1") == std::string::npos);
+}
+
+TEST_CASE("who passes a handshake on cannot change what follows") {
+  for (const std::size_t place : {std::size_t{0}, std::size_t{25}, std::size_t{30}, std::size_t{90}}) {
+    CAPTURE(place);
+    boost::asio::io_context context;
+    TestCoordinator first(context, 2);
+    Relay relay(context, first.service->port(), [place, passed = std::size_t{0}](std::string& bytes) mutable {
+      if (passed <= place && place < passed + bytes.size()) bytes[place - passed] ^= 1;
+      passed += bytes.size();
+    });
+    TestMember member(context, 1, 2, relay.port());
+    run_until(context, [&] { return !member.lost.empty(); });
+    CHECK(member.messages.empty());
+    CHECK((member.lost.ends_with("it sent something that was changed on its way") ||
+           member.lost.find("it sent a message of") != std::string::npos));
+  }
 }

@@ -21,18 +21,26 @@ Prover prover_with(const std::string& key, std::vector<ProofMethod> methods = {P
   return prover;
 }
 
-Nonce nonce(std::uint8_t byte) {
-  Nonce value;
-  value.fill(byte);
-  return value;
+// What a side sends with is what the other receives with, as long as both saw the same keys.
+KeyExchange exchange(std::uint8_t byte) {
+  KeyExchange exchange;
+  exchange.public_key.fill(byte);
+  exchange.derive = [byte](HandshakeRole, const PublicKey& peer) -> std::optional<SessionKeys> {
+    if (peer[0] == 0) return std::nullopt;
+    SessionKeys keys;
+    keys.receive.fill(static_cast<std::uint8_t>(16 * peer[0] + byte));
+    keys.send.fill(static_cast<std::uint8_t>(16 * byte + peer[0]));
+    return keys;
+  };
+  return exchange;
 }
 
 Handshake member(const Prover& prover = prover_with("k"), const std::string& job = "slurm/29/0/0") {
-  return {HandshakeRole::member, job, nonce(1), prover};
+  return {HandshakeRole::member, job, exchange(1), prover};
 }
 Handshake coordinator(const Prover& prover = prover_with("k"), const std::string& job = "slurm/29/0/0",
                       std::uint8_t seed = 2) {
-  return {HandshakeRole::coordinator, job, nonce(seed), prover};
+  return {HandshakeRole::coordinator, job, exchange(seed), prover};
 }
 
 struct Talk {
@@ -80,6 +88,23 @@ TEST_CASE("bytes after the handshake are handed on") {
   CHECK(done.state == State::done);
   CHECK(done.text == "frame");
   CHECK(a.feed(done.send + "other").text == "other");
+}
+
+TEST_CASE("both sides have the same keys, one for each direction") {
+  Handshake a = member();
+  Handshake b = coordinator();
+  const HandshakeStep proof = a.feed(b.feed(a.start()).send);
+  REQUIRE(a.feed(b.feed(proof.send).send).state == State::done);
+  CHECK(a.keys().send == b.keys().receive);
+  CHECK(a.keys().receive == b.keys().send);
+  CHECK(a.keys().send != a.keys().receive);
+}
+
+TEST_CASE("a public key that is none is refused, and the peer learns why") {
+  const Talk result =
+      talk({HandshakeRole::member, "slurm/29/0/0", exchange(0), prover_with("k")}, coordinator());
+  CHECK(result.coordinator.text == "the peer's public key is none");
+  CHECK(result.member.text == "the peer refused: the peer's public key is none");
 }
 
 TEST_CASE("the launch key is not said in the clear before the peer has proved itself") {

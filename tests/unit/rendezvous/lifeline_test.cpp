@@ -33,7 +33,7 @@ TEST_CASE("messages of a lifeline come back as they were") {
   CHECK(there_and_back(Ended{127, false}) == Message(Ended{127, false}));
   for (const Output& output : {Output{Stream::output, "n3 of 4"}, Output{Stream::error, ""}})
     CHECK(there_and_back(output) == Message(output));
-  const SealedTask sealed{ProofMethod::munge, std::string("a\0b", 3)};
+  const Task sealed{std::string("a\0b", 3)};
   CHECK(there_and_back(sealed) == Message(sealed));
 }
 

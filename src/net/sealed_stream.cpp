@@ -1,0 +1,103 @@
+#include "ddprun/net/sealed_stream.hpp"
+
+#include <fmt/format.h>
+#include <sodium.h>
+
+#include <utility>
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::size_t k_header = crypto_secretstream_xchacha20poly1305_HEADERBYTES;
+constexpr std::size_t k_overhead = crypto_secretstream_xchacha20poly1305_ABYTES;
+constexpr std::size_t k_length = 4;
+
+static_assert(std::tuple_size_v<SecretKey> == crypto_secretstream_xchacha20poly1305_KEYBYTES);
+
+unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
+const unsigned char* bytes_of(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+std::string length_of(std::size_t size) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(size >> shift & 0xffU));
+  return bytes;
+}
+
+std::size_t read_length(std::string_view bytes) {
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < k_length; ++i) length = length << 8 | static_cast<unsigned char>(bytes[i]);
+  return length;
+}
+
+}  // namespace
+
+struct SealedWriter::State {
+  crypto_secretstream_xchacha20poly1305_state cipher;
+  std::string header;  // not sent yet
+};
+
+SealedWriter::SealedWriter(const SecretKey& key) : state_(std::make_unique<State>()) {
+  state_->header.resize(k_header);
+  crypto_secretstream_xchacha20poly1305_init_push(&state_->cipher, bytes_of(state_->header), key.data());
+}
+
+SealedWriter::~SealedWriter() = default;
+SealedWriter::SealedWriter(SealedWriter&&) noexcept = default;
+SealedWriter& SealedWriter::operator=(SealedWriter&&) noexcept = default;
+
+std::string SealedWriter::seal(std::string_view text) {
+  std::string piece(text.size() + k_overhead, '\0');
+  crypto_secretstream_xchacha20poly1305_push(&state_->cipher, bytes_of(piece), nullptr, bytes_of(text),
+                                             text.size(), nullptr, 0,
+                                             crypto_secretstream_xchacha20poly1305_TAG_MESSAGE);
+  return std::exchange(state_->header, {}) + length_of(piece.size()) + piece;
+}
+
+struct SealedReader::State {
+  SecretKey key;
+  crypto_secretstream_xchacha20poly1305_state cipher;
+  bool begun = false;  // the header was read
+  std::string buffer;
+};
+
+SealedReader::SealedReader(const SecretKey& key) : state_(std::make_unique<State>()) { state_->key = key; }
+
+SealedReader::~SealedReader() = default;
+SealedReader::SealedReader(SealedReader&&) noexcept = default;
+SealedReader& SealedReader::operator=(SealedReader&&) noexcept = default;
+
+void SealedReader::append(std::string_view bytes) { state_->buffer += bytes; }
+
+std::string SealedReader::take_rest() { return std::exchange(state_->buffer, {}); }
+
+std::variant<std::monostate, std::string, CodecError> SealedReader::next() {
+  State& state = *state_;
+  const CodecError changed{"something that was changed on its way"};
+  if (!state.begun) {
+    if (state.buffer.size() < k_header) return std::monostate{};
+    if (crypto_secretstream_xchacha20poly1305_init_pull(
+            &state.cipher, bytes_of(std::string_view(state.buffer)), state.key.data()) != 0)
+      return changed;
+    state.begun = true;
+    state.buffer.erase(0, k_header);
+  }
+  if (state.buffer.size() < k_length) return std::monostate{};
+  const std::size_t size = read_length(state.buffer);
+  if (size < k_overhead) return changed;
+  if (size > k_max_piece + k_overhead) {
+    return CodecError{fmt::format("a message of {} bytes, the limit is {}", size, k_max_piece)};
+  }
+  if (state.buffer.size() - k_length < size) return std::monostate{};
+  std::string text(size - k_overhead, '\0');
+  const std::string_view piece = std::string_view(state.buffer).substr(k_length, size);
+  if (crypto_secretstream_xchacha20poly1305_pull(&state.cipher, bytes_of(text), nullptr, nullptr,
+                                                 bytes_of(piece), piece.size(), nullptr, 0) != 0)
+    return changed;
+  state.buffer.erase(0, k_length + size);
+  return text;
+}
+
+}  // namespace ddprun
