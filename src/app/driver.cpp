@@ -10,6 +10,7 @@
 
 #include "ddprun/app/log.hpp"
 #include "ddprun/app/stop_signals.hpp"
+#include "ddprun/app/waiting.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/os/capture_network.hpp"
 #include "ddprun/os/child.hpp"
@@ -118,13 +119,13 @@ void Driver::run_handlers() {
     context_.run();
   } catch (const std::exception& error) {
     if (std::exchange(failed_, true)) throw;
-    fail(error.what());
+    fail(fmt::format("on {}: {}", plan_.host, describe_exception(error)));
   }
 }
 
 void Driver::fail(const std::string& why) {
   link_lost_ = true;
-  report_ = fmt::format("internal error on {}: {}", plan_.host, why);
+  report_ = why;
   Cause cause;
   cause.kind = Cause::Kind::launcher_failed;
   end(cause);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "ddprun/app/log.hpp"
+#include "ddprun/app/waiting.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/descriptors.hpp"
@@ -221,7 +222,7 @@ std::shared_ptr<FileCopy> LogFiles::open_copy(const std::string& path) {
 void LogFiles::watch_writer() {
   watch_.async_wait(boost::asio::posix::descriptor_base::wait_read,
                     [this](const boost::system::error_code& error) {
-                      if (error) return;
+                      if (is_cancelled(error, "the log files")) return;
                       take_news();
                       if (!writer_->has_left()) return watch_writer();
                       limit_timer_.cancel();

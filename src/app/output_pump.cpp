@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "ddprun/app/waiting.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/system_failure.hpp"
@@ -190,7 +191,7 @@ void OutputPump::write_out() {
                            [this, sink = opened_](const error_code& error) {
                              if (sink != opened_) return;
                              waiting_ = false;
-                             if (!error) settle();
+                             if (!is_cancelled(error, "the reader of the output")) settle();
                            });
   }
   if (sink_.error() != 0 && failing_) {
@@ -217,7 +218,7 @@ void OutputPump::arm(const SourcePointer& source) {
   source->waiting = true;
   source->reader.async_wait(asio::posix::descriptor_base::wait_read, [this, source](const error_code& error) {
     source->waiting = false;
-    if (error || !source->reader.is_open()) return;
+    if (is_cancelled(error, "what the workers write") || !source->reader.is_open()) return;
     if (wants(*source)) read_once(source);
     settle();
   });

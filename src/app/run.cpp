@@ -24,6 +24,7 @@
 #include "ddprun/app/starter.hpp"
 #include "ddprun/app/status_command.hpp"
 #include "ddprun/app/timeline.hpp"
+#include "ddprun/app/waiting.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
@@ -343,7 +344,7 @@ int run_program(int argc, char** argv) noexcept {
       return *told;
     say_error(error.what(), error.hint());
   } catch (const std::exception& error) {
-    say_error(fmt::format("internal error: {}", error.what()),
+    say_error(fmt::format("on {}: {}", snapshot.host.name, describe_exception(error)),
               "please report it with the output of ddprun --capture -");
   }
   report_failed_start(snapshot, code);

@@ -3,6 +3,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "ddprun/app/waiting.hpp"
 #include "ddprun/os/descriptors.hpp"
 
 namespace ddprun {
@@ -35,7 +36,7 @@ void SignalWatch::start(Hooks hooks) {
 
 void SignalWatch::wait_for_signals() {
   source_watch_.async_wait(descriptor_base::wait_read, [this](const error_code& error) {
-    if (error) return;
+    if (is_cancelled(error, "signals")) return;
     wait_for_signals();
     while (const auto event = source_.read()) hooks_.on_signal(*event);
     settle();

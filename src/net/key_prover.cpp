@@ -1,6 +1,7 @@
 #include "ddprun/net/key_prover.hpp"
 
 #include <sodium.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -12,7 +13,16 @@ namespace {
 
 static_assert(std::tuple_size_v<SecretKey> == crypto_secretbox_KEYBYTES);
 
+// libsodium has no other answer than abort() when there is no randomness.
+[[noreturn]] void end_without_randomness() {
+  constexpr std::string_view k_words =
+      "ddprun: the system gives no random numbers (getrandom, /dev/urandom)\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, k_words.data(), k_words.size());
+  ::_exit(k_exit_own_failure);
+}
+
 void start_sodium() {
+  sodium_set_misuse_handler(end_without_randomness);
   if (sodium_init() < 0) throw Error("the system gives no random numbers for the handshake");
 }
 

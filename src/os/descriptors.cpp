@@ -51,7 +51,11 @@ std::string read_unread(int pipe_writer) {
   return unread;
 }
 
-Fd duplicate(int descriptor) { return Fd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3)); }
+Fd duplicate(int descriptor) {
+  Fd copy(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3));
+  if (!copy) throw system_failure("cannot duplicate a descriptor", errno);
+  return copy;
+}
 
 bool same_file(int one, int other) {
   struct stat first {};
@@ -69,9 +73,10 @@ void ensure_standard_descriptors() {
 
 int close_all_but(int kept) {
   const int moved = ::fcntl(kept, F_DUPFD, 3);
+  if (moved < 0) ::_exit(127);
   for (int descriptor = 0; descriptor < 3; ++descriptor) ::close(descriptor);
   ensure_standard_descriptors();
-  if (moved != 3) ::dup2(moved, 3);
+  if (moved != 3 && ::dup2(moved, 3) != 3) ::_exit(127);
   if (::syscall(SYS_close_range, 4U, ~0U, 0U) != 0) {  // before Linux 5.9
     const long limit = ::sysconf(_SC_OPEN_MAX);
     for (int descriptor = 4; descriptor < limit; ++descriptor) ::close(descriptor);

@@ -79,7 +79,8 @@ SignalSource::SignalSource(const std::vector<int>& signals)
   }
   descriptor_ = Fd(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!descriptor_) throw system_failure("cannot watch signals", errno);
-  ::sigprocmask(SIG_BLOCK, &taken, &saved_->mask);
+  if (::sigprocmask(SIG_BLOCK, &taken, &saved_->mask) != 0)
+    throw system_failure("cannot block signals", errno);
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignore, &saved_->pipe_action);

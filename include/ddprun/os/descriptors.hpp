@@ -23,7 +23,7 @@ std::size_t pipe_capacity(int descriptor);
 // What is in the pipe of this write end, which has to be ours, and was read by nobody; it is there no more.
 // Also when no reader is left.
 std::string read_unread(int pipe_writer);
-// Empty when descriptors have run out.
+// Throws Error when descriptors have run out.
 Fd duplicate(int descriptor);
 
 // Whether both lead to one file, terminal or pipe.
@@ -34,7 +34,7 @@ bool same_file(int one, int other);
 void ensure_standard_descriptors();
 
 // For a helper process: leaves it with `kept` as its only descriptor beyond /dev/null as 0, 1 and 2; returns
-// it.
+// it. Ends the process where that cannot be done.
 int close_all_but(int kept);
 
 // Raises our soft limit of open files, of which every worker takes some here, towards the hard one. Returns

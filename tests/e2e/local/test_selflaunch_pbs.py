@@ -105,3 +105,32 @@ def test_a_job_of_one_host_needs_no_carrier(reachable, directory):
     result = job.start(f"ddprun --nproc-per-node 2 {PRINT} {directory}").wait()
     assert result.code == 0, str(result)
     assert [worker["host"] for worker in evidence.workers(directory)] == ["b", "b"]
+
+
+@pytest.mark.parametrize("home", [["HOME=/tmp"], []], ids=["another home", "no home"])
+def test_who_knows_the_jobs_cookie_gets_no_environment(reachable, directory, home):
+    job = make_job(reachable, directory, "pbsdsh")
+    worker = f"touch {directory}/ready.$RANK; until [ -e {directory}/end ]; do sleep 0.05; done"
+    process = job.start(f"export OF_THE_SCRIPT=token; exec ddprun --no-python sh -c '{worker}'")
+    wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
+    words = next(words for words in command_lines() if "--started-by" in words and "/" in words[-1])
+    assert Path(words[-1]).stat().st_mode & 0o777 == 0o600, words
+    address = words[words.index("--started-by") + 1]
+    path = reachable.environment["PATH"]
+    stranger = reachable["d"].run(["env", "-i", f"PATH={path}", *home, f"PBS_JOBCOOKIE={job.cookie}", "ddprun", "--started-by",
+                                   address, "0"], timeout=60)
+    assert stranger.code == 125 and "ddprun: cannot ask the ddprun that started this one on d: " in stranger.stderr, str(stranger)
+    (directory / "end").touch()
+    result = process.wait()
+    assert result.code == 0, str(result)
+    assert not Path(words[-1]).exists(), "the key outlives the job"
+
+
+def command_lines() -> list[list[str]]:
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(path.read_text().split("\0")[:-1])
+        except OSError:
+            continue
+    return lines
