@@ -12,6 +12,7 @@
 #include "ddprun/net/key_prover.hpp"
 #include "ddprun/net/lifeline_client.hpp"
 #include "ddprun/net/lifeline_server.hpp"
+#include "ddprun/net/sealed_stream.hpp"
 #include "ddprun/net/secret_text.hpp"
 
 using namespace ddprun;
@@ -123,12 +124,17 @@ TEST_CASE("an agent's output comes as it is, from the first byte to the end, and
   boost::asio::io_context context;
   TestStarter starter(context);
   std::optional<Tcp::socket> writer;
+  SessionKeys keys;
   FirstDial dial(context, starter.address(), make_key_prover(k_key), k_link_timeout,
-                 [&](AuthenticationResult result) { writer.emplace(std::move(result.socket)); });
+                 [&](AuthenticationResult result) {
+                   writer.emplace(std::move(result.socket));
+                   keys = result.keys;
+                 });
   dial.start();
   run_until(context, [&] { return writer.has_value(); });
   const lifeline::Output hello{lifeline::Stream::error, "n2"};
-  boost::asio::write(*writer, boost::asio::buffer(encode(lifeline::Message(hello)) + "its first"));
+  const std::string sealed = SealedWriter(keys.send).seal(encode(lifeline::Message(hello)));
+  boost::asio::write(*writer, boost::asio::buffer(sealed + "its first"));
   run_until(context, [&] { return starter.output.has_value(); });
   boost::asio::write(*writer, boost::asio::buffer(std::string(" line\n")));
   writer.reset();

@@ -146,7 +146,7 @@ TEST_CASE("another protocol version is said on both sides") {
   const HandshakeStep step = b.feed(hello);
   CHECK(step.state == State::failed);
   CHECK(step.text ==
-        "the peer speaks protocol version 9 and this ddprun version 1; install the same ddprun on all nodes");
+        "the peer speaks protocol version 9 and this ddprun version 2; install the same ddprun on all nodes");
   CHECK(step.send.size() == k_hello_size);  // the peer can tell the same from it
 }
 
