@@ -29,6 +29,7 @@ namespace {
 
 using boost::system::error_code;
 
+constexpr Milliseconds k_gathered_patience{5000};    // for an agent elsewhere to send its last words
 constexpr Milliseconds k_hurried_drain_limit{2000};  // for output that is read slowly, after a stop signal
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
@@ -257,6 +258,7 @@ void Driver::tell_unused_store() {
 
 void Driver::on_lost(const std::string& what, const std::string& hint) {
   link_lost_ = true;
+  take_output_back();
   if (ending_) return;
   if (failure_) return end_with_own_failure();
   if (stop_signal_) return end_by_own_signal(*stop_signal_);
@@ -387,6 +389,7 @@ void Driver::leave_when_idle() {
   if (supervisor_.stuck()) workers_.abandon();
   exit_code_ = exit_code_of(*ending_);
   if (stop_requested_ || ending_->kind == Cause::Kind::stopped_by_signal) hurried_ = true;
+  workers_.end_gathered(hurried_ ? k_hurried_drain_limit : k_gathered_patience, hurried_);
   workers_.when_read([this] {
     say_report();
     drain();
@@ -395,7 +398,9 @@ void Driver::leave_when_idle() {
 
 void Driver::hurry() {
   if (left_) output_link_.give_up();
-  if (!std::exchange(hurried_, true) && leaving_) drain();
+  if (std::exchange(hurried_, true) || !leaving_) return;
+  workers_.end_gathered(k_hurried_drain_limit, true);
+  drain();
 }
 
 // Waits for a reader (less, ^S) as long as it takes, unless somebody asked to stop.

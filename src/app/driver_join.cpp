@@ -178,6 +178,10 @@ CoordinatorHooks Driver::coordinator_hooks() {
   hooks.show_notice = [](const Notice& notice) { say_notice(notice.what, notice.hint); };
   hooks.show_detail = say_detail;
   hooks.record = [this](const Event& event) { record(event); };
+  hooks.on_output = [this](const lifeline::Output& output, boost::asio::ip::tcp::socket socket,
+                           const std::string& begun) {
+    workers_.add_gathered(output.stream, Fd(socket.release()), begun);
+  };
   hooks.on_end = [this](const Cause&) {
     told_all_ = true;
     leave_when_idle();
@@ -253,10 +257,14 @@ void Driver::join_as_member() {
   settings.version = DDPRUN_VERSION;
   settings.dial.link = plan_.options.link_timeout.value;
   settings.agents = rendezvous.agents;
+  if (plan_.options.output.gather && !output_link_.linked()) settings.output_streams = workers_.outputs();
   settings.answer_limit = plan_.options.shutdown_timeout.value + 2 * k_stop_margin;
 
   MemberHooks hooks;
   hooks.on_joined = [this] { found_ = true; };
+  hooks.on_output = [this](std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {
+    lead_output(std::move(sockets), why);
+  };
   hooks.start_lookup = [](const std::string& name) {
     auto child = std::make_shared<NameLookupChild>(name);
     return NameLookup{child->descriptor(), child};
@@ -274,6 +282,22 @@ void Driver::join_as_member() {
   service->start();
   meeting_.fetch([member = service.get()](const ToldPlace& told) { member->on_exchange(told); });
   link_ = std::move(service);
+}
+
+void Driver::lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {
+  if (sockets.empty()) {
+    return say_notice(fmt::format("the output of {} cannot be gathered: {}", plan_.host, why),
+                      "it stays where ddprun there was started");
+  }
+  std::vector<Fd> streams;
+  for (auto& socket : sockets) streams.emplace_back(socket.release());
+  output_link_.lead(streams);
+  workers_.reopen_outputs();
+}
+
+// Whoever read it has gone.
+void Driver::take_output_back() {
+  if (output_link_.restore()) workers_.reopen_outputs();
 }
 
 }  // namespace ddprun

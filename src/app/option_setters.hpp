@@ -69,6 +69,7 @@ void label(Draft& draft, const Given& given);
 void ranks(Draft& draft, const Given& given);
 void fold(Draft& draft, const Given& given);
 void timestamps(Draft& draft, const Given& given);
+void gather(Draft& draft, const Given& given);
 void log_rotate(Draft& draft, const Given& given);
 void log_compress(Draft& draft, const Given& given);
 void output_rate(Draft& draft, const Given& given);

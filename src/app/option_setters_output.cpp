@@ -66,6 +66,7 @@ void log_compress(Draft& draft, const Given& given) {
   draft.options.output.compress = given.value == "zstd";
 }
 
+void gather(Draft& draft, const Given&) { draft.options.output.gather = true; }
 void timestamps(Draft& draft, const Given&) { draft.options.output.timestamps = true; }
 
 void log_rotate(Draft& draft, const Given& given) {

@@ -240,6 +240,8 @@ void add_output(std::vector<OptionEntry>& table) {
                    "show lines that three or more ranks write within a moment once, as in [0-15] ... "
                    "(default: copies of what is on stderr already are counted)",
                    setters::fold},
+       flag("gather", k_no_letter, own, output,
+            "show the output of all hosts on that of the coordinator, in whole lines", setters::gather),
        value("output-rate", "SIZE", own, output,
              "bytes of each stream shown a second on the console, as in 1M; lines beyond are counted",
              setters::output_rate),

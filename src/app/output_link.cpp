@@ -78,10 +78,28 @@ bool OutputLink::connect(const Snapshot& snapshot, const Options& options) {
                            dialing.problem()));
     return false;
   }
+  link(sockets);
+  return true;
+}
+
+void OutputLink::lead(const std::vector<Fd>& sockets) {
+  for (const int standard : {STDOUT_FILENO, STDERR_FILENO}) before_.push_back(duplicate(standard));
+  link(sockets);
+}
+
+void OutputLink::link(const std::vector<Fd>& sockets) {
   lead_to_socket(STDOUT_FILENO, sockets.front().get());
   lead_to_socket(STDERR_FILENO, sockets.back().get());
   linked_ = {STDOUT_FILENO};
   if (sockets.size() > 1) linked_.push_back(STDERR_FILENO);
+}
+
+bool OutputLink::restore() {
+  if (before_.empty()) return false;
+  linked_.clear();
+  lead_back(STDOUT_FILENO, before_[0].get());
+  lead_back(STDERR_FILENO, before_[1].get());
+  before_.clear();
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "ddprun/base/text.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/system_failure.hpp"
 
@@ -55,6 +56,7 @@ OutputPump::OutputPump(asio::io_context& context, int output, const LineMerger::
       sink_watch_(context),
       tick_timer_(context),
       drain_timer_(context),
+      silence_timer_(context),
       merger_(with_wall_clock(settings)),
       buffer_(k_read_size) {
   if (sink_.watch()) sink_watch_.assign(duplicate(sink_.watch().get()).release());
@@ -101,6 +103,27 @@ void OutputPump::forget(StreamId stream) {
   if (!found->second->reader.is_open()) tell(found->second);
 }
 
+void OutputPump::end_silent(Milliseconds patience, bool in_any_case) {
+  silence_timer_.expires_after(patience);
+  silence_timer_.async_wait([this, patience, in_any_case](const error_code& error) {
+    if (error || open_ == 0) return;
+    if (!in_any_case && is_busy(patience)) return end_silent(patience, false);
+    cut_off_ = open_;
+    for (const auto& [id, source] : std::map(sources_)) {
+      if (source->reader.is_open()) close(id, Milliseconds{0});
+    }
+  });
+}
+
+void OutputPump::reopen(int output) {
+  ++opened_;
+  waiting_ = false;
+  sink_watch_.close();
+  sink_ = OutputSink(output);
+  if (sink_.watch()) sink_watch_.assign(duplicate(sink_.watch().get()).release());
+  settle();
+}
+
 void OutputPump::insert(std::string_view lines) {
   merger_.insert(lines, now());
   settle();
@@ -130,6 +153,7 @@ std::vector<std::string> OutputPump::last_lines(StreamId stream) const {
 
 std::string OutputPump::why_incomplete() const {
   if (sink_.lost() != 0) return describe_errno(sink_.lost());
+  if (cut_off_ > 0) return fmt::format("{} of other hosts did not end", count_of(cut_off_, "stream"));
   if (const std::size_t unwritten = merger_.output().size(); unwritten > 0) {
     return fmt::format("its last {} bytes were not read", unwritten);
   }
@@ -162,10 +186,12 @@ void OutputPump::write_out() {
     merger_.take(taken, now());
     if (taken == offered) continue;
     waiting_ = true;
-    sink_watch_.async_wait(asio::posix::descriptor_base::wait_read, [this](const error_code& error) {
-      waiting_ = false;
-      if (!error) settle();
-    });
+    sink_watch_.async_wait(asio::posix::descriptor_base::wait_read,
+                           [this, sink = opened_](const error_code& error) {
+                             if (sink != opened_) return;
+                             waiting_ = false;
+                             if (!error) settle();
+                           });
   }
   if (sink_.error() != 0 && failing_) {
     asio::post(context_,

@@ -139,6 +139,21 @@ void WorkerGroup::before_output(const std::function<void()>& handler) {
   error_.before_writing(handler);
 }
 
+void WorkerGroup::reopen_outputs() {
+  output_.reopen(STDOUT_FILENO);
+  if (separate_error_) separate_error_->reopen(STDERR_FILENO);
+}
+
+void WorkerGroup::add_gathered(lifeline::Stream stream, Fd socket, std::string_view begun) {
+  OutputPump& pump = stream == lifeline::Stream::error ? error_ : output_;
+  pump.forget(pump.add(std::move(socket), terminal_.has_value(), LineTail::k_lines, {}, begun));
+}
+
+void WorkerGroup::end_gathered(Milliseconds patience, bool in_any_case) {
+  output_.end_silent(patience, in_any_case);
+  if (separate_error_) separate_error_->end_silent(patience, in_any_case);
+}
+
 void WorkerGroup::when_drained(std::optional<Milliseconds> limit, std::function<void()> handler) {
   output_.when_drained(limit, [this, limit, handler = std::move(handler)](bool) {
     error_.when_drained(limit, [this, limit, handler](bool) { logs_.when_written(limit, handler); });

@@ -79,6 +79,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   void perform(const CoordinatorAction& action);
   void admit(Tcp::socket socket, std::string first_bytes);
   void receive(ConnectionId id, const std::string& payload);
+  void hand_over(ConnectionId id, const lifeline::Output& output);
   void deliver(const SendTo& send);
   void set_timer();
   void begin_flush(const Cause& cause);
@@ -269,10 +270,21 @@ void CoordinatorService::Impl::admit(Tcp::socket socket, std::string first_bytes
 void CoordinatorService::Impl::receive(ConnectionId id, const std::string& payload) {
   auto decoded = decode_agent_message(payload);
   if (auto* message = std::get_if<AgentMessage>(&decoded)) {
+    if (const auto* output = std::get_if<lifeline::Output>(message)) return hand_over(id, *output);
     return add(MessageArrived{id, std::move(*message)});
   }
   if (const auto found = connections_.find(id); found != connections_.end()) found->second->close();
   add(ConnectionClosed{id, "it sent " + std::get<CodecError>(decoded).what});
+}
+
+void CoordinatorService::Impl::hand_over(ConnectionId id, const lifeline::Output& output) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  const std::shared_ptr<Connection> connection = found->second;
+  add(ConnectionClosed{id, "it carries output now"});
+  if (!hooks_.on_output) return connection->close();
+  auto [socket, first_bytes] = connection->release();
+  hooks_.on_output(output, std::move(socket), std::move(first_bytes));
 }
 
 void CoordinatorService::Impl::deliver(const SendTo& send) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
 #include <map>
 
 #include "ddprun/base/text.hpp"
@@ -26,6 +27,13 @@ struct Overloaded : Handlers... {
 // clang needs it spelled out before version 17.
 template <class... Handlers>
 Overloaded(Handlers...) -> Overloaded<Handlers...>;
+
+// Connections for the output being made.
+struct Opening {
+  std::vector<std::optional<Tcp::socket>> sockets;
+  std::size_t open = 0;
+  std::string problem;
+};
 
 // Several addresses of the coordinator being tried for one Probe.
 struct Probing {
@@ -66,6 +74,9 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   void drop_attempts();
   void join(AuthenticationResult result);
   void receive(const std::string& payload);
+  void pass_on(const CoordinatorMessage& message);
+  void open_output();
+  void note_output(const std::shared_ptr<Opening>& opening, std::size_t stream, AuthenticationResult result);
   void probe(const Probe& request);
   void lose(const std::string& what, const std::string& hint);
   void set_timer();
@@ -77,7 +88,8 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   MemberServiceSettings settings_;
   MemberHooks hooks_;
   boost::asio::steady_timer timer_;
-  std::string reached_;                            // the coordinator's end of the connection, once joined
+  std::string reached_;  // the coordinator's end of the connection, once joined
+  int reached_port_ = 0;
   std::map<std::string, std::string> local_ends_;  // by address of the coordinator that this host has reached
   std::optional<MemberJoin> join_;
   std::map<std::string, std::shared_ptr<NameQuery>> queries_;
@@ -88,6 +100,9 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   };
   std::map<CandidateId, Told> told_;  // what show_detail has heard of each candidate
   std::vector<std::shared_ptr<Dial>> probes_;
+  std::vector<std::shared_ptr<Dial>> output_dials_;
+  bool output_asked_ = false;
+  std::vector<CoordinatorMessage> held_;  // until the output has its connections
   std::optional<AuthenticationResult> found_;
   std::shared_ptr<Connection> connection_;
   bool closed_ = false;
@@ -118,6 +133,7 @@ void MemberService::Impl::close() {
   timer_.cancel();
   drop_attempts();
   for (const auto& dial : std::exchange(probes_, {})) dial->cancel();
+  for (const auto& dial : std::exchange(output_dials_, {})) dial->cancel();
   if (connection_) connection_->close();
   connection_.reset();
 }
@@ -263,6 +279,8 @@ void MemberService::Impl::join(AuthenticationResult result) {
   join.failure = settings_.failure;
   join.version = settings_.version;
   reached_ = remote_address(result.socket);
+  boost::system::error_code ignored;
+  reached_port_ = result.socket.remote_endpoint(ignored).port();
   join.reached = reached_;
   const std::string local = local_address(result.socket);
   local_ends_[reached_] = local;
@@ -320,8 +338,56 @@ void MemberService::Impl::receive(const std::string& payload) {
       std::holds_alternative<ClientQuestion>(message) || std::holds_alternative<StatusQuestion>(message);
   if (asks) return hooks_.on_message(message);
   timer_.cancel();
+  const bool begins_output = std::holds_alternative<Start>(message) && settings_.output_streams > 0 &&
+                             !std::exchange(output_asked_, true);
+  if (begins_output) open_output();
+  if (!output_dials_.empty()) return held_.push_back(message);
+  pass_on(message);
+}
+
+void MemberService::Impl::pass_on(const CoordinatorMessage& message) {
   if (std::holds_alternative<Finish>(message) || std::holds_alternative<Refused>(message)) close();
   hooks_.on_message(message);
+}
+
+// The coordinator was reached there, and listens there as long as the job runs. What it says meanwhile waits.
+void MemberService::Impl::open_output() {
+  const auto opening = std::make_shared<Opening>();
+  opening->open = static_cast<std::size_t>(settings_.output_streams);
+  opening->sockets.resize(opening->open);
+  for (std::size_t i = 0; i < opening->sockets.size(); ++i) {
+    output_dials_.push_back(
+        std::make_shared<Dial>(context_, handshake(), settings_.dial,
+                               [weak = weak_from_this(), opening, i](AuthenticationResult result) {
+                                 const auto self = weak.lock();
+                                 if (self && !self->closed_) self->note_output(opening, i, std::move(result));
+                               }));
+    output_dials_.back()->start(reached_, reached_port_);
+  }
+}
+
+void MemberService::Impl::note_output(const std::shared_ptr<Opening>& opening, std::size_t stream,
+                                      AuthenticationResult result) {
+  if (result.state == State::done) {
+    const auto name = stream == 0 ? lifeline::Stream::output : lifeline::Stream::error;
+    const std::string hello = encode(AgentMessage(lifeline::Output{name, settings_.announcement.host}));
+    Code error;
+    boost::asio::write(result.socket, boost::asio::buffer(hello), error);
+    if (error) opening->problem = describe_error(error);
+    opening->sockets[stream] = std::move(result.socket);
+  } else {
+    opening->problem = result.text;
+  }
+  if (--opening->open > 0) return;
+  output_dials_.clear();
+  std::vector<Tcp::socket> sockets;
+  if (opening->problem.empty()) {
+    for (auto& socket : opening->sockets) sockets.push_back(std::move(*socket));
+  }
+  hooks_.on_output(std::move(sockets), opening->problem);
+  for (const CoordinatorMessage& message : std::exchange(held_, {})) {
+    if (!closed_) pass_on(message);
+  }
 }
 
 void MemberService::Impl::probe(const Probe& request) {

@@ -116,6 +116,10 @@ void lead_to_socket(int standard, int socket) {
   if (::dup2(socket, standard) < 0) throw system_failure("cannot lead the output to a connection", errno);
 }
 
+void lead_back(int standard, int before) {
+  if (before >= 0) ::dup2(before, standard);
+}
+
 void end_writing(int socket) { ::shutdown(socket, SHUT_WR); }
 
 bool is_hung_up(int descriptor) {

@@ -26,6 +26,7 @@ OutputWay output_way(const NodePlan& plan, std::size_t worker, Stream stream) {
   const StreamRoute route = route_stream(options, planned.local_rank, planned.rank, stream);
   OutputWay way;
   way.console = route.console;
+  way.gathered = route.console && options.gather && plan.rendezvous.agents > 1;
   if (route.file) {
     const LogLayout layout = layout_of(options);
     way.file = fmt::format("{}/{}/{}", run_folder(plan), attempt_folder_name(layout, Attempt{0}),
@@ -39,11 +40,12 @@ OutputWay output_way(const NodePlan& plan, std::size_t worker, Stream stream) {
 }
 
 bool directs_output(const OutputOptions& options) {
-  return wants_files(options) || options.label || !options.ranks.all || !options.local_ranks.empty();
+  return wants_files(options) || options.label || options.gather || !options.ranks.all ||
+         !options.local_ranks.empty();
 }
 
 std::string describe(const OutputWay& way) {
-  std::string text = way.console ? "console" : "";
+  std::string text = way.gathered ? "console of the coordinator" : way.console ? "console" : "";
   if (!way.label.empty()) text += fmt::format(", as '{}...'", way.label);
   if (way.file.empty()) return text.empty() ? "not shown" : text;
   return fmt::format("{}{}{}", text, text.empty() ? "" : "; ", way.file);

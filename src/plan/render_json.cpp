@@ -73,6 +73,7 @@ Json rendezvous_json(const NodePlan& plan) {
 Json way_json(const OutputWay& way) {
   Json json;
   json["console"] = way.console;
+  json["gathered"] = way.gathered;
   json["label"] = way.label.empty() ? Json() : Json(way.label);
   json["file"] = way.file.empty() ? Json() : Json(way.file);
   return json;

@@ -233,6 +233,10 @@ struct ToJson {
   Json operator()(const Happened& happened) const {
     return {{"type", "happened"}, {"line", render_event(happened.event)}};
   }
+  Json operator()(const lifeline::Output& output) const {
+    return {
+        {"type", "output"}, {"error", output.stream == lifeline::Stream::error}, {"host", cut(output.host)}};
+  }
   Json operator()(const StatusAnswer& answer) const {
     return {{"type", "status"}, {"question", answer.question}, {"node", render_status(answer.status)}};
   }

@@ -219,6 +219,10 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
   }
   if (type == "happened") return read_happened(fields);
   if (type == "status") return read_status_answer(fields);
+  if (type == "output") {
+    return lifeline::Output{fields.flag("error") ? lifeline::Stream::error : lifeline::Stream::output,
+                            fields.text("host")};
+  }
   if (type == "succeeded") return AttemptSucceeded{{fields.count("attempt")}};
   if (type == "stopped") {
     return Stopped{{fields.count("attempt")},

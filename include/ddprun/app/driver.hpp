@@ -55,6 +55,8 @@ class Driver {
                                                         const Error& error);
   void join_as_member();
   Announcement announcement() const;
+  void lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why);
+  void take_output_back();
   StoreOpened open_store(const OpenStore& open);
   void on_message(const CoordinatorMessage& message);
   void announce_restart(const ShowRestart& restart);

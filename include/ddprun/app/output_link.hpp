@@ -1,4 +1,5 @@
-// The output of an agent that another ddprun started: over connections of its own to that front end.
+// The output of an agent over connections of its own: to the ddprun that started it, its front end, or with
+// --gather to the coordinator.
 //
 // What remote launchers do with lines is their own affair: pbsdsh tears them every 256 bytes and loses the
 // last of them, srun tears long ones. So standard output and standard error become sockets to the front end,
@@ -19,6 +20,7 @@
 
 #include "ddprun/base/duration.hpp"
 #include "ddprun/facts/snapshot.hpp"
+#include "ddprun/os/fd.hpp"
 #include "ddprun/plan/options.hpp"
 
 namespace ddprun {
@@ -28,6 +30,13 @@ class OutputLink {
   // Returns whether standard output and standard error lead to the front end now. Waits for its answer, or
   // for the limits of a dial; without a front end it does nothing.
   bool connect(const Snapshot& snapshot, const Options& options);
+
+  // The same over sockets that lead there already: one for both standard outputs, or one for each.
+  void lead(const std::vector<Fd>& sockets);
+  bool linked() const { return !linked_.empty(); }
+  // Nobody reads the connections any more: what is written from now on goes where it went before lead(). Says
+  // whether anything changed.
+  bool restore();
 
   // Nothing is written any more. `done` is called once the front end has read all of it, after `limit`, or
   // after give_up(); at once where there is no connection. Until then this process has to live: a kernel
@@ -41,9 +50,11 @@ class OutputLink {
  private:
   using Watch = boost::asio::posix::stream_descriptor;
 
+  void link(const std::vector<Fd>& sockets);
   void note_read();
 
   std::vector<int> linked_;  // 1 and 2, or both are one
+  std::vector<Fd> before_;   // where 1 and 2 went before lead()
   std::vector<std::unique_ptr<Watch>> watches_;
   std::unique_ptr<boost::asio::steady_timer> limit_;
   std::size_t unread_ = 0;

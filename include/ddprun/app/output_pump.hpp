@@ -66,6 +66,11 @@ class OutputPump {
   void close(StreamId stream, Milliseconds grace, std::function<void()> closed = {});
   // Nobody asks for its last_lines() any more; calls that are due come first.
   void forget(StreamId stream);
+  // The streams that are still open end, with what is in them, once nothing has come for `patience` and
+  // nothing waits for the reader of our output; `in_any_case`: after that time.
+  void end_silent(Milliseconds patience, bool in_any_case);
+  // `output` leads elsewhere now: what is still to be written goes there.
+  void reopen(int output);
   // Whole lines of ddprun itself, in order with the workers'.
   void insert(std::string_view lines);
 
@@ -126,6 +131,7 @@ class OutputPump {
   boost::asio::posix::stream_descriptor sink_watch_;
   boost::asio::steady_timer tick_timer_;
   boost::asio::steady_timer drain_timer_;
+  boost::asio::steady_timer silence_timer_;
   std::optional<TimePoint> tick_at_;  // what tick_timer_ is set to
   LineMerger merger_;
   LineFolder folder_;
@@ -134,6 +140,8 @@ class OutputPump {
   std::size_t open_ = 0;                       // of sources_
   std::vector<char> buffer_;                   // for one read; sources share it
   bool waiting_ = false;                       // for sink_watch_
+  std::size_t opened_ = 0;                     // how often sink_ was
+  std::size_t cut_off_ = 0;                    // streams that end_silent() ended
   bool at_line_start_ = true;
   TimePoint last_read_;
   std::function<void()> read_;

@@ -27,6 +27,7 @@
 #include "ddprun/os/terminal.hpp"
 #include "ddprun/plan/node_plan.hpp"
 #include "ddprun/plan/world_plan.hpp"
+#include "ddprun/rendezvous/lifeline.hpp"
 #include "ddprun/status/job_status.hpp"
 #include "ddprun/supervise/outcome.hpp"
 
@@ -88,6 +89,14 @@ class WorkerGroup {
   void when_read(std::function<void()> handler);
   // Calls when all output is written, or after `limit` for each of the two.
   void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
+  // How many streams ddprun's own output is: one where both go to the same file.
+  int outputs() const { return &error_ == &output_ ? 1 : 2; }
+  // Standard output and standard error lead elsewhere now.
+  void reopen_outputs();
+  // Another host's output, from which `begun` was read already; it belongs to no worker.
+  void add_gathered(lifeline::Stream stream, Fd socket, std::string_view begun);
+  // Nobody writes any more whose output counts: as OutputPump::end_silent().
+  void end_gathered(Milliseconds patience, bool in_any_case);
   // Sentences about output that was lost, or would be if ddprun ended now.
   std::vector<std::string> losses() const;
   void dismiss_keeper();

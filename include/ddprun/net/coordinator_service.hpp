@@ -38,7 +38,7 @@ struct StoreOpened {
 };
 
 // Called from the event loop only, never from within start() or send(). All must be set but on_foreign,
-// judge_client, show_job, show_notice and show_detail.
+// judge_client, show_job, show_notice, show_detail and on_output.
 struct CoordinatorHooks {
   std::function<StoreOpened(const OpenStore&)> open_store;
   std::function<void(Attempt)> close_store;
@@ -53,6 +53,8 @@ struct CoordinatorHooks {
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
   // As in AgentListenerHooks, for a store that is reached on the very port the user gave.
   std::function<bool(Tcp::socket&, std::string& first_bytes)> on_foreign;
+  // A connection that carries an agent's output, with what was read of it already.
+  std::function<void(const lifeline::Output&, Tcp::socket, std::string first_bytes)> on_output;
 };
 
 class CoordinatorService final : public AgentLink {

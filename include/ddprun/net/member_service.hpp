@@ -23,6 +23,9 @@ struct MemberServiceSettings {
   std::optional<LaunchFailure> failure;  // it has nothing to start, and joins to tell so
   std::string version;
   int agents = 2;
+  // Of standard output and standard error, as connections to the coordinator: 2, 1 where both are one, or 0.
+  // They are made before the first Start is passed on.
+  int output_streams = 0;
   DialLimits dial;  // its `link` is how long the coordinator may be out of reach
   DialLimits probe{Milliseconds{3000}, Milliseconds{20000}};  // who has answered is there
   Milliseconds lookup_limit = k_lookup_limit;
@@ -43,7 +46,7 @@ struct NameLookup {
 using ToldPlace = std::variant<MeetingPlace, std::string>;
 
 // Called from the event loop only, never from within start() or send(). All must be set but
-// look_at_meeting_file where there is none, and show_detail.
+// look_at_meeting_file where there is none, on_output where no streams are wanted, and show_detail.
 struct MemberHooks {
   std::function<NameLookup(const std::string& name)> start_lookup;
   std::function<ToldPlace()> look_at_meeting_file;
@@ -51,6 +54,8 @@ struct MemberHooks {
   std::function<void(const CoordinatorMessage&)> on_message;
   // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
   std::function<void(const std::string& what, const std::string& hint)> on_lost;
+  // Sockets for as many streams as are wanted; none where one of them cannot be had, and why.
+  std::function<void(std::vector<Tcp::socket> sockets, const std::string& why)> on_output;
   std::function<void()> on_joined;  // the coordinator is found and knows of this agent; may be unset
   std::function<void(const std::string& text)> show_status;
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous

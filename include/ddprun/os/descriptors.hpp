@@ -53,6 +53,8 @@ Fd watch_readiness(int descriptor, Readiness readiness);
 
 // Makes `standard` (1 or 2) another name of the socket, whose writes wait from now on.
 void lead_to_socket(int standard, int socket);
+// Makes `standard` another name of `before` again; nothing where that is none.
+void lead_back(int standard, int before);
 // The peer reads the end behind what was written.
 void end_writing(int socket);
 

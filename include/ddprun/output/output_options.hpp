@@ -33,6 +33,7 @@ struct OutputOptions {
   std::optional<Sourced<std::string>> label;  // --label; empty: the default one
   RankRanges ranks;                           // --ranks: shown on the console
   Folding fold = Folding::automatic;
+  bool gather = false;     // --gather: through the coordinator's output
   std::uint64_t rate = 0;  // --output-rate: bytes a second of a stream on the console; 0: all
   LogRotation rotation;
   bool timestamps = false;

@@ -11,6 +11,7 @@ namespace ddprun {
 struct OutputWay {
   std::string file;  // empty: none
   bool console = true;
+  bool gathered = false;   // the console is the coordinator's
   std::string label;       // in front of each line on the console
   bool by_worker = false;  // the worker writes the file itself
 };

@@ -173,6 +173,7 @@ class Coordinator {
   void note_further(const Failure& failure);
   void settle_cause();
   void handle(ConnectionId connection, const Happened& happened, TimePoint now);
+  void handle(ConnectionId, const lifeline::Output&, TimePoint) {}  // the service hands that connection over
   void record(Event event);
   void record_join(AgentIndex agent);
   void record_refusal(const std::string& address, const std::string& why);

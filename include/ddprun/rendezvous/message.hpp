@@ -16,6 +16,7 @@
 #include "ddprun/events/event.hpp"
 #include "ddprun/plan/world_plan.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
+#include "ddprun/rendezvous/lifeline.hpp"
 #include "ddprun/status/job_status.hpp"
 #include "ddprun/supervise/outcome.hpp"
 
@@ -93,6 +94,10 @@ struct StatusAnswer {
   friend bool operator==(const StatusAnswer&, const StatusAnswer&) = default;
 };
 
+// lifeline::Output, instead of everything else (--gather): this connection carries what an agent writes to
+// one of its standard outputs. The bytes follow as they are, to their end; the coordinator closes once it has
+// read all of them.
+
 // ---- coordinator to agent
 
 // Instead of everything else: this agent cannot take part. The connection ends.
@@ -141,7 +146,7 @@ struct Finish {
 };
 
 using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest,
-                                  ClientVerdict, Happened, StatusAnswer>;
+                                  ClientVerdict, Happened, StatusAnswer, lifeline::Output>;
 using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, StatusQuestion, Start, Stop, Finish>;
 
 }  // namespace ddprun

@@ -103,6 +103,8 @@ OPTIONS = {
     "--label": (["--label", *SHOW, "echo fine"], "[0] fine"),
     "--ranks": (["--ranks", "1", "--nproc-per-node", "2", *SHOW, "echo $RANK of 2"], "1 of 2"),
     "--fold": (["--fold", "--nproc-per-node", "3", *SHOW, "echo same"], "same"),  # test_log_files.py
+    "--gather": (["--gather", "--nnodes", "2", "--node-rank", "1", "--master-addr", "127.0.0.1"],
+                 "json:workers.0.output.stdout.gathered=True"),  # test_gather.py
     "--output-rate": (["--output-rate", "1k", *SHOW, "seq 1000"], " kB) of rank 0 on"),
     "--log-compress": (["--log-compress", "zstd", *TRUE], "none are written"),  # test_log_files.py
     "--log-rotate": (["--log-rotate", "1M", *TRUE], "none are written"),

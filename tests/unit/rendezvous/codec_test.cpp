@@ -97,6 +97,8 @@ std::vector<AgentMessage> agent_messages() {
           AttemptSucceeded{{1}},
           Stopped{{2}, {some_failure(), some_failure()}, {4, 5}},
           StopRequest{15, "n3"},
+          lifeline::Output{lifeline::Stream::output, "n3"},
+          lifeline::Output{lifeline::Stream::error, "n3"},
           StopRequest{10, "n3", true},
           ClientVerdict{{"10.0.0.77", 4711, "10.0.0.1", 29500}, Holder::own},
           ClientVerdict{{"fd00::77", 4711, "fd00::1", 29500}, Holder::elsewhere}};
