@@ -179,13 +179,29 @@ void LogFiles::note_ended(const Assignment& assignment, std::vector<LogIndexEntr
     entry.error = file(Stream::error);
     ended_.push_back(std::move(entry));
   }
+  launch_id_ = assignment.launch_id;
+  write_index_part();
+}
+
+void LogFiles::write_index_part() {
   try {
-    write_index(run_folder_, plan_.rendezvous.agent.value, assignment.launch_id,
-                render_index_part(assignment.launch_id, ended_));
+    write_index(run_folder_, plan_.rendezvous.agent.value, launch_id_, render_index_part(launch_id_, ended_));
   } catch (const Error& error) {
     if (std::exchange(losing_told_, true)) return;  // the disk that is full is known
     say_notice(fmt::format("no index of the log files of {}: {}", plan_.host, error.what()), {});
   }
+}
+
+// Where a file could not be compressed the index has its plain name.
+void LogFiles::correct_index() {
+  const std::string suffix = kept_suffix(options_);
+  for (LogIndexEntry& entry : ended_) {
+    for (std::string* name : {&entry.output, &entry.error}) {
+      if (name->ends_with(suffix) && !fs::exists(run_folder_ + "/" + *name))
+        name->resize(name->size() - suffix.size());
+    }
+  }
+  if (!ended_.empty()) write_index_part();
 }
 
 LogWriter& LogFiles::writer() {
@@ -225,6 +241,7 @@ void LogFiles::watch_writer() {
                       take_news();
                       if (!writer_->has_left()) return watch_writer();
                       limit_timer_.cancel();
+                      if (uncompressed_told_) correct_index();
                       if (written_) std::exchange(written_, nullptr)();
                     });
 }

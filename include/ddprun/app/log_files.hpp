@@ -70,6 +70,8 @@ class LogFiles {
   void take_news();
   void note_losing(const File& file);
   void note_uncompressed(const File& file, int error);
+  void write_index_part();
+  void correct_index();
 
   boost::asio::io_context& context_;
   const NodePlan& plan_;
@@ -83,6 +85,7 @@ class LogFiles {
   boost::asio::posix::stream_descriptor watch_;
   boost::asio::steady_timer limit_timer_;
   std::map<int, File> files_;
+  std::string launch_id_;
   std::vector<LogIndexEntry> ended_;
   std::map<Stream, std::weak_ptr<FileCopy>> filtered_;  // all ranks of the attempt share it
   std::function<void()> written_;

@@ -228,9 +228,11 @@ def test_a_program_that_is_killed_leaves_files_that_can_be_read(machine):
 def test_a_file_that_cannot_be_compressed_stays_as_it_is(machine):
     (machine.directory / "small").mkdir()
     script = ("mount -t tmpfs -o size=300k none small && $ddprun --logs small --rdzv-id job --ranks none --log-compress zstd "
-              "--no-python sh -c 'head -c 200000 /dev/urandom | base64' && ls small/job/attempt-0 && wc -c < small/job/attempt-0/rank-00000.out")
+              "--no-python sh -c 'head -c 200000 /dev/urandom | base64' && ls small/job/attempt-0 && wc -c < small/job/attempt-0/rank-00000.out && "
+              "grep -o 'attempt-0/rank[^\"]*' small/job/index.json")
     result = machine.start_program(["unshare", "-m", "sh", "-c", script], env={"ddprun": machine.binary}).wait()
-    assert result.code == 0 and result.stdout.split() == ["rank-00000.err.zst", "rank-00000.out", "270177"], str(result)
+    assert result.code == 0 and result.stdout.split() == [
+        "rank-00000.err.zst", "rank-00000.out", "270177", "attempt-0/rank-00000.out", "attempt-0/rank-00000.err.zst"], str(result)
     assert re.fullmatch(r"ddprun: cannot compress \S+rank-00000.out on \S+: no space left on device; it stays as it is\n",
                         result.stderr), str(result)
 
