@@ -1,7 +1,7 @@
 """The packages for aarch64 (Grace and others): what they hold, and their program under qemu-user.
 
-Under qemu-user ddprun's own code is aarch64's, its workers and the kernel are this machine's: what is not shown is that torch's
-c10d of aarch64 agrees with it, nor how a real machine's cores and GPUs are found.
+Under qemu-user ddprun's own code is aarch64's, its workers and the kernel are this machine's: what is not shown is torch of
+aarch64, nor how a real machine's cores and GPUs are found.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import call, programs_in
+from conftest import EXAMPLE, call, programs_in
 from support.programs import REPOSITORY
 
 GLIBC = Path("/usr/aarch64-linux-gnu")  # Debian's libc6-arm64-cross
@@ -39,9 +39,9 @@ def emulated(programs, tmp_path):
     if shutil.which("qemu-aarch64") is None or not (GLIBC / "lib" / "ld-linux-aarch64.so.1").exists():
         pytest.skip("qemu-user or libc6-arm64-cross is not installed")
 
-    def run(*arguments: str) -> str:
+    def run(*arguments: str | Path, **environment: str) -> str:
         return call("qemu-aarch64", "-L", GLIBC, programs["tar"], *arguments, cwd=tmp_path,
-                    env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+                    env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **environment})
 
     return run
 
@@ -62,3 +62,7 @@ def test_a_dry_run_is_that_of_this_machine(emulated):
 def test_two_workers_run_and_their_output_arrives(emulated):
     printed = emulated("--nproc-per-node", "2", "--no-python", "sh", "-c", 'echo "rank $RANK of $WORLD_SIZE"')
     assert sorted(printed.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
+
+
+def test_two_workers_of_this_machine_train_with_its_store(emulated, torch_python):
+    assert "step" in emulated("--nproc-per-node", "2", EXAMPLE, "--steps", "5", PYTHON_EXEC=str(torch_python))
