@@ -1,5 +1,5 @@
-# .deb and .rpm from an installed ddprun: scripts/package sets DDPRUN_STAGE, DDPRUN_PROCESSOR and
-# DDPRUN_VERSION in the environment of cpack, which reads -D only after this file.
+# .deb and .rpm from an installed ddprun: scripts/package sets DDPRUN_STAGE, DDPRUN_PROCESSOR, DDPRUN_VERSION and
+# DDPRUN_GLIBC in the environment of cpack, which reads -D only after this file.
 # Neither names a scheduler, MPI or Python: ddprun loads what it finds.
 set(CPACK_PACKAGE_NAME ddprun)
 set(CPACK_PACKAGE_VERSION "$ENV{DDPRUN_VERSION}")
@@ -19,14 +19,14 @@ else()
   set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE amd64)
 endif()
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= 2.28)")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= $ENV{DDPRUN_GLIBC})")
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 
 set(CPACK_RPM_PACKAGE_ARCHITECTURE "$ENV{DDPRUN_PROCESSOR}")
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_LICENSE BSD-3-Clause)
 set(CPACK_RPM_PACKAGE_AUTOREQPROV " no")
-set(CPACK_RPM_PACKAGE_REQUIRES "glibc >= 2.28")
+set(CPACK_RPM_PACKAGE_REQUIRES "glibc >= $ENV{DDPRUN_GLIBC}")
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/share/man /usr/share/man/man1 /usr/share/zsh
   /usr/share/zsh/site-functions /usr/share/bash-completion /usr/share/bash-completion/completions /usr/share/fish
   /usr/share/fish/vendor_completions.d /usr/share/doc)

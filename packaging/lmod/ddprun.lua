@@ -7,5 +7,9 @@ whatis("Version: 0.1.0")
 whatis("Description: starts PyTorch jobs on one machine or a whole allocation")
 
 prepend_path("PATH", pathJoin(root, "bin"))
-prepend_path("MANPATH", pathJoin(root, "share/man"))
-prepend_path("XDG_DATA_DIRS", pathJoin(root, "share"))
+-- Where these are unset they stand for the system's folders, which ours alone would hide; man looks beside PATH as well.
+for name, folder in pairs({MANPATH = "share/man", XDG_DATA_DIRS = "share"}) do
+    if (os.getenv(name) or "") ~= "" then
+        prepend_path(name, pathJoin(root, folder))
+    end
+end

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from conftest import Packages
+from conftest import Packages, call
+from support.programs import REPOSITORY
 
 PYTHON = "/usr/bin/python3"
-
-
-def call(*command, **more) -> str:
-    result = subprocess.run([str(word) for word in command], text=True, capture_output=True, timeout=300, **more)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
 
 
 def files_below(folder: Path) -> set[str]:
@@ -28,7 +23,7 @@ def files_below(folder: Path) -> set[str]:
 
 @pytest.fixture
 def wheel(packages: Packages) -> Path:
-    return packages.one("*-py3-none-manylinux_2_28_x86_64.whl")
+    return packages.wheel
 
 
 @pytest.fixture(params=["virtual environment", "prefix with a python of its own"])
@@ -59,6 +54,15 @@ def test_the_wheels_program_takes_the_python_of_its_environment(wheel, environme
     printed = call(environment / "bin" / "ddprun", "--nproc-per-node", "2", script, cwd=tmp_path,
                    env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
     assert printed.count(f"prefix {environment}\n") == 2
+
+
+def test_the_first_command_of_the_readme_installs_ddprun(packages, environment, tmp_path):
+    readme = (REPOSITORY / "README.md").read_text()
+    line = re.search(r"\n## Get it\n.*?\n    (pip install [^\n]*)", readme, re.DOTALL)[1]
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "packages").symlink_to(packages.folder)
+    call("sh", "-euc", f"{line} && ddprun --version", cwd=tmp_path,
+         env={"PATH": f"{environment / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path)})
 
 
 def test_pipx_installs_the_wheel_and_removes_it(wheel, tmp_path, train):

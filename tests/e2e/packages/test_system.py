@@ -11,17 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import EXAMPLE, Packages
+from conftest import EXAMPLE, Packages, call, make, programs_in
 from support.programs import REPOSITORY
 
 # What dpkg, rpm and the index of manuals write for any package.
 BOOKKEEPING = re.compile(r"var/(lib/(dpkg|rpm)|cache/(man|ldconfig)|log)/.*|(root|usr/lib/sysimage)/.*rpm.*")
-
-
-def call(*command, **more) -> str:
-    result = subprocess.run([str(word) for word in command], text=True, capture_output=True, **{"timeout": 300, **more})
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
 
 
 class Root:
@@ -96,41 +90,46 @@ def test_the_rpm_trains_and_leaves_nothing(packages: Packages, root, torch_pytho
 
 
 def test_the_deb_and_the_rpm_need_glibc_and_nothing_else(packages: Packages):
-    assert call("dpkg-deb", "--field", packages.one("*_amd64.deb"), "Depends") == "libc6 (>= 2.28)\n"
+    assert call("dpkg-deb", "--field", packages.one("*_amd64.deb"), "Depends") == f"libc6 (>= {packages.glibc})\n"
     if shutil.which("rpm") is not None:
         needed = call("rpm", "--query", "--package", "--requires", packages.one("*.x86_64.rpm")).splitlines()
-        assert [name for name in needed if not name.startswith("rpmlib(")] == ["glibc >= 2.28"]
+        assert [name for name in needed if not name.startswith("rpmlib(")] == [f"glibc >= {packages.glibc}"]
 
 
 def test_all_packages_hold_the_same_program(packages: Packages, tmp_path):
-    places = {"deb": ["dpkg-deb", "--extract", packages.one("*_amd64.deb"), "deb"],
-              "tar": ["tar", "-xzf", packages.one("ddprun-*-linux-x86_64.tar.gz"), "-C", "tar"],
-              "wheel": ["python3", "-m", "zipfile", "-e", packages.one("*_x86_64.whl"), "wheel"]}
-    programs = set()
-    for name, command in places.items():
-        (tmp_path / name).mkdir()
-        call(*command, cwd=tmp_path)
-        [program] = [path for path in (tmp_path / name).rglob("ddprun") if path.is_file() and path.stat().st_size > 10**6]
-        programs.add(program.read_bytes())
-    assert len(programs) == 1
+    programs = programs_in(packages.folder, "x86_64", "amd64", tmp_path)
+    assert len({path.read_bytes() for path in programs.values()}) == 1
 
 
-def test_no_symbol_is_newer_than_glibc_2_28(packages: Packages, tmp_path):
+def test_the_program_needs_no_newer_glibc_than_the_packages_say_and_no_other_library(packages: Packages, tmp_path):
     call("dpkg-deb", "--extract", packages.one("*_amd64.deb"), tmp_path)
-    dump = call("objdump", "-p", tmp_path / "usr" / "bin" / "ddprun")
-    versions = {tuple(map(int, version.split("."))) for version in re.findall(r"GLIBC_([0-9.]+)", dump)}
-    assert versions and max(versions) <= (2, 28)
-    assert " with glibc 2.28 " in call(tmp_path / "usr" / "bin" / "ddprun", "--version")
-    assert "libstdc++" not in dump and "RUNPATH" not in dump
-    assert str(REPOSITORY).encode() not in (tmp_path / "usr" / "bin" / "ddprun").read_bytes()
+    program = tmp_path / "usr" / "bin" / "ddprun"
+    dump = call("objdump", "-p", program)
+    newest = max(tuple(map(int, version.split("."))) for version in re.findall(r"GLIBC_([0-9.]+)", dump))
+    assert newest[:2] <= tuple(map(int, packages.glibc.split(".")))
+    assert set(re.findall(r"NEEDED +(lib\w+)", dump)) <= {"libc", "libm", "libdl", "libpthread", "librt", "libutil", "libresolv"}
+    assert "RUNPATH" not in dump
+    assert str(REPOSITORY).encode() not in program.read_bytes()
+    if packages.glibc == "2.28":
+        assert " with glibc 2.28 " in call(program, "--version")
+
+
+def test_every_file_has_the_time_of_the_commit(packages: Packages):
+    """Not that of a checkout, in which two builds would differ: rpm keeps what is older than the commit."""
+    if packages.how is None:
+        pytest.skip("the packages were made elsewhere")
+    if shutil.which("rpm") is None:
+        pytest.skip("rpm is not installed")
+    times = call("rpm", "--query", "--package", "--queryformat", "[%{FILEMTIMES}\n]", packages.one("*.x86_64.rpm")).split()
+    assert set(times) == {call("git", "-C", REPOSITORY, "show", "-s", "--format=%ct", "HEAD").strip()}
 
 
 def test_the_archives_of_one_program_are_equal_byte_by_byte(packages: Packages, tmp_path):
-    """Two builds of the program itself take minutes: DDPRUN_TEST_REPRODUCIBLE=1 makes another, in another folder."""
-    if os.environ.get("DDPRUN_TEST_PACKAGES") != "make":
+    """Two builds of the portable program take minutes: DDPRUN_TEST_REPRODUCIBLE=1 makes another, in another folder."""
+    if packages.how is None:
         pytest.skip("the packages were made elsewhere")
-    more = ["--build", tmp_path / "build"] if os.environ.get("DDPRUN_TEST_REPRODUCIBLE") else []
-    call(REPOSITORY / "scripts" / "package", "all", "--output", tmp_path / "again", *more, timeout=3600)
+    more = ["--build", str(tmp_path / "build")] if os.environ.get("DDPRUN_TEST_REPRODUCIBLE") else []
+    make(tmp_path / "again", *packages.how, *more)
     again = {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()}
     assert len(again) == 4
     assert {name: packages.one(name).read_bytes() == content for name, content in again.items()} == \
