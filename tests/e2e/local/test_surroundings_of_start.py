@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def test_what_a_script_started_before_exec_lives_on(binary, tmp_path):
-    script = f"sleep 300 & echo $! > daemon; exec {binary} --no-python sh -c 'sleep 299 & echo $! > left'"
+    script = f"sleep 300 >/dev/null 2>&1 & echo $! > daemon; exec {binary} --no-python sh -c 'sleep 299 & echo $! > left'"
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                           timeout=60)
     daemon, left = (int((tmp_path / name).read_text()) for name in ("daemon", "left"))
