@@ -84,7 +84,9 @@ Allocation parse_by_flags_alone(const Snapshot& snapshot, const PlaceOptions& op
 }
 
 Allocation ask_named(const Snapshot& snapshot, const PlaceOptions& options) {
-  const auto& [name, origin] = *options.scheduler;
+  // clang 14 captures no structured binding
+  const std::string& name = options.scheduler->value;
+  const std::string& origin = options.scheduler->origin;
   if (name == "mpi") return parse_launcher(snapshot, options);
   if (name == "none") return parse_by_flags_alone(snapshot, options);
   const auto found = std::find_if(k_detectors.begin(), k_detectors.end(),

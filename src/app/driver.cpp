@@ -15,6 +15,7 @@
 #include "ddprun/os/capture_network.hpp"
 #include "ddprun/os/child.hpp"
 #include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/process_table.hpp"
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/os/terminal.hpp"
 #include "ddprun/plan/master_variables.hpp"
@@ -43,6 +44,7 @@ JobStoreSettings store_settings(const NodePlan& plan) {
   if (several) settings.range = plan.site.profile.ports;
   settings.port_hint = other_port_hint(plan.allocation.first_port);
   settings.access = plan.options.store_access;
+  if (plan.options.store_memory) settings.memory = plan.options.store_memory->value;
   if (!plan.planned.empty() && starts_python(plan.planned.front().command)) {
     settings.on_silence = [waited = settings.silence] {
       const Notice notice = describe_silent_store(waited);
@@ -83,6 +85,8 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& outpu
       telling_timer_(context_),
       failure_(std::move(failure)) {
   workers_.spare(signals_.helper());
+  // A script's, which became ddprun by exec: `daemon & exec ddprun ...`.
+  for (const int inherited : capture_children()) workers_.spare(inherited);
   route_log([this](const std::string& lines) { workers_.insert_error(lines); });
   if (events_.wanted()) {
     workers_.when_heard([this](std::size_t worker) { record_worker(EventKind::output, worker); });
@@ -134,6 +138,10 @@ void Driver::fail(const std::string& why) {
 StoreOpened Driver::open_store(const OpenStore& open) {
   store_.allow(open.clients);
   world_size_ = open.world_size;
+  if (plan_.options.store == StoreHost::worker && open.world_size > 1 && open.attempt.value == 0) {
+    say_notice("until rank 0 listens, another user of its host can take the port kept for --store worker",
+               "leave out --store worker: the store that ddprun hosts lets in the job's user only");
+  }
   try {
     return {store_.open(open.attempt, worker_hosts_store(plan_.options, open.world_size)), {}};
   } catch (const Error& error) {

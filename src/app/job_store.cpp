@@ -9,6 +9,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/net/bound_socket.hpp"
 #include "ddprun/os/system_failure.hpp"
+#include "ddprun/os/usable_memory.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 
 namespace ddprun {
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int k_ports_kept = 16;  // more attempts than that take turns
 constexpr int k_highest_port = 65535;
+constexpr std::uint64_t k_memory = std::uint64_t{16} << 30;  // where the host does not tell
 // Addresses, each once an attempt: strangers shall make neither noise nor load.
 constexpr std::size_t k_refusals_told = 8;
 constexpr std::size_t k_strange_addresses = 16;
@@ -106,6 +108,15 @@ void JobStore::tell_unproven(const boost::asio::ip::address& address) {
              "allow NETLINK_SOCK_DIAG or /proc/net/tcp there, or say --store-access host");
 }
 
+// The protocol has no answer that carries a reason: torch raises an exception about a closed connection.
+void JobStore::tell_closed(const std::string& what) {
+  if (closed_told_++ >= k_refusals_told) return say_detail(what);
+  const bool memory = what.find(" it holds ") != std::string::npos;
+  say_notice(
+      what,
+      memory ? "give the store more with --store-memory, as in 8G, or send large data by collectives" : "");
+}
+
 int JobStore::open(Attempt attempt, bool worker_hosts) {
   close();
   served_ = false;
@@ -165,7 +176,8 @@ int JobStore::serve(int port) {
   options.port = port;
   options.admit = [this](const TcpEnds& ends) { return admit(ends); };
   options.connected = connected_;
-  options.report = [](const std::string& text) { say_detail("store: " + text); };
+  options.limits.memory = settings_.memory > 0 ? settings_.memory : usable_memory().value_or(k_memory) / 4;
+  options.report = [this](const std::string& text) { tell_closed(text); };
   server_ = std::make_unique<StoreServer>(context_, std::move(options));
   served_ = true;
   reached_ = false;
@@ -212,6 +224,7 @@ void JobStore::close() {
   }
   server_.reset();
   for (Addresses* judged : {&strange_, &admitted_, &told_}) judged->clear();
+  closed_told_ = 0;
   unjudged_.clear();
   waiting_.clear();
   kept_.clear();

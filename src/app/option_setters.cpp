@@ -8,6 +8,7 @@
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/output/log_layout.hpp"
 #include "ddprun/plan/carrier.hpp"
 
 namespace ddprun::setters {
@@ -168,6 +169,11 @@ void store(Draft& draft, const Given& given) {
 void store_access(Draft& draft, const Given& given) {
   draft.options.store_access =
       choice_from(given, {"user", "host"}) == 0 ? StoreAccess::user : StoreAccess::host;
+}
+
+void store_memory(Draft& draft, const Given& given) {
+  draft.options.store_memory =
+      Sourced<std::uint64_t>{parse_store_memory(given.value, given.origin), given.origin};
 }
 
 void site(Draft& draft, const Given& given) {

@@ -37,6 +37,7 @@ void rendezvous_directory(Draft& draft, const Given& given);
 void key_file(Draft& draft, const Given& given);
 void store(Draft& draft, const Given& given);
 void store_access(Draft& draft, const Given& given);
+void store_memory(Draft& draft, const Given& given);
 void site(Draft& draft, const Given& given);
 
 // Binding.

@@ -112,6 +112,9 @@ void add_meeting(std::vector<OptionEntry>& table) {
        word_value("store-access", "WHO", "user host", own, meeting,
                   "whose processes may use the store: the job's user's, or all on its hosts (default: user)",
                   setters::store_access),
+       value("store-memory", "SIZE", own, meeting,
+             "memory of the store, as in 2G (default: a quarter of the host's or of the cgroup's limit)",
+             setters::store_memory),
        file_value("site", "FILE|NAME|none", own, meeting,
                   "profile of the site's networks (default: the one that matches)", setters::site)});
 }

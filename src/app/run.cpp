@@ -1,6 +1,8 @@
 #include "ddprun/app/run.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -53,7 +55,10 @@ namespace {
 
 constexpr std::size_t k_hostfile_limit = std::size_t{4} << 20;
 
+bool stdout_was_closed = false;
+
 int print(const std::string& text) {
+  if (stdout_was_closed) throw Error("cannot write to standard output: it is closed", "");
   const bool written =
       std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
   if (!written) throw system_failure("cannot write to standard output", errno);
@@ -335,6 +340,7 @@ int run_program(int argc, char** argv) noexcept {
   OutputLink output_link;
   int code = k_exit_own_failure;
   try {
+    stdout_was_closed = ::fcntl(STDOUT_FILENO, F_GETFD) < 0;
     ensure_standard_descriptors();
     snapshot = capture_snapshot(argc, argv);
     return run(snapshot, options, started, output_link);

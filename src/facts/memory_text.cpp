@@ -48,10 +48,25 @@ std::string describe_bytes(std::uint64_t bytes) {
                   : fmt::format("{:.1f} {}", value, k_units[unit]);
 }
 
-std::string describe_memory_limit(std::string_view text) {
+std::optional<std::uint64_t> parse_memory_limit(std::string_view text) {
   const auto bytes = parse_integer(trim(text));
-  if (!bytes || *bytes <= 0 || static_cast<std::uint64_t>(*bytes) >= k_no_limit) return {};
-  return describe_bytes(static_cast<std::uint64_t>(*bytes));
+  if (!bytes || *bytes <= 0 || static_cast<std::uint64_t>(*bytes) >= k_no_limit) return std::nullopt;
+  return static_cast<std::uint64_t>(*bytes);
+}
+
+std::optional<std::uint64_t> parse_total_memory(std::string_view meminfo) {
+  for (const std::string& line : split(meminfo, '\n')) {
+    const auto words = split_words(line);
+    if (words.size() < 2 || words[0] != "MemTotal:") continue;
+    const auto kibibytes = parse_integer(words[1]);
+    if (kibibytes && *kibibytes > 0) return static_cast<std::uint64_t>(*kibibytes) * 1024;
+  }
+  return std::nullopt;
+}
+
+std::string describe_memory_limit(std::string_view text) {
+  const auto bytes = parse_memory_limit(text);
+  return bytes ? describe_bytes(*bytes) : std::string();
 }
 
 bool tells_oom_kill(std::string_view kernel_log_record, int pid) {

@@ -14,13 +14,15 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "ddprun/base/error.hpp"
-#include "ddprun/net/bound_socket.hpp"
 #include "ddprun/store/service.hpp"
+#include "store_listener.hpp"
 
 namespace ddprun {
 namespace {
@@ -33,34 +35,11 @@ constexpr int k_reads_a_turn = 16;  // one busy client cannot keep the others wa
 constexpr int k_events_a_round = 256;
 constexpr int k_busy_round = 8;      // with fewer events, looking again at once finds nothing as a rule
 constexpr int k_rounds_a_turn = 16;  // nor the store the rest of the program
-constexpr std::size_t k_reply_kept = 256 * 1024;
+constexpr std::size_t k_reply_kept = 512 * 1024;
+constexpr std::size_t k_short_turn = 32 * 1024;  // bytes read and written
 constexpr std::uint32_t k_listener = UINT32_MAX;
 // Descriptors may become free elsewhere in the program, which nobody tells us.
 constexpr std::chrono::milliseconds k_accept_pause{200};
-
-std::string error_text(int error) {
-  return boost::system::error_code(error, boost::system::system_category()).message();
-}
-
-std::string peer_name(int descriptor) {
-  const auto ends = ends_of(descriptor);
-  return ends ? ends->client.address().to_string() : "a client that is gone";
-}
-
-BoundSocket listen_on(int port, int backlog) {
-  const BoundSocket listener = bind_port(port, backlog);
-  if (listener.error == 0) return listener;
-  const std::string where = port == 0 ? std::string("any port") : fmt::format("port {}", port);
-  std::string hint;
-  if (listener.error == EADDRINUSE)
-    hint = "another program listens there; choose another port or leave the choice to ddprun";
-  if (listener.error == EACCES) hint = "ports below 1024 need privileges; choose a higher one";
-  throw Error(fmt::format("the store cannot listen on {}: {}", where, error_text(listener.error)), hint);
-}
-
-bool out_of_room(int error) {
-  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
 
 }  // namespace
 
@@ -71,13 +50,16 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
         service_(options_.limits, options_.old_dialect),
         listener_(listen_on(options_.port, options_.backlog)),
         epoll_(context, make_epoll()),
-        pause_(context) {
+        pause_(context),
+        busy_timer_(context),
+        max_connections_(options_.max_connections > 0 ? options_.max_connections : connections_allowed()) {
     control(EPOLL_CTL_ADD, listener_.descriptor, EPOLLIN, k_listener);
   }
   ~Impl() { close(); }
 
   int port() const { return listener_.port; }
   std::size_t connections() const { return open_; }
+  std::size_t memory_used() const { return service_.memory().used(); }
   bool reached() const { return reached_; }
   void wait_until_ready();
   void adopt(int descriptor, std::string_view first_bytes);
@@ -87,9 +69,12 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
  private:
   struct Connection {
     int descriptor = -1;
-    std::size_t sent = 0;  // of unsent
-    std::string unsent;    // what the kernel did not take
+    std::uint32_t events = EPOLLIN;  // as epoll knows them
+    bool busy = false;               // it waits for its turn in busy_
+    std::size_t sent = 0;            // of unsent
+    std::string unsent;              // what the kernel did not take
   };
+  using Clock = std::chrono::steady_clock;
 
   struct Waiting {
     int descriptor = -1;
@@ -104,9 +89,17 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   void accept_some();
   void pause_accepting(int error);
   void resume_accepting();
-  void add_connection(int descriptor, std::string_view first_bytes);
+  bool room_for(const asio::ip::address& host);
+  void add_connection(int descriptor, const asio::ip::address& host, std::string_view first_bytes);
+  void serve_in_turn(StoreClient client, bool busy);
+  bool serve_busy();
+  void wake_for_busy();
+  void queue(StoreClient client);
+  void feed_starved();
+  void watch(StoreClient client);
   void read_from(StoreClient client);
   bool take(StoreClient client, std::string_view bytes);
+  void finish_turn(StoreClient client);
   void send_to(StoreClient client, std::string_view bytes);
   void keep_unsent(StoreClient client, std::string_view bytes);
   void send_rest(StoreClient client);
@@ -125,7 +118,18 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   bool closed_ = false;
   bool reached_ = false;
   std::size_t open_ = 0;
-  std::vector<Connection> connections_;  // by client number
+  // Turns of those that have much to do.
+  std::deque<StoreClient> busy_;
+  std::vector<StoreClient> starved_;  // for them there is no memory now
+  Clock::time_point turn_began_{};    // or a little earlier
+  Clock::time_point others_until_{};
+  std::size_t work_ = 0;         // bytes of this turn
+  std::size_t short_turns_ = 0;  // since the last long one
+  asio::steady_timer busy_timer_;
+  std::size_t max_connections_;
+  std::map<asio::ip::address, std::size_t> of_host_;  // connections
+  std::vector<Connection> connections_;               // by client number
+  std::vector<asio::ip::address> hosts_;              // by client number
   std::map<TcpEnds, Waiting> waiting_;
   // Used again from read to read.
   std::array<char, k_read_size> input_;
@@ -161,10 +165,90 @@ void StoreServer::Impl::serve_ready() {
   std::array<epoll_event, k_events_a_round> events;
   for (int round = 0; round < k_rounds_a_turn; ++round) {
     const int count = ::epoll_wait(epoll_.native_handle(), events.data(), k_events_a_round, 0);
-    if (count <= 0) return;
+    turn_began_ = Clock::now();
     for (int i = 0; i < count && !closed_; ++i) serve(events[static_cast<std::size_t>(i)]);
-    if (closed_ || count < k_busy_round) return;
+    if (closed_) return;
+    const bool more = serve_busy();
+    if (!more && count < k_busy_round) break;  // -1 too
   }
+  wake_for_busy();
+}
+
+// One turn, if it is time for one.
+bool StoreServer::Impl::serve_busy() {
+  if (busy_.empty()) return false;
+  turn_began_ = Clock::now();
+  if (turn_began_ < others_until_) return false;
+  const StoreClient client = busy_.front();
+  busy_.pop_front();
+  if (at(client).descriptor < 0 || !std::exchange(at(client).busy, false)) return true;
+  if (at(client).unsent.empty()) {
+    serve_in_turn(client, true);
+  } else {
+    watch(client);
+  }
+  return true;
+}
+
+void StoreServer::Impl::wake_for_busy() {
+  if (busy_.empty()) return;
+  busy_timer_.expires_at(others_until_);
+  busy_timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+    if (!error && !self->closed_) self->serve_ready();
+  });
+}
+
+void StoreServer::Impl::serve_in_turn(StoreClient client, bool busy) {
+  work_ = 0;
+  if (service_.paused(client)) {
+    take(client, {});
+  } else {
+    read_from(client);
+  }
+  const bool long_one = work_ > k_short_turn;
+  if (long_one || busy) {
+    const auto end = Clock::now();
+    others_until_ = short_turns_ > 0 ? end + (end - turn_began_) : end;
+    turn_began_ = end;
+    short_turns_ = 0;
+  } else {
+    ++short_turns_;
+  }
+  if (at(client).descriptor < 0) return;
+  if (long_one) queue(client);
+  finish_turn(client);
+}
+
+// Where requests are left, whether they wait for a turn, for memory, or until an answer is read.
+void StoreServer::Impl::finish_turn(StoreClient client) {
+  if (service_.starved(client)) {
+    starved_.push_back(client);
+  } else if (service_.paused(client) && at(client).unsent.empty()) {
+    queue(client);
+  }
+  watch(client);
+}
+
+void StoreServer::Impl::queue(StoreClient client) {
+  if (!std::exchange(at(client).busy, true)) busy_.push_back(client);
+}
+
+// Those whose answer had no room have another try.
+void StoreServer::Impl::feed_starved() {
+  for (const StoreClient client : std::exchange(starved_, {})) {
+    if (at(client).descriptor >= 0 && service_.starved(client)) queue(client);
+  }
+  wake_for_busy();
+}
+
+// What is to be read waits where an answer is not read, or the turn is another's.
+void StoreServer::Impl::watch(StoreClient client) {
+  Connection& connection = at(client);
+  const bool unread = !connection.unsent.empty();
+  const bool reads = !unread && !connection.busy && !service_.paused(client);
+  const std::uint32_t events = (reads ? std::uint32_t{EPOLLIN} : 0) | (unread ? std::uint32_t{EPOLLOUT} : 0);
+  if (std::exchange(connection.events, events) == events) return;
+  control(EPOLL_CTL_MOD, connection.descriptor, events, static_cast<std::uint32_t>(client.value));
 }
 
 // An event may be stale: its connection closed, and its number given to another, earlier in the same round.
@@ -173,7 +257,9 @@ void StoreServer::Impl::serve(const epoll_event& event) {
   if (event.data.u32 == k_listener) return accept_some();
   const StoreClient client{static_cast<int>(event.data.u32)};
   if ((event.events & EPOLLOUT) != 0 && at(client).descriptor >= 0) send_rest(client);
-  if ((event.events & ~std::uint32_t{EPOLLOUT}) != 0 && at(client).descriptor >= 0) read_from(client);
+  if ((event.events & ~std::uint32_t{EPOLLOUT}) == 0 || at(client).descriptor < 0) return;
+  if ((at(client).events & EPOLLIN) != 0) return serve_in_turn(client, false);
+  if ((event.events & (EPOLLERR | EPOLLHUP)) != 0) drop(client, {});
 }
 
 void StoreServer::Impl::accept_some() {
@@ -189,14 +275,27 @@ void StoreServer::Impl::accept_some() {
 }
 
 void StoreServer::Impl::admit(int descriptor, std::string_view first_bytes) {
-  if (!options_.admit) return add_connection(descriptor, first_bytes);
   const auto ends = ends_of(descriptor);
-  const Admission admission = ends ? options_.admit(*ends) : Admission::no;
-  if (admission == Admission::yes) return add_connection(descriptor, first_bytes);
+  const bool room = ends && room_for(ends->client.address());
+  const Admission admission = !room ? Admission::no : options_.admit ? options_.admit(*ends) : Admission::yes;
+  if (admission == Admission::yes) return add_connection(descriptor, ends->client.address(), first_bytes);
   if (admission == Admission::wait &&
       waiting_.try_emplace(*ends, Waiting{descriptor, std::string(first_bytes)}).second)
     return;
   ::close(descriptor);
+}
+
+// A host may have three times as many connections as it leaves free, so that there is always some for
+// another.
+bool StoreServer::Impl::room_for(const asio::ip::address& host) {
+  const std::size_t taken = open_ + waiting_.size();
+  const std::size_t left = max_connections_ > taken ? max_connections_ - taken : 0;
+  const auto found = of_host_.find(host);
+  const std::size_t own = found == of_host_.end() ? 0 : found->second;
+  if (own < 3 * left) return true;
+  report(fmt::format("the store refused a connection of {}: it has {} already, of {} for all hosts",
+                     host.to_string(), own, max_connections_));
+  return false;
 }
 
 void StoreServer::Impl::decide(const TcpEnds& ends, bool allowed) {
@@ -204,7 +303,7 @@ void StoreServer::Impl::decide(const TcpEnds& ends, bool allowed) {
   if (found == waiting_.end()) return;
   const Waiting waiting = std::move(found->second);
   waiting_.erase(found);
-  if (allowed) return add_connection(waiting.descriptor, waiting.first_bytes);
+  if (allowed) return add_connection(waiting.descriptor, ends.client.address(), waiting.first_bytes);
   ::close(waiting.descriptor);
 }
 
@@ -231,20 +330,28 @@ void StoreServer::Impl::adopt(int descriptor, std::string_view first_bytes) {
   ::close(descriptor);
 }
 
-void StoreServer::Impl::add_connection(int descriptor, std::string_view first_bytes) {
+void StoreServer::Impl::add_connection(int descriptor, const asio::ip::address& host,
+                                       std::string_view first_bytes) {
   const int on = 1;
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   reached_ = true;
   const StoreClient client = service_.connect();
   const auto slot = static_cast<std::size_t>(client.value);
-  if (slot >= connections_.size()) connections_.resize(slot + 1);
+  if (slot >= connections_.size()) {
+    connections_.resize(slot + 1);
+    hosts_.resize(slot + 1);
+  }
   connections_[slot].descriptor = descriptor;
+  hosts_[slot] = host;
+  ++of_host_[host];
   ++open_;
   if (!control(EPOLL_CTL_ADD, descriptor, EPOLLIN, static_cast<std::uint32_t>(slot))) {
     return drop(client, error_text(errno));
   }
   if (options_.connected) options_.connected(open_);
-  if (!first_bytes.empty()) take(client, first_bytes);
+  if (first_bytes.empty() || !take(client, first_bytes)) return;
+  finish_turn(client);
+  wake_for_busy();
 }
 
 void StoreServer::Impl::read_from(StoreClient client) {
@@ -254,14 +361,24 @@ void StoreServer::Impl::read_from(StoreClient client) {
     if (count <= 0) return drop(client, {});
     const auto size = static_cast<std::size_t>(count);
     if (!take(client, {input_.data(), size}) || size < input_.size()) return;
+    if (service_.paused(client) || !at(client).unsent.empty()) return;
   }
 }
 
 // False when the connection is closed.
 bool StoreServer::Impl::take(StoreClient client, std::string_view bytes) {
-  const auto complaint = service_.receive(client, bytes, reply_, deliveries_);
+  std::optional<std::string> complaint;
+  try {
+    complaint = service_.receive(client, bytes, reply_, deliveries_);
+  } catch (const std::bad_alloc&) {
+    complaint = "there is no memory left for its request";
+  }
+  work_ += bytes.size() + reply_.size();
   if (!reply_.empty()) send_to(client, reply_);
-  for (const StoreDelivery& delivery : deliveries_) send_to(delivery.client, delivery.bytes);
+  for (const StoreDelivery& delivery : deliveries_) {
+    work_ += delivery.clients.size() * delivery.bytes.size();
+    for (const StoreClient each : delivery.clients) send_to(each, delivery.bytes);
+  }
   deliveries_.clear();
   if (reply_.capacity() > k_reply_kept) {
     std::string().swap(reply_);  // an assignment would keep the memory
@@ -286,14 +403,9 @@ void StoreServer::Impl::send_to(StoreClient client, std::string_view bytes) {
 
 void StoreServer::Impl::keep_unsent(StoreClient client, std::string_view bytes) {
   Connection& connection = at(client);
-  if (connection.unsent.size() - connection.sent + bytes.size() > options_.max_unsent) {
-    return drop(client, "it does not read its answers");
-  }
-  if (connection.unsent.empty()) {
-    control(EPOLL_CTL_MOD, connection.descriptor, EPOLLIN | EPOLLOUT,
-            static_cast<std::uint32_t>(client.value));
-  }
+  if (!service_.hold(client, bytes.size())) return drop(client, "it does not read its answers");
   connection.unsent.append(bytes);
+  watch(client);
 }
 
 void StoreServer::Impl::send_rest(StoreClient client) {
@@ -305,22 +417,30 @@ void StoreServer::Impl::send_rest(StoreClient client) {
   if (count < 0) return drop(client, {});
   connection.sent += static_cast<std::size_t>(count);
   if (connection.sent < connection.unsent.size()) return;
+  service_.release(client, connection.unsent.size());
   std::string().swap(connection.unsent);
   connection.sent = 0;
-  control(EPOLL_CTL_MOD, connection.descriptor, EPOLLIN, static_cast<std::uint32_t>(client.value));
+  finish_turn(client);
+  feed_starved();
 }
 
 // `why` is empty when the peer ended the connection.
 void StoreServer::Impl::drop(StoreClient client, std::string_view why) {
   Connection& connection = at(client);
   if (!why.empty()) {
-    report(fmt::format("the store closed the connection of {}: {}", peer_name(connection.descriptor), why));
+    const auto process = service_.process(client);
+    report(fmt::format("the store closed the connection of {}{}: {}",
+                       process ? fmt::format("process {} on ", *process) : "",
+                       hosts_[static_cast<std::size_t>(client.value)].to_string(), why));
   }
   ::close(connection.descriptor);
   std::string().swap(connection.unsent);
+  const auto own = of_host_.find(hosts_[static_cast<std::size_t>(client.value)]);
+  if (--own->second == 0) of_host_.erase(own);
   connection = Connection();
   --open_;
   service_.disconnect(client);
+  feed_starved();
   if (!accepting_) {
     pause_.cancel();
     resume_accepting();
@@ -331,6 +451,7 @@ void StoreServer::Impl::close() {
   if (closed_) return;
   closed_ = true;
   pause_.cancel();
+  busy_timer_.cancel();
   epoll_.close();
   ::close(listener_.descriptor);
   for (Connection& connection : connections_) {
@@ -362,6 +483,8 @@ void StoreServer::decide(const TcpEnds& ends, bool allowed) { impl_->decide(ends
 void StoreServer::close() { impl_->close(); }
 
 std::size_t StoreServer::connections() const { return impl_->connections(); }
+
+std::size_t StoreServer::memory_used() const { return impl_->memory_used(); }
 
 bool StoreServer::reached() const { return impl_->reached(); }
 

@@ -124,16 +124,22 @@ bool capture_munge_presence() {
   return false;
 }
 
-Munge::Munge(std::string socket, Milliseconds deadline, std::string library)
+Munge::Munge(std::string socket, Milliseconds deadline, std::string library, Milliseconds rest)
     : deadline_(deadline),
-      child_([socket = std::move(socket), name = std::move(library)] { return make_server(socket, name); }) {}
+      child_([socket = std::move(socket), name = std::move(library)] { return make_server(socket, name); }),
+      rest_(rest) {}
 
 Munge::Answer Munge::ask(Operation operation, const std::string& text) {
   static constexpr int k_patience = 3;
-  if (unanswered_ >= k_patience) return {std::nullopt, "the munge daemon has stopped answering"};
+  if (std::chrono::steady_clock::now() < rests_until_)
+    return {std::nullopt, "the munge daemon has stopped answering"};
   const ChildAnswer answer =
       child_.ask((operation == Operation::encode ? k_encode : k_decode) + text, deadline_);
   unanswered_ = answer.timed_out ? unanswered_ + 1 : 0;
+  if (unanswered_ >= k_patience) {
+    rests_until_ = std::chrono::steady_clock::now() + rest_;
+    unanswered_ = 0;
+  }
   if (!answer.bytes)
     return {std::nullopt, fmt::format("the munge daemon could not be asked: {}", answer.problem)};
   if (!answer.bytes->starts_with(k_good)) return {std::nullopt, printable(answer.bytes->substr(1))};

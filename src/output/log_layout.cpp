@@ -14,6 +14,7 @@ namespace {
 constexpr int k_kept = 5;
 constexpr std::int64_t k_most_kept = 1000;
 constexpr std::int64_t k_least_size = 1024;
+constexpr std::int64_t k_least_store = 1024 * 1024;
 constexpr std::int64_t k_most_size = std::int64_t{1} << 50;
 
 // "100M"; nothing for anything else.
@@ -50,6 +51,14 @@ std::uint64_t parse_rate(const std::string& text, const std::string& origin) {
   if (!size || *size < k_least_size)
     throw UsageError(fmt::format("{} is not a size: '{}'", origin, printable(text)),
                      "give the bytes of a second from 1k on, as in 1M");
+  return static_cast<std::uint64_t>(*size);
+}
+
+std::uint64_t parse_store_memory(const std::string& text, const std::string& origin) {
+  const auto size = parse_size(text);
+  if (!size || *size < k_least_store)
+    throw UsageError(fmt::format("{} is not a size of memory: '{}'", origin, printable(text)),
+                     "give bytes from 1M on, as in 512M or 2G");
   return static_cast<std::uint64_t>(*size);
 }
 

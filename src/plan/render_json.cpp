@@ -67,6 +67,8 @@ Json rendezvous_json(const NodePlan& plan) {
   json["link_timeout_seconds"] =
       with_origin(seconds(plan.options.link_timeout.value), plan.options.link_timeout.origin);
   json["store"] = worker_hosts_store(plan.options, plan.world_size.value) ? "worker" : "agent";
+  if (const auto& memory = plan.options.store_memory)
+    json["store_memory_bytes"] = with_origin(memory->value, memory->origin);
   return json;
 }
 

@@ -7,6 +7,7 @@
 
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/facts/memory_text.hpp"
 #include "ddprun/plan/expected.hpp"
 #include "ddprun/plan/imagined_node.hpp"
 #include "ddprun/plan/node_picture.hpp"
@@ -157,6 +158,9 @@ void show_rendezvous(TextTable& table, const NodePlan& plan) {
               plan.options.link_timeout.origin);
   }
   table.row("store", store_text(plan));
+  if (plan.options.store_memory)
+    table.row("its memory", describe_bytes(plan.options.store_memory->value),
+              plan.options.store_memory->origin);
 }
 
 void show_ranks(TextTable& table, const NodePlan& plan, bool with_command) {

@@ -174,7 +174,9 @@ std::optional<Notice> find_foreign_address(const NodePlan& plan, const HostFacts
   if (plan.rendezvous.role != RendezvousRole::coordinator || !allocation.first_address ||
       !knows_hosts(allocation) || find_named_host(allocation))
     return std::nullopt;
-  const auto& [address, origin] = *allocation.first_address;
+  // clang 14 captures no structured binding
+  const std::string& address = allocation.first_address->value;
+  const std::string& origin = allocation.first_address->origin;
   if (is_by_another_network(address, plan.host)) return std::nullopt;
   const bool own = std::any_of(host.addresses.begin(), host.addresses.end(),
                                [&](const InterfaceAddress& each) { return each.address == address; });

@@ -1,5 +1,7 @@
 #include "ddprun/store/answer.hpp"
 
+#include <algorithm>
+
 namespace ddprun {
 namespace {
 
@@ -17,6 +19,10 @@ void append_text(std::string& bytes, std::string_view text) {
 
 void append_count(std::string& bytes, std::size_t count) {
   append_number(bytes, static_cast<std::int64_t>(count));
+}
+
+std::size_t list_bytes(const StoreState& state) {
+  return sizeof(std::int64_t) + state.size() * sizeof(std::uint64_t) + state.key_bytes();
 }
 
 struct Context {
@@ -95,6 +101,7 @@ void pop(Context& on) {
 
 void list_keys(Context& on) {
   append_count(on.reply, on.state.size());
+  on.reply.reserve(on.reply.size() + list_bytes(on.state));
   on.state.for_each_key([&on](std::string_view key) { append_text(on.reply, key); });
 }
 
@@ -104,9 +111,10 @@ Complaint barrier(Context& on) {
   return "BARRIER at a key whose value is no number";
 }
 
-void watch(Context& on) {
-  on.state.watch(on.client, on.fields.text());
+Complaint watch(Context& on) {
+  if (!on.state.watch(on.client, on.fields.text())) return "it watches too many keys";
   on.reply.push_back(k_store_watch_registered);
+  return std::nullopt;
 }
 
 Complaint dispatch(StoreOperation operation, Context& on) {
@@ -164,13 +172,51 @@ Complaint dispatch(StoreOperation operation, Context& on) {
     case StoreOperation::barrier:
       return barrier(on);
     case StoreOperation::watch_key:
-      watch(on);
-      break;
+      return watch(on);
   }
   return std::nullopt;
 }
 
 }  // namespace
+
+std::size_t kept_bytes(const StoreRequest& request) {
+  constexpr std::size_t k_entry = 256;  // more than any of the tables needs for one
+  const RequestShape shape = request_shape(request.operation);
+  switch (request.operation) {
+    case StoreOperation::wait:
+    case StoreOperation::multi_set:
+      return 2 * request.body.size() + FieldReader(request.body).count() * k_entry;
+    case StoreOperation::add:
+    case StoreOperation::barrier:
+    case StoreOperation::watch_key:
+      return 2 * request.body.size() + k_entry;
+    default:
+      return shape.fields.find('v') == std::string_view::npos ? 0 : request.body.size() + k_entry;
+  }
+}
+
+std::size_t reply_bytes(const StoreRequest& request, const StoreState& state) {
+  FieldReader fields(request.body);
+  switch (request.operation) {
+    case StoreOperation::get:
+      return state.get(fields.text()).value_or("").size();
+    case StoreOperation::multi_get: {
+      std::size_t sum = 0;
+      for (std::size_t left = fields.count(); left > 0; --left) {
+        sum += sizeof(std::uint64_t) + state.get(fields.text()).value_or("").size();
+      }
+      return sum;
+    }
+    case StoreOperation::compare_set:
+      return std::max(request.body.size(), state.get(fields.text()).value_or("").size());
+    case StoreOperation::queue_pop:
+      return state.next_in_queue(fields.text());
+    case StoreOperation::list_keys:
+      return list_bytes(state);
+    default:
+      return 0;
+  }
+}
 
 std::optional<std::string> answer(const StoreRequest& request, StoreClient client, const StoreLimits& limits,
                                   StoreState& state, StoreEffects& effects, std::string& reply) {
@@ -182,6 +228,7 @@ std::optional<std::string> answer(const StoreRequest& request, StoreClient clien
 }
 
 void append_watch_notice(std::string& bytes, const WatchNotice& notice) {
+  bytes.reserve(bytes.size() + notice.key.size() + notice.old_value.size() + notice.new_value.size() + 32);
   bytes.push_back(static_cast<char>(notice.change));
   append_text(bytes, notice.key);
   append_text(bytes, notice.old_value);

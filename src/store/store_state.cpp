@@ -11,6 +11,19 @@ namespace {
 
 // Room for names that a client keeps from one wait to the next.
 constexpr std::size_t k_keys_kept = 16;
+constexpr std::size_t k_watches_of_one = 1024;  // no release of torch watches any by itself
+
+// What a key costs in any of the tables beside its own bytes.
+constexpr std::size_t k_entry = 128;
+
+std::size_t heap_bytes(const std::string& text) {
+  constexpr std::size_t k_in_place = 15;
+  return text.capacity() > k_in_place ? text.capacity() + 1 : 0;
+}
+
+std::size_t cost(std::string_view key, const std::string& value) {
+  return k_entry + key.size() + heap_bytes(value);
+}
 
 // Text of a 64-bit number without an allocation.
 struct Decimal {
@@ -25,7 +38,7 @@ struct Decimal {
 // Small values reuse their memory, and one large value does not keep its memory for ever.
 void assign(std::string& slot, std::string_view value) {
   constexpr std::size_t k_worth_releasing = 4096;
-  if (slot.capacity() > k_worth_releasing && value.size() < slot.capacity() / 4) {
+  if (slot.capacity() > k_worth_releasing && value.size() < slot.capacity() / 2) {
     std::string(value).swap(slot);  // an assignment would keep the memory
   } else {
     slot.assign(value);
@@ -64,7 +77,7 @@ Value& StoreState::entry(Map<Value>& map, std::string_view key) {
 std::optional<std::string_view> StoreState::get(std::string_view key) const {
   const auto found = values_.find(key);
   if (found == values_.end()) return std::nullopt;
-  return std::string_view(found->second);
+  return std::string_view(found->second.bytes);
 }
 
 void StoreState::set(std::string_view key, std::string_view value, StoreEffects& effects) {
@@ -75,13 +88,25 @@ void StoreState::set(std::string_view key, std::string_view value, StoreEffects&
 void StoreState::put(std::string_view key, std::string_view value, StoreEffects& effects) {
   const auto found = values_.find(key);
   if (found == values_.end()) {
-    values_.emplace(std::string(key), std::string(value));
+    Kept& made = values_.emplace(std::string(key), Kept{std::string(value), {}}).first->second;
+    made.owner = memory_.add(effects.by, cost(key, made.bytes));
+    key_bytes_ += key.size();
     notify(key, KeyChange::created, {}, value, effects);
     arrived(key, effects);
     return;
   }
-  notify(key, KeyChange::updated, found->second, value, effects);
-  assign(found->second, value);
+  notify(key, KeyChange::updated, found->second.bytes, value, effects);
+  const std::size_t before = cost(key, found->second.bytes);
+  assign(found->second.bytes, value);
+  charge(key, found->second, before, effects.by);
+}
+
+// A value is put down to who wrote it last.
+void StoreState::charge(std::string_view key, Kept& value, std::size_t before, StoreClient by) {
+  const std::size_t now = cost(key, value.bytes);
+  if (now == before && static_cast<int>(value.owner.client) == by.value) return;
+  memory_.remove(value.owner, before);
+  value.owner = memory_.add(by, now);
 }
 
 std::optional<std::int64_t> StoreState::add(std::string_view key, std::int64_t delta, StoreEffects& effects) {
@@ -96,10 +121,12 @@ bool StoreState::append(std::string_view key, std::string_view tail, StoreEffect
     set(key, tail, effects);
     return true;
   }
-  std::string& value = found->second;
+  std::string& value = found->second.bytes;
   if (tail.size() > max_value_ - std::min(max_value_, value.size())) return false;
   if (!watchers_.empty()) notify(key, KeyChange::updated, value, value + std::string(tail), effects);
+  const std::size_t before = cost(key, value);
   value.append(tail);
+  charge(key, found->second, before, effects.by);
   release_barrier(key, effects);
   return true;
 }
@@ -108,9 +135,9 @@ std::string_view StoreState::compare_set(std::string_view key, std::string_view 
                                          std::string_view desired, StoreEffects& effects) {
   const auto found = values_.find(key);
   if (found == values_.end() && !expected.empty()) return expected;
-  if (found != values_.end() && found->second != expected) {
+  if (found != values_.end() && found->second.bytes != expected) {
     release_barrier(key, effects);  // torch wakes who waits although nothing has changed
-    return found->second;
+    return found->second.bytes;
   }
   set(key, desired, effects);
   return desired;
@@ -119,13 +146,16 @@ std::string_view StoreState::compare_set(std::string_view key, std::string_view 
 bool StoreState::erase(std::string_view key, StoreEffects& effects) {
   const auto found = values_.find(key);
   if (found == values_.end()) return false;
-  notify(key, KeyChange::deleted, found->second, {}, effects);
+  notify(key, KeyChange::deleted, found->second.bytes, {}, effects);
+  memory_.remove(found->second.owner, cost(key, found->second.bytes));
+  key_bytes_ -= key.size();
   values_.erase(found);
   return true;
 }
 
 void StoreState::push(std::string_view queue, std::string_view value, StoreEffects& effects) {
-  entry(queues_, queue).emplace_back(value);
+  Kept& item = entry(queues_, queue).emplace_back(Kept{std::string(value), {}});
+  item.owner = memory_.add(effects.by, cost(queue, item.bytes));
   const auto found = waiters_.find(queue);
   if (found == waiters_.end() || found->second.key.empty()) return;
   const StoreClient longest = found->second.key.front();
@@ -139,10 +169,17 @@ std::size_t StoreState::queue_length(std::string_view queue) const {
   return found == queues_.end() ? 0 : found->second.size();
 }
 
+std::size_t StoreState::next_in_queue(std::string_view queue) const {
+  const auto found = queues_.find(queue);
+  return found == queues_.end() ? 0 : found->second.front().bytes.size();
+}
+
 std::optional<std::string> StoreState::pop(std::string_view queue) {
   const auto found = queues_.find(queue);
   if (found == queues_.end()) return std::nullopt;
-  std::string value = std::move(found->second.front());
+  Kept& item = found->second.front();
+  memory_.remove(item.owner, cost(queue, item.bytes));
+  std::string value = std::move(item.bytes);
   found->second.pop_front();
   if (found->second.empty()) queues_.erase(found);
   return value;
@@ -164,8 +201,15 @@ void StoreState::wait_for(StoreClient client, std::string_view key) {
   if (!list.empty() && list.back() == client) return;  // named twice in this wait
   list.push_back(client);
   Wait& wait = wait_of(client);
-  wait.keys.emplace_back(key);
+  remember(client, wait, key);
   ++wait.missing;
+}
+
+void StoreState::remember(StoreClient client, Wait& wait, std::string_view key) {
+  wait.keys.emplace_back(key);
+  const std::size_t bytes = k_entry + 2 * key.size();  // in the list of who waits, too
+  memory_.add(client, bytes);
+  wait.memory += bytes;
 }
 
 bool StoreState::waiting(StoreClient client) const {
@@ -181,7 +225,7 @@ bool StoreState::enter_barrier(StoreClient client, std::string_view key, std::in
   if (*count < world) {
     entry(waiters_, key).barrier.push_back(client);
     Wait& wait = wait_of(client);
-    wait.keys.emplace_back(key);
+    remember(client, wait, key);
     wait.missing = 1;
     return true;
   }
@@ -203,6 +247,7 @@ void StoreState::release_barrier(std::string_view key, StoreEffects& effects) {
 void StoreState::cancel_wait(StoreClient client) {
   if (!waiting(client)) return;
   Wait wait = std::exchange(wait_of(client), Wait{});
+  memory_.remove(client, wait.memory);
   for (const std::string& key : wait.keys) {
     const auto found = waiters_.find(key);
     if (found == waiters_.end()) continue;  // it came meanwhile
@@ -212,10 +257,26 @@ void StoreState::cancel_wait(StoreClient client) {
   }
 }
 
-void StoreState::watch(StoreClient client, std::string_view key) { entry(watchers_, key).push_back(client); }
+bool StoreState::watch(StoreClient client, std::string_view key) {
+  const auto index = static_cast<std::size_t>(client.value);
+  if (index >= watched_.size()) watched_.resize(index + 1);
+  Watches& mine = watched_[index];
+  if (mine.count == k_watches_of_one) return false;
+  auto& clients = entry(watchers_, key);
+  if (std::find(clients.begin(), clients.end(), client) != clients.end()) return true;
+  clients.push_back(client);
+  const std::size_t bytes = k_entry + key.size();
+  memory_.add(client, bytes);
+  mine.memory += bytes;
+  ++mine.count;
+  return true;
+}
 
 void StoreState::forget(StoreClient client) {
   cancel_wait(client);
+  const auto index = static_cast<std::size_t>(client.value);
+  if (index >= watched_.size() || watched_[index].count == 0) return;
+  memory_.remove(client, std::exchange(watched_[index], Watches{}).memory);
   for (auto watched = watchers_.begin(); watched != watchers_.end();) {
     std::erase(watched->second, client);
     watched = watched->second.empty() ? watchers_.erase(watched) : std::next(watched);
@@ -226,6 +287,15 @@ std::size_t StoreState::listed() const {
   std::size_t total = 0;
   for (const auto& [key, waiters] : waiters_) total += waiters.key.size() + waiters.barrier.size();
   for (const auto& [key, clients] : watchers_) total += clients.size();
+  return total;
+}
+
+std::size_t StoreState::bytes() const {
+  std::size_t total = 0;
+  for (const auto& [key, value] : values_) total += cost(key, value.bytes);
+  for (const auto& [key, queue] : queues_) {
+    for (const Kept& item : queue) total += cost(key, item.bytes);
+  }
   return total;
 }
 
@@ -242,6 +312,7 @@ void StoreState::arrived(std::string_view key, StoreEffects& effects) {
 void StoreState::count_down(StoreClient client, StoreEffects& effects) {
   Wait& wait = wait_of(client);
   if (--wait.missing > 0) return;
+  memory_.remove(client, std::exchange(wait.memory, 0));
   if (wait.keys.capacity() > k_keys_kept) {
     wait = Wait{};
   } else {
@@ -255,10 +326,8 @@ void StoreState::notify(std::string_view key, KeyChange change, std::string_view
   if (watchers_.empty()) return;
   const auto found = watchers_.find(key);
   if (found == watchers_.end()) return;
-  for (const StoreClient client : found->second) {
-    effects.notices.push_back(
-        {client, change, std::string(key), std::string(old_value), std::string(new_value)});
-  }
+  effects.notices.push_back(
+      {found->second, change, std::string(key), std::string(old_value), std::string(new_value)});
 }
 
 }  // namespace ddprun

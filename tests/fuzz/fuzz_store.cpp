@@ -35,10 +35,13 @@ struct Store {
   bool send(StoreClient client, std::string_view bytes) {
     std::string reply;
     std::vector<StoreDelivery> deliveries;
-    const bool fine = !service.receive(client, bytes, reply, deliveries);
+    bool fine = !service.receive(client, bytes, reply, deliveries);
+    while (fine && service.paused(client) && !service.starved(client))
+      fine = !service.proceed(client, reply, deliveries);
     received[static_cast<std::size_t>(client.value)] += reply;
     for (const StoreDelivery& delivery : deliveries) {
-      received[static_cast<std::size_t>(delivery.client.value)] += delivery.bytes;
+      for (const StoreClient each : delivery.clients)
+        received[static_cast<std::size_t>(each.value)] += delivery.bytes;
     }
     return fine;
   }
@@ -92,5 +95,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   for (int i = 0; i < k_clients; ++i) whole.replace(StoreClient{i});
   require(whole.service.state().listed() == 0);
+  require(whole.service.memory().used() == whole.service.state().bytes());
   return 0;
 }

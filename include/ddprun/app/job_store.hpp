@@ -35,6 +35,7 @@ struct JobStoreSettings {
   std::function<void()> on_silence{};
   Milliseconds silence{60000};
   StoreAccess access = StoreAccess::user;
+  std::uint64_t memory = 0;  // bytes; 0: a quarter of what this host or cgroup has
 };
 
 class JobStore {
@@ -66,6 +67,7 @@ class JobStore {
   Admission admit_by_host(const TcpEnds& ends);
   Admission ask_about(const TcpEnds& ends);
   Admission refuse(const boost::asio::ip::address& address, Holder holder);
+  void tell_closed(const std::string& what);
   void tell_unproven(const boost::asio::ip::address& address);
   int serve(int port);
   int keep(int port);
@@ -83,6 +85,7 @@ class JobStore {
   Addresses strange_;                                        // addresses that no agent announced, asked about
   Addresses admitted_;                                       // by the word of their agent
   Addresses told_;
+  std::size_t closed_told_ = 0;
   std::function<void(std::size_t)> connected_;
   bool unproven_told_ = false;
   std::function<void(const ClientQuestion&)> ask_;

@@ -23,6 +23,10 @@ std::optional<std::int64_t> parse_oom_kills(std::string_view text);
 
 // "4.0 GiB", "512 MiB".
 std::string describe_bytes(std::uint64_t bytes);
+// Of memory.max or memory.limit_in_bytes; nothing where there is no limit.
+std::optional<std::uint64_t> parse_memory_limit(std::string_view text);
+// MemTotal of /proc/meminfo, in bytes.
+std::optional<std::uint64_t> parse_total_memory(std::string_view meminfo);
 // Of memory.max or memory.limit_in_bytes; empty where there is no limit.
 std::string describe_memory_limit(std::string_view text);
 

@@ -3,8 +3,13 @@
 // One thread, no timer while there is descriptor room, no wake-up while nobody speaks. All connections hang
 // in an epoll set of the server's own and Asio watches that one descriptor, so a burst of requests costs Asio
 // one event, and a silent connection costs a table entry and no buffer. Answers to everything one read
-// brought leave in one write. A client that does not read what it asked for, that sends what is no request,
-// or that may not be here is closed; what it had half sent touches nobody else.
+// brought leave in one write. A client that has not read an answer is not read from; one that wants more
+// memory than it may have, that sends what is no request, or that may not be here is closed; what it had half
+// sent touches nobody else.
+//
+// One whose turn took long, or brought more requests than a turn has, waits: such turns come one at a time,
+// and while others have short ones each is followed by as much time for these. So however many are busy, and
+// with what, they cost another client half its rate at most.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -32,7 +37,7 @@ struct StoreServerOptions {
   // send.
   std::optional<StoreDialect> old_dialect;
   StoreLimits limits;
-  std::size_t max_unsent = 512 * 1024 * 1024;  // bytes one connection may leave unread
+  std::size_t max_connections = 0;  // 0: as many as the process may have descriptors, less some
   // Told in one line when the server closes a connection of its own accord or cannot accept. For logs; may be
   // unset.
   std::function<void(const std::string&)> report;
@@ -58,6 +63,7 @@ class StoreServer {
   // Ends the listener and all connections, at once.
   void close();
   std::size_t connections() const;
+  std::size_t memory_used() const;
   bool reached() const;  // somebody who may connect has done so since it listens
 
  private:

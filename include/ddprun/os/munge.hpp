@@ -7,6 +7,7 @@
 // once.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -39,9 +40,11 @@ class Munge {
   static constexpr std::size_t k_credential_limit = 16384;
   static constexpr int k_lifetime_seconds = 60;
 
+  static constexpr Milliseconds k_rest{60000};  // after three questions without an answer nothing is asked
+
   // `socket`: the daemon's socket if not the library's own choice.
   explicit Munge(std::string socket = {}, Milliseconds deadline = k_deadline,
-                 std::string library = k_munge_library);
+                 std::string library = k_munge_library, Milliseconds rest = k_rest);
 
   // A credential that only our own effective user can decode, for one minute.
   MungeEncoded encode(const std::string& payload);
@@ -60,6 +63,8 @@ class Munge {
   Milliseconds deadline_;
   ServingChild child_;
   int unanswered_ = 0;
+  Milliseconds rest_;
+  std::chrono::steady_clock::time_point rests_until_{};
 };
 
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 // options is here and pure; app/command_line turns argv into it.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -56,6 +57,7 @@ struct Options {
   bool virtual_local_rank = false;
   StoreHost store = StoreHost::agent;
   StoreAccess store_access = StoreAccess::user;
+  std::optional<Sourced<std::uint64_t>> store_memory;  // --store-memory: bytes
   std::string
       key_file;  // --key-file: secret shared by the agents; empty: the default place in the home directory
 

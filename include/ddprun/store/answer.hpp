@@ -21,6 +21,10 @@ inline constexpr char k_store_watch_registered = 3;
 std::optional<std::string> answer(const StoreRequest& request, StoreClient client, const StoreLimits& limits,
                                   StoreState& state, StoreEffects& effects, std::string& reply);
 
+// What the store holds more after the request than before, at most; and how long the answer is, at least.
+std::size_t kept_bytes(const StoreRequest& request);
+std::size_t reply_bytes(const StoreRequest& request, const StoreState& state);
+
 // What torch 2.0 and older read on a connection that watches keys.
 void append_watch_notice(std::string& bytes, const WatchNotice& notice);
 

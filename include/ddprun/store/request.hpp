@@ -59,11 +59,13 @@ struct RequestShape {
 RequestShape request_shape(StoreOperation operation);
 
 struct StoreLimits {
-  std::size_t key = 8 * 1024;               // as torch's own server
-  std::size_t value = 64 * 1024 * 1024;     // torch's own server stops at 8 MiB
-  std::uint64_t items = 131072;             // keys in one request, as torch's own server
-  std::size_t request = 128 * 1024 * 1024;  // bytes of one request
-  std::size_t reply = 256 * 1024 * 1024;    // bytes of one reply
+  std::size_t key = 8 * 1024;                 // as torch's own server
+  std::size_t value = 64 * 1024 * 1024;       // torch's own server stops at 8 MiB
+  std::uint64_t items = 131072;               // keys in one request, as torch's own server
+  std::size_t request = 128 * 1024 * 1024;    // bytes of one request
+  std::size_t reply = 256 * 1024 * 1024;      // bytes of one reply
+  std::size_t memory = 4096UL * 1024 * 1024;  // of the whole store
+  std::size_t turn = 256 * 1024;  // bytes of replies after which a connection's further requests wait
 };
 
 // One complete request whose layout has been checked: body holds exactly the fields of its shape.

@@ -20,8 +20,8 @@
 namespace ddprun {
 
 struct StoreDelivery {
-  StoreClient client;
-  std::string bytes;
+  std::vector<StoreClient> clients;
+  std::string bytes;  // for each of them
 };
 
 class StoreService {
@@ -39,18 +39,46 @@ class StoreService {
   std::optional<std::string> receive(StoreClient client, std::string_view bytes, std::string& reply,
                                      std::vector<StoreDelivery>& deliveries);
 
+  // Complete requests of the client wait: its turn is over, or (starved) there is no memory for an answer
+  // while others have not read theirs. proceed() goes on with them.
+  bool paused(StoreClient client) const { return session(client).paused(); }
+  bool starved(StoreClient client) const { return peers_[index(client)].starved; }
+  std::optional<std::string> proceed(StoreClient client, std::string& reply,
+                                     std::vector<StoreDelivery>& deliveries) {
+    return receive(client, {}, reply, deliveries);
+  }
+  // Bytes for the client that the network has not taken. False: they are more than it may have.
+  bool hold(StoreClient client, std::size_t bytes);
+  void release(StoreClient client, std::size_t bytes);
+  // The number of torch's process by its own word (PING), for messages.
+  std::optional<std::uint32_t> process(StoreClient client) const { return peers_[index(client)].process; }
+
+  const StoreMemory& memory() const { return memory_; }
   const StoreState& state() const { return state_; }
-  const StoreSession& session(StoreClient client) const { return sessions_[index(client)]; }
+  const StoreSession& session(StoreClient client) const { return peers_[index(client)].session; }
 
  private:
   static std::size_t index(StoreClient client) { return static_cast<std::size_t>(client.value); }
-  void deliver(StoreClient requester, std::string& reply, std::vector<StoreDelivery>& deliveries);
+  struct Peer {
+    StoreSession session;
+    std::size_t held = 0;    // of the session, as put down
+    std::size_t unread = 0;  // held by hold()
+    std::optional<std::uint32_t> process;
+    bool starved = false;
+  };
+  std::optional<std::string> handle(StoreClient client, const StoreRequest& request, std::string& reply,
+                                    std::vector<StoreDelivery>& deliveries, StoreTurn& turn);
+  bool answer_fits(StoreClient client, const StoreRequest& request, const std::string& reply) const;
+  std::optional<std::string> account_for_half_a_request(StoreClient client);
+  std::size_t deliver(StoreClient requester, std::string& reply, std::vector<StoreDelivery>& deliveries);
 
   StoreLimits limits_;
   OldTorch old_torch_;
+  StoreMemory memory_;
+  std::size_t unread_ = 0;  // by all
   StoreState state_;
   StoreEffects effects_;
-  std::vector<StoreSession> sessions_;
+  std::vector<Peer> peers_;
   std::vector<StoreClient> free_;
 };
 

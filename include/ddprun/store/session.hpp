@@ -24,11 +24,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "ddprun/store/request.hpp"
 #include "ddprun/store/request_scanner.hpp"
 
 namespace ddprun {
+
+// What becomes of a request, and of those that came with it.
+struct StoreTurn {
+  bool over = false;     // those behind it wait
+  bool not_yet = false;  // it waits itself
+};
 
 // What all sessions of a store know together about torch before 2.2.
 struct OldTorch {
@@ -38,14 +45,16 @@ struct OldTorch {
 
 class StoreSession {
  public:
-  // Takes what came from the peer, in any pieces, and calls handle(StoreRequest) for each complete request;
-  // handle returns nothing, or why the connection has to be closed. Returns that complaint, or one about
-  // bytes that are no request; after a complaint the session is of no more use. An incomplete request is
-  // kept, and nothing else is.
+  // Takes what came from the peer, in any pieces, and calls handle(StoreRequest, StoreTurn&) for each
+  // complete request; handle returns nothing, or why the connection has to be closed. Returns that complaint,
+  // or one about bytes that are no request; after a complaint the session is of no more use. Kept are an
+  // incomplete request and, when the turn is over, complete ones: paused() then, and receive() with no bytes
+  // goes on.
   template <class Handler>
   std::optional<std::string> receive(std::string_view bytes, const StoreLimits& limits, OldTorch& old_torch,
                                      Handler&& handle);
 
+  bool paused() const { return paused_; }
   bool silent() const { return stage_ == Stage::silent; }
   // Nothing while that is open.
   std::optional<StoreDialect> dialect() const { return dialect_; }
@@ -71,7 +80,8 @@ class StoreSession {
   Stage stage_ = Stage::silent;
   StoreOperation operation_ = StoreOperation::validate;
   bool undecided_eight_ = false;  // operation_ is DELETE_KEY until decide_eight
-  bool only_watches_ = true;      // no request but WATCH_KEY so far
+  bool paused_ = false;
+  bool only_watches_ = true;  // no request but WATCH_KEY so far
   std::optional<StoreDialect> dialect_;
   std::size_t used_ = 0;  // bytes of the step's request, its number included
 };
@@ -79,18 +89,20 @@ class StoreSession {
 template <class Handler>
 std::optional<std::string> StoreSession::receive(std::string_view bytes, const StoreLimits& limits,
                                                  OldTorch& old_torch, Handler&& handle) {
-  if (bytes.empty()) return std::nullopt;
+  if (bytes.empty() && !std::exchange(paused_, false)) return std::nullopt;
+  StoreTurn turn;
   const bool resumed = !held_.empty();
   if (resumed) held_.append(bytes);
   std::string_view rest = resumed ? std::string_view(held_) : bytes;
-  while (!rest.empty()) {
+  while (!rest.empty() && !turn.over) {
     const Step step = next(rest, limits, old_torch);
     if (step == Step::need_more) break;
     if (step == Step::complaint) return std::string(complaint_);
     const StoreRequest request{operation_, rest.substr(1, used_ - 1)};
-    if (auto complaint = handle(request)) return complaint;
-    rest.remove_prefix(used_);
+    if (auto complaint = handle(request, turn)) return complaint;
+    if (!turn.not_yet) rest.remove_prefix(used_);
   }
+  paused_ = turn.over && !rest.empty();
   keep(rest);
   return std::nullopt;
 }

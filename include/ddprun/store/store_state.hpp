@@ -9,26 +9,23 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "ddprun/base/ids.hpp"
+#include "ddprun/store/memory.hpp"
 
 namespace ddprun {
-
-// A connection; numbers are small and used again after forget().
-using StoreClient = Id<struct StoreClientTag>;
 
 // What happened to a key somebody watches.
 enum class KeyChange { updated = 0, created = 1, deleted = 2 };
 
 struct WatchNotice {
-  StoreClient client;
+  std::vector<StoreClient> clients;  // who watches
   KeyChange change;
   std::string key;
   std::string old_value;
@@ -38,14 +35,16 @@ struct WatchNotice {
 // What a request means for clients, the requester included. Used again from request to request, so that an
 // ordinary one allocates nothing.
 struct StoreEffects {
+  StoreClient by{0};                 // the requester, whose memory it becomes
   std::vector<StoreClient> woken;    // each one's wait is over
   std::vector<WatchNotice> notices;  // in the order of the changes
 };
 
 class StoreState {
  public:
-  // Values never grow past max_value bytes.
-  explicit StoreState(std::size_t max_value) : max_value_(max_value) {}
+  // Values never grow past max_value bytes. Everything that is kept is put down in `memory`; whether there is
+  // room for it is asked before.
+  StoreState(std::size_t max_value, StoreMemory& memory) : max_value_(max_value), memory_(memory) {}
 
   // Nothing when the key is absent. The view lives until the next change.
   std::optional<std::string_view> get(std::string_view key) const;
@@ -61,6 +60,7 @@ class StoreState {
                                StoreEffects& effects);
   bool erase(std::string_view key, StoreEffects& effects);
   std::size_t size() const { return values_.size(); }
+  std::size_t key_bytes() const { return key_bytes_; }  // of all keys together
   template <class Visitor>
   void for_each_key(Visitor visit) const {
     for (const auto& entry : values_) visit(std::string_view(entry.first));
@@ -69,6 +69,7 @@ class StoreState {
   // A queue is apart from the key of the same name and does not count in size().
   void push(std::string_view queue, std::string_view value, StoreEffects& effects);
   std::size_t queue_length(std::string_view queue) const;
+  std::size_t next_in_queue(std::string_view queue) const;  // bytes of what pop() returns
   // Nothing when the queue is empty.
   std::optional<std::string> pop(std::string_view queue);
 
@@ -85,12 +86,14 @@ class StoreState {
   void cancel_wait(StoreClient client);
   bool waiting(StoreClient client) const;
 
-  void watch(StoreClient client, std::string_view key);
+  // False when the client watches as many keys as it may. Twice the same key is once.
+  bool watch(StoreClient client, std::string_view key);
   // Removes the client from every list.
   void forget(StoreClient client);
 
-  // For tests: entries in all wait and watch lists.
+  // For tests: entries in all wait and watch lists; what the values and queues alone were put down with.
   std::size_t listed() const;
+  std::size_t bytes() const;
 
  private:
   struct Hash {
@@ -110,6 +113,15 @@ class StoreState {
   struct Wait {
     std::vector<std::string> keys;  // that were absent when the wait began
     std::size_t missing = 0;        // of them, still to come
+    std::size_t memory = 0;
+  };
+  struct Watches {
+    std::size_t count = 0;
+    std::size_t memory = 0;
+  };
+  struct Kept {
+    std::string bytes;
+    StoreMemory::Owner owner{};
   };
 
   template <class Value>
@@ -118,15 +130,20 @@ class StoreState {
   void store(std::string_view key, std::string_view value, StoreEffects& effects);
   void arrived(std::string_view key, StoreEffects& effects);
   void count_down(StoreClient client, StoreEffects& effects);
+  void remember(StoreClient client, Wait& wait, std::string_view key);
+  void charge(std::string_view key, Kept& value, std::size_t before, StoreClient by);
   void notify(std::string_view key, KeyChange change, std::string_view old_value, std::string_view new_value,
               StoreEffects& effects) const;
 
   std::size_t max_value_;
-  Map<std::string> values_;
-  Map<std::deque<std::string>> queues_;  // never an empty one
-  Map<Waiters> waiters_;                 // never an empty one
+  StoreMemory& memory_;
+  Map<Kept> values_;
+  std::size_t key_bytes_ = 0;    // of all values
+  Map<std::list<Kept>> queues_;  // never an empty one
+  Map<Waiters> waiters_;         // never an empty one
   Map<std::vector<StoreClient>> watchers_;
-  std::vector<Wait> waits_;  // by client
+  std::vector<Wait> waits_;       // by client
+  std::vector<Watches> watched_;  // by client
 };
 
 }  // namespace ddprun

@@ -55,6 +55,7 @@ OPTIONS = {
                    "json:rendezvous.meeting_file.value=/all/see/meet.*"),
     "--key-file": ([*BY_HAND, "--key-file", "open-key", *TRUE], "cannot use the key file open-key: its mode is 0644, not 0600"),
     "--store": (["--store", "worker", *SHOW, "echo $TORCHELASTIC_USE_AGENT_STORE"], "False"),
+    "--store-memory": (["--store-memory", "2G"], "json:rendezvous.store_memory_bytes.value=2147483648"),
     "--store-access": (["--store-access", "host", *SHOW, "echo $RANK"], "0"),
     "--site": (["--site", "none"], "json:site=None"),
     "--bind": (["--bind", "cpu:0", "--nproc-per-node", "2"], "json:workers.0.binding.cpus=0"),

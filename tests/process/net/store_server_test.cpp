@@ -29,8 +29,11 @@ const std::string k_stop(1, '\0');
 struct Client {
   tcp::socket socket;
 
-  Client(asio::io_context& context, int port, asio::ip::address address = asio::ip::address_v4::loopback())
+  Client(asio::io_context& context, int port, asio::ip::address address = asio::ip::address_v4::loopback(),
+         const char* from = nullptr)
       : socket(context) {
+    socket.open(address.is_v4() ? tcp::v4() : tcp::v6());
+    if (from) socket.bind(tcp::endpoint(asio::ip::make_address(from), 0));
     socket.connect(tcp::endpoint(address, static_cast<std::uint16_t>(port)));
     socket.non_blocking(true);
   }
@@ -238,18 +241,106 @@ TEST_CASE_METHOD(Fixture, "a large value goes through a small socket buffer in b
   CHECK((receive(client, 8 + value.size()) == text(value)));
 }
 
-TEST_CASE_METHOD(Fixture, "a client that does not read its answers is closed") {
-  options.max_unsent = 1024 * 1024;
+TEST_CASE_METHOD(Fixture, "who does not read its answers is not read from, and gets them all when it does") {
+  options.limits.memory = 16 * 1024 * 1024;
   StoreServer server(context, options);
   Client slow(context, server.port());
-  slow.socket.set_option(asio::socket_base::receive_buffer_size(4096));
   slow.send(k_hello + request(set, text("/k") + text(std::string(60000, 'x'))));
   std::string asks;
-  for (int i = 0; i < 400; ++i) asks += request(get, text("/k"));
+  for (int i = 0; i < 4000; ++i) asks += request(get, text("/k"));
   slow.send(asks);
-  serve_until([&] { return !reports.empty(); });
-  CHECK(reports[0] == "the store closed the connection of 127.0.0.1: it does not read its answers");
-  CHECK(server.connections() == 0);
+  Client other(context, server.port());
+  other.send(k_hello);
+  for (int i = 1; i <= 200; ++i) {
+    CHECK(ask(other, request(add, text("/n") + k_one), 8) == number(std::int64_t{i}));
+  }
+  CHECK(server.memory_used() < 4 * 1024 * 1024);
+  for (int i = 0; i < 4000; ++i) REQUIRE((receive(slow, 60008) == text(std::string(60000, 'x'))));
+  CHECK(reports.empty());
+}
+
+TEST_CASE_METHOD(Fixture, "who wants more memory than it may have is closed with a sentence, and no other") {
+  options.limits.memory = 8 * 1024 * 1024;
+  StoreServer server(context, options);
+  Client other(context, server.port());
+  CHECK(ask(other, k_hello + request(add, text("/n") + k_one), 8) == k_one);
+  Client greedy(context, server.port());
+  greedy.send(k_hello + request(ping, "\x67\x12" + std::string(2, '\0')));
+  const std::string value(1024 * 1024, 'x');
+  for (int i = 0; i < 64 && reports.empty(); ++i) {
+    const std::string bytes = request(set, text("/" + std::to_string(i)) + text(value));
+    std::size_t sent = 0;
+    serve_until([&] {
+      boost::system::error_code error;
+      sent += greedy.socket.write_some(asio::buffer(bytes) + sent, error);
+      return sent == bytes.size() || !reports.empty();
+    });
+  }
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0].starts_with("the store closed the connection of process 4711 on 127.0.0.1: it holds "));
+  CHECK(server.connections() == 1);
+  CHECK(ask(other, request(add, text("/n") + k_one), 8) == number(std::int64_t{2}));
+}
+
+TEST_CASE_METHOD(Fixture, "idle connections of one host leave room for another's") {
+  options.max_connections = 40;
+  options.admit = [](const TcpEnds&) { return Admission::yes; };
+  StoreServer server(context, options);
+  std::vector<std::unique_ptr<Client>> idle;
+  for (int i = 0; i < 60; ++i) idle.push_back(std::make_unique<Client>(context, server.port()));
+  serve_until([&] { return reports.size() == 30; });
+  CHECK(server.connections() == 30);
+  CHECK(reports[0] == "the store refused a connection of 127.0.0.1: it has 30 already, of 40 for all hosts");
+  Client worker(context, server.port(), asio::ip::make_address("127.0.0.1"), "127.0.0.2");
+  CHECK(ask(worker, k_hello + request(add, text("/n") + k_one), 8) == k_one);
+  idle.clear();
+  serve_until([&] { return server.connections() == 1; });
+  Client again(context, server.port());
+  CHECK(ask(again, k_hello + request(add, text("/n") + k_one), 8) == number(std::int64_t{2}));
+}
+
+TEST_CASE_METHOD(Fixture, "four clients that pipeline costly requests slow another only so much") {
+  StoreServer server(context, options);
+  Client worker(context, server.port());
+  worker.send(k_hello);
+  constexpr int k_keys = 2000;
+  for (int i = 0; i < k_keys; ++i) worker.send(request(set, text("/" + std::to_string(i)) + text("v")));
+  CHECK(ask(worker, request(count_keys), 8) == number(std::int64_t{k_keys}));
+  std::string lists = k_hello;
+  for (int i = 0; i < 30000; ++i) lists += request(list_keys);
+  std::vector<std::unique_ptr<Client>> busy;
+  for (int i = 0; i < 4; ++i) {
+    busy.push_back(std::make_unique<Client>(context, server.port()));
+    busy.back()->send(lists);
+  }
+  std::size_t read = 0;
+  std::string piece(1024 * 1024, '\0');
+  const auto drain = [&] {
+    for (const auto& each : busy) {
+      boost::system::error_code error;
+      read += each->socket.read_some(asio::buffer(piece), error);
+    }
+  };
+  constexpr int k_requests = 300;
+  for (int i = 1; i <= k_requests; ++i) {
+    worker.send(request(add, text("/n") + k_one));
+    std::string answer(8, '\0');
+    std::size_t received = 0;
+    serve_until([&] {
+      drain();
+      boost::system::error_code error;
+      received += worker.socket.read_some(asio::buffer(answer) + received, error);
+      return received == answer.size();
+    });
+  }
+  const std::size_t list = 8 + k_keys * 12;  // 24 KB, about
+  INFO(read / list << " lists");
+  CHECK(read / list < 25 * k_requests);
+  serve_until([&] {
+    const std::size_t before = read;
+    drain();
+    return read > before;
+  });
 }
 
 TEST_CASE_METHOD(Fixture, "a reset connection is forgotten") {

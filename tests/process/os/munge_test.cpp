@@ -158,6 +158,11 @@ TEST_CASE("a daemon that takes connections and is silent holds nobody past the d
   }
   CHECK(munge.encode("x").problem == "the munge daemon has stopped answering");
   CHECK(munge.decode("MUNGE:").problem == "the munge daemon has stopped answering");
+
+  Munge again(path, Milliseconds{50}, k_munge_library, Milliseconds{0});
+  for (int call = 0; call < 5; ++call) {
+    CHECK(again.encode("x").problem == "the munge daemon could not be asked: no answer within 50 ms");
+  }
 }
 
 TEST_CASE("a daemon that wakes up in time is believed again") {

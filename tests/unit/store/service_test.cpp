@@ -22,7 +22,14 @@ struct Fixture {
     std::string reply;
     std::vector<StoreDelivery> deliveries;
     complaint = service.receive(client, bytes, reply, deliveries).value_or("");
-    for (const StoreDelivery& delivery : deliveries) delivered[delivery.client.value] += delivery.bytes;
+    turns = 1;
+    while (complaint.empty() && service.paused(client) && !service.starved(client)) {
+      complaint = service.proceed(client, reply, deliveries).value_or("");
+      ++turns;
+    }
+    for (const StoreDelivery& delivery : deliveries) {
+      for (const StoreClient each : delivery.clients) delivered[each.value] += delivery.bytes;
+    }
     return reply;
   }
   StoreClient connect_new() {
@@ -33,6 +40,7 @@ struct Fixture {
 
   StoreService service;
   std::string complaint;
+  int turns = 0;  // that the last bytes took
   std::map<int, std::string> delivered;
 };
 
@@ -376,4 +384,141 @@ TEST_CASE("releases talk to each other") {
   store.send(old_client, request(0, text("/k") + text("v")));
   CHECK(store.send(new_client, request(get, text("/k"))) == text("v"));
   CHECK(store.send(old_client, request(8, text("/k"))) == number(std::int64_t{1}));
+}
+
+namespace {
+
+constexpr std::size_t k_mebibyte = 1024 * 1024;
+
+StoreLimits limits_of(std::size_t memory) {
+  StoreLimits limits;
+  limits.memory = memory;
+  return limits;
+}
+
+std::string set_value(int number, std::size_t size) {
+  return request(set, text("/" + std::to_string(number)) + text(std::string(size, 'x')));
+}
+
+}  // namespace
+
+TEST_CASE("who stores without end is closed at half of the memory, and the others go on") {
+  Fixture store(limits_of(64 * k_mebibyte));
+  const StoreClient greedy = store.connect_new();
+  const StoreClient worker = store.connect_new();
+  int stored = 0;
+  for (; store.complaint.empty() && stored < 100; ++stored) store.send(greedy, set_value(stored, k_mebibyte));
+  CHECK((stored > 20 && stored <= 33));
+  CHECK(store.complaint.starts_with("it holds "));
+  CHECK(store.service.memory().used() <= 33 * k_mebibyte);
+  store.service.disconnect(greedy);
+  store.send(worker, set_value(1000, 8 * k_mebibyte));
+  CHECK(store.complaint.empty());
+  CHECK(store.send(worker, request(add, text("/n") + number(std::int64_t{1}))) == number(std::int64_t{1}));
+}
+
+TEST_CASE("sixty half-sent requests leave the others room") {
+  Fixture store(limits_of(64 * k_mebibyte));
+  const std::string beginning = request(set, text("/k") + number(std::uint64_t{60 * k_mebibyte}));
+  const std::string piece(64 * 1024, 'x');
+  std::vector<StoreClient> senders(60);
+  for (StoreClient& sender : senders) sender = store.connect_new();
+  for (const StoreClient sender : senders) store.send(sender, beginning);
+  std::size_t closed = 0;
+  for (int round = 0; round < 900; ++round) {
+    for (StoreClient& sender : senders) {
+      if (sender.value < 0) continue;
+      store.send(sender, piece);
+      if (store.complaint.empty()) continue;
+      store.service.disconnect(sender);
+      sender.value = -1;
+      ++closed;
+    }
+    REQUIRE(store.service.memory().used() < 64 * k_mebibyte);
+  }
+  CHECK(closed >= 59);
+  const StoreClient worker = store.connect_new();
+  store.send(worker, set_value(1, 64 * 1024));
+  CHECK(store.complaint.empty());
+}
+
+TEST_CASE("one change is written down once for all who watch, and a client watches so many keys only") {
+  Fixture store({}, StoreDialect::torch_2_0);
+  const std::string watch_key = request(7, text("/k"));
+  const StoreClient writer = store.service.connect();
+  for (int i = 0; i < 1000; ++i) {
+    const StoreClient watcher = store.service.connect();
+    for (int times = 0; times < 4; ++times) CHECK(store.send(watcher, watch_key) == "\3");
+  }
+  CHECK(store.service.state().listed() == 1000);
+  std::string reply;
+  std::vector<StoreDelivery> deliveries;
+  store.service.receive(writer, request(0, text("/k") + text(std::string(k_mebibyte, 'x'))), reply,
+                        deliveries);
+  REQUIRE(deliveries.size() == 1);
+  CHECK(deliveries[0].clients.size() == 1000);
+
+  const StoreClient curious = store.service.connect();
+  for (int i = 0; i < 1024; ++i) store.send(curious, request(7, text("/" + std::to_string(i))));
+  CHECK(store.complaint.empty());
+  store.send(curious, request(7, text("/more")));
+  CHECK(store.complaint == "it watches too many keys");
+}
+
+TEST_CASE("a thousand pipelined requests are answered in turns, in order and all of them") {
+  Fixture store;
+  const StoreClient busy = store.connect_new();
+  for (int i = 0; i < 1000; ++i) store.send(busy, set_value(i, 1));
+  std::string lists;
+  for (int i = 0; i < 1000; ++i) lists += request(list_keys);
+  const std::string one = store.send(busy, request(list_keys));
+  CHECK(store.turns == 1);
+  const std::string all = store.send(busy, lists + request(count_keys));
+  CHECK(store.turns > 40);
+  CHECK(all.size() == 1000 * one.size() + 8);
+  CHECK(all.ends_with(number(std::int64_t{1000})));
+}
+
+TEST_CASE("an answer for which there is no memory waits until others have read theirs") {
+  Fixture store(limits_of(64 * k_mebibyte));
+  const StoreClient writer = store.connect_new();
+  const StoreClient reader = store.connect_new();
+  const StoreClient slow = store.connect_new();
+  store.send(writer, set_value(1, 10 * k_mebibyte));
+  const std::string ask = request(get, text("/1"));
+  CHECK(store.send(slow, ask).size() == 8 + 10 * k_mebibyte);
+  const StoreClient late = store.connect_new();
+  REQUIRE(store.service.hold(slow, 24 * k_mebibyte));
+  REQUIRE(!store.service.hold(slow, 4 * k_mebibyte));
+  REQUIRE(store.service.hold(late, 14 * k_mebibyte));
+  CHECK(store.send(reader, ask).empty());
+  CHECK(store.service.starved(reader));
+  CHECK(store.send(writer, request(count_keys)) == number(std::int64_t{1}));
+  store.service.release(slow, 24 * k_mebibyte);
+  CHECK(store.send(reader, {}).size() == 8 + 10 * k_mebibyte);
+  CHECK(!store.service.starved(reader));
+}
+
+TEST_CASE("what is taken away is nobody's any more, whoever did it") {
+  Fixture store(limits_of(16 * k_mebibyte));
+  const StoreClient writer = store.connect_new();
+  const StoreClient other = store.connect_new();
+  for (int i = 0; i < 200; ++i) {
+    store.send(writer, request(push, text("/queue") + text(std::string(k_mebibyte, 'x'))));
+    REQUIRE(store.complaint.empty());
+    store.send(other, request(pop, text("/queue")));
+    store.send(writer, set_value(1, k_mebibyte));
+    REQUIRE(store.complaint.empty());
+    store.send(other, request(delete_key, text("/1")));
+    store.send(other, request(add, text("/counter") + number(std::int64_t{1})));
+    store.send(writer, request(append, text("/long") + text(std::string(1000, 'x'))));
+    store.send(writer, request(wait, list({"/never", "/neither"})));
+    store.send(other, request(barrier, text("/barrier") + number(std::int64_t{1000})));
+  }
+  for (const char* const key : {"/counter", "/long", "/barrier"})
+    store.send(other, request(delete_key, text(key)));
+  store.service.disconnect(writer);
+  store.service.disconnect(other);
+  CHECK(store.service.memory().used() == 0);
+  CHECK(store.service.state().listed() == 0);
 }

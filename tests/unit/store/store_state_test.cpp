@@ -13,7 +13,8 @@ constexpr StoreClient k_second{1};
 constexpr StoreClient k_third{2};
 
 struct Fixture {
-  StoreState state{100};
+  StoreMemory memory{1024 * 1024};
+  StoreState state{100, memory};
   StoreEffects effects;
 
   std::vector<StoreClient> woken() { return std::exchange(effects.woken, {}); }
