@@ -132,7 +132,7 @@ def test_an_interrupt_while_a_command_is_being_started_leaves_nothing_behind(
 
     def start_and_interrupt(*arguments, **keywords) -> None:
         subprocess.Popen(*arguments, **keywords)
-        assert processes_under(tmp_path, os.getpid())
+        wait_until(lambda: processes_under(tmp_path, os.getpid()))  # a process that calls exec shows no environment
         raise KeyboardInterrupt
 
     monkeypatch.setattr("processes.subprocess", SimpleNamespace(Popen=start_and_interrupt, DEVNULL=subprocess.DEVNULL))

@@ -67,9 +67,8 @@ def unread(process) -> int:
 
 
 def test_a_host_that_loses_the_coordinator_says_so_on_its_own(hosts, directory, key):
-    script = f"echo here $RANK; touch {directory}/up.$RANK; sleep 600"
-    both = start_all(hosts, "--key-file", key, "--gather", *SHELL, script)
-    wait_for_files(directory, "up.*", 2)
+    both = start_all(hosts, "--key-file", key, "--gather", *SHELL, "echo here $RANK; sleep 600")
+    assert sorted(both[0].popen.stdout.readline() for _ in range(2)) == ["here 0\n", "here 1\n"]
     both[0].send_signal(signal.SIGKILL)
     results = wait_all(both)
     assert results[1].code == 125, as_text(results)
@@ -78,11 +77,13 @@ def test_a_host_that_loses_the_coordinator_says_so_on_its_own(hosts, directory, 
 
 
 def test_an_agent_that_is_killed_holds_nothing_up(hosts, directory, key):
-    script = f"echo here $RANK; touch {directory}/up.$RANK; [ $RANK = 0 ] || kill -KILL $PPID; sleep 600"
+    script = (f"echo here $RANK; [ $RANK = 0 ] || {{ until [ -e {directory}/heard ]; do sleep 0.05; done; kill -KILL $PPID; }}; "
+              "sleep 600")
     both = start_all(hosts, "--key-file", key, "--gather", *SHELL, script)
+    assert sorted(both[0].popen.stdout.readline() for _ in range(2)) == ["here 0\n", "here 1\n"]
+    (directory / "heard").touch()
     results = wait_all(both)
     assert results[0].code == 125 and "lost b" in results[0].stderr, as_text(results)
-    assert sorted(results[0].stdout.splitlines()) == ["here 0", "here 1"], as_text(results)
 
 
 def test_a_stop_of_all_hosts_ends_although_nobody_reads(hosts, directory, key):
