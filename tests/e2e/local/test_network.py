@@ -126,7 +126,7 @@ def test_strangers_on_the_port_are_named_and_do_not_disturb(hosts, directory, ke
     first = start(hosts, 0, "--key-file", key, PRINT, str(directory))
     wait_for_listener(hosts, "a")
     address = hosts["a"].address
-    half_hello = b"ddprun\0\1".hex()
+    half_hello = b"ddprun\0\2".hex()
     speakers = [hosts["c"].popen([PYTHON, "-c", SPEAK, address, PORT, "", words])
                 for words in (b"GET / HTTP/1.0\r\n\r\n".hex(), "", half_hello)]
     assert speakers[0].wait().stdout == "\n"
