@@ -7,7 +7,7 @@ set(CPACK_PACKAGE_FILE_NAME "ddprun-${CPACK_PACKAGE_VERSION}-$ENV{DDPRUN_PROCESS
 set(CPACK_PACKAGE_VENDOR "the ddprun authors")
 set(CPACK_PACKAGE_CONTACT "the ddprun authors <ddprun@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Starts PyTorch jobs on one machine or a whole allocation")
-set(CPACK_PACKAGE_DESCRIPTION "ddprun stands where torchrun or a page of shell glue stood: it finds the nodes of the
+set(CPACK_PACKAGE_DESCRIPTION "ddprun replaces torchrun or a page of shell in batch scripts: it detects the nodes of the
 allocation, starts the workers with the variables of torchrun, and restarts them together when one fails.")
 set(CPACK_INSTALLED_DIRECTORIES "$ENV{DDPRUN_STAGE};/usr")
 set(CPACK_SET_DESTDIR OFF)

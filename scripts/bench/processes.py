@@ -91,8 +91,8 @@ class Running:
     def launcher_processes(self, program: list[str]) -> list[int]:
         """All its processes but the workers; also what started the workers when that is a daemon (slurmstepd)."""
         workers = set(self.workers(program))
-        starters = {_parent(pid) for pid in workers} - workers - {0, 1, os.getpid()}
-        return sorted((set(marked(self.mark)) - workers) | starters)
+        front_ends = {_parent(pid) for pid in workers} - workers - {0, 1, os.getpid()}
+        return sorted((set(marked(self.mark)) - workers) | front_ends)
 
 
 def identity() -> str:

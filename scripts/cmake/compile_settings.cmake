@@ -8,7 +8,7 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 
 add_library(ddprun_settings INTERFACE)
-target_include_directories(ddprun_settings INTERFACE "${PROJECT_SOURCE_DIR}/include")
+target_include_directories(ddprun_settings INTERFACE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
 target_compile_definitions(ddprun_settings INTERFACE DDPRUN_VERSION="${PROJECT_VERSION}")
 target_compile_options(ddprun_settings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast -Wcast-align

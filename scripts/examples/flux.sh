@@ -2,7 +2,7 @@
 #flux: --nodes=2
 #flux: --exclusive
 #flux: --time-limit=30m
-# Flux (`flux batch flux.sh`): one ddprun a node, a worker a GPU.
+# Flux (`flux batch flux.sh`): one ddprun per node, a worker a GPU.
 #
 # What this needed before:
 #   export MASTER_ADDR=$(flux hostlist --expand --limit=1 instance)

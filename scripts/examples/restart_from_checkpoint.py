@@ -1,4 +1,4 @@
-"""A training that survives a failed worker: it saves a checkpoint and goes on from it when started again.
+"""A training that survives a failed worker: it saves a checkpoint and resumes from it after a restart.
 
 Run it with `ddprun --max-restarts 3`. To see a restart, --fail-at 12 makes the last rank fail once at that step.
 """
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def load(path: Path, module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """The step to go on with; 0 without a checkpoint."""
+    """The step to resume at; 0 without a checkpoint."""
     if not path.exists():
         return 0
     saved = torch.load(path, map_location="cpu")

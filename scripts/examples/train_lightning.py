@@ -1,6 +1,6 @@
 """A small Lightning training: fits a line, prints the weights it found, which are near 1, -2, 3 and 0.5.
 
-Nothing in it is about the launcher but the numbers of nodes and devices, which Lightning wants to be told.
+Nothing in it is about the launcher but the numbers of nodes and devices, which Lightning requires.
 """
 
 import argparse

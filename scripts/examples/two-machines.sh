@@ -4,8 +4,8 @@
 #   first machine:   two-machines.sh 0 10.0.0.1
 #   second machine:  two-machines.sh 1 10.0.0.1
 #
-# In whichever order: each waits for the other. Both need the same secret, so that nobody else can join. The first
-# run makes one, ~/.ddprun/key, on the first machine; copy it to the second:
+# In any order: each waits for the other. Both need the same key, so that no other user can join. The first run
+# creates it, ~/.ddprun/key, on the first machine; copy it to the second:
 #   scp -p ~/.ddprun/key second-machine:.ddprun/
 #
 # What this needed before: the same line with torchrun, and on machines with several networks also the right

@@ -24,24 +24,18 @@ std::string launched_key(const Allocation& allocation) {
 
 }  // namespace
 
+const Host* find_own_host(const Allocation& allocation) {
+  const auto& index = allocation.node_index.value;
+  const auto& hosts = allocation.hosts.value;
+  return index && static_cast<std::size_t>(index->value) < hosts.size()
+             ? &hosts[static_cast<std::size_t>(index->value)]
+             : nullptr;
+}
+
 std::string to_string(Scheduler scheduler) {
-  switch (scheduler) {
-    case Scheduler::none:
-      return "none";
-    case Scheduler::by_hand:
-      return "by hand";
-    case Scheduler::slurm:
-      return "slurm";
-    case Scheduler::pbs:
-      return "pbs";
-    case Scheduler::lsf:
-      return "lsf";
-    case Scheduler::flux:
-      return "flux";
-    case Scheduler::kubernetes:
-      return "kubernetes";
-  }
-  return {};
+  const SchedulerTraits* const traits = find_traits(scheduler);
+  if (traits != nullptr) return std::string(traits->name);
+  return scheduler == Scheduler::manual ? "manual" : "none";
 }
 
 std::string to_string(LaunchStyle style) {
@@ -49,9 +43,9 @@ std::string to_string(LaunchStyle style) {
     case LaunchStyle::alone:
       return "alone";
     case LaunchStyle::agent_per_node:
-      return "one ddprun a node";
+      return "one ddprun per node";
     case LaunchStyle::agent_per_task:
-      return "one ddprun a task";
+      return "one ddprun per task";
     case LaunchStyle::not_started:
       return "not started";
   }
@@ -61,23 +55,14 @@ std::string to_string(LaunchStyle style) {
 std::string launch_key(const Allocation& allocation) {
   if (allocation.numbered_by_launcher) return launched_key(allocation);
   const std::string& instance = allocation.instance.value;
-  switch (allocation.scheduler.value) {
-    case Scheduler::none:
-      return "alone/" + instance;
-    case Scheduler::by_hand:
-      return "by-hand/" + (instance.empty() ? "none" : instance);  // torchrun's default --rdzv-id
-    case Scheduler::slurm:
-    case Scheduler::pbs:
-    case Scheduler::lsf:
-    case Scheduler::flux:
-    case Scheduler::kubernetes:
-      return fmt::format("{}/{}/{}/{}{}{}", to_string(allocation.scheduler.value),
-                         allocation.job_id.value.empty() ? "-" : allocation.job_id.value,
-                         allocation.restart_count.value,
-                         allocation.step_id.value.empty() ? "-" : allocation.step_id.value,
-                         instance.empty() ? "" : "/", instance);
-  }
-  return {};
+  if (allocation.scheduler.value == Scheduler::none) return "alone/" + instance;
+  if (allocation.scheduler.value == Scheduler::manual)
+    return "manual/" + (instance.empty() ? "none" : instance);  // torchrun's default --rdzv-id
+  return fmt::format("{}/{}/{}/{}{}{}", to_string(allocation.scheduler.value),
+                     allocation.job_id.value.empty() ? "-" : allocation.job_id.value,
+                     allocation.restart_count.value,
+                     allocation.step_id.value.empty() ? "-" : allocation.step_id.value,
+                     instance.empty() ? "" : "/", instance);
 }
 
 }  // namespace ddprun

@@ -5,25 +5,26 @@
 #include <algorithm>
 #include <array>
 
-#include "ddprun/allocation/by_hand.hpp"
-#include "ddprun/allocation/flux.hpp"
-#include "ddprun/allocation/job.hpp"
 #include "ddprun/allocation/launchers.hpp"
-#include "ddprun/allocation/lsf.hpp"
-#include "ddprun/allocation/pbs.hpp"
-#include "ddprun/allocation/slurm.hpp"
+#include "ddprun/allocation/left_over.hpp"
+#include "ddprun/allocation/manual.hpp"
 #include "ddprun/allocation/slurm_place.hpp"
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "flux.hpp"
+#include "job.hpp"
+#include "lsf.hpp"
+#include "pbs.hpp"
+#include "slurm.hpp"
 
 namespace ddprun {
 
 namespace {
 
 struct Detector {
-  const char* name;      // for --scheduler
+  Scheduler scheduler;   // --scheduler takes its name
   const char* variable;  // that shows it, for messages
   bool (*applies)(const Snapshot&);
   Allocation (*parse)(const Snapshot&, const PlaceOptions&);
@@ -37,10 +38,10 @@ bool is_under_flux(const HostFacts& host) { return has_ancestor(host, {"flux-she
 
 // A scheduler that can run inside another comes before it: Flux' broker is often started by srun.
 constexpr std::array<Detector, 4> k_detectors{{
-    {"flux", "FLUX_URI", has_flux_job, parse_flux, is_under_flux},
-    {"slurm", "SLURM_JOB_ID", has_slurm_job, parse_slurm, is_under_slurm},
-    {"pbs", "PBS_JOBID", has_pbs_job, parse_pbs, is_under_pbs},
-    {"lsf", "LSB_JOBID", has_lsf_job, parse_lsf, is_under_lsf},
+    {Scheduler::flux, "FLUX_URI", has_flux_job, parse_flux, is_under_flux},
+    {Scheduler::slurm, "SLURM_JOB_ID", has_slurm_job, parse_slurm, is_under_slurm},
+    {Scheduler::pbs, "PBS_JOBID", has_pbs_job, parse_pbs, is_under_pbs},
+    {Scheduler::lsf, "LSB_JOBID", has_lsf_job, parse_lsf, is_under_lsf},
 }};
 
 Allocation parse_alone(const Snapshot& snapshot, const PlaceOptions& options) {
@@ -53,7 +54,7 @@ Allocation parse_alone(const Snapshot& snapshot, const PlaceOptions& options) {
                     variables.has("RANK") && !variables.has("TORCHELASTIC_RUN_ID");
   if (part && !options.standalone && !options.node_rank) {
     allocation.notices.push_back(
-        {fmt::format("RANK={} and WORLD_SIZE={} of the environment are not followed: this host is used alone",
+        {fmt::format("RANK={} and WORLD_SIZE={} of the environment are ignored: ddprun uses this host only",
                      printable(variables.text("RANK")->value, 20), printable(size->value, 20)),
          "to join several hosts, give --nnodes, --node-rank and --master-addr"});
   }
@@ -62,25 +63,38 @@ Allocation parse_alone(const Snapshot& snapshot, const PlaceOptions& options) {
 
 Allocation parse_without_scheduler(const Snapshot& snapshot, const PlaceOptions& options) {
   if (options.standalone) return parse_alone(snapshot, options);
-  if (is_complete_by_hand(options)) return parse_by_hand(snapshot, options);
+  if (is_complete_manual(options)) return parse_manual(snapshot, options);
   const auto places = find_launch_places(snapshot);
   const bool several = !places.empty() && (!places.front().size || places.front().size->value > 1);
   if (several) return follow_launcher(make_no_job(options), places.front(), snapshot, options);
-  return is_by_hand(options) ? parse_by_hand(snapshot, options) : parse_alone(snapshot, options);
+  return is_manual(options) ? parse_manual(snapshot, options) : parse_alone(snapshot, options);
 }
 
 Allocation parse_launcher(const Snapshot& snapshot, const PlaceOptions& options) {
   const auto places = find_launch_places(snapshot);
   if (places.empty()) {
-    throw UsageError(fmt::format("{} mpi, but no launcher's rank is set", options.scheduler->origin),
-                     "start ddprun with mpiexec, mpirun or the like, or leave it out");
+    throw UsageError(fmt::format("{} mpi, but no MPI launcher has set a rank", options.scheduler->origin),
+                     "start ddprun with an MPI launcher (mpiexec, mpirun), or leave it out");
   }
   return follow_launcher(make_no_job(options), places.front(), snapshot, options);
 }
 
 Allocation parse_by_flags_alone(const Snapshot& snapshot, const PlaceOptions& options) {
-  return is_by_hand(options) ? parse_by_hand(snapshot, options)
-                             : make_alone(snapshot, options, options.scheduler->origin);
+  return is_manual(options) ? parse_manual(snapshot, options)
+                            : make_alone(snapshot, options, options.scheduler->origin);
+}
+
+// As for an evaluation between two epochs.
+Allocation parse_inside_worker(const Snapshot& snapshot, const PlaceOptions& options) {
+  if (is_manual(options)) return parse_manual(snapshot, options);
+  Allocation allocation = make_alone(snapshot, options, "inside a worker of another ddprun");
+  if (options.standalone || (name_jobs(snapshot.environment).empty() && find_launch_places(snapshot).empty()))
+    return allocation;
+  allocation.notices.push_back(
+      {fmt::format("this ddprun runs inside a worker of another ddprun: it is a separate launch on {}",
+                   snapshot.host.name),
+       "add --standalone if that is intended; to use more hosts, list them with --hosts"});
+  return allocation;
 }
 
 Allocation ask_named(const Snapshot& snapshot, const PlaceOptions& options) {
@@ -89,10 +103,11 @@ Allocation ask_named(const Snapshot& snapshot, const PlaceOptions& options) {
   const std::string& origin = options.scheduler->origin;
   if (name == "mpi") return parse_launcher(snapshot, options);
   if (name == "none") return parse_by_flags_alone(snapshot, options);
-  const auto found = std::find_if(k_detectors.begin(), k_detectors.end(),
-                                  [&](const Detector& detector) { return detector.name == name; });
+  const auto found = std::find_if(k_detectors.begin(), k_detectors.end(), [&](const Detector& detector) {
+    return to_string(detector.scheduler) == name;
+  });
   if (found == k_detectors.end()) {
-    throw UsageError(fmt::format("{} does not know {}", origin, printable(name, 80)),
+    throw UsageError(fmt::format("{} names an unknown scheduler: '{}'", origin, printable(name, 80)),
                      "give one of " + join(scheduler_names(), ", "));
   }
   if (found->applies(snapshot)) return found->parse(snapshot, options);
@@ -112,30 +127,31 @@ const Detector& choose(const std::vector<const Detector*>& candidates, const Hos
   const auto& left = above.empty() ? candidates : above;
   if (left.front()->parse == parse_flux) return *left.front();
   throw Error(
-      fmt::format("{} and {} are both set, and nothing shows which of the jobs is this process'",
-                  left[0]->variable, left[1]->variable),
-      fmt::format("say which with --scheduler {} or --scheduler {}, or clear what is left from another "
-                  "job",
-                  left[0]->name, left[1]->name));
+      fmt::format("cannot tell which job this process belongs to: {} and {} are both set", left[0]->variable,
+                  left[1]->variable),
+      fmt::format(
+          "choose with --scheduler {} or --scheduler {}, or unset the variables left from another job",
+          to_string(left[0]->scheduler), to_string(left[1]->scheduler)));
 }
 
-// An agent that ddprun started has a place on the hosts of its starter; a variable that is left from another
-// launch has none.
+// An agent that ddprun started has a place on the hosts of its front end; a variable that is left from
+// another launch has none.
 void check_hosts_followed(const Snapshot& snapshot, const PlaceOptions& options,
                           const Allocation& allocation) {
   if (!options.hosts || options.hosts->value.size() < 2 || allocation.style.value != LaunchStyle::alone)
     return;
-  if (!Variables(snapshot.environment).has(k_starter_variable)) return;  // --nnodes 1 meant this host
-  throw Error(
-      fmt::format("{} is set, as in what another ddprun started, but no hosts of it are", k_starter_variable),
-      fmt::format("unset {}: it is left from another launch", k_starter_variable));
+  if (!Variables(snapshot.environment).has(k_front_end_variable)) return;  // --nnodes 1 meant this host
+  throw Error(fmt::format("{} is set without {}: stale variables from another launch", k_front_end_variable,
+                          k_started_hosts_variable),
+              fmt::format("unset {}", k_front_end_variable));
 }
 
 Allocation ask_detectors(const Snapshot& snapshot, const PlaceOptions& options) {
   if (is_started(snapshot, options)) return parse_started(snapshot, options);
   if (has_listed_hosts(snapshot, options)) return parse_listed_hosts(snapshot, options);
+  if (!options.scheduler && is_inside_worker(snapshot)) return parse_inside_worker(snapshot, options);
   const bool one_meant = options.nodes && options.nodes->value == 1;
-  if (!one_meant && !is_complete_by_hand(options)) check_rank_not_lost(snapshot);
+  if (!one_meant && !is_complete_manual(options)) check_rank_not_lost(snapshot);
   if (options.scheduler) return ask_named(snapshot, options);
   std::vector<const Detector*> candidates;
   for (const Detector& detector : k_detectors) {
@@ -149,7 +165,7 @@ Allocation ask_detectors(const Snapshot& snapshot, const PlaceOptions& options) 
 
 std::vector<std::string> scheduler_names() {
   std::vector<std::string> names;
-  for (const Detector& detector : k_detectors) names.emplace_back(detector.name);
+  for (const Detector& detector : k_detectors) names.push_back(to_string(detector.scheduler));
   names.emplace_back("mpi");
   names.emplace_back("none");
   return names;
@@ -159,7 +175,7 @@ Allocation detect_allocation(const Snapshot& snapshot, const PlaceOptions& optio
   if (!options.standalone) {
     Allocation allocation = ask_detectors(snapshot, options);
     check_hosts_followed(snapshot, options, allocation);
-    add_starter_secret(snapshot, allocation);
+    add_front_end_secret(snapshot, allocation);
     return allocation;
   }
   try {

@@ -1,9 +1,9 @@
-#include "ddprun/allocation/flux.hpp"
+#include "flux.hpp"
 
-#include "ddprun/allocation/by_hand.hpp"
-#include "ddprun/allocation/job.hpp"
+#include "ddprun/allocation/manual.hpp"
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/error.hpp"
+#include "job.hpp"
 
 namespace ddprun {
 
@@ -34,15 +34,16 @@ bool has_flux_job(const Snapshot& snapshot) {
 Allocation parse_flux(const Snapshot& snapshot, const PlaceOptions& options) {
   const Variables variables(snapshot.environment);
   Job job = read_job(variables, options);
-  const bool by_hand = is_complete_by_hand(options);
+  const bool manual = is_complete_manual(options);
   const auto places = find_launch_places(snapshot);
-  if (!options.standalone && !by_hand && !places.empty())
+  if (!options.standalone && !manual && !places.empty())
     return follow_launcher(job, places.front(), snapshot, options);
-  if (!options.standalone && !by_hand && !options.nodes) {
-    throw Error("ddprun was started inside a Flux instance, outside any task of it, and cannot see its hosts",
-                "say how many nodes it may use, as in --nnodes $(flux getattr size); or start it with flux "
-                "run -N NODES "
-                "-n NODES --exclusive ddprun ...");
+  if (!options.standalone && !manual && !options.nodes) {
+    throw Error(
+        "ddprun was started in a Flux instance, outside any task of it, where the instance's hosts are "
+        "unknown",
+        "give the number of nodes, as in --nnodes $(flux getattr size); or start it with flux run -N NODES "
+        "-n NODES --exclusive ddprun ...");
   }
   if (options.nodes) add_unnamed_hosts(*options.nodes, job);
   return settle_unstarted(job, "the initial program of a Flux instance", snapshot, options);

@@ -2,12 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
-#include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/allocation/job.hpp"
+#include "ddprun/allocation/manual.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "job.hpp"
 
 namespace ddprun {
 
@@ -34,16 +35,16 @@ Sourced<int> find_size(const LaunchPlace& place, const PlaceOptions& options) {
         fmt::format("{} {}, but {}", options.nodes->origin, options.nodes->value, describe(place)),
         "start one ddprun on each node: " + command_for(place, options.nodes->value));
   }
-  throw Error(fmt::format("{} is set, but no variable tells how many processes {} started", describe(place),
-                          place.launcher),
-              "start one ddprun on each node and say how many there are with --nnodes N");
+  throw Error(fmt::format("{} is set, but no variable gives the number of processes that {} started",
+                          describe(place), place.launcher),
+              "start one ddprun on each node and give their number with --nnodes N");
 }
 
 std::optional<Sourced<int>> find_most_nodes(const Job& job, const LaunchPlace& place) {
   std::optional<Sourced<int>> most = place.nodes;
   const auto lower = [&](const Sourced<std::vector<std::string>>& hosts) {
     const auto count = static_cast<int>(hosts.value.size());
-    if (!hosts.origin.empty() && (!most || count < most->value)) most = sourced(count, hosts.origin);
+    if (hosts.known() && (!most || count < most->value)) most = sourced(count, hosts.origin);
   };
   if (!place.nodes_exact) lower(place.hosts);
   if (!place.nodes_exact) lower(job.hosts);
@@ -79,9 +80,8 @@ void settle_style(const Launch& launch, Allocation& allocation) {
   const bool told_by_flag =
       !launch.place.size || (launch.options.nodes && launch.options.nodes->value == size.value);
   if (!local && !told_by_flag && !(most && most->value == size.value)) {
-    throw Error(
-        fmt::format("{} does not say how many of the processes are on this host", describe(launch.place)),
-        fmt::format("if there is one ddprun on each host, add --nnodes {}", size.value));
+    throw Error(fmt::format("{} does not give the number of processes on this host", describe(launch.place)),
+                fmt::format("if there is one ddprun on each host, add --nnodes {}", size.value));
   }
   allocation.style.value = LaunchStyle::agent_per_node;
   // Two processes of which one is here are on two hosts; of more, some might share another host.
@@ -102,16 +102,16 @@ void check_flags(const Launch& launch, const Allocation& allocation) {
                     command_for(launch.place, nodes->value)));
   }
   if (workers && workers->value > 1 && per_task) {
-    throw UsageError(
-        fmt::format("{} started {} ddprun and {} {} asks each of them for {} workers", launch.place.launcher,
-                    launch.size.value, workers->origin, workers->value, workers->value),
-        fmt::format("start one ddprun a node ({}), or leave {} out to get one worker a task",
-                    command_for(launch.place, likely_nodes(launch)), workers->origin));
+    throw UsageError(fmt::format("{} started {} ddprun processes, but {} {} asks each of them for {} workers",
+                                 launch.place.launcher, launch.size.value, workers->origin, workers->value,
+                                 workers->value),
+                     fmt::format("start one ddprun per node ({}), or leave {} out to get one worker per task",
+                                 command_for(launch.place, likely_nodes(launch)), workers->origin));
   }
   const auto& address = launch.options.address;
   if (address && is_loopback_name(address->value) && !per_task) {
-    throw UsageError(fmt::format("{} {} is another host on each of the {}", address->origin, address->value,
-                                 count_of(launch.size.value, "node")),
+    throw UsageError(fmt::format("{} {} is a different host on each of the {}", address->origin,
+                                 address->value, count_of(launch.size.value, "node")),
                      fmt::format("leave {} out: ddprun finds the first node", address->origin));
   }
 }
@@ -127,7 +127,7 @@ void settle_hosts(const Launch& launch, const Snapshot& snapshot, Allocation& al
   allocation.hosts.value.assign(static_cast<std::size_t>(count), unnamed);
   allocation.hosts.origin = count == 0 ? "" : allocation.style.origin;
   for (const auto* list : {&launch.place.hosts, &launch.job.hosts}) {
-    if (count == 0 || list->origin.empty() || list->value.size() != allocation.hosts.value.size()) continue;
+    if (count == 0 || !list->known() || list->value.size() != allocation.hosts.value.size()) continue;
     for (std::size_t i = 0; i < list->value.size(); ++i) allocation.hosts.value[i].name = list->value[i];
     allocation.hosts.origin = list->origin;
     break;
@@ -141,7 +141,7 @@ void settle_hints(const Launch& launch, Allocation& allocation) {
     allocation.first_hints = {sourced(std::string("127.0.0.1"), "all processes are on this host")};
     return;
   }
-  const auto& told = launch.place.hosts.origin.empty() ? launch.job.hosts : launch.place.hosts;
+  const auto& told = !launch.place.hosts.known() ? launch.job.hosts : launch.place.hosts;
   const auto add = [&](const std::string& name, const std::string& origin) {
     const auto& hints = allocation.first_hints;
     const bool known =
@@ -150,7 +150,7 @@ void settle_hints(const Launch& launch, Allocation& allocation) {
   };
   if (!told.value.empty() && !told.value.front().empty())
     add(told.value.front(), told.origin + ", first host");
-  for (const auto& starter : launch.place.starter) add(starter.value, starter.origin);
+  for (const auto& front_end : launch.place.front_end) add(front_end.value, front_end.origin);
   for (const std::string& host : told.value) {
     if (!host.empty()) add(host, told.origin);
   }
@@ -161,19 +161,26 @@ void settle_hints(const Launch& launch, Allocation& allocation) {
 // is there somebody who was not told its host.
 bool is_first_known(const Launch& launch, int agents_host_count) {
   if (agents_host_count == 1 || launch.job.hosts_in_environment) return true;
-  const bool told = !launch.place.hosts.origin.empty();
-  return launch.place.starter_tells_hosts && told == (launch.place.rank.value != 0);
+  const bool told = launch.place.hosts.known();
+  return launch.place.launcher_tells_hosts && told == (launch.place.rank.value != 0);
 }
 
 void settle_place(const Launch& launch, Allocation& allocation) {
   const LaunchPlace& place = launch.place;
   const bool per_task = allocation.style.value == LaunchStyle::agent_per_task;
   if (per_task && !place.local_rank) {
-    throw Error(fmt::format("{} does not say which of the processes on this host this is", describe(place)),
-                "start one ddprun a node: " + command_for(place, likely_nodes(launch)));
+    throw Error(fmt::format("{} does not give the local rank of this process", describe(place)),
+                "start one ddprun per node: " + command_for(place, likely_nodes(launch)));
   }
-  allocation.node_index = place.node ? sourced(NodeIndex{place.node->value}, place.node->origin)
-                                     : sourced(NodeIndex{-1}, "order of the lowest ranks");
+  const std::size_t hosts = allocation.hosts.value.size();
+  if (place.node && hosts > 0 && std::cmp_greater_equal(place.node->value, hosts)) {
+    throw Error(
+        fmt::format("{}={}, but according to {} the launch is on {}", place.node->origin, place.node->value,
+                    allocation.style.origin, count_of(static_cast<std::int64_t>(hosts), "host")),
+        "the variables come from different launches or were edited; start ddprun from a fresh shell");
+  }
+  allocation.node_index = {std::nullopt, "order of the lowest ranks"};
+  if (place.node) allocation.node_index = {NodeIndex{place.node->value}, place.node->origin};
   allocation.task_count = launch.size;
   allocation.task_rank = place.rank;
   allocation.task_local = place.local_rank
@@ -199,10 +206,10 @@ Allocation follow_launcher(const Job& job, const LaunchPlace& place, const Snaps
     const bool meant = options.nodes && options.nodes->value == 1;
     if (job.hosts.value.size() > 1 && !meant) refuse_single(launch);
     Allocation alone = stand_alone(job, snapshot, options, launch.size.origin);
-    if (!job.name.empty() && job.hosts.origin.empty() && !meant && !place.nodes_exact) {
+    if (!job.name.empty() && !job.hosts.known() && !meant && !place.nodes_exact) {
       alone.notices.push_back(
           {fmt::format("{} started this ddprun as the only process of its launch, and nothing on "
-                       "{} tells whether {} has more hosts",
+                       "{} shows whether {} has more hosts",
                        place.launcher, snapshot.host.name, job.name),
            "to use all of them, start one on each: " + command_for(place, 2)});
     }
@@ -222,7 +229,7 @@ Allocation follow_launcher(const Job& job, const LaunchPlace& place, const Snaps
   // The launcher's own come first: over ssh its other hosts do not have the job's.
   allocation.secrets = place.secrets;
   allocation.secrets.insert(allocation.secrets.end(), job.base.secrets.begin(), job.base.secrets.end());
-  allocation.exchange = place.exchange;
+  allocation.key_value_space = place.key_value_space;
   return allocation;
 }
 

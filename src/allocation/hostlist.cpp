@@ -22,7 +22,7 @@ struct Place {
 
   [[noreturn]] void fail(const std::string& why) const {
     throw Error(fmt::format("{} is not a host list: {} in \"{}\"", variable, why, printable(piece, 80)),
-                "a host list looks like n[1-3,7],login1; clear the variable if it was set by hand");
+                "a host list looks like n[1-3,7],login1; clear the variable if it was set manually");
   }
 };
 
@@ -41,8 +41,7 @@ bool is_host_character(char c) {
 std::uint64_t parse_bound(std::string_view text, const Place& place) {
   if (text.empty() || !std::all_of(text.begin(), text.end(), is_digit)) {
     if (text.find('x') != std::string_view::npos) {
-      place.fail(fmt::format("\"{}\" is a box of several dimensions, which ddprun does not read,",
-                             printable(text, 40)));
+      place.fail(fmt::format("multi-dimensional node lists are not supported: \"{}\"", printable(text, 40)));
     }
     place.fail(fmt::format("\"{}\" is not a number", printable(text, 40)));
   }
@@ -81,7 +80,7 @@ Pattern parse_pattern(const Place& place) {
     const std::string_view text = rest.substr(0, bracket);
     const auto stranger = std::find_if_not(text.begin(), text.end(), is_host_character);
     if (stranger != text.end()) {
-      place.fail(fmt::format("'{}' is not a character of host names",
+      place.fail(fmt::format("'{}' is not allowed in host names",
                              printable(text.substr(static_cast<std::size_t>(stranger - text.begin()), 1))));
     }
     pattern.texts.emplace_back(text);

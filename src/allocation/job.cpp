@@ -1,9 +1,9 @@
-#include "ddprun/allocation/job.hpp"
+#include "job.hpp"
 
 #include <fmt/format.h>
 
-#include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/allocation/manual.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
@@ -28,8 +28,7 @@ void check_nodes_available(const Job& job, const PlaceOptions& options) {
   throw UsageError(
       fmt::format("{} {}, but {} has {} ({})", options.nodes->origin, options.nodes->value, job.name,
                   count_of(count_hosts(job), "host"), compress_hostlist(job.hosts.value)),
-      fmt::format("ask for {} hosts when submitting, or add --node-rank and --master-addr to join "
-                  "hosts by hand",
+      fmt::format("request {} hosts for the job, or add --node-rank and --master-addr to join hosts manually",
                   options.nodes->value));
 }
 
@@ -39,7 +38,7 @@ Allocation describe_unstarted(const Job& job, const std::string& origin, const P
   if (options.run_id) allocation.instance = *options.run_id;
   allocation.hosts.origin = job.hosts.origin;
   for (const std::string& host : job.hosts.value) allocation.hosts.value.push_back({host, 1});
-  if (job.own) allocation.node_index = sourced(NodeIndex{*job.own}, "host name");
+  if (job.own) allocation.node_index = {NodeIndex{*job.own}, "host name"};
   allocation.task_count = sourced(count_hosts(job), job.hosts.origin);
   return allocation;
 }
@@ -48,8 +47,8 @@ Allocation describe_unstarted(const Job& job, const std::string& origin, const P
 
 Job make_no_job(const PlaceOptions& options) {
   Job job;
-  job.base.scheduler = sourced(Scheduler::none, "no scheduler's variable is set");
-  job.base.restart_count = sourced(0, "default");
+  job.base.scheduler = sourced(Scheduler::none, "no scheduler detected");
+  job.base.restart_count = by_default(0);
   apply_coordinator_flags(options, job.base);
   return job;
 }
@@ -70,16 +69,16 @@ Allocation stand_alone(const Job& job, const Snapshot& snapshot, const PlaceOpti
 Allocation settle_unstarted(const Job& job, const std::string& origin, const Snapshot& snapshot,
                             const PlaceOptions& options) {
   if (options.standalone) return stand_alone(job, snapshot, options, "--standalone");
-  if (is_complete_by_hand(options)) {
-    Allocation by_hand = parse_by_hand(snapshot, options);
-    add_job(job, by_hand);
-    by_hand.secrets.clear();  // a host that was joined by hand need not be the job's
-    return by_hand;
+  if (is_complete_manual(options)) {
+    Allocation manual = parse_manual(snapshot, options);
+    add_job(job, manual);
+    manual.secrets.clear();  // a host that was joined by hand need not be the job's
+    return manual;
   }
   if (options.nodes && options.nodes->value == 1)
     return stand_alone(job, snapshot, options, options.nodes->origin);
-  if (job.hosts.origin.empty()) {
-    throw Error(fmt::format("ddprun was started in {}, but nothing on {} tells which hosts it has", job.name,
+  if (!job.hosts.known()) {
+    throw Error(fmt::format("ddprun was started in {}, but nothing on {} shows which hosts it has", job.name,
                             snapshot.host.name),
                 "start one ddprun on each host with the scheduler's launcher; to use this host alone, add "
                 "--nnodes 1");

@@ -11,7 +11,7 @@ std::optional<LaunchPlace> read_flux(const Seen& seen) {
   place->nodes = read_number(seen, "FLUX_JOB_NNODES", 1);
   place->nodes_exact = place->nodes.has_value();
   if (const auto id = seen.variables.text("FLUX_JOB_ID")) place->id = *id;
-  place->exchange = find_pmi1(seen);
+  place->key_value_space = find_pmi1(seen);
   return place;
 }
 

@@ -26,9 +26,9 @@ std::string word_after(const std::vector<std::string>& words, std::string_view o
 // With mpiexec -pmi-port the number of processes is known to hydra's server alone.
 [[noreturn]] void refuse_port_only() {
   throw Error(
-      "PMI_PORT and PMI_ID are set, but PMI_RANK and PMI_SIZE are not: mpiexec was called with "
-      "-pmi-port, which does not tell how many processes it started",
-      "leave -pmi-port out; or say where this host is with --nnodes, --node-rank and --master-addr");
+      "PMI_PORT and PMI_ID are set, but PMI_RANK and PMI_SIZE are not: mpiexec was called with -pmi-port, "
+      "which does not pass on the number of processes",
+      "leave -pmi-port out; or give --nnodes, --node-rank and --master-addr");
 }
 
 // mpi/cray_shasta gives the job alone. Of another job, it is no step of this one.
@@ -41,7 +41,7 @@ std::string read_other_job(const Seen& seen) {
 
 }  // namespace
 
-void add_hydra_starter(const Seen& seen, LaunchPlace& place) {
+void add_hydra_host(const Seen& seen, LaunchPlace& place) {
   for (const Ancestor& ancestor : seen.snapshot.host.ancestors) {
     const std::vector<std::string> words = split_words(ancestor.title);
     if (words.empty() || words.front().find("proxy") == std::string::npos) continue;
@@ -50,7 +50,7 @@ void add_hydra_starter(const Seen& seen, LaunchPlace& place) {
     const std::string host =
         control.empty() ? word_after(words, "--upstream-host") : control.substr(0, control.rfind(':'));
     if (host.empty() || host.size() > 253 || host.front() == '-') continue;
-    place.starter.push_back(sourced(host, "the arguments of " + words.front()));
+    place.front_end.push_back(sourced(host, "the arguments of " + words.front()));
     if (!control.empty()) place.id = sourced(control, "--control-port of " + words.front());
     return;
   }
@@ -69,8 +69,8 @@ std::optional<LaunchPlace> read_hydra(const Seen& seen) {
   place->one_a_node = "mpiexec -n {0} -ppn 1";
   place->slurm_step = read_slurm_step(seen, "PMI_JOBID");
   if (place->slurm_step.empty()) place->slurm_step = read_other_job(seen);
-  place->exchange = find_pmi1(seen);
-  add_hydra_starter(seen, *place);
+  place->key_value_space = find_pmi1(seen);
+  add_hydra_host(seen, *place);
   return place;
 }
 

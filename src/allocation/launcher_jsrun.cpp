@@ -10,7 +10,7 @@ std::optional<LaunchPlace> read_jsrun(const Seen& seen) {
   if (!place) return place;
   place->one_a_node = "jsrun -n {0} -r 1 -a 1 -c ALL_CPUS -g ALL_GPUS";
   if (const auto id = seen.variables.text("PMIX_NAMESPACE")) place->id = *id;
-  place->exchange = find_pmix(seen);
+  place->key_value_space = find_pmix(seen);
   return place;
 }
 

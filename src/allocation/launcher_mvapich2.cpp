@@ -10,8 +10,8 @@ std::optional<LaunchPlace> read_mvapich2(const Seen& seen) {
   if (!place) return place;
   place->one_a_node = "mpiexec -n {0} -ppn 1";
   // mpirun_rsh's PMI_PORT speaks a dialect of its own; hydra's PMI_FD is plain PMI-1.
-  if (seen.variables.has("PMI_FD")) place->exchange = Exchange::pmi1;
-  add_hydra_starter(seen, *place);
+  if (seen.variables.has("PMI_FD")) place->key_value_space = KeyValueSpace::pmi1;
+  add_hydra_host(seen, *place);
   return place;
 }
 

@@ -17,7 +17,7 @@ std::optional<LaunchPlace> read_pals(const Seen& seen) {
   if (const auto secret = seen.variables.text("PMI_SHARED_SECRET")) {
     place->secrets.push_back({SecretKind::pmi_shared_secret, secret->value, secret->origin});
   }
-  place->exchange = find_pmix(seen);
+  place->key_value_space = find_pmix(seen);
   return place;
 }
 

@@ -1,7 +1,7 @@
 // A PMIx server without variables of its own beside: prterun and prun of PRRTE, a MoM of OpenPBS built with
 // PMIx, and srun --mpi=pmix, told by its namespace. There is a rank and no size; ddprun asks the server for
 // it and the other numbers and puts them into the environment by the names of PMIx' attributes.
-#include "ddprun/allocation/starter_host.hpp"
+#include "launcher_host.hpp"
 #include "launcher_rows.hpp"
 
 namespace ddprun::launcher_rows {
@@ -17,10 +17,10 @@ std::optional<LaunchPlace> read_pmix(const Seen& seen) {
   if (const auto id = seen.variables.text("PMIX_NAMESPACE")) {
     place->id = *id;
     if (auto host = find_prrte_host(id->value))
-      place->starter.push_back(sourced(std::move(*host), id->origin));
+      place->front_end.push_back(sourced(std::move(*host), id->origin));
   }
   place->slurm_step = read_slurm_step(seen, "PMIX_NAMESPACE");
-  place->exchange = find_pmix(seen);
+  place->key_value_space = find_pmix(seen);
   return place;
 }
 

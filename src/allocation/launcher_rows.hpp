@@ -36,10 +36,10 @@ std::optional<Sourced<int>> read_number(const Seen& seen, const char* name, int 
 std::string read_slurm_step(const Seen& seen, const char* variable);
 
 // PMI_FD or PMI_PORT is a PMI-1 server; PMIX_SERVER_URI* a PMIx one.
-Exchange find_pmi1(const Seen& seen);
-Exchange find_pmix(const Seen& seen);
+KeyValueSpace find_pmi1(const Seen& seen);
+KeyValueSpace find_pmix(const Seen& seen);
 
 // Hydra's proxies name the host of mpiexec in their arguments.
-void add_hydra_starter(const Seen& seen, LaunchPlace& place);
+void add_hydra_host(const Seen& seen, LaunchPlace& place);
 
 }  // namespace ddprun::launcher_rows

@@ -68,15 +68,16 @@ std::string read_slurm_step(const Seen& seen, const char* variable) {
   return both ? std::string(step) : std::string{};
 }
 
-Exchange find_pmi1(const Seen& seen) {
-  return seen.variables.has("PMI_FD") || seen.variables.has("PMI_PORT") ? Exchange::pmi1 : Exchange::none;
+KeyValueSpace find_pmi1(const Seen& seen) {
+  return seen.variables.has("PMI_FD") || seen.variables.has("PMI_PORT") ? KeyValueSpace::pmi1
+                                                                        : KeyValueSpace::none;
 }
 
-Exchange find_pmix(const Seen& seen) {
+KeyValueSpace find_pmix(const Seen& seen) {
   constexpr const char* k_server = "PMIX_SERVER_URI";
   const auto found = seen.snapshot.environment.lower_bound(k_server);
   const bool there = found != seen.snapshot.environment.end() && found->first.starts_with(k_server);
-  return there ? Exchange::pmix : Exchange::none;
+  return there ? KeyValueSpace::pmix : KeyValueSpace::none;
 }
 
 }  // namespace launcher_rows
@@ -88,6 +89,8 @@ constexpr std::array k_shells{"sh", "bash", "dash", "ksh", "zsh", "csh", "tcsh",
 constexpr std::array k_consoles{"login", "tmux", "screen", "SCREEN"};
 constexpr std::array k_daemons{"hydra_pmi_proxy", "pmi_proxy", "orted",           "orterun", "mpirun",
                                "mpirun.openmpi",  "mpiexec",   "mpiexec.openmpi", "prted",   "prterun"};
+constexpr std::array k_scheduler_daemons{"slurmstepd:", "pbs_mom", "pbs_attach", "pbs_tmrsh",   "palsd",
+                                         "res",         "jsmd",    "flux-shell", "flux-broker", "sshd:"};
 
 template <std::size_t N>
 bool is_among(std::string_view program, const std::array<const char*, N>& programs) {
@@ -114,7 +117,7 @@ bool is_login(const Ancestor& ancestor) {
 }
 
 // The nearest ancestor that is no shell; null where /proc shows none.
-const Ancestor* find_starter(const HostFacts& host) {
+const Ancestor* find_front_end(const HostFacts& host) {
   const auto found = std::find_if(host.ancestors.begin(), host.ancestors.end(), [](const Ancestor& ancestor) {
     return !is_among(program_of(ancestor), k_shells);
   });
@@ -139,28 +142,29 @@ std::vector<LaunchPlace> find_launch_places(const Snapshot& snapshot) {
 }
 
 void check_not_left_over(const LaunchPlace& place, const HostFacts& host) {
-  const Ancestor* const starter = find_starter(host);
-  if (starter == nullptr || !(starts_scripts(*starter) || is_login(*starter))) return;
+  const Ancestor* const front_end = find_front_end(host);
+  if (front_end == nullptr || !(starts_scripts(*front_end) || is_login(*front_end))) return;
   throw Error(
       fmt::format("{} is set, but only shells are between this ddprun and {}: the variable is left from "
                   "another launch",
-                  describe(place), printable(starter->title, 80)),
+                  describe(place), printable(front_end->title, 80)),
       "clear the variables of " + place.launcher + ", or use this host alone with --standalone");
 }
 
 void check_rank_not_lost(const Snapshot& snapshot) {
-  const Ancestor* const starter = find_starter(snapshot.host);
-  if (starter == nullptr || !is_among(program_of(*starter), k_daemons)) return;
+  const Ancestor* const front_end = find_front_end(snapshot.host);
+  if (front_end == nullptr || !is_among(program_of(*front_end), k_daemons)) return;
   if (!find_launch_places(snapshot).empty()) return;
-  throw Error(fmt::format("{} started this ddprun on {}, but no variable tells its rank",
-                          program_of(*starter), snapshot.host.name),
+  throw Error(fmt::format("{} started this ddprun on {}, but no variable gives its rank",
+                          program_of(*front_end), snapshot.host.name),
               "let the launcher's variables reach ddprun (a script may have cleared them), or use this host "
               "alone with --standalone");
 }
 
 bool is_started_by_scheduler(const HostFacts& host) {
-  const Ancestor* const starter = find_starter(host);
-  return starter != nullptr && (starter->title.starts_with("slurmstepd: [") || starts_scripts(*starter));
+  const Ancestor* const front_end = find_front_end(host);
+  return front_end != nullptr &&
+         (front_end->title.starts_with("slurmstepd: [") || starts_scripts(*front_end));
 }
 
 bool is_interactive_shell(const Ancestor& ancestor) {
@@ -175,6 +179,15 @@ bool has_ancestor(const HostFacts& host, const std::vector<std::string>& program
   return std::any_of(host.ancestors.begin(), host.ancestors.end(), [&](const Ancestor& ancestor) {
     return std::find(programs.begin(), programs.end(), program_of(ancestor)) != programs.end();
   });
+}
+
+bool is_run_by(const HostFacts& host, std::string_view program) {
+  for (const Ancestor& ancestor : host.ancestors) {
+    const std::string_view name = program_of(ancestor);
+    if (name == program) return true;
+    if (is_among(name, k_daemons) || is_among(name, k_scheduler_daemons)) return false;
+  }
+  return false;
 }
 
 std::string describe(const LaunchPlace& place) {

@@ -1,12 +1,14 @@
 #include "ddprun/allocation/left_over.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
 #include "ddprun/allocation/launchers.hpp"
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/text.hpp"
-#include "ddprun/facts/job_variables.hpp"
+#include "ddprun/facts/schedulers.hpp"
 
 namespace ddprun {
 
@@ -21,13 +23,16 @@ constexpr const char* k_tuning_prefixes[] = {"OMPI_MCA_", "PMIX_MCA_", "PRTE_MCA
 // Open MPI hands its daemons' addresses to the processes under the same prefix as the user's tuning.
 constexpr const char* k_not_tuning_prefixes[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"};
 
-// A submitted job has its own of these.
-constexpr const char* k_scheduler_prefixes[] = {"SLURM_", "PBS_", "LSB_", "FLUX_"};
-
 template <class Prefixes>
 bool starts_with_any(std::string_view name, const Prefixes& prefixes) {
   return std::any_of(std::begin(prefixes), std::end(prefixes),
                      [&](const char* prefix) { return name.starts_with(prefix); });
+}
+
+// A submitted job has its own of these.
+bool is_of_a_job(std::string_view name) {
+  return std::any_of(k_schedulers.begin(), k_schedulers.end(),
+                     [&](const SchedulerTraits& scheduler) { return name.starts_with(scheduler.prefix); });
 }
 
 }  // namespace
@@ -35,9 +40,9 @@ bool starts_with_any(std::string_view name, const Prefixes& prefixes) {
 std::string name_jobs(const Environment& environment) {
   const Variables variables(environment);
   std::vector<std::string> jobs;
-  for (const JobVariable& job : k_job_variables) {
-    if (const auto id = variables.text(job.name))
-      jobs.push_back(std::string(job.scheduler) + "/" + id->value);
+  for (const SchedulerTraits& scheduler : k_schedulers) {
+    if (const auto id = variables.text(std::string(scheduler.job_variable)))
+      jobs.push_back(fmt::format("{}/{}", scheduler.name, id->value));
   }
   return join(jobs, ",");
 }
@@ -75,7 +80,7 @@ bool is_of_this_step(const Environment& environment) {
 std::string make_worker_list(const Environment& environment, const std::vector<std::string>& names) {
   std::vector<std::string> own;
   std::copy_if(names.begin(), names.end(), std::back_inserter(own),
-               [](const std::string& name) { return !starts_with_any(name, k_scheduler_prefixes); });
+               [](const std::string& name) { return !is_of_a_job(name); });
   return name_jobs(environment) + ":" + join(own, ",");
 }
 
@@ -98,6 +103,11 @@ std::vector<std::string> find_left_over(const Snapshot& snapshot) {
     if (is_launcher_variable(name)) names.push_back(name);
   }
   return names;
+}
+
+bool is_inside_worker(const Snapshot& snapshot) {
+  const auto list = parse_worker_list(snapshot.environment);
+  return list && list->jobs == name_jobs(snapshot.environment) && is_run_by(snapshot.host, "ddprun");
 }
 
 std::string describe_left_over(const Snapshot& snapshot) {

@@ -1,16 +1,16 @@
-#include "ddprun/allocation/lsf.hpp"
+#include "lsf.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/allocation/job.hpp"
-#include "ddprun/allocation/node_file.hpp"
+#include "ddprun/allocation/manual.hpp"
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "job.hpp"
+#include "node_file.hpp"
 
 namespace ddprun {
 
@@ -27,9 +27,9 @@ struct HostList {
 };
 
 [[noreturn]] void fail_list(const std::string& variable, const std::string& word) {
-  throw Error(fmt::format("{} is not a list of hosts and slots: \"{}\" is wrong in it", variable,
-                          printable(word, 80)),
-              "such a list looks like h1 4 h2 4; clear the variable if it was set by hand");
+  throw Error(
+      fmt::format("{} is not a list of hosts and slots: invalid entry \"{}\"", variable, printable(word, 80)),
+      "such a list looks like h1 4 h2 4; clear the variable if it was set manually");
 }
 
 // "h1 4 h2 4" as lines of a node file, one for each host; the slots tell a launch node only.
@@ -106,8 +106,8 @@ bool has_lsf_job(const Snapshot& snapshot) { return Variables(snapshot.environme
 Allocation parse_lsf(const Snapshot& snapshot, const PlaceOptions& options) {
   const auto places = find_launch_places(snapshot);
   const Job job = read_job(snapshot, options, !places.empty() && places.front().launcher == "jsrun");
-  const bool by_hand = is_complete_by_hand(options);
-  if (!options.standalone && !by_hand && !places.empty())
+  const bool manual = is_complete_manual(options);
+  if (!options.standalone && !manual && !places.empty())
     return follow_launcher(job, places.front(), snapshot, options);
   return settle_unstarted(job, "the script of an LSF job", snapshot, options);
 }

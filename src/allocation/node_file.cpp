@@ -1,4 +1,4 @@
-#include "ddprun/allocation/node_file.hpp"
+#include "node_file.hpp"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 [[noreturn]] void fail(const std::string& path, const std::string& why) {
   throw Error(fmt::format("the node file {} {}", printable(path), why),
-              "the scheduler writes one host name a line there; clear the variable if it was set by hand");
+              "the scheduler writes one host name per line; clear the variable if it was set manually");
 }
 
 }  // namespace

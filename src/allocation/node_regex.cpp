@@ -1,4 +1,4 @@
-#include "ddprun/allocation/node_regex.hpp"
+#include "node_regex.hpp"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ struct Piece {
 
   [[noreturn]] void fail(std::string_view why) const {
     throw Error(fmt::format("{} is not a list of hosts: {} in \"{}\"", variable, why, printable(text, 80)),
-                "such a list looks like n[1:1-3,7]@0(4); clear the variable if it was set by hand");
+                "such a list looks like n[1:1-3,7]@0(4); clear the variable if it was set manually");
   }
 };
 

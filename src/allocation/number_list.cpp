@@ -17,8 +17,8 @@ constexpr std::size_t k_max_numbers = k_max_hosts;
 [[noreturn]] void fail(const std::string& variable, const char* what, std::string_view piece,
                        const char* example) {
   throw Error(
-      fmt::format("{} is not a list of {}: \"{}\" is wrong in it", variable, what, printable(piece, 80)),
-      fmt::format("such a list looks like {}; clear the variable if it was set by hand", example));
+      fmt::format("{} is not a list of {}: invalid entry \"{}\"", variable, what, printable(piece, 80)),
+      fmt::format("such a list looks like {}; clear the variable if it was set manually", example));
 }
 
 int parse_in_range(std::string_view text, int least, int most) {

@@ -1,18 +1,18 @@
-#include "ddprun/allocation/pbs.hpp"
+#include "pbs.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/allocation/job.hpp"
-#include "ddprun/allocation/node_file.hpp"
+#include "ddprun/allocation/manual.hpp"
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/pbs_home.hpp"
 #include "ddprun/facts/proc_text.hpp"
+#include "job.hpp"
+#include "node_file.hpp"
 
 namespace ddprun {
 
@@ -83,7 +83,7 @@ void check_ours(const Pbs& pbs) {
   if (pbs.ours || pbs.job.own) return;
   const std::string set = fmt::format("the variables of {} are set (PBS_JOBID)", pbs.job.name);
   const std::string& host = pbs.snapshot.host.name;
-  if (!pbs.job.hosts.origin.empty()) {
+  if (pbs.job.hosts.known()) {
     throw Error(fmt::format("{}, but this host, {}, is not in its node file {} ({})", set, host,
                             printable(pbs.file_path, 80), compress_hostlist(pbs.file.hosts)),
                 k_leak_hint);
@@ -98,23 +98,23 @@ void check_one_a_host(const Pbs& pbs) {
   if (pbs.options.nodes && pbs.options.nodes->value == static_cast<int>(pbs.file.hosts.size())) return;
   const auto most = std::max_element(pbs.file.slots.begin(), pbs.file.slots.end());
   if (most == pbs.file.slots.end() || *most == 1) return;
-  throw Error(fmt::format("the node file of {} names {} {} times: pbsdsh starts as many ddprun there, and "
-                          "nothing tells them apart",
+  throw Error(fmt::format("the node file of {} names {} {} times: pbsdsh starts as many ddprun processes "
+                          "there, which cannot be told apart",
                           pbs.job.name,
                           pbs.file.hosts[static_cast<std::size_t>(most - pbs.file.slots.begin())], *most),
-              fmt::format("leave pbsdsh out: ddprun starts itself once on each host; or start one a host "
+              fmt::format("leave pbsdsh out: ddprun starts itself once on each host; or start one per host "
                           "(pbsdsh -n, mpiexec --ppn 1) and add --nnodes {}",
                           pbs.file.hosts.size()));
 }
 
 Allocation parse_spawned(const Pbs& pbs) {
   const auto number = pbs.variables.number("PBS_NODENUM", 0, static_cast<std::int64_t>(k_max_hosts));
-  if (pbs.job.hosts.origin.empty() || !number) {
+  if (!pbs.job.hosts.known() || !number) {
     throw Error(fmt::format("pbsdsh started this ddprun in {}, but {}", pbs.job.name,
                             number ? fmt::format("its node file {} cannot be read on {}",
                                                  printable(pbs.file_path, 80), pbs.snapshot.host.name)
                                    : "PBS_NODENUM is not set"),
-                "start ddprun with mpiexec, or say where it is with --nnodes, --node-rank and --master-addr");
+                "start ddprun with mpiexec, or give --nnodes, --node-rank and --master-addr");
   }
   check_one_a_host(pbs);
   const int node = pbs.job.own.value_or(static_cast<int>(number->value));
@@ -132,10 +132,10 @@ Allocation parse_spawned(const Pbs& pbs) {
   if (pbs.options.run_id) allocation.instance = *pbs.options.run_id;
   allocation.hosts.origin = pbs.job.hosts.origin;
   for (const std::string& host : pbs.file.hosts) allocation.hosts.value.push_back({host, 1});
-  allocation.node_index = sourced(NodeIndex{node}, pbs.job.own ? pbs.job.hosts.origin : "PBS_NODENUM");
+  allocation.node_index = {NodeIndex{node}, pbs.job.own ? pbs.job.hosts.origin : "PBS_NODENUM"};
   allocation.task_count = sourced(static_cast<int>(pbs.file.hosts.size()), pbs.job.hosts.origin);
   allocation.task_rank = sourced(node, allocation.node_index.origin);
-  allocation.task_local = sourced(LocalRank{0}, "one ddprun a node");
+  allocation.task_local = sourced(LocalRank{0}, "one ddprun per node");
   return allocation;
 }
 
@@ -152,12 +152,12 @@ Allocation parse_pbs(const Snapshot& snapshot, const PlaceOptions& options) {
   const Pbs pbs = read_pbs(snapshot, options);
   if (options.standalone) return stand_alone(pbs.job, snapshot, options, "--standalone");
   const auto places = find_launch_places(snapshot);
-  const bool by_hand = is_complete_by_hand(options);
+  const bool manual = is_complete_manual(options);
   // A MoM built with PMIx gives its tasks a rank without a size; PBS' own numbers then say more.
   const bool told = !places.empty() && (places.front().size || !is_spawned_task(pbs.variables));
-  if (told && !by_hand) return follow_launcher(pbs.job, places.front(), snapshot, options);
-  if (!by_hand) check_ours(pbs);
-  if (is_spawned_task(pbs.variables) && !by_hand) return parse_spawned(pbs);
+  if (told && !manual) return follow_launcher(pbs.job, places.front(), snapshot, options);
+  if (!manual) check_ours(pbs);
+  if (is_spawned_task(pbs.variables) && !manual) return parse_spawned(pbs);
   return settle_unstarted(pbs.job, "the script of a PBS job", snapshot, options);
 }
 

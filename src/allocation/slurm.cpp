@@ -1,62 +1,62 @@
-#include "ddprun/allocation/slurm.hpp"
+#include "slurm.hpp"
 
 #include <fmt/format.h>
 
-#include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/allocation/slurm_in_step.hpp"
+#include "ddprun/allocation/manual.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "slurm_in_step.hpp"
 
 namespace ddprun {
 
 namespace {
 
-Allocation describe_job(const SlurmScene& scene, std::optional<int> own) {
-  Allocation allocation = start_allocation(scene);
-  allocation.style = sourced(LaunchStyle::not_started, scene.context_origin);
-  if (scene.options.run_id) allocation.instance = *scene.options.run_id;
-  allocation.hosts.origin = scene.job.hosts_origin;
-  for (const std::string& host : scene.job.hosts) allocation.hosts.value.push_back({host, 1});
-  if (own) allocation.node_index = sourced(NodeIndex{*own}, "host name");
-  allocation.task_count = sourced(static_cast<int>(scene.job.hosts.size()), scene.job.hosts_origin);
-  if (scene.job.components > 1) allocation.components = sourced(scene.job.components, "SLURM_HET_SIZE");
+Allocation describe_job(const SlurmFacts& facts, std::optional<int> own) {
+  Allocation allocation = start_allocation(facts);
+  allocation.style = sourced(LaunchStyle::not_started, facts.context_origin);
+  if (facts.options.run_id) allocation.instance = *facts.options.run_id;
+  allocation.hosts.origin = facts.job.hosts_origin;
+  for (const std::string& host : facts.job.hosts) allocation.hosts.value.push_back({host, 1});
+  if (own) allocation.node_index = {NodeIndex{*own}, "host name"};
+  allocation.task_count = sourced(static_cast<int>(facts.job.hosts.size()), facts.job.hosts_origin);
+  if (facts.job.components > 1) allocation.components = sourced(facts.job.components, "SLURM_HET_SIZE");
   return allocation;
 }
 
-void check_nodes_available(const SlurmScene& scene) {
-  const auto& nodes = scene.options.nodes;
-  if (!nodes || nodes->value <= static_cast<int>(scene.job.hosts.size())) return;
+void check_nodes_available(const SlurmFacts& facts) {
+  const auto& nodes = facts.options.nodes;
+  if (!nodes || nodes->value <= static_cast<int>(facts.job.hosts.size())) return;
   throw UsageError(
-      fmt::format("{} {}, but job {} has {} ({})", nodes->origin, nodes->value, scene.job.id.value,
-                  count_of(static_cast<std::int64_t>(scene.job.hosts.size()), "node"),
-                  compress_hostlist(scene.job.hosts)),
-      fmt::format("ask for {} nodes when submitting (sbatch -N{}), or add --node-rank and --master-addr "
-                  "to join hosts by hand",
+      fmt::format("{} {}, but job {} has {} ({})", nodes->origin, nodes->value, facts.job.id.value,
+                  count_of(static_cast<std::int64_t>(facts.job.hosts.size()), "node"),
+                  compress_hostlist(facts.job.hosts)),
+      fmt::format("request {} nodes for the job (sbatch -N{}), or add --node-rank and --master-addr to join "
+                  "hosts manually",
                   nodes->value, nodes->value));
 }
 
-Allocation parse_outside_step(const SlurmScene& scene) {
-  const bool by_hand = is_complete_by_hand(scene.options);
-  if (scene.job.hosts.empty()) {
-    throw Error(fmt::format("job {} is set ({}), but SLURM_JOB_NODELIST is not", scene.job.id.value,
-                            scene.job.id.origin),
+Allocation parse_outside_step(const SlurmFacts& facts) {
+  const bool manual = is_complete_manual(facts.options);
+  if (facts.job.hosts.empty()) {
+    throw Error(fmt::format("job {} is set ({}), but SLURM_JOB_NODELIST is not", facts.job.id.value,
+                            facts.job.id.origin),
                 k_leak_hint);
   }
-  const auto own = find_own_node(scene);
-  check_on_job_host(scene);
-  check_not_over(scene, start_allocation(scene));
-  if (const auto foreign = find_foreign_place(scene, nullptr)) return follow_foreign_place(scene, *foreign);
-  if (by_hand && !scene.options.standalone) return follow_flags(scene, scene.options);
-  const std::string host = own ? scene.job.hosts[static_cast<std::size_t>(*own)] : scene.snapshot.host.name;
-  if (scene.options.standalone)
-    return make_alone_in_job(scene, sourced(host, scene.job.hosts_origin), "--standalone");
-  check_nodes_available(scene);
-  if (own && scene.job.hosts.size() == 1)
-    return make_alone_in_job(scene, sourced(host, scene.job.hosts_origin), scene.job.hosts_origin);
-  if (own && scene.options.nodes && scene.options.nodes->value == 1)
-    return make_alone_in_job(scene, sourced(host, scene.job.hosts_origin), scene.options.nodes->origin);
-  return describe_job(scene, own);
+  const auto own = find_own_node(facts);
+  check_on_job_host(facts);
+  check_not_over(facts, start_allocation(facts));
+  if (const auto foreign = find_foreign_place(facts, nullptr)) return follow_foreign_place(facts, *foreign);
+  if (manual && !facts.options.standalone) return follow_flags(facts, facts.options);
+  const std::string host = own ? facts.job.hosts[static_cast<std::size_t>(*own)] : facts.snapshot.host.name;
+  if (facts.options.standalone)
+    return make_alone_in_job(facts, sourced(host, facts.job.hosts_origin), "--standalone");
+  check_nodes_available(facts);
+  if (own && facts.job.hosts.size() == 1)
+    return make_alone_in_job(facts, sourced(host, facts.job.hosts_origin), facts.job.hosts_origin);
+  if (own && facts.options.nodes && facts.options.nodes->value == 1)
+    return make_alone_in_job(facts, sourced(host, facts.job.hosts_origin), facts.options.nodes->origin);
+  return describe_job(facts, own);
 }
 
 }  // namespace
@@ -66,8 +66,8 @@ bool has_slurm_job(const Snapshot& snapshot) {
 }
 
 Allocation parse_slurm(const Snapshot& snapshot, const PlaceOptions& options) {
-  const SlurmScene scene = read_slurm_scene(snapshot, options);
-  return scene.context == SlurmContext::step ? parse_in_step(scene) : parse_outside_step(scene);
+  const SlurmFacts facts = read_slurm_facts(snapshot, options);
+  return facts.context == SlurmContext::step ? parse_in_step(facts) : parse_outside_step(facts);
 }
 
 }  // namespace ddprun

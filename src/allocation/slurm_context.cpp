@@ -1,4 +1,4 @@
-#include "ddprun/allocation/slurm_context.hpp"
+#include "slurm_context.hpp"
 
 #include <fmt/format.h>
 
@@ -82,10 +82,10 @@ void check_step_place(const SlurmPlace& place, std::optional<std::int64_t> step)
   const std::string found = fmt::format("this process runs in step {} of {}", place.step, describe(place));
   if (!step) {
     throw Error(found + ", but no SLURM_STEP_ID is set",
-                "pass srun's variables on to ddprun: it is started by something that clears them");
+                "pass srun's variables on to ddprun: something between srun and ddprun clears them");
   }
   if (*step != place.step) {
-    throw Error(fmt::format("SLURM_STEP_ID={} is another step's: {}", *step, found),
+    throw Error(fmt::format("SLURM_STEP_ID={} belongs to another step: {}", *step, found),
                 "start ddprun directly with srun, without changing its variables");
   }
 }

@@ -1,13 +1,13 @@
-#include "ddprun/allocation/slurm_in_step.hpp"
+#include "slurm_in_step.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/allocation/launchers.hpp"
+#include "ddprun/allocation/manual.hpp"
 #include "ddprun/allocation/number_list.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
@@ -18,69 +18,68 @@ namespace {
 
 constexpr int k_most = std::numeric_limits<int>::max();
 
-void check_host(const SlurmScene& scene, const StepLayout& layout) {
+void check_host(const SlurmFacts& facts, const StepLayout& layout) {
   const auto& claimed = layout.hosts[static_cast<std::size_t>(layout.node)];
-  const std::string& own = scene.snapshot.host.name;
-  const auto node_name = scene.variables.text("SLURMD_NODENAME");
+  const std::string& own = facts.snapshot.host.name;
+  const auto node_name = facts.variables.text("SLURMD_NODENAME");
   if (node_name && !same_host(node_name->value, claimed)) {
-    throw Error(fmt::format("SLURMD_NODENAME={} and SLURM_NODEID={} do not fit: node {} of "
-                            "SLURM_STEP_NODELIST={} is {}",
-                            printable(node_name->value, 80), layout.node, layout.node,
-                            compress_hostlist(layout.hosts), claimed),
-                k_leak_hint);
+    throw Error(
+        fmt::format(
+            "SLURMD_NODENAME={} and SLURM_NODEID={} do not match: node {} of SLURM_STEP_NODELIST={} is {}",
+            printable(node_name->value, 80), layout.node, layout.node, compress_hostlist(layout.hosts),
+            claimed),
+        k_leak_hint);
   }
   // NodeName and host name may differ, so a proof that the step is ours counts for more than the name.
-  if (scene.ours || same_host(claimed, own)) return;
+  if (facts.ours || same_host(claimed, own)) return;
   if (find_host(layout.hosts, own)) {
     throw Error(
-        fmt::format("SLURM_NODEID={} is {}, but this host is {}: the variables were carried over from "
-                    "another node",
+        fmt::format("SLURM_NODEID={} is {}, but this host is {}: the variables were copied from another node",
                     layout.node, claimed, own),
-        "start ddprun on every node with srun: variables that ssh takes along are the first node's");
+        "start ddprun on every node with srun: ssh passes on the variables of the first node");
   }
   throw Error(fmt::format("the variables of job {} are set ({}), but this host, {}, is not in "
                           "SLURM_STEP_NODELIST={}",
-                          scene.job.id.value, name_leaked_variables(scene.variables), own,
+                          facts.job.id.value, name_leaked_variables(facts.variables), own,
                           compress_hostlist(layout.hosts)),
               k_leak_hint);
 }
 
-void check_ranks(const SlurmScene& scene, const StepLayout& layout) {
+void check_ranks(const SlurmFacts& facts, const StepLayout& layout) {
   if (ranks_agree(layout)) return;
-  throw Error(
-      fmt::format("SLURM_PROCID={} with SLURM_LOCALID={} is not what SLURM_GTIDS={} says", layout.rank,
-                  layout.local, printable(scene.variables.text("SLURM_GTIDS")->value, 80)),
-      k_leak_hint);
+  throw Error(fmt::format("SLURM_PROCID={} and SLURM_LOCALID={} contradict SLURM_GTIDS={}", layout.rank,
+                          layout.local, printable(facts.variables.text("SLURM_GTIDS")->value, 80)),
+              k_leak_hint);
 }
 
 // A batch script that starts a step a node in a loop (srun -N1 -w HOST ... &), as guides for torchrun have
 // it: the flags say what the step does not know.
-bool is_one_of_a_loop(const SlurmScene& scene, const StepLayout& layout) {
-  const PlaceOptions& options = scene.options;
+bool is_one_of_a_loop(const SlurmFacts& facts, const StepLayout& layout) {
+  const PlaceOptions& options = facts.options;
   if (layout.task_count != 1 || !options.address || !options.nodes || options.nodes->value < 2) return false;
-  return options.node_rank || options.nodes->value <= static_cast<int>(scene.job.hosts.size());
+  return options.node_rank || options.nodes->value <= static_cast<int>(facts.job.hosts.size());
 }
 
 // Torchrun's c10d rendezvous needs no --node-rank. Where the loop's hosts are the job's and --rdzv-endpoint
 // names one of them, a host's place in the job is its rank, counted from that host; else they are numbered as
 // they come.
-std::optional<Sourced<int>> find_rank_in_loop(const SlurmScene& scene) {
-  const int count = scene.options.nodes->value;
-  const auto own = find_own_node(scene);
-  if (!own || static_cast<int>(scene.job.hosts.size()) != count) return std::nullopt;
-  const auto first = find_host(scene.job.hosts, scene.options.address->value);
+std::optional<Sourced<int>> find_rank_in_loop(const SlurmFacts& facts) {
+  const int count = facts.options.nodes->value;
+  const auto own = find_own_node(facts);
+  if (!own || static_cast<int>(facts.job.hosts.size()) != count) return std::nullopt;
+  const auto first = find_host(facts.job.hosts, facts.options.address->value);
   if (!first) return std::nullopt;
-  return sourced((*own - *first + count) % count, scene.job.hosts_origin);
+  return sourced((*own - *first + count) % count, facts.job.hosts_origin);
 }
 
-Allocation follow_loop(const SlurmScene& scene) {
-  PlaceOptions options = scene.options;
-  if (!options.node_rank) options.node_rank = find_rank_in_loop(scene);
-  return follow_flags(scene, options);
+Allocation follow_loop(const SlurmFacts& facts) {
+  PlaceOptions options = facts.options;
+  if (!options.node_rank) options.node_rank = find_rank_in_loop(facts);
+  return follow_flags(facts, options);
 }
 
-void check_flags(const SlurmScene& scene, const StepLayout& layout) {
-  const PlaceOptions& options = scene.options;
+void check_flags(const SlurmFacts& facts, const StepLayout& layout) {
+  const PlaceOptions& options = facts.options;
   const std::size_t count = layout.hosts.size();
   if (options.nodes && static_cast<std::int64_t>(options.nodes->value) != static_cast<std::int64_t>(count)) {
     throw UsageError(fmt::format("{} {}, but srun started this step on {} ({})", options.nodes->origin,
@@ -90,52 +89,55 @@ void check_flags(const SlurmScene& scene, const StepLayout& layout) {
                                  options.nodes->origin, options.nodes->value));
   }
   if (options.node_rank && options.node_rank->value != layout.node) {
-    throw UsageError(fmt::format("{} {}, but {} is node {} of the step (SLURM_NODEID)",
-                                 options.node_rank->origin, options.node_rank->value,
-                                 layout.hosts[static_cast<std::size_t>(layout.node)], layout.node),
-                     fmt::format("leave {} out: in a step ddprun knows it", options.node_rank->origin));
+    throw UsageError(
+        fmt::format("{} {}, but {} is node {} of the step (SLURM_NODEID)", options.node_rank->origin,
+                    options.node_rank->value, layout.hosts[static_cast<std::size_t>(layout.node)],
+                    layout.node),
+        fmt::format("leave {} out: in a step ddprun reads it from Slurm", options.node_rank->origin));
   }
   if (options.address && count > 1 && is_loopback_name(options.address->value)) {
-    throw UsageError(fmt::format("{} {} is another host on each of the step's {}", options.address->origin,
-                                 options.address->value, count_of(static_cast<std::int64_t>(count), "node")),
-                     fmt::format("leave {} out: ddprun uses {}, the step's first node",
-                                 options.address->origin, layout.hosts.front()));
+    throw UsageError(
+        fmt::format("{} {} is a different host on each of the step's {}", options.address->origin,
+                    options.address->value, count_of(static_cast<std::int64_t>(count), "node")),
+        fmt::format("leave {} out: ddprun uses {}, the step's first node", options.address->origin,
+                    layout.hosts.front()));
   }
 }
 
 // srun made the workers already: more of them for each would start tasks x workers on a host.
-void check_workers(const SlurmScene& scene, const StepLayout& layout) {
-  const auto& workers = scene.options.workers_per_node;
+void check_workers(const SlurmFacts& facts, const StepLayout& layout) {
+  const auto& workers = facts.options.workers_per_node;
   const auto most = std::max_element(layout.tasks.begin(), layout.tasks.end());
   if (!workers || workers->value <= 1 || *most <= 1) return;
   const std::string& host = layout.hosts[static_cast<std::size_t>(most - layout.tasks.begin())];
   throw UsageError(
-      fmt::format("srun started {} ddprun on {} and {} {} asks each of them for {} workers: {} in all", *most,
-                  host, workers->origin, workers->value, workers->value,
-                  static_cast<std::int64_t>(*most) * workers->value),
-      fmt::format("start one ddprun a node (srun --ntasks-per-node=1 ...), or leave {} out to get one "
-                  "worker a task",
+      fmt::format(
+          "srun started {} ddprun processes on {}, but {} {} asks each of them for {} workers: {} in all",
+          *most, host, workers->origin, workers->value, workers->value,
+          static_cast<std::int64_t>(*most) * workers->value),
+      fmt::format("start one ddprun per node (srun --ntasks-per-node=1 ...), or leave {} out to get one "
+                  "worker per task",
                   workers->origin));
 }
 
-void add_step_notices(const SlurmScene& scene, const StepLayout& layout, Allocation& allocation) {
+void add_step_notices(const SlurmFacts& facts, const StepLayout& layout, Allocation& allocation) {
   const std::size_t count = layout.hosts.size();
-  const int job_nodes = scene.job.nodes.value;
-  if (static_cast<std::int64_t>(count) < job_nodes && !scene.options.nodes) {
+  const int job_nodes = facts.job.nodes.value;
+  if (static_cast<std::int64_t>(count) < job_nodes && !facts.options.nodes) {
     allocation.notices.push_back(
         {fmt::format("the step has {} of the job's {} nodes ({})", count, job_nodes,
                      compress_hostlist(layout.hosts)),
-         fmt::format("to use all of them: srun -N{} ...; if this is meant, --nnodes {} silences this",
-                     job_nodes, count)});
+         fmt::format("to use all of them: srun -N{} ...; if this is intended, add --nnodes {}", job_nodes,
+                     count)});
   }
   const auto [least, most] = std::minmax_element(layout.tasks.begin(), layout.tasks.end());
-  if (*least != *most && scene.job.components == 1) {
+  if (*least != *most && facts.job.components == 1) {
     const auto name = [&](auto task) {
       return layout.hosts[static_cast<std::size_t>(task - layout.tasks.begin())];
     };
-    allocation.notices.push_back(
-        {fmt::format("srun started {} ddprun on {}, but {} on {}", *most, name(most), *least, name(least)),
-         "for the same number on every node: srun --ntasks-per-node=N ..."});
+    allocation.notices.push_back({fmt::format("srun started {} ddprun processes on {}, but {} on {}", *most,
+                                              name(most), *least, name(least)),
+                                  "for the same number on every node: srun --ntasks-per-node=N ..."});
   }
 }
 
@@ -146,39 +148,40 @@ std::vector<int> read_reserved_ports(const Sourced<std::string>& list) {
   return ports;
 }
 
-Allocation describe_step(const SlurmScene& scene, const StepLayout& layout) {
-  Allocation allocation = start_allocation(scene);
+Allocation describe_step(const SlurmFacts& facts, const StepLayout& layout) {
+  Allocation allocation = start_allocation(facts);
   const bool one_each = *std::max_element(layout.tasks.begin(), layout.tasks.end()) == 1;
   const std::string tasks = "SLURM_STEP_TASKS_PER_NODE";
   allocation.style = sourced(one_each ? LaunchStyle::agent_per_node : LaunchStyle::agent_per_task, tasks);
-  allocation.step_id = sourced(std::to_string(*find_normal_step(scene.variables)), "SLURM_STEP_ID");
-  if (scene.options.run_id) allocation.instance = *scene.options.run_id;
+  allocation.step_id = sourced(std::to_string(*find_normal_step(facts.variables)), "SLURM_STEP_ID");
+  if (facts.options.run_id) allocation.instance = *facts.options.run_id;
   allocation.hosts.origin = "SLURM_STEP_NODELIST";
   for (std::size_t i = 0; i < layout.hosts.size(); ++i)
     allocation.hosts.value.push_back({layout.hosts[i], layout.tasks[i]});
   allocation.launcher = sourced(std::string("srun"), allocation.step_id.origin);
-  allocation.node_index = sourced(NodeIndex{layout.node}, "SLURM_NODEID");
+  allocation.node_index = {NodeIndex{layout.node}, "SLURM_NODEID"};
   allocation.task_count = sourced(layout.task_count, tasks);
   allocation.task_rank = sourced(layout.rank, "SLURM_PROCID");
   allocation.task_local = sourced(LocalRank{layout.local}, "SLURM_LOCALID");
-  for (const LaunchPlace& place : find_launch_places(scene.snapshot)) {
-    if (place.slurm_step != scene.job.id.value + "." + allocation.step_id.value) continue;
+  for (const LaunchPlace& place : find_launch_places(facts.snapshot)) {
+    if (place.slurm_step != facts.job.id.value + "." + allocation.step_id.value) continue;
     if (!place.secrets.empty()) allocation.secrets = place.secrets;
-    if (place.exchange != Exchange::none) allocation.exchange = place.exchange;  // srun --mpi=pmi2 or pmix
+    if (place.key_value_space != KeyValueSpace::none)
+      allocation.key_value_space = place.key_value_space;  // srun --mpi=pmi2 or pmix
   }
-  if (const auto ports = scene.variables.text("SLURM_STEP_RESV_PORTS"))
+  if (const auto ports = facts.variables.text("SLURM_STEP_RESV_PORTS"))
     allocation.reserved_ports = sourced(read_reserved_ports(*ports), ports->origin);
   return allocation;
 }
 
 // Every task of the step is a launch of its own, which is seldom meant where there are several.
-Allocation stand_alone_in_step(const SlurmScene& scene, const StepLayout& layout) {
+Allocation stand_alone_in_step(const SlurmFacts& facts, const StepLayout& layout) {
   const std::string& host = layout.hosts[static_cast<std::size_t>(layout.node)];
-  Allocation allocation = make_alone_in_job(scene, sourced(host, "SLURM_STEP_NODELIST"), "--standalone");
-  allocation.step_id = sourced(std::to_string(*find_normal_step(scene.variables)), "SLURM_STEP_ID");
+  Allocation allocation = make_alone_in_job(facts, sourced(host, "SLURM_STEP_NODELIST"), "--standalone");
+  allocation.step_id = sourced(std::to_string(*find_normal_step(facts.variables)), "SLURM_STEP_ID");
   if (layout.task_count > 1) {
     allocation.notices.push_back(
-        {fmt::format("--standalone makes each of the step's {} ddprun a launch of its own",
+        {fmt::format("--standalone makes each of the step's {} ddprun processes a separate launch",
                      layout.task_count),
          "leave --standalone out to join them"});
   }
@@ -187,19 +190,19 @@ Allocation stand_alone_in_step(const SlurmScene& scene, const StepLayout& layout
 
 // srun --pty sh: its first task is a shell with the terminal. The others read /dev/null and have ended at
 // once, so there is no step to join.
-bool is_shell_of_pty(const SlurmScene& scene, const StepLayout& layout) {
-  const auto task = scene.variables.number("SLURM_TASK_PID", 1, k_most);
-  if (!task || layout.task_count < 2 || layout.rank != 0 || !scene.variables.has("SLURM_PTY_PORT"))
+bool is_shell_of_pty(const SlurmFacts& facts, const StepLayout& layout) {
+  const auto task = facts.variables.number("SLURM_TASK_PID", 1, k_most);
+  if (!task || layout.task_count < 2 || layout.rank != 0 || !facts.variables.has("SLURM_PTY_PORT"))
     return false;
-  const auto& above = scene.snapshot.host.ancestors;
+  const auto& above = facts.snapshot.host.ancestors;
   return std::any_of(above.begin(), above.end(), [&](const Ancestor& ancestor) {
     return ancestor.pid == task->value && is_interactive_shell(ancestor);
   });
 }
 
-Allocation stand_alone_in_shell(const SlurmScene& scene, const StepLayout& layout) {
-  const PlaceOptions& options = scene.options;
-  if (is_complete_by_hand(options) && !options.standalone) return follow_flags(scene, options);
+Allocation stand_alone_in_shell(const SlurmFacts& facts, const StepLayout& layout) {
+  const PlaceOptions& options = facts.options;
+  if (is_complete_manual(options) && !options.standalone) return follow_flags(facts, options);
   const std::size_t count = layout.hosts.size();
   const std::size_t wanted = options.standalone ? 1
                              : options.nodes    ? std::size_t(options.nodes->value)
@@ -215,26 +218,26 @@ Allocation stand_alone_in_shell(const SlurmScene& scene, const StepLayout& layou
             wanted, layout.hosts.front()));
   }
   Allocation allocation =
-      make_alone_in_job(scene, sourced(layout.hosts.front(), "SLURM_STEP_NODELIST"), "shell of srun --pty");
-  allocation.step_id = sourced(std::to_string(*find_normal_step(scene.variables)), "SLURM_STEP_ID");
+      make_alone_in_job(facts, sourced(layout.hosts.front(), "SLURM_STEP_NODELIST"), "shell of srun --pty");
+  allocation.step_id = sourced(std::to_string(*find_normal_step(facts.variables)), "SLURM_STEP_ID");
   return allocation;
 }
 
 }  // namespace
 
-Allocation parse_in_step(const SlurmScene& scene) {
-  const StepLayout layout = parse_step_layout(scene.variables);
-  if (const auto foreign = find_foreign_place(scene, &layout)) return follow_foreign_place(scene, *foreign);
-  check_ranks(scene, layout);
-  check_host(scene, layout);
-  if (is_shell_of_pty(scene, layout)) return stand_alone_in_shell(scene, layout);
-  if (scene.options.standalone) return stand_alone_in_step(scene, layout);
-  if (is_one_of_a_loop(scene, layout)) return follow_loop(scene);
-  check_flags(scene, layout);
-  check_workers(scene, layout);
-  Allocation allocation = describe_step(scene, layout);
-  check_not_over(scene, allocation);
-  add_step_notices(scene, layout, allocation);
+Allocation parse_in_step(const SlurmFacts& facts) {
+  const StepLayout layout = parse_step_layout(facts.variables);
+  if (const auto foreign = find_foreign_place(facts, &layout)) return follow_foreign_place(facts, *foreign);
+  check_ranks(facts, layout);
+  check_host(facts, layout);
+  if (is_shell_of_pty(facts, layout)) return stand_alone_in_shell(facts, layout);
+  if (facts.options.standalone) return stand_alone_in_step(facts, layout);
+  if (is_one_of_a_loop(facts, layout)) return follow_loop(facts);
+  check_flags(facts, layout);
+  check_workers(facts, layout);
+  Allocation allocation = describe_step(facts, layout);
+  check_not_over(facts, allocation);
+  add_step_notices(facts, layout, allocation);
   return allocation;
 }
 

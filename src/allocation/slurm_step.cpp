@@ -1,4 +1,4 @@
-#include "ddprun/allocation/slurm_step.hpp"
+#include "slurm_step.hpp"
 
 #include <fmt/format.h>
 

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
-#include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/allocation/launchers.hpp"
+#include "ddprun/allocation/manual.hpp"
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
@@ -16,17 +17,21 @@ namespace ddprun {
 
 namespace {
 
-constexpr std::array<const char*, 11> k_variables{
-    k_started_umask_variable,   k_starter_variable,        k_starter_key_variable,
-    k_started_hosts_variable,   k_started_rank_variable,   k_started_job_variable,
-    k_started_carrier_variable, k_cpus_per_task_variable,  k_started_terminal_variable,
-    k_started_site_variable,    k_started_streams_variable};
+constexpr std::array<const char*, 11> k_variables{k_started_umask_variable,
+                                                  k_front_end_variable,
+                                                  k_front_end_key_variable,
+                                                  k_started_hosts_variable,
+                                                  k_started_rank_variable,
+                                                  k_started_job_variable,
+                                                  k_started_remote_launcher_variable,
+                                                  k_cpus_per_task_variable,
+                                                  k_started_terminal_variable,
+                                                  k_started_site_variable,
+                                                  k_started_streams_variable};
 constexpr const char* k_list_hint = "write host names with commas between them, as in n1,n2 or n[1-4]";
 constexpr const char* k_listed = "hosts";
-constexpr std::array<Scheduler, 5> k_schedulers{Scheduler::slurm, Scheduler::pbs, Scheduler::lsf,
-                                                Scheduler::flux, Scheduler::kubernetes};
 
-// What the starter says; else this host's name; else the rank that an MPI launcher gave, which follows the
+// What the front end says; else this host's name; else the rank that an MPI launcher gave, which follows the
 // order in which it was told the hosts.
 Sourced<int> find_place(const Snapshot& snapshot, const std::vector<std::string>& hosts) {
   const Variables variables(snapshot.environment);
@@ -40,8 +45,7 @@ Sourced<int> find_place(const Snapshot& snapshot, const std::vector<std::string>
     if (place.rank.value <= last) return place.rank;
   }
   throw Error(
-      fmt::format("this host, {}, is none of those that ddprun is being started on: {}", own,
-                  compress_hostlist(hosts)),
+      fmt::format("this host, {}, is not among the hosts of this launch: {}", own, compress_hostlist(hosts)),
       fmt::format("give the hosts as their own hostname command names them; if {} is left from another "
                   "launch, unset it",
                   k_started_hosts_variable));
@@ -52,16 +56,16 @@ void add_job(const Variables& variables, Allocation& allocation) {
   if (!job) return;
   const std::size_t slash = job->value.find('/');
   const std::string name = job->value.substr(0, slash);
-  for (const Scheduler scheduler : k_schedulers) {
-    if (to_string(scheduler) != name || slash == std::string::npos) continue;
-    allocation.scheduler = sourced(scheduler, job->origin);
+  for (const SchedulerTraits& traits : k_schedulers) {
+    if (traits.name != name || slash == std::string::npos) continue;
+    allocation.scheduler = sourced(traits.scheduler, job->origin);
     allocation.job_id = sourced(job->value.substr(slash + 1), job->origin);
   }
 }
 
-std::string starter_id(const Variables& variables) {
-  const auto starter = variables.text(k_starter_variable);
-  return starter ? starter->value.substr(starter->value.rfind('/') + 1) : std::string();
+std::string front_end_id(const Variables& variables) {
+  const auto front_end = variables.text(k_front_end_variable);
+  return front_end ? front_end->value.substr(front_end->value.rfind('/') + 1) : std::string();
 }
 
 void check_host_name(const std::string& host, const std::string& origin) {
@@ -71,19 +75,25 @@ void check_host_name(const std::string& host, const std::string& origin) {
                              c == '.' || c == '-' || c == '_' || c == ':';
                     });
   if (good) return;
-  throw UsageError(fmt::format("{} names something that is no host: '{}'", origin, printable(host, 80)),
+  throw UsageError(fmt::format("{} has an invalid host name: '{}'", origin, printable(host, 80)),
                    k_list_hint);
 }
 
-bool add_once(std::vector<std::string>& hosts, std::string host) {
-  if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) return false;
-  hosts.push_back(std::move(host));
-  return true;
-}
+// Hosts, each once, in the order in which they came.
+struct HostSet {
+  std::vector<std::string> hosts;
+  std::set<std::string> seen;
+
+  bool add(const std::string& host) {
+    if (!seen.insert(host).second) return false;
+    hosts.push_back(host);
+    return true;
+  }
+};
 
 }  // namespace
 
-bool is_starter_variable(std::string_view name) {
+bool is_front_end_variable(std::string_view name) {
   return std::find(k_variables.begin(), k_variables.end(), name) != k_variables.end();
 }
 
@@ -92,11 +102,11 @@ std::string describe_job(const Allocation& allocation) {
   return to_string(allocation.scheduler.value) + "/" + allocation.job_id.value;
 }
 
-bool has_starter_terminal(const Snapshot& snapshot) {
+bool has_front_end_terminal(const Snapshot& snapshot) {
   return find_variable(snapshot, k_started_terminal_variable).has_value();
 }
 
-std::optional<int> find_starter_umask(const Snapshot& snapshot) {
+std::optional<int> find_front_end_umask(const Snapshot& snapshot) {
   const auto text = Variables(snapshot.environment).text(k_started_umask_variable);
   if (!text) return std::nullopt;
   const std::string& digits = text->value;
@@ -121,17 +131,18 @@ Allocation parse_started(const Snapshot& snapshot, const PlaceOptions& options) 
   const Sourced<int> place = find_place(snapshot, hosts);
   const std::string origin = "started by ddprun";
   Allocation allocation;
-  allocation.scheduler = sourced(Scheduler::by_hand, "--hosts");
+  allocation.scheduler = sourced(Scheduler::manual, "--hosts");
   allocation.style = sourced(LaunchStyle::agent_per_node, origin);
-  allocation.restart_count = sourced(0, "default");
-  if (const auto carrier = variables.text(k_started_carrier_variable)) allocation.launcher = *carrier;
+  allocation.restart_count = by_default(0);
+  if (const auto remote_launcher = variables.text(k_started_remote_launcher_variable))
+    allocation.launcher = *remote_launcher;
   add_job(variables, allocation);
-  allocation.instance = sourced(starter_id(variables), k_starter_variable);
+  allocation.instance = sourced(front_end_id(variables), k_front_end_variable);
   if (allocation.job_id.value.empty()) allocation.launch_id = allocation.instance;
   if (options.run_id) allocation.instance = *options.run_id;
   allocation.hosts.origin = list->origin;
   for (const std::string& host : hosts) allocation.hosts.value.push_back({host, 1});
-  allocation.node_index = sourced(NodeIndex{place.value}, place.origin);
+  allocation.node_index = {NodeIndex{place.value}, place.origin};
   allocation.task_count = sourced(static_cast<int>(hosts.size()), list->origin);
   allocation.task_rank = sourced(place.value, place.origin);
   allocation.task_local = sourced(LocalRank{0}, origin);
@@ -140,7 +151,7 @@ Allocation parse_started(const Snapshot& snapshot, const PlaceOptions& options) 
 }
 
 bool has_listed_hosts(const Snapshot& snapshot, const PlaceOptions& options) {
-  return options.hosts && !Variables(snapshot.environment).has(k_starter_variable);
+  return options.hosts && !Variables(snapshot.environment).has(k_front_end_variable);
 }
 
 Allocation parse_listed_hosts(const Snapshot& snapshot, const PlaceOptions& options) {
@@ -157,25 +168,26 @@ Allocation parse_listed_hosts(const Snapshot& snapshot, const PlaceOptions& opti
   const auto own = find_host(hosts, snapshot.host.name);
   if (hosts.size() == 1 && own) return make_alone(snapshot, options, origin);
   Allocation allocation;
-  allocation.scheduler = sourced(Scheduler::by_hand, origin);
+  allocation.scheduler = sourced(Scheduler::manual, origin);
   allocation.style = sourced(LaunchStyle::not_started, origin);
-  allocation.restart_count = sourced(0, "default");
+  allocation.restart_count = by_default(0);
   allocation.hosts.origin = origin;
   for (const std::string& host : hosts) allocation.hosts.value.push_back({host, 1});
-  if (own) allocation.node_index = sourced(NodeIndex{*own}, "host name");
+  if (own) allocation.node_index = {NodeIndex{*own}, "host name"};
   allocation.task_count = sourced(static_cast<int>(hosts.size()), origin);
   apply_coordinator_flags(options, allocation);
   return allocation;
 }
 
-void add_starter_secret(const Snapshot& snapshot, Allocation& allocation) {
-  const auto key = Variables(snapshot.environment).text(k_starter_key_variable);
+void add_front_end_secret(const Snapshot& snapshot, Allocation& allocation) {
+  const auto key = Variables(snapshot.environment).text(k_front_end_key_variable);
   if (!key) return;
-  allocation.secrets.insert(allocation.secrets.begin(), {SecretKind::starter, key->value, key->origin});
+  allocation.secrets.insert(allocation.secrets.begin(), {SecretKind::front_end, key->value, key->origin});
 }
 
 HostFile parse_hostfile(std::string_view text, const std::string& origin) {
   HostFile file;
+  HostSet found;
   int number = 0;
   for (const std::string& line : split(text, '\n')) {
     ++number;
@@ -188,31 +200,37 @@ HostFile parse_hostfile(std::string_view text, const std::string& origin) {
       host.resize(colon);
     }
     check_host_name(host, fmt::format("{} line {}", origin, number));
-    const bool once = add_once(file.hosts, std::move(host));
+    const bool once = found.add(host);
     file.slots = file.slots || words.size() > 1 || !once;  // PBS writes a line for each slot
-    if (file.hosts.size() > k_max_hosts)
+    if (found.hosts.size() > k_max_hosts)
       throw UsageError(fmt::format("{} names more than {} hosts", origin, k_max_hosts));
   }
-  if (file.hosts.empty()) throw UsageError(origin + " names no host", "write one host on each line");
+  if (found.hosts.empty()) throw UsageError(origin + " names no host", "write one host on each line");
+  file.hosts = std::move(found.hosts);
   return file;
 }
 
 std::vector<std::string> parse_hosts(std::string_view text, const std::string& origin) {
-  std::vector<std::string> hosts;
+  HostSet found;
   try {
-    for (std::string& host : expand_hostlist(text, origin)) {
+    for (const std::string& host : expand_hostlist(text, origin)) {
       check_host_name(host, origin);
-      if (add_once(hosts, host)) continue;
+      if (found.add(host)) continue;
       throw UsageError(fmt::format("{} names {} twice, but one ddprun is started on each host", origin, host),
-                       "--nproc-per-node says how many workers a host has");
+                       "--nproc-per-node sets the number of workers on each host");
     }
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {
     throw UsageError(error.what(), k_list_hint);
   }
-  if (hosts.empty()) throw UsageError(origin + " names no host", "give host names, as in --hosts n1,n2");
-  return hosts;
+  if (found.hosts.empty())
+    throw UsageError(origin + " names no host", "give host names, as in --hosts n1,n2");
+  return std::move(found.hosts);
+}
+
+bool is_started_agent(const std::vector<std::string>& arguments) {
+  return !arguments.empty() && arguments.front() == k_started_by_option;
 }
 
 }  // namespace ddprun

@@ -26,7 +26,7 @@ std::optional<Sourced<std::int64_t>> Variables::number(const std::string& name, 
   if (!parsed || *parsed < least || *parsed > most) {
     throw Error(
         fmt::format("{}={} is not a number from {} to {}", name, printable(value->value, 80), least, most),
-        "clear the variable if it was set by hand");
+        "clear the variable if it was set manually");
   }
   return sourced(*parsed, name);
 }

@@ -1,4 +1,4 @@
-#include "ddprun/app/arguments.hpp"
+#include "arguments.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
-#include "habits.hpp"
+#include "torchrun_habits.hpp"
 
 namespace ddprun {
 

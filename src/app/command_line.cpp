@@ -1,4 +1,4 @@
-#include "ddprun/app/command_line.hpp"
+#include "command_line.hpp"
 
 #include <fmt/format.h>
 
@@ -7,14 +7,14 @@
 #include <array>
 #include <cctype>
 
-#include "ddprun/app/arguments.hpp"
-#include "ddprun/app/option_table.hpp"
-#include "ddprun/app/version.hpp"
+#include "arguments.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
-#include "ddprun/os/optional_libraries.hpp"
+#include "ddprun/os/libraries/optional_libraries.hpp"
 #include "ddprun/output/routes.hpp"
 #include "ddprun/plan/master_variables.hpp"
+#include "option_table.hpp"
+#include "version.hpp"
 
 namespace ddprun {
 
@@ -137,18 +137,18 @@ void settle_standalone(Draft& draft) {
   const std::string standalone = draft.origins["standalone"];
   if (place.nodes && place.nodes->value != 1) {
     throw UsageError(
-        fmt::format("{} is one node, but {} says {}", standalone, place.nodes->origin, place.nodes->value),
+        fmt::format("{} means one node, but {} is {}", standalone, place.nodes->origin, place.nodes->value),
         fmt::format("leave out {} or {}", standalone, place.nodes->origin));
   }
   for (const char* name : {"node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id", "hosts",
                            "hostfile", "launcher"}) {
     const auto given = draft.origins.find(name);
     if (given == draft.origins.end()) continue;
-    note(draft, given->second + " has no effect", standalone + " means this machine alone");
+    note(draft, given->second + " has no effect", standalone + " uses this host only");
   }
   draft.endpoint.reset();
   draft.options.hostfile.clear();
-  draft.options.carrier = {};
+  draft.options.remote_launcher = {};
   PlaceOptions alone;
   alone.nodes = place.nodes;
   alone.workers_per_node = place.workers_per_node;
@@ -162,7 +162,7 @@ void follow_master_variables(Draft& draft, const Environment& environment) {
   const MasterVariables exported = read_master_variables(environment);
   if (place.standalone) {
     if (exported.port)
-      note(draft, exported.port->origin + " has no effect", "--standalone: this machine alone");
+      note(draft, exported.port->origin + " has no effect", "--standalone uses this host only");
     return;
   }
   if (!place.port) place.port = exported.port;
@@ -180,11 +180,11 @@ void follow_log_level(Draft& draft, const Environment& environment) {
 void settle_address(Draft& draft) {
   PlaceOptions& place = draft.options.place;
   if (draft.endpoint) {
-    const auto& [endpoint, origin] = *draft.endpoint;
+    const auto& [endpoint, origin, source] = *draft.endpoint;
     if (place.address && place.address->value != endpoint.host) {
       note(draft, place.address->origin + " has no effect", origin + " gives the address");
     }
-    place.address = sourced(endpoint.host, origin);
+    place.address = sourced(endpoint.host, origin, Source::endpoint);
     if (endpoint.port) {
       if (place.port && place.port->value != *endpoint.port) {
         note(draft, place.port->origin + " has no effect", origin + " gives the port");
@@ -213,7 +213,7 @@ void settle_conf(Draft& draft) {
   }
   for (const auto& [name, value] : conf) {
     note(draft, fmt::format("{} in {} has no effect", printable(name), origin),
-         "ddprun decides by itself who hosts the rendezvous and how long its steps may take");
+         "ddprun chooses the rendezvous host and its time limits itself");
   }
 }
 
@@ -238,15 +238,14 @@ void settle_program(Draft& draft) {
       note(draft, given->second + " has no effect", draft.origins["run-path"] + " runs the file with python");
     }
     if (!options.command.empty() && names_function(options.command.front())) {
-      throw UsageError(fmt::format("{} takes a file, and {} names a function", draft.origins["run-path"],
+      throw UsageError(fmt::format("{} requires a file, but {} names a function", draft.origins["run-path"],
                                    printable(options.command.front())),
                        "give the path of a script");
     }
   } else if (options.local_rank_argument && options.no_python) {
-    throw UsageError(
-        "--no-python and --no-use-env contradict each other",
-        "leave out --no-use-env: a program finds its local rank in LOCAL_RANK; ${local_rank} in its "
-        "arguments becomes the number");
+    throw UsageError("--no-python and --no-use-env contradict each other",
+                     "leave out --no-use-env: a program reads LOCAL_RANK; ${local_rank} in its arguments is "
+                     "replaced by the number");
   } else if (options.module && options.no_python) {
     throw UsageError(
         fmt::format("{} and {} contradict each other", draft.origins["module"], draft.origins["no-python"]),
@@ -254,8 +253,8 @@ void settle_program(Draft& draft) {
   }
   if (options.gpus && options.topology.empty()) {
     throw UsageError(
-        options.gpus->origin + " counts the GPUs of a node that --topology describes",
-        "--nproc-per-node says how many workers each node has; without it there is one for each visible GPU");
+        options.gpus->origin + " requires --topology: it sets the GPU count of the described node",
+        "--nproc-per-node sets the number of workers on each node (default: one per visible GPU)");
   }
   // The lines of --dry-run=env are for a script that the user's shell starts; a picture is of the node alone.
   const bool pictures = options.dry_run != DryRun::off && !options.topology.empty();
@@ -268,8 +267,7 @@ void settle_program(Draft& draft) {
 }
 
 void check_watch(const Options& options) {
-  if (options.watch && !options.status)
-    throw UsageError("--watch shows --status again and again, and that is not given", "add --status");
+  if (options.watch && !options.status) throw UsageError("--watch requires --status", "add --status");
 }
 
 void refuse_together(const Draft& draft, const char* one, const char* other) {
@@ -279,19 +277,19 @@ void refuse_together(const Draft& draft, const char* one, const char* other) {
 
 void settle_binding(Draft& draft) {
   if (draft.origins.count("bind") != 0 && draft.origins.count("numa-binding") != 0) {
-    throw UsageError("--bind and --numa-binding are two names of one option, and both are given",
+    throw UsageError("--bind and --numa-binding name the same option, but both are given",
                      "leave out one of them");
   }
   const Options& options = draft.options;
   if (options.bind.mode != BindMode::none) return;
   if (options.omp_places) {
     throw UsageError("--omp-places and --bind none contradict each other",
-                     "leave out one of them: only a worker that is bound has places");
+                     "leave out one of them: OMP_PLACES requires bound workers");
   }
   const MemoryBind memory = options.memory_bind.value;
   if (memory == MemoryBind::automatic || memory == MemoryBind::none) return;
   throw UsageError("--membind and --bind none contradict each other",
-                   "leave out one of them: a worker's memory comes from the nodes of its cores");
+                   "leave out one of them: --membind uses the NUMA nodes of a worker's cores");
 }
 
 void settle_shutdown(Draft& draft, const Environment& environment) {
@@ -309,7 +307,7 @@ void settle_output(Draft& draft, const Environment& environment) {
   refuse_together(draft, "logs", "log-dir");
   for (const char* name : {"log-rotate", "timestamps", "log-compress"}) {
     if (draft.origins.count(name) == 0 || wants_files(draft.options.output)) continue;
-    throw UsageError(fmt::format("--{} is about log files, and none are written", name),
+    throw UsageError(fmt::format("--{} requires log files, but none are written", name),
                      "add --logs FOLDER, or leave it out");
   }
   const auto variable = environment.find("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");

@@ -1,9 +1,9 @@
 // --print-completion, from the table. Evaluated by the shell, so nothing here may come from elsewhere.
 #include <fmt/format.h>
 
-#include "ddprun/app/command_line.hpp"
-#include "ddprun/app/option_table.hpp"
+#include "command_line.hpp"
 #include "ddprun/base/text.hpp"
+#include "option_table.hpp"
 
 namespace ddprun {
 

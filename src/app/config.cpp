@@ -1,4 +1,4 @@
-#include "ddprun/app/config.hpp"
+#include "config.hpp"
 
 #include <fmt/format.h>
 
@@ -73,9 +73,9 @@ std::string render_config(const Options& options, const std::vector<std::string>
                         printable(given->second.origin));
   }
   if (text.empty()) text = "no option is set\n";
-  text += "\nConfiguration files, the first counts most:\n";
+  text += "\nConfiguration files, highest precedence first:\n";
   for (const std::string& file : files) {
-    text += fmt::format("  {}{}\n", printable(file), is_missing(file) ? " (not there)" : "");
+    text += fmt::format("  {}{}\n", printable(file), is_missing(file) ? " (not found)" : "");
   }
   return text + "Options that are not listed have their defaults (ddprun --help-all).\n";
 }

@@ -1,4 +1,4 @@
-#include "ddprun/app/driver.hpp"
+#include "driver.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,22 +8,23 @@
 #include <csignal>
 #include <utility>
 
-#include "ddprun/app/log.hpp"
-#include "ddprun/app/stop_signals.hpp"
-#include "ddprun/app/waiting.hpp"
 #include "ddprun/base/error.hpp"
-#include "ddprun/os/capture_network.hpp"
-#include "ddprun/os/child.hpp"
+#include "ddprun/os/capture/capture_network.hpp"
 #include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/process_table.hpp"
+#include "ddprun/os/process/child.hpp"
+#include "ddprun/os/process/process_table.hpp"
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/os/terminal.hpp"
+#include "ddprun/plan/make_node_plan.hpp"
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/waiting_text.hpp"
 #include "ddprun/supervise/report.hpp"
 #include "ddprun/supervise/store_use.hpp"
+#include "log.hpp"
+#include "stop_signals.hpp"
+#include "waiting.hpp"
 
 namespace ddprun {
 
@@ -80,8 +81,8 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& outpu
                  if (std::exchange(ends_attempt_, false)) workers_.end_attempt();
                  decide_soon();
                }),
-      meeting_(context_, plan_, snapshot),
-      carrier_timer_(context_),
+      discovery_(context_, plan_, snapshot),
+      remote_launcher_timer_(context_),
       telling_timer_(context_),
       failure_(std::move(failure)) {
   workers_.spare(signals_.helper());
@@ -94,7 +95,7 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& outpu
   store_.when_connected([this](std::size_t connections) { record_connections(connections); });
   workers_.before_output([] { show_status(""); });
   workers_.when_output_fails([this](int error) {
-    say_notice(fmt::format("cannot write to standard output on {}: {}; the workers go on without it",
+    say_notice(fmt::format("cannot write to standard output on {}: {}; the workers continue without it",
                            plan_.host, describe_errno(error)),
                {});
   });
@@ -117,7 +118,7 @@ int Driver::run() {
 }
 
 // The border of all handlers: what one of them throws ends the job in order, with all workers stopped. Should
-// that fail too, the keeper cleans up.
+// that fail too, the reaper cleans up.
 void Driver::run_handlers() {
   try {
     context_.run();
@@ -128,6 +129,7 @@ void Driver::run_handlers() {
 }
 
 void Driver::fail(const std::string& why) {
+  if (leaving_) return fail_while_leaving(why);
   link_lost_ = true;
   report_ = why;
   Cause cause;
@@ -135,12 +137,19 @@ void Driver::fail(const std::string& why) {
   end(cause);
 }
 
+// What was being waited for may never come now.
+void Driver::fail_while_leaving(const std::string& why) {
+  say_error(why);
+  if (exit_code_ == 0) exit_code_ = k_exit_own_failure;
+  left_ ? context_.stop() : leave();
+}
+
 StoreOpened Driver::open_store(const OpenStore& open) {
   store_.allow(open.clients);
   world_size_ = open.world_size;
   if (plan_.options.store == StoreHost::worker && open.world_size > 1 && open.attempt.value == 0) {
     say_notice("until rank 0 listens, another user of its host can take the port kept for --store worker",
-               "leave out --store worker: the store that ddprun hosts lets in the job's user only");
+               "leave out --store worker: ddprun's own store accepts the job's user only");
   }
   try {
     return {store_.open(open.attempt, worker_hosts_store(plan_.options, open.world_size)), {}};
@@ -197,18 +206,18 @@ void Driver::handle(const ClientQuestion& question) {
 void Driver::become_task() {
   plan_ = replan_as_task(plan_, snapshot_);
   if (plan_.rendezvous.agent.value != 0) return;
-  say_notice(fmt::format("{} started several ddprun on one of the hosts, so each of them starts one worker",
+  say_notice(fmt::format("{} started several ddprun processes on one host, so each of them starts one worker",
                          plan_.allocation.launcher.value),
-             "to let ddprun start the workers of a node, start one ddprun on each");
+             "to let ddprun start the workers of a node, start one ddprun on each node");
 }
 
 void Driver::handle(const Start& start) {
   if (ending_ || stop_signal_ || !supervisor_.idle()) return;
   const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
   if (start.assignment.agent_per_task && !per_task) become_task();
-  if (start.assignment.seats.size() != plan_.planned.size()) {
-    return on_lost(fmt::format("{} was told to start {} workers and has announced {}", plan_.host,
-                               start.assignment.seats.size(), plan_.planned.size()),
+  if (start.assignment.workers.size() != plan_.planned.size()) {
+    return on_lost(fmt::format("{} was asked to start {} workers but announced {}", plan_.host,
+                               start.assignment.workers.size(), plan_.planned.size()),
                    {});
   }
   succeeded_ = false;
@@ -225,7 +234,7 @@ void Driver::handle(const Start& start) {
 
 void Driver::tell_start(const Assignment& assignment) const {
   std::vector<int> ranks;
-  for (const WorkerSeat& seat : assignment.seats) ranks.push_back(seat.rank.value);
+  for (const RankAssignment& assigned : assignment.workers) ranks.push_back(assigned.rank.value);
   const std::string interface = proven_interface(assignment);
   say_detail(fmt::format("attempt {}: {} workers on {} nodes, {}:{}; {} here{}", assignment.attempt.value,
                          assignment.world_size, assignment.node_count, assignment.master_address,
@@ -248,9 +257,7 @@ void Driver::handle(const Finish& finish) {
   show_status("");
   if (finish.cause.kind == Cause::Kind::success && !succeeded_) {
     return on_lost(
-        fmt::format("the coordinator ended the job as a success before the workers on {} had ended",
-                    plan_.host),
-        {});
+        fmt::format("the coordinator reported success before the workers on {} had ended", plan_.host), {});
   }
   telling_timer_.cancel();
   if (finish.report_here) report(finish);
@@ -435,8 +442,8 @@ void Driver::leave() {
   if (std::exchange(left_, true)) return;
   say_report();
   say_losses();
-  if (supervisor_.idle()) workers_.dismiss_keeper();  // else it has a last try
-  meeting_.finish();
+  if (supervisor_.idle()) workers_.dismiss_reaper();  // else it has a last try
+  discovery_.finish();
   end_status();
   store_.close();
   signals_.leave();

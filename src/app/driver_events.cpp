@@ -1,8 +1,8 @@
 // What a driver has to tell --events: its own workers; and on the coordinator's host, all that comes from the
 // others.
-#include "ddprun/app/driver.hpp"
+#include "ddprun/options/options.hpp"
 #include "ddprun/os/unix_time.hpp"
-#include "ddprun/plan/options.hpp"
+#include "driver.hpp"
 
 namespace ddprun {
 
@@ -26,8 +26,8 @@ Event Driver::event_of(EventKind kind, std::size_t worker) const {
   Event event;
   event.kind = kind;
   event.attempt = attempt_.attempt.value;
-  event.rank = attempt_.seats[worker].rank.value;
-  event.local_rank = attempt_.seats[worker].local_rank.value;
+  event.rank = attempt_.workers[worker].rank.value;
+  event.local_rank = attempt_.workers[worker].local_rank.value;
   event.pid = workers_.pid(worker);
   event.gpu = plan_.planned[worker].device;
   return event;
@@ -39,7 +39,7 @@ void Driver::record_exit(std::size_t worker, const ExitStatus& status) {
   if (!events_.wanted()) return;
   Event event = event_of(EventKind::exit, worker);
   Failure failure;
-  failure.rank = attempt_.seats[worker].rank;
+  failure.rank = attempt_.workers[worker].rank;
   failure.host = plan_.host;
   failure.program = plan_.planned[worker].command.front();
   failure.status = status;

@@ -1,27 +1,27 @@
 // How a driver comes to its link: what it announces, and the service of its role with the driver behind it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 
-#include "ddprun/app/driver.hpp"
-#include "ddprun/app/log.hpp"
-#include "ddprun/app/own_addresses.hpp"
-#include "ddprun/app/provers.hpp"
+#include "authenticators.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/net/agent_listener.hpp"
 #include "ddprun/net/member_service.hpp"
-#include "ddprun/os/capture_python.hpp"
-#include "ddprun/os/keeper.hpp"
-#include "ddprun/os/name_lookup.hpp"
+#include "ddprun/os/capture/capture_python.hpp"
+#include "ddprun/os/libraries/name_lookup.hpp"
+#include "ddprun/os/process/reaper.hpp"
 #include "ddprun/plan/local_address.hpp"
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/node_binding.hpp"
-#include "ddprun/plan/ports.hpp"
-#include "ddprun/plan/render.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
+#include "ddprun/render/render_plan.hpp"
 #include "ddprun/supervise/store_use.hpp"
+#include "driver.hpp"
+#include "log.hpp"
+#include "own_addresses.hpp"
 
 namespace ddprun {
 
@@ -41,10 +41,10 @@ std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& sna
 
 // Where to knock, for members that are told so: numbers only, the best addresses first. Without a network
 // there are members on this host at most.
-MeetingPlace place_of(std::vector<std::string> addresses, const std::vector<std::string>& of_this_host,
-                      int port) {
+CoordinatorPlace place_of(std::vector<std::string> addresses, const std::vector<std::string>& of_this_host,
+                          int port) {
   addresses.insert(addresses.end(), of_this_host.begin(), of_this_host.end());
-  MeetingPlace place{{}, port};
+  CoordinatorPlace place{{}, port};
   for (const std::string& address : addresses) {
     const auto& known = place.addresses;
     if (is_numeric_address(address) && std::find(known.begin(), known.end(), address) == known.end())
@@ -54,10 +54,25 @@ MeetingPlace place_of(std::vector<std::string> addresses, const std::vector<std:
   return place;
 }
 
-// Where the members can be told that the port the user named is taken.
-std::vector<int> spare_ports(const NodePlan& plan) {
-  if (plan.rendezvous.agents < 2 || !plan.allocation.first_port) return {};
-  return {make_port_sequence(plan.rendezvous.key).front()};
+// Best first. Where the members can be told another way, any port will do in the end.
+std::vector<int> ports_to_bind(const NodePlan& plan) {
+  const RendezvousPlan& rendezvous = plan.rendezvous;
+  std::vector<int> ports = rendezvous.ports.value;
+  if (plan.allocation.first_port || rendezvous.agents < 2) return ports;
+  ports.insert(ports.end(), rendezvous.spare_ports.begin(), rendezvous.spare_ports.end());
+  if (rendezvous.key_value_space != KeyValueSpace::none || !rendezvous.rendezvous_file.value.empty())
+    ports.push_back(0);
+  return ports;
+}
+
+void say_port(const NodePlan& plan, int port) {
+  const std::vector<int>& wanted = plan.rendezvous.ports.value;
+  say_detail(fmt::format("coordinating {} agents on port {}", plan.rendezvous.agents, port));
+  if (std::find(wanted.begin(), wanted.end(), port) != wanted.end()) return;
+  say_notice(
+      fmt::format("other programs on {} use all ports of this launch ({}); the rendezvous uses port {}",
+                  plan.host, fmt::join(wanted, ", "), port),
+      "`ss -tlnp` on that node shows the programs that use them");
 }
 
 // Nothing where the workers are another program.
@@ -96,8 +111,8 @@ void Driver::join() {
     join_as_coordinator();
   } catch (const PortTaken& taken) {
     // By another agent of this host, as several were started here: that one coordinates.
-    say_detail(fmt::format("{}; joining what listens there", taken.what()));
-    plan_.allocation.node_index.value = NodeIndex{-1};
+    say_detail(fmt::format("{}; joining the agent that listens there", taken.what()));
+    plan_.allocation.node_index.value.reset();
     plan_.rendezvous.role = RendezvousRole::member;
     plan_.rendezvous.agent = AgentIndex{1};
     join_as_member();
@@ -110,7 +125,7 @@ Announcement Driver::announcement() const {
   const bool unnumbered = plan_.rendezvous.by_arrival && plan_.rendezvous.role == RendezvousRole::member;
   self.agent = unnumbered ? k_unnumbered : plan_.rendezvous.agent;
   self.host = plan_.host;
-  if (plan_.allocation.node_index.value.value >= 0) self.node = plan_.allocation.node_index.value;
+  self.node = plan_.allocation.node_index.value;
   if (plan_.allocation.numbered_by_launcher)
     self.launcher_rank = GlobalRank{plan_.allocation.task_rank.value};
   self.style_assumed = plan_.allocation.style_assumed;
@@ -157,10 +172,11 @@ CoordinatorServiceSettings Driver::coordinator_settings() const {
   settings.coordinator.when_alone = explain_waiting_alone(plan_);
   if (plan_.options.local_address) settings.coordinator.named_address = plan_.options.local_address->value;
   settings.link_timeout = plan_.options.link_timeout.value;
-  settings.ports = rendezvous.ports.value;
+  settings.ports = ports_to_bind(plan_);
   settings.launch_key = rendezvous.key;
   if (plan_.store_port) settings.port_hint = other_port_hint(plan_.allocation.first_port);
-  if (rendezvous.agents > 1) settings.prover = make_prover(plan_.options, rendezvous.secrets, snapshot_);
+  if (rendezvous.agents > 1)
+    settings.authenticator = make_authenticator(plan_.options, rendezvous.secrets, snapshot_);
   return settings;
 }
 
@@ -202,9 +218,9 @@ void Driver::join_as_coordinator() {
   try {
     service = std::make_unique<CoordinatorService>(context_, settings, coordinator_hooks());
     if (plan_.rendezvous.agents > 1) {
-      say_detail(fmt::format("coordinating {} agents on port {}", plan_.rendezvous.agents, service->port()));
-      meeting_.publish(place_of(best, of_this_host, service->port()));
-      if (const MeetingFile* const file = meeting_.file()) workers_.remove_at_end(*file);
+      say_port(plan_, service->port());
+      discovery_.publish(place_of(best, of_this_host, service->port()));
+      if (const RendezvousFile* const file = discovery_.file()) workers_.remove_at_end(*file);
     }
   } catch (const Error& error) {
     if (service || plan_.rendezvous.by_arrival) throw;
@@ -223,8 +239,8 @@ void Driver::join_as_coordinator() {
 // where that is taken too, or there is none.
 std::unique_ptr<CoordinatorService> Driver::tell_cannot_start(CoordinatorServiceSettings settings,
                                                               const Error& error) {
-  settings.ports = spare_ports(plan_);
-  if (settings.ports.empty()) return nullptr;
+  if (!plan_.allocation.first_port || plan_.rendezvous.spare_ports.empty()) return nullptr;
+  settings.ports = plan_.rendezvous.spare_ports;
   settings.coordinator.cannot_start = error.what() + (error.hint().empty() ? "" : "; " + error.hint());
   std::unique_ptr<CoordinatorService> service;
   try {
@@ -239,14 +255,17 @@ std::unique_ptr<CoordinatorService> Driver::tell_cannot_start(CoordinatorService
 void Driver::join_as_member() {
   const RendezvousPlan& rendezvous = plan_.rendezvous;
   MemberServiceSettings settings;
-  settings.join = {
-      rendezvous.peers.front(), rendezvous.addresses.value,    rendezvous.ports.value,
-      rendezvous.join_timeout,  rendezvous.meeting_file.value, exchange_name(rendezvous.exchange),
-      spare_ports(plan_)};
+  settings.join = {rendezvous.peers.front(),
+                   rendezvous.addresses.value,
+                   rendezvous.ports.value,
+                   rendezvous.join_timeout,
+                   rendezvous.rendezvous_file.value,
+                   key_value_space_name(rendezvous.key_value_space),
+                   rendezvous.spare_ports};
   settings.join.live = snapshot_.host.stderr_is_terminal;
   if (is_by_flags(plan_.allocation)) settings.join.refusal_patience = k_refusal_patience;
   settings.launch_key = rendezvous.key;
-  settings.prover = make_prover(plan_.options, rendezvous.secrets, snapshot_);
+  settings.authenticator = make_authenticator(plan_.options, rendezvous.secrets, snapshot_);
   settings.announcement = announcement();
   settings.failure = failure_;
   const Announcement& self = settings.announcement;
@@ -269,7 +288,7 @@ void Driver::join_as_member() {
     auto child = std::make_shared<NameLookupChild>(name);
     return NameLookup{child->descriptor(), child};
   };
-  hooks.look_at_meeting_file = [this] { return meeting_.look(); };
+  hooks.look_at_rendezvous_file = [this] { return discovery_.look(); };
   hooks.on_message = [this](const CoordinatorMessage& message) {
     joined_ = true;
     on_message(message);
@@ -280,14 +299,14 @@ void Driver::join_as_member() {
   told_all_ = true;  // only the coordinator has others to tell
   auto service = std::make_unique<MemberService>(context_, std::move(settings), std::move(hooks));
   service->start();
-  meeting_.fetch([member = service.get()](const ToldPlace& told) { member->on_exchange(told); });
+  discovery_.fetch([member = service.get()](const ToldPlace& told) { member->on_key_value_space(told); });
   link_ = std::move(service);
 }
 
 void Driver::lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {
   if (sockets.empty()) {
-    return say_notice(fmt::format("the output of {} cannot be gathered: {}", plan_.host, why),
-                      "it stays where ddprun there was started");
+    return say_notice(fmt::format("cannot forward the output of {}: {}", plan_.host, why),
+                      "it appears where ddprun was started on that host");
   }
   std::vector<Fd> streams;
   for (auto& socket : sockets) streams.emplace_back(socket.release());

@@ -7,27 +7,28 @@
 #include <utility>
 
 #include "ddprun/allocation/started.hpp"
-#include "ddprun/app/driver.hpp"
-#include "ddprun/app/log.hpp"
-#include "ddprun/app/started_agent.hpp"
-#include "ddprun/app/stop_signals.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
+#include "driver.hpp"
+#include "lifeline_authenticator.hpp"
+#include "log.hpp"
+#include "stop_signals.hpp"
 
 namespace ddprun {
 
 namespace {
 
-constexpr std::chrono::milliseconds k_carrier_look{1000};
+constexpr std::chrono::milliseconds k_remote_launcher_look{1000};
 
 }  // namespace
 
 void Driver::hold_lifeline() {
-  const auto text = find_variable(snapshot_, k_starter_variable);
+  const auto text = find_variable(snapshot_, k_front_end_variable);
   if (!text) return;
-  const auto starter = parse_starter_address(*text);
-  if (!starter) throw Error(fmt::format("{} is not where a ddprun listens", k_starter_variable), "unset it");
+  const auto front_end = parse_front_end_address(*text);
+  if (!front_end)
+    throw Error(fmt::format("invalid {}, expected ADDRESS:PORT/ID", k_front_end_variable), "unset it");
   LifelineClient::Hooks hooks;
   hooks.on_connected = [] {};
   hooks.on_task = [](const std::string&) {};
@@ -35,33 +36,34 @@ void Driver::hold_lifeline() {
     const std::vector<int> watched = watched_signals_of(plan_.options);
     if (std::find(watched.begin(), watched.end(), signal.number) != watched.end()) on_told_signal(signal);
   };
-  hooks.on_gone = [this](const std::string& why) { lose_starter(why); };
+  hooks.on_gone = [this](const std::string& why) { lose_front_end(why); };
   hooks.on_unreachable = [this](const std::string& why) {
-    say_detail(
-        fmt::format("{} cannot reach the ddprun that started it, and goes on without: {}", plan_.host, why));
-    watch_carrier();
+    say_detail(fmt::format("agent on {} cannot reach its launching ddprun and continues without it: {}",
+                           plan_.host, why));
+    watch_remote_launcher();
   };
-  lifeline_ =
-      std::make_unique<LifelineClient>(context_, *starter, make_lifeline_prover(snapshot_, plan_.options),
-                                       lifeline::Hello{place_among_hosts(plan_), plan_.host, false},
-                                       std::move(hooks), plan_.options.link_timeout.value);
+  lifeline_ = std::make_unique<LifelineClient>(context_, *front_end,
+                                               make_lifeline_authenticator(snapshot_, plan_.options),
+                                               lifeline::Hello{place_among_hosts(plan_), plan_.host, false},
+                                               std::move(hooks), plan_.options.link_timeout.value);
   lifeline_->start();
 }
 
-void Driver::lose_starter(const std::string& why) {
+void Driver::lose_front_end(const std::string& why) {
   if (ending_) return hurry();
-  const std::string what = fmt::format("the ddprun that started it on {} is gone: {}", plan_.host, why);
+  const std::string what = fmt::format("agent on {} lost its launching ddprun: {}", plan_.host, why);
   plan_.rendezvous.agent.value == 0 ? say_error(what) : say_detail(what);
   on_told_signal({SIGTERM, false, false, /*explained=*/true});
 }
 
-// Without a lifeline a carrier like ssh has one message left, its end: then nobody reads standard output.
-void Driver::watch_carrier() {
-  carrier_timer_.expires_after(k_carrier_look);
-  carrier_timer_.async_wait([this](const boost::system::error_code& error) {
+// Without a lifeline a remote launcher like ssh has one message left, its end: then nobody reads standard
+// output.
+void Driver::watch_remote_launcher() {
+  remote_launcher_timer_.expires_after(k_remote_launcher_look);
+  remote_launcher_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
-    if (is_hung_up(STDOUT_FILENO)) return lose_starter("nobody reads standard output any more");
-    watch_carrier();
+    if (is_hung_up(STDOUT_FILENO)) return lose_front_end("standard output is no longer read");
+    watch_remote_launcher();
   });
 }
 

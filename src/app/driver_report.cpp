@@ -1,10 +1,10 @@
 // What a driver says at the end: to people, to the file of --report, and to a launcher around it.
 #include <fmt/format.h>
 
-#include "ddprun/app/driver.hpp"
-#include "ddprun/app/log.hpp"
 #include "ddprun/os/atomic_file.hpp"
 #include "ddprun/supervise/report.hpp"
+#include "driver.hpp"
+#include "log.hpp"
 
 namespace ddprun {
 

@@ -4,11 +4,11 @@
 
 #include <csignal>
 
-#include "ddprun/app/driver.hpp"
-#include "ddprun/app/log.hpp"
-#include "ddprun/app/stop_signals.hpp"
 #include "ddprun/os/terminal.hpp"
-#include "ddprun/plan/open_mpi_habits.hpp"
+#include "ddprun/plan/open_mpi_settings.hpp"
+#include "driver.hpp"
+#include "log.hpp"
+#include "stop_signals.hpp"
 
 namespace ddprun {
 
@@ -45,9 +45,9 @@ void Driver::on_signal(const SignalEvent& event) {
 void Driver::on_told_signal(const lifeline::Signal& signal) {
   explained_ = explained_ || signal.explained;
   if (is_stop_signal(signal.number, plan_.options)) {
-    note_stop_signal(signal.number, SignalWay::starter, signal.whole_tree, signal.hurry);
+    note_stop_signal(signal.number, SignalWay::front_end, signal.whole_tree, signal.hurry);
   } else if (signal.number != SIGCHLD) {
-    signals_.judge(signal.number, SignalWay::starter, signal.whole_tree);
+    signals_.judge(signal.number, SignalWay::front_end, signal.whole_tree);
   }
   decide();
 }
@@ -72,7 +72,7 @@ void Driver::note_stop_signal(int signal, SignalWay way, bool maybe_tree, bool b
   const bool again = !first && by_person && now() - last_stop_signal_ >= k_same_signal_window;
   if (!again) return;
   last_stop_signal_ = now();
-  say(fmt::format("{} again on {}: killing what is left", signal_name(signal), plan_.host));
+  say(fmt::format("{} again on {}: killing the remaining processes", signal_name(signal), plan_.host));
   supervisor_.note_stop(signal, /*hurry=*/true, now());
 }
 

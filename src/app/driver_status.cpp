@@ -4,11 +4,11 @@
 
 #include <utility>
 
-#include "ddprun/app/driver.hpp"
-#include "ddprun/app/log.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/status_socket.hpp"
+#include "driver.hpp"
+#include "log.hpp"
 
 namespace ddprun {
 

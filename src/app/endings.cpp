@@ -1,4 +1,4 @@
-#include "ddprun/app/endings.hpp"
+#include "endings.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -73,13 +73,13 @@ std::vector<Failure> Endings::further(std::optional<GlobalRank> told) const {
 
 std::vector<int> Endings::stopped_ranks() const {
   std::vector<int> ranks;
-  for (std::size_t i = 0; i < assignment_.seats.size(); ++i) {
+  for (std::size_t i = 0; i < assignment_.workers.size(); ++i) {
     const auto found = ended_.find(i);
     const bool by_itself =
         found != ended_.end() &&
         (found->second.status.success() ||
          (found->second.failure && evidence_of(*found->second.failure) != Evidence::stopped));
-    if (!by_itself) ranks.push_back(assignment_.seats[i].rank.value);
+    if (!by_itself) ranks.push_back(assignment_.workers[i].rank.value);
   }
   return ranks;
 }

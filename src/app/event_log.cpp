@@ -1,4 +1,4 @@
-#include "ddprun/app/event_log.hpp"
+#include "event_log.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

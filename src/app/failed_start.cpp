@@ -1,4 +1,4 @@
-#include "ddprun/app/failed_start.hpp"
+#include "failed_start.hpp"
 
 #include <fmt/format.h>
 
@@ -10,24 +10,26 @@
 
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/allocation/variables.hpp"
-#include "ddprun/app/driver.hpp"
-#include "ddprun/app/log.hpp"
-#include "ddprun/app/started_agent.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/net/lifeline_client.hpp"
+#include "ddprun/plan/make_node_plan.hpp"
 #include "ddprun/rendezvous/launch_failure.hpp"
+#include "ddprun/selflaunch/remote_launcher.hpp"
+#include "driver.hpp"
+#include "lifeline_authenticator.hpp"
+#include "log.hpp"
 
 namespace ddprun {
 
 namespace {
 
-// The place is only for the starter's messages and its count of who is there.
+// The place is only for the front end's messages and its count of who is there.
 int place_of(const Snapshot& snapshot) {
   const auto rank = find_variable(snapshot, k_started_rank_variable);
   return static_cast<int>(rank ? parse_integer(*rank).value_or(-1) : -1);
 }
 
-void tell(const Snapshot& snapshot, const StarterAddress& starter, int code) {
+void tell(const Snapshot& snapshot, const FrontEndAddress& front_end, int code) {
   boost::asio::io_context context;
   std::unique_ptr<LifelineClient> client;
   LifelineClient::Hooks hooks;
@@ -36,9 +38,9 @@ void tell(const Snapshot& snapshot, const StarterAddress& starter, int code) {
   hooks.on_task = [](const std::string&) {};
   hooks.on_gone = [&](const std::string&) { context.stop(); };
   hooks.on_unreachable = [&](const std::string&) { context.stop(); };
-  client = std::make_unique<LifelineClient>(context, starter, make_lifeline_prover(snapshot, Options{}),
-                                            lifeline::Hello{place_of(snapshot), snapshot.host.name, false},
-                                            std::move(hooks));
+  client = std::make_unique<LifelineClient>(
+      context, front_end, make_lifeline_authenticator(snapshot, Options{}),
+      lifeline::Hello{place_of(snapshot), snapshot.host.name, false}, std::move(hooks));
   client->start();
   context.run();
 }
@@ -52,16 +54,16 @@ bool only_looks(const Snapshot& snapshot) {
 }
 
 // Where the options contradict the job, its own word is what all hosts share.
-NodePlan plan_meeting(const Snapshot& snapshot, Options options) {
+NodePlan plan_join(const Snapshot& snapshot, Options options) {
   try {
-    return make_meeting_plan(snapshot, options);
+    return make_join_plan(snapshot, options, detect_started(snapshot, options));
   } catch (const Error&) {
     options.place.nodes.reset();
     options.place.node_rank.reset();
     options.place.workers_per_node.reset();
     options.place.hosts.reset();
   }
-  return make_meeting_plan(snapshot, options);
+  return make_join_plan(snapshot, options, detect_started(snapshot, options));
 }
 
 }  // namespace
@@ -70,22 +72,22 @@ std::optional<int> tell_other_agents(const Snapshot& snapshot, const std::option
                                      const Error& error, OutputLink& output_link) noexcept {
   try {
     if (only_looks(snapshot)) return std::nullopt;
-    const NodePlan plan = plan_meeting(snapshot, options.value_or(Options{}));
+    const NodePlan plan = plan_join(snapshot, options.value_or(Options{}));
     if (plan.rendezvous.role == RendezvousRole::solo) return std::nullopt;
     return Driver(plan, snapshot, output_link,
                   make_launch_failure(error.what(), error.hint(), error.exit_code(), snapshot.host.name))
         .run();
   } catch (const std::exception& why) {
-    say_detail(fmt::format("the other hosts do not hear of it: {}", why.what()));
+    say_detail(fmt::format("cannot report the failure to the other hosts: {}", why.what()));
     return std::nullopt;
   }
 }
 
 void report_failed_start(const Snapshot& snapshot, int code) noexcept {
   try {
-    const auto text = find_variable(snapshot, k_starter_variable);
-    const auto starter = text ? parse_starter_address(*text) : std::nullopt;
-    if (starter && code != 0) tell(snapshot, *starter, code);
+    const auto text = find_variable(snapshot, k_front_end_variable);
+    const auto front_end = text ? parse_front_end_address(*text) : std::nullopt;
+    if (front_end && code != 0) tell(snapshot, *front_end, code);
   } catch (const std::exception& error) {
     say_detail(error.what());
   }

@@ -1,4 +1,4 @@
-#include "ddprun/app/file_copy.hpp"
+#include "file_copy.hpp"
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>

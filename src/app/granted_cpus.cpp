@@ -1,9 +1,10 @@
-#include "ddprun/app/granted_cpus.hpp"
+#include "granted_cpus.hpp"
 
 #include <algorithm>
 
-#include "ddprun/os/own_cpus.hpp"
+#include "ddprun/os/capture/own_cpus.hpp"
 #include "ddprun/plan/granted_cores.hpp"
+#include "ddprun/plan/make_node_plan.hpp"
 
 namespace ddprun {
 
@@ -17,7 +18,7 @@ NodePlan keep_to_granted_cpus(NodePlan plan, Snapshot& snapshot, CoreClaims& cla
   }
   snapshot.host.allowed_cpus = cpus;
   snapshot.host.allowed_cores = granted.count;
-  return make_node_plan(snapshot, plan.options);
+  return make_node_plan(snapshot, plan.options, plan.allocation);
 }
 
 }  // namespace ddprun

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 
-#include "ddprun/app/command_line.hpp"
-#include "ddprun/app/option_table.hpp"
+#include "command_line.hpp"
 #include "ddprun/base/text.hpp"
+#include "option_table.hpp"
 
 namespace ddprun {
 
@@ -23,7 +23,7 @@ struct GroupTitle {
 constexpr GroupTitle k_groups[] = {
     {OptionGroup::program, "The program"},
     {OptionGroup::workers, "Workers and nodes"},
-    {OptionGroup::meeting, "How the nodes meet"},
+    {OptionGroup::discovery, "Rendezvous"},
     {OptionGroup::binding, "Binding"},
     {OptionGroup::failures, "Failures and signals"},
     {OptionGroup::output, "Output"},
@@ -72,23 +72,23 @@ std::string names_in(OptionGroup group) {
 constexpr const char* k_usage =
     "Usage: ddprun [options] SCRIPT [arguments of SCRIPT]\n"
     "\n"
-    "Starts a PyTorch script once for each GPU, here or on all nodes of a job.\n"
+    "Starts a PyTorch script once per GPU, on this machine or on all nodes of a job.\n"
     "\n"
-    "  ddprun train.py            this machine, or in a batch script every node of it\n"
+    "  ddprun train.py            this machine; in a batch job, all its nodes\n"
     "  srun ddprun train.py       the nodes of a Slurm step\n"
-    "  ddprun --dry-run train.py  print what would happen and why; start nothing\n";
+    "  ddprun --dry-run train.py  print the plan and why; start nothing\n";
 
-// The options of most days, each on one line.
+// The common options, each on one line.
 constexpr std::array<std::pair<const char*, const char*>, 12> k_daily{{
-    {"nproc-per-node", "workers on each node (default: its GPUs)"},
-    {"nnodes", "nodes (default: those of the allocation)"},
-    {"hosts", "hosts to start on, through ssh"},
+    {"nproc-per-node", "workers per node (default: one per GPU)"},
+    {"nnodes", "number of nodes (default: the allocation's)"},
+    {"hosts", "hosts to run on, started through ssh"},
     {"module", "run SCRIPT as a module, as python -m does"},
     {"no-python", "run a program instead of a Python script"},
     {"max-restarts", "restarts of all workers after a failure"},
     {"bind", "cores of each worker: auto, near, none, ..."},
     {"show-binding", "print where each worker runs"},
-    {"print-config", "print the options that are set, and where"},
+    {"print-config", "print the options that are set and their origin"},
     {"verbose", "print what ddprun does and why"},
     {"help-all", "print all options"},
     {"version", "print version, build and libraries"},
@@ -97,7 +97,7 @@ constexpr std::array<std::pair<const char*, const char*>, 12> k_daily{{
 }  // namespace
 
 std::string render_help() {
-  std::string text = std::string(k_usage) + "\nThe options of most days:\n";
+  std::string text = std::string(k_usage) + "\nCommon options:\n";
   for (const OptionEntry& option : option_table()) {
     const auto daily = std::find_if(k_daily.begin(), k_daily.end(), [&](const auto& each) {
       return std::string_view(each.first) == option.name;
@@ -116,13 +116,12 @@ std::string render_help_all() {
     }
   }
   const std::string rules =
-      "Names may be cut short, and _ may stand for -. DDPRUN_ variables, torchrun's PET_ variables, "
-      "$XDG_CONFIG_HOME/ddprun/config.json and /etc/ddprun/config.json give defaults, in this order. TIME is "
-      "in "
-      "seconds or has a unit, as in 250ms, 90s, 10m.";
+      "Option names may be abbreviated, and _ is read as -. Defaults come from DDPRUN_ variables, torchrun's "
+      "PET_ variables, $XDG_CONFIG_HOME/ddprun/config.json and /etc/ddprun/config.json, in this order. TIME "
+      "is a number of seconds or has a unit, as in 250ms, 90s, 10m.";
   text += "\n" + wrap(rules, 0);
-  text += "\nChecked but without effect:\n" + wrap(names_in(OptionGroup::without_effect), 2);
-  text += "\nKnown but not supported yet:\n" + wrap(names_in(OptionGroup::unsupported), 2);
+  text += "\nAccepted without effect:\n" + wrap(names_in(OptionGroup::without_effect), 2);
+  text += "\nRecognised but not supported yet:\n" + wrap(names_in(OptionGroup::unsupported), 2);
   return text + "\nMore in man ddprun.\n";
 }
 

@@ -1,4 +1,4 @@
-#include "ddprun/app/input_pump.hpp"
+#include "input_pump.hpp"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>

@@ -1,16 +1,16 @@
-#include "ddprun/app/job_store.hpp"
+#include "job_store.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "ddprun/app/log.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/net/bound_socket.hpp"
+#include "ddprun/os/capture/usable_memory.hpp"
 #include "ddprun/os/system_failure.hpp"
-#include "ddprun/os/usable_memory.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
+#include "log.hpp"
 
 namespace ddprun {
 
@@ -89,23 +89,22 @@ void JobStore::judge(const ClientVerdict& verdict) {
 Admission JobStore::refuse(const boost::asio::ip::address& address, Holder holder) {
   if (told_.size() >= k_refusals_told || !told_.insert(address).second) return Admission::no;
   const bool known = address.is_loopback() || allowed_.contains(address);
-  const char* const why = holder == Holder::foreign ? "which is another user's"
-                          : known ? "whose other end no process of the job's user holds there"
-                                  : "which is no address of the job's nodes";
+  const char* const why = holder == Holder::foreign ? "which belongs to another user"
+                          : known                   ? "which no process of the job's user holds"
+                                                    : "which is not an address of the job's nodes";
   say_notice(fmt::format("the store refused a connection from {}, {}", address.to_string(), why),
-             known ? "if it was a worker's, in a container with a network or users of its own, add "
-                     "--store-access host, which lets in whoever is on the job's nodes"
+             known ? "if a worker in a container with its own network or user namespace opened it, add "
+                     "--store-access host, which accepts all processes on the job's nodes"
                    : "");
   return Admission::no;
 }
 
 void JobStore::tell_unproven(const boost::asio::ip::address& address) {
   if (std::exchange(unproven_told_, true)) return;
-  say_notice(fmt::format(
-                 "the store cannot see whose connections come from {}, since the kernel there does not tell; "
-                 "it lets in whoever is on that node",
-                 address.to_string()),
-             "allow NETLINK_SOCK_DIAG or /proc/net/tcp there, or say --store-access host");
+  say_notice(fmt::format("the store cannot check which user connects from {}, since the kernel there does "
+                         "not report it; it accepts all processes on that node",
+                         address.to_string()),
+             "allow NETLINK_SOCK_DIAG or /proc/net/tcp there, or add --store-access host");
 }
 
 // The protocol has no answer that carries a reason: torch raises an exception about a closed connection.
@@ -167,8 +166,9 @@ int JobStore::first_free_of(std::pair<int, int> range, int (JobStore::*take)(int
       continue;
     }
   }
-  throw Error(fmt::format("no free port for the store from {} to {}, the site's", range.first, range.second),
-              "widen the range in the site's profile, or choose a --master-port");
+  throw Error(
+      fmt::format("no port of the site's range, {} to {}, is free for the store", range.first, range.second),
+      "widen the range in the site's profile, or choose a --master-port");
 }
 
 int JobStore::serve(int port) {

@@ -1,17 +1,18 @@
-#include "ddprun/app/launch_facts.hpp"
+#include "launch_facts.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "ddprun/allocation/launchers.hpp"
+#include "ddprun/allocation/left_over.hpp"
 #include "ddprun/allocation/slurm_place.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
-#include "ddprun/os/child_call.hpp"
-#include "ddprun/os/exchange.hpp"
-#include "ddprun/os/pmix_client.hpp"
-#include "ddprun/os/slurm_api.hpp"
+#include "ddprun/os/libraries/key_value_space.hpp"
+#include "ddprun/os/libraries/pmix_client.hpp"
+#include "ddprun/os/libraries/slurm_api.hpp"
+#include "ddprun/os/process/child_call.hpp"
 
 namespace ddprun {
 
@@ -26,7 +27,7 @@ bool lacks_size(const Snapshot& snapshot) {
   try {
     const auto places = find_launch_places(snapshot);
     return !places.empty() && std::all_of(places.begin(), places.end(), [](const LaunchPlace& place) {
-      return !place.size && place.slurm_step.empty() && place.exchange == Exchange::pmix;
+      return !place.size && place.slurm_step.empty() && place.key_value_space == KeyValueSpace::pmix;
     });
   } catch (const Error&) {
     return false;
@@ -60,7 +61,7 @@ std::optional<std::int64_t> find_own_job(const Snapshot& snapshot) {
 void ask_pmix_for_size(Snapshot& snapshot) {
   if (!lacks_size(snapshot)) return;
   const ChildAnswer answer =
-      call_in_child([] { return ask_pmix_place(ExchangeRequest{}.library); }, k_pmix_limit);
+      call_in_child([] { return ask_pmix_place(KeyValueRequest{}.library); }, k_pmix_limit);
   for (const std::string& line : split(answer.bytes.value_or(""), '\n')) {
     const std::size_t equals = line.find('=');
     if (equals != std::string::npos) snapshot.environment[line.substr(0, equals)] = line.substr(equals + 1);
@@ -78,13 +79,14 @@ void ask_slurm_for_end(Snapshot& snapshot) {
 
 std::optional<Notice> find_job_without_variables(const Snapshot& snapshot, const Allocation& allocation) {
   const bool alone = allocation.style.value == LaunchStyle::alone && allocation.job_id.value.empty();
-  if (!alone || allocation.scheduler.value != Scheduler::none) return std::nullopt;
+  if (!alone || allocation.scheduler.value != Scheduler::none || is_inside_worker(snapshot))
+    return std::nullopt;
   const auto job = find_own_job(snapshot);
   if (!job) return std::nullopt;
   return Notice{
-      fmt::format("{} is used alone: this shell belongs to Slurm job {}, but the job's variables are "
-                  "not set here",
-                  snapshot.host.name, *job),
+      fmt::format(
+          "ddprun uses {} only: this shell belongs to Slurm job {}, but the job's variables are not set here",
+          snapshot.host.name, *job),
       fmt::format("to use all nodes of the job: srun --jobid={} --overlap --ntasks-per-node=1 ddprun ...",
                   *job)};
 }

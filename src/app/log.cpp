@@ -1,4 +1,4 @@
-#include "ddprun/app/log.hpp"
+#include "log.hpp"
 
 #include <fmt/chrono.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -35,12 +35,6 @@ Log& log() {
 }
 
 // Whoever wrote a part of it (a peer, a worker, a file) must not drive the terminal.
-std::string printable_lines(const std::string& text) {
-  std::vector<std::string> lines = split(text, '\n');
-  for (std::string& line : lines) line = printable(line, std::string::npos);
-  return join(lines, "\n");
-}
-
 void write(spdlog::level::level_enum level, const std::string& text) {
   Log& state = log();
   if (!state.lines->should_log(level)) return;

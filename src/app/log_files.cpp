@@ -1,8 +1,7 @@
-#include "ddprun/app/log_files.hpp"
+#include "log_files.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/post.hpp>
@@ -10,15 +9,16 @@
 #include <filesystem>
 #include <utility>
 
-#include "ddprun/app/log.hpp"
-#include "ddprun/app/waiting.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/keeper.hpp"
+#include "ddprun/os/libraries/zstd.hpp"
+#include "ddprun/os/private_folder.hpp"
+#include "ddprun/os/process/reaper.hpp"
 #include "ddprun/os/shared_index.hpp"
 #include "ddprun/os/system_failure.hpp"
-#include "ddprun/os/zstd.hpp"
+#include "log.hpp"
+#include "waiting.hpp"
 
 namespace ddprun {
 
@@ -41,9 +41,10 @@ void make_folders(const std::string& path) {
 std::string make_new_folder(const std::string& start) {
   for (;;) {
     const std::string path = start + make_random_id().substr(0, 8);
-    if (::mkdir(path.c_str(), 0700) == 0) return path;
-    if (errno != EEXIST)
-      throw system_failure(fmt::format("cannot make the log folder {}", printable(path)), errno);
+    const int error = make_private_folder(path);
+    if (error == 0) return path;
+    if (error != EEXIST)
+      throw system_failure(fmt::format("cannot make the log folder {}", printable(path)), error);
   }
 }
 
@@ -88,8 +89,8 @@ void LogFiles::begin_attempt(const Assignment& assignment) {
   attempt_folder_ = run_folder_ + "/" + attempt_folder_name(layout, assignment.attempt);
   make_folders(attempt_folder_);
   if (layout == LogLayout::torchrun) {
-    for (const WorkerSeat& seat : assignment.seats)
-      make_folders(fmt::format("{}/{}", attempt_folder_, seat.local_rank.value));
+    for (const RankAssignment& assigned : assignment.workers)
+      make_folders(fmt::format("{}/{}", attempt_folder_, assigned.local_rank.value));
   }
   attempt_ = assignment.attempt;
   filtered_.clear();
@@ -128,29 +129,30 @@ void LogFiles::point_to_latest() const {
     say_detail(fmt::format("cannot write {}/latest: {}", folder.parent_path().string(), error.message()));
 }
 
-std::string LogFiles::path(const WorkerSeat& seat, Stream stream) const {
-  return attempt_folder_ + "/" + log_file_name(layout_of(options_), seat.local_rank, seat.rank, stream);
+std::string LogFiles::path(const RankAssignment& assigned, Stream stream) const {
+  return attempt_folder_ + "/" +
+         log_file_name(layout_of(options_), assigned.local_rank, assigned.rank, stream);
 }
 
-std::string LogFiles::final_path(const WorkerSeat& seat, Stream stream) const {
-  return path(seat, stream) + kept_suffix(options_);
+std::string LogFiles::final_path(const RankAssignment& assigned, Stream stream) const {
+  return path(assigned, stream) + kept_suffix(options_);
 }
 
-std::string LogFiles::error_file(const WorkerSeat& seat) const {
+std::string LogFiles::error_file(const RankAssignment& assigned) const {
   if (attempt_folder_.empty() || layout_of(options_) != LogLayout::torchrun) return {};
-  return fmt::format("{}/{}/error.json", attempt_folder_, seat.local_rank.value);
+  return fmt::format("{}/{}/error.json", attempt_folder_, assigned.local_rank.value);
 }
 
-Fd LogFiles::open(const WorkerSeat& seat, Stream stream) {
-  const std::string file = path(seat, stream);
+Fd LogFiles::open(const RankAssignment& assigned, Stream stream) {
+  const std::string file = path(assigned, stream);
   int id = 0;
   return writes_for_workers(options_) ? open_pipe(file, id) : open_log_file(file);
 }
 
-StreamCopy LogFiles::copy(const WorkerSeat& seat, Stream stream, const StreamRoute& route,
+StreamCopy LogFiles::copy(const RankAssignment& assigned, Stream stream, const StreamRoute& route,
                           const std::string& label) {
   if (!route.file) return {};
-  const auto whole = open_copy(path(seat, stream));
+  const auto whole = open_copy(path(assigned, stream));
   const std::vector<std::string>& needles = filters_of(options_, stream);
   const auto is_behind = [whole] { return whole->is_behind(std::chrono::steady_clock::now()); };
   if (!route.teed || needles.empty())
@@ -261,15 +263,15 @@ void LogFiles::take_news() {
 
 void LogFiles::note_uncompressed(const File& file, int error) {
   if (std::exchange(uncompressed_told_, true)) return;
-  say_notice(fmt::format("cannot compress {} on {}: {}; it stays as it is", file.path, plan_.host,
+  say_notice(fmt::format("cannot compress {} on {}: {}; it stays uncompressed", file.path, plan_.host,
                          describe_errno(error)),
              {});
 }
 
 void LogFiles::note_losing(const File& file) {
   if (std::exchange(losing_told_, true)) return;
-  say_notice(fmt::format("cannot write all output to {} on {}: {}; the workers go on", file.path, plan_.host,
-                         file.why()),
+  say_notice(fmt::format("cannot write all output to {} on {}: {}; the workers continue", file.path,
+                         plan_.host, file.why()),
              {});
 }
 

@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "ddprun/allocation/detect.hpp"
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/output/log_layout.hpp"
-#include "ddprun/plan/carrier.hpp"
+#include "ddprun/selflaunch/remote_launcher.hpp"
 
 namespace ddprun::setters {
 
@@ -76,17 +77,16 @@ void workers_per_node(Draft& draft, const Given& given) {
 void nodes(Draft& draft, const Given& given) {
   const NodeRange range = parse_node_range(given.value, given.origin);
   if (range.least != range.most) {
-    throw Unsupported(given.origin,
-                      fmt::format("{} {} lets the number of nodes change, which is not supported yet",
-                                  given.origin, given.value),
-                      fmt::format("give one number, as in --nnodes {}", range.most));
+    throw Unsupported(
+        given.origin,
+        fmt::format("{} {}: an elastic number of nodes is not supported yet", given.origin, given.value),
+        fmt::format("give one number, as in --nnodes {}", range.most));
   }
   draft.options.place.nodes = sourced(range.most, given.origin);
 }
 
 void node_rank(Draft& draft, const Given& given) {
-  draft.options.place.node_rank =
-      number_from(given, k_most, "the number of a node", "nodes are numbered from 0");
+  draft.options.place.node_rank = number_from(given, k_most, "a node rank", "node ranks start at 0");
 }
 
 void master_address(Draft& draft, const Given& given) {
@@ -95,7 +95,7 @@ void master_address(Draft& draft, const Given& given) {
 
 void master_port(Draft& draft, const Given& given) {
   draft.options.place.port =
-      number_from(given, 65535, "a port", "give a number up to 65535; 0 means one that is free");
+      number_from(given, 65535, "a port", "give a number up to 65535; 0 means a free port");
 }
 
 void local_address(Draft& draft, const Given& given) {
@@ -110,7 +110,8 @@ void hosts(Draft& draft, const Given& given) {
 void hostfile(Draft& draft, const Given& given) { draft.options.hostfile = file_from(given); }
 
 void launcher(Draft& draft, const Given& given) {
-  draft.options.carrier = sourced(carrier_names()[choice_from(given, carrier_names())], given.origin);
+  draft.options.remote_launcher =
+      sourced(remote_launcher_names()[choice_from(given, remote_launcher_names())], given.origin);
 }
 
 void scheduler(Draft& draft, const Given& given) {
@@ -151,13 +152,13 @@ void join_timeout(Draft& draft, const Given& given) {
 }
 
 void rendezvous(Draft& draft, const Given& given) {
-  constexpr Meeting k_ways[] = {Meeting::automatic, Meeting::pmi, Meeting::file};
-  draft.options.meeting = k_ways[choice_from(given, {"auto", "pmi", "file"})];
+  constexpr Discovery k_ways[] = {Discovery::automatic, Discovery::pmi, Discovery::file};
+  draft.options.discovery = k_ways[choice_from(given, {"auto", "pmi", "file"})];
 }
 
 void rendezvous_directory(Draft& draft, const Given& given) {
   if (given.value.empty()) throw UsageError(given.origin + " names no folder", "give the path of a folder");
-  draft.options.meeting_directory = given.value;
+  draft.options.rendezvous_directory = given.value;
 }
 
 void key_file(Draft& draft, const Given& given) { draft.options.key_file = file_from(given); }
@@ -217,17 +218,17 @@ void topology(Draft& draft, const Given& given) {
 }
 
 void gpus(Draft& draft, const Given& given) {
-  draft.options.gpus = number_from(given, k_max_workers, "a number of GPUs", "give a number from 0 on");
+  draft.options.gpus = number_from(given, k_max_workers, "a number of GPUs", "give 0 or more");
 }
 
 void max_restarts(Draft& draft, const Given& given) {
-  draft.options.max_restarts = number_from(given, k_most, "a number of restarts", "give a number from 0 on");
+  draft.options.max_restarts = number_from(given, k_most, "a number of restarts", "give 0 or more");
 }
 
 void link_timeout(Draft& draft, const Given& given) {
   draft.options.link_timeout = time_from(given);
   if (draft.options.link_timeout.value < std::chrono::seconds(1)) {
-    throw UsageError(given.origin + " is below one second", "give a time from 1s on, as in 60s");
+    throw UsageError(given.origin + " is below one second", "give 1s or more, as in 60s");
   }
 }
 
@@ -258,7 +259,7 @@ void watch(Draft& draft, const Given& given) {
   constexpr Milliseconds k_usual{2000}, k_shortest{100};
   draft.options.watch = given.value.empty() ? k_usual : time_from(given).value;
   if (*draft.options.watch < k_shortest)
-    throw UsageError(given.origin + " looks too often", "give 100ms or more, as in --watch=5s");
+    throw UsageError(given.origin + " is below 100ms", "give 100ms or more, as in --watch=5s");
 }
 
 void metrics(Draft& draft, const Given& given) { draft.options.metrics_file = file_from(given); }
@@ -277,23 +278,23 @@ void print_completion(Draft& draft, const Given& given) {
 void monitor_interval(Draft& draft, const Given& given) {
   const auto seconds = parse_number(given.value);
   if (!seconds || !(*seconds >= 0)) throw not_a(given, "a number of seconds", "leave it out, or give one");
-  note(draft, given, "ddprun is told at once when a worker ends and has nothing to poll");
+  note(draft, given, "ddprun is notified when a worker ends and does not poll");
 }
 
 void use_env(Draft& draft, const Given& given) {
-  note(draft, given, "workers always find LOCAL_RANK in their environment");
+  note(draft, given, "LOCAL_RANK is always set in the environment of the workers");
 }
 
 void start_method(Draft& draft, const Given& given) {
   if (choice_from(given, {"spawn", "fork", "forkserver"}) == 0) return;
-  note(draft, given, "every worker is a program of its own");
+  note(draft, given, "every worker is a separate process");
 }
 
 void event_log_handler(Draft& draft, const Given& given) {
   const auto chosen = choice_from(given, {"null", "console", "dynamic_rendezvous"});
   std::string& file = draft.options.events_file;
   if (chosen == 1 && file.empty()) file = "/dev/stderr";
-  if (chosen == 2) note(draft, given, "the steps of the rendezvous are among the events of --events");
+  if (chosen == 2) note(draft, given, "--events records the steps of the rendezvous");
 }
 
 void logs_specs(Draft& draft, const Given& given) {

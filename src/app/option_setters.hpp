@@ -1,7 +1,7 @@
 // What each option does to the draft. All throw UsageError naming the option or variable given.
 #pragma once
 
-#include "ddprun/app/option_table.hpp"
+#include "option_table.hpp"
 
 namespace ddprun::setters {
 

@@ -51,7 +51,7 @@ void ranks(Draft& draft, const Given& given) {
 void fold(Draft& draft, const Given& given) {
   if (given.value != "on" && given.value != "off")
     throw UsageError(fmt::format("{} is neither on nor off: '{}'", given.origin, printable(given.value)),
-                     "by itself --fold means on");
+                     "--fold alone means on");
   draft.options.output.fold = given.value == "on" ? Folding::on : Folding::off;
 }
 
@@ -62,7 +62,7 @@ void output_rate(Draft& draft, const Given& given) {
 void log_compress(Draft& draft, const Given& given) {
   if (given.value != "zstd" && given.value != "none")
     throw UsageError(fmt::format("{} is neither zstd nor none: '{}'", given.origin, printable(given.value)),
-                     "zstd is the one there is");
+                     "zstd is the only format");
   draft.options.output.compress = given.value == "zstd";
 }
 

@@ -1,4 +1,4 @@
-#include "ddprun/app/option_table.hpp"
+#include "option_table.hpp"
 
 #include <algorithm>
 
@@ -53,70 +53,78 @@ void add_program_and_workers(std::vector<OptionEntry>& table) {
             "pass --local-rank=N to SCRIPT before its arguments, as torch.distributed.launch does",
             setters::no_use_env),
        word_value("nproc-per-node", "N", "auto gpu cpu xpu", torchrun, workers,
-                  "workers on each node: a number, auto, gpu, cpu or xpu (default: the visible GPUs, else 1)",
+                  "workers per node: a number, auto, gpu, cpu or xpu (default: one per visible GPU, else 1)",
                   setters::workers_per_node),
-       value("nnodes", "N", torchrun, workers, "nodes (default: those of the allocation, else 1)",
+       value("nnodes", "N", torchrun, workers, "number of nodes (default: those of the allocation, else 1)",
              setters::nodes),
        value("node-rank", "R", torchrun, workers,
-             "number of this node, from 0 (default: its place in the allocation)", setters::node_rank),
+             "rank of this node, from 0 (default: its position in the allocation)", setters::node_rank),
        value("master-addr", "HOST", torchrun, workers,
-             "address of node 0 (default: the first node of the allocation)", setters::master_address),
+             "address of the coordinator (default: the first node of the allocation)",
+             setters::master_address),
        value("master-port", "PORT", torchrun, workers,
-             "port on node 0 (default: one that the nodes agree on)", setters::master_port),
+             "port of the coordinator (default: derived from the job, 29500 outside a job)",
+             setters::master_port),
        value("local-addr", "HOST", torchrun, workers,
-             "address of this node for the others (default: one they are known to reach)",
-             setters::local_address),
-       flag("standalone", k_no_letter, torchrun, workers, "this machine alone, whatever the environment says",
-            setters::standalone),
-       value("hosts", "LIST", own, workers, "hosts to start on, through ssh: n1,n2 or n[1-4]",
+             "address other nodes use for this node (default: detected)", setters::local_address),
+       flag("standalone", k_no_letter, torchrun, workers,
+            "run on this machine only, whatever the scheduler's variables say", setters::standalone),
+       value("hosts", "LIST", own, workers, "hosts to run on, started through ssh: n1,n2 or n[1-4]",
              setters::hosts),
-       file_value("hostfile", "FILE", own, workers, "the same from a file, one host a line",
+       file_value("hostfile", "FILE", own, workers, "the same from a file, one host per line",
                   setters::hostfile),
        word_value("launcher", "NAME", "srun mpiexec pbsdsh pbs_tmrsh ssh flux blaunch none", own, workers,
-                  "what starts ddprun on the other hosts (default: what suits the scheduler)",
+                  "remote launcher: srun, mpiexec, pbsdsh, ssh, ... or none (default: the scheduler's)",
                   setters::launcher),
-       word_value("scheduler", "NAME", "flux slurm pbs lsf mpi none", own, workers,
-                  "whose variables to follow (default: those of the job around this process)",
-                  setters::scheduler),
-       value("role", "NAME", torchrun, workers, "what the workers find in ROLE_NAME", setters::role),
+       word_value(
+           "scheduler", "NAME", "flux slurm pbs lsf mpi none", own, workers,
+           "scheduler that defines the job layout: flux, slurm, pbs, lsf, mpi or none (default: detected)",
+           setters::scheduler),
+       value("role", "NAME", torchrun, workers, "value of ROLE_NAME in the workers (default: default)",
+             setters::role),
        flag("virtual-local-rank", k_no_letter, torchrun, workers,
             "every worker gets LOCAL_RANK 0 and sees one GPU", setters::virtual_local_rank)});
 }
 
-void add_meeting(std::vector<OptionEntry>& table) {
+void add_discovery(std::vector<OptionEntry>& table) {
   table.insert(
       table.end(),
-      {value("rdzv-endpoint", "HOST[:PORT]", torchrun, meeting, "--master-addr and --master-port in one",
+      {value("rdzv-endpoint", "HOST[:PORT]", torchrun, discovery, "--master-addr and --master-port in one",
              setters::rendezvous_endpoint),
-       value("rdzv-id", "ID", torchrun, meeting, "name of the job (default: the scheduler's)",
+       value("rdzv-id", "ID", torchrun, discovery, "name of the job (default: the scheduler's job and step)",
              setters::rendezvous_id),
-       word_value("rdzv-backend", "NAME", "static c10d", torchrun, meeting,
-                  "static or c10d; both mean ddprun's own rendezvous", setters::rendezvous_backend),
-       value("rdzv-conf", "KEY=VALUE,...", torchrun, meeting,
-             "join_timeout is --join-timeout; ddprun(1) tells about the other keys",
-             setters::rendezvous_conf),
-       value("join-timeout", "TIME", own, meeting, "how long to wait for all nodes (default: 10m)",
+       word_value("rdzv-backend", "NAME", "static c10d", torchrun, discovery,
+                  "static or c10d; both use ddprun's own rendezvous", setters::rendezvous_backend),
+       value("rdzv-conf", "KEY=VALUE,...", torchrun, discovery,
+             "join_timeout sets --join-timeout; the other keys have no effect", setters::rendezvous_conf),
+       value("join-timeout", "TIME", own, discovery, "how long to wait for all nodes (default: 10m)",
              setters::join_timeout),
-       word_value("rdzv", "HOW", "auto pmi file", own, meeting,
-                  "how nodes meet that cannot know each other's names: auto, pmi or file (default: auto)",
-                  setters::rendezvous),
-       file_value("rdzv-dir", "FOLDER", own, meeting,
-                  "folder on all nodes, where they can meet (default: .ddprun in the home directory)",
+       word_value(
+           "rdzv", "HOW", "auto pmi file", own, discovery,
+           "how nodes find the coordinator when host names are unknown: auto, pmi or file (default: auto)",
+           setters::rendezvous),
+       file_value("rdzv-dir", "FOLDER", own, discovery,
+                  "shared folder for the rendezvous file (default: ~/.ddprun)",
                   setters::rendezvous_directory),
-       file_value("key-file", "FILE", own, meeting,
-                  "secret by which the nodes know each other (default: one in the home directory)",
-                  setters::key_file),
-       word_value("store", "WHO", "agent worker", own, meeting,
-                  "who serves the workers' store: agent (ddprun) or worker (rank 0) (default: agent)",
-                  setters::store),
-       word_value("store-access", "WHO", "user host", own, meeting,
-                  "whose processes may use the store: the job's user's, or all on its hosts (default: user)",
+       file_value(
+           "key-file", "FILE", own, discovery,
+           "key that authenticates the nodes (default: ~/.ddprun/key, where munge and the job provide none)",
+           setters::key_file),
+       word_value(
+           "store", "WHO", "agent worker", own, discovery,
+           "process that serves the workers' store: agent (ddprun) or worker (rank 0) (default: agent)",
+           setters::store),
+       word_value("store-access", "WHO", "user host", own, discovery,
+                  "processes that may use the store: user (the job user's) or host (all on its hosts) "
+                  "(default: user)",
                   setters::store_access),
-       value("store-memory", "SIZE", own, meeting,
-             "memory of the store, as in 2G (default: a quarter of the host's or of the cgroup's limit)",
+       value("store-memory", "SIZE", own, discovery,
+             "memory limit of the store, as in 2G (default: a quarter of the host's memory or of the "
+             "cgroup's limit)",
              setters::store_memory),
-       file_value("site", "FILE|NAME|none", own, meeting,
-                  "profile of the site's networks (default: the one that matches)", setters::site)});
+       file_value("site", "FILE|NAME|none", own, discovery,
+                  "site profile: networks and variables (default: the one that matches this machine)",
+                  setters::site)});
 }
 
 void add_binding(std::vector<OptionEntry>& table) {
@@ -125,79 +133,83 @@ void add_binding(std::vector<OptionEntry>& table) {
       {word_value("bind", "HOW", "auto near none node socket exclusive core-complex core: cpu: mask:", own,
                   binding,
                   "cores of each worker: auto, near, none, node, socket, exclusive, core-complex, core:LIST, "
-                  "mask:HEX (default: auto, those near its GPU, then idle ones of the package)",
+                  "mask:HEX (default: auto, those near its GPU, then idle ones of the same package)",
                   setters::bind),
        word_value("numa-binding", "MODE", "node socket exclusive core-complex", torchrun_plain, binding,
                   "torchrun's name for --bind", setters::numa_binding),
-       word_value(
-           "membind", "HOW", "auto preferred bind none", own, binding,
-           "memory of each worker: preferred or bind to the nodes of its cores, or none (default: auto)",
-           setters::memory_bind),
+       word_value("membind", "HOW", "auto preferred bind none", own, binding,
+                  "memory policy of each worker, for the NUMA nodes of its cores: auto, preferred, bind or "
+                  "none (default: auto)",
+                  setters::memory_bind),
        value("gpus-per-worker", "K", own, binding,
-             "each worker sees K GPUs of its own (default: all workers see all)", setters::gpus_per_worker),
+             "GPUs that each worker sees, its own only (default: every worker sees all)",
+             setters::gpus_per_worker),
        word_value("nic", "HOW", "auto none", own, binding,
-                  "auto tells each worker the network card nearest to its GPU (default: none)", setters::nic),
+                  "auto selects the network card nearest to each worker's GPU (default: none)", setters::nic),
        flag("omp-places", k_no_letter, own, binding, "set OMP_PLACES and OMP_PROC_BIND to the worker's cores",
             setters::omp_places),
        flag("show-binding", k_no_letter, own, binding,
-            "print where each worker runs, as the kernel tells once it is started", setters::show_binding),
-       file_value(
-           "topology", "FILE|TEXT", own, binding,
-           "the node as hwloc's XML, JSON or synthetic text instead of this machine; - is standard input",
-           setters::topology),
-       value("gpus", "N", own, binding, "how many GPUs the node of --topology has", setters::gpus)});
+            "print the CPUs and memory of each worker, read back from the kernel", setters::show_binding),
+       file_value("topology", "FILE|TEXT", own, binding,
+                  "node description to use instead of this machine's: hwloc XML, JSON or synthetic text; - "
+                  "reads standard input",
+                  setters::topology),
+       value("gpus", "N", own, binding, "number of GPUs of the node that --topology describes",
+             setters::gpus)});
 }
 
 void add_failures(std::vector<OptionEntry>& table) {
   table.insert(
       table.end(),
-      {value("max-restarts", "N", torchrun, failures, "restarts of all workers after a failure",
+      {value("max-restarts", "N", torchrun, failures, "restarts of all workers after a failure (default: 0)",
              setters::max_restarts),
        value("shutdown-timeout", "TIME", torchrun, failures,
-             "how long a worker may take to stop before it is killed", setters::shutdown_timeout),
+             "time between the stop signal and SIGKILL (default: 30s; 25s under Slurm; 5s under PBS)",
+             setters::shutdown_timeout),
        value("link-timeout", "TIME", own, failures,
              "how long a node may be unreachable before the job ends (default: 20s)", setters::link_timeout),
        value("signals-to-handle", "LIST", torchrun, failures,
-             "signals that are passed on to the workers and stop the job", setters::signals_to_handle)});
+             "signals that are forwarded to the workers and stop the job", setters::signals_to_handle)});
 }
 
 void add_looking_and_about(std::vector<OptionEntry>& table) {
   table.insert(
       table.end(),
       {OptionEntry{"dry-run", k_no_letter, optional, "text|json|env|svg", own, looking, words,
-                   "text json env svg", "print what would happen and where every value came from",
+                   "text json env svg", "print the plan and where every value came from; start nothing",
                    setters::dry_run},
        file_value("capture", "FILE", own, looking,
-                  "write what ddprun sees here to FILE, without secrets, and stop", setters::capture),
+                  "write all that ddprun reads on this host to FILE, without secrets, and exit",
+                  setters::capture),
        file_value("snapshot", "FILE", own, looking,
                   "plan from a captured FILE instead of this machine; implies --dry-run", setters::snapshot),
        file_value("report", "FILE", own, looking, "write how the job ended, and why, to FILE as JSON",
                   setters::report),
        file_value("events", "FILE", own, looking,
-                  "append everything that happens to FILE, one JSON object a line", setters::events),
-       file_value("metrics", "FILE", own, looking, "keep FILE up to date for Prometheus' textfile collector",
+                  "append the events of the job to FILE, one JSON object per line", setters::events),
+       file_value("metrics", "FILE", own, looking, "keep metrics in FILE for Prometheus' textfile collector",
                   setters::metrics),
        word_value("event-log-handler", "NAME", "null console dynamic_rendezvous", torchrun, looking,
                   "console is --events /dev/stderr; the others write nothing", setters::event_log_handler),
-       file_value("timeline", "FILE", own, looking, "draw the events in FILE, to -o or as text, and stop",
-                  setters::timeline),
+       file_value("timeline", "FILE", own, looking,
+                  "draw the events in FILE as text, or as HTML with -o, and exit", setters::timeline),
        with_letter(file_value("output", "FILE", own, looking,
-                              "where --timeline draws: a page for a browser, or - for text",
+                              "HTML file that --timeline writes, or - for text (default: -)",
                               setters::timeline_output),
                    'o'),
        OptionEntry{"status", k_no_letter, optional, "table|json", own, looking, words, "table json",
                    "show the hosts, ranks and resource use of your jobs on this host, or of one JOB or PID",
                    setters::status},
        OptionEntry{"watch", k_no_letter, optional, "TIME", own, looking, nothing, "",
-                   "with --status: again every TIME (default: 2s), until the job ends", setters::watch},
+                   "with --status: repeat every TIME (default: 2s) until the job ends", setters::watch},
        flag("print-config", k_no_letter, own, looking,
             "print every option that is set, its value and its origin", setters::print_config),
-       flag("verbose", 'v', own, looking, "tell what ddprun does and why", setters::verbose),
-       flag("quiet", 'q', own, looking, "tell only what went wrong", setters::quiet),
-       flag("help", 'h', torchrun_plain, about, "print the options of most days", setters::help),
+       flag("verbose", 'v', own, looking, "print what ddprun does and why", setters::verbose),
+       flag("quiet", 'q', own, looking, "print errors only", setters::quiet),
+       flag("help", 'h', torchrun_plain, about, "print the common options", setters::help),
        flag("help-all", k_no_letter, own, about, "print all options", setters::help_all),
        flag("version", k_no_letter, own, about,
-            "print the version, the build and which optional libraries are here", setters::version),
+            "print the version, the build and the optional libraries that are found", setters::version),
        word_value("print-completion", "SHELL", "bash zsh fish tcsh", torchrun_plain, about,
                   "print the completion script for bash, zsh, fish or tcsh", setters::print_completion)});
 }
@@ -206,13 +218,12 @@ void add_output(std::vector<OptionEntry>& table) {
   table.insert(
       table.end(),
       {with_letter(value("redirects", "CHOICE", torchrun, output,
-                         "streams that go to files only: 0 (none), 1 (stdout), 2 (stderr), 3 (both), or by "
+                         "streams written to files only: 0 (none), 1 (stdout), 2 (stderr), 3 (both), or by "
                          "local rank as in 0:3,1:2",
                          setters::redirects),
                    'r'),
        with_letter(value("tee", "CHOICE", torchrun, output,
-                         "streams that go to files and, with the local rank in front of each line, to the "
-                         "console",
+                         "streams written to files and, with the local rank before each line, to the console",
                          setters::tee),
                    't'),
        file_value("log-dir", "FOLDER", torchrun, output,
@@ -220,14 +231,13 @@ void add_output(std::vector<OptionEntry>& table) {
        value("local-ranks-filter", "RANKS", torchrun, output, "local ranks shown on the console, as in 0,1",
              setters::local_ranks_filter),
        value("duplicate-stdout-filters", "LIST", torchrun, output,
-             "lines of the tee'd stdout with one of these texts also go to filtered_stdout.log",
+             "texts; stdout lines of --tee that contain one also go to filtered_stdout.log",
              setters::duplicate_output_filters),
        value("duplicate-stderr-filters", "LIST", torchrun, output,
-             "lines of the tee'd stderr with one of these texts also go to filtered_stderr.log",
+             "texts; stderr lines of --tee that contain one also go to filtered_stderr.log",
              setters::duplicate_error_filters),
        value("log-line-prefix-template", "TEXT", torchrun, output,
-             "what --tee puts before each line, with $rank, $local_rank, $role_name",
-             setters::log_line_prefix),
+             "prefix of each --tee line, with $rank, $local_rank, $role_name", setters::log_line_prefix),
        file_value("logs", "FOLDER", own, output,
                   "write both streams of every rank to FOLDER/JOB/attempt-N/rank-00005.{out,err}",
                   setters::logs),
@@ -240,20 +250,19 @@ void add_output(std::vector<OptionEntry>& table) {
              "ranks whose output is shown on the console: 0,8-15, all or none (default: all)",
              setters::ranks),
        OptionEntry{"fold", k_no_letter, optional, "on|off", own, output, words, "on off",
-                   "show lines that three or more ranks write within a moment once, as in [0-15] ... "
-                   "(default: copies of what is on stderr already are counted)",
+                   "show lines that three or more ranks write at the same time once, as in [0-15] ... "
+                   "(default: on stderr only, where the repeats are counted)",
                    setters::fold},
        flag("gather", k_no_letter, own, output,
-            "show the output of all hosts on that of the coordinator, in whole lines", setters::gather),
+            "print the output of all hosts on the coordinator, in whole lines", setters::gather),
        value("output-rate", "SIZE", own, output,
-             "bytes of each stream shown a second on the console, as in 1M; lines beyond are counted",
+             "console limit of each stream in bytes per second, as in 1M; lines above it are counted",
              setters::output_rate),
        value("log-rotate", "SIZE[:N]", own, output,
              "start a new log file at SIZE bytes, as in 100M:5, and keep N older ones (default: 5)",
              setters::log_rotate),
        word_value("log-compress", "HOW", "zstd none", own, output,
-                  "compress log files that are complete: zstd or none (default: none)",
-                  setters::log_compress),
+                  "compress finished log files: zstd or none (default: none)", setters::log_compress),
        flag("timestamps", k_no_letter, own, output, "put the time (UTC) before each line of the log files",
             setters::timestamps)});
 }
@@ -263,9 +272,9 @@ void add_compatibility(std::vector<OptionEntry>& table) {
                {value("monitor-interval", "SECONDS", torchrun, without_effect, "nothing is polled",
                       setters::monitor_interval),
                 flag("use-env", k_no_letter, torchrun_plain, without_effect,
-                     "workers read LOCAL_RANK in any case (torch.distributed.launch)", setters::use_env),
+                     "LOCAL_RANK is always set (torch.distributed.launch)", setters::use_env),
                 word_value("start-method", "NAME", "spawn fork forkserver", torchrun, without_effect,
-                           "every worker is a program of its own", setters::start_method),
+                           "every worker is a separate program", setters::start_method),
                 value("logs-specs", "NAME", torchrun_plain, unsupported, "a Python plug-in for logs",
                       setters::logs_specs)});
 }
@@ -276,7 +285,7 @@ const std::vector<OptionEntry>& option_table() {
   static const std::vector<OptionEntry> k_table = [] {
     std::vector<OptionEntry> table;
     add_program_and_workers(table);
-    add_meeting(table);
+    add_discovery(table);
     add_binding(table);
     add_failures(table);
     add_output(table);

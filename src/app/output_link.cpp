@@ -1,4 +1,4 @@
-#include "ddprun/app/output_link.hpp"
+#include "output_link.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,11 +8,12 @@
 #include <utility>
 
 #include "ddprun/allocation/started.hpp"
-#include "ddprun/app/log.hpp"
-#include "ddprun/app/started_agent.hpp"
 #include "ddprun/net/first_dial.hpp"
 #include "ddprun/net/sealed_stream.hpp"
 #include "ddprun/os/descriptors.hpp"
+#include "lifeline_authenticator.hpp"
+#include "log.hpp"
+#include "waiting.hpp"
 
 namespace ddprun {
 
@@ -24,10 +25,11 @@ using lifeline::Stream;
 // One connection for each stream, side by side; none where one of them cannot be had.
 class Dialing {
  public:
-  Dialing(const StarterAddress& starter, const Prover& prover, const Options& options) {
+  Dialing(const FrontEndAddress& front_end, const Authenticator& authenticator, const Options& options)
+      : limit_(options.link_timeout.value) {
     for (const auto stream : {Stream::output, Stream::error}) {
       dials_.push_back(
-          std::make_unique<FirstDial>(context_, starter, prover, options.link_timeout.value,
+          std::make_unique<FirstDial>(context_, front_end, authenticator, options.link_timeout.value,
                                       [this, stream](AuthenticationResult result) { note(stream, result); }));
     }
   }
@@ -49,6 +51,8 @@ class Dialing {
     const std::string hello = encode(lifeline::Message(lifeline::Output{stream, host_}));
     boost::asio::write(result.socket, boost::asio::buffer(SealedWriter(result.keys.send).seal(hello)), error);
     if (error) return fail(describe_error(error));
+    if (receive_byte(result.socket.native_handle(), limit_) != lifeline::k_output_taken)
+      return fail("it does not accept the output");
     sockets_[stream == Stream::error ? 1 : 0] = Fd(result.socket.release());
   }
 
@@ -60,6 +64,7 @@ class Dialing {
   boost::asio::io_context context_;
   std::vector<std::unique_ptr<FirstDial>> dials_;
   std::vector<Fd> sockets_;
+  Milliseconds limit_;  // of each wait for the other side
   std::string host_;
   std::string problem_;
 };
@@ -67,16 +72,17 @@ class Dialing {
 }  // namespace
 
 bool OutputLink::connect(const Snapshot& snapshot, const Options& options) {
-  const auto address = find_variable(snapshot, k_starter_variable);
+  const auto address = find_variable(snapshot, k_front_end_variable);
   const auto streams = find_variable(snapshot, k_started_streams_variable);
-  const auto starter = address && streams ? parse_starter_address(*address) : std::nullopt;
-  if (!starter) return false;
-  Dialing dialing(*starter, make_lifeline_prover(snapshot, options), options);
+  const auto front_end = address && streams ? parse_front_end_address(*address) : std::nullopt;
+  if (!front_end) return false;
+  Dialing dialing(*front_end, make_lifeline_authenticator(snapshot, options), options);
   const std::vector<Fd> sockets = dialing.connect(*streams == "1" ? 1 : 2, snapshot.host.name);
   if (sockets.empty()) {
-    say_detail(fmt::format("the output of {} goes through {}'s own channel: {}", snapshot.host.name,
-                           find_variable(snapshot, k_started_carrier_variable).value_or("the launcher"),
-                           dialing.problem()));
+    say_detail(
+        fmt::format("the output of {} goes through {} instead: {}", snapshot.host.name,
+                    find_variable(snapshot, k_started_remote_launcher_variable).value_or("the launcher"),
+                    dialing.problem()));
     return false;
   }
   link(sockets);
@@ -95,6 +101,15 @@ void OutputLink::link(const std::vector<Fd>& sockets) {
   if (sockets.size() > 1) linked_.push_back(STDERR_FILENO);
 }
 
+std::unique_ptr<OutputLink::Watch> OutputLink::try_watch(boost::asio::io_context& context, int standard) {
+  try {
+    return std::make_unique<Watch>(context, duplicate(standard).release());
+  } catch (const std::exception& error) {
+    say_detail(fmt::format("cannot wait until the output is read: {}", describe_exception(error)));
+    return {};
+  }
+}
+
 bool OutputLink::restore() {
   if (before_.empty()) return false;
   linked_.clear();
@@ -107,13 +122,16 @@ bool OutputLink::restore() {
 void OutputLink::finish(boost::asio::io_context& context, std::optional<Milliseconds> limit,
                         std::function<void()> done) {
   done_ = std::move(done);
-  unread_ = linked_.size();
-  if (unread_ == 0) return boost::asio::post(context, std::exchange(done_, nullptr));
   for (const int standard : linked_) {
-    end_writing(standard);
-    watches_.push_back(std::make_unique<Watch>(context, duplicate(standard).release()));
-    watches_.back()->async_wait(Watch::wait_read, [this](const error_code& error) {
-      if (!error) note_read();
+    // Where the end cannot be told before ours, nobody closes the connection while we wait.
+    if (!end_writing(standard)) continue;
+    if (auto watch = try_watch(context, standard)) watches_.push_back(std::move(watch));
+  }
+  unread_ = watches_.size();
+  if (unread_ == 0) return boost::asio::post(context, std::exchange(done_, nullptr));
+  for (const auto& watch : watches_) {
+    watch->async_wait(Watch::wait_read, [this](const error_code& error) {
+      if (error != boost::asio::error::operation_aborted) note_read();
     });
   }
   if (!limit) return;

@@ -1,4 +1,4 @@
-#include "ddprun/app/output_pump.hpp"
+#include "output_pump.hpp"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
-#include "ddprun/app/waiting.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/system_failure.hpp"
+#include "waiting.hpp"
 
 namespace ddprun {
 
@@ -154,6 +154,7 @@ std::vector<std::string> OutputPump::last_lines(StreamId stream) const {
 
 std::string OutputPump::why_incomplete() const {
   if (sink_.lost() != 0) return describe_errno(sink_.lost());
+  if (unreadable_ != 0) return "cannot read the output: " + describe_errno(unreadable_);
   if (cut_off_ > 0) return fmt::format("{} of other hosts did not end", count_of(cut_off_, "stream"));
   if (const std::size_t unwritten = merger_.output().size(); unwritten > 0) {
     return fmt::format("its last {} bytes were not read", unwritten);
@@ -337,6 +338,7 @@ std::size_t OutputPump::read_once(const SourcePointer& source) {
   const std::size_t length = source->reader.read_some(asio::buffer(buffer_), error);
   if (error == asio::error::would_block) return 0;
   if (error) {
+    if (error != asio::error::eof) unreadable_ = error.value();
     end(source);
     return 0;
   }

@@ -1,11 +1,11 @@
-#include "ddprun/app/own_addresses.hpp"
+#include "own_addresses.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "ddprun/base/error.hpp"
-#include "ddprun/os/name_lookup.hpp"
+#include "ddprun/os/libraries/name_lookup.hpp"
 #include "ddprun/plan/local_address.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/member_join.hpp"
@@ -28,7 +28,7 @@ void settle_local_address(NodePlan& plan, const Snapshot& snapshot) {
   std::vector<std::string> leads_to{given.value};
   if (!is_numeric_address(given.value)) leads_to = look_up_name(given.value);
   if (leads_to.empty()) {
-    throw UsageError(fmt::format("{} {} leads to no address on {}", given.origin, given.value, plan.host),
+    throw UsageError(fmt::format("{} {} resolves to no address on {}", given.origin, given.value, plan.host),
                      "leave it out, or give an address of this host");
   }
   plan.options.local_address = choose_local_address(given, leads_to, plan, snapshot.host);

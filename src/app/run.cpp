@@ -1,69 +1,60 @@
 #include "ddprun/app/run.hpp"
+#include "ddprun/allocation/detect.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <fstream>
 
-#include "ddprun/allocation/by_hand.hpp"
+#include "arguments.hpp"
+#include "command_line.hpp"
+#include "config.hpp"
 #include "ddprun/allocation/left_over.hpp"
+#include "ddprun/allocation/manual.hpp"
 #include "ddprun/allocation/started.hpp"
-#include "ddprun/app/arguments.hpp"
-#include "ddprun/app/command_line.hpp"
-#include "ddprun/app/config.hpp"
-#include "ddprun/app/driver.hpp"
-#include "ddprun/app/failed_start.hpp"
-#include "ddprun/app/granted_cpus.hpp"
-#include "ddprun/app/launch_facts.hpp"
-#include "ddprun/app/log.hpp"
-#include "ddprun/app/log_files.hpp"
-#include "ddprun/app/own_addresses.hpp"
-#include "ddprun/app/started_agent.hpp"
-#include "ddprun/app/starter.hpp"
-#include "ddprun/app/status_command.hpp"
-#include "ddprun/app/timeline.hpp"
-#include "ddprun/app/waiting.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
 #include "ddprun/facts/site_folders.hpp"
-#include "ddprun/os/become.hpp"
-#include "ddprun/os/capture.hpp"
-#include "ddprun/os/capture_carriers.hpp"
-#include "ddprun/os/capture_hardware.hpp"
+#include "ddprun/os/capture/capture.hpp"
+#include "ddprun/os/capture/capture_hardware.hpp"
+#include "ddprun/os/capture/capture_remote_launchers.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/find_program.hpp"
-#include "ddprun/os/name_lookup.hpp"
+#include "ddprun/os/libraries/name_lookup.hpp"
+#include "ddprun/os/libraries/topology.hpp"
+#include "ddprun/os/process/become.hpp"
 #include "ddprun/os/read_file.hpp"
-#include "ddprun/os/system_failure.hpp"
-#include "ddprun/os/topology.hpp"
-#include "ddprun/plan/carrier.hpp"
-#include "ddprun/plan/imagined_node.hpp"
-#include "ddprun/plan/node_picture.hpp"
-#include "ddprun/plan/render.hpp"
+#include "ddprun/placement/assumed_topology.hpp"
+#include "ddprun/plan/make_node_plan.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
-#include "ddprun/plan/site.hpp"
 #include "ddprun/plan/worker_command.hpp"
+#include "ddprun/render/node_picture.hpp"
+#include "ddprun/render/render_plan.hpp"
+#include "ddprun/render/render_remote_launch.hpp"
+#include "ddprun/selflaunch/remote_launcher.hpp"
+#include "ddprun/site/site.hpp"
+#include "driver.hpp"
+#include "failed_start.hpp"
+#include "front_end.hpp"
+#include "granted_cpus.hpp"
+#include "launch_facts.hpp"
+#include "log.hpp"
+#include "log_files.hpp"
+#include "own_addresses.hpp"
+#include "print.hpp"
+#include "started_agent.hpp"
+#include "status_command.hpp"
+#include "timeline.hpp"
+#include "waiting.hpp"
 
 namespace ddprun {
 
 namespace {
 
 constexpr std::size_t k_hostfile_limit = std::size_t{4} << 20;
-
-bool stdout_was_closed = false;
-
-int print(const std::string& text) {
-  if (stdout_was_closed) throw Error("cannot write to standard output: it is closed", "");
-  const bool written =
-      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  if (!written) throw system_failure("cannot write to standard output", errno);
-  return 0;
-}
 
 void write_file(const std::string& path, const std::string& text, const char* hint) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
@@ -92,7 +83,7 @@ void read_hostfile(Snapshot& snapshot, Options& options) {
   options.place.hosts = sourced(std::move(file.hosts), "--hostfile");
   if (file.slots) {
     options.notices.push_back({fmt::format("the numbers of slots in {} have no effect", path),
-                               "--nproc-per-node says how many workers a host has"});
+                               "--nproc-per-node sets the number of workers on each host"});
   }
 }
 
@@ -124,7 +115,7 @@ void take_picture_file(Options& options) {
   if (options.dry_run != DryRun::svg || options.command.empty()) return;
   if (!options.command.front().ends_with(".svg")) return;
   if (options.command.size() > 1) {
-    throw UsageError(fmt::format("{} stands behind the picture's file", printable(options.command[1])),
+    throw UsageError(fmt::format("unexpected argument {} after the SVG file", printable(options.command[1])),
                      fmt::format("write the file last, as in ddprun --topology node.xml --dry-run=svg {}",
                                  printable(options.command.front())));
   }
@@ -176,9 +167,8 @@ void refuse_overwriting(const std::string& path) {
   try {
     parse_snapshot(contents, path);
   } catch (const Error&) {
-    throw UsageError(
-        fmt::format("--capture writes to {}, but there is a file that is no capture", printable(path)),
-        "name another file, or - for standard output");
+    throw UsageError(fmt::format("--capture would overwrite {}, which is not a capture", printable(path)),
+                     "name another file, or - for standard output");
   }
 }
 
@@ -187,23 +177,23 @@ int write_capture(const Snapshot& snapshot, const Options& options) {
   const std::string& path = options.capture_file;
   const Snapshot clean = without_secrets(snapshot, recognising_variables(snapshot));
   const std::string text = render_snapshot(clean);
-  if (path == "-") return print(text);
+  if (path == "-") return print_data(text), 0;
   refuse_overwriting(path);
   set_umask(077);  // nothing is written after it
   write_file(path, text, "name another file for --capture");
-  say(fmt::format("wrote what ddprun sees here to {}; {}", path,
+  say(fmt::format("wrote a snapshot of this host to {}; {}", path,
                   clean.removed_secrets.empty()
                       ? "no secrets were found"
-                      : "secrets are removed from " + join(clean.removed_secrets, ", ")));
+                      : "removed the secrets in " + join(clean.removed_secrets, ", ")));
   return 0;
 }
 
 int print_picture(const NodePlan& plan, const Snapshot& snapshot) {
   if (!snapshot.host.topology) {
-    throw UsageError("there is no picture without a topology", "leave out --bind none, or name a --topology");
+    throw UsageError("--dry-run=svg needs a topology", "leave out --bind none, or give --topology FILE");
   }
   const std::string picture = draw_node_svg(plan, snapshot);
-  if (plan.options.picture_file.empty()) return print(picture);
+  if (plan.options.picture_file.empty()) return print_data(picture), 0;
   write_file(plan.options.picture_file, picture, "name another file for the picture");
   return 0;
 }
@@ -213,13 +203,14 @@ int print_picture(const NodePlan& plan, const Snapshot& snapshot) {
 int print_plan(const NodePlan& plan, const Snapshot& snapshot) {
   if (plan.options.dry_run == DryRun::env) {
     if (const auto notice = find_missing_ranks(plan)) say_notice(notice->what, notice->hint);
-    return print(render_shell(plan, snapshot));
+    return print_data(render_shell(plan, snapshot)), 0;
   }
   if (plan.options.dry_run == DryRun::svg) return print_picture(plan, snapshot);
   const bool asked_here = is_by_flags(plan.allocation) || !plan.options.snapshot_file.empty();
   if (plan.rendezvous.agent.value != 0 && !asked_here) return 0;
-  return print(plan.options.dry_run == DryRun::json ? render_json(plan, snapshot)
-                                                    : render_text(plan, snapshot));
+  plan.options.dry_run == DryRun::json ? print_data(render_json(plan, snapshot))
+                                       : print_text(render_text(plan, snapshot));
+  return 0;
 }
 
 void ask_libraries(Snapshot& snapshot, const Options& options) {
@@ -236,42 +227,45 @@ void say_notices(const NodePlan& plan) {
 std::optional<Notice> drop_left_over(Snapshot& snapshot) {
   const std::vector<std::string> names = find_left_over(snapshot);
   if (names.empty()) return std::nullopt;
-  Notice notice{fmt::format("ignored {} variables that a ddprun worker of {} handed to this job ({}, ...)",
+  Notice notice{fmt::format("ignored {} variables inherited from a ddprun worker of {} ({}, ...)",
                             names.size(), describe_left_over(snapshot), names.front()),
                 {}};
   for (const std::string& name : names) snapshot.environment.erase(name);
   return notice;
 }
 
-int start_everywhere(const CarrierPlan& plan, const Options& options, const Snapshot& snapshot) {
-  if (options.dry_run != DryRun::off)
-    return print(options.dry_run == DryRun::json ? render_json(plan, snapshot) : render_text(plan));
+int start_everywhere(const SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot) {
+  if (options.dry_run != DryRun::off) {
+    options.dry_run == DryRun::json ? print_data(render_json(plan, snapshot)) : print_text(render_text(plan));
+    return 0;
+  }
   for (const Notice& notice : options.notices) say_detail(notice.what);
   for (const Notice& notice : plan.notices) say_notice(notice.what, notice.hint);
-  return Starter(plan, options, snapshot).run();
+  return FrontEnd(plan, options, snapshot).run();
 }
 
 // Nothing is started yet on hosts that are ours: the programs that could do it are looked for only then.
-std::optional<CarrierPlan> plan_carrier(Snapshot& snapshot, const Options& options) {
-  if (options.dry_run == DryRun::env) return std::nullopt;
-  const Allocation allocation = detect_allocation(snapshot, options.place);
-  if (allocation.style.value != LaunchStyle::not_started) return std::nullopt;
-  if (options.snapshot_file.empty()) capture_carriers(snapshot, carrier_programs(allocation, options));
-  return make_carrier_plan(snapshot, options);
+std::optional<SelfLaunchPlan> plan_self_launch(Snapshot& snapshot, const Options& options,
+                                               const Allocation& allocation) {
+  if (options.dry_run == DryRun::env || allocation.style.value != LaunchStyle::not_started)
+    return std::nullopt;
+  if (options.snapshot_file.empty())
+    capture_remote_launchers(snapshot, remote_launcher_programs(allocation, options));
+  return make_self_launch_plan(snapshot, options, allocation);
 }
 
 // `understood` is where the options are left once they are read, `started` where there is no way back.
 int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, OutputLink& output_link) {
   set_up_log(Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
-  if (const auto mask = find_starter_umask(snapshot)) set_umask(*mask);
+  if (const auto mask = find_front_end_umask(snapshot)) set_umask(*mask);
   const Environment captured = snapshot.environment;  // all of it: what --capture writes
   auto left_over = drop_left_over(snapshot);
   OptionLayers layers = read_configuration(snapshot);
   auto parsed = parse_command_line(snapshot.arguments, snapshot.environment, layers);
   if (const auto* printed = std::get_if<Printed>(&parsed)) {
-    const int code = print(printed->text);
-    return code != 0 ? code : printed->exit_code;
+    print_data(printed->text);
+    return printed->exit_code;
   }
   Options& options = understood.emplace(std::move(std::get<Options>(parsed)));
   set_up_log(options.quiet     ? Talk::quiet
@@ -279,7 +273,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, O
                                : Talk::normal,
              snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (options.status) return show_jobs(options, snapshot.host.name);
-  if (!options.timeline_file.empty()) return print(draw_timeline(options));
+  if (!options.timeline_file.empty()) return print_text(draw_timeline(options)), 0;
   if (output_link.connect(snapshot, options)) snapshot.host.stderr_is_terminal = false;
   take_picture_file(options);
   add_program(snapshot, options);
@@ -287,13 +281,16 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, O
   if (options.snapshot_file.empty()) {
     add_site_file(snapshot, options);
     if (follow_site_options(snapshot, layers, options)) read_hostfile(snapshot, options);
-    if (options.print_config) return print(render_config(options, config_files(snapshot.environment)));
+    if (options.print_config) {
+      print_text(render_config(options, config_files(snapshot.environment)));
+      return 0;
+    }
     look_up_coordinator(snapshot, options);
   }
   const std::vector<std::string> arguments = snapshot.arguments;
   snapshot.arguments = normalise_arguments(arguments, option_table()).launch;
   if (!options.capture_file.empty()) {
-    capture_carriers(snapshot, all_carrier_programs());
+    capture_remote_launchers(snapshot, all_remote_launcher_programs());
     look_at_hardware(snapshot, options);
     snapshot.environment = captured;
     ask_libraries(snapshot, options);
@@ -310,13 +307,15 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, O
     add_site_file(snapshot, options);
   }
   if (options.snapshot_file.empty()) ask_libraries(snapshot, options);
-  if (auto carrier = plan_carrier(snapshot, options)) {
-    if (left_over) carrier->notices.push_back(*left_over);
-    return start_everywhere(*carrier, options, snapshot);
+  Allocation allocation = detect_allocation(snapshot, options.place);
+  if (auto remote_launcher = plan_self_launch(snapshot, options, allocation)) {
+    if (left_over) remote_launcher->notices.push_back(*left_over);
+    return start_everywhere(*remote_launcher, options, snapshot);
   }
+  refuse_unstarted(allocation, options, snapshot);
   look_at_hardware(snapshot, options);
   CoreClaims claims;
-  NodePlan plan = make_node_plan(snapshot, options);
+  NodePlan plan = make_node_plan(snapshot, options, std::move(allocation));
   if (options.snapshot_file.empty() && options.topology.empty())
     plan = keep_to_granted_cpus(std::move(plan), snapshot, claims);
   if (left_over) plan.notices.push_back(*left_over);
@@ -340,7 +339,7 @@ int run_program(int argc, char** argv) noexcept {
   OutputLink output_link;
   int code = k_exit_own_failure;
   try {
-    stdout_was_closed = ::fcntl(STDOUT_FILENO, F_GETFD) < 0;
+    note_standard_output();
     ensure_standard_descriptors();
     snapshot = capture_snapshot(argc, argv);
     return run(snapshot, options, started, output_link);

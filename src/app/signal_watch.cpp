@@ -1,10 +1,10 @@
-#include "ddprun/app/signal_watch.hpp"
+#include "signal_watch.hpp"
 
 #include <boost/asio/post.hpp>
 #include <utility>
 
-#include "ddprun/app/waiting.hpp"
 #include "ddprun/os/descriptors.hpp"
+#include "waiting.hpp"
 
 namespace ddprun {
 

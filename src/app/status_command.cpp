@@ -1,10 +1,9 @@
-#include "ddprun/app/status_command.hpp"
+#include "status_command.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "ddprun/os/status_socket.hpp"
 #include "ddprun/os/terminal.hpp"
 #include "ddprun/status/job_status.hpp"
+#include "print.hpp"
 
 namespace ddprun {
 
@@ -73,20 +73,15 @@ std::string describe(const Jobs& now, const Jobs& before, StatusForm form) {
   return text;
 }
 
-bool print(const std::string& text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-}
-
 [[noreturn]] void fail_to_find(const std::string& name, const std::string& host) {
   if (name.empty()) {
-    throw Error(
-        fmt::format("no ddprun of yours runs on {}", host),
-        "ask on a node of the job, the first one knows all: srun --overlap --jobid JOB -w NODE ddprun "
-        "--status, or ssh NODE ddprun --status");
+    throw Error(fmt::format("no ddprun process of this user runs on {}", host),
+                "run it on a node of the job (the first one shows all workers): srun --overlap --jobid JOB "
+                "-w NODE ddprun --status, or ssh NODE ddprun --status");
   }
-  throw Error(
-      fmt::format("no ddprun of yours on {} has the job id or process number {}", host, printable(name, 128)),
-      "ddprun --status without it shows all that run here");
+  throw Error(fmt::format("no ddprun process of this user on {} has the job id or process id {}", host,
+                          printable(name, 128)),
+              "ddprun --status alone shows all of them");
 }
 
 }  // namespace
@@ -101,7 +96,9 @@ int show_jobs(const Options& options, const std::string& host) {
     Jobs now = ask(name);
     if (now.empty()) return 0;
     const Jobs earlier = matching(before, now);
-    if (!print((clears ? k_clear : "") + describe(now, earlier, options.status.value()))) return 1;
+    if (clears) print_data(k_clear);
+    const bool is_table = options.status.value() == StatusForm::table;
+    (is_table ? print_text : print_data)(describe(now, earlier, options.status.value()));
     if (!options.watch) return 0;
     before = std::move(now);
   }

@@ -1,4 +1,4 @@
-#include "ddprun/app/stop_signals.hpp"
+#include "stop_signals.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -18,7 +18,7 @@ bool is_stop_signal(int number, const Options& options) {
 }
 
 bool is_from_person(const SignalEvent& event, Scheduler scheduler) {
-  const bool scheduled = scheduler != Scheduler::none && scheduler != Scheduler::by_hand;
+  const bool scheduled = scheduler != Scheduler::none && scheduler != Scheduler::manual;
   return event.is_from_key() || !scheduled || !event.from_above;
 }
 

@@ -1,4 +1,4 @@
-#include "ddprun/app/timeline.hpp"
+#include "timeline.hpp"
 
 #include <fmt/format.h>
 
@@ -22,8 +22,8 @@ std::string draw_timeline(const Options& options) {
       path == "-" ? read_standard_input(k_events_limit) : read_file(path, k_events_limit);
   const Timeline timeline = make_timeline(events);
   if (timeline.from == 0) {
-    throw UsageError(fmt::format("{} holds no events of ddprun", printable(path)),
-                     "name a file that --events has written");
+    throw UsageError(fmt::format("{} contains no ddprun events", printable(path)),
+                     "give a file written by --events");
   }
   const std::string& output = options.output_file;
   if (output.empty() || output == "-") return render_timeline_text(timeline);

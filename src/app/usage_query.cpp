@@ -1,9 +1,9 @@
-#include "ddprun/app/usage_query.hpp"
+#include "usage_query.hpp"
 
 #include <utility>
 
 #include "ddprun/base/duration.hpp"
-#include "ddprun/os/node_usage.hpp"
+#include "ddprun/os/capture/node_usage.hpp"
 
 namespace ddprun {
 

@@ -1,6 +1,6 @@
 // --version. CMake defines DDPRUN_COMMIT, DDPRUN_COMPILER, DDPRUN_PROCESSOR and DDPRUN_BUILD_TYPE for this
 // file alone.
-#include "ddprun/app/version.hpp"
+#include "version.hpp"
 
 #include <features.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "ddprun/app/watchdog.hpp"
+#include "watchdog.hpp"
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>

@@ -1,4 +1,4 @@
-#include "ddprun/app/worker_group.hpp"
+#include "worker_group.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,9 +13,10 @@
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/process_table.hpp"
+#include "ddprun/os/private_folder.hpp"
+#include "ddprun/os/process/process_table.hpp"
+#include "ddprun/os/process/signals.hpp"
 #include "ddprun/os/read_file.hpp"
-#include "ddprun/os/signals.hpp"
 #include "ddprun/os/unix_time.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/supervise/error_file.hpp"
@@ -55,7 +56,7 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
       ended_(std::move(ended)),
       agent_id_(make_random_id()),
       folder_places_(temp_dir_places(find_variable(snapshot, "TMPDIR"), agent_id_)),
-      keeper_(agent_id_, Milliseconds{0}, folder_places_),
+      reaper_(agent_id_, Milliseconds{0}, folder_places_),
       folder_(folder_places_),
       output_(context, STDOUT_FILENO),
       error_(same_file(STDOUT_FILENO, STDERR_FILENO) ? output_
@@ -85,11 +86,11 @@ void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string&
   tell_foreign_proc();
   std::error_code ignored;  // without the folder a worker cannot leave an error file, and that is all
   std::filesystem::remove_all(attempt_folder(Attempt{assignment.attempt.value - 1}), ignored);
-  std::filesystem::create_directory(attempt_folder(assignment.attempt), ignored);
+  make_private_folder(attempt_folder(assignment.attempt));
   begin_watchdog();
   unseen_.clear();
   workers_.clear();
-  for (std::size_t i = 0; i < assignment.seats.size(); ++i) {
+  for (std::size_t i = 0; i < assignment.workers.size(); ++i) {
     workers_.push_back(std::make_unique<Worker>());
   }
 }
@@ -99,7 +100,7 @@ void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string&
 bool WorkerGroup::is_typed_for(std::size_t worker) const {
   if (worker != 0) return false;
   return is_terminal(STDIN_FILENO) ||
-         (assignment_.seats[worker].rank.value == 0 && has_starter_terminal(snapshot_));
+         (assignment_.workers[worker].rank.value == 0 && has_front_end_terminal(snapshot_));
 }
 
 std::string WorkerGroup::attempt_folder(Attempt attempt) const {
@@ -151,7 +152,7 @@ SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& stream
 std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   Worker& state = *workers_[worker];
   logs_.begin_attempt(assignment_);
-  state.error_file = logs_.error_file(assignment_.seats[worker]);
+  state.error_file = logs_.error_file(assignment_.workers[worker]);
   if (state.error_file.empty())
     state.error_file = fmt::format("{}/error_{}.json", attempt_folder(assignment_.attempt), worker);
   const Streams streams = open_streams(worker);
@@ -159,7 +160,7 @@ std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) return not_started(*failure);
   state.child = std::move(std::get<Child>(result));
   state.has_terminal = streams.terminal >= 0;
-  keeper_.watch(state.child->pid());
+  reaper_.watch(state.child->pid());
   expect_binding(worker);
   return std::nullopt;
 }
@@ -170,9 +171,9 @@ bool WorkerGroup::start(std::size_t worker) {
     failure = try_start(worker);
   } catch (const Error& error) {
     const std::string hint = error.hint().empty() ? "" : " (" + error.hint() + ")";
-    failure = ExitStatus{ExitStatus::Kind::not_started, 0, error.what() + hint, false};
+    failure = ExitStatus{ExitStatus::Kind::not_started, 0, StartStage::process, false, error.what() + hint};
   } catch (const std::exception& error) {
-    failure = ExitStatus{ExitStatus::Kind::not_started, 0, error.what(), false};
+    failure = ExitStatus{ExitStatus::Kind::not_started, 0, StartStage::process, false, error.what()};
   }
   if (!failure) return true;
   workers_[worker]->ended = true;
@@ -205,7 +206,7 @@ void WorkerGroup::kill_group(std::size_t worker) {
 
 std::vector<int> WorkerGroup::main_processes() const {
   std::vector<int> known = helpers_;
-  known.push_back(keeper_.pid());
+  known.push_back(reaper_.pid());
   for (const auto& worker : workers_) {
     if (worker->child) known.push_back(worker->child->pid());
   }
@@ -245,7 +246,7 @@ void WorkerGroup::end_attempt() {
     end_stream(output_, worker->output);
     end_stream(error_, worker->error);
     if (!worker->child) continue;
-    keeper_.forget(worker->child->pid());
+    reaper_.forget(worker->child->pid());
     worker->child->reap();
     worker->child.reset();
   }
@@ -265,8 +266,8 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
   const Worker& state = *workers_[worker];
   Failure failure;
   failure.attempt = assignment_.attempt;
-  failure.rank = assignment_.seats[worker].rank;
-  failure.local_rank = assignment_.seats[worker].local_rank;
+  failure.rank = assignment_.workers[worker].rank;
+  failure.local_rank = assignment_.workers[worker].local_rank;
   failure.host = plan_.host;
   failure.pid = state.child ? state.child->pid() : 0;
   failure.program = plan_.planned[worker].command.front();
@@ -382,6 +383,6 @@ int WorkerGroup::pid(std::size_t worker) const {
   return workers_[worker]->child ? workers_[worker]->child->pid() : 0;
 }
 
-void WorkerGroup::dismiss_keeper() { keeper_.dismiss(); }
+void WorkerGroup::dismiss_reaper() { reaper_.dismiss(); }
 
 }  // namespace ddprun

@@ -8,10 +8,10 @@
 #include <chrono>
 #include <utility>
 
-#include "ddprun/app/log.hpp"
-#include "ddprun/app/worker_group.hpp"
-#include "ddprun/os/own_cpus.hpp"
+#include "ddprun/os/capture/own_cpus.hpp"
 #include "ddprun/os/system_failure.hpp"
+#include "log.hpp"
+#include "worker_group.hpp"
 
 namespace ddprun {
 
@@ -55,18 +55,18 @@ void WorkerGroup::look_at_bindings() {
 }
 
 void WorkerGroup::tell_refusal(std::size_t worker, const BindingRefusal& refusal) {
-  const int rank = assignment_.seats[worker].rank.value;
+  const int rank = assignment_.workers[worker].rank.value;
   const Binding& binding = plan_.planned[worker].binding;
   if (refusal.cpus != 0 && !std::exchange(cpu_refusal_told_, true)) {
     say_notice(fmt::format("cannot bind rank {} to {} on {}: {}; it runs unbound", rank,
                            describe({binding.cpus, {}, MemoryPolicy::untouched}), plan_.host,
                            describe_errno(refusal.cpus)),
-               "--bind none asks for no binding");
+               "--bind none disables binding");
   }
   if (refusal.memory != 0 && !std::exchange(memory_refusal_told_, true)) {
-    say_notice(fmt::format("cannot set the memory policy of rank {} on {}: {}; its memory is left alone",
-                           rank, plan_.host, describe_errno(refusal.memory)),
-               "containers often forbid it; --membind none asks for no policy");
+    say_notice(fmt::format("cannot set the memory policy of rank {} on {}: {}; it stays unchanged", rank,
+                           plan_.host, describe_errno(refusal.memory)),
+               "containers often forbid it; --membind none disables it");
   }
 }
 
@@ -74,9 +74,9 @@ void WorkerGroup::show_binding(std::size_t worker, const BindingRefusal& refusal
   Child& child = *workers_[worker]->child;
   if (const auto binding = read_binding(child.pid())) {
     const bool bound = !plan_.planned[worker].binding.cpus.empty() && refusal.cpus == 0;
-    const WorkerSeat& seat = assignment_.seats[worker];
+    const RankAssignment& assigned = assignment_.workers[worker];
     const std::string memory = describe({{}, binding->memory_nodes, binding->policy});
-    say(fmt::format("rank {} (local rank {}) on {}: {}{}{}{}", seat.rank.value, seat.local_rank.value,
+    say(fmt::format("rank {} (local rank {}) on {}: {}{}{}{}", assigned.rank.value, assigned.local_rank.value,
                     plan_.host, describe({binding->cpus, {}, MemoryPolicy::untouched}),
                     bound ? "" : " (not bound)", memory.empty() ? "" : ", ", memory));
   }

@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "ddprun/app/worker_group.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/terminal.hpp"
+#include "worker_group.hpp"
 #include "worker_streams.hpp"
 
 namespace ddprun {
@@ -32,17 +32,18 @@ std::string variable(const Snapshot& snapshot, const char* name) {
 }  // namespace
 
 StreamRoute WorkerGroup::route(std::size_t worker, Stream stream) const {
-  const WorkerSeat& seat = assignment_.seats[worker];
-  return route_stream(plan_.options.output, seat.local_rank, seat.rank, stream);
+  const RankAssignment& assigned = assignment_.workers[worker];
+  return route_stream(plan_.options.output, assigned.local_rank, assigned.rank, stream);
 }
 
 LineLabel WorkerGroup::label(std::size_t worker, const StreamRoute& route, bool terminal) const {
-  const WorkerSeat& seat = assignment_.seats[worker];
+  const RankAssignment& assigned = assignment_.workers[worker];
   const bool colour =
       decide_colour(variable(snapshot_, "NO_COLOR"), variable(snapshot_, "CLICOLOR_FORCE"), terminal);
-  return label_of(plan_.options.output, route,
-                  {seat.rank, seat.local_rank, assignment_.attempt, plan_.host, plan_.options.role.value},
-                  assignment_.node_count, colour);
+  return label_of(
+      plan_.options.output, route,
+      {assigned.rank, assigned.local_rank, assignment_.attempt, plan_.host, plan_.options.role.value},
+      assignment_.node_count, colour);
 }
 
 void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
@@ -59,18 +60,18 @@ void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
 // `both`: what is opened for stdout serves stderr too.
 int WorkerGroup::open_stream(std::size_t worker, Stream stream, const StreamRoute& route, bool both,
                              Streams& streams) {
-  const WorkerSeat& seat = assignment_.seats[worker];
-  if (route.file && !route.console) return streams.own(logs_.open(seat, stream));
+  const RankAssignment& assigned = assignment_.workers[worker];
+  if (route.file && !route.console) return streams.own(logs_.open(assigned, stream));
   const bool is_output = stream == Stream::output;
   const int ours = is_output ? STDOUT_FILENO : STDERR_FILENO;
   const LineLabel shown = label(worker, route, is_terminal(ours));
   const bool plain = route.console && !route.file && shown.empty();
   if (plain && terminal_ && is_terminal(ours)) return ours;
   const std::string prefix = label(worker, route, false).at(Milliseconds{0});
-  StreamTreatment treatment{shown, seat.rank};
-  treatment.name = fmt::format("rank {} on {}", seat.rank.value, plan_.host);
+  StreamTreatment treatment{shown, assigned.rank};
+  treatment.name = fmt::format("rank {} on {}", assigned.rank.value, plan_.host);
   treatment.shown = route.console;
-  StreamCopy copy = logs_.copy(seat, stream, route, prefix);
+  StreamCopy copy = logs_.copy(assigned, stream, route, prefix);
   treatment.copy = std::move(copy.add);
   treatment.is_behind = std::move(copy.is_behind);
   treatment.rate = plan_.options.output.rate;
@@ -91,7 +92,7 @@ std::vector<std::string> WorkerGroup::last_lines(std::size_t worker, Stream stre
   if (opened) return (is_output ? output_ : error_).last_lines(*opened);
   if (!route(worker, stream).file) return {};
   LineTail tail;
-  tail.add(read_tail(logs_.path(assignment_.seats[worker], stream), k_tail_of_file));
+  tail.add(read_tail(logs_.path(assignment_.workers[worker], stream), k_tail_of_file));
   return tail.lines();
 }
 
@@ -104,7 +105,7 @@ std::vector<std::string> WorkerGroup::last_lines(std::size_t worker) const {
 std::string WorkerGroup::kept_output(std::size_t worker) const {
   if (!workers_[worker]->child) return {};
   for (const Stream stream : {Stream::error, Stream::output}) {
-    if (route(worker, stream).file) return logs_.final_path(assignment_.seats[worker], stream);
+    if (route(worker, stream).file) return logs_.final_path(assignment_.workers[worker], stream);
   }
   return {};
 }
@@ -114,8 +115,8 @@ std::vector<LogIndexEntry> WorkerGroup::index_entries() const {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const Worker& worker = *workers_[i];
     LogIndexEntry entry;
-    entry.rank = assignment_.seats[i].rank;
-    entry.local_rank = assignment_.seats[i].local_rank;
+    entry.rank = assignment_.workers[i].rank;
+    entry.local_rank = assignment_.workers[i].local_rank;
     entry.attempt = assignment_.attempt;
     entry.host = plan_.host;
     entry.pid = worker.child ? worker.child->pid() : 0;

@@ -1,7 +1,7 @@
 // What --status shows of the workers here, as far as it costs nothing to know.
-#include "ddprun/app/worker_group.hpp"
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/unix_time.hpp"
+#include "worker_group.hpp"
 
 namespace ddprun {
 
@@ -21,8 +21,9 @@ std::optional<Milliseconds> WorkerGroup::output_age(std::size_t worker, Stream s
     const auto last = (is_output ? output_ : error_).last_read(*opened);
     return last ? std::optional(since(*last)) : std::nullopt;
   }
-  const auto written =
-      route(worker, stream).file ? last_written(logs_.path(assignment_.seats[worker], stream)) : std::nullopt;
+  const auto written = route(worker, stream).file
+                           ? last_written(logs_.path(assignment_.workers[worker], stream))
+                           : std::nullopt;
   if (!written) return std::nullopt;
   return std::max(Milliseconds{unix_milliseconds() - *written}, Milliseconds{0});
 }
@@ -31,8 +32,8 @@ NodeStatus WorkerGroup::status() const {
   NodeStatus status{plan_.host, {}, {}};
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     WorkerStatus& worker = status.workers.emplace_back();
-    worker.rank = assignment_.seats[i].rank.value;
-    worker.local_rank = assignment_.seats[i].local_rank.value;
+    worker.rank = assignment_.workers[i].rank.value;
+    worker.local_rank = assignment_.workers[i].local_rank.value;
     worker.pid = workers_[i]->ended ? 0 : pid(i);
     worker.gpu = plan_.planned[i].device;
     const auto output = output_age(i, Stream::output);

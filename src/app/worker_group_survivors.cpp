@@ -5,10 +5,10 @@
 #include <csignal>
 #include <utility>
 
-#include "ddprun/app/log.hpp"
-#include "ddprun/app/worker_group.hpp"
-#include "ddprun/os/process_table.hpp"
-#include "ddprun/os/stuck_process.hpp"
+#include "ddprun/os/process/process_table.hpp"
+#include "ddprun/os/process/stuck_process.hpp"
+#include "log.hpp"
+#include "worker_group.hpp"
 
 namespace ddprun {
 
@@ -36,7 +36,7 @@ void WorkerGroup::tell_stuck(std::size_t worker, Milliseconds after) {
   if (!state.child || state.ended) return;
   const StuckProcess process = capture_stuck_process(state.child->pid());
   say_notice(
-      fmt::format("rank {} on {} has not ended {} after SIGKILL: {}", assignment_.seats[worker].rank.value,
+      fmt::format("rank {} on {} has not ended {} after SIGKILL: {}", assignment_.workers[worker].rank.value,
                   plan_.host, describe_duration(after), describe(process)),
       hint_for(process, plan_.host));
 }

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 
-#include "ddprun/app/log.hpp"
-#include "ddprun/app/worker_group.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
-#include "ddprun/os/process_table.hpp"
-#include "ddprun/plan/options.hpp"
+#include "ddprun/options/options.hpp"
+#include "ddprun/os/process/process_table.hpp"
+#include "log.hpp"
+#include "worker_group.hpp"
 
 namespace ddprun {
 
@@ -23,7 +23,7 @@ void WorkerGroup::begin_watchdog() {
                       [this](const WatchdogTimers::Expired& expired) { end_expired(expired); });
   } catch (const Error& error) {
     say_notice(fmt::format("no watchdog timers on {}: {}", plan_.host, error.what()),
-               "TORCHELASTIC_TIMER_FILE names another path");
+               "set TORCHELASTIC_TIMER_FILE to another path");
   }
 }
 
@@ -36,10 +36,10 @@ void WorkerGroup::end_expired(const WatchdogTimers::Expired& expired) {
   const auto worker = std::find_if(workers_.begin(), workers_.end(), [&](const auto& each) {
     return each->child && each->child->pid() == expired.pid;
   });
-  const auto seat = static_cast<std::size_t>(worker - workers_.begin());
+  const auto assigned = static_cast<std::size_t>(worker - workers_.begin());
   const std::string who = worker == workers_.end()
                               ? fmt::format("process {}", expired.pid)
-                              : fmt::format("rank {}", assignment_.seats[seat].rank.value);
+                              : fmt::format("rank {}", assignment_.workers[assigned].rank.value);
   say_notice(fmt::format("the watchdog timer '{}' of {} on {} has expired: {} sent", printable(expired.scope),
                          who, plan_.host, signal_name(expired.signal)),
              {});

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "ddprun/app/worker_group.hpp"
+#include "worker_group.hpp"
 
 namespace ddprun {
 

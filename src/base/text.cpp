@@ -184,4 +184,17 @@ std::string printable(std::string_view text, std::size_t max_length) {
   return result;
 }
 
+std::string printable_lines(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    if (text.front() != '\n') {
+      show_first(text, result);
+    } else {
+      result += '\n';
+      text.remove_prefix(1);
+    }
+  }
+  return result;
+}
+
 }  // namespace ddprun

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "ddprun/base/json_number.hpp"
 
 namespace ddprun {
 
@@ -45,21 +48,42 @@ Json to_json(const Event& event) {
   return json;
 }
 
+constexpr double k_latest = 1e12;  // seconds
+
+[[noreturn]] void fail(const Json& json) { throw Json::other_error::create(501, "out of range", &json); }
+
+template <class Value>
+Value value_of(const Json& json) {
+  if constexpr (std::is_same_v<Value, int>) {
+    const auto number = whole_number<int>(json);
+    if (!number) fail(json);
+    return *number;
+  } else {
+    return json.get<Value>();
+  }
+}
+
 template <class Value>
 void take(const Json& json, const char* key, Value& value) {
-  if (const auto found = json.find(key); found != json.end()) value = found->get<Value>();
+  if (const auto found = json.find(key); found != json.end()) value = value_of<Value>(*found);
 }
 
 template <class Value>
 void take(const Json& json, const char* key, std::optional<Value>& value) {
-  if (const auto found = json.find(key); found != json.end()) value = found->get<Value>();
+  if (const auto found = json.find(key); found != json.end()) value = value_of<Value>(*found);
 }
 
-// Throws what nlohmann throws where a value has another type.
+std::int64_t milliseconds(const Json& json) {
+  const auto seconds = json.get<double>();
+  if (!(seconds >= 0 && seconds < k_latest)) fail(json);
+  return static_cast<std::int64_t>(seconds * 1000 + 0.5);
+}
+
+// Throws what nlohmann throws where a value has another type or is no number of ours.
 Event read(const Json& json, EventKind kind) {
   Event event;
   event.kind = kind;
-  event.unix_milliseconds = static_cast<std::int64_t>(json.at("time").get<double>() * 1000 + 0.5);
+  event.unix_milliseconds = milliseconds(json.at("time"));
   take(json, "host", event.host);
   take(json, "job", event.job);
   take(json, "attempt", event.attempt);

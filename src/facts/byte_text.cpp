@@ -1,4 +1,4 @@
-#include "ddprun/facts/byte_text.hpp"
+#include "byte_text.hpp"
 
 #include <fmt/format.h>
 

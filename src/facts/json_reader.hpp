@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "byte_text.hpp"
 #include "ddprun/base/text.hpp"
-#include "ddprun/facts/byte_text.hpp"
 
 namespace ddprun {
 

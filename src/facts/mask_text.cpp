@@ -11,6 +11,8 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t k_none = std::string_view::npos;
+constexpr std::size_t k_shortest_token = 20;
+constexpr std::string_view k_blanks = " \t\r\n";
 
 bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -74,7 +76,8 @@ std::optional<Part> find_field(std::string_view text, std::size_t from) {
   return std::nullopt;
 }
 
-// redis://user:password@host: what stands between the colon and the last @ of the authority
+// redis://user:password@host: what stands between the colon and the last @ of the authority; without a colon
+// a token, https://TOKEN@github.com/a/b, which is longer than a user's name
 std::optional<Part> find_url_password(std::string_view text, std::size_t from) {
   for (std::size_t url = text.find("://", from); url != k_none; url = text.find("://", url + 3)) {
     const std::size_t start = url + 3;
@@ -82,34 +85,60 @@ std::optional<Part> find_url_password(std::string_view text, std::size_t from) {
         text.substr(start, std::min(text.find_first_of("/ \t\r\n\"'", start), text.size()) - start);
     const std::size_t at = authority.rfind('@');
     const std::size_t colon = authority.find(':');
-    if (at != k_none && colon < at) return Part{start + colon + 1, start + at};
+    if (at == k_none) continue;
+    if (colon < at) return Part{start + colon + 1, start + at};
+    if (at >= k_shortest_token) return Part{start, start + at};
+  }
+  return std::nullopt;
+}
+
+Part word_at(std::string_view text, std::size_t start) {
+  return {start, std::min(text.find_first_of(k_blanks, start), text.size())};
+}
+
+// curl -u user:password
+std::optional<Part> find_user(std::string_view text, std::size_t from) {
+  for (const std::string_view option : {"-u ", "--user ", "--user=", "--proxy-user "}) {
+    for (std::size_t at = text.find(option, from); at != k_none; at = text.find(option, at + 1)) {
+      if (at > 0 && text[at - 1] != ' ') continue;
+      const Part word = word_at(text, at + option.size());
+      const std::size_t colon = text.find(':', word.begin);
+      if (colon < word.end) return Part{colon + 1, word.end};
+    }
+  }
+  return std::nullopt;
+}
+
+// machine h login u password x: netrc(5)
+std::optional<Part> find_login(std::string_view text, std::size_t from) {
+  constexpr std::string_view k_field = "password";
+  const std::size_t login = text.find("login ");
+  for (std::size_t at = text.find(k_field, std::max(from, std::min(login, text.size()))); at != k_none;
+       at = text.find(k_field, at + 1)) {
+    const std::size_t value = text.find_first_not_of(k_blanks, at + k_field.size());
+    if (value != k_none && value > at + k_field.size()) return word_at(text, value);
   }
   return std::nullopt;
 }
 
 // Tokens that their issuers mark, so that they can be found: what they begin with, and how long they are at
 // least. docs.github.com "About authentication to GitHub", huggingface.co "User access tokens",
-// docs.aws.amazon.com "IAM identifiers", docs.gitlab.com "Token overview"; eyJ is {" of a JWT.
+// docs.aws.amazon.com "IAM identifiers", docs.gitlab.com "Token overview"; eyJ is {" of a JWT. Others are in
+// the same way their issuers'.
 struct MarkedToken {
   std::string_view begin;
   std::size_t size;
 };
-constexpr auto k_tokens = std::to_array<MarkedToken>({{"hf_", 20},
-                                                      {"ghp_", 20},
-                                                      {"gho_", 20},
-                                                      {"ghu_", 20},
-                                                      {"ghs_", 20},
-                                                      {"ghr_", 20},
-                                                      {"github_pat_", 20},
-                                                      {"AKIA", 20},
-                                                      {"ASIA", 20},
-                                                      {"sk-", 20},
-                                                      {"xoxb-", 20},
-                                                      {"xoxp-", 20},
-                                                      {"AIza", 30},
-                                                      {"glpat-", 20},
-                                                      {"npm_", 20},
-                                                      {"eyJ", 24}});
+constexpr auto k_tokens = std::to_array<MarkedToken>(
+    {{"hf_", k_shortest_token},      {"ghp_", k_shortest_token},      {"nvapi-", k_shortest_token},
+     {"pypi-", k_shortest_token},    {"dckr_pat_", k_shortest_token}, {"hvs.", k_shortest_token},
+     {"ya29.", k_shortest_token},    {"dop_v1_", k_shortest_token},   {"sk_live_", k_shortest_token},
+     {"rk_live_", k_shortest_token}, {"gsk_", k_shortest_token},      {"SG.", k_shortest_token},
+     {"xapp-", k_shortest_token},    {"gho_", k_shortest_token},      {"ghu_", k_shortest_token},
+     {"ghs_", k_shortest_token},     {"ghr_", k_shortest_token},      {"github_pat_", k_shortest_token},
+     {"AKIA", k_shortest_token},     {"ASIA", k_shortest_token},      {"sk-", k_shortest_token},
+     {"xoxb-", k_shortest_token},    {"xoxp-", k_shortest_token},     {"AIza", 30},
+     {"glpat-", k_shortest_token},   {"npm_", k_shortest_token},      {"eyJ", 24}});
 
 std::size_t end_of_token(std::string_view text, std::size_t start) {
   while (start < text.size() && is_token_character(text[start])) ++start;
@@ -154,7 +183,8 @@ std::optional<Part> find_private_key(std::string_view text, std::size_t from) {
 
 std::string mask_text(std::string_view text) {
   std::string masked = replace_parts(text, find_assigned);
-  for (const auto& find : {find_field, find_url_password, find_token, find_bearer, find_private_key}) {
+  for (const auto& find :
+       {find_field, find_url_password, find_user, find_login, find_token, find_bearer, find_private_key}) {
     masked = replace_parts(masked, find);
   }
   return masked;

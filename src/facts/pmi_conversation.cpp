@@ -93,14 +93,14 @@ std::optional<bool> shares_a_node(std::string_view mapping, int size) {
   }
 }
 
-std::string render_answer(const ExchangeAnswer& answer) {
-  if (answer.kind == ExchangeAnswer::Kind::told) return std::string(k_told) + answer.text;
-  if (answer.kind == ExchangeAnswer::Kind::uneven) return std::string(k_uneven);
+std::string render_answer(const KeyValueAnswer& answer) {
+  if (answer.kind == KeyValueAnswer::Kind::told) return std::string(k_told) + answer.text;
+  if (answer.kind == KeyValueAnswer::Kind::uneven) return std::string(k_uneven);
   return std::string(k_failed) + answer.text;
 }
 
-ExchangeAnswer parse_answer(std::string_view line) {
-  using Kind = ExchangeAnswer::Kind;
+KeyValueAnswer parse_answer(std::string_view line) {
+  using Kind = KeyValueAnswer::Kind;
   if (line.starts_with(k_told)) return {Kind::told, std::string(line.substr(k_told.size()))};
   if (line == k_uneven) return {Kind::uneven, {}};
   if (line.starts_with(k_failed)) return {Kind::failed, std::string(line.substr(k_failed.size()))};
@@ -176,20 +176,20 @@ std::string PmiConversation::after(const PmiLine& line) {
     case Stage::put:
       return ask(Stage::barrier);
     case Stage::barrier:
-      if (request_.value) return end(ExchangeAnswer::Kind::told, *request_.value);
+      if (request_.value) return end(KeyValueAnswer::Kind::told, *request_.value);
       return ask(Stage::get);
     case Stage::get:
-      return end(ExchangeAnswer::Kind::told, value_of(line, "value"));
+      return end(KeyValueAnswer::Kind::told, value_of(line, "value"));
   }
   return {};
 }
 
 std::string PmiConversation::take_maxes(const PmiLine& line) {
   const auto most = parse_integer(value_of(line, "vallen_max"));
-  if (!most) return fail("it does not say how long a value may be");
+  if (!most) return fail("it does not give the maximum length of a value");
   // The limit counts the zero byte of C.
   if (request_.value && static_cast<std::int64_t>(request_.value->size()) >= *most) {
-    return fail(fmt::format("it takes values below {} bytes, and the addresses of this host need {}", *most,
+    return fail(fmt::format("it accepts values below {} bytes, and the addresses of this host need {}", *most,
                             request_.value->size()));
   }
   return ask(Stage::name);
@@ -199,11 +199,11 @@ std::string PmiConversation::take_mapping(const PmiLine& line) {
   const std::string mapping = value_of(line, "value");
   const auto shared = shares_a_node(mapping, request_.size);
   if (!shared) return fail(fmt::format("its {} is malformed: '{}'", k_mapping_key, printable(mapping, 80)));
-  if (*shared) return end(ExchangeAnswer::Kind::uneven, {});
+  if (*shared) return end(KeyValueAnswer::Kind::uneven, {});
   return ask(request_.value ? Stage::put : Stage::barrier);
 }
 
-std::string PmiConversation::end(ExchangeAnswer::Kind kind, std::string text) {
+std::string PmiConversation::end(KeyValueAnswer::Kind kind, std::string text) {
   answer_ = {kind, std::move(text)};
   return {};
 }

@@ -10,18 +10,18 @@ namespace ddprun {
 namespace {
 
 // Anywhere in a variable's name.
-constexpr auto k_marks = std::to_array<std::string_view>({"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD",
-                                                          "PASSPHRASE", "CREDENTIAL", "COOKIE", "BEARER",
-                                                          "JWT", "COMMENT"});  // sbatch --comment
+constexpr auto k_marks = std::to_array<std::string_view>(
+    {"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE", "BEARER", "JWT",
+     "AUTHORIZATION", "COMMENT"});  // sbatch --comment
 
 // How the name of an option or of a field ends.
-constexpr auto k_endings = std::to_array<std::string_view>({"key", "token", "secret", "password", "passwd",
-                                                            "passphrase", "credential", "credentials",
-                                                            "cookie", "jwt", "bearer", "authorization"});
+constexpr auto k_endings = std::to_array<std::string_view>(
+    {"key", "token", "secret", "password", "passwd", "passphrase", "credential", "credentials", "cookie",
+     "jwt", "bearer", "authorization", "comment"});
 
 // Too short to be looked for inside a word: they are the last part of a name, as in DB_PASS and --gh-pat.
-constexpr auto k_last_parts =
-    std::to_array<std::string_view>({"pass", "auth", "pat", "pwd", "sig", "signature", "cred", "creds"});
+constexpr auto k_last_parts = std::to_array<std::string_view>(
+    {"pass", "auth", "pat", "pwd", "sig", "signature", "cred", "creds", "psk", "passcode", "dsn"});
 
 // The shell's directories.
 constexpr auto k_harmless = std::to_array<std::string_view>({"PWD", "OLDPWD"});

@@ -66,6 +66,23 @@ constexpr auto k_launcher_programs = std::to_array<std::string_view>({"slurmstep
                                                                       "blaunch",
                                                                       "sshd:"});
 
+const std::string k_nothing;
+
+bool takes_secret(const std::string& word, std::string_view also) {
+  return word.starts_with("-") && word.find('=') == std::string::npos &&
+         (word == also || is_secret_option(word));
+}
+
+// mpiexec -genv NAME VALUE
+bool gives_variable(std::string_view option, std::string_view name) {
+  return (option == "-genv" || option == "-env") && is_secret_variable(name);
+}
+
+// The name and the password follow it, user:password.
+bool is_user_option(std::string_view word) {
+  return word == "-u" || word == "--user" || word == "--proxy-user";
+}
+
 }  // namespace
 
 bool is_captured_variable(std::string_view name) {
@@ -77,13 +94,33 @@ bool is_captured_variable(std::string_view name) {
 std::vector<std::string> mask_words(const std::vector<std::string>& words, std::string_view also) {
   std::vector<std::string> result;
   bool value_of_secret = false;
-  for (const std::string& word : words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
     result.push_back(value_of_secret ? std::string(k_removed_secret) : mask_text(word));
-    value_of_secret = !value_of_secret && word.starts_with("-") && word.find('=') == std::string::npos &&
-                      (word == also || is_secret_option(word));
+    const std::string& before = i == 0 ? k_nothing : words[i - 1];
+    value_of_secret =
+        !value_of_secret &&
+        (takes_secret(word, also) || gives_variable(before, word) ||
+         (is_user_option(word) && i + 1 < words.size() && words[i + 1].find(':') != std::string::npos));
   }
   return result;
 }
+
+namespace {
+
+// A launcher's title ends with our own arguments, where -p is no partition.
+std::string without_own_secrets(std::string_view title, const std::vector<std::string>& arguments,
+                                const std::vector<std::string>& masked) {
+  std::vector<std::string> words = split_words(title);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (masked[i] != k_removed_secret) continue;
+    const auto last = std::find(words.rbegin(), words.rend(), arguments[i]);
+    if (last != words.rend()) *last = k_removed_secret;
+  }
+  return join(words, " ");
+}
+
+}  // namespace
 
 std::string mask_title(std::string_view title) {
   const std::vector<std::string> words = split_words(title);
@@ -91,7 +128,8 @@ std::string mask_title(std::string_view title) {
   const std::string program = words.front().substr(words.front().find_last_of('/') + 1);
   const bool launcher =
       std::find(k_launcher_programs.begin(), k_launcher_programs.end(), program) != k_launcher_programs.end();
-  return launcher ? join(mask_words(words), " ") : mask_text(words.front());
+  // Its words may have had blanks in them: once more as a whole.
+  return mask_text(launcher ? join(mask_words(words), " ") : words.front());
 }
 
 Snapshot without_secrets(const Snapshot& snapshot, const std::vector<std::string>& more) {
@@ -106,7 +144,10 @@ Snapshot without_secrets(const Snapshot& snapshot, const std::vector<std::string
     kept = is_secret_variable(name) ? std::string(k_removed_secret) : mask_text(value);
     if (kept != value) result.removed_secrets.push_back(name);
   }
-  for (Ancestor& ancestor : result.host.ancestors) ancestor.title = mask_title(ancestor.title);
+  for (auto& [path, text] : result.files) text = mask_text(text);
+  for (Ancestor& ancestor : result.host.ancestors) {
+    ancestor.title = mask_title(without_own_secrets(ancestor.title, snapshot.arguments, result.arguments));
+  }
   return result;
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "ddprun/facts/byte_text.hpp"
+#include "byte_text.hpp"
 #include "ddprun/facts/proc_text.hpp"
 #include "topology_json.hpp"
 
@@ -54,7 +54,7 @@ OrderedJson render_host(const HostFacts& host) {
   if (!host.allowed_memory_nodes.empty())
     object["allowed_memory_nodes"] = render_cpu_list(host.allowed_memory_nodes);
   if (host.topology) object["topology"] = render_topology_object(*host.topology);
-  if (!host.doubts.empty()) object["doubts"] = render_list(host.doubts);
+  if (!host.warnings.empty()) object["warnings"] = render_list(host.warnings);
   object["ephemeral_ports"] = fmt::format("{}-{}", host.ephemeral_ports.first, host.ephemeral_ports.second);
   object["munge"] = host.munge;
   object["cgroup"] = escape_bytes(host.cgroup);

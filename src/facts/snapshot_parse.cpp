@@ -49,7 +49,7 @@ HostFacts read_host(JsonReader host) {
   host.read_as("allowed_memory_nodes", facts.allowed_memory_nodes, parse_cpu_list,
                "a list of NUMA nodes such as 0-3,8");
   if (host.has("topology")) facts.topology = read_topology(host.child("topology"));
-  host.read("doubts", facts.doubts);
+  host.read("warnings", facts.warnings);
   host.read_as("ephemeral_ports", facts.ephemeral_ports, parse_ports, "a range of ports such as 32768-60999");
   host.read("munge", facts.munge);
   host.read("cgroup", facts.cgroup);

@@ -1,6 +1,7 @@
 #include "ddprun/net/agent_listener.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <sys/resource.h>
 
@@ -9,8 +10,8 @@
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/net/authenticator.hpp"
 #include "ddprun/net/bound_socket.hpp"
-#include "ddprun/net/key_prover.hpp"
 
 namespace ddprun {
 
@@ -31,7 +32,7 @@ std::size_t most_strangers() {
 }
 
 int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports, const std::string& hint) {
-  std::vector<std::string> problems;
+  std::vector<std::pair<std::string, std::vector<int>>> problems;  // the ports that have it
   bool taken = true;
   for (const int port : ports) {
     const BoundSocket socket = bind_port(port, Tcp::acceptor::max_listen_connections);
@@ -39,11 +40,15 @@ int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports, cons
       acceptor.assign(socket.ipv6 ? Tcp::v6() : Tcp::v4(), socket.descriptor);
       return socket.port;
     }
-    const Code why(socket.error, boost::system::system_category());
-    problems.push_back(fmt::format("{} ({})", port, describe_error(why)));
+    const std::string why = describe_error(Code(socket.error, boost::system::system_category()));
+    if (problems.empty() || problems.back().first != why) problems.push_back({why, {}});
+    problems.back().second.push_back(port);
     taken = taken && socket.error == EADDRINUSE;
   }
-  const std::string what = fmt::format("cannot listen for the other nodes on port {}", join(problems, ", "));
+  std::vector<std::string> texts;
+  for (const auto& [why, those] : problems)
+    texts.push_back(fmt::format("{} ({})", fmt::join(those, ", "), why));
+  const std::string what = fmt::format("cannot listen for the other nodes on port {}", join(texts, ", "));
   const std::string remedy = "another program holds it, perhaps an earlier run; " +
                              (hint.empty() ? "choose another one with --master-port" : hint);
   if (taken) throw PortTaken(what, remedy);
@@ -98,7 +103,8 @@ void AgentListener::admit(Tcp::socket socket) {
   ++counts_[address];
   place->conversation = std::make_shared<Authentication>(
       std::move(socket),
-      Handshake(HandshakeRole::coordinator, settings_.launch_key, make_key_exchange(), settings_.prover),
+      Handshake(HandshakeRole::coordinator, settings_.launch_key, make_key_exchange(),
+                settings_.authenticator),
       AuthenticationLimits{settings_.handshake_limit,
                            hooks_.on_foreign ? k_silence_of_foreigners : settings_.handshake_limit},
       [weak = weak_from_this(), place](AuthenticationResult result) {
@@ -119,7 +125,7 @@ void AgentListener::make_room() {
   const auto oldest = std::find_if(strangers_.begin(), strangers_.end(),
                                    [&](const Stranger& stranger) { return stranger.address == most->first; });
   oldest->conversation->cancel();
-  hooks_.on_refused(oldest->address, "too many connections there have not proved themselves");
+  hooks_.on_refused(oldest->address, "too many unauthenticated connections");
   forget(oldest);
 }
 
@@ -136,7 +142,7 @@ void AgentListener::conclude(const std::string& address, AuthenticationResult re
     return;
   }
   if (result.state != State::foreign) return hooks_.on_refused(address, result.text);
-  hooks_.on_refused(address, result.text.empty() ? "it said nothing"
+  hooks_.on_refused(address, result.text.empty() ? "it sent nothing"
                                                  : fmt::format("it is not ddprun (its first bytes: {})",
                                                                printable(result.text.substr(0, 16))));
 }

@@ -64,7 +64,7 @@ void Authentication::read() {
       [self = shared_from_this()](const boost::system::error_code& error, std::size_t size) {
         if (!self->on_result_) return;
         if (error) {
-          self->fail(describe_error(error) + " before the peer proved itself");
+          self->fail(describe_error(error) + " before the peer was authenticated");
           return self->cancel();
         }
         self->handle({self->buffer_.data(), size});

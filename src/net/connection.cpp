@@ -1,4 +1,4 @@
-#include "ddprun/net/connection.hpp"
+#include "connection.hpp"
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>

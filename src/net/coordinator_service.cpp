@@ -6,9 +6,9 @@
 #include <boost/asio/steady_timer.hpp>
 #include <map>
 
+#include "connection.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/net/agent_listener.hpp"
-#include "ddprun/net/connection.hpp"
 
 namespace ddprun {
 
@@ -105,7 +105,7 @@ void CoordinatorService::Impl::listen() {
   hooks.on_agent = [weak = weak_from_this()](AuthenticationResult agent) {
     const auto self = weak.lock();
     if (!self) return;
-    self->tell(fmt::format("{} proved itself by {}", remote_address(agent.socket), agent.proof));
+    self->tell(fmt::format("{} authenticated with {}", remote_address(agent.socket), agent.proof));
     self->admit(std::move(agent));
   };
   hooks.on_refused = [weak = weak_from_this()](std::string address, std::string why) {
@@ -115,7 +115,7 @@ void CoordinatorService::Impl::listen() {
   AgentListenerSettings settings;
   settings.ports = settings_.ports;
   settings.launch_key = settings_.launch_key;
-  settings.prover = settings_.prover;
+  settings.authenticator = settings_.authenticator;
   settings.handshake_limit = settings_.handshake_limit;
   settings.link_timeout = settings_.link_timeout;
   settings.port_hint = settings_.port_hint;
@@ -195,10 +195,10 @@ void CoordinatorService::Impl::tell_event(const Input& event) const {
 
 void CoordinatorService::Impl::tell_action(const CoordinatorAction& action) const {
   if (const auto* open = std::get_if<OpenStore>(&action)) {
-    tell(fmt::format("all nodes are there; MASTER_ADDR is {}", open->address));
+    tell(fmt::format("all nodes have joined; MASTER_ADDR is {}", open->address));
   } else if (const auto* send = std::get_if<SendTo>(&action)) {
     const auto* probe = std::get_if<Probe>(&send->message);
-    if (probe != nullptr) tell("asking a node which it reaches: " + join(probe->addresses, ", "));
+    if (probe != nullptr) tell("asking a node which addresses it reaches: " + join(probe->addresses, ", "));
   }
 }
 
@@ -281,7 +281,7 @@ void CoordinatorService::Impl::hand_over(ConnectionId id, const lifeline::Output
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   const std::shared_ptr<Connection> connection = found->second;
-  add(ConnectionClosed{id, "it carries output now"});
+  add(ConnectionClosed{id, "it is now used for output"});
   if (!hooks_.on_output) return connection->close();
   auto [socket, first_bytes] = connection->release();
   hooks_.on_output(output, std::move(socket), std::move(first_bytes));

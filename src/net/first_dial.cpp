@@ -5,26 +5,27 @@
 #include <utility>
 
 #include "ddprun/base/text.hpp"
-#include "ddprun/net/key_prover.hpp"
+#include "ddprun/net/authenticator.hpp"
 
 namespace ddprun {
 
-FirstDial::FirstDial(boost::asio::io_context& context, StarterAddress starter, Prover prover,
+FirstDial::FirstDial(boost::asio::io_context& context, FrontEndAddress front_end, Authenticator authenticator,
                      Milliseconds link_timeout, OnResult on_result)
     : context_(context),
-      starter_(std::move(starter)),
-      prover_(std::move(prover)),
+      front_end_(std::move(front_end)),
+      authenticator_(std::move(authenticator)),
       link_timeout_(link_timeout),
       on_result_(std::move(on_result)) {}
 
 void FirstDial::start() {
   DialLimits limits;
   limits.link = link_timeout_;
-  for (std::size_t i = 0; i < starter_.addresses.size(); ++i) {
+  for (std::size_t i = 0; i < front_end_.addresses.size(); ++i) {
     dials_.push_back(std::make_shared<Dial>(
-        context_, Handshake(HandshakeRole::member, lifeline_key(starter_.id), make_key_exchange(), prover_),
+        context_,
+        Handshake(HandshakeRole::member, lifeline_key(front_end_.id), make_key_exchange(), authenticator_),
         limits, [this, i](AuthenticationResult result) { conclude(i, std::move(result)); }));
-    dials_.back()->start(starter_.addresses[i], starter_.port);
+    dials_.back()->start(front_end_.addresses[i], front_end_.port);
   }
 }
 
@@ -37,7 +38,7 @@ void FirstDial::cancel() {
 void FirstDial::conclude(std::size_t dial, AuthenticationResult result) {
   dials_[dial].reset();
   if (result.state != HandshakeStep::State::done) {
-    problems_.push_back(fmt::format("{}: {}", starter_.addresses[dial], result.text));
+    problems_.push_back(fmt::format("{}: {}", front_end_.addresses[dial], result.text));
     if (problems_.size() < dials_.size()) return;
     result.text = join(problems_, ", ");
   }

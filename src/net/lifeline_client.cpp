@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "ddprun/net/connection.hpp"
+#include "connection.hpp"
 
 namespace ddprun {
 
@@ -12,14 +12,15 @@ constexpr std::chrono::milliseconds k_telling_limit{1000};
 
 }  // namespace
 
-LifelineClient::LifelineClient(boost::asio::io_context& context, StarterAddress starter, Prover prover,
-                               lifeline::Hello hello, Hooks hooks, Milliseconds link_timeout)
-    : prover_(std::move(prover)),
+LifelineClient::LifelineClient(boost::asio::io_context& context, FrontEndAddress front_end,
+                               Authenticator authenticator, lifeline::Hello hello, Hooks hooks,
+                               Milliseconds link_timeout)
+    : authenticator_(std::move(authenticator)),
       hello_(std::move(hello)),
       hooks_(std::move(hooks)),
       link_timeout_(link_timeout),
       timer_(context),
-      dial_(context, std::move(starter), prover_, link_timeout,
+      dial_(context, std::move(front_end), authenticator_, link_timeout,
             [this](AuthenticationResult result) { conclude(std::move(result)); }) {}
 
 LifelineClient::~LifelineClient() {

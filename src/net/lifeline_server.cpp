@@ -1,19 +1,20 @@
 #include "ddprun/net/lifeline_server.hpp"
 
+#include <boost/asio/buffer.hpp>
 #include <utility>
 
+#include "connection.hpp"
 #include "ddprun/base/text.hpp"
-#include "ddprun/net/connection.hpp"
 
 namespace ddprun {
 
-LifelineServer::LifelineServer(boost::asio::io_context& context, Prover prover, const std::string& id,
-                               Hooks hooks, Milliseconds link_timeout)
-    : prover_(std::move(prover)), hooks_(std::move(hooks)), link_timeout_(link_timeout) {
+LifelineServer::LifelineServer(boost::asio::io_context& context, Authenticator authenticator,
+                               const std::string& id, Hooks hooks, Milliseconds link_timeout)
+    : authenticator_(std::move(authenticator)), hooks_(std::move(hooks)), link_timeout_(link_timeout) {
   AgentListenerSettings settings;
   settings.ports = {0};
   settings.launch_key = lifeline_key(id);
-  settings.prover = prover_;
+  settings.authenticator = authenticator_;
   settings.link_timeout = link_timeout_;
   AgentListenerHooks listening;
   listening.on_agent = [this](AuthenticationResult agent) { admit(std::move(agent)); };
@@ -91,6 +92,9 @@ void LifelineServer::hand_over(int number, const lifeline::Output& output) {
   const std::shared_ptr<Connection> connection = peers_.at(number).connection;
   peers_.erase(number);
   auto [socket, first_bytes] = connection->release();
+  boost::system::error_code error;
+  socket.send(boost::asio::buffer(&lifeline::k_output_taken, 1), 0, error);
+  if (error) return;  // the agent finds it closed, and writes elsewhere
   hooks_.on_output(output, std::move(socket), std::move(first_bytes));
 }
 

@@ -7,11 +7,12 @@
 #include <boost/asio/write.hpp>
 #include <map>
 
+#include "connection.hpp"
 #include "ddprun/base/text.hpp"
-#include "ddprun/net/connection.hpp"
-#include "ddprun/net/key_prover.hpp"
+#include "ddprun/net/authenticator.hpp"
 #include "ddprun/net/sealed_stream.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
+#include "ddprun/rendezvous/expected_messages.hpp"
 #include "name_query.hpp"
 
 namespace ddprun {
@@ -52,7 +53,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
       : context_(context), settings_(std::move(settings)), hooks_(std::move(hooks)), timer_(context) {}
 
   void start();
-  void on_told(MeetingWay way, const ToldPlace& told);
+  void on_told(DiscoveryWay way, const ToldPlace& told);
   void send(const AgentMessage& message);
   void close();
   std::string local_end(const std::string& address) const {
@@ -69,7 +70,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   void perform(const MemberJoin::Actions& actions);
   void look_up(const std::string& name);
   void fail_lookup(const std::string& name, const std::string& why);
-  void look_at_meeting_file();
+  void look_at_rendezvous_file();
   void dial(const DialCandidate& candidate);
   void dial_ended(CandidateId candidate, AuthenticationResult result);
   void drop_attempts();
@@ -103,6 +104,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<std::shared_ptr<Dial>> probes_;
   std::vector<std::shared_ptr<Dial>> output_dials_;
   bool output_asked_ = false;
+  MemberState state_ = MemberState::joined;
   std::vector<CoordinatorMessage> held_;  // until the output has its connections
   std::optional<AuthenticationResult> found_;
   std::shared_ptr<Connection> connection_;
@@ -123,10 +125,11 @@ void MemberService::Impl::start() {
 void MemberService::Impl::send(const AgentMessage& message) {
   if (!connection_) return;
   connection_->send(encode(message));
+  state_ = after_sent(message, state_);
   const bool to_be_answered = std::holds_alternative<AttemptFailed>(message) ||
                               std::holds_alternative<Stopped>(message) ||
                               std::holds_alternative<StopRequest>(message);
-  if (to_be_answered) expect_word(settings_.answer_limit, "");
+  if (to_be_answered) expect_word(settings_.answer_limit, "sent nothing for");
 }
 
 void MemberService::Impl::close() {
@@ -148,8 +151,9 @@ void MemberService::Impl::tell_candidates() const {
     ways.push_back(fmt::format("{}, port {}", ddprun::join(join_settings.addresses, ", "),
                                fmt::join(join_settings.ports, ", ")));
   }
-  if (!join_settings.meeting_file.empty()) ways.push_back("meeting file " + join_settings.meeting_file);
-  if (!join_settings.exchange.empty()) ways.push_back(join_settings.exchange);
+  if (!join_settings.rendezvous_file.empty())
+    ways.push_back("rendezvous file " + join_settings.rendezvous_file);
+  if (!join_settings.key_value_space.empty()) ways.push_back(join_settings.key_value_space);
   tell("looking for the coordinator: " + ddprun::join(ways, "; "));
 }
 
@@ -166,7 +170,7 @@ void MemberService::Impl::perform(const MemberJoin::Actions& actions) {
     if (closed_) return;
     std::visit(Overloaded{[&](const ResolveName& resolve) { look_up(resolve.name); },
                           [&](const DialCandidate& candidate) { dial(candidate); },
-                          [&](const LookAtMeetingFile&) { look_at_meeting_file(); },
+                          [&](const LookAtRendezvousFile&) { look_at_rendezvous_file(); },
                           [&](const TakeCandidate&) {
                             drop_attempts();
                             join(std::move(*found_));
@@ -210,17 +214,17 @@ void MemberService::Impl::fail_lookup(const std::string& name, const std::string
   });
 }
 
-void MemberService::Impl::look_at_meeting_file() {
+void MemberService::Impl::look_at_rendezvous_file() {
   boost::asio::post(context_, [weak = weak_from_this()] {
     const auto self = weak.lock();
-    if (self) self->on_told(MeetingWay::file, self->hooks_.look_at_meeting_file());
+    if (self) self->on_told(DiscoveryWay::file, self->hooks_.look_at_rendezvous_file());
   });
 }
 
-void MemberService::Impl::on_told(MeetingWay way, const ToldPlace& told) {
+void MemberService::Impl::on_told(DiscoveryWay way, const ToldPlace& told) {
   if (closed_ || join_->over()) return;
   const TimePoint now = std::chrono::steady_clock::now();
-  const auto* const place = std::get_if<MeetingPlace>(&told);
+  const auto* const place = std::get_if<CoordinatorPlace>(&told);
   perform(place != nullptr ? join_->on_place(way, *place, now)
                            : join_->on_no_place(way, std::get<std::string>(told), now));
 }
@@ -249,7 +253,7 @@ void MemberService::Impl::dial_ended(CandidateId candidate, AuthenticationResult
     tell_dial(candidate, result.text);
     return perform(join_->on_failed(candidate, result.text, now, result.answered));
   }
-  tell_dial(candidate, "both sides proved themselves by " + result.proof);
+  tell_dial(candidate, "both sides authenticated with " + result.proof);
   found_.emplace(std::move(result));
   perform(join_->on_authenticated(candidate, now));
 }
@@ -269,7 +273,7 @@ void MemberService::Impl::set_timer() {
 }
 
 Handshake MemberService::Impl::handshake() const {
-  return {HandshakeRole::member, settings_.launch_key, make_key_exchange(), settings_.prover};
+  return {HandshakeRole::member, settings_.launch_key, make_key_exchange(), settings_.authenticator};
 }
 
 // ---- joined
@@ -307,7 +311,8 @@ void MemberService::Impl::join(AuthenticationResult result) {
   connection_->send(encode(AgentMessage{std::move(join)}));
   if (hooks_.on_joined) hooks_.on_joined();
 
-  expect_word(settings_.join.join_timeout + settings_.start_margin, "took this node in but ");
+  expect_word(settings_.join.join_timeout + settings_.start_margin,
+              "accepted this node but sent no start within");
 }
 
 // Without one the coordinator's host lives, as its kernel tells, but ddprun there does not.
@@ -316,8 +321,7 @@ void MemberService::Impl::expect_word(Milliseconds limit, const std::string& bef
   timer_.async_wait([weak = weak_from_this(), limit, before](const Code& error) {
     const auto self = weak.lock();
     if (!self || error || self->closed_) return;
-    self->lose(fmt::format("the coordinator {} {}said nothing for {}", self->coordinator(), before,
-                           describe_duration(limit)),
+    self->lose(fmt::format("the coordinator {} {} {}", self->coordinator(), before, describe_duration(limit)),
                "ddprun on that host hangs or was stopped");
   });
 }
@@ -334,6 +338,11 @@ void MemberService::Impl::receive(const std::string& payload) {
     return lose(fmt::format("lost the coordinator {}: it sent {}", coordinator(), error->what), "");
   }
   const auto& message = std::get<CoordinatorMessage>(decoded);
+  if (judge(message, state_) == Reception::wrong) {
+    const std::string why = describe_wrong(message);
+    return lose(fmt::format("lost the coordinator {}: {}", coordinator(), why), "");
+  }
+  state_ = after_received(message, state_);
   if (const auto* request = std::get_if<Probe>(&message)) return probe(*request);
   const bool asks =
       std::holds_alternative<ClientQuestion>(message) || std::holds_alternative<StatusQuestion>(message);
@@ -440,7 +449,9 @@ MemberService::~MemberService() { impl_->close(); }
 void MemberService::start() { impl_->start(); }
 std::string MemberService::local_end(const std::string& address) const { return impl_->local_end(address); }
 
-void MemberService::on_exchange(const ToldPlace& told) { impl_->on_told(MeetingWay::exchange, told); }
+void MemberService::on_key_value_space(const ToldPlace& told) {
+  impl_->on_told(DiscoveryWay::key_value_space, told);
+}
 
 void MemberService::send(AgentMessage message) { impl_->send(message); }
 

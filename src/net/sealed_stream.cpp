@@ -75,7 +75,7 @@ std::string SealedReader::take_rest() { return std::exchange(state_->buffer, {})
 
 std::variant<std::monostate, std::string, CodecError> SealedReader::next() {
   State& state = *state_;
-  const CodecError changed{"something that was changed on its way"};
+  const CodecError changed{"a message altered in transit"};
   if (!state.begun) {
     if (state.buffer.size() < k_header) return std::monostate{};
     if (crypto_secretstream_xchacha20poly1305_init_pull(

@@ -1,6 +1,6 @@
 #include "ddprun/net/secret_text.hpp"
 
-#include "ddprun/net/key_prover.hpp"
+#include "ddprun/net/authenticator.hpp"
 
 namespace ddprun {
 
@@ -22,7 +22,7 @@ std::string make_secret_text() { return to_text(make_random_key()); }
 
 // A purpose in front, so that it is not the key that the rendezvous derives from the same secret.
 std::string make_secret_text_from(std::string_view secret) {
-  return to_text(derive_key(ProofMethod::starter, "lifeline " + std::string(secret)));
+  return to_text(derive_key(ProofMethod::front_end, "lifeline " + std::string(secret)));
 }
 
 }  // namespace ddprun

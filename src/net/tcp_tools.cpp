@@ -95,7 +95,7 @@ std::string describe_error(const boost::system::error_code& error) {
   if (error == e::eof) return "the connection was closed";
   if (error == e::connection_refused) return "connection refused";
   if (error == e::connection_reset || error == e::broken_pipe) return "connection reset by the other side";
-  if (error == e::timed_out) return "the host does not answer any more";
+  if (error == e::timed_out) return "the host no longer answers";
   if (error == e::host_unreachable) return "no route to the host";
   if (error == e::network_unreachable) return "no route to the network";
   return to_lower(error.message());

@@ -118,14 +118,22 @@ Fd watch_readiness(int descriptor, Readiness readiness) {
 
 void lead_to_socket(int standard, int socket) {
   if (const int flags = ::fcntl(socket, F_GETFL); flags >= 0) ::fcntl(socket, F_SETFL, flags & ~O_NONBLOCK);
-  if (::dup2(socket, standard) < 0) throw system_failure("cannot lead the output to a connection", errno);
+  if (::dup2(socket, standard) < 0) throw system_failure("cannot redirect the output to a connection", errno);
 }
 
 void lead_back(int standard, int before) {
   if (before >= 0) ::dup2(before, standard);
 }
 
-void end_writing(int socket) { ::shutdown(socket, SHUT_WR); }
+bool end_writing(int socket) { return ::shutdown(socket, SHUT_WR) == 0; }
+
+std::optional<char> receive_byte(int socket, Milliseconds limit) {
+  pollfd look{socket, POLLIN, 0};
+  char byte = 0;
+  if (::poll(&look, 1, static_cast<int>(limit.count())) != 1 || ::recv(socket, &byte, 1, MSG_DONTWAIT) != 1)
+    return std::nullopt;
+  return byte;
+}
 
 bool is_hung_up(int descriptor) {
   pollfd look{descriptor, 0, 0};

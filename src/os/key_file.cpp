@@ -12,8 +12,9 @@
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
-#include "ddprun/os/capture_network.hpp"
+#include "ddprun/os/capture/capture_network.hpp"
 #include "ddprun/os/fd.hpp"
+#include "ddprun/os/private_folder.hpp"
 
 namespace ddprun {
 
@@ -77,7 +78,8 @@ void make_folder(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos || slash == 0) return;
   const std::string folder = path.substr(0, slash);
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) refuse_errno(path, "make");
+  errno = make_private_folder(folder);
+  if (errno != 0 && errno != EEXIST) refuse_errno(path, "make");
 }
 
 // Writes the whole file under a name of this process alone, then gives it its name with link(2), which fails
@@ -105,7 +107,7 @@ void make_key_file(const std::string& path) {
 std::string default_key_path(const std::string& explicit_path, const std::string& home) {
   if (!explicit_path.empty()) return explicit_path;
   if (!home.empty()) return home + "/.ddprun/key";
-  throw UsageError("there is no place for the key file: HOME is not set", "name one with --key-file");
+  throw UsageError("cannot place the key file: HOME is not set", "name one with --key-file");
 }
 
 SecretKey read_key_file(const std::string& path) {

@@ -14,8 +14,8 @@
 #include <cstring>
 
 #include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/helper_child.hpp"
-#include "ddprun/os/zstd.hpp"
+#include "ddprun/os/libraries/zstd.hpp"
+#include "ddprun/os/process/helper_child.hpp"
 
 namespace ddprun {
 

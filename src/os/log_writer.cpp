@@ -18,7 +18,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/helper_child.hpp"
+#include "ddprun/os/process/helper_child.hpp"
 #include "ddprun/os/system_failure.hpp"
 #include "log_compressor.hpp"
 #include "log_file.hpp"

@@ -4,13 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
-#include "ddprun/os/keeper.hpp"
+#include "ddprun/os/private_folder.hpp"
+#include "ddprun/os/process/reaper.hpp"
 #include "ddprun/os/system_failure.hpp"
 
 namespace ddprun {
@@ -37,13 +37,15 @@ std::vector<std::string> temp_dir_places(const std::optional<std::string>& tmpdi
 }
 
 TempDir::TempDir(const std::vector<std::string>& places) : owner_(::getpid()) {
+  int error = 0;
   for (const std::string& place : places) {
-    if (::mkdir(place.c_str(), 0700) != 0) continue;
+    error = make_private_folder(place);
+    if (error != 0) continue;
     path_ = place;
     return;
   }
   throw Error(fmt::format("cannot make the temporary folder {}: {}", printable(join(places, " or ")),
-                          describe_errno(errno)),
+                          describe_errno(error)),
               "set TMPDIR to a folder that can be written to");
 }
 

@@ -6,30 +6,10 @@
 
 #include <cerrno>
 
-#include "ddprun/os/process_table.hpp"
+#include "ddprun/os/process/blocked_signals.hpp"
+#include "ddprun/os/process/process_table.hpp"
 
 namespace ddprun {
-
-namespace {
-
-// In a background group tcsetpgrp and tcsetattr stop the caller, unless SIGTTOU is blocked (tcsetpgrp(3)).
-class WithoutTerminalStop {
- public:
-  WithoutTerminalStop() {
-    sigset_t blocked;
-    ::sigemptyset(&blocked);
-    ::sigaddset(&blocked, SIGTTOU);
-    ::sigprocmask(SIG_BLOCK, &blocked, &before_);
-  }
-  WithoutTerminalStop(const WithoutTerminalStop&) = delete;
-  WithoutTerminalStop& operator=(const WithoutTerminalStop&) = delete;
-  ~WithoutTerminalStop() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
 
 bool is_terminal(int descriptor) { return ::isatty(descriptor) == 1; }
 
@@ -51,7 +31,9 @@ void Terminal::take_back(int borrower) {
   // A borrower may have passed it on to a group of its own (an interactive shell) that has ended since.
   const bool deserted = foreground > 0 && ::kill(-foreground, 0) != 0 && errno == ESRCH;
   if (foreground != borrower && !deserted) return;
-  const WithoutTerminalStop guard;
+  // In a background group tcsetpgrp and tcsetattr stop the caller, unless SIGTTOU is blocked (tcsetpgrp(3)).
+  const BlockedSignals blocked(SIGTTOU);
+  if (blocked.error() != 0) return;
   ::tcsetpgrp(descriptor_.get(), ::getpgrp());
   if (has_modes_) ::tcsetattr(descriptor_.get(), TCSANOW, &modes_);
 }
@@ -68,14 +50,13 @@ bool can_be_continued() {
 
 void stop_own_group() {
   // SIGTSTP, not SIGSTOP: the kernel drops it for an orphaned group, which nobody could ever continue.
+  const BlockedSignals blocked(SIGTSTP);
+  if (blocked.error() != 0) return;
+  ::kill(0, SIGTSTP);
   sigset_t stop;
-  sigset_t before;
   ::sigemptyset(&stop);
   ::sigaddset(&stop, SIGTSTP);
-  ::sigprocmask(SIG_BLOCK, &stop, &before);
-  ::kill(0, SIGTSTP);
   ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);  // we stand still in here
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace ddprun

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/process/blocked_signals.hpp"
 
 namespace ddprun {
 
@@ -32,17 +33,12 @@ TerminalInput::Result TerminalInput::read() const {
   if (::poll(&ready, 1, 0) == 0) return {State::nothing_yet, {}};
 
   // Should we lose the foreground in between, a blocked SIGTTIN turns the stop into EIO.
-  sigset_t blocked;
-  sigset_t before;
-  ::sigemptyset(&blocked);
-  ::sigaddset(&blocked, SIGTTIN);
-  ::sigprocmask(SIG_BLOCK, &blocked, &before);
+  const BlockedSignals blocked(SIGTTIN);
+  if (blocked.error() != 0) return {State::nothing_yet, {}};
   std::array<char, 4096> text;
   const ssize_t length = ::read(descriptor_, text.data(), text.size());
   const int error = errno;
   const bool still_ours = ::tcgetpgrp(descriptor_) == ::getpgrp();
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
-
   if (length > 0) return {State::typed, std::string(text.data(), static_cast<std::size_t>(length))};
   if (length < 0 && (error == EAGAIN || error == EINTR)) return {State::nothing_yet, {}};
   if (length < 0 && !still_ours) return {State::for_others, {}};

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <tuple>
+#include <utility>
+
+#include "ddprun/base/json_number.hpp"
 
 namespace ddprun {
 
@@ -44,6 +46,14 @@ std::optional<Json> read_workers(const std::string& launch_id, const std::string
   return json["workers"];
 }
 
+// Its attempt and rank; nothing for what is no entry.
+std::optional<std::pair<int, int>> place_of(const Json& worker) {
+  if (!worker.is_object() || !worker.contains("attempt") || !worker.contains("rank")) return std::nullopt;
+  const auto attempt = whole_number<int>(worker["attempt"]);
+  const auto rank = whole_number<int>(worker["rank"]);
+  return attempt && rank ? std::optional(std::pair(*attempt, *rank)) : std::nullopt;
+}
+
 }  // namespace
 
 std::string render_index_part(const std::string& launch_id, const std::vector<LogIndexEntry>& entries) {
@@ -53,16 +63,18 @@ std::string render_index_part(const std::string& launch_id, const std::vector<Lo
 }
 
 std::string merge_index_parts(const std::string& launch_id, const std::vector<std::string>& parts) {
-  std::vector<Json> all;
+  std::vector<std::pair<std::pair<int, int>, Json>> all;
   for (const std::string& part : parts) {
     const auto workers = read_workers(launch_id, part);
-    if (workers) all.insert(all.end(), workers->begin(), workers->end());
+    if (!workers) continue;
+    for (const Json& worker : *workers) {
+      if (const auto place = place_of(worker)) all.emplace_back(*place, worker);
+    }
   }
-  const auto place = [](const Json& worker) {
-    return std::tuple(worker.value("attempt", 0), worker.value("rank", 0));
-  };
-  std::sort(all.begin(), all.end(), [&](const Json& a, const Json& b) { return place(a) < place(b); });
-  return render(launch_id, all);
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  Json workers = Json::array();
+  for (auto& [place, worker] : all) workers.push_back(std::move(worker));
+  return render(launch_id, std::move(workers));
 }
 
 bool is_index_of(const std::string& launch_id, const std::string& text) {

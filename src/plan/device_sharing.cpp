@@ -1,18 +1,18 @@
-#include "ddprun/plan/device_sharing.hpp"
+#include "device_sharing.hpp"
 
 #include <set>
 
 #include "ddprun/base/text.hpp"
-#include "ddprun/plan/devices.hpp"
+#include "ddprun/placement/devices.hpp"
 
 namespace ddprun {
 
 namespace {
 
-// The GPU that a neighbour's only worker calls `device`, if this process calls it so too; -1: not.
-int find_same(const std::vector<Gpu>& gpus, const Neighbour& neighbour) {
-  if (neighbour.workers.size() != 1 || neighbour.workers.front().gpus.size() != 1) return -1;
-  const NeighbourWorker& worker = neighbour.workers.front();
+// The GPU that a local peer's only worker calls `device`, if this process calls it so too; -1: not.
+int find_same(const std::vector<Gpu>& gpus, const LocalPeer& local_peer) {
+  if (local_peer.workers.size() != 1 || local_peer.workers.front().gpus.size() != 1) return -1;
+  const LocalPeerWorker& worker = local_peer.workers.front();
   const int found = find_gpu(gpus, worker.device);
   if (found < 0 || worker.gpus.front().empty()) return -1;
   const Gpu& gpu = gpus[static_cast<std::size_t>(found)];
@@ -22,16 +22,16 @@ int find_same(const std::vector<Gpu>& gpus, const Neighbour& neighbour) {
 }  // namespace
 
 std::vector<std::string> find_shared_devices(const std::vector<Gpu>& gpus,
-                                             const std::vector<Neighbour>& neighbours) {
+                                             const std::vector<LocalPeer>& local_peers) {
   std::vector<std::string> entries;
   std::set<int> taken;
-  for (const Neighbour& neighbour : neighbours) {
-    const int gpu = find_same(gpus, neighbour);
-    const bool next = neighbour.first_local_rank.value == static_cast<int>(entries.size());
+  for (const LocalPeer& local_peer : local_peers) {
+    const int gpu = find_same(gpus, local_peer);
+    const bool next = local_peer.first_local_rank.value == static_cast<int>(entries.size());
     if (gpu < 0 || !next || !taken.insert(gpu).second) return {};
     // Level Zero takes its list for a set: number 0 is the first of the host, not of the list.
     if (gpus[static_cast<std::size_t>(gpu)].vendor == "intel" && *taken.rbegin() != gpu) return {};
-    entries.push_back(neighbour.workers.front().device);
+    entries.push_back(local_peer.workers.front().device);
   }
   const bool valid = parse_device_list(join(entries, ",")).size() == entries.size();  // all of one form
   return valid && entries.size() > 1 ? entries : std::vector<std::string>{};

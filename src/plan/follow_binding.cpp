@@ -1,12 +1,12 @@
-#include "ddprun/plan/follow_binding.hpp"
+#include "follow_binding.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "ddprun/base/text.hpp"
-#include "ddprun/plan/imagined_node.hpp"
-#include "ddprun/plan/nearest_nic.hpp"
+#include "ddprun/placement/assumed_topology.hpp"
+#include "ddprun/placement/nearest_nic.hpp"
 #include "ddprun/plan/worker_count.hpp"
 
 namespace ddprun {

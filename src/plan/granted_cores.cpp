@@ -6,8 +6,8 @@
 #include <set>
 
 #include "ddprun/base/text.hpp"
+#include "ddprun/placement/common_numbers.hpp"
 #include "ddprun/plan/worker_count.hpp"
-#include "overlap.hpp"
 
 namespace ddprun {
 
@@ -83,9 +83,9 @@ GrantedCores find_granted_cores(const NodePlan& plan, const Snapshot& snapshot) 
 
 Notice describe_held_cores(const std::string& host, const GrantedCores& granted) {
   return {
-      fmt::format("{} grants {} on {}, but other ddprun hold so many there that the workers share cores with "
-                  "them",
-                  granted.origin, count_of(granted.count, "core"), host),
+      fmt::format(
+          "{} grants {} on {}, but other ddprun processes use so many of them that the workers share cores",
+          granted.origin, count_of(granted.count, "core"), host),
       "ask for a host without other jobs (place=excl)"};
 }
 

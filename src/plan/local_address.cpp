@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ddprun/allocation/by_hand.hpp"
+#include "ddprun/allocation/manual.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
@@ -39,12 +39,12 @@ std::optional<Sourced<std::string>> choose_local_address(const Sourced<std::stri
   if (std::any_of(leads_to.begin(), leads_to.end(), is_loopback_name)) {
     if (role == RendezvousRole::solo) return given;
     if (same_host(given.value, host.name)) return std::nullopt;
-    throw UsageError(fmt::format("{} is another host on each of the {} nodes", describe(given, leads_to),
+    throw UsageError(fmt::format("{} is a different host on each of the {} nodes", describe(given, leads_to),
                                  plan.rendezvous.agents),
                      own_addresses_hint(host));
   }
   if (role == RendezvousRole::coordinator) return sourced(leads_to.front(), given.origin);
-  throw UsageError(fmt::format("{} is no address of {}", describe(given, leads_to), plan.host),
+  throw UsageError(fmt::format("{} is not an address of {}", describe(given, leads_to), plan.host),
                    own_addresses_hint(host));
 }
 

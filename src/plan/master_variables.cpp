@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ddprun/allocation/by_hand.hpp"
+#include "ddprun/allocation/manual.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
@@ -51,7 +51,7 @@ bool is_ambiguous(const std::string& address, const Allocation& allocation) {
 
 Notice not_followed(const char* name, const std::string& value, const std::string& why,
                     const std::string& hint) {
-  return {fmt::format("{}={} of the environment is not followed: {}", name, printable(value, 80), why), hint};
+  return {fmt::format("{}={} of the environment is ignored: {}", name, printable(value, 80), why), hint};
 }
 
 std::optional<Notice> find_unfollowed_address(const NodePlan& plan, const Snapshot& snapshot,
@@ -68,7 +68,7 @@ std::optional<Notice> find_unfollowed_address(const NodePlan& plan, const Snapsh
                         "unset it; several hosts take part inside a job, or with --nnodes and --node-rank");
   }
   if (!is_ambiguous(*address, plan.allocation)) return std::nullopt;
-  return not_followed(k_address, text, "it is another host on each node",
+  return not_followed(k_address, text, "it is a different host on each node",
                       "unset it: ddprun finds the first node");
 }
 
@@ -80,9 +80,10 @@ MasterVariables read_master_variables(const Environment& environment) {
   const std::string address = value_of(environment, k_address);
   const std::string port = value_of(environment, k_port);
   if (const auto host = address.empty() ? std::nullopt : parse_address(address)) {
-    found.address = sourced(*host, origin_of(k_address));
+    found.address = sourced(*host, origin_of(k_address), Source::master_variable);
   }
-  if (const auto number = parse_port(port)) found.port = sourced(*number, origin_of(k_port));
+  if (const auto number = parse_port(port))
+    found.port = sourced(*number, origin_of(k_port), Source::master_variable);
   return found;
 }
 
@@ -121,7 +122,7 @@ std::vector<Notice> find_unfollowed_master(const NodePlan& plan, const Snapshot&
 }
 
 std::string other_port_hint(const std::optional<Sourced<int>>& port) {
-  const bool exported = port && port->origin == origin_of(k_port);
+  const bool exported = port && port->source == Source::master_variable;
   return exported ? "choose another MASTER_PORT, or unset it: ddprun finds a free one"
                   : "choose another --master-port, or none: ddprun finds a free one";
 }

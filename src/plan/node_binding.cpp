@@ -6,10 +6,10 @@
 
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
-#include "ddprun/plan/follow_binding.hpp"
-#include "ddprun/plan/imagined_node.hpp"
-#include "ddprun/plan/placement.hpp"
+#include "ddprun/placement/assumed_topology.hpp"
+#include "ddprun/placement/placement.hpp"
 #include "ddprun/plan/worker_count.hpp"
+#include "follow_binding.hpp"
 
 namespace ddprun {
 
@@ -43,7 +43,7 @@ NearGpus near_gpus_of(const PlannedWorker& worker, const Snapshot& snapshot) {
   return near;
 }
 
-NearGpus near_gpus_of(const NeighbourWorker& worker, const Snapshot& snapshot) {
+NearGpus near_gpus_of(const LocalPeerWorker& worker, const Snapshot& snapshot) {
   NearGpus near;
   for (const std::string& address : worker.gpus) near.push_back(cpus_near_address(address, snapshot));
   return near;
@@ -66,16 +66,16 @@ Sharers own_workers(const NodePlan& plan, const Snapshot& snapshot) {
 }
 
 // As the coordinator told: every agent of the host computes the same list.
-Sharers among(const std::vector<Neighbour>& neighbours, const NodePlan& plan, const Snapshot& snapshot) {
+Sharers among(const std::vector<LocalPeer>& local_peers, const NodePlan& plan, const Snapshot& snapshot) {
   Sharers sharers;
-  for (const Neighbour& neighbour : neighbours) {
-    const bool own = neighbour.first_local_rank == plan.planned.front().local_rank;
-    if (!neighbour.same_cpus && !own) continue;
+  for (const LocalPeer& local_peer : local_peers) {
+    const bool own = local_peer.first_local_rank == plan.planned.front().local_rank;
+    if (!local_peer.same_cpus && !own) continue;
     if (own) sharers.first = sharers.near_gpus.size();
-    for (const NeighbourWorker& worker : neighbour.workers) {
+    for (const LocalPeerWorker& worker : local_peer.workers) {
       sharers.near_gpus.push_back(near_gpus_of(worker, snapshot));
     }
-    if (neighbour.workers.empty()) sharers.near_gpus.emplace_back();
+    if (local_peer.workers.empty()) sharers.near_gpus.emplace_back();
   }
   return sharers;
 }
@@ -95,12 +95,12 @@ Sharers expected_tasks(const NodePlan& plan, const Snapshot& snapshot, const Vis
 }
 
 Sharers find_sharers(const NodePlan& plan, const Snapshot& snapshot,
-                     const std::vector<Neighbour>& neighbours) {
-  const auto shares = [&](const Neighbour& each) {
+                     const std::vector<LocalPeer>& local_peers) {
+  const auto shares = [&](const LocalPeer& each) {
     return each.same_cpus && each.first_local_rank != plan.planned.front().local_rank;
   };
-  if (std::any_of(neighbours.begin(), neighbours.end(), shares)) return among(neighbours, plan, snapshot);
-  const bool met = !neighbours.empty() || !is_task(plan) || plan.local_world_size < 2;
+  if (std::any_of(local_peers.begin(), local_peers.end(), shares)) return among(local_peers, plan, snapshot);
+  const bool met = !local_peers.empty() || !is_task(plan) || plan.local_world_size < 2;
   if (met || !shares_mask(plan.allocation, snapshot)) return own_workers(plan, snapshot);
   return expected_tasks(plan, snapshot, find_visible_devices(snapshot));
 }
@@ -142,12 +142,12 @@ std::string announced_cpus(const NodePlan& plan, const Snapshot& snapshot) {
   return binds ? render_cpu_list(snapshot.host.allowed_cpus) : std::string();
 }
 
-std::vector<NeighbourWorker> announced_workers(const NodePlan& plan, const Snapshot& snapshot) {
-  std::vector<NeighbourWorker> workers;
+std::vector<LocalPeerWorker> announced_workers(const NodePlan& plan, const Snapshot& snapshot) {
+  std::vector<LocalPeerWorker> workers;
   // By hand several nodes may be on one host.
-  if (!is_task(plan) && plan.allocation.scheduler.value != Scheduler::by_hand) return workers;
+  if (!is_task(plan) && plan.allocation.scheduler.value != Scheduler::manual) return workers;
   for (const PlannedWorker& planned : plan.planned) {
-    NeighbourWorker worker{planned.device, {}};
+    LocalPeerWorker worker{planned.device, {}};
     for (const int gpu : planned.gpus) {
       worker.gpus.push_back(
           normal_pci_address(snapshot.host.gpus.at(static_cast<std::size_t>(gpu)).pci_address));
@@ -159,7 +159,7 @@ std::vector<NeighbourWorker> announced_workers(const NodePlan& plan, const Snaps
 
 namespace {
 
-void place(NodePlan& plan, const Snapshot& snapshot, const std::vector<Neighbour>& neighbours) {
+void place(NodePlan& plan, const Snapshot& snapshot, const std::vector<LocalPeer>& local_peers) {
   plan.binding = {};
   for (PlannedWorker& worker : plan.planned) worker.binding = {};
   if (plan.options.bind.mode == BindMode::none || plan.planned.empty()) {
@@ -167,7 +167,7 @@ void place(NodePlan& plan, const Snapshot& snapshot, const std::vector<Neighbour
     return;
   }
   if (!snapshot.host.topology || snapshot.host.allowed_cpus.empty()) return;
-  Sharers sharers = find_sharers(plan, snapshot, neighbours);
+  Sharers sharers = find_sharers(plan, snapshot, local_peers);
   if (sharers.keep && plan.options.bind.mode == BindMode::automatic) {
     plan.binding.origin = "CPUs that were chosen for this task";
     return;
@@ -188,8 +188,8 @@ void place(NodePlan& plan, const Snapshot& snapshot, const std::vector<Neighbour
 
 }  // namespace
 
-void bind_workers(NodePlan& plan, const Snapshot& snapshot, const std::vector<Neighbour>& neighbours) {
-  place(plan, snapshot, neighbours);
+void bind_workers(NodePlan& plan, const Snapshot& snapshot, const std::vector<LocalPeer>& local_peers) {
+  place(plan, snapshot, local_peers);
   follow_binding(plan, snapshot);
 }
 

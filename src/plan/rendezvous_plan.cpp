@@ -6,8 +6,8 @@
 #include <cctype>
 #include <numeric>
 
-#include "ddprun/allocation/by_hand.hpp"
 #include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/allocation/manual.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/ports.hpp"
@@ -67,7 +67,7 @@ void number_agents(const Allocation& allocation, const std::string& host, Rendez
   for (const std::size_t i : order_hosts(allocation)) {
     const Host& each = allocation.hosts.value[i];
     for (int task = 0; task < each.tasks; ++task) rendezvous.peers.push_back(each.name);
-    passed = passed || static_cast<int>(i) == allocation.node_index.value.value;
+    passed = passed || NodeIndex{static_cast<int>(i)} == allocation.node_index.value;
     if (!passed) before_this_host += each.tasks;
   }
   rendezvous.agents = std::max<int>(1, static_cast<int>(rendezvous.peers.size()));
@@ -94,22 +94,24 @@ Sourced<std::vector<std::string>> find_known_addresses(const Allocation& allocat
 Sourced<std::vector<std::string>> find_addresses(const Allocation& allocation,
                                                  const RendezvousPlan& rendezvous) {
   if (!allocation.first_address) return find_known_addresses(allocation, rendezvous);
-  const auto& [address, origin] = *allocation.first_address;
-  if (!knows_hosts(allocation) || find_named_host(allocation)) return {{address}, origin};
+  const auto& [address, origin, source] = *allocation.first_address;
+  if (!knows_hosts(allocation) || find_named_host(allocation)) return {{address}, origin, source};
   auto addresses = find_known_addresses(allocation, rendezvous);
   addresses.value.insert(addresses.value.begin(), address);
   addresses.origin = fmt::format("{}, then {}", origin, addresses.origin);
   return addresses;
 }
 
-Sourced<std::vector<int>> find_ports(const Allocation& allocation, const RendezvousPlan& rendezvous) {
-  if (allocation.first_port) return {{allocation.first_port->value}, allocation.first_port->origin};
-  if (allocation.reserved_ports && !allocation.reserved_ports->value.empty()) {
+void choose_ports(RendezvousPlan& rendezvous, const Allocation& allocation) {
+  follow_sequence(rendezvous, {}, "follows from " + rendezvous.key);
+  if (allocation.first_port) {
+    rendezvous.spare_ports = {rendezvous.ports.value.front()};
+    rendezvous.ports = {{allocation.first_port->value}, allocation.first_port->origin};
+  } else if (allocation.reserved_ports && !allocation.reserved_ports->value.empty()) {
     // Cray's PMI takes the first of them for itself.
     const auto& reserved = *allocation.reserved_ports;
-    return {{reserved.value.rbegin(), reserved.value.rend()}, reserved.origin + ", from the end"};
+    rendezvous.ports = {{reserved.value.rbegin(), reserved.value.rend()}, reserved.origin + ", from the end"};
   }
-  return {make_port_sequence(rendezvous.key), "follows from " + rendezvous.key};
 }
 
 // Nothing else tells two launches apart that start at once: two pbsdsh in one job, torchrun's default id. A
@@ -125,11 +127,18 @@ bool is_named(const Allocation& allocation) {
 std::string digest_of_command(const Allocation& allocation, const Options& options,
                               const Snapshot& snapshot) {
   std::string text = join(options.command, std::string(1, '\0'));
-  if (allocation.scheduler.value != Scheduler::by_hand) text += '\n' + snapshot.working_directory;
+  if (allocation.scheduler.value != Scheduler::manual) text += '\n' + snapshot.working_directory;
   return fmt::format("{:08x}", launch_hash(text) >> 32U);
 }
 
 }  // namespace
+
+void follow_sequence(RendezvousPlan& rendezvous, PortRange range, const std::string& origin) {
+  const std::vector<int> all = make_port_sequence(rendezvous.key, k_sequence_ports + k_spare_ports, range);
+  const auto cut = all.begin() + std::min<std::ptrdiff_t>(k_sequence_ports, std::ssize(all));
+  rendezvous.ports = {{all.begin(), cut}, origin};
+  rendezvous.spare_ports = {cut, all.end()};
+}
 
 RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options& options,
                                     const Snapshot& snapshot) {
@@ -144,18 +153,18 @@ RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options&
   rendezvous.role = rendezvous.agent.value == 0 ? RendezvousRole::coordinator : RendezvousRole::member;
   rendezvous.addresses = find_addresses(allocation, rendezvous);
   try_likely_address_first(rendezvous.addresses, allocation, options.place);
-  rendezvous.ports = find_ports(allocation, rendezvous);
+  choose_ports(rendezvous, allocation);
   return rendezvous;
 }
 
 bool is_by_flags(const Allocation& allocation) {
-  return allocation.scheduler.value == Scheduler::by_hand && allocation.launcher.value.empty();
+  return allocation.scheduler.value == Scheduler::manual && allocation.launcher.value.empty();
 }
 
 int place_among_hosts(const NodePlan& plan) {
   const bool told = !plan.allocation.numbered_by_launcher && !plan.rendezvous.by_arrival &&
-                    plan.rendezvous.role != RendezvousRole::solo;
-  return told ? plan.allocation.node_index.value.value : plan.rendezvous.agent.value;
+                    plan.rendezvous.role != RendezvousRole::solo && plan.allocation.node_index.value;
+  return told ? plan.allocation.node_index.value->value : plan.rendezvous.agent.value;
 }
 
 namespace {
@@ -183,16 +192,16 @@ std::optional<Notice> find_foreign_address(const NodePlan& plan, const HostFacts
   if (own) return std::nullopt;
   std::vector<std::string> names;
   for (const Host& each : allocation.hosts.value) names.push_back(each.name);
-  return Notice{fmt::format("{} {} is none of the nodes of this launch ({}), so {} coordinates", origin,
-                            address, compress_hostlist(names), plan.host),
-                fmt::format("leave {} out; if it is another name or address of {}, nothing is wrong", origin,
-                            plan.host)};
+  return Notice{
+      fmt::format("{} {} is not a node of this launch ({}), so {} coordinates", origin, address,
+                  compress_hostlist(names), plan.host),
+      fmt::format("leave {} out; ignore this if it is another name or address of {}", origin, plan.host)};
 }
 
 std::optional<Notice> explain_waiting_alone(const NodePlan& plan) {
   const Allocation& allocation = plan.allocation;
   const PlaceOptions& place = plan.options.place;
-  if (!is_by_flags(allocation) || !is_complete_by_hand(place) || allocation.job_nodes.value < 2)
+  if (!is_by_flags(allocation) || !is_complete_manual(place) || allocation.job_nodes.value < 2)
     return std::nullopt;
   return Notice{
       fmt::format("no other node has joined: with {} {} and {} {} ddprun runs on {} only, and a batch script "

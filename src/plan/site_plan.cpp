@@ -5,8 +5,8 @@
 
 #include "ddprun/base/text.hpp"
 #include "ddprun/plan/node_plan.hpp"
-#include "ddprun/plan/ports.hpp"
-#include "ddprun/plan/site.hpp"
+#include "ddprun/plan/rendezvous_plan.hpp"
+#include "ddprun/site/site.hpp"
 
 namespace ddprun {
 
@@ -63,7 +63,7 @@ void note_missing_interfaces(NodePlan& plan) {
   plan.notices.push_back(
       {fmt::format("{} has none of the interfaces that the site {} ({}) names: {}", plan.host, profile.name,
                    profile.source, join(missing, ", ")),
-       "the interface that the nodes meet by is used instead; --site none goes on without the profile"});
+       "the interface of the rendezvous is used instead; --site none ignores the profile"});
 }
 
 }  // namespace
@@ -79,8 +79,8 @@ void apply_site(NodePlan& plan, const Snapshot& snapshot) {
   const auto& range = plan.site.profile.ports;
   const bool reserved = allocation.reserved_ports && !allocation.reserved_ports->value.empty();
   if (!range || allocation.first_port || reserved) return;
-  rendezvous.ports = {make_port_sequence(rendezvous.key, 8, {range->first, range->second}),
-                      fmt::format("{}, follows from {}", plan.site.as_origin(), rendezvous.key)};
+  follow_sequence(rendezvous, {range->first, range->second},
+                  fmt::format("{}, follows from {}", plan.site.as_origin(), rendezvous.key));
 }
 
 std::vector<InterfaceAddress> prefer_site_interfaces(std::vector<InterfaceAddress> addresses,

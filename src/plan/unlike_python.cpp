@@ -40,10 +40,9 @@ std::optional<Notice> find_unlike_python(const std::vector<Announcement>& announ
     parts.push_back(fmt::format("{} on {}", versions, compress_hostlist(hosts)));
   }
   if (groups.size() > parts.size()) parts.push_back(fmt::format("{} more", groups.size() - parts.size()));
-  return Notice{
-      "the nodes have different versions: " + join(parts, ", "),
-      "workers of different torch versions may wait for each other for ever: use one Python environment "
-      "on all nodes"};
+  return Notice{"the nodes have different versions: " + join(parts, ", "),
+                "workers of different torch versions can wait for each other forever: use one Python "
+                "environment on all nodes"};
 }
 
 }  // namespace ddprun

@@ -27,7 +27,7 @@ void refuse_from_path(const std::string& word, const ProgramFacts& facts, const 
   if (word.find('/') != std::string::npos || facts.path.find('/') == std::string::npos) return;
   throw Error(fmt::format("cannot start {} on {}: no such file in {}", printable(word), snapshot.host.name,
                           printable(snapshot.working_directory)),
-              fmt::format("PATH has one: name it as {}", shell_quote(facts.path)), k_exit_not_found);
+              fmt::format("it is on PATH: write {}", shell_quote(facts.path)), k_exit_not_found);
 }
 
 std::string explain_missing(const std::string& word, const ProgramFacts& facts, const Snapshot& snapshot) {
@@ -70,7 +70,7 @@ std::string find_python(const Snapshot& snapshot) {
     throw UsageError(
         fmt::format("PYTHON_EXEC={} cannot be started on {}: {}", printable(*chosen), snapshot.host.name,
                     found->second.kind == ProgramKind::missing ? "no such file" : "it is not executable"),
-        "name a python that is there, or unset PYTHON_EXEC");
+        "set it to an existing python, or unset PYTHON_EXEC");
   }
   return choose_python(snapshot.environment, snapshot.programs).value_or("python3");
 }

@@ -9,7 +9,7 @@
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
-#include "overlap.hpp"
+#include "ddprun/placement/common_numbers.hpp"
 
 namespace ddprun {
 
@@ -40,12 +40,13 @@ void check_gpus_fit(const Sourced<int>& workers, const Options& options, const S
   const auto gpus = static_cast<std::int64_t>(devices.entries.size());
   const std::string& origin = options.gpus_per_worker.origin;
   if (devices.one_a_process && each > 1) {
-    throw UsageError(fmt::format("{} asks for {} GPUs a worker, but a process can use one MIG instance only",
-                                 origin, each),
-                     fmt::format("leave {} out", origin));
+    throw UsageError(
+        fmt::format("{} asks for {} GPUs per worker, but a process can use one MIG instance only", origin,
+                    each),
+        fmt::format("leave {} out", origin));
   }
   if (each > gpus) {
-    throw UsageError(fmt::format("{} asks for {} a worker, but {}", origin, count_of(each, "GPU"),
+    throw UsageError(fmt::format("{} asks for {} per worker, but {}", origin, count_of(each, "GPU"),
                                  shown_gpus(snapshot, devices)),
                      each == 1 ? fmt::format("leave {} out, or ask the scheduler for GPUs", origin)
                                : "give a smaller number, or ask the scheduler for more GPUs");
@@ -93,7 +94,8 @@ Sourced<int> share_out_gpus(const std::string& origin, const Options& options, c
   if (gpus % each != 0) {
     throw UsageError(
         fmt::format("workers with {} do not fit: {}", gpus_each(options), shown_gpus(snapshot, devices)),
-        fmt::format("give a number that divides {}, or say how many workers with --nproc-per-node", gpus));
+        fmt::format("give a number that divides {}, or set the number of workers with --nproc-per-node",
+                    gpus));
   }
   return {gpus / each, fmt::format("{}: {}, {}", origin, devices.origin, gpus_each(options))};
 }
@@ -103,10 +105,11 @@ Sourced<int> one_for_each_gpu(const Options& options, const Snapshot& snapshot,
   const std::string& origin = options.workers.origin;
   if (!devices.entries.empty()) return share_out_gpus(origin, options, snapshot, devices);
   throw UsageError(
-      fmt::format("{} asks for one worker a GPU, but {} shows no GPU", origin, snapshot.host.name),
-      devices.variable.empty() ? "ask the scheduler for GPUs, or say how many workers with --nproc-per-node N"
-                               : fmt::format("{} is '{}'", devices.variable,
-                                             printable(*find_variable(snapshot, devices.variable))));
+      fmt::format("{} asks for one worker per GPU, but {} shows no GPU", origin, snapshot.host.name),
+      devices.variable.empty()
+          ? "ask the scheduler for GPUs, or set the number of workers with --nproc-per-node N"
+          : fmt::format("{} is '{}'", devices.variable,
+                        printable(*find_variable(snapshot, devices.variable))));
 }
 
 Sourced<int> count_unlimited(const Options& options, const Snapshot& snapshot,
@@ -183,17 +186,17 @@ std::int64_t agents_of_mask(const Allocation& allocation, const HostFacts& host)
 std::string slurm_hint(const Allocation& allocation, const Snapshot& snapshot, int workers) {
   const int each = allocation.cpus_on_node.value / std::max(1, tasks_on_this_host(allocation));
   const bool by_srun =
-      allocation.style.value != LaunchStyle::alone && !find_variable(snapshot, k_starter_variable);
+      allocation.style.value != LaunchStyle::alone && !find_variable(snapshot, k_front_end_variable);
   if (!by_srun) return fmt::format("ask the job for more CPUs: #SBATCH --cpus-per-task={}", workers);
   if (each < workers) {
     return fmt::format(
         "ask the job for more CPUs: #SBATCH --cpus-per-task={0}, and srun --cpus-per-task={0} ... (srun does "
-        "not take it over from sbatch)",
+        "not inherit it from sbatch)",
         workers);
   }
   return fmt::format(
       "give each ddprun the cores of its workers: srun --cpus-per-task={} ..., or srun --cpu-bind=none ... "
-      "(srun does not take over the --cpus-per-task of sbatch)",
+      "(srun does not inherit the --cpus-per-task of sbatch)",
       each);
 }
 
@@ -203,11 +206,11 @@ std::string widen_hint(const Allocation& allocation, const Snapshot& snapshot, i
     const char* launcher;
     const char* hint;
   };
-  constexpr Row k_rows[] = {{"hydra", "let the launcher bind nothing: mpiexec -bind-to none ..."},
-                            {"Intel MPI", "let the launcher bind nothing: mpiexec -genv I_MPI_PIN off ..."},
-                            {"Open MPI", "let the launcher bind nothing: mpirun --bind-to none ..."},
-                            {"jsrun", "let the launcher bind nothing: jsrun --bind none ..."},
-                            {"flux", "let the launcher bind nothing: flux run -o cpu-affinity=off ..."}};
+  constexpr Row k_rows[] = {{"hydra", "turn off the launcher's binding: mpiexec -bind-to none ..."},
+                            {"Intel MPI", "turn off the launcher's binding: mpiexec -genv I_MPI_PIN off ..."},
+                            {"Open MPI", "turn off the launcher's binding: mpirun --bind-to none ..."},
+                            {"jsrun", "turn off the launcher's binding: jsrun --bind none ..."},
+                            {"flux", "turn off the launcher's binding: flux run -o cpu-affinity=off ..."}};
   const int tasks = std::max(1, tasks_on_this_host(allocation));
   const int cpus = std::max(allocation.cpus_on_node.value / tasks, workers);
   for (const Row& row : k_rows) {
@@ -215,8 +218,8 @@ std::string widen_hint(const Allocation& allocation, const Snapshot& snapshot, i
   }
   if (allocation.launcher.value == "PALS") {
     return fmt::format(
-        "give each ddprun the cores of its workers: mpiexec --depth {} --cpu-bind depth ..., or "
-        "let the launcher bind nothing: --cpu-bind none",
+        "give each ddprun the cores of its workers: mpiexec --depth {} --cpu-bind depth ..., or turn off the "
+        "launcher's binding: --cpu-bind none",
         cpus);
   }
   if (allocation.scheduler.value == Scheduler::slurm) {
@@ -227,12 +230,12 @@ std::string widen_hint(const Allocation& allocation, const Snapshot& snapshot, i
 
 }  // namespace
 
-bool asks_for_gpus(const Options& options) { return options.gpus_per_worker.origin != "default"; }
+bool asks_for_gpus(const Options& options) { return !options.gpus_per_worker.by_default(); }
 
 int tasks_on_this_host(const Allocation& allocation) {
   if (allocation.tasks_here.value > 0) return allocation.tasks_here.value;
-  const auto index = static_cast<std::size_t>(allocation.node_index.value.value);
-  return index < allocation.hosts.value.size() ? allocation.hosts.value[index].tasks : 1;
+  const Host* const own = find_own_host(allocation);
+  return own != nullptr ? own->tasks : 1;
 }
 
 const std::string& tasks_origin(const Allocation& allocation) {
@@ -255,7 +258,7 @@ Sourced<int> count_workers(const Allocation& allocation, const Options& options,
   if (count.value > k_max_workers) {
     throw UsageError(fmt::format("{} would start {} on {}, more than {}", count.origin,
                                  count_of(count.value, "worker"), snapshot.host.name, k_max_workers),
-                     "say how many with --nproc-per-node N");
+                     "set the number with --nproc-per-node N");
   }
   return count;
 }
@@ -356,12 +359,12 @@ std::optional<Notice> find_unused_count(const Allocation& allocation, const Opti
   const bool refused = kind == WorkersKind::number && !allocation.numbered_by_launcher;
   if (!one_a_task(allocation) || kind == WorkersKind::unset || one || refused) return std::nullopt;
   if (allocation.numbered_by_launcher) {
-    return Notice{fmt::format("{} has no effect: {} started one ddprun a worker", options.workers.origin,
+    return Notice{fmt::format("{} has no effect: {} started one ddprun per worker", options.workers.origin,
                               allocation.launcher.value),
-                  "to let ddprun start the workers of a node, start one ddprun on each"};
+                  "to let ddprun start the workers of a node, start one ddprun on each node"};
   }
   return Notice{
-      fmt::format("{} has no effect: the scheduler started one ddprun a worker", options.workers.origin),
+      fmt::format("{} has no effect: the scheduler started one ddprun per worker", options.workers.origin),
       "to let ddprun start the workers of a node: srun --ntasks-per-node=1 ..."};
 }
 
@@ -371,7 +374,7 @@ std::optional<Notice> find_too_few_gpus(const VisibleDevices& devices, const Sou
   if (gpus == 0 || workers.value <= gpus) return std::nullopt;
   return Notice{fmt::format("{} ({}) have {} ({})", count_of(workers.value, "worker"), workers.origin,
                             count_of(gpus, devices.one_a_process ? "MIG instance" : "GPU"), devices.origin),
-                "for one worker a GPU, leave --nproc-per-node out"};
+                "for one worker per GPU, leave --nproc-per-node out"};
 }
 
 std::optional<Notice> find_crowded_cores(const Allocation& allocation, const Snapshot& snapshot,

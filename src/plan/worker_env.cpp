@@ -8,9 +8,9 @@
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/output/routes.hpp"
-#include "ddprun/plan/device_sharing.hpp"
-#include "ddprun/plan/nearest_nic.hpp"
+#include "ddprun/placement/nearest_nic.hpp"
 #include "ddprun/plan/worker_count.hpp"
+#include "device_sharing.hpp"
 
 namespace ddprun {
 
@@ -30,6 +30,9 @@ class Changes {
   }
   void set(std::string name, int value, std::string origin) {
     set(std::move(name), fmt::format("{}", value), std::move(origin));
+  }
+  void set_proven(std::string name, std::string value) {
+    list_.push_back({std::move(name), std::move(value), "proven between the hosts", true});
   }
   void remove(std::string name, std::string origin) {
     list_.push_back({std::move(name), std::nullopt, std::move(origin)});
@@ -53,13 +56,13 @@ class Changes {
 };
 
 // Scripts that set themselves up from Slurm's numbers get those of the worker instead of the agent's.
-void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const WorkerSeat& seat,
+void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const RankAssignment& assigned,
                            const Environment& environment) {
   const auto set = [&](const char* name, std::string value) {
     if (environment.contains(name)) changes.set(name, std::move(value), k_workers_origin);
   };
   std::vector<std::string> ranks;
-  for (const WorkerSeat& each : assignment.seats) ranks.push_back(fmt::format("{}", each.rank.value));
+  for (const RankAssignment& each : assignment.workers) ranks.push_back(fmt::format("{}", each.rank.value));
   set("SLURM_GTIDS", join(ranks, ","));
   for (const char* name : {"SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"}) {
     if (!assignment.workers_of_nodes.empty())
@@ -67,8 +70,8 @@ void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const
     else if (environment.contains(name))
       changes.remove(name, k_workers_origin);
   }
-  const std::pair<const char*, int> numbers[] = {{"SLURM_PROCID", seat.rank.value},
-                                                 {"SLURM_LOCALID", seat.local_rank.value},
+  const std::pair<const char*, int> numbers[] = {{"SLURM_PROCID", assigned.rank.value},
+                                                 {"SLURM_LOCALID", assigned.local_rank.value},
                                                  {"SLURM_NTASKS", assignment.world_size},
                                                  {"SLURM_NPROCS", assignment.world_size},
                                                  {"SLURM_STEP_NUM_TASKS", assignment.world_size},
@@ -94,9 +97,9 @@ struct DeviceView {
 
 DeviceView make_device_view(const NodePlan& plan, const Assignment& assignment, std::size_t worker) {
   const std::vector<std::string> shared =
-      plan.own_device ? find_shared_devices(plan.gpus, assignment.neighbours) : std::vector<std::string>{};
+      plan.own_device ? find_shared_devices(plan.gpus, assignment.local_peers) : std::vector<std::string>{};
   if (static_cast<int>(shared.size()) == assignment.local_world_size) {
-    return {false, join(shared, ","), "the GPUs of all tasks of this host"};
+    return {false, join(shared, ","), "the GPUs of all tasks on this host"};
   }
   DeviceView view{plan.virtual_local_rank.value, {}, plan.virtual_local_rank.origin};
   const Sourced<int>& each = plan.options.gpus_per_worker;
@@ -106,11 +109,11 @@ DeviceView make_device_view(const NodePlan& plan, const Assignment& assignment, 
   return view;
 }
 
-void set_ranks(Changes& changes, const NodePlan& plan, const Assignment& assignment, const WorkerSeat& seat,
-               bool virtual_rank) {
+void set_ranks(Changes& changes, const NodePlan& plan, const Assignment& assignment,
+               const RankAssignment& assigned, bool virtual_rank) {
   const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
-  changes.set("RANK", seat.rank.value, plan.rank_origin);
-  changes.set("LOCAL_RANK", virtual_rank ? 0 : seat.local_rank.value,
+  changes.set("RANK", assigned.rank.value, plan.rank_origin);
+  changes.set("LOCAL_RANK", virtual_rank ? 0 : assigned.local_rank.value,
               virtual_rank ? plan.virtual_local_rank.origin
               : per_task   ? plan.allocation.task_local.origin
                            : "order on this host");
@@ -120,8 +123,8 @@ void set_ranks(Changes& changes, const NodePlan& plan, const Assignment& assignm
   changes.set("GROUP_RANK", assignment.node.value, plan.allocation.node_index.origin);
   changes.set("GROUP_WORLD_SIZE", assignment.node_count, plan.allocation.hosts.origin);
   changes.set("ROLE_NAME", plan.options.role.value, plan.options.role.origin);
-  changes.set("ROLE_RANK", seat.role_rank, "order of ranks within the role");
-  changes.set("ROLE_WORLD_SIZE", seat.role_world_size, "workers of the same role");
+  changes.set("ROLE_RANK", assigned.role_rank, "order of ranks within the role");
+  changes.set("ROLE_WORLD_SIZE", assigned.role_world_size, "workers of the same role");
 }
 
 void set_master(Changes& changes, const NodePlan& plan, const Assignment& assignment) {
@@ -162,7 +165,7 @@ void set_interfaces(Changes& changes, const NodePlan& plan, const Assignment& as
     } else if (!proven.empty()) {
       // NCCL takes a bare name for the beginning of one: eth1 would be eth10 too.
       const bool prefix = std::string_view(name).starts_with("NCCL");
-      changes.set_default(environment, name, prefix ? "=" + proven : proven, k_proven_origin);
+      if (!environment.contains(name)) changes.set_proven(name, prefix ? "=" + proven : proven);
     }
   }
 }
@@ -190,9 +193,9 @@ void set_places(Changes& changes, const PlannedWorker& worker, const Environment
 }
 
 // What ties this agent to the ddprun that started it; a worker that started a ddprun would hand it on.
-void cut_from_starter(Changes& changes, const Environment& environment) {
+void cut_from_front_end(Changes& changes, const Environment& environment) {
   for (const auto& [name, value] : environment) {
-    if (is_starter_variable(name)) changes.remove(name, "ddprun's, not a worker's");
+    if (is_front_end_variable(name)) changes.remove(name, "ddprun's, not a worker's");
   }
   const auto cpus = environment.find(k_cpus_per_task_variable);
   if (cpus != environment.end()) changes.set("SLURM_CPUS_PER_TASK", cpus->second, "the job's");
@@ -201,9 +204,9 @@ void cut_from_starter(Changes& changes, const Environment& environment) {
 }  // namespace
 
 std::vector<VariableChange> scrub_changes(const Environment& environment, const Allocation& allocation,
-                                          int workers, bool exchange_used) {
+                                          int workers, bool key_value_space_used) {
   std::vector<VariableChange> changes;
-  if (!stands_for_several_workers(allocation, workers) && !exchange_used) return changes;
+  if (!stands_for_several_workers(allocation, workers) && !key_value_space_used) return changes;
   for (const auto& [name, value] : environment) {
     if (is_launcher_variable(name)) changes.push_back({name, std::nullopt, "ddprun's, not a worker's"});
   }
@@ -217,20 +220,20 @@ bool worker_hosts_store(const Options& options, int world_size) {
 std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assignment& assignment,
                                                 const Environment& environment,
                                                 const WorkerContext& context) {
-  const WorkerSeat& seat = assignment.seats.at(context.worker);
+  const RankAssignment& assigned = assignment.workers.at(context.worker);
   Changes changes(plan.changes);
   const DeviceView view = make_device_view(plan, assignment, context.worker);
-  set_ranks(changes, plan, assignment, seat, view.virtual_rank);
+  set_ranks(changes, plan, assignment, assigned, view.virtual_rank);
   set_master(changes, plan, assignment);
   set_elastic(changes, plan, assignment, context);
   if (assignment.several_workers) {
-    rewrite_slurm_numbers(changes, assignment, seat, environment);
+    rewrite_slurm_numbers(changes, assignment, assigned, environment);
     if (plan.workers.value == 1) remove_launcher_variables(changes, environment);
   }
   if (plan.threads.value > 0) changes.set("OMP_NUM_THREADS", plan.threads.value, plan.threads.origin);
   changes.set_default(environment, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", "torchrun's default");
   // Into a pipe a python writes blocks of 8 KiB, and a killed one the last of them never.
-  changes.set_default(environment, "PYTHONUNBUFFERED", "1", "output comes when it is printed");
+  changes.set_default(environment, "PYTHONUNBUFFERED", "1", "unbuffered output");
   for (const auto& [name, value] : plan.site.profile.environment) {
     changes.set_default(environment, name, value, plan.site.as_origin());
   }
@@ -240,11 +243,11 @@ std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assi
     set_card(changes, plan, plan.planned[context.worker], environment);
     set_places(changes, plan.planned[context.worker], environment);
   }
-  cut_from_starter(changes, environment);
+  cut_from_front_end(changes, environment);
   changes.set("DDPRUN_LAUNCH_ID", assignment.launch_id, "the same on all nodes");
   changes.set("DDPRUN_AGENT_ID", context.agent_id, "marks the processes of this agent");
   changes.set(k_worker_list_variable, make_worker_list(environment, changes.names()),
-              "what a job that this one submits leaves out");
+              "variables that submitted jobs drop");
   return changes.take();
 }
 

@@ -40,7 +40,7 @@ void check_agreement(const Announcements& announcements) {
     }
     if (other.fixed_rank.has_value() != first.fixed_rank.has_value()) {
       throw Error(
-          fmt::format("{} and {} disagree whether the launcher started one ddprun a node or one a worker",
+          fmt::format("{} and {} disagree whether the launcher started one ddprun per node or one per worker",
                       host_name(first), host_name(other)),
           "start all ddprun processes of a job in the same way");
     }
@@ -84,9 +84,9 @@ void settle_style(Announcements& announcements) {
     each->first_local_rank = LocalRank{local};
     each->workers = 1;
     // Of those it would have had it is the one of its local rank; one that had a single one is that.
-    std::vector<NeighbourWorker>& workers = each->local_workers;
+    std::vector<LocalPeerWorker>& workers = each->local_workers;
     const std::size_t index = workers.size() == 1 ? 0 : static_cast<std::size_t>(local);
-    workers = index < workers.size() ? std::vector{workers[index]} : std::vector<NeighbourWorker>{};
+    workers = index < workers.size() ? std::vector{workers[index]} : std::vector<LocalPeerWorker>{};
   }
 }
 
@@ -127,7 +127,7 @@ int check_nodes(const Announcements& announcements) {
   for (const Announcement& announcement : announcements) {
     const auto [entry, added] = nodes.emplace(node_of(announcement).value, host_name(announcement));
     if (!added && (!announcement.fixed_rank || !same_host(entry->second, announcement.host))) {
-      throw Error(fmt::format("{} and {} both are node {}", entry->second, host_name(announcement),
+      throw Error(fmt::format("{} and {} are both node {}", entry->second, host_name(announcement),
                               node_of(announcement).value),
                   announcement.launcher_rank ? "start one ddprun on each host"
                                              : "give each node its own --node-rank");
@@ -176,34 +176,34 @@ std::vector<int> lay_out_by_node(const Announcements& announcements) {
 
 // Numbers the workers of each role in rank order.
 void number_roles(const Announcements& announcements, std::vector<Assignment>& assignments) {
-  std::map<int, std::pair<std::size_t, std::size_t>> seat_by_rank;
+  std::map<int, std::pair<std::size_t, std::size_t>> by_rank;
   for (std::size_t agent = 0; agent < assignments.size(); ++agent) {
-    for (std::size_t seat = 0; seat < assignments[agent].seats.size(); ++seat) {
-      seat_by_rank[assignments[agent].seats[seat].rank.value] = {agent, seat};
+    for (std::size_t worker = 0; worker < assignments[agent].workers.size(); ++worker) {
+      by_rank[assignments[agent].workers[worker].rank.value] = {agent, worker};
     }
   }
   std::map<std::string, int> role_sizes;
-  for (const auto& [rank, place] : seat_by_rank) {
-    assignments[place.first].seats[place.second].role_rank = role_sizes[announcements[place.first].role]++;
+  for (const auto& [rank, place] : by_rank) {
+    assignments[place.first].workers[place.second].role_rank = role_sizes[announcements[place.first].role]++;
   }
   for (std::size_t agent = 0; agent < assignments.size(); ++agent) {
-    for (WorkerSeat& seat : assignments[agent].seats) {
-      seat.role_world_size = role_sizes[announcements[agent].role];
+    for (RankAssignment& assigned : assignments[agent].workers) {
+      assigned.role_world_size = role_sizes[announcements[agent].role];
     }
   }
 }
 
-Neighbour make_neighbour(const Announcement& announcement, const std::string& own_cpus) {
-  Neighbour neighbour;
-  neighbour.first_local_rank = announcement.first_local_rank;
-  neighbour.same_cpus = !own_cpus.empty() && announcement.cpus == own_cpus;
-  neighbour.workers = announcement.local_workers;
-  neighbour.workers.resize(static_cast<std::size_t>(announcement.workers));
-  return neighbour;
+LocalPeer make_local_peer(const Announcement& announcement, const std::string& own_cpus) {
+  LocalPeer local_peer;
+  local_peer.first_local_rank = announcement.first_local_rank;
+  local_peer.same_cpus = !own_cpus.empty() && announcement.cpus == own_cpus;
+  local_peer.workers = announcement.local_workers;
+  local_peer.workers.resize(static_cast<std::size_t>(announcement.workers));
+  return local_peer;
 }
 
 bool has_devices(const Announcement& announcement) {
-  const auto is_known = [](const NeighbourWorker& worker) { return !worker.device.empty(); };
+  const auto is_known = [](const LocalPeerWorker& worker) { return !worker.device.empty(); };
   return std::any_of(announcement.local_workers.begin(), announcement.local_workers.end(), is_known);
 }
 
@@ -240,7 +240,7 @@ std::vector<std::vector<std::size_t>> agents_by_host(const Announcements& announ
 
 // Agents of one host tell each other where there is something to share: devices, or the same CPUs. Where they
 // are several nodes, all their local ranks begin at 0: 0 is then oneself.
-void introduce_neighbours(const Announcements& announcements, std::vector<Assignment>& assignments) {
+void introduce_local_peers(const Announcements& announcements, std::vector<Assignment>& assignments) {
   for (const std::vector<std::size_t>& agents : agents_by_host(announcements)) {
     const bool one_node = node_of(announcements[agents.front()]) == node_of(announcements[agents.back()]);
     const auto at = [&](std::size_t agent) -> const Announcement& { return announcements[agent]; };
@@ -253,11 +253,11 @@ void introduce_neighbours(const Announcements& announcements, std::vector<Assign
       const bool shared = !cpus.empty() && masks[cpus] > 1;
       if (agents.size() < 2 || !(devices || shared)) continue;
       for (const std::size_t other : agents) {
-        std::vector<Neighbour>& neighbours = assignments[agent].neighbours;
-        neighbours.push_back(make_neighbour(at(other), cpus));
+        std::vector<LocalPeer>& local_peers = assignments[agent].local_peers;
+        local_peers.push_back(make_local_peer(at(other), cpus));
         if (one_node) continue;
-        const int place = static_cast<int>(neighbours.size());
-        neighbours.back().first_local_rank.value = other == agent ? 0 : place;
+        const int place = static_cast<int>(local_peers.size());
+        local_peers.back().first_local_rank.value = other == agent ? 0 : place;
       }
     }
   }
@@ -315,11 +315,11 @@ WorldPlan make_world_plan(const Announcements& announced) {
     assignment.agent_per_task = announcement.fixed_rank.has_value();
     for (int worker = 0; worker < announcement.workers; ++worker) {
       const int local = announcement.first_local_rank.value + worker;
-      assignment.seats.push_back({{first_ranks[i] + worker}, {local}, 0, 1});
+      assignment.workers.push_back({{first_ranks[i] + worker}, {local}, 0, 1});
     }
   }
   number_roles(announcements, world.assignments);
-  introduce_neighbours(announcements, world.assignments);
+  introduce_local_peers(announcements, world.assignments);
   return world;
 }
 

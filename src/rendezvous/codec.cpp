@@ -42,8 +42,9 @@ Json texts_to_json(const std::vector<std::string>& texts, std::size_t limit) {
 Json to_json(const ExitStatus& status) {
   return {{"kind", static_cast<int>(status.kind)},
           {"value", status.value},
-          {"stage", cut(status.stage)},
-          {"core", status.core_dumped}};
+          {"stage", static_cast<int>(status.stage)},
+          {"core", status.core_dumped},
+          {"reason", cut(status.reason)}};
 }
 
 Json to_json(const Failure& failure, std::size_t text_limit, std::size_t line_limit) {
@@ -103,17 +104,17 @@ Json to_json(const LaunchFailure& failure) {
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-using Workers = std::vector<NeighbourWorker>;
+using Workers = std::vector<LocalPeerWorker>;
 
 // For each worker its device, then the addresses of its GPUs. Nothing where no device is known: most agents
 // have none to tell, and 128 of them may be on a host.
 void add_devices(Json& json, const Workers& workers) {
-  const auto is_known = [](const NeighbourWorker& worker) {
+  const auto is_known = [](const LocalPeerWorker& worker) {
     return !worker.device.empty() || !worker.gpus.empty();
   };
   if (std::none_of(workers.begin(), workers.end(), is_known)) return;
   Json list = Json::array();
-  for (const NeighbourWorker& worker : workers) {
+  for (const LocalPeerWorker& worker : workers) {
     Json row = texts_to_json(worker.gpus, k_max_worker_gpus);
     row.insert(row.begin(), cut(worker.device));
     list.push_back(std::move(row));
@@ -128,15 +129,16 @@ void add_workers(Json& json, const Workers& workers) {
 }
 
 // All agents of a host or none: a part of them would be taken for the whole.
-void add_neighbours(Json& json, const std::vector<Neighbour>& neighbours) {
+void add_local_peers(Json& json, const std::vector<LocalPeer>& local_peers) {
   Workers workers;
   Json rows = Json::array();
-  for (const Neighbour& neighbour : neighbours) {
-    rows.push_back({neighbour.first_local_rank.value, neighbour.same_cpus ? 1 : 0, neighbour.workers.size()});
-    workers.insert(workers.end(), neighbour.workers.begin(), neighbour.workers.end());
+  for (const LocalPeer& local_peer : local_peers) {
+    rows.push_back(
+        {local_peer.first_local_rank.value, local_peer.same_cpus ? 1 : 0, local_peer.workers.size()});
+    workers.insert(workers.end(), local_peer.workers.begin(), local_peer.workers.end());
   }
   if (std::max(rows.size(), workers.size()) > k_max_workers) return;
-  json["neighbours"] = std::move(rows);
+  json["local_peers"] = std::move(rows);
   add_devices(json, workers);
 }
 
@@ -163,9 +165,10 @@ Json to_json(const Announcement& announcement) {
 }
 
 Json to_json(const Assignment& assignment) {
-  Json seats = Json::array();
-  for (const WorkerSeat& seat : assignment.seats) {
-    seats.push_back({seat.rank.value, seat.local_rank.value, seat.role_rank, seat.role_world_size});
+  Json workers = Json::array();
+  for (const RankAssignment& assigned : assignment.workers) {
+    workers.push_back(
+        {assigned.rank.value, assigned.local_rank.value, assigned.role_rank, assigned.role_world_size});
   }
   Json json = {{"attempt", assignment.attempt.value},
                {"world_size", assignment.world_size},
@@ -175,12 +178,12 @@ Json to_json(const Assignment& assignment) {
                {"address", cut(assignment.master_address)},
                {"port", assignment.master_port},
                {"agent_per_task", assignment.agent_per_task},
-               {"seats", std::move(seats)}};
+               {"workers", std::move(workers)}};
   if (assignment.several_workers) json["several_workers"] = true;
   if (!assignment.workers_of_nodes.empty()) json["workers_of_nodes"] = cut(assignment.workers_of_nodes);
   if (!assignment.run_id.empty()) json["run_id"] = cut(assignment.run_id);
   if (!assignment.launch_id.empty()) json["launch_id"] = cut(assignment.launch_id);
-  if (!assignment.neighbours.empty()) add_neighbours(json, assignment.neighbours);
+  if (!assignment.local_peers.empty()) add_local_peers(json, assignment.local_peers);
   return json;
 }
 
@@ -260,12 +263,10 @@ struct ToJson {
     return {{"type", "start"}, {"assignment", to_json(start.assignment)}};
   }
   Json operator()(const Stop& stop) const {
-    Json json = {{"type", "stop"},
-                 {"attempt", stop.attempt.value},
-                 {"signal", stop.signal},
-                 {"whole_tree", stop.whole_tree}};
-    if (stop.grace) json["grace_ms"] = stop.grace->count();
-    return json;
+    return {{"type", "stop"},
+            {"attempt", stop.attempt.value},
+            {"signal", stop.signal},
+            {"whole_tree", stop.whole_tree}};
   }
   Json operator()(const Finish& finish) const {
     return {{"type", "finish"},

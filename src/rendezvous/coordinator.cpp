@@ -40,7 +40,15 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
 
 Coordinator::Actions Coordinator::on_message(ConnectionId connection, const AgentMessage& message,
                                              TimePoint now) {
-  std::visit([&](const auto& content) { handle(connection, content, now); }, message);
+  switch (judge(message, by_connection_.contains(connection), state_, attempt_)) {
+    case Reception::taken:
+      std::visit([&](const auto& content) { handle(connection, content, now); }, message);
+      break;
+    case Reception::late:
+      break;
+    case Reception::wrong:
+      expel(connection, describe_wrong(message), now);
+  }
   update_status(now);
   return std::exchange(actions_, {});
 }
@@ -61,14 +69,18 @@ void Coordinator::drop(ConnectionId connection, const std::string& why, TimePoin
   lose(agent, fmt::format("lost {}: {}", name_of(agent), why), now);
 }
 
+void Coordinator::expel(ConnectionId connection, const std::string& why, TimePoint now) {
+  actions_.push_back(CloseConnection{connection});
+  drop(connection, why, now);
+}
+
 // A failure of a rank that the agent does not run would be another host's in the report.
 bool Coordinator::check_rank(ConnectionId connection, const Failure& failure, TimePoint now) {
   const auto index = static_cast<std::size_t>(by_connection_.at(connection).value);
-  const auto is_its = [&](const WorkerSeat& seat) { return seat.rank == failure.rank; };
-  if (std::ranges::any_of(world_.assignments[index].seats, is_its)) return true;
-  actions_.push_back(CloseConnection{connection});
-  drop(connection, fmt::format("it reported a failure of rank {}, which it does not run", failure.rank.value),
-       now);
+  const auto is_its = [&](const RankAssignment& assigned) { return assigned.rank == failure.rank; };
+  if (std::ranges::any_of(world_.assignments[index].workers, is_its)) return true;
+  expel(connection,
+        fmt::format("it reported a failure of rank {}, which it does not run", failure.rank.value), now);
   return false;
 }
 
@@ -132,7 +144,6 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
                                                         : CoordinatorAction(CloseConnection{connection}));
     return;
   }
-  if (by_connection_.contains(connection)) return;
   const std::string problem = disagreement(join);
   if (!problem.empty() && state_ != State::gathering) return refuse_late(connection, join);
   if (!problem.empty()) {
@@ -152,14 +163,14 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
         join.announcement.agent == k_unnumbered
             ? fmt::format("the job has all its {} nodes without {}", settings_.agents, host)
             : fmt::format("another ddprun has already joined in the place of {} (number {})", host, number);
-    actions_.push_back(SendTo{connection, Refused{reason, "start ddprun once in each place of the job"}});
+    actions_.push_back(SendTo{connection, Refused{reason, "start each ddprun of the job only once"}});
     actions_.push_back(CloseConnection{connection});
     return;
   }
   at(*place).reached = join.reached;
   at(*place).failure = join.failure;
   at(*place).by_arrival = join.announcement.agent == k_unnumbered;
-  seat(*place, connection, join.announcement);
+  place_agent(*place, connection, join.announcement);
   ++joined_;
   status_stale_ = true;
   record_join(*place);
@@ -175,7 +186,7 @@ void Coordinator::refuse_late(ConnectionId connection, const Join& join) {
       host_of({0}), settings_.agents, printable(join.announcement.host), join.announcement.agent.value,
       join.agents);
   actions_.push_back(
-      SendTo{connection, Refused{reason, "give another job a --rdzv-id or a --master-port of its own"}});
+      SendTo{connection, Refused{reason, "use a separate --rdzv-id or --master-port for each job"}});
   actions_.push_back(CloseConnection{connection});
 }
 
@@ -201,8 +212,8 @@ std::string Coordinator::disagreement(const Join& join) const {
   }
   if (join.announcement.agent == k_unnumbered) return {};
   if (agent < 0 || agent >= settings_.agents) {
-    return fmt::format("{} says it is number {} of {}; give each node its own --node-rank below {}", host,
-                       agent, settings_.agents, settings_.agents);
+    return fmt::format("{} announced itself as number {} of {}; give each node its own --node-rank below {}",
+                       host, agent, settings_.agents, settings_.agents);
   }
   const auto index = static_cast<std::size_t>(agent);
   const std::string expected = index < settings_.peers.size() ? settings_.peers[index] : "";
@@ -255,20 +266,20 @@ void Coordinator::probe(TimePoint now) {
     agent.asked = !is_beside(agent) && !open.empty();
     if (agent.asked) actions_.push_back(SendTo{*agent.connection, Probe{open, settings_.port}});
   }
+  answered_ = 0;
   if (all_answered()) check_probes(now);
 }
 
-bool Coordinator::all_answered() const {
-  return std::none_of(agents_.begin(), agents_.end(), [](const Agent& agent) { return agent.asked; });
+bool Coordinator::all_answered() {
+  return all_done(answered_, [](const Agent& agent) { return !agent.asked; });
 }
 
 void Coordinator::handle(ConnectionId connection, const Probed& probed, TimePoint now) {
-  Agent* agent = find(connection);
-  if (state_ != State::probing || agent == nullptr) return;
-  agent->asked = false;
-  if (!agent->probed) agent->probed.emplace();
-  agent->probe_failures = probed.failures;
-  agent->probed->insert(agent->probed->end(), probed.reachable.begin(), probed.reachable.end());
+  Agent& agent = of(connection);
+  agent.asked = false;
+  if (!agent.probed) agent.probed.emplace();
+  agent.probe_failures = probed.failures;
+  agent.probed->insert(agent.probed->end(), probed.reachable.begin(), probed.reachable.end());
   if (all_answered()) check_probes(now);
 }
 
@@ -287,8 +298,8 @@ void Coordinator::check_probes(TimePoint now) {
 AgentIndex Coordinator::owner_of_rank_zero() const {
   const auto& assignments = world_.assignments;
   const auto owner = std::find_if(assignments.begin(), assignments.end(), [](const Assignment& assignment) {
-    return std::any_of(assignment.seats.begin(), assignment.seats.end(),
-                       [](const WorkerSeat& seat) { return seat.rank.value == 0; });
+    return std::any_of(assignment.workers.begin(), assignment.workers.end(),
+                       [](const RankAssignment& assigned) { return assigned.rank.value == 0; });
   });
   return {static_cast<int>(owner - assignments.begin())};
 }
@@ -296,6 +307,7 @@ AgentIndex Coordinator::owner_of_rank_zero() const {
 void Coordinator::start_all(const std::string& address, int port) {
   state_ = State::running;
   connections_ = 0;
+  succeeded_ = 0;
   record_attempt();
   for (int index = 0; index < settings_.agents; ++index) {
     const AgentIndex agent{index};
@@ -347,13 +359,11 @@ void Coordinator::join_deadline_passed() {
 // ---- running and stopping
 
 void Coordinator::handle(ConnectionId connection, const AttemptFailed& failed, TimePoint now) {
-  const bool awaited = state_ == State::running || state_ == State::stopping;
-  if (find(connection) == nullptr || failed.attempt != attempt_ || !awaited) return;
   if (!check_rank(connection, failed.failure, now)) return;
   if (state_ == State::running) {
     first_failure_ = failed.failure;
     failed_at_ = now;
-    begin_stop({attempt_, {}}, now);
+    begin_stop({attempt_}, now);
   } else {
     Failure further = failed.failure;
     const bool same_wake_up = first_failure_ && now == failed_at_;
@@ -362,27 +372,22 @@ void Coordinator::handle(ConnectionId connection, const AttemptFailed& failed, T
   }
 }
 
-void Coordinator::handle(ConnectionId connection, const AttemptSucceeded& succeeded, TimePoint) {
-  Agent* agent = find(connection);
-  if (agent == nullptr || succeeded.attempt != attempt_) return;
-  agent->succeeded = true;  // also while stopping: the stop found nothing to stop there
+void Coordinator::handle(ConnectionId connection, const AttemptSucceeded&, TimePoint) {
+  of(connection).succeeded = true;  // also while stopping: the stop found nothing to stop there
   if (state_ == State::running && all_succeeded()) finish({});
 }
 
 void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePoint now) {
-  Agent* agent = find(connection);
-  if (state_ != State::stopping || agent == nullptr || stopped.attempt != attempt_) return;
   for (const Failure& failure : stopped.failures) {
     if (!check_rank(connection, failure, now)) return;
     note_further(failure);
   }
   victims_.insert(victims_.end(), stopped.stopped.begin(), stopped.stopped.end());
-  agent->stopped = true;
+  of(connection).stopped = true;
   check_stopped();
 }
 
-void Coordinator::handle(ConnectionId connection, const StopRequest& request, TimePoint now) {
-  if (find(connection) == nullptr) return;
+void Coordinator::handle(ConnectionId, const StopRequest& request, TimePoint now) {
   end_with({Cause::Kind::stopped_by_signal, {}, request.signal, printable(request.host), {}}, now,
            request.whole_tree);
 }
@@ -391,6 +396,7 @@ void Coordinator::begin_stop(const Stop& stop, TimePoint now) {
   state_ = State::stopping;
   state_deadline_ = now + settings_.stop_timeout;
   for (Agent& agent : agents_) agent.stopped = false;
+  stopped_ = 0;
   record_stop();
   send_all(stop);
   check_stopped();

@@ -38,11 +38,11 @@ std::optional<AgentIndex> Coordinator::find_place(const Announcement& announceme
   if (!holder.by_arrival || !free) return std::nullopt;
   const ConnectionId moved = *holder.connection;
   at(*free) = std::exchange(holder, {});
-  seat(*free, moved, *at(*free).announcement);
+  place_agent(*free, moved, *at(*free).announcement);
   return announcement.agent;
 }
 
-void Coordinator::seat(AgentIndex place, ConnectionId connection, Announcement announcement) {
+void Coordinator::place_agent(AgentIndex place, ConnectionId connection, Announcement announcement) {
   Agent& agent = at(place);
   if (agent.by_arrival) {
     announcement.agent = place;
@@ -111,7 +111,7 @@ Coordinator::Actions Coordinator::on_store_client(const ClientQuestion& question
 
 void Coordinator::handle(ConnectionId connection, const ClientVerdict& answer, TimePoint) {
   const auto verdict = questions_.note(connection, answer);
-  if (verdict && state_ != State::finished) actions_.push_back(JudgeClient{*verdict});
+  if (verdict) actions_.push_back(JudgeClient{*verdict});
 }
 
 // ---- names
@@ -153,17 +153,13 @@ std::string Coordinator::name_of(AgentIndex agent) const {
   const auto index = static_cast<std::size_t>(agent.value);
   if (index >= world_.assignments.size()) return host_of(agent);
   std::vector<int> ranks;
-  for (const WorkerSeat& seat : world_.assignments[index].seats) ranks.push_back(seat.rank.value);
+  for (const RankAssignment& assigned : world_.assignments[index].workers)
+    ranks.push_back(assigned.rank.value);
   return fmt::format("{} ({})", host_of(agent), describe_ranks(std::move(ranks)));
 }
 
 Cause Coordinator::failed_here(std::string detail) const {
   return {Cause::Kind::launcher_failed, {}, 0, host_of({0}), std::move(detail)};
-}
-
-Coordinator::Agent* Coordinator::find(ConnectionId connection) {
-  const auto found = by_connection_.find(connection);
-  return found == by_connection_.end() ? nullptr : &at(found->second);
 }
 
 }  // namespace ddprun

@@ -18,9 +18,7 @@ constexpr std::size_t k_max_seen = 512;  // failures of one attempt that are not
 }  // namespace
 
 void Coordinator::check_stopped() {
-  const bool all = std::all_of(agents_.begin(), agents_.end(),
-                               [](const Agent& agent) { return agent.stopped || !agent.connection; });
-  if (!all) return;
+  if (!all_done(stopped_, [](const Agent& agent) { return agent.stopped || !agent.connection; })) return;
   settle_cause();
   const bool signalled = final_cause_ && final_cause_->kind == Cause::Kind::stopped_by_signal;
   if (signalled && all_succeeded()) return finish({});
@@ -54,7 +52,7 @@ void Coordinator::end_with(Cause cause, TimePoint now, bool whole_tree) {
   } else if (state_ == State::running) {
     const int signal = cause.signal > 0 ? cause.signal : SIGTERM;
     final_cause_ = std::move(cause);
-    begin_stop({attempt_, {}, signal, whole_tree}, now);
+    begin_stop({attempt_, signal, whole_tree}, now);
   } else if (state_ != State::finished) {
     finish(cause);
   }
@@ -88,8 +86,8 @@ void Coordinator::finish(const Cause& cause) {
   actions_.push_back(EndJob{cause});
 }
 
-bool Coordinator::all_succeeded() const {
-  return std::all_of(agents_.begin(), agents_.end(), [](const Agent& agent) { return agent.succeeded; });
+bool Coordinator::all_succeeded() {
+  return all_done(succeeded_, [](const Agent& agent) { return agent.succeeded; });
 }
 
 void Coordinator::send_all(const CoordinatorMessage& message) {

@@ -1,6 +1,6 @@
 // What the coordinator has to tell --events. Without it these record nothing.
 #include "ddprun/base/text.hpp"
-#include "ddprun/plan/options.hpp"
+#include "ddprun/options/options.hpp"
 #include "ddprun/rendezvous/coordinator.hpp"
 
 namespace ddprun {
@@ -20,9 +20,7 @@ void Coordinator::record(Event event) {
   if (settings_.record) actions_.push_back(Record{std::move(event)});
 }
 
-void Coordinator::handle(ConnectionId connection, const Happened& happened, TimePoint) {
-  if (find(connection) != nullptr) record(happened.event);
-}
+void Coordinator::handle(ConnectionId, const Happened& happened, TimePoint) { record(happened.event); }
 
 void Coordinator::record_join(AgentIndex agent) {
   Event event;

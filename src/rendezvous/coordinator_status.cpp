@@ -30,7 +30,7 @@ Coordinator::Actions Coordinator::on_status_request(TimePoint now) {
 
 void Coordinator::handle(ConnectionId connection, const StatusAnswer& answer, TimePoint now) {
   status_round_.note(connection, answer);
-  if (state_ != State::finished && status_round_.is_over(now)) show_job();
+  if (status_round_.is_over(now)) show_job();
 }
 
 void Coordinator::show_job() {

@@ -14,7 +14,7 @@ constexpr int k_highest_exit_code = 255;
 constexpr int k_highest_errno = 4095;
 
 using Json = nlohmann::json;
-using Workers = std::vector<NeighbourWorker>;
+using Workers = std::vector<LocalPeerWorker>;
 
 // A number that a process cannot end with would become another exit code of ddprun, 0 among them.
 int read_status_value(const Fields& fields, ExitStatus::Kind kind) {
@@ -33,8 +33,10 @@ ExitStatus read_status(const Fields& fields) {
   ExitStatus status;
   status.kind = static_cast<ExitStatus::Kind>(fields.integer("kind", 0, 2));
   status.value = read_status_value(fields, status.kind);
-  status.stage = fields.text("stage");
+  status.stage =
+      static_cast<StartStage>(fields.integer("stage", 0, static_cast<int>(StartStage::interpreter)));
   status.core_dumped = fields.flag("core");
+  status.reason = fields.text("reason");
   return status;
 }
 
@@ -110,21 +112,21 @@ Workers read_devices(const Fields& fields, std::size_t workers) {
   return result;
 }
 
-std::vector<Neighbour> read_neighbours(const Fields& fields) {
-  const auto rows = fields.rows<3>("neighbours", k_max_workers);
+std::vector<LocalPeer> read_local_peers(const Fields& fields) {
+  const auto rows = fields.rows<3>("local_peers", k_max_workers);
   std::size_t workers = 0;
   for (const auto& row : rows) workers += static_cast<std::size_t>(row[2]);
   if (workers > k_max_workers)
-    return fields.fail("\"neighbours\" have too many workers"), std::vector<Neighbour>{};
+    return fields.fail("\"local_peers\" have too many workers"), std::vector<LocalPeer>{};
   const Workers all = read_devices(fields, workers);
   auto next = all.begin();
-  std::vector<Neighbour> neighbours;
+  std::vector<LocalPeer> local_peers;
   for (const auto& row : rows) {
     const auto end = next + row[2];
-    neighbours.push_back({{row[0]}, row[1] != 0, {next, end}});
+    local_peers.push_back({{row[0]}, row[1] != 0, {next, end}});
     next = end;
   }
-  return neighbours;
+  return local_peers;
 }
 
 Announcement read_announcement(const Fields& fields) {
@@ -154,13 +156,14 @@ Announcement read_announcement(const Fields& fields) {
 }
 
 void check_places(const Fields& fields, const Assignment& assignment) {
-  const auto fits = [&](const WorkerSeat& seat) {
-    return seat.rank.value < assignment.world_size && seat.local_rank.value < assignment.local_world_size &&
-           seat.role_rank < seat.role_world_size && seat.role_world_size <= assignment.world_size;
+  const auto fits = [&](const RankAssignment& assigned) {
+    return assigned.rank.value < assignment.world_size &&
+           assigned.local_rank.value < assignment.local_world_size &&
+           assigned.role_rank < assigned.role_world_size && assigned.role_world_size <= assignment.world_size;
   };
-  if (!std::all_of(assignment.seats.begin(), assignment.seats.end(), fits))
-    fields.fail("\"seats\" has a rank that is not below its world size");
-  if (assignment.seats.empty()) fields.fail("\"seats\" is empty");
+  if (!std::all_of(assignment.workers.begin(), assignment.workers.end(), fits))
+    fields.fail("\"workers\" has a rank that is not below its world size");
+  if (assignment.workers.empty()) fields.fail("\"workers\" is empty");
   if (assignment.node.value >= assignment.node_count) fields.fail("\"node\" is not below \"node_count\"");
 }
 
@@ -178,10 +181,10 @@ Assignment read_assignment(const Fields& fields) {
   if (fields.has("workers_of_nodes")) assignment.workers_of_nodes = fields.text("workers_of_nodes");
   if (fields.has("run_id")) assignment.run_id = fields.text("run_id");
   if (fields.has("launch_id")) assignment.launch_id = fields.text("launch_id");
-  for (const auto& seat : fields.rows<4>("seats", k_max_workers)) {
-    assignment.seats.push_back({{seat[0]}, {seat[1]}, seat[2], seat[3]});
+  for (const auto& assigned : fields.rows<4>("workers", k_max_workers)) {
+    assignment.workers.push_back({{assigned[0]}, {assigned[1]}, assigned[2], assigned[3]});
   }
-  if (fields.has("neighbours")) assignment.neighbours = read_neighbours(fields);
+  if (fields.has("local_peers")) assignment.local_peers = read_local_peers(fields);
   check_places(fields, assignment);
   return assignment;
 }
@@ -193,13 +196,13 @@ StoreConnection read_store_connection(const Fields& fields) {
 
 Happened read_happened(const Fields& fields) {
   const auto event = parse_event(fields.text("line", k_max_event));
-  if (!event) fields.fail("\"line\" is no event");
+  if (!event) fields.fail("\"line\" is not an event");
   return {event.value_or(Event{})};
 }
 
 StatusAnswer read_status_answer(const Fields& fields) {
   const auto status = parse_node_status(fields.text("node", k_max_node_status));
-  if (!status) fields.fail("\"node\" is no status");
+  if (!status) fields.fail("\"node\" is not a status");
   return {fields.count("question"), status.value_or(NodeStatus{})};
 }
 
@@ -252,12 +255,8 @@ std::optional<CoordinatorMessage> read_coordinator_message(const std::string& ty
   if (type == "status_question") return StatusQuestion{fields.count("question")};
   if (type == "start") return Start{read_assignment(fields.object("assignment"))};
   if (type == "stop") {
-    Stop stop{{fields.count("attempt")},
-              std::nullopt,
-              fields.integer("signal", 1, k_highest_signal),
-              fields.flag("whole_tree")};
-    if (fields.has("grace_ms")) stop.grace = Milliseconds{fields.count("grace_ms")};
-    return stop;
+    return Stop{
+        {fields.count("attempt")}, fields.integer("signal", 1, k_highest_signal), fields.flag("whole_tree")};
   }
   if (type == "finish") {
     return Finish{read_cause(fields.object("cause")), read_further_failures(fields, "others"),
@@ -273,7 +272,7 @@ std::variant<Message, CodecError> decode_any(std::string_view payload, const Rea
   const Fields fields(json, problem);
   const std::string type = fields.text("type");
   const std::optional<Message> message = problem.empty() ? read(type, fields) : std::nullopt;
-  if (!problem.empty()) return CodecError{"a message that cannot be understood: " + problem};
+  if (!problem.empty()) return CodecError{"an invalid message: " + problem};
   if (!message) return CodecError{"a message of an unknown kind"};
   return *message;
 }

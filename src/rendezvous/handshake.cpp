@@ -84,8 +84,8 @@ std::string to_string(ProofMethod method) {
       return "munge";
     case ProofMethod::key_file:
       return "a key file";
-    case ProofMethod::starter:
-      return "the starter's key";
+    case ProofMethod::front_end:
+      return "the front end's key";
     case ProofMethod::pmi_secret:
       return "PMI_SHARED_SECRET";
     case ProofMethod::open_mpi:
@@ -96,12 +96,13 @@ std::string to_string(ProofMethod method) {
   return {};
 }
 
-Handshake::Handshake(HandshakeRole role, const std::string& launch_key, KeyExchange exchange, Prover prover)
+Handshake::Handshake(HandshakeRole role, const std::string& launch_key, KeyExchange key_exchange,
+                     Authenticator authenticator)
     : role_(role),
       launch_key_(launch_key.substr(0, k_max_launch_key)),
-      exchange_(std::move(exchange)),
-      prover_(std::move(prover)),
-      own_hello_(make_hello(prover_.methods, exchange_.public_key)) {}
+      key_exchange_(std::move(key_exchange)),
+      authenticator_(std::move(authenticator)),
+      own_hello_(make_hello(authenticator_.methods, key_exchange_.public_key)) {}
 
 std::string Handshake::start() const { return role_ == HandshakeRole::member ? own_hello_ : std::string(); }
 
@@ -116,7 +117,7 @@ HandshakeStep Handshake::feed(std::string_view bytes) {
 }
 
 std::string Handshake::waiting_for() const {
-  if (stage_ == Stage::hello) return buffer_.empty() ? "it said nothing" : "it stopped inside its greeting";
+  if (stage_ == Stage::hello) return buffer_.empty() ? "it sent nothing" : "it stopped inside its greeting";
   return "it greeted but sent no proof";
 }
 
@@ -145,14 +146,14 @@ HandshakeStep Handshake::read_hello() {
 
 HandshakeStep Handshake::check_hello() {
   const std::vector<ProofMethod> theirs = methods_of(peer_hello_);
-  for (const ProofMethod method : prover_.methods) {
+  for (const ProofMethod method : authenticator_.methods) {
     if (std::count(theirs.begin(), theirs.end(), method) > 0) common_.push_back(method);
   }
   const bool answers = role_ == HandshakeRole::coordinator;
   std::string send = answers ? own_hello_ : std::string();
   if (common_.empty()) {
-    return fail(fmt::format("no common way to prove who we are: this side can use {}, the peer {}",
-                            describe_methods(prover_.methods), describe_methods(theirs)),
+    return fail(fmt::format("no common authentication method: this side has {}, the peer {}",
+                            describe_methods(authenticator_.methods), describe_methods(theirs)),
                 false, std::move(send));
   }
   stage_ = Stage::proof;
@@ -173,7 +174,7 @@ HandshakeStep Handshake::read_proof() {
   const std::size_t length =
       std::size_t{static_cast<unsigned char>(buffer_[2])} << 8 | static_cast<unsigned char>(buffer_[3]);
   if (kind != k_kind_proof && kind != k_kind_refusal) {
-    return fail("the peer sent something else than a proof after its greeting", false);
+    return fail("the peer sent something other than a proof after its greeting", false);
   }
   if (length > (kind == k_kind_proof ? k_max_proof : k_max_refusal)) {
     return fail(fmt::format("the peer's proof of {} bytes is too long", length), true);
@@ -184,7 +185,7 @@ HandshakeStep Handshake::read_proof() {
   if (kind == k_kind_refusal) return fail("the peer refused: " + printable(body, k_max_refusal), false);
   if (std::count(common_.begin(), common_.end(), method) == 0 ||
       (role_ == HandshakeRole::member && method != method_)) {
-    return fail("the peer proves itself in a way that was not offered", true);
+    return fail("the peer used an authentication method that was not offered", true);
   }
   method_ = method;
   return check_proof(method, body);
@@ -193,14 +194,14 @@ HandshakeStep Handshake::read_proof() {
 HandshakeStep Handshake::check_proof(ProofMethod method, const std::string& sealed) {
   const HandshakeRole sender =
       role_ == HandshakeRole::member ? HandshakeRole::coordinator : HandshakeRole::member;
-  const ProofResult opened = prover_.open(method, sealed);
+  const ProofResult opened = authenticator_.open(method, sealed);
   if (!opened.ok) return fail(opened.text, true);
 
   const std::string expected = payload(sender);
   const std::size_t fixed = k_payload_label.size() + 2 * k_hello_size + 1;
   const std::string_view got(opened.text);
   if (got.size() < fixed || !got.starts_with(k_payload_label)) {
-    return fail("the peer's proof was made for something else than a ddprun handshake", true);
+    return fail("the peer's proof was not made for a ddprun handshake", true);
   }
   const std::size_t role_offset = fixed - 1;
   if (got.substr(0, role_offset) != std::string_view(expected).substr(0, role_offset)) {
@@ -212,8 +213,8 @@ HandshakeStep Handshake::check_proof(ProofMethod method, const std::string& seal
   if (got.substr(fixed) != launch_key_) {
     return fail(describe_other_launch(launch_key_, got.substr(fixed)), true);
   }
-  const auto keys = exchange_.derive(role_, public_key_of(peer_hello_));
-  if (!keys) return fail("the peer's public key is none", true);
+  const auto keys = key_exchange_.derive(role_, public_key_of(peer_hello_));
+  if (!keys) return fail("the peer's public key is invalid", true);
   keys_ = *keys;
   if (role_ == HandshakeRole::coordinator) {
     HandshakeStep step = make_proof();
@@ -226,7 +227,7 @@ HandshakeStep Handshake::check_proof(ProofMethod method, const std::string& seal
 }
 
 HandshakeStep Handshake::make_proof() {
-  const ProofResult sealed = prover_.seal(method_, payload(role_));
+  const ProofResult sealed = authenticator_.seal(method_, payload(role_));
   if (!sealed.ok) return fail(sealed.text, true);
   if (sealed.text.size() > k_max_proof) {
     return fail(fmt::format("the proof made with {} is too long", to_string(method_)), true);

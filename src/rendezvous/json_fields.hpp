@@ -19,7 +19,7 @@ class Fields {
  public:
   // Both must outlive this.
   Fields(const nlohmann::json& json, std::string& problem) : json_(json), problem_(problem) {
-    if (!json.is_object()) fail("no object");
+    if (!json.is_object()) fail("not an object");
   }
 
   bool has(const char* name) const { return json_.is_object() && json_.contains(name); }
@@ -68,7 +68,7 @@ class Fields {
     if (rows.size() < count) return fail(fmt::format("\"{}\" is too short", name)), result;
     for (const nlohmann::json& row : rows) {
       if (!row.is_array() || row.empty() || row.size() > width) {
-        return fail(fmt::format("\"{}\" has a row of another width", name)), decltype(result){};
+        return fail(fmt::format("\"{}\" has a row of wrong width", name)), decltype(result){};
       }
       std::vector<std::string>& texts = result.emplace_back();
       for (const nlohmann::json& item : row) texts.push_back(text_of(item, name, k_max_text));
@@ -80,7 +80,7 @@ class Fields {
     std::vector<int> result;
     for (const nlohmann::json& item : list(name, limit)) {
       const auto port = item.is_number_unsigned() ? item.get<std::uint64_t>() : 0;
-      if (port < 1 || port > 65535) return fail(fmt::format("\"{}\" has what is no port", name)), result;
+      if (port < 1 || port > 65535) return fail(fmt::format("\"{}\" has an invalid port", name)), result;
       result.push_back(static_cast<int>(port));
     }
     return result;
@@ -111,7 +111,7 @@ class Fields {
     std::vector<std::array<int, Width>> result;
     for (const nlohmann::json& item : list(name, limit)) {
       if (!item.is_array() || item.size() != Width) {
-        fail(fmt::format("\"{}\" has a row of another width", name));
+        fail(fmt::format("\"{}\" has a row of wrong width", name));
         return {};
       }
       std::array<int, Width>& row = result.emplace_back();
@@ -150,7 +150,7 @@ class Fields {
   }
 
   std::string text_of(const nlohmann::json& value, const char* name, std::size_t limit) const {
-    if (!value.is_string()) return fail(fmt::format("\"{}\" is not a text", name)), std::string();
+    if (!value.is_string()) return fail(fmt::format("\"{}\" is not a string", name)), std::string();
     const auto& text = value.get_ref<const std::string&>();
     if (text.size() > limit * k_replacement_growth) {
       return fail(fmt::format("\"{}\" is too long", name)), std::string();

@@ -104,7 +104,7 @@ std::optional<int> number_between(std::string_view text, int least, int most) {
 
 std::optional<lifeline::Message> decode_hello(std::string_view text, bool wants_task) {
   const std::size_t blank = text.find(' ');
-  if (blank == std::string_view::npos || text.size() > 2 * k_max_text) return std::nullopt;
+  if (blank == std::string_view::npos || text.size() - blank - 1 > k_max_text) return std::nullopt;
   const auto place = number_between(text.substr(0, blank), -1, 1 << 24);
   if (!place) return std::nullopt;
   return lifeline::Hello{*place, std::string(text.substr(blank + 1)), wants_task};
@@ -127,26 +127,26 @@ std::optional<lifeline::Message> decode_signal(std::string_view text) {
 
 }  // namespace
 
-std::string to_string(const StarterAddress& address) {
+std::string to_string(const FrontEndAddress& address) {
   return fmt::format("{}:{}/{}", join(address.addresses, ","), address.port, address.id);
 }
 
-std::optional<StarterAddress> parse_starter_address(std::string_view text) {
+std::optional<FrontEndAddress> parse_front_end_address(std::string_view text) {
   const std::size_t slash = text.rfind('/');
   if (slash == std::string_view::npos) return std::nullopt;
   const std::string_view place = text.substr(0, slash);
   const std::size_t colon = place.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
   const auto port = number_between(place.substr(colon + 1), 1, 65535);
-  StarterAddress address{split(place.substr(0, colon), ','), port.value_or(0),
-                         std::string(text.substr(slash + 1))};
+  FrontEndAddress address{split(place.substr(0, colon), ','), port.value_or(0),
+                          std::string(text.substr(slash + 1))};
   const bool good = port && address.addresses.size() <= k_most_addresses &&
                     !address.addresses.front().empty() && !address.id.empty() &&
                     address.id.size() <= k_most_id;
   return good ? std::optional(std::move(address)) : std::nullopt;
 }
 
-std::string lifeline_key(const std::string& id) { return "starter/" + id; }
+std::string lifeline_key(const std::string& id) { return "front-end/" + id; }
 
 // Strings that end with NUL, which neither arguments nor variables can hold: the mark, the directory, the
 // umask, the number of arguments, the arguments, the variables.
@@ -203,13 +203,13 @@ std::optional<lifeline::Message> lifeline::decode(std::string_view payload) {
   }
 }
 
-std::vector<std::string> merge_environments(const std::vector<std::string>& starter,
+std::vector<std::string> merge_environments(const std::vector<std::string>& front_end,
                                             const std::vector<std::string>& own) {
   const auto own_has = [&](std::string_view name) {
     return std::any_of(own.begin(), own.end(), [&](const auto& entry) { return name_of(entry) == name; });
   };
   std::vector<std::string> merged;
-  for (const std::string& entry : starter) {
+  for (const std::string& entry : front_end) {
     const std::string_view name = name_of(entry);
     if (belongs_to_host(name) || (is_own_first(name) && own_has(name))) continue;
     merged.push_back(entry);

@@ -11,7 +11,10 @@ namespace ddprun {
 namespace {
 
 constexpr Milliseconds k_address_stagger{200};
+constexpr Milliseconds k_spare_ports_after{500};
 constexpr Milliseconds k_first_pause{10};
+constexpr Milliseconds k_longest_pause{2000};
+constexpr Milliseconds k_longest_pause_of_spare{8000};
 constexpr Milliseconds k_first_lookup_pause{500};
 constexpr Milliseconds k_first_look_again{5000};
 constexpr Milliseconds k_longest_look_again{30000};
@@ -42,11 +45,11 @@ bool is_numeric_address(const std::string& text) {
 
 MemberJoin::MemberJoin(MemberJoinSettings settings, TimePoint now)
     : settings_(std::move(settings)), started_(now), status_due_(now + k_first_status) {
-  exchange_.name = settings_.exchange;
-  exchange_.trial.done = true;  // it tells by itself
-  file_.name = "meeting file";
+  key_value_space_.name = settings_.key_value_space;
+  key_value_space_.trial.done = true;  // it tells by itself
+  file_.name = "rendezvous file";
   file_.trial.next = now;
-  file_.trial.done = settings_.meeting_file.empty();
+  file_.trial.done = settings_.rendezvous_file.empty();
   for (const std::string& address : settings_.addresses) {
     names_.push_back({address, {}, false});
     names_.back().trial.next = now;
@@ -83,7 +86,8 @@ void MemberJoin::drop_candidates(const std::string& name, const std::vector<std:
 void MemberJoin::add_candidates(std::size_t place, const std::string& address, TimePoint now) {
   const TimePoint from = std::max(now, started_ + static_cast<int>(place) * k_address_stagger);
   for (const int port : settings_.ports) add_candidate(names_[place].text, address, port, from);
-  for (const int port : settings_.spare_ports) add_candidate(names_[place].text, address, port, from, true);
+  for (const int port : settings_.spare_ports)
+    add_candidate(names_[place].text, address, port, std::max(from, started_ + k_spare_ports_after), true);
 }
 
 MemberJoin::Actions MemberJoin::on_resolved(const std::string& name,
@@ -105,15 +109,16 @@ MemberJoin::Actions MemberJoin::on_resolved(const std::string& name,
 MemberJoin::Actions MemberJoin::on_resolve_failed(const std::string& name, const std::string& why,
                                                   TimePoint now) {
   for (Name& entry : names_) {
-    if (entry.text == name && entry.trial.under_way) fail(entry.trial, why, k_first_lookup_pause, now);
+    if (entry.text == name && entry.trial.under_way)
+      fail(entry.trial, why, k_first_lookup_pause, now, k_longest_pause);
   }
   return on_time(now);
 }
 
-MemberJoin::Actions MemberJoin::on_place(MeetingWay way, const MeetingPlace& place, TimePoint now) {
+MemberJoin::Actions MemberJoin::on_place(DiscoveryWay way, const CoordinatorPlace& place, TimePoint now) {
   Way& told = way_of(way);
   told.trial.error.clear();
-  if (way == MeetingWay::file) look_again(now);
+  if (way == DiscoveryWay::file) look_again(now);
   if (told.told == place) return on_time(now);
   told.told = place;
   for (Candidate& candidate : candidates_) {
@@ -123,14 +128,16 @@ MemberJoin::Actions MemberJoin::on_place(MeetingWay way, const MeetingPlace& pla
   return on_time(now);
 }
 
-MemberJoin::Actions MemberJoin::on_no_place(MeetingWay way, const std::string& why, TimePoint now) {
+MemberJoin::Actions MemberJoin::on_no_place(DiscoveryWay way, const std::string& why, TimePoint now) {
   way_of(way).trial.error = why;
-  if (way == MeetingWay::file) look_again(now);
+  if (way == DiscoveryWay::file) look_again(now);
   return on_time(now);
 }
 
 // What was read may have been left by a launch that was killed, so looking never ends.
-void MemberJoin::look_again(TimePoint now) { fail(file_.trial, file_.trial.error, k_first_pause, now); }
+void MemberJoin::look_again(TimePoint now) {
+  fail(file_.trial, file_.trial.error, k_first_pause, now, k_longest_pause);
+}
 
 MemberJoin::Actions MemberJoin::on_failed(CandidateId candidate, const std::string& why, TimePoint now,
                                           bool answered) {
@@ -138,7 +145,8 @@ MemberJoin::Actions MemberJoin::on_failed(CandidateId candidate, const std::stri
   if (answered) failed.answer = why;
   failed.refused_since = answered ? failed.refused_since.value_or(now) : std::optional<TimePoint>();
   const bool gone = !answered && !failed.answer.empty();
-  fail(failed.trial, gone ? fmt::format("{} (later: {})", failed.answer, why) : why, k_first_pause, now);
+  fail(failed.trial, gone ? fmt::format("{} (later: {})", failed.answer, why) : why, k_first_pause, now,
+       failed.spare ? k_longest_pause_of_spare : k_longest_pause);
   return on_time(now);
 }
 
@@ -196,7 +204,7 @@ void MemberJoin::start_due(TimePoint now, Actions& actions) {
   }
   if (!file_.trial.done && !file_.trial.under_way && now >= file_.trial.next) {
     file_.trial.under_way = true;
-    actions.push_back(LookAtMeetingFile{});
+    actions.push_back(LookAtRendezvousFile{});
   }
   auto under_way = std::count_if(candidates_.begin(), candidates_.end(),
                                  [](const Candidate& c) { return c.trial.under_way; });
@@ -230,16 +238,16 @@ void MemberJoin::show_status(TimePoint now, Actions& actions) {
 // One piece for each way that has not told a place.
 std::vector<std::string> MemberJoin::describe_ways() const {
   std::vector<std::string> pieces;
-  if (!settings_.exchange.empty() && !exchange_.told) {
-    const std::string& why = exchange_.trial.error;
+  if (!settings_.key_value_space.empty() && !key_value_space_.told) {
+    const std::string& why = key_value_space_.trial.error;
     pieces.push_back(
-        fmt::format("{}: {}", settings_.exchange, why.empty() ? "it has not told anything yet" : why));
+        fmt::format("{}: {}", settings_.key_value_space, why.empty() ? "no coordinator address yet" : why));
   }
-  if (settings_.meeting_file.empty()) return pieces;
+  if (settings_.rendezvous_file.empty()) return pieces;
   if (!file_.trial.error.empty()) {
-    pieces.push_back(fmt::format("meeting file {}: {}", settings_.meeting_file, file_.trial.error));
+    pieces.push_back(fmt::format("rendezvous file {}: {}", settings_.rendezvous_file, file_.trial.error));
   } else if (!file_.told) {
-    pieces.push_back(fmt::format("no meeting file appeared in {}", folder_of(settings_.meeting_file)));
+    pieces.push_back(fmt::format("no rendezvous file appeared in {}", folder_of(settings_.rendezvous_file)));
   }
   return pieces;
 }
@@ -292,11 +300,11 @@ GiveUp MemberJoin::give_up(Milliseconds after) const {
   if (settings_.coordinator.empty()) {
     return {
         fmt::format("cannot find the coordinator within {}: {}", limit, failures),
-        settings_.meeting_file.empty()
+        settings_.rendezvous_file.empty()
             ? "name the host of rank 0 with --master-addr"
             : fmt::format("check that ddprun runs on all hosts and that all see {}, or name a folder that "
                           "they share with --rdzv-dir, or the host of rank 0 with --master-addr",
-                          folder_of(settings_.meeting_file))};
+                          folder_of(settings_.rendezvous_file))};
   }
   const std::string what =
       fmt::format("cannot {} the coordinator {} within {}: {}", was_answered() ? "join" : "reach",
@@ -304,10 +312,9 @@ GiveUp MemberJoin::give_up(Milliseconds after) const {
   // Neither its name nor a firewall is at fault.
   if (was_answered()) return {what, ""};
   return {what,
-          fmt::format(
-              "check that ddprun runs on {}, that its name leads to an address of the compute network and "
-              "that no firewall is between; --master-addr names another address",
-              settings_.coordinator)};
+          fmt::format("check that ddprun runs on {}, that its name resolves to an address of the compute "
+                      "network and that no firewall blocks it; --master-addr names another address",
+                      settings_.coordinator)};
 }
 
 }  // namespace ddprun

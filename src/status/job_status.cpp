@@ -1,8 +1,9 @@
 #include "ddprun/status/job_status.hpp"
 
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
+
+#include "ddprun/base/json_number.hpp"
 
 namespace ddprun {
 
@@ -64,11 +65,15 @@ Json to_json(const JobStatus& job) {
 }
 
 // Reading throws Json::exception for a field that is missing or of another type.
-int number(const Json& json, const char* name) {
-  const auto value = json.at(name).get<std::int64_t>();
-  if (!json.at(name).is_number_integer() || value < 0 || value > std::numeric_limits<int>::max())
-    throw Json::other_error::create(501, "out of range", &json);
-  return static_cast<int>(value);
+template <class Number = int>
+Number number(const Json& json, const char* name) {
+  const auto value = whole_number<Number>(json.at(name));
+  if (!value || std::cmp_less(*value, 0)) throw Json::other_error::create(501, "out of range", &json);
+  return *value;
+}
+
+std::optional<std::uint64_t> optional_size(const Json& json, const char* name) {
+  return json.contains(name) ? std::optional(number<std::uint64_t>(json, name)) : std::nullopt;
 }
 
 Milliseconds duration(const Json& json) {
@@ -93,10 +98,10 @@ WorkerStatus read_worker(const Json& json) {
   if (json.contains("pid")) worker.pid = number(json, "pid");
   worker.output_age = optional_time(json, "output_age_seconds");
   worker.cpu_time = optional_time(json, "cpu_seconds");
-  worker.memory = optional<std::uint64_t>(json, "memory_bytes");
+  worker.memory = optional_size(json, "memory_bytes");
   worker.gpu = optional<std::string>(json, "gpu").value_or("");
   if (json.contains("gpu_percent")) worker.gpu_percent = number(json, "gpu_percent");
-  worker.gpu_memory = optional<std::uint64_t>(json, "gpu_memory_bytes");
+  worker.gpu_memory = optional_size(json, "gpu_memory_bytes");
   return worker;
 }
 

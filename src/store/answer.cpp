@@ -1,4 +1,4 @@
-#include "ddprun/store/answer.hpp"
+#include "answer.hpp"
 
 #include <algorithm>
 
@@ -39,7 +39,7 @@ struct Context {
 Complaint add(Context& on) {
   const std::string_view key = on.fields.text();
   const auto sum = on.state.add(key, on.fields.integer(), on.effects);
-  if (!sum) return "ADD to a value that is no number, or past 64 bits";
+  if (!sum) return "ADD to a value that is not a number, or past 64 bits";
   append_number(on.reply, *sum);
   return std::nullopt;
 }
@@ -108,7 +108,7 @@ void list_keys(Context& on) {
 Complaint barrier(Context& on) {
   const std::string_view key = on.fields.text();
   if (on.state.enter_barrier(on.client, key, on.fields.integer(), on.effects)) return std::nullopt;
-  return "BARRIER at a key whose value is no number";
+  return "BARRIER at a key whose value is not a number";
 }
 
 Complaint watch(Context& on) {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "ddprun/store/answer.hpp"
+#include "answer.hpp"
 
 namespace ddprun {
 namespace {

@@ -16,11 +16,11 @@ constexpr KnownFailure k_known[] = {
      {},
      "the kernel killed the worker because the memory of the job or host was used up",
      "request more memory (--mem under Slurm, mem= under PBS), or use fewer data loader workers, smaller "
-     "batches or fewer ranks a node"},
+     "batches or fewer ranks per node"},
     {"killed",
      {},
      "the SIGKILL came from outside ddprun",
-     "usually memory is used up (dmesg, and sacct -o MaxRSS under Slurm, tell), else the scheduler or an "
+     "usually memory was used up (check dmesg, and sacct -o MaxRSS under Slurm), else the scheduler or an "
      "administrator ended it",
      k_all_lines,
      1,
@@ -28,7 +28,7 @@ constexpr KnownFailure k_known[] = {
     {"spawned-ranks",
      {"ProcessRaisedException", "ProcessExitedException"},
      "each of several workers starts ranks of its own (torch.multiprocessing.spawn)",
-     "give --nproc-per-node 1, or leave out spawn() and take RANK, LOCAL_RANK and WORLD_SIZE from the "
+     "give --nproc-per-node 1, or leave out spawn() and read RANK, LOCAL_RANK and WORLD_SIZE from the "
      "environment",
      k_all_lines,
      2},
@@ -118,7 +118,7 @@ constexpr KnownFailure k_known[] = {
      "set GLOO_SOCKET_IFNAME to an interface that ip addr shows on every node, or unset it"},
     {"nccl-mismatch",
      {"ncclInvalidUsage", "Mismatched NCCL version detected"},
-     "the ranks call NCCL in ways that do not fit together",
+     "the ranks' NCCL calls do not match",
      "NCCL_DEBUG=WARN prints which rank; check that all nodes have the same torch and each rank its own GPU"},
     {"port-in-use",
      {"EADDRINUSE", "Address already in use", "address already in use"},
@@ -148,7 +148,7 @@ constexpr KnownFailure k_known[] = {
     {"peer-gone",
      {"Connection closed by peer", "Connection closed by remote peer", "remote process exited",
       "ncclRemoteError", "Connection reset by peer"},
-     "a peer of this worker went away first",
+     "a peer of this worker ended first",
      "look at the output of the other ranks and the logs of their hosts"},
 };
 

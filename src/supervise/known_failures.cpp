@@ -29,7 +29,7 @@ bool fits(const KnownFailure& known, const Failure& failure, int world_size) {
   if (world_size < known.least_world_size) return false;
   if (known.texts.front().empty()) {
     if (known.signal == 0) return !failure.out_of_memory.empty();
-    return failure.status == ExitStatus{ExitStatus::Kind::signalled, known.signal, "", false} &&
+    return failure.status == ExitStatus{ExitStatus::Kind::signalled, known.signal, {}, false} &&
            failure.out_of_memory.empty() && !failure.after_stop;
   }
   return fits(known, failure.last_lines) || fits(known, split(failure.message, '\n'));

@@ -9,7 +9,7 @@
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
-#include "ddprun/plan/options.hpp"
+#include "ddprun/options/options.hpp"
 
 namespace ddprun {
 
@@ -37,7 +37,7 @@ bool stopped_while_ending(const Failure& failure) {
 }
 
 bool failed_at_program(const ExitStatus& status) {
-  return status.stage == "exec" || status.stage == "interpreter";
+  return status.stage == StartStage::exec || status.stage == StartStage::interpreter;
 }
 
 std::string remedy(int number) {
@@ -45,16 +45,16 @@ std::string remedy(int number) {
   return number == EAGAIN ? " (the limit of processes, ulimit -u, may be reached)" : "";
 }
 
-// The stages are those of os/spawn.hpp.
 std::string describe_start_failure(const ExitStatus& status) {
-  if (status.value == 0) return printable(status.stage, k_reason_width);
+  if (!status.reason.empty()) return printable(status.reason, k_reason_width);
   const std::string error = describe_errno(status.value);
-  if (status.stage == "interpreter") return "the interpreter named in its first line does not exist";
-  if (status.stage == "exec") {
+  if (status.stage == StartStage::interpreter)
+    return "the interpreter named in its first line does not exist";
+  if (status.stage == StartStage::exec) {
     return status.value == ENOEXEC ? "neither a program nor a script with a #! line" : error;
   }
-  if (status.stage == "process") return "no new process: " + error + remedy(status.value);
-  return printable(status.stage, k_reason_width) + ": " + error;
+  if (status.stage == StartStage::process) return "process creation failed: " + error + remedy(status.value);
+  return fmt::format("{}: {}", stage_name(status.stage), error);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ddprun/base/text.hpp"
-#include "ddprun/plan/options.hpp"
+#include "ddprun/options/options.hpp"
 #include "ddprun/supervise/report.hpp"
 
 namespace ddprun {

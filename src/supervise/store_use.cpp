@@ -15,7 +15,7 @@ Notice describe_silent_store(Milliseconds waited) {
                       "ranks itself?",
                       describe_duration(waited)),
           "under ddprun a script calls torch.distributed.init_process_group() without an address and without "
-          "ranks of its own; this is said once, and nothing is stopped"};
+          "ranks of its own; this is printed once, and nothing is stopped"};
 }
 
 Notice describe_unused_store(int workers) {

@@ -28,7 +28,8 @@ void Supervisor::note_start(const Assignment& assignment) {
   if (state_ != State::idle) return;
   attempt_ = assignment.attempt;
   workers_.clear();
-  for (const WorkerSeat& seat : assignment.seats) workers_.push_back({seat.rank, false, std::nullopt});
+  for (const RankAssignment& assigned : assignment.workers)
+    workers_.push_back({assigned.rank, false, std::nullopt});
   start_wanted_ = true;
   failure_reported_ = false;
   stop_signal_.reset();

@@ -1,10 +1,7 @@
-// A peer that says anything, heard by either side; the first byte chooses the side. The prover opens
+// A peer that says anything, heard by either side; the first byte chooses the side. The authenticator opens
 // everything, so that what lies inside a proof is reached too.
-#include <cstdint>
-#include <cstdlib>
-#include <string_view>
-
 #include "ddprun/rendezvous/handshake.hpp"
+#include "promise.hpp"
 
 using namespace ddprun;
 using State = HandshakeStep::State;
@@ -17,20 +14,22 @@ struct Heard {
 };
 
 Heard listen(HandshakeRole role, std::string_view bytes, std::size_t piece) {
-  Prover prover;
-  prover.methods = {ProofMethod::munge, ProofMethod::key_file};
-  prover.seal = [](ProofMethod, const std::string& payload) { return ProofResult{true, payload}; };
-  prover.open = prover.seal;
-  KeyExchange exchange;
-  exchange.public_key.fill(role == HandshakeRole::member ? 1 : 2);
-  exchange.derive = [](HandshakeRole, const PublicKey&) { return SessionKeys{}; };
-  Handshake handshake(role, "slurm/29/0/0", exchange, prover);
+  Authenticator authenticator;
+  authenticator.methods = {ProofMethod::munge, ProofMethod::key_file};
+  authenticator.seal = [](ProofMethod, const std::string& payload) { return ProofResult{true, payload}; };
+  authenticator.open = authenticator.seal;
+  KeyExchange key_exchange;
+  key_exchange.public_key.fill(role == HandshakeRole::member ? 1 : 2);
+  key_exchange.derive = [](HandshakeRole, const PublicKey&) { return SessionKeys{}; };
+  Handshake handshake(role, "slurm/29/0/0", key_exchange, authenticator);
   Heard heard;
   for (; !bytes.empty() && heard.state == State::more; bytes.remove_prefix(std::min(piece, bytes.size()))) {
     HandshakeStep step = handshake.feed(bytes.substr(0, piece));
     heard.state = step.state;
     heard.sent += step.send;
-    if (step.state == State::failed && step.text.empty()) std::abort();
+    if (step.state != State::failed) continue;
+    fuzz::require(!step.text.empty());
+    fuzz::require_printable(step.text);
   }
   return heard;
 }
@@ -43,6 +42,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const Heard whole = listen(role, bytes, bytes.size() + 1);
   const Heard pieces = listen(role, bytes, 1);
-  if (whole.state != pieces.state || whole.sent != pieces.sent) std::abort();
+  fuzz::require(whole.state == pieces.state && whole.sent == pieces.sent);
   return 0;
 }

@@ -1,19 +1,17 @@
 // The grammars of single options: any text is a value or a UsageError that can be shown, never anything else.
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-
-#include "ddprun/base/error.hpp"
+#include "ddprun/base/duration.hpp"
+#include "ddprun/options/bind_choice.hpp"
+#include "ddprun/options/options.hpp"
+#include "ddprun/output/line_label.hpp"
+#include "ddprun/output/log_layout.hpp"
 #include "ddprun/output/stream_choice.hpp"
-#include "ddprun/plan/options.hpp"
+#include "ddprun/placement/devices.hpp"
+#include "promise.hpp"
+#include "site/expand_value.hpp"
 
 namespace {
 
 using namespace ddprun;
-
-void expect(bool holds) {
-  if (!holds) std::abort();
-}
 
 // What is shown to the user is one printable line with a hint.
 template <class Act>
@@ -22,44 +20,64 @@ void parse(const Act& act) {
     act();
   } catch (const UsageError& error) {
     const std::string what = error.what();
-    expect(what.starts_with("--x ") && !error.hint().empty());
-    expect(what.find_first_of("\n\r\x1b") == std::string::npos);
-    expect(error.hint().find_first_of("\n\r\x1b") == std::string::npos);
+    fuzz::require(what.find("--x") != std::string::npos && !error.hint().empty());
+    for (const std::string& text : {what, error.hint()}) {
+      fuzz::require_printable(text);
+      fuzz::require(text.find('\n') == std::string::npos);
+    }
   }
 }
 
 void parse_values(const std::string& text) {
   parse([&] {
     const NodeRange range = parse_node_range(text, "--x");
-    expect(1 <= range.least && range.least <= range.most);
+    fuzz::require(1 <= range.least && range.least <= range.most);
   });
   parse([&] {
     const WorkersPerNode workers = parse_workers_per_node(text, "--x");
-    expect(workers.kind != WorkersKind::number || workers.number >= 1);
+    fuzz::require(workers.kind != WorkersKind::number || workers.number >= 1);
   });
   parse([&] {
     for (const auto& [rank, streams] : parse_stream_choice(text, "--x").by_local_rank) {
-      expect(rank >= 0 && streams >= 0 && streams <= 3);
+      fuzz::require(rank >= 0 && streams >= 0 && streams <= 3);
     }
   });
-  parse([&] { expect(!parse_rank_list(text, "--x").empty()); });
+  parse([&] { fuzz::require(!parse_rank_list(text, "--x").empty()); });
   parse([&] {
     for (const auto& [key, value] : parse_rendezvous_conf(text, "--x"))
-      expect(!key.empty() && !value.empty());
+      fuzz::require(!key.empty() && !value.empty());
   });
+}
+
+void parse_output(const std::string& text) {
+  parse([&] { parse_rank_ranges(text, "--x"); });
+  parse([&] { parse_rotation(text, "--x"); });
+  parse([&] { parse_store_memory(text, "--x"); });
+  parse([&] { parse_rate(text, "--x"); });
+  parse([&] { make_label(text, {}, true, "--x"); });
+  make_torchrun_prefix(text, {});
+  parse_line_filters(text);
+}
+
+void parse_places(const std::string& text) {
+  parse([&] { parse_bind(text, "--x"); });
+  parse_device_list(text);
+  parse_duration(text);
+  fuzz::try_to([&] { expand_value(text, {{"HOME", "/home/lab"}}); });
 }
 
 void parse_names(const std::string& text) {
   parse([&] {
     const Endpoint endpoint = parse_endpoint(text, "--x");
-    expect(!endpoint.host.empty() && endpoint.port.value_or(0) >= 0 && endpoint.port.value_or(0) <= 65535);
+    fuzz::require(!endpoint.host.empty() && endpoint.port.value_or(0) >= 0 &&
+                  endpoint.port.value_or(0) <= 65535);
     const bool ipv6 = endpoint.host.find(':') != std::string::npos;
-    expect(!ipv6 || parse_endpoint("[" + endpoint.host + "]:1", "--x").host == endpoint.host);
+    fuzz::require(!ipv6 || parse_endpoint("[" + endpoint.host + "]:1", "--x").host == endpoint.host);
   });
-  parse([&] { expect(!parse_host(text, "--x").empty()); });
+  parse([&] { fuzz::require(!parse_host(text, "--x").empty()); });
   parse([&] {
     for (const int number : parse_signals(text, "--x")) {
-      expect(parse_signals(signal_name(number), "--x") == std::vector<int>{number});
+      fuzz::require(parse_signals(signal_name(number), "--x") == std::vector<int>{number});
     }
   });
 }
@@ -69,6 +87,8 @@ void parse_names(const std::string& text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(data, data + size);
   parse_values(text);
+  parse_output(text);
+  parse_places(text);
   parse_names(text);
   return 0;
 }

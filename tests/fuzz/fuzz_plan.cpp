@@ -2,21 +2,16 @@
 // bounded memory. The input is a line of options ("nnodes=2 node-rank=1 nproc=gpu ...") and the snapshot's
 // JSON.
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/plan/expected.hpp"
-#include "ddprun/plan/render.hpp"
+#include "ddprun/plan/expected_assignment.hpp"
+#include "ddprun/render/render_plan.hpp"
+#include "plan_node.hpp"
+#include "promise.hpp"
 
 using namespace ddprun;
+using fuzz::require;
 
 namespace {
-
-void require(bool promise) {
-  if (!promise) std::abort();
-}
 
 Sourced<int> number_of(const std::string& value, const std::string& name) {
   return sourced(static_cast<int>(parse_integer(value).value_or(1) % 1000000), name);
@@ -73,16 +68,16 @@ void check_text(const std::string& text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string input(data, data + size);
   const std::size_t end = std::min(input.find('\n'), input.size());
-  try {
+  fuzz::try_to([&] {
     Options options;
     for (const std::string& word : split_words(input.substr(0, end))) read_option(word, options);
     const Snapshot snapshot = parse_snapshot(input.substr(end), "fuzz");
-    const NodePlan plan = make_node_plan(snapshot, options);
+    const NodePlan plan = test::plan_node(snapshot, options);
     check_promises(plan);
     check_text(render_text(plan, snapshot));
-    if (plan.workers.value * (1 + options.command.size()) < 1000) render_json(plan, snapshot);
+    if (static_cast<std::size_t>(plan.workers.value) * (1 + options.command.size()) < 1000)
+      render_json(plan, snapshot);
     render_shell(plan, snapshot);
-  } catch (const Error&) {
-  }
+  });
   return 0;
 }

@@ -1,14 +1,14 @@
-// A profile of a site that anybody may have written: read, or refused with a sentence.
-#include <cstdint>
-
-#include "ddprun/base/error.hpp"
-#include "ddprun/plan/site.hpp"
+// A profile of a site or a configuration that anybody may have written: read, or refused with a sentence.
+#include "ddprun/facts/option_texts.hpp"
+#include "ddprun/site/site.hpp"
+#include "promise.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  try {
-    ddprun::parse_site_profile({reinterpret_cast<const char*>(data), size}, "fuzz.json");
-  } catch (const ddprun::UsageError&) {
-    return 0;
-  }
+  using namespace ddprun;
+  const std::string text = fuzz::text_of(data, size);
+  fuzz::try_to([&] { parse_site_profile(text, "fuzz.json"); });
+  fuzz::try_to([&] {
+    for (const OptionText& option : parse_config(text, "fuzz.json")) fuzz::require(!option.origin.empty());
+  });
   return 0;
 }

@@ -1,26 +1,21 @@
 // Whatever the file says, only ddprun::Error comes out, and what is accepted survives being written again.
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-
-#include "ddprun/base/error.hpp"
-#include "ddprun/facts/byte_text.hpp"
 #include "ddprun/facts/secrets.hpp"
 #include "ddprun/facts/snapshot.hpp"
+#include "facts/byte_text.hpp"
+#include "promise.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ddprun;
   const std::string bytes(data, data + size);
-  if (unescape_bytes(escape_bytes(bytes)) != bytes) std::abort();
+  fuzz::require(unescape_bytes(escape_bytes(bytes)) == bytes);
   mask_text(bytes);
-  try {
+  fuzz::try_to([&] {
     const Snapshot snapshot = parse_snapshot(bytes, "fuzz");
     const std::string json = render_snapshot(snapshot);
-    if (parse_snapshot(json, "fuzz") != snapshot || render_snapshot(snapshot) != json) std::abort();
+    fuzz::require(parse_snapshot(json, "fuzz") == snapshot && render_snapshot(snapshot) == json);
     const Snapshot clean = without_secrets(snapshot);
-    if (without_secrets(clean) != clean) std::abort();
+    fuzz::require(without_secrets(clean) == clean);
     parse_snapshot(render_snapshot(clean), "fuzz");
-  } catch (const Error&) {
-  }
+  });
   return 0;
 }

@@ -6,14 +6,14 @@
 // byte and that many bytes to send.
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <string>
 
 #include "ddprun/store/service.hpp"
+#include "promise.hpp"
 
 namespace {
 
 using namespace ddprun;
+using fuzz::require;
 
 constexpr int k_clients = 4;
 
@@ -59,10 +59,6 @@ bool send_byte_by_byte(Store& store, StoreClient client, std::string_view bytes)
     if (!store.send(client, {&byte, 1})) return false;
   }
   return true;
-}
-
-void require(bool condition) {
-  if (!condition) std::abort();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // A launcher without a plan, for what only shows when the parent dies or has a terminal of its own.
-//   mini_launcher keep|no_keeper WORKER...   starts the worker, says its pid, waits to be killed
+//   mini_launcher keep|no_reaper WORKER...   starts the worker, says its pid, waits to be killed
 //   mini_launcher lend WORKER...             gives its terminal to the worker, through ^Z and back
 //   mini_launcher keep_terminal WORKER...    does not: the worker is stopped when it reads
 //   mini_launcher type_for WORKER...         reads the terminal for the worker
@@ -21,13 +21,13 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/app/input_pump.hpp"
-#include "ddprun/os/child.hpp"
+#include "app/input_pump.hpp"
 #include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/keeper.hpp"
 #include "ddprun/os/output_sink.hpp"
-#include "ddprun/os/signals.hpp"
-#include "ddprun/os/spawn.hpp"
+#include "ddprun/os/process/child.hpp"
+#include "ddprun/os/process/reaper.hpp"
+#include "ddprun/os/process/signals.hpp"
+#include "ddprun/os/process/spawn.hpp"
 #include "ddprun/os/terminal.hpp"
 
 extern char** environ;
@@ -61,18 +61,18 @@ Child start(const SpawnRequest& request) {
   while (true) ::pause();
 }
 
-int keep(const Arguments& arguments, bool with_keeper) {
+int keep(const Arguments& arguments, bool with_reaper) {
   const std::string id = make_random_id();
-  std::optional<Keeper> keeper;
-  if (with_keeper) keeper.emplace(id);
+  std::optional<Reaper> reaper;
+  if (with_reaper) reaper.emplace(id);
   SpawnRequest request = request_for(arguments);
-  if (with_keeper) request.environment.push_back(std::string(k_agent_variable) + "=" + id);
-  // Only the keeper is to reach the worker where one is tested.
-  request.die_with_parent = !with_keeper;
+  if (with_reaper) request.environment.push_back(std::string(k_agent_variable) + "=" + id);
+  // Only the reaper is to reach the worker where one is tested.
+  request.die_with_parent = !with_reaper;
   Child worker = start(request);
-  if (keeper) keeper->watch(worker.pid());
+  if (reaper) reaper->watch(worker.pid());
   say("worker " + std::to_string(worker.pid()));
-  if (keeper) say("keeper " + std::to_string(keeper->pid()));
+  if (reaper) say("reaper " + std::to_string(reaper->pid()));
   wait_to_be_killed();
 }
 
@@ -218,7 +218,7 @@ int shell(const Arguments& arguments, bool in_background_first) {
 int main(int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "";
   const Arguments arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
-  if (verb == "keep" || verb == "no_keeper") return keep(arguments, verb == "keep");
+  if (verb == "keep" || verb == "no_reaper") return keep(arguments, verb == "keep");
   if (verb == "lend") return lend(arguments);
   if (verb == "keep_terminal") return keep_terminal(arguments);
   if (verb == "type_for") return type_for(arguments);

@@ -54,7 +54,8 @@ PlaceOptions read_place_options(const json& flags) {
       options.workers_per_node = sourced(value.get<int>(), flag);
     if (flag == "--master-port") options.port = sourced(value.get<int>(), flag);
     if (flag == "--master-addr") options.address = sourced(value.get<std::string>(), flag);
-    if (flag == "--rdzv-endpoint") options.address = sourced(value.get<std::string>(), flag);
+    if (flag == "--rdzv-endpoint")
+      options.address = sourced(value.get<std::string>(), flag, Source::endpoint);
     if (flag == "--rdzv-id") options.run_id = sourced(value.get<std::string>(), flag);
     if (flag == "--scheduler") options.scheduler = sourced(value.get<std::string>(), flag);
     if (flag == "--hosts") options.hosts = sourced(parse_hosts(value.get<std::string>(), flag), flag);

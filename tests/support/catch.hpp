@@ -9,4 +9,10 @@ inline auto Contains(const std::string& part) { return ContainsSubstring(part); 
 #else
 #include <catch2/catch.hpp>
 using Catch::Matchers::Contains;
+// As of version 3, but the test case counts as passed. What it says is printed.
+#define SKIP(reason)             \
+  do {                           \
+    WARN("SKIPPED: " << reason); \
+    return;                      \
+  } while (false)
 #endif

@@ -20,7 +20,7 @@ struct NodeShape {
   std::int64_t node_bytes = std::int64_t{64} << 30;
 };
 
-// Nodes, packages and caches count from 0, cores of one cache are neighbours; no devices, no distances.
+// Nodes, packages and caches count from 0, cores of one cache are local peers; no devices, no distances.
 Topology build_topology(const NodeShape& shape);
 
 // 0 .. number of hardware threads - 1.

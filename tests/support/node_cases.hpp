@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ddprun/facts/topology.hpp"
-#include "ddprun/plan/placement.hpp"
+#include "ddprun/placement/placement.hpp"
 
 namespace ddprun::test {
 

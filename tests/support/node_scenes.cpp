@@ -6,8 +6,9 @@
 #include <set>
 
 #include "allocation_cases.hpp"
-#include "ddprun/plan/options.hpp"
+#include "ddprun/options/options.hpp"
 #include "node_builder.hpp"
+#include "plan_node.hpp"
 
 namespace ddprun::test {
 
@@ -222,7 +223,7 @@ NodeScene make_scene(const std::string& name, Topology topology, int workers) {
   std::sort(host.allowed_cpus.begin(), host.allowed_cpus.end());
   host.allowed_cores = static_cast<int>(topology.cores.size());
   host.online_cpus = static_cast<int>(host.allowed_cpus.size());
-  scene.plan = make_node_plan(scene.snapshot, options);
+  scene.plan = plan_node(scene.snapshot, options);
   for (const PciDevice& device : topology.devices) {
     if (device.kind == DeviceKind::gpu) host.gpus.push_back({"nvidia", device.address});
   }

@@ -48,7 +48,7 @@ Options read_options(const json& flags) {
     if (flag == "--local-addr") options.local_address = sourced(value.get<std::string>(), flag);
     if (flag == "--virtual-local-rank") options.virtual_local_rank = value.get<bool>();
     if (flag == "--site") options.site = value.get<std::string>();
-    if (flag == "--launcher") options.carrier = sourced(value.get<std::string>(), flag);
+    if (flag == "--launcher") options.remote_launcher = sourced(value.get<std::string>(), flag);
     if (flag == "--logs") options.output.logs = sourced(value.get<std::string>(), flag);
     if (flag == "--label") options.output.label = sourced(value.get<std::string>(), flag);
     if (flag == "--store" && value == "worker") options.store = StoreHost::worker;

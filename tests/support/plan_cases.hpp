@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/options.hpp"
+#include "ddprun/options/options.hpp"
 
 namespace ddprun::test {
 

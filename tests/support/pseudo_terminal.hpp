@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/os/child.hpp"
 #include "ddprun/os/fd.hpp"
+#include "ddprun/os/process/child.hpp"
 
 namespace ddprun::testing {
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "ddprun/plan/placement.hpp"
+#include "ddprun/placement/placement.hpp"
 
 namespace ddprun::test {
 

@@ -8,11 +8,9 @@
 
 #include "ddprun/base/ids.hpp"
 #include "ddprun/base/sourced.hpp"
+#include "ddprun/facts/schedulers.hpp"
 
 namespace ddprun {
-
-// Who granted the hosts. Which launcher started this process on them is Allocation::launcher.
-enum class Scheduler { none, by_hand, slurm, pbs, lsf, flux, kubernetes };
 
 // How many ddprun processes there are and what each one stands for.
 enum class LaunchStyle {
@@ -23,16 +21,16 @@ enum class LaunchStyle {
 };
 
 // A value that every process of this job or launch was given and nobody else knows: a key. Never printed.
-enum class SecretKind { starter, pmi_shared_secret, open_mpi_transports, pbs_cookie };
+enum class SecretKind { front_end, pmi_shared_secret, open_mpi_transports, pbs_cookie };
 struct JobSecret {
-  SecretKind kind = SecretKind::starter;
+  SecretKind kind = SecretKind::front_end;
   std::string value;
   std::string origin;  // the variable
   friend bool operator==(const JobSecret&, const JobSecret&) = default;
 };
 
-// The launcher's own key-value exchange, where its variables show one.
-enum class Exchange { none, pmi1, pmix };
+// The launcher's own key-value space, where its variables show one.
+enum class KeyValueSpace { none, pmi1, pmix };
 
 struct Host {
   std::string name;  // as the scheduler spells it; empty where nobody tells it
@@ -64,9 +62,9 @@ struct Allocation {
   Sourced<std::vector<Host>> hosts;  // of this launch (the step's, not the job's), scheduler's order
   Sourced<int> job_nodes;            // hosts of the whole job; 0 when unknown
   Sourced<int> components{1, {}};    // of a heterogeneous job; 1 in any other
-  // Of this process' host in `hosts`; -1 where no variable tells: nodes are then ordered by their lowest
+  // Of this process' host in `hosts`; nothing where no variable tells: nodes are then ordered by their lowest
   // rank, which shows at the rendezvous.
-  Sourced<NodeIndex> node_index;
+  Sourced<std::optional<NodeIndex>> node_index;
   Sourced<int> task_count;        // ddprun processes in this launch
   Sourced<int> task_rank;         // this process among them, the scheduler's number (PROCID)
   Sourced<LocalRank> task_local;  // this process among those on its host
@@ -86,16 +84,19 @@ struct Allocation {
   // Every process of the launch, not only this one, was told hosts among which the coordinator's is.
   bool first_known = true;
   std::vector<JobSecret> secrets;  // best first
-  Exchange exchange = Exchange::none;
+  KeyValueSpace key_value_space = KeyValueSpace::none;
   std::vector<Notice> notices;
   friend bool operator==(const Allocation&, const Allocation&) = default;
 };
 
-std::string to_string(Scheduler scheduler);  // "none", "by hand", "slurm"
-std::string to_string(LaunchStyle style);    // "alone", "one ddprun a node", ...
+// This process' host among `hosts`; nothing where it is not told.
+const Host* find_own_host(const Allocation& allocation);
+
+std::string to_string(Scheduler scheduler);  // "none", "manual", "slurm"
+std::string to_string(LaunchStyle style);    // "alone", "one ddprun per node", ...
 
 // What every process of this launch shares and no other launch has: "slurm/29/0/0" (job, restart count, step,
-// then the --rdzv-id if there is one), "slurm/29/0/-/n1.1829" (alone in a batch script), "by-hand/<rdzv id>",
+// then the --rdzv-id if there is one), "slurm/29/0/-/n1.1829" (alone in a batch script), "manual/<rdzv id>",
 // "alone/<host>.<process>". Under an MPI launcher the job is left out where the launcher has a name for the
 // launch ("open-mpi/483524609"): over ssh only its first host may know the job. Port sequences and handshakes
 // are keyed by it.

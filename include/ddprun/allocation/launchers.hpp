@@ -20,16 +20,17 @@ struct LaunchPlace {
   std::optional<Sourced<int>> size;  // 1 or more
   std::optional<Sourced<int>> local_rank;
   std::optional<Sourced<int>> local_size;
-  std::optional<Sourced<int>> node;           // position of this host among those of the launch
-  std::optional<Sourced<int>> nodes;          // no more hosts than these take part
-  bool nodes_exact = false;                   // and all of them do
-  Sourced<std::vector<std::string>> hosts;    // of the launch, in node order; no origin: not told here
-  bool starter_tells_hosts = false;           // all but the processes beside the starter know `hosts`
-  std::vector<Sourced<std::string>> starter;  // names or addresses of the host where the launcher was called
-  Sourced<std::string> id;                    // all processes of this launch have it and no other launch does
-  std::string slurm_step;  // "29.0" when srun's own PMI plug-in set the variables; else empty
+  std::optional<Sourced<int>> node;         // position of this host among those of the launch
+  std::optional<Sourced<int>> nodes;        // no more hosts than these take part
+  bool nodes_exact = false;                 // and all of them do
+  Sourced<std::vector<std::string>> hosts;  // of the launch, in node order; no origin: not told here
+  bool launcher_tells_hosts = false;        // all but the processes beside the launcher know `hosts`
+  std::vector<Sourced<std::string>>
+      front_end;            // names or addresses of the host where the launcher was called
+  Sourced<std::string> id;  // all processes of this launch have it and no other launch does
+  std::string slurm_step;   // "29.0" when srun's own PMI plug-in set the variables; else empty
   std::vector<JobSecret> secrets;
-  Exchange exchange = Exchange::none;
+  KeyValueSpace key_value_space = KeyValueSpace::none;
 };
 
 // Every launcher whose rank is set, the most telling first. Throws Error for a malformed variable and for a
@@ -53,6 +54,9 @@ bool is_interactive_shell(const Ancestor& ancestor);
 
 // Whether a process of one of these programs is among the ancestors.
 bool has_ancestor(const HostFacts& host, const std::vector<std::string>& programs);
+
+// The same, and no daemon of a launcher or scheduler is between.
+bool is_run_by(const HostFacts& host, std::string_view program);
 
 // "OMPI_COMM_WORLD_RANK=2 (of 4)".
 std::string describe(const LaunchPlace& place);

@@ -31,6 +31,10 @@ bool is_launcher_variable(std::string_view name);
 // another ddprun).
 std::vector<std::string> find_left_over(const Snapshot& snapshot);
 
+// Whether a worker of another ddprun started this one, in the same job: then the outer launch's place, which
+// it inherited, is not its own.
+bool is_inside_worker(const Snapshot& snapshot);
+
 // The jobs whose variables are set, "slurm/41", of several schedulers with commas between; empty outside any.
 std::string name_jobs(const Environment& environment);
 

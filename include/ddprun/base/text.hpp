@@ -44,4 +44,7 @@ std::size_t utf8_length(std::string_view text);
 // terminal.
 std::string printable(std::string_view text, std::size_t max_length = 200);
 
+// Whole, and line ends stay.
+std::string printable_lines(std::string_view text);
+
 }  // namespace ddprun

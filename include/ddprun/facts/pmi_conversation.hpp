@@ -34,16 +34,16 @@ std::optional<PmiLine> parse_pmi_line(std::string_view line);
 // node, nodes, processes on each, repeated until there are enough. Nothing where the text is malformed.
 std::optional<bool> shares_a_node(std::string_view mapping, int size);
 
-// What an exchange of any kind ended with.
-struct ExchangeAnswer {
+// What a key-value space of any kind ended with.
+struct KeyValueAnswer {
   enum class Kind { told, uneven, failed };
   Kind kind = Kind::failed;
   std::string text;  // told: the coordinator's value; failed: why, one sentence
-  friend bool operator==(const ExchangeAnswer&, const ExchangeAnswer&) = default;
+  friend bool operator==(const KeyValueAnswer&, const KeyValueAnswer&) = default;
 };
 // One line without its end, and back; what is no answer is a failure that says so.
-std::string render_answer(const ExchangeAnswer& answer);
-ExchangeAnswer parse_answer(std::string_view line);
+std::string render_answer(const KeyValueAnswer& answer);
+KeyValueAnswer parse_answer(std::string_view line);
 
 struct PmiRequest {
   std::optional<std::string> value;  // the coordinator's, printable and without blanks; nothing: fetch it
@@ -59,7 +59,7 @@ class PmiConversation {
   std::string start();                      // the first request, with its line end
   std::string take(std::string_view line);  // an answer without its end; the next request, empty when over
   bool over() const { return answer_.has_value(); }
-  const ExchangeAnswer& answer() const { return *answer_; }
+  const KeyValueAnswer& answer() const { return *answer_; }
   // "said nothing to get_maxes": for the sentence of who waited in vain.
   std::string asked() const;
 
@@ -67,8 +67,8 @@ class PmiConversation {
   enum class Stage { greeting, init, maxes, name, mapping, put, barrier, get };
 
   std::string ask(Stage stage);
-  std::string end(ExchangeAnswer::Kind kind, std::string text);
-  std::string fail(const std::string& why) { return end(ExchangeAnswer::Kind::failed, why); }
+  std::string end(KeyValueAnswer::Kind kind, std::string text);
+  std::string fail(const std::string& why) { return end(KeyValueAnswer::Kind::failed, why); }
   std::string take_maxes(const PmiLine& line);
   std::string take_mapping(const PmiLine& line);
   std::string after(const PmiLine& line);
@@ -76,7 +76,7 @@ class PmiConversation {
   PmiRequest request_;
   Stage stage_ = Stage::init;
   std::string space_;  // kvsname
-  std::optional<ExchangeAnswer> answer_;
+  std::optional<KeyValueAnswer> answer_;
 };
 
 }  // namespace ddprun

@@ -54,7 +54,7 @@ struct HostFacts {
   std::vector<int> allowed_memory_nodes;  // Mems_allowed_list, ascending
   std::optional<Topology> topology;       // nothing: not read (--bind none)
   std::vector<std::string>
-      doubts;  // what could not be seen and why, for the user: "NVML gave no answer within 2 s"
+      warnings;  // what could not be seen and why, for the user: "NVML gave no answer within 2 s"
   std::pair<int, int> ephemeral_ports{32768, 60999};  // ip_local_port_range
   bool munge = false;                                 // a munge daemon's socket is there
   std::string cgroup;                                 // /proc/self/cgroup, whole
@@ -70,8 +70,9 @@ struct Snapshot {
   std::vector<std::string> arguments;  // argv without the program name
   std::string working_directory;
   Environment environment;  // complete in memory; a captured file holds the allow-listed part
-  std::map<std::string, std::string> files;      // path -> contents of the files a scheduler points to
-  std::map<std::string, ProgramFacts> programs;  // by word: the command's, python_candidates(), carriers
+  std::map<std::string, std::string> files;  // path -> contents of the files a scheduler points to
+  std::map<std::string, ProgramFacts>
+      programs;  // by word: the command's, python_candidates(), remote launchers
   // Host names that were looked up: their numeric addresses, separated by blanks.
   std::map<std::string, std::string> names;
   HostFacts host;

@@ -21,7 +21,7 @@ namespace ddprun {
 struct AgentListenerSettings {
   std::vector<int> ports;  // the first that is free; 0 is any free one
   std::string launch_key;
-  Prover prover;
+  Authenticator authenticator;
   Milliseconds handshake_limit{10000};
   Milliseconds link_timeout{k_link_timeout};  // as in watch_connection
   std::string port_hint;  // where none of the ports is free; empty: to choose another --master-port

@@ -24,7 +24,7 @@ struct CoordinatorServiceSettings {
   std::optional<LaunchFailure> failure;  // it has nothing to start, and joins to tell so
   std::vector<int> ports;                // the first free one is used; 0 is any
   std::string launch_key;
-  Prover prover;
+  Authenticator authenticator;
   Milliseconds flush_timeout{
       5000};  // for the last messages to be taken, and for latecomers of a failed launch
   Milliseconds handshake_limit{10000};

@@ -17,7 +17,7 @@ class FirstDial {
   // Called once, from the event loop, unless cancelled: done; or failed, with what each address said.
   using OnResult = std::function<void(AuthenticationResult)>;
 
-  FirstDial(boost::asio::io_context& context, StarterAddress starter, Prover prover,
+  FirstDial(boost::asio::io_context& context, FrontEndAddress front_end, Authenticator authenticator,
             Milliseconds link_timeout, OnResult on_result);
   ~FirstDial() { cancel(); }
   FirstDial(const FirstDial&) = delete;
@@ -30,8 +30,8 @@ class FirstDial {
   void conclude(std::size_t dial, AuthenticationResult result);
 
   boost::asio::io_context& context_;
-  StarterAddress starter_;
-  Prover prover_;
+  FrontEndAddress front_end_;
+  Authenticator authenticator_;
   Milliseconds link_timeout_;
   OnResult on_result_;
   std::vector<std::shared_ptr<Dial>> dials_;  // empty where one is over

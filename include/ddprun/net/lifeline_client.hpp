@@ -17,7 +17,7 @@ class Connection;
 class LifelineClient {
  public:
   // Each is called from the event loop. on_gone: only after a connection was there; on_unreachable: no
-  // address leads to the starter, and that is the end of it.
+  // address leads to the front end, and that is the end of it.
   struct Hooks {
     std::function<void()> on_connected;
     std::function<void(const lifeline::Signal& signal)> on_signal;
@@ -26,7 +26,7 @@ class LifelineClient {
     std::function<void(const std::string& why)> on_unreachable;
   };
 
-  LifelineClient(boost::asio::io_context& context, StarterAddress starter, Prover prover,
+  LifelineClient(boost::asio::io_context& context, FrontEndAddress front_end, Authenticator authenticator,
                  lifeline::Hello hello, Hooks hooks, Milliseconds link_timeout = k_link_timeout);
   ~LifelineClient();
   LifelineClient(const LifelineClient&) = delete;
@@ -34,7 +34,7 @@ class LifelineClient {
 
   // Tries all addresses at once; the first that shakes hands is it.
   void start();
-  // Tells the exit code and calls `told` when the starter has it, or after a second; at once without a
+  // Tells the exit code and calls `told` when the front end has it, or after a second; at once without a
   // connection. No hook is called any more.
   void end(const lifeline::Ended& ended, std::function<void()> told);
 
@@ -42,7 +42,7 @@ class LifelineClient {
   void conclude(AuthenticationResult result);
   void take(const std::string& payload);
 
-  Prover prover_;
+  Authenticator authenticator_;
   lifeline::Hello hello_;
   Hooks hooks_;
   Milliseconds link_timeout_;

@@ -1,4 +1,5 @@
-// The starter's end of the lifelines: who of the agents is there, what they say, and signals to all of them.
+// The front end's end of the lifelines: who of the agents is there, what they say, and signals to all of
+// them.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -29,8 +30,8 @@ class LifelineServer {
   };
 
   // Listens on a free port of all addresses. Throws Error.
-  LifelineServer(boost::asio::io_context& context, Prover prover, const std::string& id, Hooks hooks,
-                 Milliseconds link_timeout = k_link_timeout);
+  LifelineServer(boost::asio::io_context& context, Authenticator authenticator, const std::string& id,
+                 Hooks hooks, Milliseconds link_timeout = k_link_timeout);
   ~LifelineServer();
   LifelineServer(const LifelineServer&) = delete;
   LifelineServer& operator=(const LifelineServer&) = delete;
@@ -55,7 +56,7 @@ class LifelineServer {
   void hand_over(int number, const lifeline::Output& output);
   void lose(int number, const std::string& why);
 
-  Prover prover_;
+  Authenticator authenticator_;
   Hooks hooks_;
   Milliseconds link_timeout_;
   std::shared_ptr<AgentListener> listener_;

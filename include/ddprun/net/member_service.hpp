@@ -18,7 +18,7 @@ namespace ddprun {
 struct MemberServiceSettings {
   MemberJoinSettings join;
   std::string launch_key;
-  Prover prover;
+  Authenticator authenticator;
   Announcement announcement;
   std::optional<LaunchFailure> failure;  // it has nothing to start, and joins to tell so
   std::string version;
@@ -43,13 +43,13 @@ struct NameLookup {
 };
 
 // Where the coordinator is, or why that is not known; an empty reason: not yet.
-using ToldPlace = std::variant<MeetingPlace, std::string>;
+using ToldPlace = std::variant<CoordinatorPlace, std::string>;
 
 // Called from the event loop only, never from within start() or send(). All must be set but
-// look_at_meeting_file where there is none, on_output where no streams are wanted, and show_detail.
+// look_at_rendezvous_file where there is none, on_output where no streams are wanted, and show_detail.
 struct MemberHooks {
   std::function<NameLookup(const std::string& name)> start_lookup;
-  std::function<ToldPlace()> look_at_meeting_file;
+  std::function<ToldPlace()> look_at_rendezvous_file;
   // ClientQuestion, Start, Stop, Finish or Refused; the last two are the last.
   std::function<void(const CoordinatorMessage&)> on_message;
   // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
@@ -69,8 +69,8 @@ class MemberService final : public AgentLink {
   MemberService& operator=(const MemberService&) = delete;
 
   void start();
-  // What the launcher's exchange ended with; of no use any more once the coordinator is found.
-  void on_exchange(const ToldPlace& told);
+  // What the launcher's key-value space ended with; of no use any more once the coordinator is found.
+  void on_key_value_space(const ToldPlace& told);
   void send(AgentMessage message) override;
   std::string local_end(const std::string& address) const override;
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ddprun/base/duration.hpp"
 #include "ddprun/os/fd.hpp"
 
 namespace ddprun {
@@ -55,8 +56,10 @@ Fd watch_readiness(int descriptor, Readiness readiness);
 void lead_to_socket(int standard, int socket);
 // Makes `standard` another name of `before` again; nothing where that is none.
 void lead_back(int standard, int before);
-// The peer reads the end behind what was written.
-void end_writing(int socket);
+// The peer reads the end behind what was written. False where the system refuses that.
+bool end_writing(int socket);
+// The next byte that the peer sends; nothing when none comes within the limit.
+std::optional<char> receive_byte(int socket, Milliseconds limit);
 
 // Whether nobody is at the other end of a pipe or socket any more; never so for other files.
 bool is_hung_up(int descriptor);

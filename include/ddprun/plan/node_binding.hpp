@@ -10,13 +10,13 @@
 
 namespace ddprun {
 
-// What this agent announces for its neighbours: empty where it binds nothing and shows all its devices.
+// What this agent announces for its local peers: empty where it binds nothing and shows all its devices.
 std::string announced_cpus(const NodePlan& plan, const Snapshot& snapshot);
-std::vector<NeighbourWorker> announced_workers(const NodePlan& plan, const Snapshot& snapshot);
+std::vector<LocalPeerWorker> announced_workers(const NodePlan& plan, const Snapshot& snapshot);
 
-// Binds the planned workers. `neighbours` as the assignment tells; before the agents have met it is empty,
+// Binds the planned workers. `local_peers` as the assignment tells; before the agents have met it is empty,
 // and agents of one host that seem to share their CPUs are taken to be alike. Agents with CPUs of their own
 // keep them; those that share a mask share out its cores, each computing the same answer.
-void bind_workers(NodePlan& plan, const Snapshot& snapshot, const std::vector<Neighbour>& neighbours);
+void bind_workers(NodePlan& plan, const Snapshot& snapshot, const std::vector<LocalPeer>& local_peers);
 
 }  // namespace ddprun

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/allocation/detect.hpp"
+#include "ddprun/allocation/allocation.hpp"
+#include "ddprun/allocation/place_options.hpp"
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/world_plan.hpp"
 

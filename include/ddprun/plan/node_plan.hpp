@@ -9,8 +9,8 @@
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/facts/binding.hpp"
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/options.hpp"
-#include "ddprun/plan/site.hpp"
+#include "ddprun/options/options.hpp"
+#include "ddprun/site/site.hpp"
 
 namespace ddprun {
 
@@ -19,6 +19,7 @@ struct VariableChange {
   std::string name;
   std::optional<std::string> value;  // nothing: removed
   std::string origin;
+  bool open = false;  // --dry-run cannot tell the value: it shows when the hosts have met
   friend bool operator==(const VariableChange&, const VariableChange&) = default;
 };
 
@@ -49,12 +50,15 @@ struct RendezvousPlan {
   // Names or numeric addresses of the coordinator, best first. Empty: only the two ways below tell.
   Sourced<std::vector<std::string>> addresses;
   Sourced<std::vector<int>> ports;  // the coordinator binds the first it can; members try all
-  // The launcher's exchange: the coordinator puts where it listens, everybody takes part. Either all agents
-  // of a launch do this or none, so it follows from what all of them see.
-  Exchange exchange = Exchange::none;
+  // Tried by members beside those, a moment later. Where the user named the port and it is taken, the
+  // coordinator says so here; else it binds the first of these where all of `ports` are taken.
+  std::vector<int> spare_ports;
+  // The launcher's key-value space: the coordinator puts where it listens, everybody takes part. Either all
+  // agents of a launch do this or none, so it follows from what all of them see.
+  KeyValueSpace key_value_space = KeyValueSpace::none;
   // A file on a file system that all hosts share: the coordinator writes where it listens, members look for
   // it beside the addresses above. Empty: not used.
-  Sourced<std::string> meeting_file;
+  Sourced<std::string> rendezvous_file;
   std::vector<JobSecret> secrets;  // keys of this job, best first
   Milliseconds join_timeout{0};
 };
@@ -77,7 +81,7 @@ struct NodePlan {
   Sourced<bool> virtual_local_rank;  // every worker has LOCAL_RANK 0 and one device
   std::string device_variable;       // the one that leaves it that device
   // virtual_local_rank follows from a task that sees one GPU: undone at the start where those of its
-  // neighbours can be opened (plan/device_sharing.hpp).
+  // local peers can be opened (plan/device_sharing.hpp).
   bool own_device = false;
   std::vector<Gpu> gpus;  // HostFacts::gpus
   BindingPlan binding;
@@ -94,16 +98,5 @@ struct NodePlan {
 };
 
 inline constexpr int k_max_agents = 1 << 18;  // ddprun processes of one launch
-
-// Throws Error or UsageError for a launch that cannot be right or is past a limit.
-NodePlan make_node_plan(const Snapshot& snapshot, const Options& options);
-
-// Only where the agents meet, with no workers: for an agent that has nothing to start and can but tell the
-// others. Needs less than make_node_plan, and throws like it.
-NodePlan make_meeting_plan(const Snapshot& snapshot, const Options& options);
-
-// The plan of an agent that assumed it was alone on its node, once the coordinator found that every agent
-// stands for one worker: one worker, with the launcher's rank.
-NodePlan replan_as_task(const NodePlan& plan, const Snapshot& snapshot);
 
 }  // namespace ddprun

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/ports.hpp"
 
 namespace ddprun {
 
@@ -11,9 +12,12 @@ namespace ddprun {
 inline constexpr const char* k_command_mark = "/command-";
 
 // Who coordinates, which number this agent has, and where members look: names, addresses and ports. The other
-// ways of meeting are choose_meeting_ways'.
+// ways of meeting are choose_discovery'.
 RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options& options,
                                     const Snapshot& snapshot);
+
+// Takes `ports` and `spare_ports` from the sequence of its key.
+void follow_sequence(RendezvousPlan& rendezvous, PortRange range, const std::string& origin);
 
 // The agents were started by hand: nobody knows their hosts, and each has a terminal of its own.
 bool is_by_flags(const Allocation& allocation);

@@ -6,7 +6,7 @@
 
 #include "ddprun/base/ids.hpp"
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/options.hpp"
+#include "ddprun/options/options.hpp"
 
 namespace ddprun {
 

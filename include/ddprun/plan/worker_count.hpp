@@ -7,8 +7,8 @@
 
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/facts/binding.hpp"
-#include "ddprun/plan/devices.hpp"
-#include "ddprun/plan/options.hpp"
+#include "ddprun/options/options.hpp"
+#include "ddprun/placement/devices.hpp"
 
 namespace ddprun {
 
@@ -18,7 +18,7 @@ bool asks_for_gpus(const Options& options);
 // ddprun processes on this host.
 int tasks_on_this_host(const Allocation& allocation);
 
-// What tells their number, for one ddprun a task.
+// What tells their number, for one ddprun per task.
 const std::string& tasks_origin(const Allocation& allocation);
 
 // One for each task where the scheduler started those; else what --nproc-per-node says, else one for each

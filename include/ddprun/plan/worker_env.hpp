@@ -10,23 +10,20 @@
 
 namespace ddprun {
 
-// Of interface variables that follow from the way the hosts met.
-inline constexpr const char* k_proven_origin = "proven between the hosts";
-
 // What is known only when the worker is about to start.
 struct WorkerContext {
-  std::size_t worker = 0;    // index of the seat
+  std::size_t worker = 0;    // index into the assignment's workers
   std::string error_file;    // where the worker may leave {"message": ...}
-  std::string agent_id;      // marks every process that this agent starts, for the keeper
+  std::string agent_id;      // marks every process that this agent starts, for the reaper
   std::string interface;     // the network interface that was proven between hosts; empty: one host
   std::string timer_file{};  // of torch's watchdog; empty: not asked for
 };
 
 // Launcher leftovers to remove where one agent starts several workers: they would all carry the agent's own
-// rank, and frameworks look at them before RANK; and where ddprun used an exchange of the launcher that
+// rank, and frameworks look at them before RANK; and where ddprun used a key-value space of the launcher that
 // serves no second program.
 std::vector<VariableChange> scrub_changes(const Environment& environment, const Allocation& allocation,
-                                          int workers, bool exchange_used = false);
+                                          int workers, bool key_value_space_used = false);
 
 // Whether the workers' store is hosted by the worker of rank 0. A world of one is left to itself, so that a
 // script that starts processes of its own on an address of its own finds nobody else's rules.

@@ -14,10 +14,10 @@ namespace ddprun {
 inline constexpr int k_max_world = 1 << 24;  // workers of one launch
 
 // One of an agent's workers as the other agents of its host have to know it.
-struct NeighbourWorker {
+struct LocalPeerWorker {
   std::string device;             // PlannedWorker::device
   std::vector<std::string> gpus;  // PCI addresses
-  friend bool operator==(const NeighbourWorker&, const NeighbourWorker&) = default;
+  friend bool operator==(const LocalPeerWorker&, const LocalPeerWorker&) = default;
 };
 
 inline constexpr AgentIndex k_unnumbered{-1};  // the coordinator finds it a place
@@ -42,7 +42,7 @@ struct Announcement {
   std::vector<std::string> addresses;  // of its host, numeric, best first: where the store is reached from
   std::vector<int> store_ports;        // kept free for the worker of rank 0, where that hosts the store
   std::string cpus;                    // its affinity mask, "0-63"; empty: it binds nothing
-  std::vector<NeighbourWorker> local_workers;  // where it stands for one task of several on its host
+  std::vector<LocalPeerWorker> local_workers;  // where it stands for one task of several on its host
   PythonFacts python;        // what its workers get; empty where they run something else or nobody looked
   bool counted = false;      // `workers` follows from what this host has, not from a number of the user's
   std::string missing_gpus;  // VisibleDevices::missing
@@ -50,20 +50,20 @@ struct Announcement {
 };
 
 // One worker's place in the world.
-struct WorkerSeat {
+struct RankAssignment {
   GlobalRank rank;
   LocalRank local_rank;
   int role_rank = 0;
   int role_world_size = 1;
-  friend bool operator==(const WorkerSeat&, const WorkerSeat&) = default;
+  friend bool operator==(const RankAssignment&, const RankAssignment&) = default;
 };
 
 // An agent of the same host, oneself included.
-struct Neighbour {
+struct LocalPeer {
   LocalRank first_local_rank;
   bool same_cpus = false;  // has the same affinity mask as the agent that is told
-  std::vector<NeighbourWorker> workers;
-  friend bool operator==(const Neighbour&, const Neighbour&) = default;
+  std::vector<LocalPeerWorker> workers;
+  friend bool operator==(const LocalPeer&, const LocalPeer&) = default;
 };
 
 // One agent's share of the world: all that its workers' environment needs.
@@ -77,13 +77,13 @@ struct Assignment {
   int master_port = 0;
   // Every agent stands for one worker, also one that assumed it was alone on its node (style_assumed).
   bool agent_per_task = false;
-  bool several_workers = false;   // some agent of the launch, this one or another, starts more than one
-  std::string workers_of_nodes;   // in Slurm's spelling, "4(x2),3"; empty where that is too long to send
-  std::string run_id;             // the coordinator's, on all nodes
-  std::string launch_id;          // a random number, the same on all nodes
-  std::vector<WorkerSeat> seats;  // by this agent's own order of workers
+  bool several_workers = false;  // some agent of the launch, this one or another, starts more than one
+  std::string workers_of_nodes;  // in Slurm's spelling, "4(x2),3"; empty where that is too long to send
+  std::string run_id;            // the coordinator's, on all nodes
+  std::string launch_id;         // a random number, the same on all nodes
+  std::vector<RankAssignment> workers;  // by this agent's own order of workers
   // By first local rank. Empty: this agent is alone on its host, or none of the others concerns it.
-  std::vector<Neighbour> neighbours;
+  std::vector<LocalPeer> local_peers;
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };
 

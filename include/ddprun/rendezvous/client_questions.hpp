@@ -14,7 +14,7 @@
 
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
-#include "ddprun/plan/store_access.hpp"
+#include "ddprun/options/store_access.hpp"
 
 namespace ddprun {
 

@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "ddprun/plan/options.hpp"
+#include "ddprun/options/options.hpp"
 #include "ddprun/rendezvous/message.hpp"
 
 namespace ddprun {

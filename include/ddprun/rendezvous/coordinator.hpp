@@ -26,8 +26,9 @@
 // (supervise/root_cause.hpp), then the first, and of those with the same `now` the lowest rank. A failure
 // that was going to be answered with a restart gives way to a lost agent or a signal, since these end the
 // job; it stays in the report. A signal that comes when all agents have succeeded changes nothing. Messages
-// about another attempt are late and ignored. The set of agents is fixed: an agent that is lost after Start
-// ends the job. A change of membership would be one more reason to stop, and to start from a new world plan.
+// about an attempt that is over are late and ignored; who sends what no ddprun sends in that state is lost
+// (expected_messages.hpp). The set of agents is fixed: an agent that is lost after Start ends the job. A
+// change of membership would be one more reason to stop, and to start from a new world plan.
 //
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
@@ -45,6 +46,7 @@
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/rendezvous/coordinator_action.hpp"
+#include "ddprun/rendezvous/expected_messages.hpp"
 #include "ddprun/rendezvous/message.hpp"
 #include "ddprun/rendezvous/status_round.hpp"
 
@@ -105,7 +107,7 @@ class Coordinator {
   }
 
  private:
-  enum class State { gathering, probing, opening, running, stopping, finished };
+  using State = CoordinatorState;
 
   struct Agent {
     std::optional<ConnectionId> connection;
@@ -145,19 +147,20 @@ class Coordinator {
   void tell_alone(TimePoint now);
   std::optional<AgentIndex> find_place(const Announcement& announcement);
   std::optional<AgentIndex> free_place() const;
-  void seat(AgentIndex place, ConnectionId connection, Announcement announcement);
+  void place_agent(AgentIndex place, ConnectionId connection, Announcement announcement);
   void everybody_here(TimePoint now);
   void note_failed_start(TimePoint now);
   bool any_failed_start() const;
   void fail_start();
   void probe(TimePoint now);
-  bool all_answered() const;
+  bool all_answered();
   void check_probes(TimePoint now);
   void open_store();
   void start_all(const std::string& address, int port);
   AgentIndex owner_of_rank_zero() const;
   void begin_stop(const Stop& stop, TimePoint now);
   void drop(ConnectionId connection, const std::string& why, TimePoint now);
+  void expel(ConnectionId connection, const std::string& why, TimePoint now);
   bool check_rank(ConnectionId connection, const Failure& failure, TimePoint now);
   std::set<ConnectionId> agents_to_ask(const std::string& client) const;
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
@@ -186,7 +189,7 @@ class Coordinator {
   void record_end();
 
   std::vector<int> missing() const;
-  bool all_succeeded() const;
+  bool all_succeeded();
   bool is_beside(const Agent& agent) const;
   std::vector<AddressWitness> witnesses() const;
   std::string host_of(AgentIndex agent) const;
@@ -194,11 +197,22 @@ class Coordinator {
   Cause failed_here(std::string detail) const;
   Agent& at(AgentIndex agent) { return agents_[static_cast<std::size_t>(agent.value)]; }
   const Agent& at(AgentIndex agent) const { return agents_[static_cast<std::size_t>(agent.value)]; }
-  Agent* find(ConnectionId connection);
+  Agent& of(ConnectionId connection) { return at(by_connection_.at(connection)); }
 
   CoordinatorSettings settings_;
   State state_ = State::gathering;
+  // Whether every agent is done, for something that none of them takes back: `done` are known to be, so that
+  // all messages of a launch together look at each agent once.
+  template <class IsDone>
+  bool all_done(std::size_t& done, const IsDone& is_done) const {
+    while (done < agents_.size() && is_done(agents_[done])) ++done;
+    return done == agents_.size();
+  }
+
   std::vector<Agent> agents_;
+  std::size_t answered_ = 0;   // all_done: of this round's probes
+  std::size_t succeeded_ = 0;  // in this attempt
+  std::size_t stopped_ = 0;    // since the stop
   std::map<ConnectionId, AgentIndex> by_connection_;
   std::size_t joined_ = 0;
   ClientQuestions questions_;

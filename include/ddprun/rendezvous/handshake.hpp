@@ -41,13 +41,13 @@ inline constexpr std::size_t k_max_launch_key = 512;  // what is longer is cut, 
 enum class ProofMethod : std::uint8_t {
   munge = 1,
   key_file = 2,
-  starter = 3,  // of the ddprun that started this one
+  front_end = 3,  // of the ddprun that started this one
   pmi_secret = 4,
   open_mpi = 5,
   pbs_cookie = 6
 };
 // In order of preference.
-inline constexpr std::array<ProofMethod, 6> k_proof_methods{ProofMethod::starter,    ProofMethod::munge,
+inline constexpr std::array<ProofMethod, 6> k_proof_methods{ProofMethod::front_end,  ProofMethod::munge,
                                                             ProofMethod::pmi_secret, ProofMethod::open_mpi,
                                                             ProofMethod::pbs_cookie, ProofMethod::key_file};
 std::string to_string(ProofMethod method);  // "munge", "a key file", "PMI_SHARED_SECRET"
@@ -60,7 +60,7 @@ struct ProofResult {
 // Who can seal and open. open(seal(x)) == x for everyone who holds the same key (or is the same user, for
 // munge) and nobody else can make something that opens. Calls may block for as long as the munge daemon
 // needs; they have a deadline of their own.
-struct Prover {
+struct Authenticator {
   std::vector<ProofMethod> methods;  // usable here, best first
   std::function<ProofResult(ProofMethod, const std::string& payload)> seal;
   std::function<ProofResult(ProofMethod, const std::string& sealed)> open;
@@ -93,8 +93,9 @@ struct HandshakeStep {
 // One conversation. Feed it what arrives, in any pieces, until a step is not `more`.
 class Handshake {
  public:
-  // `exchange` is used once.
-  Handshake(HandshakeRole role, const std::string& launch_key, KeyExchange exchange, Prover prover);
+  // `key_exchange` is used once.
+  Handshake(HandshakeRole role, const std::string& launch_key, KeyExchange key_exchange,
+            Authenticator authenticator);
 
   std::string start() const;  // bytes to send at once; none for the coordinator
   HandshakeStep feed(std::string_view bytes);
@@ -117,8 +118,8 @@ class Handshake {
 
   HandshakeRole role_;
   std::string launch_key_;
-  KeyExchange exchange_;
-  Prover prover_;
+  KeyExchange key_exchange_;
+  Authenticator authenticator_;
   Stage stage_ = Stage::hello;
   std::string own_hello_;
   std::string peer_hello_;

@@ -9,9 +9,9 @@
 // like a refused connection. The first that proves itself wins; the others are dropped. The last failure of
 // each candidate is kept for the sentence at the end.
 //
-// Where it is may also show in two other ways, which are as good as any address: the launcher's exchange
-// tells it once, a meeting file is looked at again and again. What a file says may be of a launch that was
-// killed, so a newer text replaces the candidates of the one before.
+// Where it is may also show in two other ways, which are as good as any address: the launcher's key-value
+// space tells it once, a rendezvous file is looked at again and again. What a file says may be of a launch
+// that was killed, so a newer text replaces the candidates of the one before.
 //
 // Nothing here looks at a clock or a socket: events and `now` in, actions out.
 #pragma once
@@ -24,7 +24,7 @@
 
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
-#include "ddprun/rendezvous/meeting_place.hpp"
+#include "ddprun/rendezvous/coordinator_place.hpp"
 
 namespace ddprun {
 
@@ -35,17 +35,17 @@ struct MemberJoinSettings {
   std::vector<std::string> addresses;  // names or numeric addresses, best first
   std::vector<int> ports;
   Milliseconds join_timeout{600000};
-  std::string meeting_file;  // its path; empty: there is none
-  std::string exchange;      // the launcher's, for messages: "PMI"; empty: there is none
+  std::string rendezvous_file;  // its path; empty: there is none
+  std::string key_value_space;  // the launcher's, for messages: "PMI"; empty: there is none
   std::vector<int>
-      spare_ports;  // tried beside the others, where a coordinator that cannot have those says so
+      spare_ports;  // where a coordinator may be that cannot have those; tried later and less often
   // For a place that the user named, where somebody refuses this launch all the time: it may be one that ends
   // soon, or a mistake in one of the commands. Nothing: the join time-out.
   std::optional<Milliseconds> refusal_patience{};
   bool live = false;  // ShowJoinStatus goes to a terminal: more often than into a log
 };
 
-enum class MeetingWay { exchange, file };
+enum class DiscoveryWay { key_value_space, file };
 
 // Answer with on_resolved or on_resolve_failed.
 struct ResolveName {
@@ -58,7 +58,7 @@ struct DialCandidate {
   int port = 0;
 };
 // Answer with on_place or on_no_place.
-struct LookAtMeetingFile {};
+struct LookAtRendezvousFile {};
 // Drop every look-up and dial but this one: it is the coordinator.
 struct TakeCandidate {
   CandidateId candidate;
@@ -72,7 +72,7 @@ struct ShowJoinStatus {
   std::string text;
 };
 using MemberJoinAction =
-    std::variant<ResolveName, DialCandidate, LookAtMeetingFile, TakeCandidate, GiveUp, ShowJoinStatus>;
+    std::variant<ResolveName, DialCandidate, LookAtRendezvousFile, TakeCandidate, GiveUp, ShowJoinStatus>;
 
 // True for "10.0.0.1" and anything with a colon: no look-up needed.
 bool is_numeric_address(const std::string& text);
@@ -86,9 +86,9 @@ class MemberJoin {
   Actions start(TimePoint now) { return on_time(now); }
   Actions on_resolved(const std::string& name, const std::vector<std::string>& addresses, TimePoint now);
   Actions on_resolve_failed(const std::string& name, const std::string& why, TimePoint now);
-  Actions on_place(MeetingWay way, const MeetingPlace& place, TimePoint now);
+  Actions on_place(DiscoveryWay way, const CoordinatorPlace& place, TimePoint now);
   // `why` may be empty for a file: there is none yet.
-  Actions on_no_place(MeetingWay way, const std::string& why, TimePoint now);
+  Actions on_no_place(DiscoveryWay way, const std::string& why, TimePoint now);
   // `answered`: something is there and said so. What it said stays in the messages when it is gone later.
   Actions on_failed(CandidateId candidate, const std::string& why, TimePoint now, bool answered = false);
   Actions on_authenticated(CandidateId candidate, TimePoint now);
@@ -124,10 +124,10 @@ class MemberJoin {
   struct Way {
     Trial trial;
     std::string name;
-    std::optional<MeetingPlace> told;
+    std::optional<CoordinatorPlace> told;
   };
 
-  Way& way_of(MeetingWay way) { return way == MeetingWay::exchange ? exchange_ : file_; }
+  Way& way_of(DiscoveryWay way) { return way == DiscoveryWay::key_value_space ? key_value_space_ : file_; }
   void add_candidate(const std::string& name, const std::string& address, int port, TimePoint from,
                      bool spare = false);
   void drop_candidates(const std::string& name, const std::vector<std::string>& kept);
@@ -135,7 +135,7 @@ class MemberJoin {
   void look_again(TimePoint now);
   // The next try is after a pause that doubles from the first to the longest.
   static void fail(Trial& trial, const std::string& why, Milliseconds first_pause, TimePoint now,
-                   Milliseconds longest_pause = Milliseconds{2000});
+                   Milliseconds longest_pause);
   void start_due(TimePoint now, Actions& actions);
   void show_status(TimePoint now, Actions& actions);
   std::vector<std::string> describe_ways() const;
@@ -148,7 +148,7 @@ class MemberJoin {
   TimePoint started_;
   std::vector<Name> names_;  // by place in settings_.addresses; numeric ones are done
   std::vector<Candidate> candidates_;
-  Way exchange_;
+  Way key_value_space_;
   Way file_;
   TimePoint status_due_;
   std::string status_shown_;

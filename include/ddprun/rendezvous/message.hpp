@@ -129,9 +129,8 @@ struct Start {
 // Stop the workers of this attempt and answer Stopped.
 struct Stop {
   Attempt attempt;
-  std::optional<Milliseconds> grace;  // between the first signal and SIGKILL; nothing: the agent's own
-  int signal = SIGTERM;               // for the workers
-  bool whole_tree = false;            // that of StopRequest: who sent it may be about to signal this host too
+  int signal = SIGTERM;     // for the workers
+  bool whole_tree = false;  // that of StopRequest: who sent it may be about to signal this host too
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 

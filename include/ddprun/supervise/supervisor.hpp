@@ -40,7 +40,7 @@ namespace ddprun {
 
 namespace act {
 struct Spawn {
-  std::size_t worker;  // index into the assignment's seats
+  std::size_t worker;  // index into the assignment's workers
 };
 struct SignalWorker {  // its main process only
   std::size_t worker;

@@ -73,7 +73,7 @@ def test_line_of_torchrun_with_ddprun_under_its_name(cluster, folder, where, lin
 
 
 @pytest.mark.parametrize("column", [1, 2], ids=["torchrun", "ddprun"])
-def test_line_by_hand(hosts, folder, column):
+def test_line_manual(hosts, folder, column):
     [line] = [row[column] for row in ROWS if "by hand" in row[0]]
     (folder / "key").write_text("0123456789abcdef" * 4 + "\n")
     (folder / "key").chmod(0o600)

@@ -100,7 +100,7 @@ def test_restart_goes_on_from_the_checkpoint(cluster, examples):
     assert "rank 1 on n2 exited with code 1" in text, text
 
 
-def test_two_machines_by_hand(hosts, examples):
+def test_two_machines_manual(hosts, examples):
     first = hosts["n1"].address
     both = [hosts[name].popen(["./two-machines.sh", str(rank), first], cwd=examples)
             for rank, name in enumerate(("n1", "n2"))]

@@ -26,7 +26,7 @@ def run(cluster: SlurmCluster, way: str, script: str, *arguments: str, env: dict
     """What the script's four processes, two on each of two hosts, print."""
     command = [str(FRAMEWORKS / script), *arguments]
     if way == "by-hand":
-        return by_hand(cluster.hosts, command, env)
+        return manual(cluster.hosts, command, env)
     options = {"one-a-node": ["--ntasks-per-node=1"], "one-a-task": ["--ntasks-per-node=2"]}[way]
     workers = ["--nproc-per-node=2"] if way == "one-a-node" else []
     result = cluster.run("srun", "-N2", *options, "ddprun", *workers, *command, env=env, timeout=240)
@@ -34,7 +34,7 @@ def run(cluster: SlurmCluster, way: str, script: str, *arguments: str, env: dict
     return result.stdout
 
 
-def by_hand(hosts: HostGroup, command: list[str], env: dict[str, str] | None) -> str:
+def manual(hosts: HostGroup, command: list[str], env: dict[str, str] | None) -> str:
     both = [hosts[name].popen(["ddprun", "--nnodes=2", f"--node-rank={number}", "--nproc-per-node=2",
                                f"--master-addr={hosts['n1'].address}", *command], env=env)
             for number, name in enumerate(("n1", "n2"))]

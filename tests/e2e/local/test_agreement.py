@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support import evidence
-from support.by_hand import as_text, codes, start, wait_all, wait_for_listener
+from support.manual import as_text, codes, start, wait_all, wait_for_listener
 from support.programs import SCRIPTS
 
 PRINT = str(SCRIPTS / "print_env.py")
@@ -44,7 +44,7 @@ def test_a_second_ddprun_in_a_taken_place_is_refused_and_the_job_goes_on(hosts, 
     second = start(hosts, 1, "--key-file", key, *worker).wait()
     assert second.code == 125, str(second)
     assert "another ddprun has already joined in the place of b (number 1)" in second.stderr, str(second)
-    assert "hint: start ddprun once in each place of the job" in second.stderr, str(second)
+    assert "hint: start each ddprun of the job only once" in second.stderr, str(second)
     (directory / "end").touch()
     results = wait_all([waiting, first])
     assert codes(results) == [0, 0], as_text(results)

@@ -134,4 +134,4 @@ def test_a_container_that_forbids_binding_costs_a_warning(machine, call, told):
         assert workers[0] and workers[1] and not workers[0] & workers[1], str(result)
     assert "memory" not in result.stdout, str(result)
     assert result.stderr.count(told) == 1 and result.stderr.count(": operation not permitted; ") == 1, str(result)
-    assert result.stderr.count("none asks for no ") == 1, str(result)
+    assert result.stderr.count("none disables ") == 1, str(result)

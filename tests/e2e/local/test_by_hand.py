@@ -12,7 +12,7 @@ import uuid
 import pytest
 
 from support import evidence
-from support.by_hand import as_text, codes, start, start_all, wait_all
+from support.manual import as_text, codes, start, start_all, wait_all
 from support.hosts import HostGroup, wait_until
 from support.programs import SCRIPTS
 

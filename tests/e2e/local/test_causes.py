@@ -8,7 +8,7 @@ import re
 import pytest
 
 from support import programs
-from support.by_hand import as_text, codes, start_all, wait_all
+from support.manual import as_text, codes, start_all, wait_all
 from support.programs import SCRIPTS
 
 LOSE_A_PEER = str(SCRIPTS / "lose_a_peer.py")

@@ -132,7 +132,7 @@ def test_a_script_that_only_path_has_is_named_by_its_path(machine):
     (machine.directory / "bin").mkdir()
     (machine.directory / "bin" / "only.py").touch(0o755)
     result = machine.run("only.py", env={"PATH": f"{machine.directory}/bin:{os.environ['PATH']}"})
-    assert result.code == 127 and f"name it as {machine.directory}/bin/only.py" in result.stderr, str(result)
+    assert result.code == 127 and f"write {machine.directory}/bin/only.py" in result.stderr, str(result)
 
 
 def test_master_port_is_exactly_the_one_asked_for_and_later_attempts_count_up(machine):

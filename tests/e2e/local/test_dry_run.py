@@ -44,7 +44,7 @@ def test_a_capture_goes_to_a_file_or_to_standard_output(binary, tmp_path):
     path = tmp_path / "snapshot.json"
     done = run(binary, "--capture", str(path), environment=STEP)
     assert done.returncode == 0 and done.stdout == "", done.stderr
-    assert "ddprun: wrote what ddprun sees here" in done.stderr
+    assert "ddprun: wrote a snapshot of this host" in done.stderr
     printed = json.loads(run(binary, "--capture", "-", environment=STEP).stdout)
     assert json.loads(path.read_text())["environment"] == printed["environment"]
 
@@ -61,7 +61,7 @@ def test_a_capture_holds_no_secret_says_where_they_were_and_is_the_users_alone(b
     assert secret not in text and path.stat().st_mode & 0o777 == 0o600
     names = json.loads(text)["removed_secrets"]
     assert set(names) == {"arguments", *planted}
-    assert f"secrets are removed from {', '.join(names)}" in done.stderr
+    assert f"removed the secrets in {', '.join(names)}" in done.stderr
 
 
 def test_a_snapshot_has_its_own_variables_and_is_printed_wherever_it_came_from(binary, captured):

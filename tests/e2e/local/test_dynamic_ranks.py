@@ -7,7 +7,7 @@ import os
 import pytest
 
 from support import evidence
-from support.by_hand import PORT, as_text, codes, wait_all, wait_for_files, wait_for_listener
+from support.manual import PORT, as_text, codes, wait_all, wait_for_files, wait_for_listener
 from support.hosts import HostGroup, Process
 from support.programs import SCRIPTS
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from support import browser
-from support.by_hand import as_text, codes, start_all, wait_all
+from support.manual import as_text, codes, start_all, wait_all
 from support.programs import REPOSITORY
 
 SHELL = ("--no-python", "sh", "-c")
@@ -82,7 +82,7 @@ def test_events_are_appended_and_the_last_job_is_drawn(machine):
 def test_a_file_without_events_is_refused(machine):
     (machine.directory / "x").write_text("text\n")
     result = machine.run("--timeline", str(machine.directory / "x"))
-    assert result.code == 2 and "holds no events of ddprun" in result.stderr, str(result)
+    assert result.code == 2 and "contains no ddprun events" in result.stderr, str(result)
 
 
 def test_torchruns_console_handler_prints_the_events(machine):

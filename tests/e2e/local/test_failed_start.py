@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support import evidence
-from support.by_hand import as_text, codes, start, wait_all
+from support.manual import as_text, codes, start, wait_all
 from support.programs import SCRIPTS
 
 PRINT = str(SCRIPTS / "print_env.py")

@@ -134,14 +134,14 @@ def test_output_that_is_read_late_is_not_lost(machine):
 def test_output_that_nobody_reads_costs_the_output_and_not_the_job(machine):
     result = machine.shell('{ $ddprun --no-python sh -c "seq 100000; touch done"; echo "code $?" >&2; } | head -1')
     assert result.stdout == "1\n" and "code 0\n" in result.stderr, str(result)
-    assert re.search("cannot write to standard output on .*: broken pipe; the workers go on without it", result.stderr)
+    assert re.search("cannot write to standard output on .*: broken pipe; the workers continue without it", result.stderr)
     assert (machine.directory / "done").exists()
 
 
 def test_a_full_disk_is_told(machine):
     result = machine.shell('$ddprun --no-python sh -c "echo lost; echo heard >&2" > /dev/full')
     assert result.code == 125 and "heard\n" in result.stderr, str(result)
-    assert "no space left on device; the workers go on without it" in result.stderr, str(result)
+    assert "no space left on device; the workers continue without it" in result.stderr, str(result)
     assert re.search(r"^ddprun: standard output on \S+ is incomplete: no space left on device$", result.stderr, re.MULTILINE)
     result = machine.shell("$ddprun --help > /dev/full")
     assert result.code == 125, str(result)

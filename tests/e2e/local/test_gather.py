@@ -9,7 +9,7 @@ import termios
 import time
 
 from support import written_lines
-from support.by_hand import as_text, codes, start_all, wait_all, wait_for_files
+from support.manual import as_text, codes, start_all, wait_all, wait_for_files
 from support.hosts import wait_until
 
 SHELL = ("--no-python", "sh", "-c")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from support import evidence, programs
-from support.by_hand import as_text, start
+from support.manual import as_text, start
 from support.programs import SCRIPTS
 
 PRINT_ENV = str(SCRIPTS / "print_env.py")
@@ -78,7 +78,7 @@ def test_a_ddprun_that_a_worker_starts_does_not_take_the_port_of_its_store(machi
 def test_a_leftover_master_addr_is_said_and_not_followed(machine):
     result = machine.run("--no-python", "sh", "-c", "echo address $MASTER_ADDR", env={"MASTER_ADDR": "login7"})
     assert result.code == 0 and "address 127.0.0.1" in result.stdout, str(result)
-    assert "MASTER_ADDR=login7 of the environment is not followed: no other host takes part" in result.stderr
+    assert "MASTER_ADDR=login7 of the environment is ignored: no other host takes part" in result.stderr
 
 
 def test_two_hosts_by_hand_meet_at_exported_variables(hosts, key):
@@ -195,13 +195,13 @@ def test_verbose_shows_each_step_of_the_rendezvous(hosts, key):
     assert [result.code for result in results] == [0, 0], as_text(results)
     time = r"ddprun: \d\d:\d\d:\d\d\.\d\d\d "
     address = re.escape(hosts["a"].address)
-    for expected in ("coordinating 2 agents on port 29500", r"\S+ proved itself by a key file",
+    for expected in ("coordinating 2 agents on port 29500", r"\S+ authenticated with a key file",
                      "b joins as number 1 of 2 with 1 worker, reached this host at " + address,
-                     f"all nodes are there; MASTER_ADDR is {address}", r"the store listens on port \d+",
+                     f"all nodes have joined; MASTER_ADDR is {address}", r"the store listens on port \d+",
                      rf"attempt 0: 2 workers on 2 nodes, {address}:\d+; rank 0 here, interface \S+"):
         assert re.search(time + "a: " + expected, results[0].stderr), f"{expected}\n{results[0]}"
     for expected in (f"looking for the coordinator: {address}, port 29500", f"dialling {address} port 29500",
-                     f"{address} port 29500: both sides proved themselves by a key file",
+                     f"{address} port 29500: both sides authenticated with a key file",
                      rf"joining the coordinator .*{address}.* from \S+",
                      r"attempt 0: .*; rank 1 here, interface \S+"):
         assert re.search(time + "b: " + expected, results[1].stderr), f"{expected}\n{results[1]}"

@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from support import evidence
-from support.by_hand import as_text, codes, start_all, wait_all, wait_for_files
+from support.manual import as_text, codes, start_all, wait_all, wait_for_files
 from support.hosts import wait_until
 
 
@@ -30,7 +30,7 @@ def test_an_unplugged_host_ends_the_job_on_both_sides(hosts, directory, key, los
     finally:
         hosts["ab"[lost]].plug_in_again()
     assert codes(results) == [125, 125], as_text(results)
-    why = "(the host does not answer any more|no route to the host)"
+    why = "(the host no longer answers|no route to the host)"
     coordinator = re.escape(f"lost the coordinator node 0 ({hosts['a'].address})")
     assert re.search(rf"lost b \(rank 1\): {why}", results[0].stderr), str(results[0])
     assert re.search(f"{coordinator}: {why}", results[1].stderr), str(results[1])

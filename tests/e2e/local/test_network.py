@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 
 import pytest
 
 from support import evidence, programs
-from support.by_hand import PORT, as_text, codes, start, start_all, wait_all, wait_for_files, wait_for_listener
+from support.manual import PORT, as_text, codes, start, start_all, wait_all, wait_for_files, wait_for_listener
 from support.hosts import Host, wait_until
 from support.programs import SCRIPTS
 
@@ -122,6 +123,38 @@ def test_a_taken_port_is_an_error_with_a_hint(hosts, key):
     assert "hint: another program holds it" in result.stderr and "--master-port" in result.stderr
 
 
+# Holds each of the given ports of all addresses: every other one listens and never speaks.
+HOLD = """
+import socket, sys
+held = [socket.socket() for _ in sys.argv[1:]]
+for place, (each, port) in enumerate(zip(held, sys.argv[1:])):
+    each.bind(("", int(port)))
+    if place % 2: each.listen()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_where_others_hold_all_ports_of_a_launch_its_nodes_meet_at_a_further_one(hosts, directory, key):
+    step = [{"SLURM_JOB_ID": "29", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "a,b", "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+             "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID": str(node), "SLURM_PROCID": str(node), "SLURM_LOCALID": "0"}
+            for node in (0, 1)]
+    command = ["ddprun", "--key-file", key, "--nproc-per-node", "1", PRINT, str(directory)]
+    plan = json.loads(hosts["a"].check([command[0], "--dry-run=json", *command[1:]], env=step[0]))
+    ports = [str(port) for port in plan["rendezvous"]["ports"]["value"]]
+    assert len(ports) == 8
+    stranger = hosts["a"].popen([PYTHON, "-c", HOLD, *ports], stdin=-1)
+    try:
+        wait_for_listener(hosts, "a", ports[7])
+        results = wait_all([hosts["ab"[node]].popen(command, env=step[node]) for node in (0, 1)])
+    finally:
+        stranger.wait()
+    assert codes(results) == [0, 0], as_text(results)
+    assert len(evidence.workers(directory)) == 2
+    said = f"other programs on a use all ports of this launch ({', '.join(ports)}); the rendezvous uses port "
+    assert evidence.times_said(results[0].stderr, said) == 1, as_text(results)
+
+
 def test_strangers_on_the_port_are_named_and_do_not_disturb(hosts, directory, key):
     first = start(hosts, 0, "--key-file", key, PRINT, str(directory))
     wait_for_listener(hosts, "a")
@@ -165,7 +198,7 @@ def test_the_store_hears_the_job_s_hosts_only(hosts, second_network, directory, 
     (directory / "end").touch()
     results = wait_all(both)
     assert codes(results) == [0, 0], as_text(results)
-    refusal = f"the store refused a connection from {hosts['c'].address}, which is no address of the job's nodes"
+    refusal = f"the store refused a connection from {hosts['c'].address}, which is not an address of the job's nodes"
     assert evidence.times_said(results[0].stderr, refusal) == 1, str(results[0])
 
 
@@ -187,6 +220,6 @@ def test_a_node_of_another_job_on_the_same_port_is_told_so(hosts, directory, key
             for node, job in enumerate(("morning", "evening"))]
     results = wait_all(both)
     assert codes(results) == [124, 124], as_text(results)
-    assert "this is job by-hand/morning, the peer belongs to by-hand/evening" in results[1].stderr and "morning" in results[1].stderr, str(results[1])
+    assert "this is job manual/morning, the peer belongs to manual/evening" in results[1].stderr and "morning" in results[1].stderr, str(results[1])
     assert f"refused {hosts['b'].address}: this is job" in results[0].stderr, str(results[0])
     assert not evidence.workers(directory)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import pytest
 
-from support import by_hand, programs, random_writer
+from support import manual, programs, random_writer
 from support.hosts import wait_until
 from support.machine import Machine, python_program
 
@@ -177,14 +177,14 @@ def test_nobody_reads_on_one_of_two_hosts_and_the_restart_comes_all_the_same(hos
               "if rank == '3': print('last words', flush=True); sys.exit('boom')\n"
               "time.sleep(600)\n")
     python = str(programs.python_directory() / "python3")
-    processes = by_hand.start_all(hosts, "--nproc-per-node", "2", "--max-restarts", "1", "--no-python", python, "-c",
+    processes = manual.start_all(hosts, "--nproc-per-node", "2", "--max-restarts", "1", "--no-python", python, "-c",
                                   script)
     wait_until("rank 2 floods", (directory / "flooding").exists)
     wait_until("rank 2 has to wait for us", lambda: is_blocked(processes[1]))
     (directory / "fail").touch()
-    by_hand.wait_for_files(directory, "again.*", 4)
-    results = by_hand.wait_all(processes)
-    assert by_hand.codes(results) == [0, 0], by_hand.as_text(results)[:10000]
+    manual.wait_for_files(directory, "again.*", 4)
+    results = manual.wait_all(processes)
+    assert manual.codes(results) == [0, 0], manual.as_text(results)[:10000]
     assert "rank 3 on b exited with code 1; starting all workers again (restart 1 of 1)" in results[0].stderr
     assert "did not stop" not in results[0].stderr, results[0].stderr
 

@@ -37,4 +37,4 @@ def test_a_job_without_free_cores_has_the_whole_host_and_says_so(machine, job):
     last = machine.run("--no-python", "true", env=job | half)
     (machine.directory / "end").touch()
     assert [each.wait().code for each in jobs] == [0, 0]
-    assert last.code == 0 and "but other ddprun hold so many there" in last.stderr, str(last)
+    assert last.code == 0 and "but other ddprun processes use so many of them" in last.stderr, str(last)

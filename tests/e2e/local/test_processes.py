@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from support.by_hand import as_text, codes, start_all, wait_all, wait_for_files
+from support.manual import as_text, codes, start_all, wait_all, wait_for_files
 from support.hosts import wait_until
 from support.machine import Machine, Program, python_program
 

@@ -11,12 +11,12 @@ import pytest
 
 from support.programs import REPOSITORY
 
-MANUAL = (REPOSITORY / "man" / "ddprun.1").read_text().replace("\\-", "-")
+MAN_PAGE = (REPOSITORY / "man" / "ddprun.1").read_text().replace("\\-", "-")
 TOPOLOGY = "pack:2 numa:1 core:8 pu:1"
 CARDS = str(REPOSITORY / "tests" / "data" / "topologies" / "two-packages.xml")
 SHOW = ("--no-python", "sh", "-c")
 TRUE = ("--no-python", "true")
-BY_HAND = ("--nnodes", "2", "--node-rank", "0", "--master-addr", "n1")
+MANUAL = ("--nnodes", "2", "--node-rank", "0", "--master-addr", "n1")
 
 # An option as --help names it: arguments, and a piece of what comes out; "json:" looks into --dry-run=json, where
 # a * stands for anything.
@@ -26,15 +26,15 @@ OPTIONS = {
     "--run-path": (["--dry-run", "--run-path", "tool"], "-u tool"),
     "--no-use-env": (["--no-use-env", "--dry-run", "x.py"], "x.py --local-rank=0"),
     "--nproc-per-node": (["--nproc-per-node", "2", *SHOW, "echo of $WORLD_SIZE"], "of 2\nof 2"),
-    "--nnodes": ([*BY_HAND], "json:world_size.value=2"),
-    "--node-rank": (["--dry-run=env", *BY_HAND, "--node-rank", "1"], "export GROUP_RANK=1"),
-    "--master-addr": ([*BY_HAND], "json:rendezvous.addresses.value=['n1']"),
-    "--master-port": ([*BY_HAND, "--master-port", "7000"], "json:rendezvous.ports.value=[7000]"),
+    "--nnodes": ([*MANUAL], "json:world_size.value=2"),
+    "--node-rank": (["--dry-run=env", *MANUAL, "--node-rank", "1"], "export GROUP_RANK=1"),
+    "--master-addr": ([*MANUAL], "json:rendezvous.addresses.value=['n1']"),
+    "--master-port": ([*MANUAL, "--master-port", "7000"], "json:rendezvous.ports.value=[7000]"),
     "--local-addr": (["--local-addr", "127.0.0.2"], "json:workers.0.origins.MASTER_ADDR=--local-addr"),
     "--standalone": (["--standalone"], "json:allocation.style.origin=--standalone"),
-    "--hosts": (["--hosts", "n1,n2"], "json:carrier.hosts=['n1', 'n2']"),
-    "--hostfile": (["--hostfile", "hosts"], "json:carrier.hosts=['n1', 'n2']"),
-    "--launcher": (["--hosts", "n1,n2", "--launcher", "ssh"], "json:carrier.name.origin=--launcher"),
+    "--hosts": (["--hosts", "n1,n2"], "json:remote_launcher.hosts=['n1', 'n2']"),
+    "--hostfile": (["--hostfile", "hosts"], "json:remote_launcher.hosts=['n1', 'n2']"),
+    "--launcher": (["--hosts", "n1,n2", "--launcher", "ssh"], "json:remote_launcher.name.origin=--launcher"),
     "--scheduler": (["--scheduler", "none"], "json:allocation.scheduler.value=none"),
     "--role": (["--role", "trainer", *SHOW, "echo $ROLE_NAME"], "trainer"),
     "--virtual-local-rank": (["--nproc-per-node", "2", "--virtual-local-rank", *SHOW, "echo $LOCAL_RANK of 2"],
@@ -43,17 +43,17 @@ OPTIONS = {
                         "json:rendezvous.ports.value=[29400]"),
     "--rdzv-id": (["--rdzv-id", "mine", *SHOW, "echo $TORCHELASTIC_RUN_ID"], "mine"),
     "--rdzv-backend": (["--rdzv-backend", "etcd", *TRUE], "etcd"),
-    "--rdzv-conf": ([*BY_HAND, "--rdzv-conf", "join_timeout=7"], "json:rendezvous.join_timeout_seconds.value=7.0"),
-    "--join-timeout": ([*BY_HAND, "--join-timeout", "2m"], "json:rendezvous.join_timeout_seconds.value=120.0"),
+    "--rdzv-conf": ([*MANUAL, "--rdzv-conf", "join_timeout=7"], "json:rendezvous.join_timeout_seconds.value=7.0"),
+    "--join-timeout": ([*MANUAL, "--join-timeout", "2m"], "json:rendezvous.join_timeout_seconds.value=120.0"),
     "--report": (["--report", "/dev/stdout", *TRUE], '"result": "succeeded"'),
     "--events": (["--events", "/dev/stdout", *TRUE], '"event":"end"'),
     "--metrics": (["--metrics", "/dev/stdout", *TRUE], "ddprun_workers"),
     # what it does: test_unlike_hosts.py
-    "--link-timeout": ([*BY_HAND, "--link-timeout", "7s"], "json:rendezvous.link_timeout_seconds.value=7.0"),
+    "--link-timeout": ([*MANUAL, "--link-timeout", "7s"], "json:rendezvous.link_timeout_seconds.value=7.0"),
     "--rdzv": (["--rdzv", "smoke", *TRUE], "--rdzv"),
-    "--rdzv-dir": ([*BY_HAND, "--rdzv", "file", "--rdzv-dir", "/all/see"],
-                   "json:rendezvous.meeting_file.value=/all/see/meet.*"),
-    "--key-file": ([*BY_HAND, "--key-file", "open-key", *TRUE], "cannot use the key file open-key: its mode is 0644, not 0600"),
+    "--rdzv-dir": ([*MANUAL, "--rdzv", "file", "--rdzv-dir", "/all/see"],
+                   "json:rendezvous.rendezvous_file.value=/all/see/meet.*"),
+    "--key-file": ([*MANUAL, "--key-file", "open-key", *TRUE], "cannot use the key file open-key: its mode is 0644, not 0600"),
     "--store": (["--store", "worker", *SHOW, "echo $TORCHELASTIC_USE_AGENT_STORE"], "False"),
     "--store-memory": (["--store-memory", "2G"], "json:rendezvous.store_memory_bytes.value=2147483648"),
     "--store-access": (["--store-access", "host", *SHOW, "echo $RANK"], "0"),
@@ -86,9 +86,9 @@ OPTIONS = {
     "--start-method": (["--start-method", "fork", "--verbose", *TRUE], "--start-method has no effect"),
     "--event-log-handler": (["--event-log-handler", "console", *TRUE], '"event":"end"'),
     "--status": ([*SHOW, "/proc/$PPID/exe --status"], "1 worker on 1 node: sh -c"),  # test_status.py
-    "--watch": (["--status", "--watch=10ms"], "looks too often"),
-    "--timeline": (["--timeline", "x.py"], "x.py holds no events of ddprun"),
-    "--output": (["--timeline", "x.py", "--output", "-"], "x.py holds no events of ddprun"),
+    "--watch": (["--status", "--watch=10ms"], "is below 100ms"),
+    "--timeline": (["--timeline", "x.py"], "x.py contains no ddprun events"),
+    "--output": (["--timeline", "x.py", "--output", "-"], "x.py contains no ddprun events"),
     "--redirects": (["-r", "3", "--log-dir", "logs"], "json:workers.0.output.stdout.console=False"),
     "--tee": (["-t", "3", "--log-dir", "logs", *SHOW, "echo fine"], "[default0]:fine"),
     "--log-dir": (["--log-dir", "logs", "--rdzv-id", "j"],
@@ -196,7 +196,7 @@ def test_option(furnished, option):
 
 
 def test_the_manual_describes_every_option():
-    assert not [option for option in OPTIONS if f"\\fB{option}\\fR" not in MANUAL]
+    assert not [option for option in OPTIONS if f"\\fB{option}\\fR" not in MAN_PAGE]
 
 
 def test_every_variable_of_the_workers(machine):
@@ -204,7 +204,7 @@ def test_every_variable_of_the_workers(machine):
     env = dict(line.split("=", 1) for line in result.stdout.splitlines() if "=" in line)
     wrong = {name: env.get(name) for name, value in WORKER_VARIABLES.items() if not re.fullmatch(value, env.get(name, ""))}
     assert not wrong, wrong
-    section = MANUAL.split(".SH ENVIRONMENT OF THE WORKERS")[1].split("\n.SH ")[0]
+    section = MAN_PAGE.split(".SH ENVIRONMENT OF THE WORKERS")[1].split("\n.SH ")[0]
     titles = re.findall(r"\.TP\n([A-Z].*)", section)
     named = {name for title in titles for name in re.findall(r"[A-Z][A-Z_]{3,}", title)}
     assert named == set(WORKER_VARIABLES) | ELSEWHERE, named ^ (set(WORKER_VARIABLES) | ELSEWHERE)
@@ -215,7 +215,7 @@ def test_a_variable_that_is_read(machine, name):
     value, expected = READ[name]
     result = machine.run("--dry-run", *TRUE, env={name: value})
     assert result.code == 0 and expected in result.stdout, str(result)
-    assert name in MANUAL or name.startswith("PET_")
+    assert name in MAN_PAGE or name.startswith("PET_")
 
 
 @pytest.mark.parametrize("code", EXIT_CODES)
@@ -255,7 +255,7 @@ def test_refused_options_have_a_line_each(machine):
 
 
 def test_every_key_of_the_plan_that_the_manual_names_is_there(machine):
-    section = MANUAL.split(".SH THE PLAN AS JSON")[1].split("\n.SH ")[0]
+    section = MAN_PAGE.split(".SH THE PLAN AS JSON")[1].split("\n.SH ")[0]
     keys = re.findall(r"^\.T[PQ]\n\.B ([a-z_.\[\]]+)( \*)?$", section, re.MULTILINE)
     assert len(keys) > 60
     plans = {name: json.loads(machine.run("--dry-run=json", *options, *TRUE).stdout)
@@ -264,7 +264,7 @@ def test_every_key_of_the_plan_that_the_manual_names_is_there(machine):
     carried = set(re.findall(r"[a-z_]{4,}", told)) - {"notices and"}
     for key, sourced in keys:
         top = re.split(r"[.\[]", key)[0]
-        for name in ("there",) * (top in carried) + ("here",) * (top not in ("carrier", "workers_per_node")):
+        for name in ("there",) * (top in carried) + ("here",) * (top not in ("remote_launcher", "workers_per_node")):
             for value in values_of(plans[name], key.split(".")):
                 assert not sourced or value is None or set(value) == {"value", "origin"}, (name, key, value)
 

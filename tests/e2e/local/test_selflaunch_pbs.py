@@ -15,14 +15,14 @@ from support.pbs_stand_ins import PROGRAMS, PbsJob
 from support.programs import SCRIPTS, run_as
 
 PRINT = str(SCRIPTS / "print_env.py")
-CARRIERS = ["mpiexec", "pbsdsh", "pbs_tmrsh", "ssh"]
+REMOTE_LAUNCHERS = ["mpiexec", "pbsdsh", "pbs_tmrsh", "ssh"]
 
 
-def make_job(hosts: HostGroup, directory: Path, carrier: str, slots=("b", "b", "c", "c")) -> PbsJob:
-    """A job on a PATH where `carrier` is what ddprun finds first."""
+def make_job(hosts: HostGroup, directory: Path, remote_launcher: str, slots=("b", "b", "c", "c")) -> PbsJob:
+    """A job on a PATH where `remote launcher` is what ddprun finds first."""
     programs = directory / "programs"
     programs.mkdir()
-    if carrier == "mpiexec":
+    if remote_launcher == "mpiexec":
         hydra = shutil.which("mpiexec.hydra")
         if hydra is None:
             pytest.skip("hydra (mpich) is not installed")
@@ -30,48 +30,48 @@ def make_job(hosts: HostGroup, directory: Path, carrier: str, slots=("b", "b", "
     else:  # one that nobody knows, before any other of this machine
         (programs / "mpiexec").write_text("#!/bin/sh\necho some mpiexec\n")
         (programs / "mpiexec").chmod(0o755)
-    if carrier in ("pbsdsh", "pbs_tmrsh"):
-        (programs / carrier).symlink_to(PROGRAMS / carrier)
+    if remote_launcher in ("pbsdsh", "pbs_tmrsh"):
+        (programs / remote_launcher).symlink_to(PROGRAMS / remote_launcher)
     return PbsJob(hosts, directory, slots, programs=[str(programs)])
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-def test_the_script(reachable, directory, carrier):
-    job = make_job(reachable, directory, carrier)
+@pytest.mark.parametrize("remote_launcher", REMOTE_LAUNCHERS)
+def test_the_script(reachable, directory, remote_launcher):
+    job = make_job(reachable, directory, remote_launcher)
     script = f"export OF_THE_SCRIPT='x y'; cd {directory}; ddprun --verbose --nproc-per-node 2 {PRINT} ."
     result = job.start(script).wait()
     assert result.code == 0, str(result)
-    assert "starting ddprun on" in result.stderr and carrier in result.stderr, str(result)
+    assert "starting ddprun on" in result.stderr and remote_launcher in result.stderr, str(result)
     workers = evidence.workers(directory)
     assert [(worker["host"], worker["RANK"], worker["WORLD_SIZE"]) for worker in workers] == [
         ("b", "0", "4"), ("b", "1", "4"), ("c", "2", "4"), ("c", "3", "4")], str(result)
     assert {worker["OF_THE_SCRIPT"] for worker in workers} == {"x y"}
     assert {worker["PBS_JOBID"] for worker in workers} == {"7.ctl"}
     assert {path.stat().st_mode & 0o777 for path in directory.glob("worker.*")} == {0o600}, "not the script's umask"
-    if carrier in ("pbsdsh", "pbs_tmrsh"):
+    if remote_launcher in ("pbsdsh", "pbs_tmrsh"):
         assert [worker["PBS_NODENUM"] for worker in workers] == ["0", "0", "1", "1"]
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-def test_a_failing_worker(reachable, directory, carrier):
-    job = make_job(reachable, directory, carrier)
+@pytest.mark.parametrize("remote_launcher", REMOTE_LAUNCHERS)
+def test_a_failing_worker(reachable, directory, remote_launcher):
+    job = make_job(reachable, directory, remote_launcher)
     result = job.start("ddprun --no-python sh -c '[ $RANK = 1 ] && exit 7; exec sleep 600'").wait()
     assert result.code == 7, str(result)
     output = result.output + (job.output.read_text() if job.output.exists() else "")
     assert evidence.times_said(output, "rank 1 on c exited with code 7") == 1, output
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-def test_a_program_that_is_on_no_host_fails_the_job(reachable, directory, carrier):
-    job = make_job(reachable, directory, carrier)
+@pytest.mark.parametrize("remote_launcher", REMOTE_LAUNCHERS)
+def test_a_program_that_is_on_no_host_fails_the_job(reachable, directory, remote_launcher):
+    job = make_job(reachable, directory, remote_launcher)
     result = job.start("ddprun --no-python nosuch").wait()
     assert result.code == 127, str(result)
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
+@pytest.mark.parametrize("remote_launcher", REMOTE_LAUNCHERS)
 def test_a_script_that_one_host_lacks_fails_the_job_before_the_others_stop_waiting_for_it(
-        reachable, directory, carrier):
-    job = make_job(reachable, directory, carrier)
+        reachable, directory, remote_launcher):
+    job = make_job(reachable, directory, remote_launcher)
     reachable["b"].check(["cp", PRINT, "/tmp/only-on-b.py"])  # every host has a /tmp of its own
     result = job.start(f"ddprun /tmp/only-on-b.py {directory}").wait(60)
     assert result.code == 127, str(result)
@@ -80,10 +80,10 @@ def test_a_script_that_one_host_lacks_fails_the_job_before_the_others_stop_waiti
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("carrier", CARRIERS)
-def test_a_stopped_or_killed_first_ddprun_leaves_nothing(reachable, directory, carrier, number):
+@pytest.mark.parametrize("remote_launcher", REMOTE_LAUNCHERS)
+def test_a_stopped_or_killed_first_ddprun_leaves_nothing(reachable, directory, remote_launcher, number):
     marker = f"DDPRUN_TEST_MARKER={uuid.uuid4()}"
-    job = make_job(reachable, directory, carrier)
+    job = make_job(reachable, directory, remote_launcher)
     worker = f"touch {directory}/ready.$RANK; exec sleep 600"
     process = job.start(f"export {marker}; exec ddprun --no-python sh -c '{worker}'")
     wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
@@ -100,7 +100,7 @@ def test_an_unreachable_host_of_the_node_file_is_named(reachable, directory):
     assert "cannot start ddprun on nowhere: ssh ended with 255: " in result.stderr, str(result)
 
 
-def test_a_job_of_one_host_needs_no_carrier(reachable, directory):
+def test_a_job_of_one_host_needs_no_remote_launcher(reachable, directory):
     job = make_job(reachable, directory, "ssh", slots=("b", "b"))
     result = job.start(f"ddprun --nproc-per-node 2 {PRINT} {directory}").wait()
     assert result.code == 0, str(result)
@@ -119,7 +119,7 @@ def test_who_knows_the_jobs_cookie_gets_no_environment(reachable, directory, hom
     path = reachable.environment["PATH"]
     stranger = reachable["d"].run(["env", "-i", f"PATH={path}", *home, f"PBS_JOBCOOKIE={job.cookie}", "ddprun", "--started-by",
                                    address, "0"], timeout=60)
-    assert stranger.code == 125 and "ddprun: cannot ask the ddprun that started this one on d: " in stranger.stderr, str(stranger)
+    assert stranger.code == 125 and "ddprun: agent on d cannot reach its launching ddprun: " in stranger.stderr, str(stranger)
     (directory / "end").touch()
     result = process.wait()
     assert result.code == 0, str(result)

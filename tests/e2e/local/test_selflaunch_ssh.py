@@ -86,7 +86,7 @@ def test_a_killed_first_ddprun_leaves_nothing(reachable, directory):
 
 
 @pytest.fixture
-def deaf_starter(reachable):
+def deaf_front_end(reachable):
     """From b and c nothing but sshd's answers gets to a: agents there cannot call back."""
     rules = [["priority", "100", "to", reachable["a"].address, "ipproto", "tcp", "sport", "22", "lookup", "main"],
              ["priority", "101", "to", reachable["a"].address, "ipproto", "tcp", "unreachable"]]
@@ -100,25 +100,26 @@ def deaf_starter(reachable):
 
 
 @pytest.mark.parametrize("code", [0, 7])
-def test_a_starter_that_cannot_be_reached_is_not_needed(deaf_starter, code):
-    program = ["--no-python", "sh", "-c", f"echo rank $RANK of $WORLD_SIZE; [ $RANK = 0 ] || exit {code}"]
-    result = deaf_starter["a"].run(["ddprun", "--verbose", "--hosts", "b,c", *program])
+def test_a_front_end_that_cannot_be_reached_is_not_needed(deaf_front_end, directory, code):
+    program = ["--no-python", "sh", "-c", f"echo rank $RANK of $WORLD_SIZE; touch {directory}/$RANK; [ $RANK = 0 ] && exit;"
+               f"until [ -e {directory}/0 ]; do sleep 0.02; done; exit {code}"]
+    result = deaf_front_end["a"].run(["ddprun", "--verbose", "--hosts", "b,c", *program])
     assert result.code == code, str(result)
     assert {"rank 0 of 2", "rank 1 of 2"} <= set(result.stdout.splitlines()), str(result)
-    assert "b cannot reach the ddprun that started it, and goes on without" in result.stderr, str(result)
+    assert "agent on b cannot reach its launching ddprun and continues without it" in result.stderr, str(result)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_starter_that_cannot_be_reached_still_ends_all(deaf_starter, directory, number):
+def test_a_front_end_that_cannot_be_reached_still_ends_all(deaf_front_end, directory, number):
     marker = f"DDPRUN_TEST_MARKER={uuid.uuid4()}"
     worker = f"touch {directory}/ready.$RANK; exec sleep 600"
-    process = deaf_starter["a"].popen(["ddprun", "--hosts", "b,c", "--no-python", "sh", "-c", worker],
+    process = deaf_front_end["a"].popen(["ddprun", "--hosts", "b,c", "--no-python", "sh", "-c", worker],
                                       env=dict([marker.split("=")]))
     wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
     process.send_signal(number)
     result = process.wait()
     assert number == signal.SIGKILL or result.code == 143, str(result)
-    wait_until("no process is left", lambda: not deaf_starter.processes_with(marker), 30)
+    wait_until("no process is left", lambda: not deaf_front_end.processes_with(marker), 30)
 
 
 def test_a_host_without_sshd_is_named_and_the_others_stop(reachable, ssh_daemons, directory):
@@ -163,7 +164,7 @@ def test_without_ssh_a_sentence_says_so(hosts, directory):
     binary = hosts["a"].check(["sh", "-c", "command -v ddprun"]).strip()
     result = hosts["a"].run(["/usr/bin/env", "PATH=/nowhere", binary, "--hosts", "a,b", PRINT, str(directory)])
     assert result.code == 125, str(result)
-    assert "cannot start ddprun on the other hosts: there is no ssh on PATH" in result.stderr, str(result)
+    assert "cannot start ddprun on the other hosts: no ssh on PATH" in result.stderr, str(result)
 
 
 def test_only_this_host_needs_no_ssh(hosts, directory):
@@ -182,7 +183,7 @@ def test_no_secret_is_on_a_command_line(reachable, directory):
                 entries = file.read().split(b"\0")
         except OSError:
             continue
-        words |= {entry.split(b"=", 1)[1] for entry in entries if entry.startswith(b"DDPRUN_STARTER_KEY=")}
+        words |= {entry.split(b"=", 1)[1] for entry in entries if entry.startswith(b"DDPRUN_FRONT_END_KEY=")}
     assert words, "no agent holds the key of its launch"
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -205,9 +206,9 @@ def test_dry_run(hosts):
     result = hosts["a"].run(["ddprun", "--hosts", "a,b", "--dry-run=json", "--no-python", "true"])
     assert result.code == 0, str(result)
     plan = json.loads(result.stdout)
-    carrier = plan["carrier"]
-    assert carrier["hosts"] == ["a", "b"] and carrier["name"]["value"] == "ssh"
-    assert carrier["commands"][1]["words"][0] == "ssh" and carrier["commands"][1]["words"][-2] == "b", plan
+    remote_launcher = plan["remote_launcher"]
+    assert remote_launcher["hosts"] == ["a", "b"] and remote_launcher["name"]["value"] == "ssh"
+    assert remote_launcher["commands"][1]["words"][0] == "ssh" and remote_launcher["commands"][1]["words"][-2] == "b", plan
 
 
 def test_a_capture_plans_the_same_elsewhere(hosts, directory):
@@ -216,8 +217,8 @@ def test_a_capture_plans_the_same_elsewhere(hosts, directory):
     arguments = ["--hosts", "a,b", "--dry-run=json", "--no-python", "true"]
     here = json.loads(hosts["a"].check(["ddprun", *arguments]))
     elsewhere = json.loads(hosts["c"].check(["ddprun", "--snapshot", path, *arguments]))
-    assert here["carrier"]["commands"] == elsewhere["carrier"]["commands"]
-    assert here["carrier"]["commands"][1]["words"][0] == "ssh", here
+    assert here["remote_launcher"]["commands"] == elsewhere["remote_launcher"]["commands"]
+    assert here["remote_launcher"]["commands"][1]["words"][0] == "ssh", here
 
 
 def environment_of(hosts, directory, kind):

@@ -82,7 +82,7 @@ def test_a_second_interrupt_hurries(machine):
     program.send_signal(signal.SIGINT)
     result = program.wait()
     assert result.code == 130, str(result)
-    assert "SIGINT again on " in result.stderr and "killing what is left" in result.stderr, str(result)
+    assert "SIGINT again on " in result.stderr and "killing the remaining processes" in result.stderr, str(result)
 
 
 def test_sigterm_at_any_moment_of_the_start(machine):

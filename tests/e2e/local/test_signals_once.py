@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.by_hand import as_text, start, wait_all, wait_for_files
+from support.manual import as_text, start, wait_all, wait_for_files
 from support.hosts import wait_until
 from support.machine import Machine, Program, Screen
 from support.programs import SCRIPTS

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from support.by_hand import as_text, codes, start_all, wait_all, wait_for_files
+from support.manual import as_text, codes, start_all, wait_all, wait_for_files
 from support.hosts import Host, wait_until
 
 STRANGER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "HOME=/"]
@@ -43,7 +43,7 @@ def ask(host: Host) -> list:
 
 def test_the_coordinator_s_host_shows_all_nodes_and_another_one_its_own(hosts, job):
     nothing = hosts["a"].run(["ddprun", "--status"])
-    assert nothing.code == 125 and "no ddprun of yours runs on a" in nothing.stderr, str(nothing)
+    assert nothing.code == 125 and "no ddprun process of this user runs on a" in nothing.stderr, str(nothing)
     job("--rdzv-id", "night-7")
     [status] = ask(hosts["a"])
     assert (status["job"], status["phase"], status["node_count"], status["worker_count"]) == ("night-7", "running", 2, 4)
@@ -58,7 +58,7 @@ def test_the_coordinator_s_host_shows_all_nodes_and_another_one_its_own(hosts, j
     table = hosts["a"].check(["ddprun", "--status", "night-7"])
     assert "job night-7 on a" in table and len([line for line in table.splitlines() if " ago" in line]) == 4, table
     other = hosts["a"].run(["ddprun", "--status", "night-8"])
-    assert other.code == 125 and "has the job id or process number night-8" in other.stderr, str(other)
+    assert other.code == 125 and "has the job id or process id night-8" in other.stderr, str(other)
     job.end()
     assert hosts["a"].run(["ddprun", "--status"]).code == 125
 
@@ -78,7 +78,7 @@ def test_another_user_is_told_nothing(hosts, job):
     job()
     for host in (hosts["a"], hosts["b"]):
         stranger = host.run([*STRANGER, "ddprun", "--status"])
-        assert stranger.code == 125 and "no ddprun of yours runs" in stranger.stderr, str(stranger)
+        assert stranger.code == 125 and "no ddprun process of this user runs" in stranger.stderr, str(stranger)
         # nor where it knows the name
         listed = host.check(["cat", "/proc/net/unix"])
         name = next(line.split()[-1][1:] for line in listed.splitlines() if "@ddprun/status/0/" in line)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from support import evidence
-from support.by_hand import PORT, as_text, codes, start_all, wait_all, wait_for_files
+from support.manual import PORT, as_text, codes, start_all, wait_all, wait_for_files
 from support.hosts import Host
 
 PYTHON = sys.executable
@@ -78,7 +78,7 @@ def test_another_user_reaches_the_store_from_no_host_of_the_job(hosts, job):
         assert speak(host, address, PING, stranger=False) == ["01020304"]
     results = job.end()
     said = evidence.times_said(results[0].stderr, f"the store refused a connection from {hosts['b'].address}, "
-                                                  "which is another user's")
+                                                  "which belongs to another user")
     assert said == 1, str(results[0])
     assert "--store-access host" in results[0].stderr
 

@@ -59,8 +59,7 @@ def test_a_picture_goes_to_a_file_or_to_standard_output(machine, tmp_path):
 def test_the_file_of_a_picture_comes_last(machine):
     result = machine.run("--dry-run=svg", "node.svg", "--topology", BIG)
     assert result.code == 2, str(result)
-    assert result.stderr == ("ddprun: --topology stands behind the picture's file\n"
-                             "hint: write the file last, as in ddprun --topology node.xml --dry-run=svg node.svg\n")
+    assert result.stderr == ("ddprun: unexpected argument --topology after the SVG file\nhint: write the file last, as in ddprun --topology node.xml --dry-run=svg node.svg\n")
 
 
 def test_a_picture_that_cannot_be_written_or_drawn(machine, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 from support import evidence, programs
 from support import hosts as hosts_module
-from support.by_hand import PORT, as_text, codes, start, wait_all, wait_for_files, wait_for_listener
+from support.manual import PORT, as_text, codes, start, wait_all, wait_for_files, wait_for_listener
 from support.hosts import Process, wait_until
 from support.programs import SCRIPTS
 from support.unlike_hosts import UnlikeHosts
@@ -107,7 +107,7 @@ def test_a_host_that_is_out_of_reach_for_longer_than_the_limit_ends_the_job(host
     finally:
         hosts["b"].plug_in_again()
     assert codes(results) == [125, 125], as_text(results)
-    assert re.search(r"lost b \(rank 1\): (the host does not answer any more|no route to the host)", results[0].stderr)
+    assert re.search(r"lost b \(rank 1\): (the host no longer answers|no route to the host)", results[0].stderr)
 
 
 def test_a_stray_ddprun_does_not_end_a_running_job(hosts, directory, key):
@@ -180,7 +180,7 @@ def test_local_addr_chooses_the_interface_on_every_host(hosts, key):
         assert expected in result.stdout, str(result)
 
 
-@pytest.mark.parametrize("address, why", [("nosuchname", "leads to no address on a"), ("192.168.77.99", "is no address of a")])
+@pytest.mark.parametrize("address, why", [("nosuchname", "resolves to no address on a"), ("192.168.77.99", "is not an address of a")])
 def test_a_local_addr_that_cannot_be_right_is_an_error(hosts, address, why):
     result = hosts["a"].run(["ddprun", "--local-addr", address, "--no-python", "true"])
     assert result.code == 2, str(result)

@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 
-from support.by_hand import as_text, start_all, wait_all
+from support.manual import as_text, start_all, wait_all
 from support.machine import Machine, Screen, python_program
 
 # Programs start python themselves here: ddprun cannot give it a -u.

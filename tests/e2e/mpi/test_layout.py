@@ -83,7 +83,7 @@ def test_processes_per_node(hosts, hydra, directory):
 @pytest.mark.parametrize("processes", [{"a": 1, "b": 1}, {"a": 2, "b": 2}], ids=["one-a-node", "two-a-node"])
 def test_each_way_to_meet(hosts, launcher, directory, how, processes):
     count = sum(processes.values())
-    folder = directory / "meeting"
+    folder = directory / "discovery"
     launch(hosts, launcher.line(processes, "ddprun", "--rdzv", how, "--rdzv-dir", str(folder), PRINT, str(directory),
                                 str(count)))
     check_world(evidence.workers(directory), count)

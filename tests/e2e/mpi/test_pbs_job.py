@@ -85,4 +85,4 @@ def test_a_process_whose_rank_is_lost(hosts, open_mpi, directory, job):
     result = hosts["a"].run(line, env=job)
     assert result.code != 0 and evidence.workers(directory) == [], str(result)
     assert "started this ddprun on" in result.stderr, str(result)
-    assert "but no variable tells its rank" in result.stderr, str(result)
+    assert "but no variable gives its rank" in result.stderr, str(result)

@@ -61,4 +61,4 @@ def test_a_second_sigterm_of_pbs_is_no_hurry_although_the_job_s_shell_has_gone(c
     result = job.wait()
     assert sorted(path.name for path in directory.glob("saved.*")) == ["saved.0", "saved.1"], str(result)
     assert got(directory) == ["SIGTERM\n"] * 2, str(result)
-    assert "killing what is left" not in result.stderr + result.stdout, str(result)
+    assert "killing the remaining processes" not in result.stderr + result.stdout, str(result)

@@ -88,12 +88,12 @@ def test_the_user_s_shell_may_be_a_csh(cluster, ssh_daemons, directory):
 
 
 def test_several_chunks_on_a_host_are_one_node_or_a_sentence(cluster, directory):
-    by_hand = f"pbsdsh -- {programs.binary()} --no-python true"
-    script = f"ddprun --no-python sh -c 'echo $RANK $WORLD_SIZE'; {by_hand} 2> {directory}/by-hand"
+    manual = f"pbsdsh -- {programs.binary()} --no-python true"
+    script = f"ddprun --no-python sh -c 'echo $RANK $WORLD_SIZE'; {manual} 2> {directory}/by-hand"
     result = cluster.submit(directory, script, "-l", "select=2:ncpus=2", "-l", "place=pack").wait()
     assert "0 1\n" in result.stdout, str(result)
     said = wait_until("pbsdsh has told", lambda: (directory / "by-hand").read_text() + result.stderr, 20)
-    assert "names p1 2 times: pbsdsh starts as many ddprun there, and nothing tells them apart" in said, str(result)
+    assert "names p1 2 times: pbsdsh starts as many ddprun processes there, which cannot be told apart" in said, str(result)
     assert "hint: leave pbsdsh out: ddprun starts itself once on each host" in said, str(result)
 
 
@@ -101,7 +101,7 @@ def test_a_node_file_that_is_missing_is_a_sentence(cluster, directory):
     script = "PBS_NODEFILE=/nosuch ddprun --no-python true"
     result = cluster.submit(directory, script, *EIGHT_CPUS).wait()
     assert result.code == 125, str(result)
-    assert "nothing on p1 tells which hosts it has" in result.stderr, str(result)
+    assert "nothing on p1 shows which hosts it has" in result.stderr, str(result)
 
 
 def test_a_ddprun_that_one_host_lacks_is_no_hang(cluster, ssh_daemons, directory):
@@ -110,4 +110,4 @@ def test_a_ddprun_that_one_host_lacks_is_no_hang(cluster, ssh_daemons, directory
     lines += [f"{own}/ddprun --launcher {name} --no-python sleep 600; echo {name} $?" for name in ("pbsdsh", "ssh")]
     result = cluster.submit(directory, "\n".join(lines), *EIGHT_CPUS).wait()
     assert "pbsdsh 125\n" in result.stdout and "ssh 127\n" in result.stdout, str(result)
-    assert f"hint: try pbsdsh -n 1 -- {own}/ddprun --version in the job: is that ddprun on p2?" in result.stderr, str(result)
+    assert f"hint: try pbsdsh -n 1 -- {own}/ddprun --version in the job to check ddprun on p2" in result.stderr, str(result)

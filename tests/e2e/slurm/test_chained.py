@@ -33,4 +33,4 @@ def test_the_job_that_a_worker_submits_is_one_of_its_own(cluster, directory, fir
     workers = evidence.workers(directory)
     assert sorted((worker["RANK"], worker["WORLD_SIZE"], worker["CHOSEN_BY_USER"]) for worker in workers) == [
         ("0", "2", "1"), ("1", "2", "1")], output
-    assert evidence.times_said(output, "variables that a ddprun worker of slurm/") == 1, output
+    assert evidence.times_said(output, "variables inherited from a ddprun worker of slurm/") == 1, output

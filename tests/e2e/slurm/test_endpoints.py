@@ -36,7 +36,7 @@ def test_a_host_that_is_not_the_step_s_is_said_and_the_job_meets_on_its_own_firs
                          str(directory), env={"PET_RDZV_ENDPOINT": "ctl:29500"} if variable else {})
     assert result.code == 0, str(result)
     name = "PET_RDZV_ENDPOINT" if variable else "--rdzv-endpoint"
-    assert evidence.times_said(result.stderr, f"{name} ctl is none of the nodes of this launch (n[1-2]), so n1 coordinates") == 1
+    assert evidence.times_said(result.stderr, f"{name} ctl is not a node of this launch (n[1-2]), so n1 coordinates") == 1
     assert master(directory) == {cluster.hosts["n1"].address}
 
 

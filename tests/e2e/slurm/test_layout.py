@@ -174,15 +174,15 @@ def test_reserved_ports_carry_the_rendezvous(reserved_ports_cluster):
     assert last in plan.stdout and "SLURM_STEP_RESV_PORTS" in plan.stdout, str(plan)
 
 
-@pytest.mark.parametrize("meeting", [
+@pytest.mark.parametrize("discovery", [
     '--node-rank $rank --master-addr "$first" --master-port 29611',
     '--rdzv-backend c10d --rdzv-id "$SLURM_JOB_ID" --rdzv-endpoint "$first:29611"',
 ], ids=["static", "c10d"])
-def test_a_step_a_node_in_a_loop_as_guides_for_torchrun_have_it(cluster, directory, meeting):
+def test_a_step_a_node_in_a_loop_as_guides_for_torchrun_have_it(cluster, directory, discovery):
     loop = f"""
         first=$(scontrol show hostnames | head -n1); rank=0
         for node in $(scontrol show hostnames); do
-          srun -N1 -n1 -w "$node" ddprun --nnodes "$SLURM_NNODES" --nproc-per-node 2 {meeting} "$@" &
+          srun -N1 -n1 -w "$node" ddprun --nnodes "$SLURM_NNODES" --nproc-per-node 2 {discovery} "$@" &
           rank=$((rank + 1))
         done
         wait"""
@@ -266,5 +266,5 @@ def test_a_process_without_the_job_s_variables_is_told_whose_it_is(cluster, dire
     path = cluster.hosts.environment["PATH"]
     result = cluster.run("srun", "-N1", "env", "-i", f"PATH={path}", "ddprun", PRINT, str(directory))
     assert result.code == 0, str(result)
-    assert "n1 is used alone: this shell belongs to Slurm job" in result.stderr, str(result)
+    assert "ddprun uses n1 only: this shell belongs to Slurm job" in result.stderr, str(result)
     assert "--overlap --ntasks-per-node=1 ddprun" in result.stderr, str(result)

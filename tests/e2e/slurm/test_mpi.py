@@ -62,4 +62,4 @@ def test_srun_s_own_exchange_where_it_is_asked_for(cluster, directory, mpi, each
 def test_an_exchange_that_is_not_there_is_missed(cluster):
     result = cluster.run("srun", "--mpi=none", "-N2", "--ntasks-per-node=1", "ddprun", "--rdzv", "pmi", PRINT, ".")
     assert result.code == 2, str(result)
-    assert "--rdzv pmi needs a launcher that offers PMI or PMIx" in result.stderr, str(result)
+    assert "--rdzv pmi requires a launcher with PMI or PMIx" in result.stderr, str(result)

@@ -169,9 +169,9 @@ def test_dry_run_shows_the_command_line(cluster, directory):
     result = cluster.run("salloc", "-N2", "-Q", "ddprun", "--dry-run=json", "--nproc-per-node", "3", PRINT, str(directory))
     assert result.code == 0, str(result)
     plan = json.loads(result.stdout)
-    [command] = plan["carrier"]["commands"]
-    assert plan["carrier"]["name"]["value"] == "srun" and command["words"][:3] == ["srun", "--nodes=2", "--ntasks=2"], plan
-    assert plan["carrier"]["hosts"] == ["n1", "n2"] and plan["workers_per_node"]["value"] == 3
+    [command] = plan["remote_launcher"]["commands"]
+    assert plan["remote_launcher"]["name"]["value"] == "srun" and command["words"][:3] == ["srun", "--nodes=2", "--ntasks=2"], plan
+    assert plan["remote_launcher"]["hosts"] == ["n1", "n2"] and plan["workers_per_node"]["value"] == 3
     assert plan["world_size"]["value"] == 6, plan
     assert not evidence.workers(directory)
     result = cluster.run("salloc", "-N2", "-Q", "ddprun", "--dry-run", PRINT, str(directory))
@@ -182,10 +182,11 @@ def test_without_srun_a_sentence_says_so(cluster, directory):
     binary = cluster.control.check(["sh", "-c", "command -v ddprun"]).strip()
     result = cluster.run("salloc", "-N2", "-Q", "env", "PATH=/nowhere", binary, PRINT, str(directory))
     assert result.code == 125, str(result)
-    assert "cannot start ddprun on the other hosts: there is no srun on PATH" in result.stderr, str(result)
+    assert "cannot start ddprun on the other hosts: no srun on PATH" in result.stderr, str(result)
 
 
 def test_a_worker_that_starts_ddprun_does_not_start_all_again(cluster, directory):
-    script = "env -u SLURM_STEP_ID -u SLURM_STEPID -u SLURM_STEP_NODELIST ddprun true"
+    script = ("env -u SLURM_STEP_ID -u SLURM_STEPID -u SLURM_STEP_NODELIST "
+              "ddprun --no-python sh -c 'echo $RANK of $WORLD_SIZE on $(hostname)'")
     result = cluster.run("salloc", "-N2", "-Q", "ddprun", "--no-python", "sh", "-c", script)
-    assert result.code != 0, str(result)
+    assert result.code == 0 and sorted(result.stdout.splitlines()) == ["0 of 1 on n1", "0 of 1 on n2"], str(result)

@@ -115,5 +115,5 @@ def test_a_scheduler_that_asks_twice_leaves_the_workers_their_grace(cluster, dir
 def test_a_person_who_asks_twice_hurries(cluster, directory):
     job = start(cluster, directory, "srun-per-node", saving=600)
     send_twice(cluster, directory, job, "kill-term")
-    wait_until("it says so", lambda: "SIGTERM again on n1: killing what is left" in (directory / "output").read_text())
+    wait_until("it says so", lambda: "SIGTERM again on n1: killing the remaining processes" in (directory / "output").read_text())
     cluster.run("scancel", job)

@@ -1,4 +1,4 @@
-#include "ddprun/app/arguments.hpp"
+#include "app/arguments.hpp"
 
 #include "catch.hpp"
 #include "error_text.hpp"
@@ -90,16 +90,15 @@ TEST_CASE("habits from other launchers get advice") {
   for (const char* word : {"-n", "-np", "--ntasks", "--num_processes=8", "--num-gpus"}) {
     CAPTURE(word);
     CHECK(error_for({word, "4"})
-              .ends_with(" | --nproc-per-node says how many workers each node has; without it there is one "
-                         "for each visible GPU"));
+              .ends_with(" | --nproc-per-node sets the number of workers on each node (default: one per "
+                         "visible GPU)"));
   }
   CHECK(error_for({"-np", "4"}).starts_with("unknown option -np | "));
   CHECK(error_for({"-N", "2"}) ==
-        "unknown option -N | --nnodes says how many nodes there are; in an allocation ddprun knows it");
+        "unknown option -N | --nnodes sets the number of nodes (default: those of the allocation)");
   CHECK(error_for({"--machinefile", "h"}) ==
-        "unknown option --machinefile | the scheduler names the hosts; without one, --hosts or --hostfile "
-        "does, "
-        "and ddprun starts itself there");
+        "unknown option --machinefile | the scheduler names the hosts; without one, use --hosts or "
+        "--hostfile, and ddprun starts itself there");
   CHECK(error_for({"--machine_rank=1"}) == "unknown option --machine_rank | did you mean --node-rank?");
   CHECK(error_for({"--main_process_ip=a"}) ==
         "unknown option --main_process_ip | did you mean --master-addr?");

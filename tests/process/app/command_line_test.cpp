@@ -1,4 +1,4 @@
-#include "ddprun/app/command_line.hpp"
+#include "app/command_line.hpp"
 
 #include <csignal>
 
@@ -66,7 +66,7 @@ TEST_CASE("a scheduler is named by one of the known words") {
 
 TEST_CASE("an endpoint gives address and port") {
   const Options options = parse({"--rdzv-endpoint=[fe80::1]:29400", "--rdzv-id=job7"});
-  CHECK(options.place.address == sourced(std::string("fe80::1"), "--rdzv-endpoint"));
+  CHECK(options.place.address == sourced(std::string("fe80::1"), "--rdzv-endpoint", Source::endpoint));
   CHECK(options.place.port == sourced(29400, "--rdzv-endpoint"));
   CHECK(options.place.run_id == sourced(std::string("job7"), "--rdzv-id"));
   CHECK(parse({"--rdzv-endpoint=localhost:0"}).place.port == sourced(0, "--rdzv-endpoint"));
@@ -75,7 +75,7 @@ TEST_CASE("an endpoint gives address and port") {
 
 TEST_CASE("an endpoint wins over the address it replaces and says so") {
   const Options options = parse({"--rdzv-endpoint=n2", "--master-addr=n1", "--master-port=29501"});
-  CHECK(options.place.address == sourced(std::string("n2"), "--rdzv-endpoint"));
+  CHECK(options.place.address == sourced(std::string("n2"), "--rdzv-endpoint", Source::endpoint));
   CHECK(options.place.port == sourced(29501, "--master-port"));
   CHECK(notice_of(options) == "--master-addr has no effect | --rdzv-endpoint gives the address");
   CHECK(notice_of(parse({"--rdzv-endpoint=n2:1", "--master-port=2"})) ==
@@ -89,9 +89,9 @@ TEST_CASE("standalone forgets the other nodes and says so") {
   CHECK_FALSE(options.place.address);
   CHECK_FALSE(options.place.port);
   CHECK(options.place.workers_per_node->value == 2);
-  CHECK(notice_of(options) == "--rdzv-endpoint has no effect | --standalone means this machine alone");
+  CHECK(notice_of(options) == "--rdzv-endpoint has no effect | --standalone uses this host only");
   CHECK(error_for({"--standalone"}, {{"PET_NNODES", "2"}}) ==
-        "--standalone is one node, but PET_NNODES says 2 | leave out --standalone or PET_NNODES");
+        "--standalone means one node, but PET_NNODES is 2 | leave out --standalone or PET_NNODES");
 }
 
 TEST_CASE("everything may come through PET_ variables") {
@@ -108,7 +108,7 @@ TEST_CASE("everything may come through PET_ variables") {
                                      {"PET_TEE", "0"}});
   CHECK(options.place.nodes == sourced(1, "PET_NNODES"));
   CHECK(options.workers.origin == "PET_NPROC_PER_NODE");
-  CHECK(options.place.address == sourced(std::string("n1"), "PET_RDZV_ENDPOINT"));
+  CHECK(options.place.address == sourced(std::string("n1"), "PET_RDZV_ENDPOINT", Source::endpoint));
   CHECK(options.join_timeout == sourced(Milliseconds{5000}, "PET_RDZV_CONF join_timeout"));
   CHECK(options.module);
   CHECK(options.virtual_local_rank);
@@ -132,7 +132,7 @@ TEST_CASE("a broken PET_ variable is named") {
         "gpu, "
         "cpu or xpu");
   CHECK(error_for({}, {{"PET_NNODES", ""}}) ==
-        "PET_NNODES is not a number of nodes: '' | give one number from 1 on, or MIN:MAX");
+        "PET_NNODES is not a number of nodes: '' | give a number above 0, or MIN:MAX");
 }
 
 TEST_CASE("our own options have no variable") {
@@ -170,8 +170,7 @@ TEST_CASE("run-path wants a file and wins over its rivals") {
     return usage_error_of([&] { parse_command_line({"--run-path", name}, {}); });
   };
   CHECK(error("pkg.train:main") ==
-        "--run-path takes a file, and pkg.train:main names a function | give the path "
-        "of a script");
+        "--run-path requires a file, but pkg.train:main names a function | give the path of a script");
   CHECK(error("/a/b:c.py") == "no error");
   CHECK(error("train.py:") == "no error");
 }
@@ -207,13 +206,11 @@ TEST_CASE("times and numbers below nothing are refused") {
   CHECK(error_for({"--join-timeout=0"}) ==
         "--join-timeout leaves no time to join | give a time above 0, as in 10m");
   CHECK(error_for({"--max-restarts=-1"}) ==
-        "--max-restarts is not a number of restarts: '-1' | give a number from "
-        "0 on");
+        "--max-restarts is not a number of restarts: '-1' | give 0 or more");
   CHECK(error_for({"--node-rank=first"}) ==
-        "--node-rank is not the number of a node: 'first' | nodes are numbered "
-        "from 0");
+        "--node-rank is not a node rank: 'first' | node ranks start at 0");
   CHECK(error_for({"--master-port=65536"}) ==
-        "--master-port is not a port: '65536' | give a number up to 65535; 0 means one that is free");
+        "--master-port is not a port: '65536' | give a number up to 65535; 0 means a free port");
 }
 
 TEST_CASE("a rendezvous configuration sets how long to wait") {
@@ -222,10 +219,9 @@ TEST_CASE("a rendezvous configuration sets how long to wait") {
         sourced(Milliseconds{1200000}, "--rdzv-conf timeout"));
   CHECK(parse({"--rdzv-conf=join_timeout=5", "--join-timeout=9"}).join_timeout ==
         sourced(Milliseconds{9000}, "--join-timeout"));
-  CHECK(notice_of(parse({"--rdzv-conf=is_host=1"})) ==
-        "is_host in --rdzv-conf has no effect | ddprun decides by itself who hosts the rendezvous and how "
-        "long its "
-        "steps may take");
+  CHECK(
+      notice_of(parse({"--rdzv-conf=is_host=1"})) ==
+      "is_host in --rdzv-conf has no effect | ddprun chooses the rendezvous host and its time limits itself");
   CHECK(error_for({"--rdzv-conf=join_timeout=never"}) ==
         "--rdzv-conf has a join_timeout that is not a time: 'never' | give seconds above 0");
 }
@@ -276,21 +272,20 @@ TEST_CASE("the store is served by ddprun or by rank 0") {
 }
 
 TEST_CASE("how nodes meet that cannot know each other's names") {
-  CHECK(parse({}).meeting == Meeting::automatic);
-  CHECK(parse({"--rdzv=auto"}).meeting == Meeting::automatic);
-  CHECK(parse({"--rdzv=pmi"}).meeting == Meeting::pmi);
-  CHECK(parse({"--rdzv", "file", "--rdzv-dir=/scratch"}).meeting == Meeting::file);
-  CHECK(parse({"--rdzv", "file", "--rdzv-dir=/scratch"}).meeting_directory == "/scratch");
+  CHECK(parse({}).discovery == Discovery::automatic);
+  CHECK(parse({"--rdzv=auto"}).discovery == Discovery::automatic);
+  CHECK(parse({"--rdzv=pmi"}).discovery == Discovery::pmi);
+  CHECK(parse({"--rdzv", "file", "--rdzv-dir=/scratch"}).discovery == Discovery::file);
+  CHECK(parse({"--rdzv", "file", "--rdzv-dir=/scratch"}).rendezvous_directory == "/scratch");
   CHECK(error_for({"--rdzv=files"}) == "--rdzv is not one of auto, pmi, file: 'files' | did you mean file?");
   CHECK(error_for({"--rdzv-dir="}) == "--rdzv-dir names no folder | give the path of a folder");
 }
 
 TEST_CASE("what has nothing to act on is checked and noted") {
-  CHECK(
-      notice_of(parse({"--monitor-interval=5"})) ==
-      "--monitor-interval has no effect | ddprun is told at once when a worker ends and has nothing to poll");
+  CHECK(notice_of(parse({"--monitor-interval=5"})) ==
+        "--monitor-interval has no effect | ddprun is notified when a worker ends and does not poll");
   CHECK(notice_of(parse({"--start-method=fork"})) ==
-        "--start-method has no effect | every worker is a program of its own");
+        "--start-method has no effect | every worker is a separate process");
   CHECK(parse({"--start-method=spawn", "--event-log-handler=null"}).notices.empty());
   CHECK(error_for({"--monitor-interval=often"}) ==
         "--monitor-interval is not a number of seconds: 'often' | leave it out, or give one");
@@ -305,8 +300,7 @@ TEST_CASE("what is not supported is refused with the way around it") {
   };
   for (const Case& each : {
            Case{{"--nnodes=1:4"},
-                "--nnodes 1:4 lets the number of nodes change, which is not supported yet | give one number, "
-                "as in "
+                "--nnodes 1:4: an elastic number of nodes is not supported yet | give one number, as in "
                 "--nnodes 4"},
            Case{{"--logs-specs=mine"},
                 "--logs-specs is not supported yet | leave it out: ddprun loads no Python plug-ins"},
@@ -325,15 +319,14 @@ TEST_CASE("torch.distributed.launch's way to pass the local rank") {
   for (const char* word : {"--use-env", "--use_env"}) {
     CHECK_FALSE(parse({word}).local_rank_argument);
     CHECK(notice_of(parse({word})) ==
-          "--use-env has no effect | workers always find LOCAL_RANK in their environment");
+          "--use-env has no effect | LOCAL_RANK is always set in the environment of the workers");
   }
   CHECK(parse({"--no-use-env"}).local_rank_argument);
   CHECK(error_for({"--no_use_env", "--use_env"}) ==
         "--use-env and --no-use-env contradict each other | leave out one of them");
   CHECK(error_for({"--no-use-env", "--no-python"}) ==
-        "--no-python and --no-use-env contradict each other | leave out --no-use-env: a program finds its "
-        "local "
-        "rank in LOCAL_RANK; ${local_rank} in its arguments becomes the number");
+        "--no-python and --no-use-env contradict each other | leave out --no-use-env: a program reads "
+        "LOCAL_RANK; ${local_rank} in its arguments is replaced by the number");
 }
 
 TEST_CASE("choices of streams, ranks and modes are checked") {
@@ -346,22 +339,22 @@ TEST_CASE("choices of streams, ranks and modes are checked") {
 
 TEST_CASE("options about files need some, and one folder") {
   CHECK(error_for({"--log-rotate=1M"}) ==
-        "--log-rotate is about log files, and none are written | add --logs FOLDER, or leave it out");
+        "--log-rotate requires log files, but none are written | add --logs FOLDER, or leave it out");
   CHECK(error_for({"--logs=a", "--log_dir=b"}) ==
         "--logs and --log-dir contradict each other | leave out one of them");
   CHECK(parse({"--log-rotate=1M:2", "-r3"}).output.rotation.kept == 2);
   CHECK(error_for({"--log-compress=zstd"}) ==
-        "--log-compress is about log files, and none are written | add --logs FOLDER, or leave it out");
+        "--log-compress requires log files, but none are written | add --logs FOLDER, or leave it out");
   CHECK(parse({"--log-compress=zstd", "--logs=a"}).output.compress);
   CHECK(error_for({"--log-compress=gzip", "--logs=a"}) ==
-        "--log-compress is neither zstd nor none: 'gzip' | zstd is the one there is");
+        "--log-compress is neither zstd nor none: 'gzip' | zstd is the only format");
 }
 
 TEST_CASE("folding is chosen by word, and a rate is a size") {
   CHECK(parse({}).output.fold == Folding::automatic);
   CHECK(parse({"--fold"}).output.fold == Folding::on);
   CHECK(parse({"--fold=off"}).output.fold == Folding::off);
-  CHECK(error_for({"--fold=no"}) == "--fold is neither on nor off: 'no' | by itself --fold means on");
+  CHECK(error_for({"--fold=no"}) == "--fold is neither on nor off: 'no' | --fold alone means on");
   CHECK(parse({"--output-rate=1M"}).output.rate == std::uint64_t{1} << 20);
   CHECK(error_for({"--output-rate=10"}) ==
         "--output-rate is not a size: '10' | give the bytes of a second from 1k on, as in 1M");
@@ -432,16 +425,16 @@ TEST_CASE("a node that is described needs no script, and only it has GPUs to cou
   CHECK(alone({"--dry-run=svg"}).dry_run == DryRun::svg);
   CHECK(usage_error_of([&] { alone({"--topology", "node.xml"}); }).starts_with("there is no script to run"));
   CHECK(error_for({"--gpus", "4", "train.py"}) ==
-        "--gpus counts the GPUs of a node that --topology describes | --nproc-per-node says how many workers "
-        "each "
-        "node has; without it there is one for each visible GPU");
+        "--gpus requires --topology: it sets the GPU count of the described node | --nproc-per-node sets the "
+        "number of workers on each node (default: one per visible GPU)");
 }
 
 TEST_CASE("MASTER_PORT and MASTER_ADDR of the environment count where the command line is silent") {
   const Environment exported{{"MASTER_PORT", "29600"}, {"MASTER_ADDR", "n1"}};
   const PlaceOptions place = parse({}, exported).place;
-  CHECK(place.port == sourced(29600, "MASTER_PORT of the environment"));
-  CHECK(place.likely_address == sourced(std::string("n1"), "MASTER_ADDR of the environment"));
+  CHECK(place.port == sourced(29600, "MASTER_PORT of the environment", Source::master_variable));
+  CHECK(place.likely_address ==
+        sourced(std::string("n1"), "MASTER_ADDR of the environment", Source::master_variable));
   CHECK_FALSE(place.address);
   const PlaceOptions given = parse({"--rdzv-endpoint", "n2:29700"}, exported).place;
   CHECK(given.port == sourced(29700, "--rdzv-endpoint"));
@@ -449,7 +442,7 @@ TEST_CASE("MASTER_PORT and MASTER_ADDR of the environment count where the comman
   const Options alone = parse({"--standalone"}, exported);
   CHECK_FALSE(alone.place.port);
   CHECK(notice_of(alone) ==
-        "MASTER_PORT of the environment has no effect | --standalone: this machine alone");
+        "MASTER_PORT of the environment has no effect | --standalone uses this host only");
 }
 
 TEST_CASE("torchrun's LOGLEVEL makes ddprun tell what it does") {

@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <memory>
 
+#include "app/command_line.hpp"
+#include "app/option_table.hpp"
 #include "catch.hpp"
-#include "ddprun/app/command_line.hpp"
-#include "ddprun/app/option_table.hpp"
 #include "ddprun/base/text.hpp"
 
 using namespace ddprun;

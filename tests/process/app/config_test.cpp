@@ -1,11 +1,11 @@
 // Options from files, variables and sites: what counts, and what is said about a broken one.
-#include "ddprun/app/config.hpp"
+#include "app/config.hpp"
 
 #include <filesystem>
 #include <fstream>
 
+#include "app/command_line.hpp"
 #include "catch.hpp"
-#include "ddprun/app/command_line.hpp"
 #include "ddprun/os/temp_dir.hpp"
 #include "error_text.hpp"
 

@@ -4,9 +4,9 @@
 #include <set>
 #include <sstream>
 
+#include "app/command_line.hpp"
+#include "app/option_table.hpp"
 #include "catch.hpp"
-#include "ddprun/app/command_line.hpp"
-#include "ddprun/app/option_table.hpp"
 #include "ddprun/base/text.hpp"
 
 using namespace ddprun;

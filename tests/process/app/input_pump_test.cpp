@@ -1,4 +1,4 @@
-#include "ddprun/app/input_pump.hpp"
+#include "app/input_pump.hpp"
 
 #include "catch.hpp"
 #include "processes.hpp"

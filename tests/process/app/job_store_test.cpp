@@ -1,7 +1,7 @@
-#include "ddprun/app/job_store.hpp"
+#include "app/job_store.hpp"
 
+#include "app/log.hpp"
 #include "catch.hpp"
-#include "ddprun/app/log.hpp"
 #include "ddprun/net/bound_socket.hpp"
 #include "error_text.hpp"
 
@@ -17,9 +17,10 @@ TEST_CASE("a site's ports are the store's too, as far as they are free") {
   JobStore store(context, settings);
 
   const std::string port = std::to_string(taken.port);
-  CHECK(error_of([&] { store.open(Attempt{0}, false); }) ==
-        "no free port for the store from " + port + " to " + port +
-            ", the site's | widen the range in the site's profile, or choose a --master-port | 125");
+  CHECK(
+      error_of([&] { store.open(Attempt{0}, false); }) ==
+      "no port of the site's range, " + port + " to " + port +
+          ", is free for the store | widen the range in the site's profile, or choose a --master-port | 125");
 }
 
 TEST_CASE("attempts take turns on the named port and those after it, and never run off the end") {

@@ -1,4 +1,4 @@
-#include "ddprun/app/output_pump.hpp"
+#include "app/output_pump.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 #include <sstream>
 
 #include "catch.hpp"
-#include "ddprun/os/signals.hpp"
+#include "ddprun/os/process/signals.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

@@ -1,8 +1,8 @@
 // When ddprun finds that no worker uses the store it hosts.
 #include <boost/asio/ip/tcp.hpp>
 
+#include "app/job_store.hpp"
 #include "catch.hpp"
-#include "ddprun/app/job_store.hpp"
 #include "ddprun/base/error.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "ddprun/app/version.hpp"
+#include "app/version.hpp"
 
 #include "catch.hpp"
 

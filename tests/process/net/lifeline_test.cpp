@@ -1,4 +1,4 @@
-// A starter and its agents over real sockets of this host.
+// A front end and its agents over real sockets of this host.
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "ddprun/net/authenticator.hpp"
 #include "ddprun/net/first_dial.hpp"
-#include "ddprun/net/key_prover.hpp"
 #include "ddprun/net/lifeline_client.hpp"
 #include "ddprun/net/lifeline_server.hpp"
 #include "ddprun/net/sealed_stream.hpp"
 #include "ddprun/net/secret_text.hpp"
+#include "ddprun/os/descriptors.hpp"
 
 using namespace ddprun;
 using lifeline::Ended;
@@ -30,9 +31,9 @@ void run_until(boost::asio::io_context& context, const std::function<bool()>& re
   }
 }
 
-const SecretKey k_key = derive_key(ProofMethod::starter, "a job's secret");
+const SecretKey k_key = derive_key(ProofMethod::front_end, "a job's secret");
 
-struct TestStarter {
+struct TestFrontEnd {
   std::vector<Hello> agents;
   std::vector<int> codes;
   std::vector<std::string> lost;
@@ -42,8 +43,8 @@ struct TestStarter {
   std::string begun;
   LifelineServer server;
 
-  explicit TestStarter(boost::asio::io_context& context)
-      : server(context, make_key_prover(k_key), "8f3c", hooks()) {}
+  explicit TestFrontEnd(boost::asio::io_context& context)
+      : server(context, make_key_authenticator(k_key), "8f3c", hooks()) {}
 
   LifelineServer::Hooks hooks() {
     LifelineServer::Hooks hooks;
@@ -62,7 +63,7 @@ struct TestStarter {
     return hooks;
   }
 
-  StarterAddress address(std::vector<std::string> addresses = {"127.0.0.1"}) const {
+  FrontEndAddress address(std::vector<std::string> addresses = {"127.0.0.1"}) const {
     return {std::move(addresses), server.port(), "8f3c"};
   }
 };
@@ -76,7 +77,7 @@ struct TestAgent {
   std::string unreachable;
   std::optional<LifelineClient> client;
 
-  TestAgent(boost::asio::io_context& context, const StarterAddress& starter, const Hello& hello,
+  TestAgent(boost::asio::io_context& context, const FrontEndAddress& front_end, const Hello& hello,
             const SecretKey& key = k_key) {
     LifelineClient::Hooks hooks;
     hooks.on_connected = [this] { connected = true; };
@@ -84,7 +85,7 @@ struct TestAgent {
     hooks.on_task = [this](std::string text) { task = std::move(text); };
     hooks.on_gone = [this](const std::string& why) { gone = why; };
     hooks.on_unreachable = [this](const std::string& why) { unreachable = why; };
-    client.emplace(context, starter, make_key_prover(key), hello, std::move(hooks));
+    client.emplace(context, front_end, make_key_authenticator(key), hello, std::move(hooks));
     client->start();
   }
 };
@@ -93,39 +94,39 @@ struct TestAgent {
 
 TEST_CASE("signals reach every agent, and each tells its exit code") {
   boost::asio::io_context context;
-  TestStarter starter(context);
-  TestAgent first(context, starter.address(), {0, "n1", false});
-  TestAgent second(context, starter.address(), {1, "n2", false});
-  run_until(context, [&] { return starter.server.connected() == 2; });
-  starter.server.signal_all({10, false, true});
-  starter.server.signal_all({15, true, false});
+  TestFrontEnd front_end(context);
+  TestAgent first(context, front_end.address(), {0, "n1", false});
+  TestAgent second(context, front_end.address(), {1, "n2", false});
+  run_until(context, [&] { return front_end.server.connected() == 2; });
+  front_end.server.signal_all({10, false, true});
+  front_end.server.signal_all({15, true, false});
   run_until(context, [&] { return first.signals.size() == 2 && second.signals.size() == 2; });
   CHECK(second.signals == std::vector<lifeline::Signal>{{10, false, true}, {15, true, false}});
   first.client->end({143}, [&] { first.told = true; });
   second.client->end({0}, [&] { second.told = true; });
   run_until(context, [&] { return first.told && second.told; });
-  CHECK(starter.codes.size() == 2);
-  CHECK(starter.codes[0] + starter.codes[1] == 143);
-  CHECK(starter.server.connected() == 0);
-  CHECK(starter.lost.empty());
+  CHECK(front_end.codes.size() == 2);
+  CHECK(front_end.codes[0] + front_end.codes[1] == 143);
+  CHECK(front_end.server.connected() == 0);
+  CHECK(front_end.lost.empty());
   CHECK(first.gone.empty());
 }
 
 TEST_CASE("an agent that asks gets its task, which only the key opens") {
   boost::asio::io_context context;
-  TestStarter starter(context);
-  TestAgent agent(context, starter.address(), {1, "n2", true});
+  TestFrontEnd front_end(context);
+  TestAgent agent(context, front_end.address(), {1, "n2", true});
   run_until(context, [&] { return !agent.task.empty(); });
   CHECK(agent.task == "task of n2");
-  CHECK(starter.agents.empty());
+  CHECK(front_end.agents.empty());
 }
 
 TEST_CASE("an agent's output comes as it is, from the first byte to the end, and is no agent") {
   boost::asio::io_context context;
-  TestStarter starter(context);
+  TestFrontEnd front_end(context);
   std::optional<Tcp::socket> writer;
   SessionKeys keys;
-  FirstDial dial(context, starter.address(), make_key_prover(k_key), k_link_timeout,
+  FirstDial dial(context, front_end.address(), make_key_authenticator(k_key), k_link_timeout,
                  [&](AuthenticationResult result) {
                    writer.emplace(std::move(result.socket));
                    keys = result.keys;
@@ -135,41 +136,42 @@ TEST_CASE("an agent's output comes as it is, from the first byte to the end, and
   const lifeline::Output hello{lifeline::Stream::error, "n2"};
   const std::string sealed = SealedWriter(keys.send).seal(encode(lifeline::Message(hello)));
   boost::asio::write(*writer, boost::asio::buffer(sealed + "its first"));
-  run_until(context, [&] { return starter.output.has_value(); });
+  run_until(context, [&] { return front_end.output.has_value(); });
+  CHECK(receive_byte(writer->native_handle(), k_link_timeout) == lifeline::k_output_taken);
   boost::asio::write(*writer, boost::asio::buffer(std::string(" line\n")));
   writer.reset();
-  std::string text = starter.begun;
+  std::string text = front_end.begun;
   boost::system::error_code end;
-  boost::asio::read(*starter.output, boost::asio::dynamic_buffer(text), end);
+  boost::asio::read(*front_end.output, boost::asio::dynamic_buffer(text), end);
   CHECK(text == "its first line\n");
   CHECK(end == boost::asio::error::eof);
-  CHECK(starter.outputs == std::vector<lifeline::Output>{hello});
-  CHECK(starter.server.connected() == 0);
-  CHECK(starter.lost.empty());
+  CHECK(front_end.outputs == std::vector<lifeline::Output>{hello});
+  CHECK(front_end.server.connected() == 0);
+  CHECK(front_end.lost.empty());
 }
 
-TEST_CASE("when the starter is gone its agents are told, and it is told of lost agents") {
+TEST_CASE("when the front end is gone its agents are told, and it is told of lost agents") {
   boost::asio::io_context context;
-  TestStarter starter(context);
-  std::optional<TestAgent> lost(std::in_place, context, starter.address(), Hello{0, "n1", false});
-  TestAgent left(context, starter.address(), {1, "n2", false});
-  run_until(context, [&] { return starter.server.connected() == 2; });
+  TestFrontEnd front_end(context);
+  std::optional<TestAgent> lost(std::in_place, context, front_end.address(), Hello{0, "n1", false});
+  TestAgent left(context, front_end.address(), {1, "n2", false});
+  run_until(context, [&] { return front_end.server.connected() == 2; });
   lost.reset();
-  run_until(context, [&] { return !starter.lost.empty(); });
-  CHECK(starter.lost == std::vector<std::string>{"n1: the connection was closed"});
-  starter.server.close();
+  run_until(context, [&] { return !front_end.lost.empty(); });
+  CHECK(front_end.lost == std::vector<std::string>{"n1: the connection was closed"});
+  front_end.server.close();
   run_until(context, [&] { return !left.gone.empty(); });
   CHECK(left.gone == "the connection was closed");
 }
 
 TEST_CASE("an agent with another key is refused, and one without a way says why") {
   boost::asio::io_context context;
-  TestStarter starter(context);
-  TestAgent stranger(context, starter.address(), {0, "n1", false},
-                     derive_key(ProofMethod::starter, "another"));
-  run_until(context, [&] { return !stranger.unreachable.empty() && !starter.refused.empty(); });
+  TestFrontEnd front_end(context);
+  TestAgent stranger(context, front_end.address(), {0, "n1", false},
+                     derive_key(ProofMethod::front_end, "another"));
+  run_until(context, [&] { return !stranger.unreachable.empty() && !front_end.refused.empty(); });
   CHECK_FALSE(stranger.connected);
-  CHECK(starter.agents.empty());
+  CHECK(front_end.agents.empty());
   TestAgent closed(context, {{"127.0.0.1", "127.0.0.2"}, 1, "8f3c"}, {0, "n1", false});
   run_until(context, [&] { return !closed.unreachable.empty(); });
   CHECK(closed.unreachable.find("127.0.0.1: connection refused") != std::string::npos);
@@ -178,8 +180,8 @@ TEST_CASE("an agent with another key is refused, and one without a way says why"
 
 TEST_CASE("one good address among several is enough") {
   boost::asio::io_context context;
-  TestStarter starter(context);
-  TestAgent agent(context, starter.address({"not an address", "127.0.0.1"}), {0, "n1", false});
+  TestFrontEnd front_end(context);
+  TestAgent agent(context, front_end.address({"not an address", "127.0.0.1"}), {0, "n1", false});
   run_until(context, [&] { return agent.connected; });
   CHECK(agent.unreachable.empty());
 }

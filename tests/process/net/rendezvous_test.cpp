@@ -11,11 +11,11 @@
 #include "catch.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/net/agent_listener.hpp"
-#include "ddprun/net/connection.hpp"
+#include "ddprun/net/authenticator.hpp"
 #include "ddprun/net/coordinator_service.hpp"
-#include "ddprun/net/key_prover.hpp"
 #include "ddprun/net/member_service.hpp"
-#include "ddprun/os/name_lookup.hpp"
+#include "ddprun/os/libraries/name_lookup.hpp"
+#include "net/connection.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
@@ -24,10 +24,10 @@ namespace {
 
 const char* const k_job = "slurm/29/0/0";
 
-Prover prover_with(std::uint8_t byte = 1) {
+Authenticator authenticator_with(std::uint8_t byte = 1) {
   SecretKey key;
   key.fill(byte);
-  return make_key_prover(key);
+  return make_key_authenticator(key);
 }
 
 void run_until(boost::asio::io_context& context, const std::function<bool()>& reached) {
@@ -70,7 +70,7 @@ struct TestCoordinator {
     settings.announcement = announcement_of(0);
     settings.ports = {0};
     settings.launch_key = k_job;
-    settings.prover = prover_with();
+    settings.authenticator = authenticator_with();
     CoordinatorHooks hooks;
     hooks.open_store = [this](const OpenStore& open) {
       log.push_back("open " + std::to_string(open.attempt.value));
@@ -100,7 +100,7 @@ struct TestMember {
     MemberServiceSettings settings;
     settings.join = {"n1", {"127.0.0.1"}, {port}, 30s, {}, {}, {}};
     settings.launch_key = k_job;
-    settings.prover = prover_with();
+    settings.authenticator = authenticator_with();
     settings.announcement = announcement_of(agent);
     settings.version = "0.1.0";
     settings.agents = agents;
@@ -113,9 +113,9 @@ struct TestMember {
     hooks.on_message = [this](const CoordinatorMessage& message) { messages.push_back(message); };
     hooks.on_lost = [this](const std::string& what, const std::string&) { lost = what; };
     hooks.show_status = [](const std::string&) {};
-    hooks.look_at_meeting_file = [this] {
+    hooks.look_at_rendezvous_file = [this] {
       ++looks;
-      return meeting_file;
+      return rendezvous_file;
     };
     service = std::make_unique<MemberService>(context, std::move(settings), std::move(hooks));
     service->start();
@@ -124,7 +124,7 @@ struct TestMember {
   bool finished() const { return !all_of<Finish>(messages).empty(); }
   std::vector<CoordinatorMessage> messages;
   std::string lost;
-  ToldPlace meeting_file = std::string();  // what a look finds
+  ToldPlace rendezvous_file = std::string();  // what a look finds
   int looks = 0;
   std::unique_ptr<MemberService> service;
 };
@@ -171,14 +171,14 @@ TEST_CASE("three agents join, restart together after a failure, and end together
   run_until(context, [&] { return starts(first) == 1 && starts(second) == 1 && starts(third) == 1; });
   const Assignment assignment = all_of<Start>(third.messages)[0].assignment;
   CHECK(assignment.world_size == 3);
-  CHECK(assignment.seats[0].rank == GlobalRank{2});
+  CHECK(assignment.workers[0].rank == GlobalRank{2});
   CHECK(assignment.master_address == "127.0.0.1");
   CHECK(assignment.master_port == 41000);
 
   Failure failure;
   failure.rank = {2};
   failure.host = "n1";
-  failure.status = {ExitStatus::Kind::signalled, 11, "", false};
+  failure.status = {ExitStatus::Kind::signalled, 11, {}, false};
   third.service->send(AttemptFailed{{0}, failure});
   run_until(context, [&] {
     return !all_of<Stop>(first.messages).empty() && !all_of<Stop>(second.messages).empty() &&
@@ -201,22 +201,25 @@ TEST_CASE("three agents join, restart together after a failure, and end together
   CHECK(second.lost.empty());
 }
 
-TEST_CASE("a member that knows no address is told the place by a meeting file or the launcher's exchange") {
+TEST_CASE(
+    "a member that knows no address is told the place by a rendezvous file or the launcher's key-value "
+    "space") {
   boost::asio::io_context context;
   TestCoordinator first(context, 3);
   const auto knows_nothing = [](MemberServiceSettings& settings) {
     settings.join = {"", {}, {}, 30s, "/home/u/.ddprun/x.meet", "PMI", {}};
   };
-  const MeetingPlace place{{"127.0.0.1"}, first.service->port()};
+  const CoordinatorPlace place{{"127.0.0.1"}, first.service->port()};
   TestMember second(context, 1, 3, 0, knows_nothing);
   run_until(context, [&] { return second.looks == 2; });
-  second.meeting_file = MeetingPlace{{"127.0.0.1"}, free_port(context)};  // of a launch that was killed
+  second.rendezvous_file =
+      CoordinatorPlace{{"127.0.0.1"}, free_port(context)};  // of a launch that was killed
   run_until(context, [&] { return second.looks == 3; });
-  second.meeting_file = place;
+  second.rendezvous_file = place;
   TestMember third(context, 2, 3, 0, knows_nothing);
-  third.service->on_exchange(place);
+  third.service->on_key_value_space(place);
   run_until(context, [&] { return second.started() && third.started(); });
-  third.service->on_exchange(std::string("too late to matter"));
+  third.service->on_key_value_space(std::string("too late to matter"));
   CHECK(third.lost.empty());
 }
 
@@ -231,6 +234,7 @@ TEST_CASE("failures that arrive in one wake-up have the lowest rank as their cau
   of_zero.rank = {0};
   first.service->send(AttemptFailed{{0}, of_one});
   first.service->send(AttemptFailed{{0}, of_zero});
+  run_until(context, [&] { return all_of<Stop>(second.messages).size() == 1; });
   first.service->send(Stopped{{0}, {}});
   second.service->send(Stopped{{0}, {}});
   run_until(context, [&] { return first.end && second.finished(); });
@@ -270,7 +274,7 @@ TEST_CASE("a wrong key is refused on both sides in words") {
     settings.coordinator.peers = {"n1", "n2"};
   });
   TestMember second(context, 1, 2, first.service->port(), [](MemberServiceSettings& settings) {
-    settings.prover = prover_with(2);
+    settings.authenticator = authenticator_with(2);
     settings.join.join_timeout = 1s;
   });
   run_until(context, [&] { return first.end && !second.lost.empty(); });
@@ -323,7 +327,7 @@ TEST_CASE("many silent strangers give way, and do not keep a member out") {
   AgentListenerSettings settings;
   settings.ports = {0};
   settings.launch_key = k_job;
-  settings.prover = prover_with();
+  settings.authenticator = authenticator_with();
   settings.handshake_limit = 1h;
   settings.max_strangers = 2;
   AgentListenerHooks hooks;
@@ -338,7 +342,7 @@ TEST_CASE("many silent strangers give way, and do not keep a member out") {
   TestMember member(context, 1, 2, listener->port());
   run_until(context, [&] { return agents == 1; });
   CHECK(refused.size() >= 4);
-  CHECK(refused[0] == "127.0.0.1: too many connections there have not proved themselves");
+  CHECK(refused[0] == "127.0.0.1: too many unauthenticated connections");
   listener->close();
 }
 
@@ -348,7 +352,7 @@ TEST_CASE("a flood costs its own host the places, not another one that is slow")
   AgentListenerSettings settings;
   settings.ports = {0};
   settings.launch_key = k_job;
-  settings.prover = prover_with();
+  settings.authenticator = authenticator_with();
   settings.handshake_limit = 1h;
   settings.max_strangers = 3;
   AgentListenerHooks hooks;
@@ -394,9 +398,12 @@ TEST_CASE("a coordinator that lives and does not answer is given up") {
   run_until(context, [&] { return member.started(); });
   Failure failure;
   failure.status.value = 1;
-  member.service->send(AttemptFailed{{7}, failure});  // of an attempt it does not know: there is no answer
+  failure.rank = {1};
+  member.service->send(AttemptFailed{{0}, failure});
+  run_until(context, [&] { return all_of<Stop>(member.messages).size() == 1; });
+  member.service->send(Stopped{{0}, {}});  // the coordinator's own agent does not stop: there is no answer
   run_until(context, [&] { return !member.lost.empty(); });
-  CHECK(member.lost == "the coordinator n1 (127.0.0.1) said nothing for 200 ms");
+  CHECK(member.lost == "the coordinator n1 (127.0.0.1) sent nothing for 200 ms");
 }
 
 TEST_CASE("a peer that waits to be spoken to is handed on as well, or refused") {
@@ -416,7 +423,7 @@ TEST_CASE("a peer that waits to be spoken to is handed on as well, or refused") 
     run_until(context, [&] { return handed.has_value(); });
     CHECK((::fcntl(handed->native_handle(), F_GETFD) & FD_CLOEXEC) != 0);
   } else {
-    const std::string refusal = "refused 127.0.0.1: it said nothing";
+    const std::string refusal = "refused 127.0.0.1: it sent nothing";
     run_until(context, [&] {
       return client.closed && !first.status.empty() && first.status.back().find(refusal) != std::string::npos;
     });
@@ -468,7 +475,7 @@ TEST_CASE("a look-up that cannot start or never answers is only a failed candida
   MemberServiceSettings settings;
   settings.join = {"n1", {"broken", "slow"}, {1}, 1s, {}, {}, {}};
   settings.launch_key = k_job;
-  settings.prover = prover_with();
+  settings.authenticator = authenticator_with();
   settings.lookup_limit = 200ms;
   std::string lost;
   MemberHooks hooks;
@@ -523,15 +530,15 @@ TEST_CASE("an agent that does not take its last message cannot hold up the end")
   // Proves itself, joins, and never reads again.
   std::shared_ptr<Connection> mute;
   const auto dial = std::make_shared<Dial>(
-      context, Handshake(HandshakeRole::member, k_job, make_key_exchange(), prover_with()), DialLimits{},
-      [&](AuthenticationResult result) {
+      context, Handshake(HandshakeRole::member, k_job, make_key_exchange(), authenticator_with()),
+      DialLimits{}, [&](AuthenticationResult result) {
         mute = std::make_shared<Connection>(std::move(result.socket), result.keys);
         mute->send(encode(AgentMessage{Join{announcement_of(1), "0.1.0", "127.0.0.1", 2}}));
-        mute->send(encode(AgentMessage{AttemptSucceeded{{0}}}));
       });
   dial->start("127.0.0.1", first.service->port());
   run_until(context, [&] { return !first.messages.empty(); });
   first.service->send(StopRequest{15, "n1"});
+  run_until(context, [&] { return !all_of<Stop>(first.messages).empty(); });
   first.service->send(Stopped{{0}, {}});
   mute->send(encode(AgentMessage{Stopped{{0}, {}}}));
   run_until(context, [&] { return first.end.has_value(); });
@@ -556,8 +563,8 @@ TEST_CASE("an agent that sends what cannot be understood is lost, with the reaso
   TestCoordinator first(context, 2);
   std::shared_ptr<Connection> odd;
   const auto dial = std::make_shared<Dial>(
-      context, Handshake(HandshakeRole::member, k_job, make_key_exchange(), prover_with()), DialLimits{},
-      [&](AuthenticationResult result) {
+      context, Handshake(HandshakeRole::member, k_job, make_key_exchange(), authenticator_with()),
+      DialLimits{}, [&](AuthenticationResult result) {
         odd = std::make_shared<Connection>(std::move(result.socket), result.keys);
         odd->send(encode(AgentMessage{Join{announcement_of(1), "0.1.0", "127.0.0.1", 2}}));
         odd->send(std::string("\x00\x00\x00\x02{}", 6));
@@ -570,8 +577,7 @@ TEST_CASE("an agent that sends what cannot be understood is lost, with the reaso
     }
     return first.end.has_value();
   });
-  CHECK(first.end->detail ==
-        "lost n1 (rank 1): it sent a message that cannot be understood: \"type\" is missing");
+  CHECK(first.end->detail == "lost n1 (rank 1): it sent an invalid message: \"type\" is missing");
 }
 
 TEST_CASE("a member that is asked which addresses it reaches tries them") {
@@ -582,7 +588,7 @@ TEST_CASE("a member that is asked which addresses it reaches tries them") {
   AgentListenerSettings settings;
   settings.ports = {0};
   settings.launch_key = k_job;
-  settings.prover = prover_with();
+  settings.authenticator = authenticator_with();
   AgentListenerHooks hooks;
   hooks.on_refused = [](const std::string&, const std::string&) {};
   hooks.on_agent = [&](AuthenticationResult agent) {
@@ -753,7 +759,7 @@ TEST_CASE("who passes a handshake on cannot change what follows") {
     TestMember member(context, 1, 2, relay.port());
     run_until(context, [&] { return !member.lost.empty(); });
     CHECK(member.messages.empty());
-    CHECK((member.lost.ends_with("it sent something that was changed on its way") ||
+    CHECK((member.lost.ends_with("it sent a message altered in transit") ||
            member.lost.find("it sent a message of") != std::string::npos));
   }
 }

@@ -25,7 +25,7 @@ std::string error_of(SealedReader& reader) {
   return error == nullptr ? std::string() : error->what;
 }
 
-const std::string k_changed = "something that was changed on its way";
+const std::string k_changed = "a message altered in transit";
 
 }  // namespace
 

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "catch.hpp"
-#include "ddprun/os/child_call.hpp"
+#include "ddprun/os/process/child_call.hpp"
 #include "ddprun/os/temp_dir.hpp"
 
 using namespace ddprun;

@@ -54,7 +54,7 @@ TEST_CASE("the key is in the home directory unless another file is named") {
     default_key_path("", "");
     FAIL("no error");
   } catch (const UsageError& error) {
-    CHECK(std::string(error.what()) == "there is no place for the key file: HOME is not set");
+    CHECK(std::string(error.what()) == "cannot place the key file: HOME is not set");
     CHECK(error.hint() == "name one with --key-file");
   }
 }

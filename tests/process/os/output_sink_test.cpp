@@ -13,7 +13,7 @@
 
 #include "catch.hpp"
 #include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/signals.hpp"
+#include "ddprun/os/process/signals.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "catch.hpp"
-#include "ddprun/os/child_call.hpp"
-#include "ddprun/os/keeper.hpp"
+#include "ddprun/os/process/child_call.hpp"
+#include "ddprun/os/process/reaper.hpp"
 #include "error_text.hpp"
 
 using namespace ddprun;

@@ -48,7 +48,8 @@ json render(const Allocation& allocation) {
   put(out, "hosts", render_hosts(allocation.hosts.value), allocation.hosts.origin);
   put(out, "components", allocation.components.value, allocation.components.origin);
   put(out, "job_nodes", allocation.job_nodes.value, allocation.job_nodes.origin);
-  put(out, "node_index", allocation.node_index.value.value, allocation.node_index.origin);
+  put(out, "node_index", allocation.node_index.value.value_or(NodeIndex{-1}).value,
+      allocation.node_index.origin);
   put(out, "task_count", allocation.task_count.value, allocation.task_count.origin);
   put(out, "task_rank", allocation.task_rank.value, allocation.task_rank.origin);
   put(out, "task_local", allocation.task_local.value.value, allocation.task_local.origin);
@@ -63,8 +64,8 @@ json render(const Allocation& allocation) {
   for (const auto& hint : allocation.first_hints)
     out["hints"].push_back(fmt::format("{} <- {}", hint.value, hint.origin));
   for (const JobSecret& secret : allocation.secrets) out["secrets"].push_back(secret.origin);
-  if (allocation.exchange != Exchange::none)
-    out["exchange"] = allocation.exchange == Exchange::pmi1 ? "PMI" : "PMIx";
+  if (allocation.key_value_space != KeyValueSpace::none)
+    out["key_value_space"] = allocation.key_value_space == KeyValueSpace::pmi1 ? "PMI" : "PMIx";
   if (!allocation.first_known) out["first_known"] = false;
   for (const Notice& notice : allocation.notices)
     out["notices"].push_back({{"what", notice.what}, {"hint", notice.hint}});

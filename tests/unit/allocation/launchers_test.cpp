@@ -1,7 +1,7 @@
 #include "ddprun/allocation/launchers.hpp"
 
+#include "allocation/launcher_host.hpp"
 #include "catch.hpp"
-#include "ddprun/allocation/starter_host.hpp"
 #include "ddprun/base/error.hpp"
 
 using namespace ddprun;
@@ -85,9 +85,9 @@ TEST_CASE("a process of a launcher whose rank is lost is no world of one") {
     return "";
   };
   CHECK(said({"/bin/sh ./start", "/usr/bin/orted -mca ess env"}, {}) ==
-        "orted started this ddprun on n2, but no variable tells its rank");
+        "orted started this ddprun on n2, but no variable gives its rank");
   CHECK(said({"hydra_pmi_proxy --control-port n1:1"}, {{"PBS_JOBID", "7"}}) ==
-        "hydra_pmi_proxy started this ddprun on n2, but no variable tells its rank");
+        "hydra_pmi_proxy started this ddprun on n2, but no variable gives its rank");
   CHECK(said({"orted"}, {{"OMPI_COMM_WORLD_RANK", "0"}}).empty());
   CHECK(said({"python3 driver.py", "orted"}, {}).empty());  // started for its own sake
   CHECK(said({"-bash", "sshd: lab@pts/0"}, {}).empty());
@@ -111,6 +111,6 @@ TEST_CASE("only numeric addresses of mpirun are taken") {
       {"OMPI_MCA_orte_hnp_uri", "1.0;tcp://10.0.0.1,evil name,192.168.7.1:49861;usock;tcp6://[fd00::1]:9"}};
   std::vector<std::string> found;
   const auto places = find_launch_places(snapshot);
-  for (const auto& starter : places.at(0).starter) found.push_back(starter.value);
+  for (const auto& front_end : places.at(0).front_end) found.push_back(front_end.value);
   CHECK(found == std::vector<std::string>{"10.0.0.1", "192.168.7.1", "fd00::1"});
 }

@@ -81,6 +81,24 @@ TEST_CASE("a torn list leaves everything as it is") {
   CHECK(find_left_over(snapshot).empty());
 }
 
+TEST_CASE("a ddprun that a worker of the same job starts, by whatever scripts, is inside it") {
+  Snapshot snapshot = next_job("/opt/bin/ddprun train.py");
+  CHECK_FALSE(is_inside_worker(snapshot));  // of another job
+  snapshot.environment["SLURM_JOB_ID"] = "41";
+  CHECK(is_inside_worker(snapshot));
+  snapshot.host.ancestors.insert(snapshot.host.ancestors.begin() + 1, {13, "python3 train.py"});
+  CHECK(is_inside_worker(snapshot));
+  for (const char* launcher : {"hydra_pmi_proxy --control-port n1:1", "slurmstepd: [41.3]", "sshd: lab@notty",
+                               "/opt/pbs/sbin/pbs_mom", "prted"}) {
+    CAPTURE(launcher);
+    Snapshot launched = snapshot;
+    launched.host.ancestors.insert(launched.host.ancestors.begin() + 1, {14, launcher});
+    CHECK_FALSE(is_inside_worker(launched));
+  }
+  snapshot.environment.erase(k_worker_list_variable);
+  CHECK_FALSE(is_inside_worker(snapshot));
+}
+
 TEST_CASE("every job of several schedulers is named") {
   CHECK(make_worker_list({{"PBS_JOBID", "7.ctl"}, {"FLUX_JOB_ID", "f1"}}, {}) == "pbs/7.ctl,flux/f1:");
 }

@@ -19,7 +19,7 @@ TEST_CASE("malformed counts name their variable and the piece") {
                                   "99999999999", "2(x131073)", "2 (x2)"}) {
     CAPTURE(piece);
     CHECK_THROWS_WITH(expand_counts("1," + piece, "C"),
-                      "C is not a list of counts: \"" + piece + "\" is wrong in it");
+                      "C is not a list of counts: invalid entry \"" + piece + "\"");
   }
   CHECK_THROWS_AS(expand_counts("1(x131072),1", "C"), Error);
 }
@@ -34,7 +34,7 @@ TEST_CASE("malformed numbers name their variable and the piece") {
   for (const std::string piece : {"", "a", "3-1", "1-", "-1", "65536", "1-2-3", "1 "}) {
     CAPTURE(piece);
     CHECK_THROWS_WITH(expand_numbers("7," + piece, "N", 65535),
-                      "N is not a list of numbers: \"" + piece + "\" is wrong in it");
+                      "N is not a list of numbers: invalid entry \"" + piece + "\"");
   }
   CHECK_THROWS_AS(expand_numbers("0-999999999", "N", 1000000000), Error);
 }

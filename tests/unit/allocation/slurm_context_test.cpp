@@ -1,7 +1,7 @@
-#include "ddprun/allocation/slurm_context.hpp"
+#include "allocation/slurm_context.hpp"
 
+#include "allocation/slurm_step.hpp"
 #include "catch.hpp"
-#include "ddprun/allocation/slurm_step.hpp"
 
 using namespace ddprun;
 

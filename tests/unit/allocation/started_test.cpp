@@ -1,4 +1,6 @@
 #include "ddprun/allocation/started.hpp"
+#include "ddprun/allocation/detect.hpp"
+#include "ddprun/allocation/hostlist.hpp"
 
 #include "catch.hpp"
 #include "error_text.hpp"
@@ -20,11 +22,11 @@ PlaceOptions listing(std::vector<std::string> hosts) {
   return options;
 }
 
-const Environment k_started{{"DDPRUN_STARTER", "10.0.0.1:4000/8f3c"},
-                            {"DDPRUN_STARTER_KEY", "secret"},
+const Environment k_started{{"DDPRUN_FRONT_END", "10.0.0.1:4000/8f3c"},
+                            {"DDPRUN_FRONT_END_KEY", "secret"},
                             {"DDPRUN_HOSTS", "n[1-3]"},
                             {"DDPRUN_JOB", "pbs/12.server"},
-                            {"DDPRUN_CARRIER", "ssh"}};
+                            {"DDPRUN_REMOTE_LAUNCHER", "ssh"}};
 
 Environment started_with(const std::string& name, const std::string& value) {
   Environment environment = k_started;
@@ -41,40 +43,41 @@ TEST_CASE("a started ddprun is where the one that started it says") {
   CHECK(allocation.scheduler.value == Scheduler::pbs);
   CHECK(allocation.job_id.value == "12.server");
   CHECK(allocation.hosts.value == std::vector<Host>{{"n1", 1}, {"n2", 1}, {"n3", 1}});
-  CHECK(allocation.node_index == sourced(NodeIndex{2}, "DDPRUN_NODE_RANK"));
+  CHECK(allocation.node_index == sourced(std::optional(NodeIndex{2}), "DDPRUN_NODE_RANK"));
   CHECK(allocation.launcher.value == "ssh");
   CHECK(launch_key(allocation) == "pbs/12.server/0/-/8f3c");
-  CHECK(allocation.secrets == std::vector<JobSecret>{{SecretKind::starter, "secret", "DDPRUN_STARTER_KEY"}});
+  CHECK(allocation.secrets ==
+        std::vector<JobSecret>{{SecretKind::front_end, "secret", "DDPRUN_FRONT_END_KEY"}});
 }
 
 TEST_CASE("its host's name tells the place, and an MPI launcher's rank where the name does not") {
   CHECK(detect_allocation(on_host("N2.cluster.example", k_started), {}).node_index ==
-        sourced(NodeIndex{1}, "host name"));
+        sourced(std::optional(NodeIndex{1}), "host name"));
   CHECK(detect_allocation(on_host("elsewhere", started_with("PMI_RANK", "1")), {}).node_index ==
-        sourced(NodeIndex{1}, "PMI_RANK"));
+        sourced(std::optional(NodeIndex{1}), "PMI_RANK"));
   CHECK(error_of([] { detect_allocation(on_host("elsewhere", k_started), {}); }) ==
-        "this host, elsewhere, is none of those that ddprun is being started on: n[1-3] | give the hosts as "
-        "their own hostname command names them; if DDPRUN_HOSTS is left from another launch, unset it | 125");
+        "this host, elsewhere, is not among the hosts of this launch: n[1-3] | give the hosts as their own "
+        "hostname command names them; if DDPRUN_HOSTS is left from another launch, unset it | 125");
 }
 
-TEST_CASE("the starter's umask is an octal number") {
-  CHECK(find_starter_umask(on_host("a", {{"DDPRUN_UMASK", "077"}})) == 077);
-  CHECK_FALSE(find_starter_umask(on_host("a")));
+TEST_CASE("the front end's umask is an octal number") {
+  CHECK(find_front_end_umask(on_host("a", {{"DDPRUN_UMASK", "077"}})) == 077);
+  CHECK_FALSE(find_front_end_umask(on_host("a")));
   CHECK(error_of([] {
-          find_starter_umask(on_host("a", {{"DDPRUN_UMASK", "8"}}));
+          find_front_end_umask(on_host("a", {{"DDPRUN_UMASK", "8"}}));
         }) == "DDPRUN_UMASK is not an octal number: '8' | unset it | 125");
 }
 
-TEST_CASE("the starter says whether somebody types for rank 0") {
-  CHECK(has_starter_terminal(on_host("a", {{"DDPRUN_TERMINAL", "1"}})));
-  CHECK_FALSE(has_starter_terminal(on_host("a")));
-  CHECK(is_starter_variable("DDPRUN_TERMINAL"));  // so that no worker has it
+TEST_CASE("the front end says whether somebody types for rank 0") {
+  CHECK(has_front_end_terminal(on_host("a", {{"DDPRUN_TERMINAL", "1"}})));
+  CHECK_FALSE(has_front_end_terminal(on_host("a")));
+  CHECK(is_front_end_variable("DDPRUN_TERMINAL"));  // so that no worker has it
 }
 
 TEST_CASE("listed hosts are to be started, but for this one alone") {
   const Allocation two = detect_allocation(on_host("b"), listing({"a", "b"}));
   CHECK(two.style == sourced(LaunchStyle::not_started, "--hosts"));
-  CHECK(two.node_index == sourced(NodeIndex{1}, "host name"));
+  CHECK(two.node_index == sourced(std::optional(NodeIndex{1}), "host name"));
   CHECK(detect_allocation(on_host("a"), listing({"a"})).style.value == LaunchStyle::alone);
   CHECK(detect_allocation(on_host("a"), listing({"b"})).style.value == LaunchStyle::not_started);
 }
@@ -82,10 +85,10 @@ TEST_CASE("listed hosts are to be started, but for this one alone") {
 TEST_CASE("listed hosts beside a variable that is left from another launch are not forgotten in silence") {
   PlaceOptions options;
   options.hosts = sourced(std::vector<std::string>{"a", "b"}, "--hosts");
-  const Snapshot left_over = on_host("a", {{"DDPRUN_STARTER", "10.0.0.1:4000/8f3c"}});
+  const Snapshot left_over = on_host("a", {{"DDPRUN_FRONT_END", "10.0.0.1:4000/8f3c"}});
   CHECK(error_of([&] { detect_allocation(left_over, options); }) ==
-        "DDPRUN_STARTER is set, as in what another ddprun started, but no hosts of it are | unset "
-        "DDPRUN_STARTER: it is left from another launch | 125");
+        "DDPRUN_FRONT_END is set without DDPRUN_HOSTS: stale variables from another launch | unset "
+        "DDPRUN_FRONT_END | 125");
 }
 
 TEST_CASE("--nnodes takes the first of the listed hosts") {
@@ -111,21 +114,28 @@ TEST_CASE("host files of Open MPI and hydra are read alike") {
   CHECK_FALSE(parse_hostfile("a\nb\n", "hosts").slots);
   CHECK(parse_hostfile("a\nb\na\n", "hosts").slots);
   CHECK(usage_error_of([] { parse_hostfile("a\n-oProxyCommand=x\n", "my hosts"); }) ==
-        "my hosts line 2 names something that is no host: '-oProxyCommand=x' | write host names with commas "
-        "between them, as in n1,n2 or n[1-4]");
+        "my hosts line 2 has an invalid host name: '-oProxyCommand=x' | write host names with commas between "
+        "them, as in n1,n2 or n[1-4]");
   CHECK(usage_error_of([] { parse_hostfile("# none\n", "my hosts"); }) ==
         "my hosts names no host | write one host on each line");
+}
+
+// With a comparison of each host with each other this takes minutes.
+TEST_CASE("a list and a file of hosts take as many as there may be") {
+  CHECK(parse_hosts("n[1-65536],m[1-65536]", "--hosts").size() == k_max_hosts);
+  std::string lines;
+  for (std::size_t i = 0; i < k_max_hosts; ++i) lines += "n" + std::to_string(i) + "\n";
+  CHECK(parse_hostfile(lines, "hosts").hosts.size() == k_max_hosts);
 }
 
 TEST_CASE("--hosts takes lists and ranges, each host once") {
   CHECK(parse_hosts("a,n[1-2]", "--hosts") == std::vector<std::string>{"a", "n1", "n2"});
   CHECK(usage_error_of([] { parse_hosts("n[1-2],n1", "--hosts"); }) ==
-        "--hosts names n1 twice, but one ddprun is started on each host | --nproc-per-node says how many "
-        "workers "
-        "a host has");
+        "--hosts names n1 twice, but one ddprun is started on each host | --nproc-per-node sets the number "
+        "of workers on each host");
   CHECK(usage_error_of([] { parse_hosts("", "--hosts"); }) ==
         "--hosts names no host | give host names, as in --hosts n1,n2");
   CHECK(usage_error_of([] { parse_hosts("a;b", "--hosts"); }) ==
-        "--hosts is not a host list: ';' is not a character of host names in \"a;b\" | write host names with "
+        "--hosts is not a host list: ';' is not allowed in host names in \"a;b\" | write host names with "
         "commas between them, as in n1,n2 or n[1-4]");
 }

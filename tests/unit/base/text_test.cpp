@@ -27,7 +27,7 @@ TEST_CASE("quoted words survive a shell") {
   CHECK(shell_quote("it's") == "'it'\\''s'");
 }
 
-TEST_CASE("a misspelt word finds its neighbour and a stranger none") {
+TEST_CASE("a misspelt word finds its local peer and a stranger none") {
   const std::vector<std::string> options{"nnodes", "nproc-per-node", "node-rank"};
   CHECK(closest_match("nnode", options) == "nnodes");
   CHECK(closest_match("nproc-pre-node", options) == "nproc-per-node");
@@ -51,6 +51,11 @@ TEST_CASE("only well-formed UTF-8 has a length") {
     CAPTURE(bad);
     CHECK(utf8_length(bad) == 0);
   }
+}
+
+TEST_CASE("of lines from a stranger only the ends are obeyed") {
+  CHECK(printable_lines("n1\n\x1b[2Jn2\r\n\xc2\x9bq\n") == "n1\n\\x1b[2Jn2\\x0d\n\\xc2\\x9bq\n");
+  CHECK(printable_lines(std::string(500, 'x')) == std::string(500, 'x'));
 }
 
 TEST_CASE("a stranger's text cannot drive the terminal") {

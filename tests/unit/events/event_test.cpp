@@ -63,10 +63,13 @@ TEST_CASE("what workers wrote cannot tear a line or make it too long") {
   CHECK(parse_event(render_event(event))->what == event.what);
 }
 
-TEST_CASE("what is no event is nothing") {
+TEST_CASE("what is not an event is nothing") {
   for (const char* line :
        {"", "x", "[]", "{}", R"({"event":"end"})", R"({"event":"dance","time":1})",
-        R"({"event":"exit","time":"now"})", R"({"event":"exit","time":1,"rank":"three"})"}) {
+        R"({"event":"exit","time":"now"})", R"({"event":"exit","time":1,"rank":"three"})",
+        R"({"event":"exit","time":1e67})", R"({"event":"exit","time":-1})",
+        R"({"event":"exit","time":1,"rank":1e67})", R"({"event":"exit","time":1,"pid":4294967296})",
+        R"({"event":"exit","time":1,"exit_code":18446744073709551615})"}) {
     CAPTURE(line);
     CHECK_FALSE(parse_event(line).has_value());
   }

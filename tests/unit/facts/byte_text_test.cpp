@@ -1,4 +1,4 @@
-#include "ddprun/facts/byte_text.hpp"
+#include "facts/byte_text.hpp"
 
 #include "catch.hpp"
 #include "ddprun/base/text.hpp"

@@ -5,20 +5,20 @@
 #include "catch.hpp"
 
 using namespace ddprun;
-using Kind = ExchangeAnswer::Kind;
+using Kind = KeyValueAnswer::Kind;
 
 namespace {
 
-struct Exchanged {
+struct KeyValueOutcome {
   std::string request;
   std::string answer;
 };
 
 // The requests must be these, and what comes back after the last answer is the end.
-ExchangeAnswer play(PmiRequest request, const std::vector<Exchanged>& script) {
+KeyValueAnswer play(PmiRequest request, const std::vector<KeyValueOutcome>& script) {
   PmiConversation conversation(std::move(request));
   std::string next = conversation.start();
-  for (const Exchanged& each : script) {
+  for (const KeyValueOutcome& each : script) {
     CHECK(next == each.request + "\n");
     next = conversation.take(each.answer);
   }
@@ -33,14 +33,15 @@ const char* const k_hydra_maxes = "cmd=maxes kvsname_max=256 keylen_max=64 valle
 const char* const k_hydra_name = "cmd=my_kvsname kvsname=kvs_6704_0_3_n1";
 const char* const k_hydra_mapping = "cmd=get kvsname=kvs_6704_0_3_n1 key=PMI_process_mapping";
 
-std::vector<Exchanged> hydra_until_mapping(const std::string& mapping) {
+std::vector<KeyValueOutcome> hydra_until_mapping(const std::string& mapping) {
   return {{k_init, k_hydra_init},
           {"cmd=get_maxes", k_hydra_maxes},
           {"cmd=get_my_kvsname", k_hydra_name},
           {k_hydra_mapping, "cmd=get_result rc=0 msg=success value=" + mapping}};
 }
 
-std::vector<Exchanged> plus(std::vector<Exchanged> script, const std::vector<Exchanged>& more) {
+std::vector<KeyValueOutcome> plus(std::vector<KeyValueOutcome> script,
+                                  const std::vector<KeyValueOutcome>& more) {
   script.insert(script.end(), more.begin(), more.end());
   return script;
 }
@@ -62,12 +63,12 @@ TEST_CASE("hydra: the coordinator leaves its place and the others fetch it") {
                                          {{"cmd=put kvsname=kvs_6704_0_3_n1 key=ddprun value=" + place,
                                            "cmd=put_result rc=0 msg=success"},
                                           {"cmd=barrier_in", "cmd=barrier_out"}})) ==
-        ExchangeAnswer{Kind::told, place});
+        KeyValueAnswer{Kind::told, place});
   CHECK(play({std::nullopt, 2, false, {}}, plus(hydra_until_mapping("(vector,(0,2,1))"),
                                                 {{"cmd=barrier_in", "cmd=barrier_out"},
                                                  {"cmd=get kvsname=kvs_6704_0_3_n1 key=ddprun",
                                                   "cmd=get_result rc=0 msg=success value=" + place}})) ==
-        ExchangeAnswer{Kind::told, place});
+        KeyValueAnswer{Kind::told, place});
 }
 
 TEST_CASE("Slurm's pmi2 plug-in orders its keys in another way") {
@@ -77,12 +78,12 @@ TEST_CASE("Slurm's pmi2 plug-in orders its keys in another way") {
               {"cmd=get_my_kvsname", "cmd=my_kvsname rc=0 kvsname=21.0"},
               {"cmd=barrier_in", "cmd=barrier_out rc=0"},
               {"cmd=get kvsname=21.0 key=ddprun", "cmd=get_result rc=0 value=20480,10.0.0.1"}}) ==
-        ExchangeAnswer{Kind::told, "20480,10.0.0.1"});
+        KeyValueAnswer{Kind::told, "20480,10.0.0.1"});
 }
 
 TEST_CASE("nobody enters the barrier where processes share a node") {
   CHECK(play({"20480,10.0.0.1", 3, false, {}}, hydra_until_mapping("(vector,(0,1,2),(1,1,1))")) ==
-        ExchangeAnswer{Kind::uneven, {}});
+        KeyValueAnswer{Kind::uneven, {}});
 }
 
 TEST_CASE("a connection by port begins with the greeting, whose answer has four lines") {
@@ -125,9 +126,9 @@ TEST_CASE("whatever else the server says ends the conversation with a sentence")
   CHECK(failure_after({"cmd=response_to_init rc=-1"}) ==
         "it answered init with 'cmd=response_to_init rc=-1'");
   CHECK(failure_after({"cmd=response_to_init rc=0 pmi_version=2"}) == "it does not speak PMI version 1");
-  CHECK(failure_after({k_hydra_init, "cmd=maxes"}) == "it does not say how long a value may be");
+  CHECK(failure_after({k_hydra_init, "cmd=maxes"}) == "it does not give the maximum length of a value");
   CHECK(failure_after({k_hydra_init, "cmd=maxes vallen_max=8"}, {"20480,10", 2, false, {}}) ==
-        "it takes values below 8 bytes, and the addresses of this host need 8");
+        "it accepts values below 8 bytes, and the addresses of this host need 8");
   CHECK(failure_after({k_hydra_init, k_hydra_maxes, "cmd=my_kvsname"}) ==
         "it does not name its key-value space");
   CHECK(failure_after({k_hydra_init, k_hydra_maxes, k_hydra_name,
@@ -140,10 +141,10 @@ TEST_CASE("whatever else the server says ends the conversation with a sentence")
 }
 
 TEST_CASE("answers travel as one line") {
-  for (const ExchangeAnswer& answer :
-       {ExchangeAnswer{Kind::told, "20480,10.0.0.1"}, ExchangeAnswer{Kind::uneven, {}},
-        ExchangeAnswer{Kind::failed, "why"}}) {
+  for (const KeyValueAnswer& answer :
+       {KeyValueAnswer{Kind::told, "20480,10.0.0.1"}, KeyValueAnswer{Kind::uneven, {}},
+        KeyValueAnswer{Kind::failed, "why"}}) {
     CHECK(parse_answer(render_answer(answer)) == answer);
   }
-  CHECK(parse_answer("") == ExchangeAnswer{Kind::failed, "it ended without an answer"});
+  CHECK(parse_answer("") == KeyValueAnswer{Kind::failed, "it ended without an answer"});
 }

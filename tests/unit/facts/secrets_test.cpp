@@ -68,6 +68,11 @@ TEST_CASE("values given to secret names are removed from text") {
   CHECK(mask_text("a=b=c key=") == "a=b=c key=<secret-removed>");
   CHECK(mask_text("redis://me:pw@host:6379/0") == "redis://me:<secret-removed>@host:6379/0");
   CHECK(mask_text("https://h/a@b http://u:p@h") == "https://h/a@b http://u:<secret-removed>@h");
+  CHECK(mask_text("https://abcdefghijklmnopqrstuvwxyz@h/r") == "https://<secret-removed>@h/r");
+  CHECK(mask_text("ssh://git@host/r") == "ssh://git@host/r");
+  CHECK(mask_text("curl -u me:abc https://h") == "curl -u me:<secret-removed> https://h");
+  CHECK(mask_text("machine h login me password abc machine i") ==
+        "machine h login me password <secret-removed> machine i");
 }
 
 TEST_CASE("secrets in fields, headers and queries are removed from text") {
@@ -136,6 +141,10 @@ TEST_CASE("the word after an option for a secret is removed") {
   }
   CHECK(mask_words({"-p", "x"}, "-p") == std::vector<std::string>{"-p", "<secret-removed>"});
   CHECK(mask_words({"-p", "gpu"}) == std::vector<std::string>{"-p", "gpu"});
+  CHECK(mask_words({"-genv", "HF_TOKEN", "x", "-genv", "OMP_PLACES", "cores"}) ==
+        std::vector<std::string>{"-genv", "HF_TOKEN", "<secret-removed>", "-genv", "OMP_PLACES", "cores"});
+  CHECK(mask_words({"--user", "me:x", "-u", "prog"}) ==
+        std::vector<std::string>{"--user", "<secret-removed>", "-u", "prog"});
   CHECK(mask_words({"monkey", "b", "--key"}) == std::vector<std::string>{"monkey", "b", "--key"});
 }
 

@@ -29,7 +29,7 @@ Snapshot full_snapshot() {
   host.gpus = {{"nvidia", "0000:c1:00.0", "GPU-5a5f0b1d", {2, 3}, {"MIG-1", "MIG-2"}}, {"amd", ""}};
   host.allowed_memory_nodes = {0, 2, 3};
   host.topology = make_flat_topology({0, 1, 2, 3, 128});
-  host.doubts = {"NVML gave no answer within 2 s"};
+  host.warnings = {"NVML gave no answer within 2 s"};
   host.ephemeral_ports = {20000, 65535};
   host.munge = true;
   host.cgroup = "0::/job_29/step_0\n";

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "catch.hpp"
+#include "random_seed.hpp"
 
 using namespace ddprun;
 
@@ -105,10 +106,7 @@ TEST_CASE("a stream that has ended says so after all of its text") {
 }
 
 TEST_CASE("no byte is lost, torn or moved, whatever is folded") {
-  const char* const named = std::getenv("DDPRUN_TEST_SEED");
-  const unsigned seed =
-      named ? static_cast<unsigned>(std::strtoul(named, nullptr, 10)) : std::random_device{}();
-  CAPTURE(seed);
+  RANDOM_SEED(seed);
   std::mt19937 random(seed);
   for (int round = 0; round < 300; ++round) {
     constexpr int k_streams = 5;

@@ -41,6 +41,15 @@ TEST_CASE("what an earlier launch or somebody else left there is no part of the 
   CHECK_FALSE(is_index_of("a", ""));
 }
 
+TEST_CASE("a part that somebody has changed costs the index the workers that are none") {
+  const std::string part = render_index_part("a", {entry(0, 1, "n1")});
+  const std::string changed =
+      R"({"launch": "a", "workers": [7, "x", {"attempt": "one", "rank": 0}, {"attempt": 0, "rank": 1e99}, {}]})";
+  const auto index = nlohmann::json::parse(merge_index_parts("a", {changed, part}));
+  REQUIRE(index["workers"].size() == 1);
+  CHECK(index["workers"][0]["host"] == "n1");
+}
+
 TEST_CASE("a worker killed by a signal has no exit code") {
   LogIndexEntry killed = entry(0, 0, "n1");
   killed.exit_code.reset();

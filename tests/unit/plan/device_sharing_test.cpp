@@ -1,4 +1,4 @@
-#include "ddprun/plan/device_sharing.hpp"
+#include "plan/device_sharing.hpp"
 
 #include "catch.hpp"
 
@@ -14,7 +14,7 @@ std::vector<Gpu> host_with(int gpus) {
   return list;
 }
 
-Neighbour task(int local_rank, const std::string& device, const std::vector<std::string>& addresses) {
+LocalPeer task(int local_rank, const std::string& device, const std::vector<std::string>& addresses) {
   return {LocalRank{local_rank}, false, {{device, addresses}}};
 }
 
@@ -43,7 +43,7 @@ TEST_CASE("GPUs that not all tasks can open are not shared") {
 
 TEST_CASE("GPUs that are not told apart for certain are not shared") {
   const std::vector<Gpu> host = host_with(2);
-  const Neighbour first = task(0, "0", {address(0)});
+  const LocalPeer first = task(0, "0", {address(0)});
   CHECK(find_shared_devices(host, {}).empty());
   CHECK(find_shared_devices(host, {first}).empty());
   CHECK(find_shared_devices({}, {first, task(1, "1", {address(1)})}).empty());

@@ -1,4 +1,4 @@
-#include "ddprun/plan/follow_binding.hpp"
+#include "plan/follow_binding.hpp"
 
 #include "catch.hpp"
 

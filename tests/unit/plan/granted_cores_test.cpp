@@ -34,8 +34,8 @@ TEST_CASE("a PBS job that may use the whole host keeps to as many cores as it wa
   CHECK(granted.origin == "NCPUS");
   CHECK(granted.cores == std::vector<Cpus>{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}});
   CHECK(describe_held_cores("n1", granted).what ==
-        "NCPUS grants 4 cores on n1, but other ddprun hold so many there that the workers share cores with "
-        "them");
+        "NCPUS grants 4 cores on n1, but other ddprun processes use so many of them that the workers share "
+        "cores");
 }
 
 TEST_CASE("cores near the workers' GPUs are wanted first, one for each worker in turn") {

@@ -38,24 +38,24 @@ TEST_CASE("--local-addr is an address of this host, or a name that leads to one"
   const auto member = RendezvousRole::member;
   CHECK(chosen(member, "192.168.2.1", {"192.168.2.1"}) == "192.168.2.1");
   CHECK(chosen(member, "n1-ib0", {"fd00::7", "192.168.2.1"}) == "192.168.2.1");
-  CHECK(chosen(member, "10.9.9.9", {"10.9.9.9"}) == "--local-addr 10.9.9.9 is no address of n1" + k_hint);
+  CHECK(chosen(member, "10.9.9.9", {"10.9.9.9"}) == "--local-addr 10.9.9.9 is not an address of n1" + k_hint);
   CHECK(chosen(member, "n2", {"192.168.1.2"}) ==
-        "--local-addr n2 (192.168.1.2) is no address of n1" + k_hint);
+        "--local-addr n2 (192.168.1.2) is not an address of n1" + k_hint);
 }
 
 TEST_CASE("a coordinator's foreign address is for the others to prove") {
   CHECK(chosen(RendezvousRole::coordinator, "10.9.9.9", {"10.9.9.9"}) == "10.9.9.9");
   CHECK(chosen(RendezvousRole::coordinator, "gate", {"10.9.9.9"}) == "10.9.9.9");
   CHECK(chosen(RendezvousRole::solo, "10.9.9.9", {"10.9.9.9"}) ==
-        "--local-addr 10.9.9.9 is no address of n1" + k_hint);
+        "--local-addr 10.9.9.9 is not an address of n1" + k_hint);
 }
 
 TEST_CASE("loopback is refused with several nodes, but Debian's own name says nothing") {
   const auto coordinator = RendezvousRole::coordinator;
   CHECK(chosen(coordinator, "127.0.0.1", {"127.0.0.1"}) ==
-        "--local-addr 127.0.0.1 is another host on each of the 2 nodes" + k_hint);
+        "--local-addr 127.0.0.1 is a different host on each of the 2 nodes" + k_hint);
   CHECK(chosen(coordinator, "localhost", {"::1", "127.0.0.1"}) ==
-        "--local-addr localhost (::1, 127.0.0.1) is another host on each of the 2 nodes" + k_hint);
+        "--local-addr localhost (::1, 127.0.0.1) is a different host on each of the 2 nodes" + k_hint);
   CHECK(chosen(coordinator, "n1", {"127.0.1.1"}) == "as without it");
   CHECK(chosen(RendezvousRole::solo, "localhost", {"127.0.0.1"}) == "localhost");
 }

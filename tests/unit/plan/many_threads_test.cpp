@@ -1,5 +1,6 @@
 #include "catch.hpp"
 #include "ddprun/plan/node_plan.hpp"
+#include "plan_node.hpp"
 
 using namespace ddprun;
 
@@ -20,7 +21,7 @@ std::string notices_of(const Snapshot& snapshot, int workers) {
   options.command = {"train.py"};
   options.workers = {WorkersKind::number, workers, "--nproc-per-node"};
   std::string text;
-  for (const Notice& notice : make_node_plan(snapshot, options).notices)
+  for (const Notice& notice : test::plan_node(snapshot, options).notices)
     text += notice.what + " | " + notice.hint + "\n";
   return text;
 }

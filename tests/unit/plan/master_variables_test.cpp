@@ -1,8 +1,9 @@
 #include "ddprun/plan/master_variables.hpp"
 
 #include "catch.hpp"
-#include "ddprun/plan/expected.hpp"
+#include "ddprun/plan/expected_assignment.hpp"
 #include "error_text.hpp"
+#include "plan_node.hpp"
 
 using namespace ddprun;
 
@@ -35,7 +36,7 @@ NodePlan plan_with(Environment environment, const Environment& exported, Options
   options.command = {"train.py"};
   if (!options.place.port) options.place.port = master.port;
   if (!options.place.address) options.place.likely_address = master.address;
-  return make_node_plan(machine(environment), options);
+  return test::plan_node(machine(environment), options);
 }
 
 std::string notices_of(const NodePlan& plan) {
@@ -49,7 +50,8 @@ std::string notices_of(const NodePlan& plan) {
 TEST_CASE("an exported MASTER_PORT is the port of the store, and the plan says where it is from") {
   const NodePlan plan = plan_with({}, {{"MASTER_PORT", "29600"}});
   CHECK(plan.store_port == 29600);
-  CHECK(plan.allocation.first_port == sourced(29600, std::string("MASTER_PORT of the environment")));
+  CHECK(plan.allocation.first_port ==
+        sourced(29600, "MASTER_PORT of the environment", Source::master_variable));
   CHECK(plan_with(step_of_two_nodes(), {{"MASTER_PORT", "29600"}}).rendezvous.ports.value ==
         std::vector<int>{29600});
   CHECK(other_port_hint(plan.allocation.first_port) ==
@@ -69,13 +71,11 @@ TEST_CASE("the address and port of a launch around this process are not the user
 }
 
 TEST_CASE("what is no port or no address is said and not followed") {
-  CHECK(
-      notices_of(plan_with({}, {{"MASTER_PORT", "75000"}})) ==
-      "MASTER_PORT=75000 of the environment is not followed: it is not a port | set it to a number from 1 to "
-      "65535, or unset it\n");
+  CHECK(notices_of(plan_with({}, {{"MASTER_PORT", "75000"}})) ==
+        "MASTER_PORT=75000 of the environment is ignored: it is not a port | set it to a number from 1 to "
+        "65535, or unset it\n");
   CHECK(notices_of(plan_with({}, {{"MASTER_ADDR", "10.0.0.1 172.17.0.1"}})) ==
-        "MASTER_ADDR=10.0.0.1 172.17.0.1 of the environment is not followed: it is not an address | set it "
-        "to one "
+        "MASTER_ADDR=10.0.0.1 172.17.0.1 of the environment is ignored: it is not an address | set it to one "
         "host name or address, or unset it\n");
   CHECK(notices_of(plan_with({}, {{"MASTER_ADDR", ""}, {"MASTER_PORT", ""}})).empty());
 }
@@ -83,15 +83,15 @@ TEST_CASE("what is no port or no address is said and not followed") {
 TEST_CASE("one host alone follows a MASTER_ADDR that is its own") {
   for (const char* address : {"localhost", "127.0.0.1", "10.0.0.1", "n1.example.org"}) {
     const NodePlan plan = plan_with({}, {{"MASTER_ADDR", address}});
-    CHECK(plan.solo_address == sourced(std::string(address), "MASTER_ADDR of the environment"));
+    CHECK(plan.solo_address ==
+          sourced(std::string(address), "MASTER_ADDR of the environment", Source::master_variable));
     CHECK(notices_of(plan).empty());
   }
   const NodePlan left_over = plan_with({}, {{"MASTER_ADDR", "login1"}});
   CHECK(left_over.solo_address.value == "127.0.0.1");
   CHECK(notices_of(left_over) ==
-        "MASTER_ADDR=login1 of the environment is not followed: no other host takes part in this launch | "
-        "unset it; "
-        "several hosts take part inside a job, or with --nnodes and --node-rank\n");
+        "MASTER_ADDR=login1 of the environment is ignored: no other host takes part in this launch | unset "
+        "it; several hosts take part inside a job, or with --nnodes and --node-rank\n");
 }
 
 TEST_CASE("by hand MASTER_ADDR says where node 0 is") {
@@ -117,8 +117,7 @@ TEST_CASE("in a job MASTER_ADDR is tried before the first host, and a loopback a
   CHECK(notices_of(same).empty());
   const NodePlan loopback = plan_with(step_of_two_nodes(), {{"MASTER_ADDR", "localhost"}});
   CHECK(loopback.rendezvous.addresses.value == std::vector<std::string>{"n1"});
-  CHECK(
-      notices_of(loopback) ==
-      "MASTER_ADDR=localhost of the environment is not followed: it is another host on each node | unset it: "
-      "ddprun finds the first node\n");
+  CHECK(notices_of(loopback) ==
+        "MASTER_ADDR=localhost of the environment is ignored: it is a different host on each node | unset "
+        "it: ddprun finds the first node\n");
 }

@@ -3,6 +3,7 @@
 #include "catch.hpp"
 #include "ddprun/facts/proc_text.hpp"
 #include "node_builder.hpp"
+#include "plan_node.hpp"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -58,15 +59,15 @@ std::vector<std::string> bound(const NodePlan& plan) {
 
 using Lists = std::vector<std::string>;
 
-Neighbour neighbour(int local, bool same_cpus, std::vector<std::string> gpus) {
-  return {LocalRank{local}, same_cpus, {NeighbourWorker{std::to_string(local), std::move(gpus)}}};
+LocalPeer local_peer(int local, bool same_cpus, std::vector<std::string> gpus) {
+  return {LocalRank{local}, same_cpus, {LocalPeerWorker{std::to_string(local), std::move(gpus)}}};
 }
 
 }  // namespace
 
 TEST_CASE("one agent binds each worker near its own GPU, whatever the order of the GPUs") {
   const Snapshot snapshot = polaris();
-  const NodePlan plan = make_node_plan(snapshot, running());
+  const NodePlan plan = plan_node(snapshot, running());
   CHECK(bound(plan) == Lists{"12-15,28-31", "8-11,24-27", "4-7,20-23", "0-3,16-19"});
   CHECK(plan.planned[1].binding.memory_nodes == std::vector<int>{2});
   CHECK(plan.planned[1].binding.policy == MemoryPolicy::preferred);
@@ -79,7 +80,7 @@ TEST_CASE("what the driver's files say about locality counts where the topology 
   snapshot.host.gpus = {{"nvidia", "00000000:99:00.0", {}, {4, 5, 6, 7, 20, 21, 22, 23}, {}}};
   Options options = running();
   options.bind = parse_bind("near", "--bind");
-  const NodePlan plan = make_node_plan(snapshot, options);
+  const NodePlan plan = plan_node(snapshot, options);
   CHECK(bound(plan) == Lists{"4-7,20-23"});
   CHECK(render_cpu_list(plan.binding.spare) == "0-3,8-19,24-31");
 }
@@ -88,7 +89,7 @@ TEST_CASE("--bind none binds nothing and announces nothing") {
   const Snapshot snapshot = polaris();
   Options options = running();
   options.bind = parse_bind("none", "--bind");
-  const NodePlan plan = make_node_plan(snapshot, options);
+  const NodePlan plan = plan_node(snapshot, options);
   CHECK(bound(plan) == Lists{"", "", "", ""});
   CHECK(plan.binding.origin == "--bind");
   CHECK(announced_cpus(plan, snapshot).empty());
@@ -97,27 +98,27 @@ TEST_CASE("--bind none binds nothing and announces nothing") {
 TEST_CASE("without a topology nothing is bound") {
   Snapshot snapshot = polaris();
   snapshot.host.topology.reset();
-  const NodePlan plan = make_node_plan(snapshot, running());
+  const NodePlan plan = plan_node(snapshot, running());
   CHECK(bound(plan) == Lists{"", "", "", ""});
   CHECK(announced_cpus(plan, snapshot).empty());
 }
 
 TEST_CASE("tasks that see all CPUs are planned as if the others were alike") {
-  CHECK(bound(make_node_plan(task(0), running())) == Lists{"12-15,28-31"});
-  CHECK(bound(make_node_plan(task(3), running())) == Lists{"0-3,16-19"});
+  CHECK(bound(plan_node(task(0), running())) == Lists{"12-15,28-31"});
+  CHECK(bound(plan_node(task(3), running())) == Lists{"0-3,16-19"});
 }
 
 TEST_CASE("tasks that share their CPUs share them out as they were told at the rendezvous") {
-  std::vector<Neighbour> all;
+  std::vector<LocalPeer> all;
   // Two tasks on the GPU of node 3, the others without one.
   for (int local = 0; local < 4; ++local) {
-    all.push_back(neighbour(
+    all.push_back(local_peer(
         local, true, local < 2 ? std::vector<std::string>{"0000:01:00.0"} : std::vector<std::string>{}));
   }
   std::vector<std::string> together;
   for (int local = 0; local < 4; ++local) {
     const Snapshot snapshot = task(local, {{"CUDA_VISIBLE_DEVICES", local < 2 ? "0" : ""}});
-    NodePlan plan = make_node_plan(snapshot, running());
+    NodePlan plan = plan_node(snapshot, running());
     bind_workers(plan, snapshot, all);
     together.push_back(bound(plan).front());
   }
@@ -131,10 +132,10 @@ TEST_CASE("tasks that share their CPUs share them out as they were told at the r
 TEST_CASE("a task with CPUs of its own keeps them") {
   Snapshot snapshot = task(1);
   snapshot.host.allowed_cpus = {4, 5, 20, 21};
-  NodePlan plan = make_node_plan(snapshot, running());
+  NodePlan plan = plan_node(snapshot, running());
   CHECK(bound(plan) == Lists{""});
   CHECK(plan.binding.origin == "CPUs that were chosen for this task");
-  bind_workers(plan, snapshot, {neighbour(0, false, {}), neighbour(1, true, {}), neighbour(2, false, {})});
+  bind_workers(plan, snapshot, {local_peer(0, false, {}), local_peer(1, true, {}), local_peer(2, false, {})});
   CHECK(bound(plan) == Lists{""});
 }
 
@@ -143,14 +144,14 @@ TEST_CASE("an explicit way of binding counts within a task's own CPUs") {
   snapshot.host.allowed_cpus = {7, 8, 9, 10, 11};
   Options options = running();
   options.bind = parse_bind("node", "--bind");
-  CHECK(bound(make_node_plan(snapshot, options)) == Lists{"8-11"});
+  CHECK(bound(plan_node(snapshot, options)) == Lists{"8-11"});
 }
 
-TEST_CASE("an agent tells its neighbours what they need to bind with it") {
+TEST_CASE("an agent tells its local peers what they need to bind with it") {
   const Snapshot snapshot = task(2);
-  const NodePlan plan = make_node_plan(snapshot, running());
+  const NodePlan plan = plan_node(snapshot, running());
   CHECK(announced_cpus(plan, snapshot) == "0-31");
-  CHECK(announced_workers(plan, snapshot) == std::vector<NeighbourWorker>{{"2", {"0000:81:00.0"}}});
+  CHECK(announced_workers(plan, snapshot) == std::vector<LocalPeerWorker>{{"2", {"0000:81:00.0"}}});
   const Snapshot alone = polaris();
-  CHECK(announced_workers(make_node_plan(alone, running()), alone).empty());
+  CHECK(announced_workers(plan_node(alone, running()), alone).empty());
 }

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include "catch.hpp"
-#include "ddprun/plan/expected.hpp"
+#include "ddprun/plan/expected_assignment.hpp"
 #include "error_text.hpp"
+#include "plan_node.hpp"
 
 using namespace ddprun;
 
@@ -49,7 +50,7 @@ Options running(std::vector<std::string> command = {"train.py"}) {
 }
 
 std::string refusal(const Snapshot& snapshot, const Options& options = running()) {
-  return error_of([&] { make_node_plan(snapshot, options); });
+  return error_of([&] { test::plan_node(snapshot, options); });
 }
 
 Environment worker(const NodePlan& plan, const Snapshot& snapshot, std::size_t index) {
@@ -69,7 +70,7 @@ std::string show(const Sourced<int>& value) { return fmt::format("{} <- {}", val
 TEST_CASE("a task that sees one GPU has local rank 0, and is told what that costs") {
   Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0"}}));
   snapshot.host.gpus = {{"nvidia", ""}};
-  const NodePlan plan = make_node_plan(snapshot, running());
+  const NodePlan plan = test::plan_node(snapshot, running());
   const Environment environment = worker(plan, snapshot, 0);
   CHECK(environment.at("LOCAL_RANK") == "0");
   CHECK(environment.at("RANK") == "3");
@@ -86,21 +87,21 @@ TEST_CASE("a task that sees one GPU has local rank 0, and is told what that cost
 TEST_CASE("nothing is said of GPUs that the tasks may turn out to share") {
   Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "3"}}));
   snapshot.host.gpus.assign(4, {"nvidia", ""});
-  const NodePlan plan = make_node_plan(snapshot, running());
+  const NodePlan plan = test::plan_node(snapshot, running());
   CHECK(plan.own_device);
-  CHECK(plan.virtual_local_rank.origin == "one visible GPU a task, unless all can open the others'");
+  CHECK(plan.virtual_local_rank.origin == "one visible GPU per task, unless all can open the others'");
   CHECK(worker(plan, snapshot, 0).at("LOCAL_RANK") == "0");
   CHECK(plan.planned[0].gpus == std::vector<int>{3});
   CHECK(plan.notices.empty());
   snapshot.host.gpus.resize(1);  // a device cgroup
   snapshot.environment["CUDA_VISIBLE_DEVICES"] = "0";
-  CHECK(make_node_plan(snapshot, running()).notices.size() == 1);
+  CHECK(test::plan_node(snapshot, running()).notices.size() == 1);
 }
 
 TEST_CASE("a task whose GPUs no variable hides keeps its local rank") {
   Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"SLURM_STEP_GPUS", "3"}}));
   snapshot.host.gpus.assign(4, {"nvidia", ""});
-  const NodePlan plan = make_node_plan(snapshot, running());
+  const NodePlan plan = test::plan_node(snapshot, running());
   const Environment environment = worker(plan, snapshot, 0);
   CHECK(environment.at("LOCAL_RANK") == "3");
   CHECK_FALSE(environment.contains("CUDA_VISIBLE_DEVICES"));
@@ -110,12 +111,12 @@ TEST_CASE("a task whose GPUs no variable hides keeps its local rank") {
 TEST_CASE("workers see the step's GPUs and not the host's first ones") {
   Snapshot snapshot = machine(with(step("n1", "1", 1, 0, 0, 0), {{"SLURM_STEP_GPUS", "2,3"}}));
   snapshot.host.gpus.assign(4, {"nvidia", ""});
-  NodePlan plan = make_node_plan(snapshot, running());
+  NodePlan plan = test::plan_node(snapshot, running());
   REQUIRE(plan.planned.size() == 2);
   CHECK(worker(plan, snapshot, 1).at("CUDA_VISIBLE_DEVICES") == "2,3");
   CHECK(worker(plan, snapshot, 1).at("LOCAL_RANK") == "1");
   snapshot.environment["SLURM_STEP_GPUS"] = "0,1,2,3";
-  plan = make_node_plan(snapshot, running());
+  plan = test::plan_node(snapshot, running());
   CHECK_FALSE(worker(plan, snapshot, 1).contains("CUDA_VISIBLE_DEVICES"));
 }
 
@@ -124,7 +125,7 @@ TEST_CASE("workers with several GPUs each have those of their place in the list"
   options.gpus_per_worker = {2, "--gpus-per-worker"};
   Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", "7,5,3,1"}});
   snapshot.host.gpus.assign(8, {"nvidia", ""});
-  const NodePlan plan = make_node_plan(snapshot, options);
+  const NodePlan plan = test::plan_node(snapshot, options);
   REQUIRE(plan.planned.size() == 2);
   CHECK(plan.planned[0].device == "7,5");
   CHECK(plan.planned[1].device == "3,1");
@@ -138,7 +139,7 @@ TEST_CASE("a task with several GPUs has its share of all, or all that it was giv
   options.gpus_per_worker = {2, "--gpus-per-worker"};
   const auto device = [&](const std::string& list) {
     const Snapshot snapshot = machine(with(step("n1", "2", 2, 0, 1, 1), {{"CUDA_VISIBLE_DEVICES", list}}));
-    return make_node_plan(snapshot, options).planned[0].device;
+    return test::plan_node(snapshot, options).planned[0].device;
   };
   CHECK(device("0,1,2,3") == "2,3");
   CHECK(device("0,1") == "0,1");
@@ -148,18 +149,18 @@ TEST_CASE("each worker sees one MIG instance") {
   Snapshot snapshot = machine();
   snapshot.host.gpus = {{"nvidia", ""}};
   snapshot.host.gpus[0].mig = {"MIG-1", "MIG-2"};
-  const NodePlan plan = make_node_plan(snapshot, running());
+  const NodePlan plan = test::plan_node(snapshot, running());
   REQUIRE(plan.planned.size() == 2);
   CHECK(worker(plan, snapshot, 1).at("CUDA_VISIBLE_DEVICES") == "MIG-2");
   CHECK(worker(plan, snapshot, 1).at("LOCAL_RANK") == "0");
-  CHECK(plan.virtual_local_rank.origin == "one MIG instance a process");
+  CHECK(plan.virtual_local_rank.origin == "one MIG instance per process");
 }
 
 TEST_CASE("a task with its MIG instance is not told to look for more") {
   Snapshot snapshot = machine(with(step("n1", "2", 2, 0, 1, 1), {{"CUDA_VISIBLE_DEVICES", "MIG-2"}}));
   snapshot.host.gpus = {{"nvidia", ""}};
   snapshot.host.gpus[0].mig = {"MIG-2"};
-  const NodePlan plan = make_node_plan(snapshot, running());
+  const NodePlan plan = test::plan_node(snapshot, running());
   CHECK(worker(plan, snapshot, 0).at("LOCAL_RANK") == "0");
   CHECK_FALSE(plan.own_device);
   CHECK(plan.notices.empty());
@@ -168,7 +169,7 @@ TEST_CASE("a task with its MIG instance is not told to look for more") {
 TEST_CASE("a task that sees all GPUs keeps its local rank") {
   Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}));
   snapshot.host.gpus.assign(4, {"nvidia", ""});
-  const NodePlan plan = make_node_plan(snapshot, running());
+  const NodePlan plan = test::plan_node(snapshot, running());
   CHECK(worker(plan, snapshot, 0).at("LOCAL_RANK") == "3");
   CHECK(plan.planned[0].device == "3");
   CHECK(plan.notices.empty());
@@ -181,7 +182,7 @@ TEST_CASE("virtual local ranks take the entries of the list, whatever they are")
        {std::tuple{"2,3", "2", "3"}, std::tuple{"GPU-aaaa,GPU-bbbb", "GPU-aaaa", "GPU-bbbb"},
         std::tuple{"MIG-aaaa,MIG-GPU-bbbb/1/0", "MIG-aaaa", "MIG-GPU-bbbb/1/0"}}) {
     const Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", list}});
-    const NodePlan plan = make_node_plan(snapshot, options);
+    const NodePlan plan = test::plan_node(snapshot, options);
     REQUIRE(plan.planned.size() == 2);
     CHECK(worker(plan, snapshot, 0).at("CUDA_VISIBLE_DEVICES") == first);
     CHECK(worker(plan, snapshot, 1).at("CUDA_VISIBLE_DEVICES") == second);
@@ -194,7 +195,7 @@ TEST_CASE("lists without a device leave one worker without one") {
     CAPTURE(list);
     Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", list}});
     snapshot.host.gpus = {{"nvidia", ""}, {"nvidia", ""}};
-    const NodePlan plan = make_node_plan(snapshot, running());
+    const NodePlan plan = test::plan_node(snapshot, running());
     REQUIRE(plan.planned.size() == 1);
     CHECK(plan.planned[0].device.empty());
   }
@@ -208,7 +209,7 @@ TEST_CASE("without a visibility variable the vendor's own is narrowed") {
         std::pair{"intel", "ZE_AFFINITY_MASK"}}) {
     Snapshot snapshot = machine();
     snapshot.host.gpus = {{vendor, ""}, {vendor, ""}};
-    CHECK(worker(make_node_plan(snapshot, options), snapshot, 1).at(variable) == "1");
+    CHECK(worker(test::plan_node(snapshot, options), snapshot, 1).at(variable) == "1");
   }
 }
 
@@ -246,22 +247,22 @@ TEST_CASE("a shell of salloc on the submit host is none of the job's nodes") {
     return refusal(machine({{"SLURM_JOB_ID", "3"}, {"SLURM_JOB_NODELIST", hosts}}, "login1"));
   };
   CHECK(at_login("n7") ==
-        "job 3 has 1 node, but ddprun was started on login1, which is not it, outside any step of it | start "
+        "job 3 has 1 node, but ddprun was started on login1, which is not that node, outside any step of it "
+        "| start "
         "it on that node with: srun -N1 -n1 --ntasks-per-node=1 ddprun train.py | 125");
   CHECK(
-      at_login("n[7-8]").starts_with("job 3 has 2 nodes, but ddprun was started on login1, which is none of "
-                                     "them, outside any step of it | "));
+      at_login("n[7-8]").starts_with("job 3 has 2 nodes, but ddprun was started on login1, which is not one "
+                                     "of them, outside any step of it | "));
 }
 
 TEST_CASE("one node of four is worth a remark") {
   const Snapshot snapshot = machine(
       with(step("n2", "1", 1, 0, 0, 0), {{"SLURM_JOB_NODELIST", "n[1-4]"}, {"SLURM_JOB_NUM_NODES", "4"}}),
       "n2");
-  const NodePlan plan = make_node_plan(snapshot, running());
+  const NodePlan plan = test::plan_node(snapshot, running());
   REQUIRE(plan.notices.size() == 1);
-  CHECK(plan.notices[0] ==
-        Notice{"the step has 1 of the job's 4 nodes (n2)",
-               "to use all of them: srun -N4 ...; if this is meant, --nnodes 1 silences this"});
+  CHECK(plan.notices[0] == Notice{"the step has 1 of the job's 4 nodes (n2)",
+                                  "to use all of them: srun -N4 ...; if this is intended, add --nnodes 1"});
   CHECK(plan.rendezvous.role == RendezvousRole::solo);
 }
 
@@ -270,14 +271,14 @@ TEST_CASE("the scheduler's tasks and several workers each exclude each other") {
   options.workers = parse_workers_per_node("8", "--nproc-per-node");
   options.place.workers_per_node = sourced(8, "--nproc-per-node");
   CHECK(refusal(machine(step("n1", "8", 8, 0, 5, 5)), options) ==
-        "srun started 8 ddprun on n1 and --nproc-per-node 8 asks each of them for 8 workers: 64 in all | "
-        "start one ddprun a node (srun --ntasks-per-node=1 ...), or leave --nproc-per-node out to get one "
-        "worker a task | 2");
+        "srun started 8 ddprun processes on n1, but --nproc-per-node 8 asks each of them for 8 workers: 64 "
+        "in all | start one ddprun per node (srun --ntasks-per-node=1 ...), or leave --nproc-per-node out to "
+        "get one worker per task | 2");
 }
 
 TEST_CASE("launches past a limit are refused before anything is built for them") {
   CHECK(refusal(machine(step("n[1-100]", "65535(x100)", 6553500, 0, 5, 5))) ==
-        "SLURM_STEP_TASKS_PER_NODE counts 6553500 ddprun processes, more than 262144 | start one ddprun a "
+        "SLURM_STEP_TASKS_PER_NODE counts 6553500 ddprun processes, more than 262144 | start one ddprun per "
         "node: srun --ntasks-per-node=1 ... | 125");
   Options options = running();
   options.workers = parse_workers_per_node("4096", "--nproc-per-node");
@@ -310,43 +311,42 @@ TEST_CASE("a program that cannot be started is told with the host") {
 }
 
 TEST_CASE("a plan without a program has workers without a command") {
-  const NodePlan plan = make_node_plan(machine(), running({}));
+  const NodePlan plan = test::plan_node(machine(), running({}));
   REQUIRE(plan.planned.size() == 1);
   CHECK(plan.planned[0].command.empty());
 }
 
 TEST_CASE("the run id is the user's, else the step's, else the job's, else unlike any other") {
   Options options = running();
-  CHECK(show(make_node_plan(machine(), options).run_id) == "1700000000.77 <- time and process");
-  CHECK(show(make_node_plan(machine(step("n1", "1", 1, 0, 0, 0)), options).run_id) ==
+  CHECK(show(test::plan_node(machine(), options).run_id) == "1700000000.77 <- time and process");
+  CHECK(show(test::plan_node(machine(step("n1", "1", 1, 0, 0, 0)), options).run_id) ==
         "29.0 <- SLURM_JOB_ID and SLURM_STEP_ID");
-  CHECK(
-      show(make_node_plan(machine({{"SLURM_JOB_ID", "29"}, {"SLURM_JOB_NODELIST", "n1"}}), options).run_id) ==
-      "29 <- SLURM_JOB_ID");
+  CHECK(show(test::plan_node(machine({{"SLURM_JOB_ID", "29"}, {"SLURM_JOB_NODELIST", "n1"}}), options)
+                 .run_id) == "29 <- SLURM_JOB_ID");
   options.place.run_id = sourced(std::string("job7"), "--rdzv-id");
-  CHECK(show(make_node_plan(machine(), options).run_id) == "job7 <- --rdzv-id");
+  CHECK(show(test::plan_node(machine(), options).run_id) == "job7 <- --rdzv-id");
 }
 
 TEST_CASE("under Slurm and PBS the default grace ends before theirs") {
   Options options = running();
   const Snapshot in_step = machine(step("n1", "1", 1, 0, 0, 0));
-  const auto grace = make_node_plan(in_step, options).options.shutdown_timeout;
+  const auto grace = test::plan_node(in_step, options).options.shutdown_timeout;
   CHECK(grace.value == Milliseconds{25000});
   CHECK(grace.origin == "default below Slurm's KillWait");
-  CHECK(make_node_plan(machine(), options).options.shutdown_timeout.value == Milliseconds{30000});
+  CHECK(test::plan_node(machine(), options).options.shutdown_timeout.value == Milliseconds{30000});
   Snapshot in_pbs = machine();
   in_pbs.environment.insert({{"PBS_JOBID", "0.ctl"}, {"PBS_NODEFILE", "/aux/0.ctl"}});
   in_pbs.files["/aux/0.ctl"] = in_pbs.host.name + "\n";
-  CHECK(make_node_plan(in_pbs, options).options.shutdown_timeout ==
+  CHECK(test::plan_node(in_pbs, options).options.shutdown_timeout ==
         sourced(Milliseconds{5000}, "default below PBS' kill_delay"));
   options.shutdown_timeout = {Milliseconds{90000}, "--shutdown-timeout"};
-  CHECK(make_node_plan(in_step, options).options.shutdown_timeout.value == Milliseconds{90000});
+  CHECK(test::plan_node(in_step, options).options.shutdown_timeout.value == Milliseconds{90000});
 }
 
 TEST_CASE("the store is ddprun's, but the worker's when asked for and in a world of one") {
   const auto uses_agent_store = [](const Options& options) {
     const Snapshot snapshot = machine();
-    return worker(make_node_plan(snapshot, options), snapshot, 0).at("TORCHELASTIC_USE_AGENT_STORE");
+    return worker(test::plan_node(snapshot, options), snapshot, 0).at("TORCHELASTIC_USE_AGENT_STORE");
   };
   Options options = running();
   CHECK(uses_agent_store(options) == "False");
@@ -359,31 +359,31 @@ TEST_CASE("the store is ddprun's, but the worker's when asked for and in a world
 TEST_CASE("address and port of a single ddprun follow from the options") {
   const Snapshot snapshot = machine();
   Options options = running();
-  NodePlan plan = make_node_plan(snapshot, options);
+  NodePlan plan = test::plan_node(snapshot, options);
   CHECK(show(plan.solo_address) == "127.0.0.1 <- no other host takes part");
   CHECK_FALSE(worker(plan, snapshot, 0).contains("MASTER_PORT"));
   options.place.port = sourced(29600, "--master-port");
   options.place.address = sourced(std::string("n1"), "--master-addr");
-  plan = make_node_plan(snapshot, options);
+  plan = test::plan_node(snapshot, options);
   CHECK(show(plan.solo_address) == "n1 <- --master-addr");
   CHECK(worker(plan, snapshot, 0).at("MASTER_PORT") == "29600");
   options.local_address = sourced(std::string("10.0.0.7"), "--local-addr");
-  CHECK(show(make_node_plan(snapshot, options).solo_address) == "10.0.0.7 <- --local-addr");
+  CHECK(show(test::plan_node(snapshot, options).solo_address) == "10.0.0.7 <- --local-addr");
 }
 
 TEST_CASE("a port that was asked for is the store's too, unless rank 0 hosts that") {
   const Snapshot snapshot = machine(step("n[1-2]", "1(x2)", 2, 0, 0, 0));
   Options options = running();
   options.place.port = sourced(29600, "--master-port");
-  CHECK(worker(make_node_plan(snapshot, options), snapshot, 0).at("MASTER_PORT") == "29600");
+  CHECK(worker(test::plan_node(snapshot, options), snapshot, 0).at("MASTER_PORT") == "29600");
   options.store = StoreHost::worker;
-  CHECK_FALSE(worker(make_node_plan(snapshot, options), snapshot, 0).contains("MASTER_PORT"));
+  CHECK_FALSE(worker(test::plan_node(snapshot, options), snapshot, 0).contains("MASTER_PORT"));
 }
 
 TEST_CASE("agents look for the first host at ports they all know") {
   const Snapshot snapshot = machine(step("n[1-2]", "1(x2)", 2, 1, 1, 0), "n2");
   Options options = running();
-  RendezvousPlan plan = make_node_plan(snapshot, options).rendezvous;
+  RendezvousPlan plan = test::plan_node(snapshot, options).rendezvous;
   CHECK(plan.role == RendezvousRole::member);
   CHECK(plan.agents == 2);
   CHECK(plan.agent == AgentIndex{1});
@@ -391,11 +391,11 @@ TEST_CASE("agents look for the first host at ports they all know") {
   CHECK(plan.ports.origin == "follows from slurm/29/0/0");
   Snapshot reserved = snapshot;
   reserved.environment["SLURM_STEP_RESV_PORTS"] = "12000-12002";
-  CHECK(make_node_plan(reserved, options).rendezvous.ports ==
+  CHECK(test::plan_node(reserved, options).rendezvous.ports ==
         sourced(std::vector<int>{12002, 12001, 12000}, "SLURM_STEP_RESV_PORTS, from the end"));
   options.place.port = sourced(29600, "--master-port");
   options.place.address = sourced(std::string("10.0.0.1"), "--master-addr");
-  plan = make_node_plan(reserved, options).rendezvous;
+  plan = test::plan_node(reserved, options).rendezvous;
   CHECK(plan.ports == sourced(std::vector<int>{29600}, "--master-port"));
   CHECK(plan.addresses == sourced(std::vector<std::string>{"10.0.0.1", "n1"},
                                   "--master-addr, then SLURM_STEP_NODELIST, first host"));
@@ -405,14 +405,14 @@ TEST_CASE("ranks and sizes that assume equal nodes say so") {
   Options options = running();
   options.workers = parse_workers_per_node("4", "--nproc-per-node");
   const auto on_node = [&](int node) {
-    return make_node_plan(machine(step("n[1-2]", "1(x2)", 2, node, node, 0), fmt::format("n{}", node + 1)),
-                          options);
+    return test::plan_node(machine(step("n[1-2]", "1(x2)", 2, node, node, 0), fmt::format("n{}", node + 1)),
+                           options);
   };
   CHECK(on_node(0).rank_origin == "node order, then local rank");
   CHECK(on_node(1).rank_origin == "node order, then local rank, if all nodes have 4 workers");
   CHECK(on_node(1).planned[2].rank == GlobalRank{6});
   CHECK(show(on_node(0).world_size) == "8 <- 2 nodes, if all have 4 workers");
-  CHECK(make_node_plan(machine(step("n[1-2]", "2(x2)", 4, 1, 3, 1), "n2"), running()).rank_origin ==
+  CHECK(test::plan_node(machine(step("n[1-2]", "2(x2)", 4, 1, 3, 1), "n2"), running()).rank_origin ==
         "SLURM_PROCID");
-  CHECK(make_node_plan(machine(), running()).rank_origin == "order on this host");
+  CHECK(test::plan_node(machine(), running()).rank_origin == "order on this host");
 }

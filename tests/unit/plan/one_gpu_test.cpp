@@ -1,8 +1,9 @@
 // --gpus-per-worker 1.
 #include "catch.hpp"
-#include "ddprun/plan/expected.hpp"
+#include "ddprun/plan/expected_assignment.hpp"
 #include "ddprun/plan/node_plan.hpp"
 #include "error_text.hpp"
+#include "plan_node.hpp"
 
 using namespace ddprun;
 
@@ -26,7 +27,7 @@ Options one_gpu() {
 }
 
 Environment worker(const Snapshot& snapshot, std::size_t index) {
-  const NodePlan plan = make_node_plan(snapshot, one_gpu());
+  const NodePlan plan = test::plan_node(snapshot, one_gpu());
   Environment environment;
   for (const auto& [change, open] :
        expected_variables(plan, make_expected_assignment(plan), snapshot.environment, index)) {
@@ -55,20 +56,19 @@ TEST_CASE("the worker's GPU is one of those that are visible") {
 TEST_CASE("without the option every worker sees all GPUs and has its own local rank") {
   const Snapshot snapshot = machine("nvidia", 4);
   Options options = one_gpu();
-  options.gpus_per_worker = {1, "default"};
-  CHECK_FALSE(make_node_plan(snapshot, options).virtual_local_rank.value);
+  options.gpus_per_worker = by_default(1);
+  CHECK_FALSE(test::plan_node(snapshot, options).virtual_local_rank.value);
 }
 
 TEST_CASE("one GPU a worker is refused where there are too few") {
   const auto refusal = [](const Snapshot& snapshot, int workers) {
     Options options = one_gpu();
     options.workers = {WorkersKind::number, workers, "--nproc-per-node"};
-    return error_of([&] { make_node_plan(snapshot, options); });
+    return error_of([&] { test::plan_node(snapshot, options); });
   };
   CHECK(refusal(machine("nvidia", 0), 2) ==
-        "--gpus-per-worker asks for 1 GPU a worker, but n1 shows no GPU | leave --gpus-per-worker out, or "
-        "ask the "
-        "scheduler for GPUs | 2");
+        "--gpus-per-worker asks for 1 GPU per worker, but n1 shows no GPU | leave --gpus-per-worker out, or "
+        "ask the scheduler for GPUs | 2");
   CHECK(refusal(machine("nvidia", 2), 4) ==
         "4 workers (--nproc-per-node) with 1 GPU each (--gpus-per-worker) do not fit: n1 shows 2 GPUs | 2 "
         "GPUs are "

@@ -11,9 +11,11 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/secrets.hpp"
-#include "ddprun/plan/carrier.hpp"
-#include "ddprun/plan/render.hpp"
+#include "ddprun/render/render_plan.hpp"
+#include "ddprun/render/render_remote_launch.hpp"
+#include "ddprun/selflaunch/remote_launcher.hpp"
 #include "plan_cases.hpp"
+#include "plan_node.hpp"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -33,9 +35,10 @@ std::string without_version(std::string text) {
 
 Printed print(const Snapshot& snapshot, const Options& options) {
   try {
-    if (const auto carrier = make_carrier_plan(snapshot, options))
-      return {without_version(render_text(*carrier)), without_version(render_json(*carrier, snapshot))};
-    const NodePlan plan = make_node_plan(snapshot, options);
+    if (const auto remote_launcher = test::plan_self_launch(snapshot, options))
+      return {without_version(render_text(*remote_launcher)),
+              without_version(render_json(*remote_launcher, snapshot))};
+    const NodePlan plan = plan_node(snapshot, options);
     return {without_version(render_text(plan, snapshot)), without_version(render_json(plan, snapshot))};
   } catch (const Error& error) {
     return {

@@ -1,7 +1,9 @@
 #include "ddprun/plan/rendezvous_plan.hpp"
+#include "ddprun/plan/make_node_plan.hpp"
 
 #include "catch.hpp"
 #include "ddprun/plan/node_plan.hpp"
+#include "plan_node.hpp"
 
 using namespace ddprun;
 
@@ -23,9 +25,9 @@ Allocation launched() {
   allocation.numbered_by_launcher = true;
   allocation.task_count.value = 2;
   allocation.task_rank.value = 1;
-  allocation.node_index.value.value = -1;
+  allocation.node_index.value.reset();
   allocation.first_known = false;
-  allocation.exchange = Exchange::pmi1;
+  allocation.key_value_space = KeyValueSpace::pmi1;
   return allocation;
 }
 
@@ -58,7 +60,7 @@ Allocation in_step(int node, const std::string& address) {
   allocation.scheduler.value = Scheduler::slurm;
   allocation.style.value = LaunchStyle::agent_per_node;
   allocation.hosts = sourced(std::vector<Host>{{"n1", 1}, {"n2", 1}, {"n3", 1}, {"n4", 1}}, "a list");
-  allocation.node_index.value.value = node;
+  allocation.node_index.value = NodeIndex{node};
   allocation.task_count.value = 4;
   allocation.first_address = sourced(address, "--rdzv-endpoint");
   return allocation;
@@ -97,18 +99,16 @@ TEST_CASE("an address that is none of the hosts is tried first, and the first ho
   CHECK(second.agent == AgentIndex{1});
   CHECK(second.addresses.value == std::vector<std::string>{"login1", "n1"});
   CHECK(second.addresses.origin == "--rdzv-endpoint, then a list, first host");
-  Allocation by_hand = in_step(1, "login1");
-  by_hand.scheduler.value = Scheduler::by_hand;  // nobody knows the other hosts' names
-  CHECK(plan_for(by_hand).addresses.value == std::vector<std::string>{"login1"});
+  Allocation manual = in_step(1, "login1");
+  manual.scheduler.value = Scheduler::manual;  // nobody knows the other hosts' names
+  CHECK(plan_for(manual).addresses.value == std::vector<std::string>{"login1"});
 }
 
 TEST_CASE("the coordinator says that another host was named, unless the name may be its own") {
   const auto notice = foreign_address("login1");
   REQUIRE(notice);
-  CHECK(notice->what ==
-        "--rdzv-endpoint login1 is none of the nodes of this launch (n[1-4]), so n1 coordinates");
-  CHECK(notice->hint ==
-        "leave --rdzv-endpoint out; if it is another name or address of n1, nothing is wrong");
+  CHECK(notice->what == "--rdzv-endpoint login1 is not a node of this launch (n[1-4]), so n1 coordinates");
+  CHECK(notice->hint == "leave --rdzv-endpoint out; ignore this if it is another name or address of n1");
   CHECK(foreign_address("192.168.1.9"));
   CHECK(foreign_address("n10"));
   CHECK_FALSE(foreign_address("192.168.1.1"));
@@ -121,7 +121,7 @@ TEST_CASE("the coordinator says that another host was named, unless the name may
 TEST_CASE("a host of a job whose flags make it wait for hosts started by hand knows why it may be alone") {
   NodePlan plan;
   plan.host = "n1";
-  plan.allocation.scheduler.value = Scheduler::by_hand;
+  plan.allocation.scheduler.value = Scheduler::manual;
   plan.allocation.job_nodes = sourced(2, "SLURM_JOB_NODELIST");
   plan.options.place.nodes = sourced(2, "--nnodes");
   plan.options.place.node_rank = sourced(0, "--node-rank");
@@ -161,9 +161,9 @@ TEST_CASE("two launches in one job are told apart by program, arguments and dire
 }
 
 TEST_CASE("hosts that are joined by hand may be in different directories, not run different commands") {
-  const Allocation by_hand = shared_job(Scheduler::by_hand);
-  CHECK(key_for(by_hand, {"train.py"}) == key_for(by_hand, {"train.py"}, "/scratch"));
-  CHECK(key_for(by_hand, {"train.py"}) != key_for(by_hand, {"other.py"}));
+  const Allocation manual = shared_job(Scheduler::manual);
+  CHECK(key_for(manual, {"train.py"}) == key_for(manual, {"train.py"}, "/scratch"));
+  CHECK(key_for(manual, {"train.py"}) != key_for(manual, {"other.py"}));
 }
 
 TEST_CASE("an id of the user's names a launch, the job's number does not") {
@@ -203,15 +203,16 @@ TEST_CASE("a process that turns out to be one of several on a host is planned as
                                {"CUDA_VISIBLE_DEVICES", "0,1"}});
   Options options;
   options.command = {"train.py"};
-  const NodePlan node = make_node_plan(snapshot, options);
+  const NodePlan node = test::plan_node(snapshot, options);
   CHECK(node.workers.value == 2);
   CHECK(node.allocation.style_assumed);
   const NodePlan task = replan_as_task(node, snapshot);
   CHECK(task.workers.value == 1);
   CHECK(task.planned.at(0).rank == GlobalRank{1});
   CHECK(task.world_size.value == 4);
-  CHECK(task.rendezvous.exchange == node.rendezvous.exchange);
-  CHECK(task.allocation.style == sourced(LaunchStyle::agent_per_task, "another host has several ddprun"));
+  CHECK(task.rendezvous.key_value_space == node.rendezvous.key_value_space);
+  CHECK(task.allocation.style ==
+        sourced(LaunchStyle::agent_per_task, "another host runs several ddprun processes"));
 }
 
 TEST_CASE("a connection that serves nobody after ddprun is taken from a single worker too") {
@@ -223,8 +224,8 @@ TEST_CASE("a connection that serves nobody after ddprun is taken from a single w
                             {"PMI_FD", "9"},
                             {"MPI_LOCALRANKID", "0"},
                             {"MPI_LOCALNRANKS", "1"}});
-  REQUIRE(make_node_plan(hydra, options).rendezvous.exchange == Exchange::pmi1);
-  CHECK(make_node_plan(hydra, options).changes.empty());  // an MPI program may go on with it
+  REQUIRE(test::plan_node(hydra, options).rendezvous.key_value_space == KeyValueSpace::pmi1);
+  CHECK(test::plan_node(hydra, options).changes.empty());  // an MPI program may go on with it
   Snapshot open_mpi = machine();
   open_mpi.environment.insert({{"OMPI_COMM_WORLD_RANK", "1"},
                                {"OMPI_COMM_WORLD_SIZE", "2"},
@@ -233,7 +234,7 @@ TEST_CASE("a connection that serves nobody after ddprun is taken from a single w
                                {"PMIX_NAMESPACE", "1"},
                                {"PMIX_RANK", "1"},
                                {"PMIX_SERVER_URI2", "x"}});
-  CHECK(make_node_plan(open_mpi, options).changes.empty());
-  options.meeting = Meeting::pmi;
-  CHECK(make_node_plan(open_mpi, options).changes.size() == 7);
+  CHECK(test::plan_node(open_mpi, options).changes.empty());
+  options.discovery = Discovery::pmi;
+  CHECK(test::plan_node(open_mpi, options).changes.size() == 7);
 }

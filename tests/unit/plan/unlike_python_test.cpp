@@ -24,9 +24,8 @@ TEST_CASE("hosts with different versions of torch are named once for each versio
         "3.11 on "
         "n[1-2]");
   CHECK(notice->hint ==
-        "workers of different torch versions may wait for each other for ever: use one Python environment on "
-        "all "
-        "nodes");
+        "workers of different torch versions can wait for each other forever: use one Python environment on "
+        "all nodes");
 }
 
 TEST_CASE("another Python counts as another version") {

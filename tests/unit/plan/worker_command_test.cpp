@@ -96,8 +96,8 @@ TEST_CASE("a PYTHON_EXEC that is not there is an error") {
   CHECK(find_python(snapshot) == "python3");  // nobody has looked
   snapshot.programs["/opt/gone"] = {ProgramKind::missing, ""};
   CHECK(usage_error_of([&] { find_python(snapshot); }) ==
-        "PYTHON_EXEC=/opt/gone cannot be started on n1: no such file | name a python that is there, or unset "
-        "PYTHON_EXEC");
+        "PYTHON_EXEC=/opt/gone cannot be started on n1: no such file | set it to an existing python, or "
+        "unset PYTHON_EXEC");
 }
 
 TEST_CASE("a script that only PATH has is named by its path instead of being left to python") {
@@ -107,8 +107,8 @@ TEST_CASE("a script that only PATH has is named by its path instead of being lef
   snapshot.programs["train.py"] = {ProgramKind::python_file, "/opt/bin/train.py"};
   Options options = options_for({"train.py"});
   CHECK(error_of([&] { find_program_kind(options, snapshot); }) ==
-        "cannot start train.py on n1: no such file in /home/user | PATH has one: name it as "
-        "/opt/bin/train.py | 127");
+        "cannot start train.py on n1: no such file in /home/user | it is on PATH: write /opt/bin/train.py | "
+        "127");
   options.no_python = true;
   CHECK(find_program_kind(options, snapshot) == ProgramKind::python_file);
 }

@@ -27,6 +27,7 @@ Allocation allocation_of(LaunchStyle style, int tasks = 1) {
   allocation.style = {style, "SLURM_STEP_TASKS_PER_NODE"};
   allocation.scheduler = {Scheduler::slurm, "SLURM_JOB_ID"};
   allocation.hosts.value = {{"n1", tasks}};
+  allocation.node_index = {NodeIndex{0}, "host name"};
   return allocation;
 }
 
@@ -92,8 +93,8 @@ TEST_CASE("workers are what each word of --nproc-per-node says, without GPUs") {
   CHECK(count("cpu", snapshot) == "8 <- --nproc-per-node: CPUs this process may use");
   for (const char* word : {"gpu", "xpu"}) {
     CHECK(error_of([&] { count(word, snapshot); }) ==
-          "--nproc-per-node asks for one worker a GPU, but n1 shows no GPU | ask the scheduler for GPUs, or "
-          "say how many workers with --nproc-per-node N | 2");
+          "--nproc-per-node asks for one worker per GPU, but n1 shows no GPU | ask the scheduler for GPUs, "
+          "or set the number of workers with --nproc-per-node N | 2");
   }
 }
 
@@ -102,9 +103,9 @@ TEST_CASE("GPUs that a variable hides are not there, and the error names it") {
   snapshot.environment["CUDA_VISIBLE_DEVICES"] = "-1";
   CHECK(count("", snapshot) == "1 <- default: no GPU visible");
   CHECK(count("auto", snapshot) == "8 <- --nproc-per-node: no GPU, so CPUs");
-  CHECK(error_of([&] { count("gpu", snapshot); }) ==
-        "--nproc-per-node asks for one worker a GPU, but n1 shows no GPU | CUDA_VISIBLE_DEVICES is '-1' | "
-        "2");
+  CHECK(
+      error_of([&] { count("gpu", snapshot); }) ==
+      "--nproc-per-node asks for one worker per GPU, but n1 shows no GPU | CUDA_VISIBLE_DEVICES is '-1' | 2");
 }
 
 TEST_CASE("workers of several GPUs each share out what is visible") {
@@ -122,16 +123,15 @@ TEST_CASE("GPUs that cannot be shared out are told with the way out") {
   const auto refusal = [](const std::string& word, int each, const Snapshot& snapshot) {
     return error_of([&] { count_shared(word, each, snapshot); });
   };
-  CHECK(
-      refusal("", 3, four) ==
-      "workers with 3 GPUs each (--gpus-per-worker) do not fit: n1 shows 4 GPUs | give a number that divides "
-      "4, or say how many workers with --nproc-per-node | 2");
+  CHECK(refusal("", 3, four) ==
+        "workers with 3 GPUs each (--gpus-per-worker) do not fit: n1 shows 4 GPUs | give a number that "
+        "divides 4, or set the number of workers with --nproc-per-node | 2");
   CHECK(refusal("gpu", 8, four) ==
-        "--gpus-per-worker asks for 8 GPUs a worker, but n1 shows 4 GPUs | give a smaller number, or ask the "
-        "scheduler for more GPUs | 2");
+        "--gpus-per-worker asks for 8 GPUs per worker, but n1 shows 4 GPUs | give a smaller number, or ask "
+        "the scheduler for more GPUs | 2");
   CHECK(refusal("", 2, host_with(8, 8)) ==
-        "--gpus-per-worker asks for 2 GPUs a worker, but n1 shows no GPU | give a smaller number, or ask the "
-        "scheduler for more GPUs | 2");
+        "--gpus-per-worker asks for 2 GPUs per worker, but n1 shows no GPU | give a smaller number, or ask "
+        "the scheduler for more GPUs | 2");
   Snapshot hidden = four;
   hidden.environment["CUDA_VISIBLE_DEVICES"] = "0,1,2";
   CHECK(refusal("2", 2, hidden) ==
@@ -140,7 +140,7 @@ TEST_CASE("GPUs that cannot be shared out are told with the way out") {
   Snapshot mig = host_with(8, 8, 1);
   mig.host.gpus.front().mig = {"MIG-1", "MIG-2"};
   CHECK(refusal("", 2, mig) ==
-        "--gpus-per-worker asks for 2 GPUs a worker, but a process can use one MIG instance only | leave "
+        "--gpus-per-worker asks for 2 GPUs per worker, but a process can use one MIG instance only | leave "
         "--gpus-per-worker out | 2");
 }
 
@@ -166,8 +166,8 @@ TEST_CASE("a task of the scheduler is one worker") {
 
 TEST_CASE("more workers than an agent may announce are refused") {
   CHECK(error_of([] { count("cpu", host_with(5000, 5000)); }) ==
-        "--nproc-per-node: CPUs this process may use would start 5000 workers on n1, more than 4096 | say "
-        "how many with --nproc-per-node N | 2");
+        "--nproc-per-node: CPUs this process may use would start 5000 workers on n1, more than 4096 | set "
+        "the number with --nproc-per-node N | 2");
 }
 
 TEST_CASE("threads are the cores of the mask for each worker") {
@@ -239,10 +239,9 @@ TEST_CASE("more workers than CPUs is worth a remark with the way out") {
   Allocation slurm = allocation_of(LaunchStyle::agent_per_node);
   slurm.cpus_on_node.value = 1;
   CHECK(find_crowded_cores(slurm, host_with(1, 1), "n1", 8) ==
-        Notice{
-            "8 workers share 1 CPU on n1",
-            "ask the job for more CPUs: #SBATCH --cpus-per-task=8, and srun --cpus-per-task=8 ... (srun does "
-            "not take it over from sbatch)"});
+        Notice{"8 workers share 1 CPU on n1",
+               "ask the job for more CPUs: #SBATCH --cpus-per-task=8, and srun --cpus-per-task=8 ... (srun "
+               "does not inherit it from sbatch)"});
   slurm.cpus_on_node.value = 64;
   CHECK(find_crowded_cores(slurm, host_with(2, 2), "n1", 8)->hint.find("srun --cpus-per-task=64 ...") !=
         std::string::npos);
@@ -258,7 +257,7 @@ TEST_CASE("in a step that ddprun started itself only the job can give more CPUs"
   Allocation slurm = allocation_of(LaunchStyle::agent_per_node);
   slurm.cpus_on_node.value = 1;
   Snapshot started = host_with(1, 1);
-  started.environment["DDPRUN_STARTER"] = "10.0.0.1:4000/8f3c";
+  started.environment["DDPRUN_FRONT_END"] = "10.0.0.1:4000/8f3c";
   CHECK(find_crowded_cores(slurm, started, "n1", 2)->hint ==
         "ask the job for more CPUs: #SBATCH --cpus-per-task=2");
 }
@@ -269,7 +268,7 @@ TEST_CASE("a single core of more that were granted is worth a remark") {
   CHECK(find_crowded_cores(slurm, host_with(2, 1), "n1", 1) ==
         Notice{"the worker has a single core of the 16 CPUs granted on n1",
                "give each ddprun the cores of its workers: srun --cpus-per-task=16 ..., or srun "
-               "--cpu-bind=none ... (srun does not take over the --cpus-per-task of sbatch)"});
+               "--cpu-bind=none ... (srun does not inherit the --cpus-per-task of sbatch)"});
   CHECK_FALSE(find_crowded_cores(slurm, host_with(2, 2), "n1", 1));
   slurm.cpus_on_node.value = 2;
   CHECK_FALSE(find_crowded_cores(slurm, host_with(2, 1), "n1", 1));
@@ -287,15 +286,14 @@ TEST_CASE("each launcher has its own option against a binding nobody asked for")
     allocation.launcher.value = launcher;
     return find_crowded_cores(allocation, host_with(1, 1), "n1", 4)->hint;
   };
-  CHECK(hint("hydra") == "let the launcher bind nothing: mpiexec -bind-to none ...");
-  CHECK(hint("Intel MPI") == "let the launcher bind nothing: mpiexec -genv I_MPI_PIN off ...");
-  CHECK(hint("Open MPI") == "let the launcher bind nothing: mpirun --bind-to none ...");
-  CHECK(hint("jsrun") == "let the launcher bind nothing: jsrun --bind none ...");
-  CHECK(hint("flux") == "let the launcher bind nothing: flux run -o cpu-affinity=off ...");
+  CHECK(hint("hydra") == "turn off the launcher's binding: mpiexec -bind-to none ...");
+  CHECK(hint("Intel MPI") == "turn off the launcher's binding: mpiexec -genv I_MPI_PIN off ...");
+  CHECK(hint("Open MPI") == "turn off the launcher's binding: mpirun --bind-to none ...");
+  CHECK(hint("jsrun") == "turn off the launcher's binding: jsrun --bind none ...");
+  CHECK(hint("flux") == "turn off the launcher's binding: flux run -o cpu-affinity=off ...");
   CHECK(hint("PALS") ==
-        "give each ddprun the cores of its workers: mpiexec --depth 4 --cpu-bind depth ..., or let the "
-        "launcher "
-        "bind nothing: --cpu-bind none");
+        "give each ddprun the cores of its workers: mpiexec --depth 4 --cpu-bind depth ..., or turn off the "
+        "launcher's binding: --cpu-bind none");
   CHECK(hint("srun").find("srun --cpus-per-task=4 ...") != std::string::npos);
 }
 
@@ -304,14 +302,14 @@ TEST_CASE("more workers than GPUs is worth a remark") {
       {"0", "1"}, {0, 1}, "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"};
   CHECK(find_too_few_gpus(two, {8, "--nproc-per-node"}) ==
         Notice{"8 workers (--nproc-per-node) have 2 GPUs (CUDA_VISIBLE_DEVICES)",
-               "for one worker a GPU, leave --nproc-per-node out"});
+               "for one worker per GPU, leave --nproc-per-node out"});
   CHECK_FALSE(find_too_few_gpus(two, {2, "--nproc-per-node"}));
   CHECK_FALSE(find_too_few_gpus({}, {8, "--nproc-per-node"}));
 }
 
 TEST_CASE("a word for the count that the scheduler's tasks overrule is worth a remark") {
   CHECK(find_unused_count(allocation_of(LaunchStyle::agent_per_task), asking("gpu")) ==
-        Notice{"--nproc-per-node has no effect: the scheduler started one ddprun a worker",
+        Notice{"--nproc-per-node has no effect: the scheduler started one ddprun per worker",
                "to let ddprun start the workers of a node: srun --ntasks-per-node=1 ..."});
   CHECK_FALSE(find_unused_count(allocation_of(LaunchStyle::agent_per_task), asking("")));
   CHECK_FALSE(find_unused_count(allocation_of(LaunchStyle::agent_per_task), asking("1")));

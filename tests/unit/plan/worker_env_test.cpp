@@ -37,7 +37,7 @@ Assignment second_node(int workers) {
   assignment.run_id = "29.0";
   assignment.launch_id = "beef";
   for (int i = 0; i < workers; ++i) {
-    assignment.seats.push_back({GlobalRank{workers + i}, LocalRank{i}, workers + i, 2 * workers});
+    assignment.workers.push_back({GlobalRank{workers + i}, LocalRank{i}, workers + i, 2 * workers});
   }
   return assignment;
 }
@@ -148,14 +148,14 @@ TEST_CASE("workers of several GPUs see theirs alone and keep their local rank") 
 TEST_CASE("tasks that can open each other's GPUs see them all and have their real local rank") {
   NodePlan plan = plan_of(LaunchStyle::agent_per_task, 1);
   plan.own_device = true;
-  plan.virtual_local_rank = {true, "one visible GPU a task"};
+  plan.virtual_local_rank = {true, "one visible GPU per task"};
   plan.gpus = {{"nvidia", "0000:01:00.0"}, {"nvidia", "0000:02:00.0"}};
   plan.planned[0].device = "1";
   Assignment assignment = second_node(1);
   assignment.local_world_size = 2;
-  assignment.seats = {{GlobalRank{3}, LocalRank{1}, 3, 4}};
-  assignment.neighbours = {{LocalRank{0}, false, {{"0", {"0000:01:00.0"}}}},
-                           {LocalRank{1}, false, {{"1", {"0000:02:00.0"}}}}};
+  assignment.workers = {{GlobalRank{3}, LocalRank{1}, 3, 4}};
+  assignment.local_peers = {{LocalRank{0}, false, {{"0", {"0000:01:00.0"}}}},
+                            {LocalRank{1}, false, {{"1", {"0000:02:00.0"}}}}};
   const auto show = [&] {
     const Environment worker =
         environment_of(plan, assignment, {{"CUDA_VISIBLE_DEVICES", "1"}}, {0, "", "cafe", ""});
@@ -167,7 +167,7 @@ TEST_CASE("tasks that can open each other's GPUs see them all and have their rea
   plan.own_device = true;
   assignment.local_world_size = 3;  // somebody is missing
   CHECK(show() == "0 of 1");
-  assignment.neighbours.clear();
+  assignment.local_peers.clear();
   CHECK(show() == "0 of 1");
 }
 
@@ -254,7 +254,7 @@ TEST_CASE("a node's only worker gets Slurm's numbers of a worker where another n
   uneven.several_workers = true;
   uneven.world_size = 3;
   uneven.workers_of_nodes = "2,1";
-  uneven.seats.front().rank = GlobalRank{2};
+  uneven.workers.front().rank = GlobalRank{2};
   const NodePlan plan = plan_of(LaunchStyle::agent_per_node, 1);
   const Environment worker = environment_of(plan, uneven, agent, {0, "", "cafe", ""});
   CHECK(worker.at("RANK") == "2");

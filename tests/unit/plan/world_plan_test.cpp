@@ -46,7 +46,7 @@ Announcement launched_task(int rank, const std::string& host, int local) {
 
 std::vector<int> ranks_of(const Assignment& assignment) {
   std::vector<int> ranks;
-  for (const WorkerSeat& seat : assignment.seats) ranks.push_back(seat.rank.value);
+  for (const RankAssignment& assigned : assignment.workers) ranks.push_back(assigned.rank.value);
   return ranks;
 }
 
@@ -70,16 +70,17 @@ TEST_CASE("ranks follow the node order, then the place on the node") {
   CHECK(world.assignments[0].local_world_size == 3);
   CHECK(world.assignments[0].node == NodeIndex{1});
   CHECK(world.assignments[0].node_count == 2);
-  CHECK(world.assignments[0].seats[2].local_rank == LocalRank{2});
+  CHECK(world.assignments[0].workers[2].local_rank == LocalRank{2});
 }
 
-TEST_CASE("with one ddprun a task the launcher's ranks are kept, also when they are cyclic over the nodes") {
+TEST_CASE(
+    "with one ddprun per task the launcher's ranks are kept, also when they are cyclic over the nodes") {
   const WorldPlan world = make_world_plan(
       {task(0, "n1", 0, 0, 0), task(1, "n2", 1, 1, 0), task(2, "n1", 0, 2, 1), task(3, "n2", 1, 3, 1)});
   CHECK(world.world_size == 4);
   CHECK(ranks_of(world.assignments[2]) == std::vector<int>{2});
   CHECK(world.assignments[2].local_world_size == 2);
-  CHECK(world.assignments[2].seats[0].local_rank == LocalRank{1});
+  CHECK(world.assignments[2].workers[0].local_rank == LocalRank{1});
   CHECK(world.assignments[3].node_count == 2);
 }
 
@@ -87,15 +88,15 @@ TEST_CASE("each role is numbered by itself in rank order") {
   std::vector<Announcement> announcements{node(0, "n1", 2, 0), node(1, "n2", 1, 1), node(2, "n3", 2, 2)};
   announcements[1].role = "reader";
   const WorldPlan world = make_world_plan(announcements);
-  CHECK(world.assignments[2].seats[1] == WorkerSeat{{4}, {1}, 3, 4});
-  CHECK(world.assignments[1].seats[0] == WorkerSeat{{2}, {0}, 0, 1});
+  CHECK(world.assignments[2].workers[1] == RankAssignment{{4}, {1}, 3, 4});
+  CHECK(world.assignments[1].workers[0] == RankAssignment{{2}, {0}, 0, 1});
 }
 
 TEST_CASE("a world that cannot be right names the hosts") {
   CHECK(refusal({}) == "no ddprun process announced itself");
   CHECK(refusal({node(1, "n1", 1, 0)}) == "n1 announced itself as number 1 in the place of number 0");
   CHECK(refusal({node(0, "n1", 1, 0), node(1, "n2", 1, 0)}) ==
-        "n1 and n2 both are node 0 / give each node its own --node-rank");
+        "n1 and n2 are both node 0 / give each node its own --node-rank");
   CHECK(
       refusal({node(0, "n1", 1, 0), node(1, "n3", 1, 2)}) ==
       "n3 has node 2, but none of the 2 ddprun processes has node 1 / number the nodes from 0 without gaps");
@@ -106,10 +107,9 @@ TEST_CASE("a world that cannot be right names the hosts") {
         "n1 and n2 both have rank 1 / start all ddprun processes in one step");
   CHECK(refusal({task(0, "n1", 0, 0, 0), task(1, "n1", 0, 1, 0)}) ==
         "ranks 0 and 1 on n1 both have local rank 0 / start all ddprun processes in one step");
-  CHECK(
-      refusal({node(0, "n1", 1, 0), task(1, "n2", 1, 1, 0)}) ==
-      "n1 and n2 disagree whether the launcher started one ddprun a node or one a worker / start all ddprun "
-      "processes of a job in the same way");
+  CHECK(refusal({node(0, "n1", 1, 0), task(1, "n2", 1, 1, 0)}) ==
+        "n1 and n2 disagree whether the launcher started one ddprun per node or one per worker / start all "
+        "ddprun processes of a job in the same way");
   CHECK(refusal({node(0, "n1", 0, 0)}) == "n1 announced 0 workers");
 }
 
@@ -161,13 +161,13 @@ TEST_CASE("an agent that assumed to have its node for itself is one worker where
 TEST_CASE("assumptions that meet on one host make every agent one worker") {
   const WorldPlan world = make_world_plan({assumed(0, "n1", 4), assumed(1, "n2", 4), assumed(2, "n1", 4)});
   CHECK(world.world_size == 3);
-  CHECK(world.assignments[2].seats[0] == WorkerSeat{{2}, {1}, 2, 3});
+  CHECK(world.assignments[2].workers[0] == RankAssignment{{2}, {1}, 2, 3});
   CHECK(world.assignments[1].node == NodeIndex{1});
 }
 
 TEST_CASE("a launcher that is sure of one a node and is wrong is told so") {
   CHECK(refusal({launched(0, "n1", 4), launched(1, "n1", 4)}) ==
-        "n1 and n1 both are node 0 / start one ddprun on each host");
+        "n1 and n1 are both node 0 / start one ddprun on each host");
 }
 
 namespace {
@@ -188,40 +188,40 @@ TEST_CASE("agents of a host that share CPUs are introduced, by local rank") {
   const WorldPlan world =
       make_world_plan({with_cpus(task(0, "n1", 0, 0, 1), "0-7"), with_cpus(task(1, "n1", 0, 1, 0), "0-7"),
                        with_cpus(task(2, "n1", 0, 2, 2), "8-15"), with_cpus(task(3, "n2", 1, 3, 0), "0-7")});
-  const std::vector<Neighbour> expected{{{0}, true, {{}}}, {{1}, true, {{}}}, {{2}, false, {{}}}};
-  CHECK(world.assignments[0].neighbours == expected);
-  CHECK(world.assignments[1].neighbours == expected);
-  CHECK(world.assignments[2].neighbours.empty());  // its CPUs are its own
-  CHECK(world.assignments[3].neighbours.empty());  // it is alone on its host
+  const std::vector<LocalPeer> expected{{{0}, true, {{}}}, {{1}, true, {{}}}, {{2}, false, {{}}}};
+  CHECK(world.assignments[0].local_peers == expected);
+  CHECK(world.assignments[1].local_peers == expected);
+  CHECK(world.assignments[2].local_peers.empty());  // its CPUs are its own
+  CHECK(world.assignments[3].local_peers.empty());  // it is alone on its host
 }
 
 TEST_CASE("agents of a host that have devices are introduced") {
   const WorldPlan world =
       make_world_plan({with_device(task(0, "n1", 0, 0, 0), "0", "0000:01:00.0"), task(1, "n1", 0, 1, 1)});
-  const std::vector<Neighbour> expected{{{0}, false, {{"0", {"0000:01:00.0"}}}}, {{1}, false, {{}}}};
-  CHECK(world.assignments[0].neighbours == expected);
-  CHECK(world.assignments[1].neighbours == expected);
+  const std::vector<LocalPeer> expected{{{0}, false, {{"0", {"0000:01:00.0"}}}}, {{1}, false, {{}}}};
+  CHECK(world.assignments[0].local_peers == expected);
+  CHECK(world.assignments[1].local_peers == expected);
 }
 
 TEST_CASE("agents that concern nobody else are not introduced") {
   const WorldPlan unbound = make_world_plan({task(0, "n1", 0, 0, 0), task(1, "n1", 0, 1, 1)});
-  CHECK(unbound.assignments[0].neighbours.empty());
+  CHECK(unbound.assignments[0].local_peers.empty());
   const WorldPlan nodes =
       make_world_plan({with_cpus(node(0, "n1", 2, 0), "0-7"), with_cpus(node(1, "n2", 2, 1), "0-7")});
-  CHECK(nodes.assignments[0].neighbours.empty());
+  CHECK(nodes.assignments[0].local_peers.empty());
   const WorldPlan apart =
       make_world_plan({with_cpus(task(0, "n1", 0, 0, 0), "0-7"), with_cpus(task(1, "n1", 0, 1, 1), "8-15")});
-  CHECK(apart.assignments[0].neighbours.empty());
+  CHECK(apart.assignments[0].local_peers.empty());
 }
 
 TEST_CASE("an agent that turns out to be one worker has the device of its place") {
   std::vector<Announcement> agents{assumed(0, "n1", 2), assumed(1, "n1", 2), assumed(2, "n1", 1)};
   agents[0].local_workers = agents[1].local_workers = {{"0", {"a"}}, {"1", {"b"}}};
   agents[2].local_workers = {{"0", {"c"}}};
-  const std::vector<Neighbour> neighbours = make_world_plan(agents).assignments[0].neighbours;
-  CHECK(neighbours == std::vector<Neighbour>{{{0}, false, {{"0", {"a"}}}},
-                                             {{1}, false, {{"1", {"b"}}}},
-                                             {{2}, false, {{"0", {"c"}}}}});
+  const std::vector<LocalPeer> local_peers = make_world_plan(agents).assignments[0].local_peers;
+  CHECK(local_peers == std::vector<LocalPeer>{{{0}, false, {{"0", {"a"}}}},
+                                              {{1}, false, {{"1", {"b"}}}},
+                                              {{2}, false, {{"0", {"c"}}}}});
 }
 
 TEST_CASE("every agent learns whether some agent has several workers, and how many each node has") {

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "catch.hpp"
+#include "random_seed.hpp"
 
 using namespace ddprun;
 
@@ -16,7 +17,7 @@ Failure some_failure() {
   failure.host = "n2";
   failure.pid = 4711;
   failure.program = "python";
-  failure.status = {ExitStatus::Kind::signalled, 11, "", true};
+  failure.status = {ExitStatus::Kind::signalled, 11, {}, true};
   failure.unix_milliseconds = 1700000000123;
   failure.message = "RuntimeError: \"gr\xc3\xbc\xc3\x9f\"";
   failure.message_cut = 5;
@@ -32,22 +33,22 @@ Failure some_failure() {
 
 Assignment some_assignment() {
   Assignment assignment{{1}, 4, 2, {1}, 2, "10.0.0.1", 41000, true, true, "2(x2)", "29.0", "cafe", {}, {}};
-  assignment.seats = {{{2}, {0}, 2, 4}, {{3}, {1}, 3, 4}};
+  assignment.workers = {{{2}, {0}, 2, 4}, {{3}, {1}, 3, 4}};
   return assignment;
 }
 
-Assignment with_neighbours() {
+Assignment with_local_peers() {
   Assignment assignment = some_assignment();
-  assignment.neighbours = {{{0}, true, {{"0", {"0000:01:00.0"}}}},
-                           {{1}, false, {{"MIG-1", {}}, {"", {}}}},
-                           {{3}, true, {{"2,3", {"0000:02:00.0", "0000:03:00.0"}}}}};
+  assignment.local_peers = {{{0}, true, {{"0", {"0000:01:00.0"}}}},
+                            {{1}, false, {{"MIG-1", {}}, {"", {}}}},
+                            {{3}, true, {{"2,3", {"0000:02:00.0", "0000:03:00.0"}}}}};
   return assignment;
 }
 
 // Of a host without devices.
-Assignment with_plain_neighbours(int count) {
+Assignment with_plain_local_peers(int count) {
   Assignment assignment = some_assignment();
-  for (int i = 0; i < count; ++i) assignment.neighbours.push_back({{i}, true, {{}}});
+  for (int i = 0; i < count; ++i) assignment.local_peers.push_back({{i}, true, {{}}});
   return assignment;
 }
 
@@ -112,11 +113,10 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           Probe{{"10.0.0.1"}, 20480},
           ClientQuestion{{"10.0.0.77", 4711, "10.0.0.1", 29500}, StoreAccess::host},
           Start{some_assignment()},
-          Start{with_neighbours()},
-          Start{with_plain_neighbours(3)},
-          Stop{{1}, std::nullopt},
-          Stop{{1}, Milliseconds{1500}},
-          Stop{{1}, std::nullopt, 64, true},
+          Start{with_local_peers()},
+          Start{with_plain_local_peers(3)},
+          Stop{{1}},
+          Stop{{1}, 64, true},
           Finish{cause, {some_failure()}, {"lost n3"}, true},
           Finish{{Cause::Kind::agent_lost, {}, 0, "n3", "lost n3"}, {}, {}, false}};
 }
@@ -160,8 +160,7 @@ TEST_CASE("any split of the bytes gives the same messages") {
     stream += encode(message);
     expected.push_back(payload_of(encode(message)));
   }
-  const unsigned seed = std::random_device{}();
-  CAPTURE(seed);
+  RANDOM_SEED(seed);
   std::mt19937 random(seed);
   for (int round = 0; round < 20; ++round) {
     FrameReader reader;
@@ -185,12 +184,12 @@ TEST_CASE("a frame past the limit is an error before its bytes arrive") {
 }
 
 TEST_CASE("what cannot be understood is named") {
-  const std::string prefix = "a message that cannot be understood: ";
-  CHECK(error_of("") == prefix + "no object");
-  CHECK(error_of("[1") == prefix + "no object");
-  CHECK(error_of("[]") == prefix + "no object");
+  const std::string prefix = "an invalid message: ";
+  CHECK(error_of("") == prefix + "not an object");
+  CHECK(error_of("[1") == prefix + "not an object");
+  CHECK(error_of("[]") == prefix + "not an object");
   CHECK(error_of("{}") == prefix + "\"type\" is missing");
-  CHECK(error_of(R"({"type":7})") == prefix + "\"type\" is not a text");
+  CHECK(error_of(R"({"type":7})") == prefix + "\"type\" is not a string");
   CHECK(error_of(R"({"type":"dance"})") == "a message of an unknown kind");
   CHECK(error_of(R"({"type":"start"})") == "a message of an unknown kind");  // not an agent's to send
   CHECK(error_of(R"({"type":"succeeded"})") == prefix + "\"attempt\" is missing");
@@ -199,7 +198,7 @@ TEST_CASE("what cannot be understood is named") {
   CHECK(error_of(R"({"type":"succeeded","attempt":18446744073709551615})") ==
         prefix + "\"attempt\" is out of range");
   CHECK(error_of(R"({"type":"probed","reachable":"x"})") == prefix + "\"reachable\" is not a list");
-  CHECK(error_of(R"({"type":"probed","reachable":[1]})") == prefix + "\"reachable\" is not a text");
+  CHECK(error_of(R"({"type":"probed","reachable":[1]})") == prefix + "\"reachable\" is not a string");
   CHECK(error_of(R"({"type":"stop_request","signal":0,"host":"n1"})") ==
         prefix + "\"signal\" is out of range");
   const std::string wide(4 * k_max_text, 'a');
@@ -213,7 +212,7 @@ TEST_CASE("Stop names a signal that exists") {
     const auto* error = std::get_if<CodecError>(&decoded);
     return error != nullptr ? error->what : std::string("fine");
   };
-  const std::string prefix = "a message that cannot be understood: ";
+  const std::string prefix = "an invalid message: ";
   CHECK(stop(R"("signal":15,"whole_tree":false)") == "fine");
   CHECK(stop(R"("whole_tree":false)") == prefix + "\"signal\" is missing");
   CHECK(stop(R"("signal":0,"whole_tree":false)") == prefix + "\"signal\" is out of range");
@@ -234,21 +233,21 @@ std::string changed(const Message& message, const std::string& what, const std::
 
 TEST_CASE("no process ends with such a number, and no worker that succeeded has failed") {
   const AgentMessage failed = AttemptFailed{{2}, some_failure()};
-  const std::string status = R"("kind":1,"stage":"","value":11)";
+  const std::string status = R"("kind":1,"reason":"","stage":0,"value":11)";
   const auto is_refused = [&](const std::string& by) {
     return std::holds_alternative<CodecError>(decode_agent_message(changed(failed, status, by)));
   };
   CHECK_FALSE(is_refused(status));
-  CHECK_FALSE(is_refused(R"("kind":0,"stage":"","value":255)"));
-  CHECK_FALSE(is_refused(R"("kind":2,"stage":"exec","value":2)"));
-  CHECK(is_refused(R"("kind":0,"stage":"","value":0)"));
-  CHECK(is_refused(R"("kind":0,"stage":"","value":256)"));
-  CHECK(is_refused(R"("kind":0,"stage":"","value":-1)"));
-  CHECK(is_refused(R"("kind":1,"stage":"","value":-128)"));
-  CHECK(is_refused(R"("kind":1,"stage":"","value":0)"));
-  CHECK(is_refused(R"("kind":1,"stage":"","value":128)"));
-  CHECK(is_refused(R"("kind":2,"stage":"exec","value":-1)"));
-  CHECK(is_refused(R"("kind":3,"stage":"exec","value":2)"));
+  CHECK_FALSE(is_refused(R"("kind":0,"reason":"","stage":0,"value":255)"));
+  CHECK_FALSE(is_refused(R"("kind":2,"reason":"","stage":7,"value":2)"));
+  CHECK(is_refused(R"("kind":0,"reason":"","stage":0,"value":0)"));
+  CHECK(is_refused(R"("kind":0,"reason":"","stage":0,"value":256)"));
+  CHECK(is_refused(R"("kind":0,"reason":"","stage":0,"value":-1)"));
+  CHECK(is_refused(R"("kind":1,"reason":"","stage":0,"value":-128)"));
+  CHECK(is_refused(R"("kind":1,"reason":"","stage":0,"value":0)"));
+  CHECK(is_refused(R"("kind":1,"reason":"","stage":0,"value":128)"));
+  CHECK(is_refused(R"("kind":2,"reason":"","stage":7,"value":-1)"));
+  CHECK(is_refused(R"("kind":3,"reason":"","stage":7,"value":2)"));
   const std::string late = changed(failed, "\"time\":1700000000123", "\"time\":-1");
   CHECK(std::holds_alternative<CodecError>(decode_agent_message(late)));
 }
@@ -281,34 +280,34 @@ TEST_CASE("an assignment whose numbers contradict each other is refused") {
   CHECK(is_refused("\"node\":1", "\"node\":2"));
 }
 
-TEST_CASE("neighbours that cannot be are named") {
+TEST_CASE("local peers that cannot be are named") {
   const auto start = [](const std::string& fields) {
     const auto decoded = decode_coordinator_message(
         R"({"type":"start","assignment":{"attempt":0,"world_size":2,"local_world_size":1,"node":0,)"
-        R"("node_count":2,"address":"10.0.0.1","port":41000,"agent_per_task":false,"seats":[[0,0,0,1]],)" +
+        R"("node_count":2,"address":"10.0.0.1","port":41000,"agent_per_task":false,"workers":[[0,0,0,1]],)" +
         fields + "}}");
     return std::holds_alternative<CodecError>(decoded) ? std::get<CodecError>(decoded).what : "";
   };
-  const std::string prefix = "a message that cannot be understood: ";
-  CHECK(start(R"("neighbours":[[0,1,1]])").empty());
-  CHECK(start(R"("neighbours":[[0,1]])") == prefix + "\"neighbours\" has a row of another width");
-  CHECK(start(R"("neighbours":[[0,1,4096],[1,1,1]])") == prefix + "\"neighbours\" have too many workers");
-  CHECK(start(R"("neighbours":[[0,1,2]],"devices":[["0"]])") == prefix + "\"devices\" is too short");
-  CHECK(start(R"("neighbours":[[0,1,1]],"devices":[["0"],["1"]])") == prefix + "\"devices\" is too long");
-  CHECK(start(R"("neighbours":[[0,1,1]],"devices":[[]])") ==
-        prefix + "\"devices\" has a row of another width");
-  CHECK(start(R"("neighbours":[[0,1,1]],"devices":[[0]])") == prefix + "\"devices\" is not a text");
+  const std::string prefix = "an invalid message: ";
+  CHECK(start(R"("local_peers":[[0,1,1]])").empty());
+  CHECK(start(R"("local_peers":[[0,1]])") == prefix + "\"local_peers\" has a row of wrong width");
+  CHECK(start(R"("local_peers":[[0,1,4096],[1,1,1]])") == prefix + "\"local_peers\" have too many workers");
+  CHECK(start(R"("local_peers":[[0,1,2]],"devices":[["0"]])") == prefix + "\"devices\" is too short");
+  CHECK(start(R"("local_peers":[[0,1,1]],"devices":[["0"],["1"]])") == prefix + "\"devices\" is too long");
+  CHECK(start(R"("local_peers":[[0,1,1]],"devices":[[]])") ==
+        prefix + "\"devices\" has a row of wrong width");
+  CHECK(start(R"("local_peers":[[0,1,1]],"devices":[[0]])") == prefix + "\"devices\" is not a string");
 }
 
-TEST_CASE("a neighbour without devices costs some ten bytes") {
-  const auto size = [](int neighbours) {
-    return encode(CoordinatorMessage{Start{with_plain_neighbours(neighbours)}}).size();
+TEST_CASE("a local peer without devices costs some ten bytes") {
+  const auto size = [](int local_peers) {
+    return encode(CoordinatorMessage{Start{with_plain_local_peers(local_peers)}}).size();
   };
   CHECK(size(128) - size(0) <= 128 * 10 + 16);
 }
 
 TEST_CASE("devices that need too much room are not told, their workers are") {
-  NeighbourWorker worker{std::string(40, '\x01'), std::vector<std::string>(17, "\x01")};  // 400 bytes in JSON
+  LocalPeerWorker worker{std::string(40, '\x01'), std::vector<std::string>(17, "\x01")};  // 400 bytes in JSON
   Announcement announcement;
   announcement.cpus = std::string(5000, '\x01');
   announcement.local_workers.assign(k_max_workers + 1, worker);
@@ -317,22 +316,22 @@ TEST_CASE("devices that need too much room are not told, their workers are") {
   const auto joined = std::get<AgentMessage>(decode_agent_message(payload_of(join)));
   const Announcement& told = std::get<Join>(joined).announcement;
   CHECK(told.cpus.size() == k_max_text);
-  CHECK(told.local_workers == std::vector<NeighbourWorker>(k_max_workers));
+  CHECK(told.local_workers == std::vector<LocalPeerWorker>(k_max_workers));
 
   Assignment assignment = some_assignment();
-  assignment.neighbours.assign(k_max_workers, {{0}, true, {worker}});
+  assignment.local_peers.assign(k_max_workers, {{0}, true, {worker}});
   const std::string start = encode(CoordinatorMessage{Start{assignment}});
   CHECK(start.size() <= k_frame_header + k_max_frame);
   const auto started = std::get<CoordinatorMessage>(decode_coordinator_message(payload_of(start)));
-  CHECK(std::get<Start>(started).assignment.neighbours ==
-        std::vector<Neighbour>(k_max_workers, {{0}, true, {{}}}));
-  assignment.neighbours.push_back({{0}, true, {worker}});
+  CHECK(std::get<Start>(started).assignment.local_peers ==
+        std::vector<LocalPeer>(k_max_workers, {{0}, true, {{}}}));
+  assignment.local_peers.push_back({{0}, true, {worker}});
   const auto past = decode_coordinator_message(payload_of(encode(CoordinatorMessage{Start{assignment}})));
-  CHECK(std::get<Start>(std::get<CoordinatorMessage>(past)).assignment.neighbours.empty());
+  CHECK(std::get<Start>(std::get<CoordinatorMessage>(past)).assignment.local_peers.empty());
 }
 
 TEST_CASE("deep nesting is refused without harm") {
-  CHECK(error_of(std::string(50000, '[')) == "a message that cannot be understood: no object");
+  CHECK(error_of(std::string(50000, '[')) == "an invalid message: not an object");
 }
 
 TEST_CASE("what a worker wrote is cut so that it fits, and its last lines are kept") {

@@ -8,39 +8,41 @@ using State = HandshakeStep::State;
 namespace {
 
 // Sealed is "<key>|<payload>": opens only under the same key. The real one is tested with sockets.
-Prover prover_with(const std::string& key, std::vector<ProofMethod> methods = {ProofMethod::key_file}) {
-  Prover prover;
-  prover.methods = std::move(methods);
-  prover.seal = [key](ProofMethod, const std::string& payload) {
+Authenticator authenticator_with(const std::string& key,
+                                 std::vector<ProofMethod> methods = {ProofMethod::key_file}) {
+  Authenticator authenticator;
+  authenticator.methods = std::move(methods);
+  authenticator.seal = [key](ProofMethod, const std::string& payload) {
     return ProofResult{true, key + "|" + payload};
   };
-  prover.open = [key](ProofMethod, const std::string& sealed) {
+  authenticator.open = [key](ProofMethod, const std::string& sealed) {
     if (!sealed.starts_with(key + "|")) return ProofResult{false, "the keys differ"};
     return ProofResult{true, sealed.substr(key.size() + 1)};
   };
-  return prover;
+  return authenticator;
 }
 
 // What a side sends with is what the other receives with, as long as both saw the same keys.
-KeyExchange exchange(std::uint8_t byte) {
-  KeyExchange exchange;
-  exchange.public_key.fill(byte);
-  exchange.derive = [byte](HandshakeRole, const PublicKey& peer) -> std::optional<SessionKeys> {
+KeyExchange key_exchange(std::uint8_t byte) {
+  KeyExchange key_exchange;
+  key_exchange.public_key.fill(byte);
+  key_exchange.derive = [byte](HandshakeRole, const PublicKey& peer) -> std::optional<SessionKeys> {
     if (peer[0] == 0) return std::nullopt;
     SessionKeys keys;
     keys.receive.fill(static_cast<std::uint8_t>(16 * peer[0] + byte));
     keys.send.fill(static_cast<std::uint8_t>(16 * byte + peer[0]));
     return keys;
   };
-  return exchange;
+  return key_exchange;
 }
 
-Handshake member(const Prover& prover = prover_with("k"), const std::string& job = "slurm/29/0/0") {
-  return {HandshakeRole::member, job, exchange(1), prover};
+Handshake member(const Authenticator& authenticator = authenticator_with("k"),
+                 const std::string& job = "slurm/29/0/0") {
+  return {HandshakeRole::member, job, key_exchange(1), authenticator};
 }
-Handshake coordinator(const Prover& prover = prover_with("k"), const std::string& job = "slurm/29/0/0",
-                      std::uint8_t seed = 2) {
-  return {HandshakeRole::coordinator, job, exchange(seed), prover};
+Handshake coordinator(const Authenticator& authenticator = authenticator_with("k"),
+                      const std::string& job = "slurm/29/0/0", std::uint8_t seed = 2) {
+  return {HandshakeRole::coordinator, job, key_exchange(seed), authenticator};
 }
 
 struct Talk {
@@ -102,13 +104,13 @@ TEST_CASE("both sides have the same keys, one for each direction") {
 
 TEST_CASE("a public key that is none is refused, and the peer learns why") {
   const Talk result =
-      talk({HandshakeRole::member, "slurm/29/0/0", exchange(0), prover_with("k")}, coordinator());
-  CHECK(result.coordinator.text == "the peer's public key is none");
-  CHECK(result.member.text == "the peer refused: the peer's public key is none");
+      talk({HandshakeRole::member, "slurm/29/0/0", key_exchange(0), authenticator_with("k")}, coordinator());
+  CHECK(result.coordinator.text == "the peer's public key is invalid");
+  CHECK(result.member.text == "the peer refused: the peer's public key is invalid");
 }
 
 TEST_CASE("the launch key is not said in the clear before the peer has proved itself") {
-  const Prover other = prover_with("other");
+  const Authenticator other = authenticator_with("other");
   Handshake b = coordinator();
   const std::string greeting = b.feed(member(other).start()).send;
   CHECK(greeting.size() == k_hello_size);
@@ -116,14 +118,14 @@ TEST_CASE("the launch key is not said in the clear before the peer has proved it
 }
 
 TEST_CASE("another key is refused, and the member learns why") {
-  const Talk result = talk(member(prover_with("other")), coordinator());
+  const Talk result = talk(member(authenticator_with("other")), coordinator());
   CHECK(result.coordinator.state == State::failed);
   CHECK(result.coordinator.text == "the keys differ");
   CHECK(result.member.text == "the peer refused: the keys differ");
 }
 
 TEST_CASE("another job of the same user is named to both") {
-  const Talk result = talk(member(prover_with("k"), "slurm/31/0/0"), coordinator());
+  const Talk result = talk(member(authenticator_with("k"), "slurm/31/0/0"), coordinator());
   CHECK(result.coordinator.text == "this is job slurm/29/0/0, the peer belongs to slurm/31/0/0");
   CHECK(result.member.text == "the peer refused: this is job slurm/29/0/0, the peer belongs to slurm/31/0/0");
 }
@@ -133,8 +135,8 @@ TEST_CASE("another launch of the same job is told by its command line") {
       "both belong to pbs/7/0/-, but their command lines differ (to train together nevertheless, add the "
       "same "
       "--rdzv-id on all hosts)";
-  const Talk result = talk(member(prover_with("k"), "pbs/7/0/-/command-2b"),
-                           coordinator(prover_with("k"), "pbs/7/0/-/command-1a"));
+  const Talk result = talk(member(authenticator_with("k"), "pbs/7/0/-/command-2b"),
+                           coordinator(authenticator_with("k"), "pbs/7/0/-/command-1a"));
   CHECK(result.coordinator.text == sentence);
   CHECK(result.member.text == "the peer refused: " + sentence);
 }
@@ -169,7 +171,7 @@ TEST_CASE("a stranger that answers is shown by its first bytes") {
 
 TEST_CASE("a proof of an earlier conversation is a replay") {
   const std::string recorded = talk(member(), coordinator()).member_bytes;
-  Handshake again = coordinator(prover_with("k"), "slurm/29/0/0", 3);  // a new nonce
+  Handshake again = coordinator(authenticator_with("k"), "slurm/29/0/0", 3);  // a new nonce
   const HandshakeStep step = again.feed(recorded);
   CHECK(step.state == State::failed);
   CHECK(step.text == "the peer's proof belongs to another connection (replayed)");
@@ -184,55 +186,55 @@ TEST_CASE("a member's own proof cannot be sent back to it") {
 }
 
 TEST_CASE("a proof made for something else does not count") {
-  Prover elsewhere = prover_with("k");
+  Authenticator elsewhere = authenticator_with("k");
   elsewhere.seal = [](ProofMethod, const std::string&) { return ProofResult{true, "k|hello"}; };
   CHECK(talk(member(elsewhere), coordinator()).coordinator.text ==
-        "the peer's proof was made for something else than a ddprun handshake");
+        "the peer's proof was not made for a ddprun handshake");
 }
 
 TEST_CASE("methods: the best common one, or a sentence") {
-  const Prover both = prover_with("k", {ProofMethod::munge, ProofMethod::key_file});
+  const Authenticator both = authenticator_with("k", {ProofMethod::munge, ProofMethod::key_file});
   CHECK(talk(member(both), coordinator()).member.state == State::done);
   CHECK(talk(member(both), coordinator(both)).member_bytes[k_hello_size + 1] ==
         static_cast<char>(ProofMethod::munge));
 
-  const Talk none = talk(member(prover_with("k", {ProofMethod::munge})), coordinator());
-  CHECK(none.coordinator.text ==
-        "no common way to prove who we are: this side can use a key file, the peer munge");
-  CHECK(none.member.text ==
-        "no common way to prove who we are: this side can use munge, the peer a key file");
+  const Talk none = talk(member(authenticator_with("k", {ProofMethod::munge})), coordinator());
+  CHECK(none.coordinator.text == "no common authentication method: this side has a key file, the peer munge");
+  CHECK(none.member.text == "no common authentication method: this side has munge, the peer a key file");
 }
 
-TEST_CASE("a key of the job is preferred to the key file, the starter's and munge to both") {
+TEST_CASE("a key of the job is preferred to the key file, the front end's and munge to both") {
   const auto& all = k_proof_methods;
   for (auto best = all.begin(); best != all.end(); ++best) {
-    const Prover ours = prover_with("k", {best, all.end()});
-    const Prover theirs = prover_with("k", {all.begin(), all.end()});
+    const Authenticator ours = authenticator_with("k", {best, all.end()});
+    const Authenticator theirs = authenticator_with("k", {all.begin(), all.end()});
     const Talk both = talk(member(ours), coordinator(theirs));
     CHECK(both.member.state == State::done);
     CHECK(both.member_bytes[k_hello_size + 1] == static_cast<char>(*best));
   }
-  const Prover with_cookie = prover_with("k", {ProofMethod::open_mpi, ProofMethod::pbs_cookie});
-  CHECK(talk(member(prover_with("k", {ProofMethod::open_mpi})), coordinator(with_cookie)).member.state ==
-        State::done);
-  CHECK(talk(member(with_cookie), coordinator(prover_with("k", {ProofMethod::starter}))).member.text ==
-        "no common way to prove who we are: this side can use Open MPI's launch key and PBS_JOBCOOKIE, the "
-        "peer the starter's key");
+  const Authenticator with_cookie = authenticator_with("k", {ProofMethod::open_mpi, ProofMethod::pbs_cookie});
+  CHECK(
+      talk(member(authenticator_with("k", {ProofMethod::open_mpi})), coordinator(with_cookie)).member.state ==
+      State::done);
+  CHECK(
+      talk(member(with_cookie), coordinator(authenticator_with("k", {ProofMethod::front_end}))).member.text ==
+      "no common authentication method: this side has Open MPI's launch key and PBS_JOBCOOKIE, the peer the "
+      "front end's key");
 }
 
 TEST_CASE("a member whose munge does not answer uses the key file") {
-  Prover half = prover_with("k", {ProofMethod::munge, ProofMethod::key_file});
+  Authenticator half = authenticator_with("k", {ProofMethod::munge, ProofMethod::key_file});
   const auto seal = half.seal;
   half.seal = [seal](ProofMethod method, const std::string& payload) {
     if (method == ProofMethod::munge) return ProofResult{false, "the munge daemon does not answer"};
     return seal(method, payload);
   };
-  const Prover both = prover_with("k", {ProofMethod::munge, ProofMethod::key_file});
+  const Authenticator both = authenticator_with("k", {ProofMethod::munge, ProofMethod::key_file});
   CHECK(talk(member(half), coordinator(both)).member.state == State::done);
 }
 
-TEST_CASE("a prover that cannot seal says so to both") {
-  Prover mute = prover_with("k");
+TEST_CASE("an authenticator that cannot seal says so to both") {
+  Authenticator mute = authenticator_with("k");
   mute.seal = [](ProofMethod, const std::string&) { return ProofResult{false, "the key file is gone"}; };
   CHECK(talk(member(), coordinator(mute)).member.text == "the peer refused: the key file is gone");
   CHECK(talk(member(mute), coordinator()).coordinator.text == "the peer refused: the key file is gone");
@@ -248,15 +250,15 @@ TEST_CASE("a way of proof that was not offered and noise are refused") {
   Handshake b = coordinator();
   b.feed(member().start());
   CHECK(b.feed(std::string("\x01\x01\x00\x01x", 5)).text ==
-        "the peer proves itself in a way that was not offered");
+        "the peer used an authentication method that was not offered");
   Handshake c = coordinator();
   c.feed(member().start());
-  CHECK(c.feed("noise").text == "the peer sent something else than a proof after its greeting");
+  CHECK(c.feed("noise").text == "the peer sent something other than a proof after its greeting");
 }
 
 TEST_CASE("a silent peer is described by how far it came") {
   Handshake b = coordinator();
-  CHECK(b.waiting_for() == "it said nothing");
+  CHECK(b.waiting_for() == "it sent nothing");
   b.feed("ddpr");
   CHECK(b.waiting_for() == "it stopped inside its greeting");
   Handshake c = coordinator();

@@ -13,13 +13,13 @@ std::optional<Message> there_and_back(const Message& message) {
 
 }  // namespace
 
-TEST_CASE("a starter's address is text and back") {
-  const StarterAddress address{{"10.0.0.1", "fd00::1"}, 4000, "8f3c"};
+TEST_CASE("a front end's address is text and back") {
+  const FrontEndAddress address{{"10.0.0.1", "fd00::1"}, 4000, "8f3c"};
   CHECK(to_string(address) == "10.0.0.1,fd00::1:4000/8f3c");
-  CHECK(parse_starter_address(to_string(address)) == address);
+  CHECK(parse_front_end_address(to_string(address)) == address);
   for (const char* wrong : {"", "10.0.0.1:4000", "10.0.0.1:0/x", "10.0.0.1:65536/x", ":4000/x", "a:4000/"}) {
     CAPTURE(wrong);
-    CHECK_FALSE(parse_starter_address(wrong));
+    CHECK_FALSE(parse_front_end_address(wrong));
   }
 }
 
@@ -43,6 +43,10 @@ TEST_CASE("what no lifeline says is nothing") {
     CAPTURE(wrong);
     CHECK_FALSE(decode(wrong));
   }
+  // A host's name is no longer than what is sent of it.
+  const std::string name(1024, 'n');
+  CHECK(decode("h1 " + name) == Message(Hello{1, name, false}));
+  CHECK_FALSE(decode("h1 " + name + "n"));
 }
 
 TEST_CASE("a task comes back as it was, and a cut one not at all") {

@@ -43,6 +43,24 @@ const std::vector<Milliseconds> k_pauses{10ms, 20ms, 40ms, 80ms, 160ms, 320ms, 6
 
 }  // namespace
 
+TEST_CASE("spare ports are tried a moment later and less often, and are not spoken of") {
+  MemberJoinSettings with_spare = settings({"10.0.0.1"}, {20480});
+  with_spare.spare_ports = {20490, 20491};
+  MemberJoin join(with_spare, k_start);
+  CHECK(dials(join.start(k_start)) == Texts{"10.0.0.1 20480"});
+  CHECK(dials(join.on_time(k_start + 500ms)) == Texts{"10.0.0.1 20490", "10.0.0.1 20491"});
+  TimePoint now = k_start + 500ms;
+  for (const Milliseconds pause :
+       {10ms, 20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms, 2560ms, 5120ms, 8000ms, 8000ms}) {
+    CHECK(dials(join.on_failed(CandidateId{1}, "connection refused", now)).empty());
+    now += pause;
+    CHECK(dials(join.on_time(now)) == Texts{"10.0.0.1 20490"});
+  }
+  const auto given_up = all_of<GiveUp>(join.on_time(k_start + 60s));
+  REQUIRE(given_up.size() == 1);
+  CHECK(given_up.front().what.find("2049") == std::string::npos);
+}
+
 TEST_CASE("numeric addresses need no look-up") {
   CHECK(is_numeric_address("10.0.0.1"));
   CHECK(is_numeric_address("fd00::1"));
@@ -120,8 +138,8 @@ TEST_CASE("the end names each candidate and its last failure") {
         "connection refused; 10.1.0.1 ports 20481, 20482: no answer yet; 10.0.0.1 (n1) ports 20480, 20481: "
         "connection refused; 10.0.0.1 (n1) port 20482: the peer refused: the keys differ");
   CHECK(ends[0].hint ==
-        "check that ddprun runs on n1, that its name leads to an address of the compute network and that no "
-        "firewall is between; --master-addr names another address");
+        "check that ddprun runs on n1, that its name resolves to an address of the compute network and that "
+        "no firewall blocks it; --master-addr names another address");
   CHECK(join.over());
 }
 
@@ -190,24 +208,24 @@ TEST_CASE(
   CHECK(dials(join.on_time(k_start + 17s)) == Texts{"10.0.0.2 20480"});
 }
 
-TEST_CASE("what the launcher's exchange tells is tried at once") {
+TEST_CASE("what the launcher's key-value space tells is tried at once") {
   MemberJoin join(settings_of_strangers(), k_start);
   join.start(k_start);
-  const MeetingPlace place{{"10.0.0.1", "fd00::1"}, 20490};
-  CHECK(dials(join.on_place(MeetingWay::exchange, place, k_start + 1s)) ==
+  const CoordinatorPlace place{{"10.0.0.1", "fd00::1"}, 20490};
+  CHECK(dials(join.on_place(DiscoveryWay::key_value_space, place, k_start + 1s)) ==
         Texts{"10.0.0.1 20490", "fd00::1 20490"});
   CHECK(all_of<TakeCandidate>(join.on_authenticated({1}, k_start + 2s)).size() == 1);
 }
 
-TEST_CASE("the meeting file is looked at again and again, with a pause that doubles up to a limit") {
+TEST_CASE("the rendezvous file is looked at again and again, with a pause that doubles up to a limit") {
   MemberJoin join(settings_of_strangers(), k_start);
-  REQUIRE(all_of<LookAtMeetingFile>(join.start(k_start)).size() == 1);
+  REQUIRE(all_of<LookAtRendezvousFile>(join.start(k_start)).size() == 1);
   TimePoint now = k_start;
   std::vector<Milliseconds> pauses;
   while (pauses.size() < k_pauses.size()) {
-    join.on_no_place(MeetingWay::file, "", now);
+    join.on_no_place(DiscoveryWay::file, "", now);
     TimePoint due = *join.deadline();
-    for (; all_of<LookAtMeetingFile>(join.on_time(due)).empty(); due = *join.deadline()) {
+    for (; all_of<LookAtRendezvousFile>(join.on_time(due)).empty(); due = *join.deadline()) {
     }
     pauses.push_back(std::chrono::duration_cast<Milliseconds>(due - now));
     now = due;
@@ -215,33 +233,33 @@ TEST_CASE("the meeting file is looked at again and again, with a pause that doub
   CHECK(pauses == k_pauses);
 }
 
-TEST_CASE("a newer meeting file replaces what an older one told, the same text changes nothing") {
+TEST_CASE("a newer rendezvous file replaces what an older one told, the same text changes nothing") {
   MemberJoin join(settings_of_strangers(), k_start);
   join.start(k_start);
-  const MeetingPlace stale{{"10.0.0.9"}, 20480};
-  CHECK(dials(join.on_place(MeetingWay::file, stale, k_start)) == Texts{"10.0.0.9 20480"});
-  CHECK(dials(join.on_place(MeetingWay::file, stale, k_start + 50ms)).empty());
+  const CoordinatorPlace stale{{"10.0.0.9"}, 20480};
+  CHECK(dials(join.on_place(DiscoveryWay::file, stale, k_start)) == Texts{"10.0.0.9 20480"});
+  CHECK(dials(join.on_place(DiscoveryWay::file, stale, k_start + 50ms)).empty());
   join.on_failed({0}, "connection refused", k_start + 60ms);
-  CHECK(dials(join.on_place(MeetingWay::file, {{"10.0.0.1"}, 20481}, k_start + 1s)) ==
+  CHECK(dials(join.on_place(DiscoveryWay::file, {{"10.0.0.1"}, 20481}, k_start + 1s)) ==
         Texts{"10.0.0.1 20481"});
   // back again, for instance where two file servers disagree
-  CHECK(dials(join.on_place(MeetingWay::file, stale, k_start + 2s)) == Texts{"10.0.0.9 20480"});
+  CHECK(dials(join.on_place(DiscoveryWay::file, stale, k_start + 2s)) == Texts{"10.0.0.9 20480"});
 }
 
 TEST_CASE("where nobody knows the coordinator's host, status and end say how it was looked for") {
   MemberJoin join(settings_of_strangers(), k_start);
   join.start(k_start);
-  const auto status = all_of<ShowJoinStatus>(join.on_no_place(MeetingWay::file, "", k_start + 5s));
+  const auto status = all_of<ShowJoinStatus>(join.on_no_place(DiscoveryWay::file, "", k_start + 5s));
   REQUIRE(status.size() == 1);
   CHECK(status[0].text ==
-        "looking for the first ddprun of this launch: PMI: it has not told anything yet; no meeting file "
+        "looking for the first ddprun of this launch: PMI: no coordinator address yet; no rendezvous file "
         "appeared in /home/u/.ddprun");
-  join.on_no_place(MeetingWay::exchange, "it closed the connection", k_start + 6s);
-  join.on_no_place(MeetingWay::file, "its mode is 0644, not 0600", k_start + 7s);
+  join.on_no_place(DiscoveryWay::key_value_space, "it closed the connection", k_start + 6s);
+  join.on_no_place(DiscoveryWay::file, "its mode is 0644, not 0600", k_start + 7s);
   const auto ends = all_of<GiveUp>(join.on_time(k_start + 60s));
   REQUIRE(ends.size() == 1);
   CHECK(ends[0].what ==
-        "cannot find the coordinator within 60 s: PMI: it closed the connection; meeting file "
+        "cannot find the coordinator within 60 s: PMI: it closed the connection; rendezvous file "
         "/home/u/.ddprun/meet.1: its mode is 0644, not 0600");
   CHECK(ends[0].hint ==
         "check that ddprun runs on all hosts and that all see /home/u/.ddprun, or name a folder that they "
@@ -252,21 +270,21 @@ TEST_CASE("where nobody knows the coordinator's host, status and end say how it 
 TEST_CASE("a place that nobody answers at is named with the way it was told") {
   MemberJoin join(settings_of_strangers(), k_start);
   join.start(k_start);
-  join.on_place(MeetingWay::file, {{"10.0.0.9"}, 20480}, k_start);
-  join.on_place(MeetingWay::exchange, {{"10.0.0.1"}, 20481}, k_start);
+  join.on_place(DiscoveryWay::file, {{"10.0.0.9"}, 20480}, k_start);
+  join.on_place(DiscoveryWay::key_value_space, {{"10.0.0.1"}, 20481}, k_start);
   join.on_failed({0}, "connection refused", k_start);
   const auto ends = all_of<GiveUp>(join.on_time(k_start + 60s));
   REQUIRE(ends.size() == 1);
   CHECK(ends[0].what ==
-        "cannot find the coordinator within 60 s: 10.0.0.9 (meeting file) port 20480: connection refused; "
+        "cannot find the coordinator within 60 s: 10.0.0.9 (rendezvous file) port 20480: connection refused; "
         "10.0.0.1 (PMI) port 20481: no answer yet");
-  MemberJoinSettings only_exchange = settings_of_strangers();
-  only_exchange.meeting_file.clear();
-  MemberJoin other(only_exchange, k_start);
-  CHECK(all_of<LookAtMeetingFile>(other.start(k_start)).empty());
+  MemberJoinSettings only_key_value_space = settings_of_strangers();
+  only_key_value_space.rendezvous_file.clear();
+  MemberJoin other(only_key_value_space, k_start);
+  CHECK(all_of<LookAtRendezvousFile>(other.start(k_start)).empty());
   const auto other_ends = all_of<GiveUp>(other.on_time(k_start + 60s));
   REQUIRE(other_ends.size() == 1);
-  CHECK(other_ends[0].what == "cannot find the coordinator within 60 s: PMI: it has not told anything yet");
+  CHECK(other_ends[0].what == "cannot find the coordinator within 60 s: PMI: no coordinator address yet");
   CHECK(other_ends[0].hint == "name the host of rank 0 with --master-addr");
 }
 

@@ -54,7 +54,7 @@ TEST_CASE("a status is the same after its text is read") {
   CHECK(parse_node_status(render_status(status.here[0])) == status.here[0]);
 }
 
-TEST_CASE("what is no status is none") {
+TEST_CASE("what is not a status is none") {
   const std::string text = render_status(job());
   for (std::size_t length = 0; length < text.size(); ++length)
     CHECK_FALSE(parse_job_status(text.substr(0, length)));
@@ -63,6 +63,12 @@ TEST_CASE("what is no status is none") {
       parse_node_status(R"({"host":"n1","measured_seconds":1,"workers":[{"rank":-1,"local_rank":0}]})"));
   CHECK_FALSE(
       parse_node_status(R"({"host":"n1","measured_seconds":1,"workers":[{"rank":0.5,"local_rank":0}]})"));
+  for (const char* wrong : {R"("rank":1e67,"local_rank":0)", R"("rank":0,"local_rank":0,"memory_bytes":-1)",
+                            R"("rank":0,"local_rank":0,"gpu_memory_bytes":1e67)"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(
+        parse_node_status(R"({"host":"n1","measured_seconds":1,"workers":[{)" + std::string(wrong) + "}]}"));
+  }
   CHECK_FALSE(parse_node_status(R"({"host":7,"measured_seconds":1,"workers":[]})"));
 }
 

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "catch.hpp"
+#include "random_seed.hpp"
 #include "store_wire.hpp"
 
 using namespace ddprun;
@@ -66,9 +67,9 @@ TEST_CASE("each release is answered byte for byte") {
   for (const Release& release : k_releases) {
     Fixture store({}, hint(release));
     const StoreClient client = store.service.connect();
-    for (const Exchange& exchange : read_conversation(release.file)) {
-      INFO(release.file << ": " << exchange.name);
-      CHECK(store.send(client, exchange.request) == exchange.reply);
+    for (const KeyValueSpace& key_value_space : read_conversation(release.file)) {
+      INFO(release.file << ": " << key_value_space.name);
+      CHECK(store.send(client, key_value_space.request) == key_value_space.reply);
       CHECK(store.complaint.empty());
     }
     CHECK(store.service.session(client).dialect() == release.dialect);
@@ -80,16 +81,17 @@ TEST_CASE("a message cut at any place is answered as if it came whole") {
   for (const Release& release : k_releases) {
     const auto conversation = read_conversation(release.file);
     std::size_t longest = 0;
-    for (const Exchange& exchange : conversation) longest = std::max(longest, exchange.request.size());
+    for (const KeyValueSpace& key_value_space : conversation)
+      longest = std::max(longest, key_value_space.request.size());
     for (std::size_t cut = 1; cut < longest; ++cut) {
       Fixture store({}, hint(release));
       const StoreClient client = store.service.connect();
-      for (const Exchange& exchange : conversation) {
-        INFO(release.file << ": " << exchange.name << " cut at " << cut);
-        const std::string_view bytes = exchange.request;
+      for (const KeyValueSpace& key_value_space : conversation) {
+        INFO(release.file << ": " << key_value_space.name << " cut at " << cut);
+        const std::string_view bytes = key_value_space.request;
         const std::string early = store.send(client, bytes.substr(0, cut));
         if (cut < bytes.size()) CHECK(early.empty());
-        CHECK(early + store.send(client, bytes.substr(std::min(cut, bytes.size()))) == exchange.reply);
+        CHECK(early + store.send(client, bytes.substr(std::min(cut, bytes.size()))) == key_value_space.reply);
       }
     }
   }
@@ -99,9 +101,9 @@ TEST_CASE("messages byte by byte and all at once are answered alike") {
   for (const Release& release : k_releases) {
     std::string requests;
     std::string replies;
-    for (const Exchange& exchange : read_conversation(release.file)) {
-      requests += exchange.request;
-      replies += exchange.reply;
+    for (const KeyValueSpace& key_value_space : read_conversation(release.file)) {
+      requests += key_value_space.request;
+      replies += key_value_space.reply;
     }
     Fixture slow({}, hint(release));
     Fixture fast({}, hint(release));
@@ -114,8 +116,7 @@ TEST_CASE("messages byte by byte and all at once are answered alike") {
 }
 
 TEST_CASE("any pieces of any requests give the same replies") {
-  const unsigned seed = std::random_device{}();
-  INFO("seed " << seed);
+  RANDOM_SEED(seed);
   std::mt19937 random(seed);
   const auto below = [&random](std::size_t end) {
     return std::uniform_int_distribution<std::size_t>(0, end - 1)(random);
@@ -307,15 +308,15 @@ TEST_CASE("what is no request is refused") {
   }
 }
 
-TEST_CASE("a value that is no number ends the connection that adds to it") {
+TEST_CASE("a value that is not a number ends the connection that adds to it") {
   Fixture store;
   const StoreClient client = store.connect_new();
   store.send(client,
              request(set, text("/k") + text("x")) + request(add, text("/k") + number(std::int64_t{1})));
-  CHECK(store.complaint == "ADD to a value that is no number, or past 64 bits");
+  CHECK(store.complaint == "ADD to a value that is not a number, or past 64 bits");
   const StoreClient other = store.connect_new();
   store.send(other, request(barrier, text("/k") + number(std::int64_t{1})));
-  CHECK(store.complaint == "BARRIER at a key whose value is no number");
+  CHECK(store.complaint == "BARRIER at a key whose value is not a number");
 }
 
 TEST_CASE("a large request costs the same in one piece and in many") {

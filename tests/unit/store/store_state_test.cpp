@@ -114,7 +114,7 @@ TEST_CASE_METHOD(Fixture, "who changes a barrier's key, or tries to, wakes those
   CHECK(state.listed() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a value that is no number stays as it is") {
+TEST_CASE_METHOD(Fixture, "a value that is not a number stays as it is") {
   for (const char* value : {"x12", "", " ", "- 7", "+-7", "9223372036854775808"}) {
     CAPTURE(value);
     state.set("k", value, effects);

@@ -23,11 +23,11 @@ Failure example(const std::string& name) {
   Failure failure;
   failure.host = "n1";
   failure.program = "python3";
-  failure.status = {ExitStatus::Kind::exited, 1, "", false};
+  failure.status = {ExitStatus::Kind::exited, 1, {}, false};
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("# signal: ")) {
-      failure.status = {ExitStatus::Kind::signalled, static_cast<int>(*parse_integer(line.substr(10))), "",
-                        false};
+      failure.status = {
+          ExitStatus::Kind::signalled, static_cast<int>(*parse_integer(line.substr(10))), {}, false};
     } else if (line.starts_with("# out_of_memory: ")) {
       failure.out_of_memory = line.substr(17);
     } else if (!line.starts_with("# ")) {
@@ -79,10 +79,10 @@ TEST_CASE("each example gives its own hint and no other") {
 
 TEST_CASE("a script that spawns ranks of its own is told to start one worker a node") {
   const std::string hint = find_failure_hint(example("spawned-ranks"), 2);
-  CHECK(hint ==
-        "each of several workers starts ranks of its own (torch.multiprocessing.spawn): give "
-        "--nproc-per-node 1, or leave out spawn() and take RANK, LOCAL_RANK and WORLD_SIZE from the "
-        "environment");
+  CHECK(
+      hint ==
+      "each of several workers starts ranks of its own (torch.multiprocessing.spawn): give --nproc-per-node "
+      "1, or leave out spawn() and read RANK, LOCAL_RANK and WORLD_SIZE from the environment");
   // Nothing collides in a world of one.
   CHECK(find_failure_hint(example("spawned-ranks"), 1).find("spawn") == std::string::npos);
 }
@@ -108,7 +108,7 @@ TEST_CASE("a SIGKILL that ddprun sent is no riddle") {
 
 TEST_CASE("of an unknown failure nothing is said") {
   Failure failure;
-  failure.status = {ExitStatus::Kind::exited, 1, "", false};
+  failure.status = {ExitStatus::Kind::exited, 1, {}, false};
   failure.last_lines = {"ValueError: bad"};
   CHECK(find_failure_hint(failure, 8).empty());
 }

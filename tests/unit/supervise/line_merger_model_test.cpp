@@ -7,6 +7,7 @@
 
 #include "catch.hpp"
 #include "ddprun/supervise/line_merger.hpp"
+#include "random_seed.hpp"
 
 using namespace ddprun;
 
@@ -247,7 +248,7 @@ class Schedule {
 void run_schedules(bool calm) {
   const char* fixed = std::getenv("DDPRUN_TEST_SEED");
   const char* asked = std::getenv("DDPRUN_TEST_SCHEDULES");
-  const std::uint64_t first = fixed != nullptr ? std::stoull(fixed) : std::random_device{}();
+  const std::uint64_t first = test::seed_from_environment_or_new();
   const std::uint64_t schedules = fixed != nullptr ? 1 : asked != nullptr ? std::stoull(asked) : 2000;
   for (std::uint64_t seed = first; seed < first + schedules; ++seed) {
     INFO("DDPRUN_TEST_SEED=" << seed);

@@ -22,48 +22,52 @@ Failure failure_with(ExitStatus status) {
 }  // namespace
 
 TEST_CASE("a failure reads as one sentence with rank, host and cause") {
-  CHECK(describe(failure_with({ExitStatus::Kind::exited, 1, "", false})) ==
+  CHECK(describe(failure_with({ExitStatus::Kind::exited, 1, {}, false})) ==
         "rank 3 on n2 exited with code 1");
-  CHECK(describe(failure_with({ExitStatus::Kind::signalled, SIGSEGV, "", false})) ==
+  CHECK(describe(failure_with({ExitStatus::Kind::signalled, SIGSEGV, {}, false})) ==
         "rank 3 on n2 was killed by SIGSEGV");
-  CHECK(describe(failure_with({ExitStatus::Kind::signalled, SIGABRT, "", true})) ==
+  CHECK(describe(failure_with({ExitStatus::Kind::signalled, SIGABRT, {}, true})) ==
         "rank 3 on n2 was killed by SIGABRT (core dumped)");
-  CHECK(describe(failure_with({ExitStatus::Kind::not_started, ENOENT, "exec", false})) ==
+  CHECK(describe(failure_with({ExitStatus::Kind::not_started, ENOENT, StartStage::exec, false})) ==
         "cannot start python3 on n2, rank 3: no such file");
-  CHECK(describe(failure_with({ExitStatus::Kind::not_started, EACCES, "exec", false})) ==
+  CHECK(describe(failure_with({ExitStatus::Kind::not_started, EACCES, StartStage::exec, false})) ==
         "cannot start python3 on n2, rank 3: permission denied");
 }
 
 TEST_CASE("why a worker was not started is told by the stage that failed") {
-  const auto reason = [](int error, const char* stage) {
+  const auto reason = [](int error, StartStage stage) {
     const std::string text = describe(failure_with({ExitStatus::Kind::not_started, error, stage, false}));
     return text.substr(text.find("rank 3: ") + 8);
   };
-  CHECK(reason(ENOEXEC, "exec") == "neither a program nor a script with a #! line");
-  CHECK(reason(ENOENT, "interpreter") == "the interpreter named in its first line does not exist");
-  CHECK(
-      reason(EAGAIN, "process") ==
-      "no new process: resource temporarily unavailable (the limit of processes, ulimit -u, may be reached)");
-  CHECK(reason(EMFILE, "process") ==
-        "no new process: too many open files (raise the limit of open files: ulimit -n)");
-  CHECK(reason(ENOENT, "working directory") == "working directory: no such file");
-  CHECK(reason(EPERM, "group") == "group: operation not permitted");
-  CHECK(reason(0, "cannot make a pipe: too many open files") == "cannot make a pipe: too many open files");
+  CHECK(reason(ENOEXEC, StartStage::exec) == "neither a program nor a script with a #! line");
+  CHECK(reason(ENOENT, StartStage::interpreter) == "the interpreter named in its first line does not exist");
+  CHECK(reason(EAGAIN, StartStage::process) ==
+        "process creation failed: resource temporarily unavailable (the limit of processes, ulimit -u, may "
+        "be reached)");
+  CHECK(reason(EMFILE, StartStage::process) ==
+        "process creation failed: too many open files (raise the limit of open files: ulimit -n)");
+  CHECK(reason(ENOENT, StartStage::working_directory) == "working directory: no such file");
+  CHECK(reason(EPERM, StartStage::group) == "group: operation not permitted");
+  const ExitStatus refused{
+      ExitStatus::Kind::not_started, 0, {}, false, "cannot make a pipe: too many open files"};
+  CHECK(describe(failure_with(refused)).ends_with("rank 3: cannot make a pipe: too many open files"));
 }
 
 TEST_CASE("exit codes follow the first failure and the habits of env(1), timeout(1) and shells") {
-  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::exited, 3, "", false}) == 3);
-  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::signalled, SIGSEGV, "", false}) == 139);
-  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, ENOENT, "exec", false}) == 127);
-  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, EACCES, "exec", false}) == 126);
-  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, ENOENT, "interpreter", false}) == 127);
-  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, EAGAIN, "process", false}) == 125);
-  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, 0, "cannot make a pipe", false}) == 125);
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::exited, 3, {}, false}) == 3);
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::signalled, SIGSEGV, {}, false}) == 139);
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, ENOENT, StartStage::exec, false}) == 127);
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, EACCES, StartStage::exec, false}) == 126);
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, ENOENT, StartStage::interpreter, false}) ==
+        127);
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, EAGAIN, StartStage::process, false}) == 125);
+  CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, 0, StartStage::process, false,
+                                "cannot make a pipe"}) == 125);
 
   Cause cause;
   CHECK(exit_code_of(cause) == 0);
   cause.kind = Cause::Kind::worker_failed;
-  cause.failure.status = {ExitStatus::Kind::exited, 7, "", false};
+  cause.failure.status = {ExitStatus::Kind::exited, 7, {}, false};
   CHECK(exit_code_of(cause) == 7);
   cause.kind = Cause::Kind::stopped_by_signal;
   cause.signal = SIGTERM;

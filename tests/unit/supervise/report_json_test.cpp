@@ -18,7 +18,7 @@ JobEnd failed_job() {
   failure.host = "n2";
   failure.pid = 4711;
   failure.gpu = "1";
-  failure.status = {ExitStatus::Kind::signalled, 11, "", true};
+  failure.status = {ExitStatus::Kind::signalled, 11, {}, true};
   failure.unix_milliseconds = 1500;
   failure.last_lines = {"step 10", "\xff"};
   failure.hint = "do this";

@@ -15,7 +15,7 @@ Cause failed_worker() {
   cause.failure.pid = 4711;
   cause.failure.program = "python3";
   cause.failure.unix_milliseconds = 86400000;
-  cause.failure.status = {ExitStatus::Kind::exited, 1, "", false};
+  cause.failure.status = {ExitStatus::Kind::exited, 1, {}, false};
   cause.failure.last_lines = {"step 10", "boom \x1b[31m"};
   return cause;
 }
@@ -87,7 +87,7 @@ TEST_CASE("a report says which GPU, who killed it for memory, where its output i
   Cause cause = failed_worker();
   cause.failure.local_rank = LocalRank{1};
   cause.failure.gpu = "1";
-  cause.failure.status = {ExitStatus::Kind::signalled, 9, "", false};
+  cause.failure.status = {ExitStatus::Kind::signalled, 9, {}, false};
   cause.failure.out_of_memory = "the limit of 4.0 GiB of its cgroup was reached";
   cause.failure.log_file = "/logs/rank-00003.err";
   cause.failure.alike = {4, 5, 6, 9};
@@ -114,7 +114,7 @@ TEST_CASE("the victims are one line, and so is each other failure") {
 
 TEST_CASE("of one that ddprun stopped while it was ending, the sentence says so and the code is 1") {
   Cause cause = failed_worker();
-  cause.failure.status = {ExitStatus::Kind::signalled, 15, "", false};
+  cause.failure.status = {ExitStatus::Kind::signalled, 15, {}, false};
   cause.failure.after_stop = true;
   CHECK(describe(cause) == "rank 3 on n2 failed, and was stopped by SIGTERM before it exited");
   CHECK(exit_code_of(cause) == 1);

@@ -9,8 +9,8 @@ using namespace ddprun;
 
 namespace {
 
-ExitStatus exited(int code) { return {ExitStatus::Kind::exited, code, "", false}; }
-ExitStatus killed(int signal) { return {ExitStatus::Kind::signalled, signal, "", false}; }
+ExitStatus exited(int code) { return {ExitStatus::Kind::exited, code, {}, false}; }
+ExitStatus killed(int signal) { return {ExitStatus::Kind::signalled, signal, {}, false}; }
 
 Failure failure(int rank, const ExitStatus& status, std::vector<std::string> lines, bool after_stop = false) {
   Failure result;

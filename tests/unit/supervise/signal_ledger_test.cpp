@@ -13,7 +13,7 @@ namespace {
 using Verdict = SignalLedger::Verdict;
 using Verdicts = std::vector<Verdict>;
 constexpr auto k_own = SignalWay::own;
-constexpr auto k_starter = SignalWay::starter;
+constexpr auto k_front_end = SignalWay::front_end;
 constexpr auto k_coordinator = SignalWay::coordinator;
 
 TimePoint at(int milliseconds) { return TimePoint{} + Milliseconds{milliseconds}; }
@@ -87,7 +87,7 @@ TEST_CASE("while the workers are too young for who looks through the tree, signa
 }
 
 TEST_CASE("what another ddprun tells is passed on at once where only that one was signalled") {
-  for (const SignalWay way : {k_starter, k_coordinator}) {
+  for (const SignalWay way : {k_front_end, k_coordinator}) {
     SignalLedger told = ledger();
     told.note_signal(SIGUSR1, way, false, at(0));
     CHECK(told.decide(at(0)) == Verdicts{k_pass_on});
@@ -111,7 +111,7 @@ TEST_CASE("where the other's whole tree was signalled the scheduler's own signal
 
   // Slurm with proctrack/cgroup: a step's first processes only.
   SignalLedger without_workers = ledger();
-  without_workers.note_signal(SIGTERM, k_starter, true, at(0));
+  without_workers.note_signal(SIGTERM, k_front_end, true, at(0));
   without_workers.note_signal(SIGTERM, k_own, false, at(100));
   CHECK(without_workers.decide(at(200)) == Verdicts{{SIGTERM, true, false}});
 }
@@ -119,21 +119,21 @@ TEST_CASE("where the other's whole tree was signalled the scheduler's own signal
 TEST_CASE("a signal that comes by several ways is one signal") {
   SignalLedger all = ledger();
   all.note_signal(SIGTERM, k_own, false, at(0));
-  all.note_signal(SIGTERM, k_starter, true, at(5));
+  all.note_signal(SIGTERM, k_front_end, true, at(5));
   all.note_canary(SIGTERM, at(10));
   CHECK(all.decide(at(10)) == Verdicts{{SIGTERM, false, true}});
   all.note_signal(SIGTERM, k_coordinator, true, at(30));
   CHECK(all.decide(at(2000)).empty());
 
   SignalLedger told_alone = ledger();
-  told_alone.note_signal(SIGUSR1, k_starter, false, at(0));
+  told_alone.note_signal(SIGUSR1, k_front_end, false, at(0));
   CHECK(told_alone.decide(at(0)) == Verdicts{k_pass_on});
   told_alone.note_signal(SIGUSR1, k_own, false, at(300));
   CHECK(told_alone.decide(at(400)).empty());
 }
 
 TEST_CASE("a signal that comes by one way twice is two signals") {
-  for (const SignalWay way : {k_own, k_starter}) {
+  for (const SignalWay way : {k_own, k_front_end}) {
     SignalLedger twice = ledger();
     twice.note_signal(SIGUSR1, way, false, at(0));
     CHECK(twice.decide(at(20)) == Verdicts{k_pass_on});
@@ -144,7 +144,7 @@ TEST_CASE("a signal that comes by one way twice is two signals") {
 
 TEST_CASE("the same signal much later is another one, whichever way it comes") {
   SignalLedger later = ledger();
-  later.note_signal(SIGUSR1, k_starter, false, at(0));
+  later.note_signal(SIGUSR1, k_front_end, false, at(0));
   CHECK(later.decide(at(0)).size() == 1);
   later.note_signal(SIGUSR1, k_own, false, at(1000));
   CHECK(later.decide(at(1020)) == Verdicts{k_pass_on});
@@ -160,7 +160,7 @@ TEST_CASE("in any order of ways and canary the workers get a signal exactly once
     const bool tree_there = tree_here || random() % 2 == 0;
     struct Event {
       int time;
-      int what;  // 0: own, 1: canary, 2: starter, 3: coordinator
+      int what;  // 0: own, 1: canary, 2: front end, 3: coordinator
     };
     std::vector<Event> events;
     const int hit = static_cast<int>(random() % 500);
@@ -187,7 +187,7 @@ TEST_CASE("in any order of ways and canary the workers get a signal exactly once
         look(static_cast<int>((*every.deadline() - at(0)) / Milliseconds{1}));
       if (event.what == 1) every.note_canary(SIGTERM, at(event.time));
       if (event.what == 0) every.note_signal(SIGTERM, k_own, tree_here, at(event.time));
-      if (event.what == 2) every.note_signal(SIGTERM, k_starter, tree_there, at(event.time));
+      if (event.what == 2) every.note_signal(SIGTERM, k_front_end, tree_there, at(event.time));
       if (event.what == 3) every.note_signal(SIGTERM, k_coordinator, tree_there, at(event.time));
       look(event.time);
     }

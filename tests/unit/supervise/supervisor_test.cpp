@@ -20,12 +20,12 @@ Assignment world_of(int workers, int attempt = 0) {
   Assignment assignment;
   assignment.attempt = Attempt{attempt};
   assignment.world_size = workers;
-  for (int i = 0; i < workers; ++i) assignment.seats.push_back({GlobalRank{i}, LocalRank{i}, i, workers});
+  for (int i = 0; i < workers; ++i) assignment.workers.push_back({GlobalRank{i}, LocalRank{i}, i, workers});
   return assignment;
 }
 
-ExitStatus exited(int code) { return {ExitStatus::Kind::exited, code, "", false}; }
-ExitStatus killed(int signal) { return {ExitStatus::Kind::signalled, signal, "", false}; }
+ExitStatus exited(int code) { return {ExitStatus::Kind::exited, code, {}, false}; }
+ExitStatus killed(int signal) { return {ExitStatus::Kind::signalled, signal, {}, false}; }
 
 struct Describe {
   std::string operator()(const act::Spawn& a) const { return "spawn " + std::to_string(a.worker); }
@@ -291,7 +291,7 @@ TEST_CASE("a worker that could not start is a failure like any other") {
   Supervisor supervisor(Milliseconds{1000});
   supervisor.note_start(world_of(2));
   supervisor.decide(k_start);
-  supervisor.note_ended(0, {ExitStatus::Kind::not_started, 2, "exec", false});
+  supervisor.note_ended(0, {ExitStatus::Kind::not_started, 2, StartStage::exec, false});
   supervisor.note_spawned(1);
   CHECK(decide(supervisor, at(1)) == Words{"failed 0"});
 }

@@ -1,0 +1,23 @@
+// Parts of the objects that render_json makes of a node's plan and of a remote launcher's.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "ddprun/facts/snapshot.hpp"
+#include "ddprun/plan/node_plan.hpp"
+
+namespace ddprun {
+
+template <class T>
+nlohmann::ordered_json with_origin(const T& value, const std::string& origin) {
+  return {{"value", value}, {"origin", origin}};
+}
+
+nlohmann::ordered_json allocation_json(const Allocation& allocation);
+nlohmann::ordered_json notices_json(const std::vector<Notice>& notices);
+nlohmann::ordered_json binding_json(const NodePlan& plan, const HostFacts& host);  // null without a topology
+nlohmann::ordered_json worker_binding_json(const Binding& binding, const HostFacts& host);  // null: unbound
+nlohmann::ordered_json worker_gpus_json(const PlannedWorker& worker, const HostFacts& host);
+
+}  // namespace ddprun

@@ -1,0 +1,17 @@
+// Where we are according to Flux: a task of flux run, or the initial program of an instance (flux alloc,
+// flux batch), which no variable tells the hosts of.
+#pragma once
+
+#include "ddprun/allocation/allocation.hpp"
+#include "ddprun/allocation/place_options.hpp"
+#include "ddprun/facts/snapshot.hpp"
+
+namespace ddprun {
+
+// A task, or inside an instance.
+bool has_flux_job(const Snapshot& snapshot);
+
+// Throws Error for an initial program that does not say how many nodes to use.
+Allocation parse_flux(const Snapshot& snapshot, const PlaceOptions& options);
+
+}  // namespace ddprun

@@ -1,0 +1,21 @@
+// Where we are according to Slurm: inside a step of srun, in a batch script, in a shell of salloc.
+#pragma once
+
+#include "ddprun/allocation/allocation.hpp"
+#include "ddprun/allocation/place_options.hpp"
+#include "ddprun/facts/snapshot.hpp"
+
+namespace ddprun {
+
+// A job id is set.
+bool has_slurm_job(const Snapshot& snapshot);
+
+// A step of several hosts or tasks: one agent a node or a task, as srun started them. Without a step: alone
+// where the job has one node or one was asked for, else not_started with all that is known. The flags of a
+// launch by hand are followed where they are complete and no step says otherwise; inside a step they must
+// agree with it.
+// Throws Error when the variables are another job's, another host's, or contradict each other, and
+// UsageError when flags contradict them.
+Allocation parse_slurm(const Snapshot& snapshot, const PlaceOptions& options);
+
+}  // namespace ddprun

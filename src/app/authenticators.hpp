@@ -1,0 +1,21 @@
+// How this agent proves that it belongs to the job: a key that only this job's processes were given, munge
+// where its daemon runs, and the user's key file.
+#pragma once
+
+#include <vector>
+
+#include "ddprun/allocation/allocation.hpp"
+#include "ddprun/facts/snapshot.hpp"
+#include "ddprun/options/options.hpp"
+#include "ddprun/rendezvous/handshake.hpp"
+
+namespace ddprun {
+
+// Offers all there is, since the other side may lack some of it, or the key file alone where the user named
+// it; what others can compute (PBS_JOBCOOKIE) only where there is nothing else, and then it says so. The
+// default key file is made where no secret is known to be with every agent. Throws Error when there is
+// nothing; a key file that cannot be used is no obstacle beside something else.
+Authenticator make_authenticator(const Options& options, const std::vector<JobSecret>& secrets,
+                                 const Snapshot& snapshot);
+
+}  // namespace ddprun

@@ -1,0 +1,122 @@
+#include "discovery.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/descriptors.hpp"
+#include "ddprun/render/render_plan.hpp"
+#include "log.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Kind = KeyValueAnswer::Kind;
+
+constexpr Milliseconds k_finish_limit{1000};
+constexpr std::size_t k_max_answer = 2 * k_max_pmi_line;
+
+ToldPlace place_from(const KeyValueAnswer& answer) {
+  if (answer.kind == Kind::uneven) return "some hosts run several agents, so PMI is left to the workers";
+  if (answer.kind == Kind::failed) return answer.text;
+  if (auto place = parse_place(answer.text)) return std::move(*place);
+  return fmt::format("invalid coordinator address: '{}'", printable(answer.text, 80));
+}
+
+}  // namespace
+
+CoordinatorDiscovery::CoordinatorDiscovery(boost::asio::io_context& context, const NodePlan& plan,
+                                           const Snapshot& snapshot)
+    : context_(context), plan_(plan), snapshot_(snapshot), answer_(context) {}
+
+void CoordinatorDiscovery::publish(const CoordinatorPlace& place) {
+  const RendezvousPlan& rendezvous = plan_.rendezvous;
+  const bool by_file = write_file(place);
+  if (rendezvous.key_value_space == KeyValueSpace::none) return;
+  const std::string name = key_value_space_name(rendezvous.key_value_space);
+  const bool other_way = by_file || !rendezvous.addresses.value.empty();
+  start_key_value_space(render_place(place), [name, other_way](const KeyValueAnswer& answer) {
+    if (answer.kind == Kind::told) return say_detail("published the coordinator address through " + name);
+    const ToldPlace why = place_from(answer);
+    const std::string what = fmt::format("could not publish the coordinator address through {}: {}", name,
+                                         std::get<std::string>(why));
+    if (answer.kind == Kind::uneven) return say_detail(what);
+    say_notice(what, other_way ? "" : "try --rdzv file, or name the host of rank 0 with --master-addr");
+  });
+}
+
+// Where there is another way, a file that cannot be made is not the end.
+bool CoordinatorDiscovery::write_file(const CoordinatorPlace& place) {
+  const RendezvousPlan& rendezvous = plan_.rendezvous;
+  if (rendezvous.rendezvous_file.value.empty()) return false;
+  try {
+    file_.emplace(rendezvous.rendezvous_file.value,
+                  render_note({rendezvous.key, plan_.host, snapshot_.host.pid, place}));
+    return true;
+  } catch (const Error& error) {
+    const bool wanted = plan_.options.discovery == Discovery::file;
+    if (wanted || (rendezvous.addresses.value.empty() && rendezvous.key_value_space == KeyValueSpace::none))
+      throw;
+    say_notice(error.what(), error.hint());
+    return false;
+  }
+}
+
+void CoordinatorDiscovery::fetch(std::function<void(const ToldPlace&)> told) {
+  if (plan_.rendezvous.key_value_space == KeyValueSpace::none) return;
+  start_key_value_space(std::nullopt,
+                        [told = std::move(told)](const KeyValueAnswer& answer) { told(place_from(answer)); });
+}
+
+void CoordinatorDiscovery::start_key_value_space(std::optional<std::string> value, OnAnswer on_answer) {
+  const RendezvousPlan& rendezvous = plan_.rendezvous;
+  on_answer_ = std::move(on_answer);
+  KeyValueRequest request;
+  request.service = rendezvous.key_value_space == KeyValueSpace::pmix ? KeyValueRequest::Service::pmix
+                                                                      : KeyValueRequest::Service::pmi1;
+  request.value = std::move(value);
+  request.all_take_part = plan_.options.discovery == Discovery::pmi;
+  request.barrier_limit = rendezvous.join_timeout;
+  try {
+    key_value_space_.emplace(snapshot_.environment, request);
+    answer_.assign(duplicate(key_value_space_->descriptor()).release());
+  } catch (const std::exception& error) {
+    boost::asio::post(context_, [this, why = std::string(error.what())] { on_answer_({Kind::failed, why}); });
+    return;
+  }
+  read();
+}
+
+void CoordinatorDiscovery::read() {
+  answer_.async_read_some(boost::asio::buffer(buffer_),
+                          [this](const boost::system::error_code& error, std::size_t size) {
+                            if (error == boost::asio::error::operation_aborted) return;
+                            received_.append(buffer_.data(), size);
+                            if (!error && received_.size() <= k_max_answer) return read();
+                            answer_.close();
+                            on_answer_(parse_answer(received_));
+                          });
+}
+
+ToldPlace CoordinatorDiscovery::look() const {
+  const RendezvousPlan& rendezvous = plan_.rendezvous;
+  RendezvousFileLook look = look_at_rendezvous_file(rendezvous.rendezvous_file.value);
+  if (!look.text) return std::move(look.problem);
+  auto note = parse_note(*look.text, rendezvous.key);
+  if (auto* const why = std::get_if<std::string>(&note)) return std::move(*why);
+  return std::move(std::get<CoordinatorNote>(note).place);
+}
+
+void CoordinatorDiscovery::finish() {
+  answer_.close();
+  file_.reset();
+  if (key_value_space_) key_value_space_->finish(k_finish_limit);
+  key_value_space_.reset();
+}
+
+}  // namespace ddprun

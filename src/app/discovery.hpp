@@ -1,0 +1,54 @@
+// How this agent tells or learns where the coordinator listens beside the addresses of the plan: the
+// launcher's key-value space and the rendezvous file.
+#pragma once
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ddprun/facts/snapshot.hpp"
+#include "ddprun/net/member_service.hpp"
+#include "ddprun/os/libraries/key_value_space.hpp"
+#include "ddprun/os/rendezvous_file.hpp"
+#include "ddprun/plan/node_plan.hpp"
+
+namespace ddprun {
+
+class CoordinatorDiscovery {
+ public:
+  CoordinatorDiscovery(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot);
+
+  // The coordinator's part, once it listens. Throws Error where none of the ways the plan asks for works and
+  // members know no address.
+  void publish(const CoordinatorPlace& place);
+  const RendezvousFile* file() const { return file_ ? &*file_ : nullptr; }  // that it made for it
+
+  // A member's part: `told` is called once, from the event loop.
+  void fetch(std::function<void(const ToldPlace&)> told);
+  ToldPlace look() const;  // at the rendezvous file
+
+  // Once no worker of ours runs any more; may take a second.
+  void finish();
+
+ private:
+  using OnAnswer = std::function<void(const KeyValueAnswer&)>;
+  void start_key_value_space(std::optional<std::string> value, OnAnswer on_answer);
+  void read();
+  bool write_file(const CoordinatorPlace& place);
+
+  boost::asio::io_context& context_;
+  const NodePlan& plan_;
+  const Snapshot& snapshot_;
+  std::optional<RendezvousFile> file_;
+  std::optional<KeyValueClient> key_value_space_;
+  boost::asio::posix::stream_descriptor answer_;
+  std::array<char, 1024> buffer_{};
+  std::string received_;
+  OnAnswer on_answer_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,185 @@
+// The run phase: one thread, one io_context, in which the state machines meet processes and sockets.
+//
+// Nothing is decided here. What a peer says goes to the supervisor or the coordinator, what they decide is
+// carried out by the worker group, the store and the link.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/net/agent_link.hpp"
+#include "ddprun/net/coordinator_service.hpp"
+#include "ddprun/net/lifeline_client.hpp"
+#include "ddprun/net/status_server.hpp"
+#include "ddprun/os/unix_time.hpp"
+#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/supervise/supervisor.hpp"
+#include "discovery.hpp"
+#include "endings.hpp"
+#include "event_log.hpp"
+#include "job_store.hpp"
+#include "output_link.hpp"
+#include "signal_watch.hpp"
+#include "usage_query.hpp"
+#include "worker_group.hpp"
+
+namespace ddprun {
+
+class Driver {
+ public:
+  // With a failure there is nothing to start: it joins only to tell the other agents, and all end with one
+  // message. `plan` is then make_join_plan's.
+  Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& output_link,
+         std::optional<LaunchFailure> failure = {});
+
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+  ~Driver();
+
+  // Runs the job to its end and returns the exit code.
+  int run();
+
+ private:
+  void run_handlers();
+  void fail(const std::string& why);
+  void fail_while_leaving(const std::string& why);
+  void join();
+  void join_as_coordinator();
+  CoordinatorServiceSettings coordinator_settings() const;
+  CoordinatorHooks coordinator_hooks();
+  std::unique_ptr<CoordinatorService> tell_cannot_start(CoordinatorServiceSettings settings,
+                                                        const Error& error);
+  void join_as_member();
+  Announcement announcement() const;
+  void lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why);
+  void take_output_back();
+  StoreOpened open_store(const OpenStore& open);
+  void on_message(const CoordinatorMessage& message);
+  void announce_restart(const ShowRestart& restart);
+  void handle(const Refused& refused);
+  void handle(const Probe&) {}  // answered by the link
+  void handle(const ClientQuestion& question);
+  void handle(const StatusQuestion& question);
+  void handle(const Start& start);
+  void become_task();
+  void bind(const Assignment& assignment);
+  void step_aside();
+  void handle(const Stop& stop);
+  void handle(const Finish& finish);
+  void on_lost(const std::string& what, const std::string& hint);
+  void limit_telling();
+  void end_by_own_signal(int signal);
+  void say_own_failure();
+  void end_with_own_failure();
+
+  void hold_lifeline();
+  void lose_front_end(const std::string& why);
+  void watch_remote_launcher();
+  void tell_end(std::function<void()> told);
+  void watch_signals();
+  void on_signal(const SignalEvent& event);
+  void on_told_signal(const lifeline::Signal& signal);
+  void on_verdict(const SignalLedger::Verdict& verdict);
+  void stop_at_key();
+  void note_stop_signal(int signal, SignalWay way, bool maybe_tree, bool by_person);
+  void tell_early_kill() const;
+  void request_stop(int signal, bool whole_tree);
+
+  void serve_status();
+  void on_status_asked();
+  void show_job(JobStatus status);
+  void measure_workers(std::function<void(NodeStatus)> done);
+  void end_status();
+
+  void decide();
+  void decide_soon();
+  void carry_out(const act::Spawn& action);
+  void carry_out(const act::SignalWorker& action);
+  void carry_out(const act::KillGroup& action);
+  void carry_out(const act::SignalDescendants& action);
+  void carry_out(const act::ReportFailure& action);
+  void carry_out(const act::ReportStuck& action);
+  void carry_out(const act::ReportLeftBehind& action);
+  void carry_out(const act::ReportRequest& action);
+  void carry_out(const act::ReportSuccess& action);
+  void carry_out(const act::ReportStopped& action);
+  void answer_stop();
+  void arm_timer();
+  void end_attempt();
+  void record(Event event);
+  void record_begin();
+  Event event_of(EventKind kind, std::size_t worker) const;
+  void record_worker(EventKind kind, std::size_t worker);
+  void record_exit(std::size_t worker, const ExitStatus& status);
+  void record_connections(std::size_t connections);
+  void report(const Finish& finish);
+  void write_report(const Finish& finish) const;
+  void tell_outer_launcher(const Cause& cause) const;
+  void tell_unused_store();
+  void tell_start(const Assignment& assignment) const;
+  void end(const Cause& cause);
+  void leave_when_idle();
+  void hurry();
+  void drain();
+  void say_report();
+  void say_losses();
+  void leave();
+  std::string proven_interface(const Assignment& assignment) const;
+
+  NodePlan plan_;  // made anew where the coordinator finds that every agent stands for one worker
+  const Snapshot& snapshot_;
+  OutputLink& output_link_;
+  boost::asio::io_context context_;
+  SignalWatch signals_;
+  boost::asio::steady_timer timer_;
+  Supervisor supervisor_;
+  JobStore store_;
+  EventLog events_;
+  WorkerGroup workers_;
+  Endings endings_;
+  CoordinatorDiscovery discovery_;
+  std::unique_ptr<AgentLink> link_;
+  CoordinatorService* coordinator_ = nullptr;  // it is link_; else this is a member
+  std::optional<StatusServer> status_server_;
+  std::shared_ptr<UsageQuery> usage_;  // under way
+  int usage_child_ = 0;
+  std::vector<std::function<void(NodeStatus)>> measured_for_;
+  boost::asio::steady_timer remote_launcher_timer_;
+  boost::asio::steady_timer telling_timer_;   // where it only tells a failure
+  std::unique_ptr<LifelineClient> lifeline_;  // where another ddprun started this one
+
+  std::optional<LaunchFailure> failure_;
+  bool failure_said_ = false;
+  int world_size_ = 0;  // of the workers that this agent's store is for
+  bool decision_pending_ = false;
+  bool joined_ = false;  // the coordinator knows of this agent
+  bool found_ = false;   // the coordinator, which may not have answered yet
+  bool link_lost_ = false;
+  bool succeeded_ = false;                  // all workers here of the last attempt that was started
+  bool failed_ = false;                     // a handler threw
+  bool stepped_aside_ = false;              // to CPUs that no worker holds
+  bool told_all_ = false;                   // nobody waits for words of this agent any more
+  std::optional<GlobalRank> told_failure_;  // of this attempt
+  bool ends_attempt_ = false;               // once the endings are described
+  std::optional<Attempt> asked_to_stop_;
+  std::optional<int> stop_signal_;  // the first that came here
+  TimePoint last_stop_signal_;
+  bool stop_requested_ = false;
+  bool explained_ = false;       // why it stops has been said already
+  std::optional<Cause> ending_;  // the job is over once nothing of ours runs
+  bool leaving_ = false;
+  bool hurried_ = false;  // output that is not read soon is given up
+  bool left_ = false;
+  std::int64_t began_ = unix_milliseconds();
+  Assignment attempt_;                // of the latest start
+  std::size_t most_connections_ = 0;  // to the store, in it
+  std::string report_;
+  int exit_code_ = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,58 @@
+// How the workers of this host's current attempt ended: each failure described once, with what shows only on
+// this host, and what the coordinator is told of them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "ddprun/base/duration.hpp"
+#include "ddprun/os/process/oom_watch.hpp"
+#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/world_plan.hpp"
+#include "ddprun/supervise/outcome.hpp"
+#include "worker_group.hpp"
+
+namespace ddprun {
+
+class Endings {
+ public:
+  // `settled` is called each time no description is under way any more.
+  Endings(WorkerGroup& workers, const NodePlan& plan, std::function<void()> settled);
+
+  void begin(const Assignment& assignment);
+  void note_stop(TimePoint now);  // the workers are told to stop
+  void note_end(std::size_t worker, const ExitStatus& status, TimePoint now);
+
+  bool settled() const { return pending_ == 0; }
+  // Of one that has failed: calls once, now or later.
+  void when_described(std::size_t worker, std::function<void(const Failure&)> handler);
+
+  // For the answer to a stop, without the failure that was told before: what may have begun it, folded, and
+  // the ranks that did not end by themselves.
+  std::vector<Failure> further(std::optional<GlobalRank> told) const;
+  std::vector<int> stopped_ranks() const;
+
+ private:
+  struct Ended {
+    ExitStatus status;
+    bool describing = false;
+    std::optional<Failure> failure;
+    std::vector<std::function<void(const Failure&)>> waiting;
+  };
+  void describe(std::size_t worker, const ExitStatus& status);
+  void complete(std::size_t worker, Failure failure, bool after_stop);
+
+  WorkerGroup& workers_;
+  const NodePlan& plan_;
+  std::function<void()> settled_;
+  OomWatch memory_;
+  Assignment assignment_;
+  std::map<std::size_t, Ended> ended_;
+  std::optional<TimePoint> trouble_;  // the first failure or the stop
+  bool stopped_ = false;
+  int pending_ = 0;
+};
+
+}  // namespace ddprun

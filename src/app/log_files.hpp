@@ -1,0 +1,101 @@
+// The files of the workers' output: their folders, and who writes them.
+//
+// A stream that goes to a file only is written by its worker, which gets the file itself. A copy of what is
+// shown on the console goes through the log writer's process (os/log_writer.hpp).
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddprun/os/log_writer.hpp"
+#include "ddprun/output/log_index.hpp"
+#include "ddprun/output/log_layout.hpp"
+#include "ddprun/output/routes.hpp"
+#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/world_plan.hpp"
+#include "file_copy.hpp"
+
+namespace ddprun {
+
+// What is done with each piece of a stream, if anything. An empty piece is the stream's end.
+struct StreamCopy {
+  std::function<void(std::string_view)> add{};
+  std::function<bool()> is_behind{};  // the stream should not be read now
+};
+
+class LogFiles {
+ public:
+  // `started`: the log writer's process, which is no worker's.
+  LogFiles(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot,
+           std::function<void(int pid)> started);
+
+  // Makes the folders of the attempt, once. Throws Error.
+  void begin_attempt(const Assignment& assignment);
+
+  std::string path(const RankAssignment& assigned, Stream stream) const;
+  std::string final_path(const RankAssignment& assigned, Stream stream) const;  // when the attempt is over
+  std::string error_file(const RankAssignment& assigned) const;                 // empty: has no place here
+  Fd open(const RankAssignment& assigned, Stream stream);  // for the worker. Throws Error
+  // Throws Error. `label`: what stands before the lines of the filtered file.
+  StreamCopy copy(const RankAssignment& assigned, Stream stream, const StreamRoute& route,
+                  const std::string& label);
+
+  // The workers of an attempt that has ended, for index.json; their files are filled in here.
+  void note_ended(const Assignment& assignment, std::vector<LogIndexEntry> entries);
+
+  // Calls when all is written, or after `limit`; after all streams have ended.
+  void when_written(std::optional<Milliseconds> limit, std::function<void()> handler);
+  std::vector<std::string> losses() const;
+
+ private:
+  struct File {
+    std::string path;
+    LogWriter::News news{};
+    std::uint64_t lost = 0;  // before it reached the log writer
+    std::string why() const;
+  };
+
+  void make_run_folder(const Assignment& assignment);
+  void point_to_latest() const;
+  LogWriter& writer();
+  Fd open_pipe(const std::string& path, int& id);
+  std::shared_ptr<FileCopy> open_copy(const std::string& path);
+  void watch_writer();
+  void take_news();
+  void note_losing(const File& file);
+  void note_uncompressed(const File& file, int error);
+  void write_index_part();
+  void correct_index();
+
+  boost::asio::io_context& context_;
+  const NodePlan& plan_;
+  const Snapshot& snapshot_;
+  const OutputOptions& options_;
+  std::function<void(int)> started_;
+  std::string run_folder_;
+  std::string attempt_folder_;
+  std::optional<Attempt> attempt_;
+  std::unique_ptr<LogWriter> writer_;
+  boost::asio::posix::stream_descriptor watch_;
+  boost::asio::steady_timer limit_timer_;
+  std::map<int, File> files_;
+  std::string launch_id_;
+  std::vector<LogIndexEntry> ended_;
+  std::map<Stream, std::weak_ptr<FileCopy>> filtered_;  // all ranks of the attempt share it
+  std::function<void()> written_;
+  bool losing_told_ = false;
+  bool uncompressed_told_ = false;
+};
+
+// Before anything is started: makes the folder that the options name. Throws UsageError where it cannot be
+// written to.
+void check_log_folder(const OutputOptions& options, const std::string& host);
+
+}  // namespace ddprun

@@ -1,0 +1,159 @@
+#include "remote_launcher_group.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <utility>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/process/signals.hpp"
+#include "ddprun/os/process/spawn.hpp"
+#include "ddprun/os/terminal.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using boost::system::error_code;
+
+// srun takes a moment to end a step; what is still there then is killed.
+constexpr Milliseconds k_mercy{3000};
+constexpr Milliseconds k_pipe_grace{250};
+
+Fd open_null() { return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }
+
+}  // namespace
+
+struct RemoteLauncherGroup::RemoteLauncher {
+  std::optional<Child> child;
+  std::optional<StreamId> output;
+  std::optional<StreamId> error;
+  std::unique_ptr<boost::asio::posix::stream_descriptor> input;
+  std::string text;
+  bool ended = false;
+};
+
+RemoteLauncherGroup::RemoteLauncherGroup(boost::asio::io_context& context, std::size_t remote_launchers,
+                                         Ended ended)
+    : context_(context),
+      ended_(std::move(ended)),
+      agent_id_(make_random_id()),
+      reaper_(agent_id_, k_mercy),
+      output_(context, STDOUT_FILENO),
+      error_(same_file(STDOUT_FILENO, STDERR_FILENO) ? output_
+                                                     : separate_error_.emplace(context, STDERR_FILENO)),
+      inherited_(capture_inherited_descriptors()),
+      open_files_(raise_open_files_limit()) {
+  for (std::size_t i = 0; i < remote_launchers; ++i)
+    remote_launchers_.push_back(std::make_unique<RemoteLauncher>());
+}
+
+RemoteLauncherGroup::~RemoteLauncherGroup() = default;
+
+void RemoteLauncherGroup::send_input(RemoteLauncher& remote_launcher, Fd writer, std::string text) {
+  remote_launcher.text = std::move(text);
+  remote_launcher.input = std::make_unique<boost::asio::posix::stream_descriptor>(context_, writer.release());
+  boost::asio::async_write(
+      *remote_launcher.input, boost::asio::buffer(remote_launcher.text),
+      [&remote_launcher](const error_code&, std::size_t) { remote_launcher.input.reset(); });
+}
+
+int RemoteLauncherGroup::open_input(RemoteLauncher& remote_launcher, const std::optional<std::string>& input,
+                                    std::vector<Fd>& owned) {
+  const bool only = remote_launchers_.size() == 1;
+  if (only && !input && !is_terminal(STDIN_FILENO)) return STDIN_FILENO;
+  if (!only && !input) {
+    owned.push_back(open_null());
+    return owned.back().get();
+  }
+  Pipe pipe = make_pipe();
+  if (input) {
+    send_input(remote_launcher, std::move(pipe.writer), *input);
+  } else {
+    terminal_.emplace(context_, STDIN_FILENO).connect(std::move(pipe.writer));
+  }
+  owned.push_back(std::move(pipe.reader));
+  return owned.back().get();
+}
+
+void RemoteLauncherGroup::start(std::size_t number, const std::vector<std::string>& words,
+                                const std::vector<std::string>& environment,
+                                const std::optional<std::string>& input) {
+  RemoteLauncher& remote_launcher = *remote_launchers_[number];
+  std::vector<Fd> owned;
+  SpawnRequest request;
+  request.arguments = words;
+  request.environment = environment;
+  request.standard_input = open_input(remote_launcher, input, owned);
+  Pipe output = make_pipe();
+  Pipe error = make_pipe();
+  request.standard_output = output.writer.get();
+  request.standard_error = error.writer.get();
+  request.group = ChildGroup::own_session;
+  request.close_descriptors = inherited_;
+  request.ignored_signals = capture_ignored_signals(handled_signals());
+  request.open_files = open_files_;
+  request.die_with_parent = false;  // the reaper ends it more gently
+  remote_launcher.output = output_.add(std::move(output.reader), terminal_.has_value());
+  remote_launcher.error = error_.add(std::move(error.reader), terminal_.has_value());
+  auto result = spawn(request);
+  if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
+    remote_launcher.ended = true;
+    boost::asio::post(context_, [this, number, status = not_started(*failure)] { ended_(number, status); });
+    return;
+  }
+  remote_launcher.child = std::move(std::get<Child>(result));
+  reaper_.watch(remote_launcher.child->pid());
+}
+
+void RemoteLauncherGroup::add_output(lifeline::Stream stream, Fd socket, std::string_view begun) {
+  OutputPump& pump = stream == lifeline::Stream::error ? error_ : output_;
+  pump.forget(pump.add(std::move(socket), terminal_.has_value(), LineTail::k_lines, {}, begun));
+}
+
+void RemoteLauncherGroup::signal(std::size_t remote_launcher, int number) {
+  if (running(remote_launcher)) remote_launchers_[remote_launcher]->child->send_signal_to_group(number);
+}
+
+bool RemoteLauncherGroup::running(std::size_t remote_launcher) const {
+  return remote_launchers_[remote_launcher]->child && !remote_launchers_[remote_launcher]->ended;
+}
+
+std::string RemoteLauncherGroup::last_words(std::size_t remote_launcher) const {
+  if (!remote_launchers_[remote_launcher]->error) return {};
+  const std::vector<std::string> lines = error_.last_lines(*remote_launchers_[remote_launcher]->error);
+  const auto said = std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) {
+    return !trim(line).empty() && !trim(line).starts_with("hint:");
+  });
+  return said == lines.rend() ? std::string() : printable(trim(*said), 300);
+}
+
+void RemoteLauncherGroup::look_for_ends() {
+  for (std::size_t i = 0; i < remote_launchers_.size(); ++i) {
+    if (running(i)) note_end(i);
+  }
+}
+
+// Its number is free once it is reaped, so the reaper forgets it first.
+void RemoteLauncherGroup::note_end(std::size_t number) {
+  RemoteLauncher& remote_launcher = *remote_launchers_[number];
+  const auto status = remote_launcher.child->ending();
+  if (!status) return;
+  remote_launcher.ended = true;
+  reaper_.forget(remote_launcher.child->pid());
+  remote_launcher.child->reap();
+  output_.close(*remote_launcher.output, k_pipe_grace);
+  error_.close(*remote_launcher.error, k_pipe_grace, [this, number, status] { ended_(number, *status); });
+}
+
+void RemoteLauncherGroup::when_drained(std::optional<Milliseconds> limit, std::function<void()> handler) {
+  output_.when_drained(limit, [this, limit, handler = std::move(handler)](bool) {
+    error_.when_drained(limit, [handler](bool) { handler(); });
+  });
+}
+
+}  // namespace ddprun

@@ -1,0 +1,27 @@
+// Which signals stop the job, and which ddprun looks at.
+#pragma once
+
+#include <vector>
+
+#include "ddprun/allocation/allocation.hpp"
+#include "ddprun/base/duration.hpp"
+#include "ddprun/options/options.hpp"
+#include "ddprun/os/process/signals.hpp"
+
+namespace ddprun {
+
+// Within this a second one is the first again: a terminal and mpiexec both pass on one ^C.
+inline constexpr Milliseconds k_same_signal_window{100};
+
+// --signals-to-handle and SIGTERM, which stops whatever else does; else TERM, INT, HUP and QUIT.
+std::vector<int> stop_signals_of(const Options& options);
+bool is_stop_signal(int number, const Options& options);
+// Whether a person sent it, so that a second one means "at once". A scheduler asks several times on its way
+// to SIGKILL (Slurm at a time limit: SIGTERM twice, 35 to 165 ms apart; LSF: SIGINT, then SIGTERM), and kills
+// by itself when it has waited long enough. Its signals come from its daemon, which is above us. Without a
+// scheduler what is above us is a shell or mpiexec, and somebody behind it.
+bool is_from_person(const SignalEvent& event, Scheduler scheduler);
+// Those, and what else a launcher has to answer.
+std::vector<int> watched_signals_of(const Options& options);
+
+}  // namespace ddprun

@@ -1,0 +1,14 @@
+// --version.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddprun/os/libraries/optional_libraries.hpp"
+
+namespace ddprun {
+
+// The version, the commit and the build, then a line for each optional library: its file or "not found".
+std::string render_version(const std::vector<OptionalLibrary>& libraries, const std::string& hwloc);
+
+}  // namespace ddprun

@@ -1,0 +1,26 @@
+#include "capture_ancestors.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "ddprun/facts/proc_text.hpp"
+#include "ddprun/os/process/process_table.hpp"
+#include "ddprun/os/read_file.hpp"
+
+namespace ddprun {
+
+std::vector<Ancestor> capture_ancestors() {
+  static constexpr std::size_t k_most = 64;
+  std::vector<Ancestor> ancestors;
+  if (!sees_own_processes()) return ancestors;
+  for (int pid = ::getppid(); pid > 0 && ancestors.size() < k_most;) {
+    const std::string folder = fmt::format("/proc/{}", pid);
+    const auto stat = try_read_file(folder + "/stat");
+    if (!stat) break;
+    ancestors.push_back({pid, parse_title(read_head(folder + "/cmdline", 1000))});
+    pid = parse_parent_pid(*stat).value_or(0);
+  }
+  return ancestors;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,99 @@
+#include "ddprun/os/capture/capture_hardware.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/capture/capture_pci.hpp"
+#include "ddprun/os/capture/capture_processors.hpp"
+#include "ddprun/os/libraries/nvml.hpp"
+#include "ddprun/os/libraries/topology.hpp"
+#include "ddprun/os/process/child_call.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// In the child: the topology as JSON, or why there is none behind '-'.
+std::string tell_topology() {
+  try {
+    return render_topology(discover_topology());
+  } catch (const Error& error) {
+    return std::string("-") + error.what();
+  }
+}
+
+// Throws Error with the reason where the answer is none.
+Topology read_answer(const ChildAnswer& answer, const std::vector<int>& allowed) {
+  if (!answer.bytes) throw Error(answer.problem);
+  if (answer.bytes->starts_with('-')) throw Error(printable(answer.bytes->substr(1)));
+  Topology topology = parse_topology(*answer.bytes, "hwloc's answer");
+  const std::vector<int> cpus = all_cpus(topology);
+  for (const int cpu : allowed) {
+    if (!std::binary_search(cpus.begin(), cpus.end(), cpu))
+      throw Error(fmt::format("it does not show CPU {}, which ddprun may use", cpu));
+  }
+  return topology;
+}
+
+Topology make_fallback(const std::vector<int>& allowed, const std::string& root) {
+  Topology topology = make_flat_topology(allowed);
+  topology.cores.clear();
+  for (const std::vector<int>& cpus : capture_cores(allowed, root)) topology.cores.push_back({cpus, 0, 0, 0});
+  return topology;
+}
+
+void take_topology(HostFacts& host, const ChildAnswer& answer, const std::string& root) {
+  try {
+    host.topology = read_answer(answer, host.allowed_cpus);
+  } catch (const Error& error) {
+    host.warnings.push_back(
+        fmt::format("hwloc could not read this machine: {}; workers are placed by the affinity mask alone",
+                    error.what()));
+    if (!host.allowed_cpus.empty()) host.topology = make_fallback(host.allowed_cpus, root);
+  }
+}
+
+bool is_nvidia(const Gpu& gpu) { return gpu.vendor == "nvidia"; }
+
+std::string doubt_about(const ChildAnswer& answer, const std::string& library, const std::string& problem) {
+  if (answer.timed_out) return fmt::format("the GPU driver's library gave {}", answer.problem);
+  if (!answer.bytes) return fmt::format("the GPU driver's library failed ({})", answer.problem);
+  return fmt::format("the GPU driver's library {} {}", library, problem);
+}
+
+void take_gpus(HostFacts& host, const ChildAnswer& answer, const HardwareWish& wish) {
+  NvmlAnswer told = parse_nvml_answer(answer.bytes.value_or(""));
+  if (!answer.bytes || !told.problem.empty()) {
+    // Without a GPU to use there is nothing to be in doubt about.
+    if (std::any_of(host.gpus.begin(), host.gpus.end(), is_nvidia)) {
+      host.warnings.push_back(doubt_about(answer, wish.nvml, told.problem) +
+                              "; GPU identities come from /proc/driver/nvidia");
+    }
+    return;
+  }
+  for (const std::string& lost : told.lost)
+    host.warnings.push_back(fmt::format("the GPU driver reports an unusable GPU: {}", lost));
+  for (Gpu& gpu : told.gpus) gpu.local_cpus = capture_local_cpus(gpu.pci_address, wish.root);
+  std::erase_if(host.gpus, is_nvidia);
+  host.gpus.insert(host.gpus.begin(), told.gpus.begin(), told.gpus.end());
+}
+
+}  // namespace
+
+void capture_hardware(HostFacts& host, const HardwareWish& wish, Milliseconds deadline) {
+  std::optional<ChildCall> topology;
+  std::optional<ChildCall> gpus;
+  if (wish.topology) topology.emplace(tell_topology);
+  if (wish.gpus && shows_nvidia(wish.root)) gpus.emplace([&] { return ask_nvml(wish.nvml); });
+  if (topology) take_topology(host, topology->wait(deadline), wish.root);
+  if (!gpus) return;
+  // Where nothing keeps the driver loaded (nvidia-persistenced), its first user waits for each GPU to start.
+  const auto cold = std::count_if(host.gpus.begin(), host.gpus.end(), is_nvidia);
+  take_gpus(host, gpus->wait(deadline + wish.patience * cold), wish);
+}
+
+}  // namespace ddprun

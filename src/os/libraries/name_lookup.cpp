@@ -1,0 +1,49 @@
+#include "ddprun/os/libraries/name_lookup.hpp"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/process/child_call.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr const char* k_error = "error: ";
+
+std::string look_up(const std::string& name) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int result = ::getaddrinfo(name.c_str(), nullptr, &wanted, &found);
+  if (result == EAI_NONAME || result == EAI_NODATA)
+    return k_error + std::string("the name is not known here\n");
+  if (result == EAI_AGAIN) return k_error + std::string("the name service does not answer\n");
+  if (result != 0) return fmt::format("{}{}\n", k_error, ::gai_strerror(result));
+  std::string lines;
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    std::array<char, NI_MAXHOST> text{};
+    const int shown = ::getnameinfo(entry->ai_addr, entry->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                                    NI_NUMERICHOST);
+    if (shown == 0) lines += std::string(text.data()) + "\n";
+  }
+  ::freeaddrinfo(found);
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> look_up_name(const std::string& name, Milliseconds limit) {
+  const ChildAnswer answer = call_in_child([&name] { return look_up(name); }, limit);
+  if (!answer.bytes || answer.bytes->starts_with(k_error)) return {};
+  return split_words(*answer.bytes);
+}
+
+NameLookupChild::NameLookupChild(const std::string& name)
+    : child_([&name] { return look_up(name); }, "look up the host name " + name) {}
+
+}  // namespace ddprun

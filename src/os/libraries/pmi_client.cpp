@@ -1,0 +1,111 @@
+#include "pmi_client.hpp"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "ddprun/os/system_failure.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct ReadLine {
+  std::string text;     // without its end
+  std::string problem;  // else why there is none, as in "it ..."
+};
+
+bool wait_readable(int descriptor, Clock::time_point deadline) {
+  while (true) {
+    const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0) return false;
+    pollfd ready{descriptor, POLLIN, 0};
+    const int found = ::poll(&ready, 1, static_cast<int>(std::min<Milliseconds::rep>(left.count(), 1 << 30)));
+    if (found > 0) return true;
+    if (found < 0 && errno != EINTR) return true;  // read says why
+  }
+}
+
+// Byte by byte: what follows the line may be for somebody else.
+ReadLine read_line(int descriptor, Clock::time_point deadline) {
+  ReadLine line;
+  while (line.text.size() < k_max_pmi_line) {
+    if (!wait_readable(descriptor, deadline)) return {{}, "said nothing"};
+    char byte = 0;
+    const ssize_t got = ::read(descriptor, &byte, 1);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0) return {{}, fmt::format("closed the connection ({})", describe_errno(errno))};
+    if (got == 0) return {{}, "closed the connection"};
+    if (byte == '\n') return line;
+    line.text.push_back(byte);
+  }
+  return {{}, "sent an endless line"};
+}
+
+// A request is a few hundred bytes in one piece (Slurm reads init with a single read), and the server has
+// none before it: it is taken at once.
+bool send_line(int descriptor, const std::string& line) {
+  ssize_t sent = ::send(descriptor, line.data(), line.size(), MSG_NOSIGNAL);
+  if (sent < 0 && errno == ENOTSOCK) sent = ::write(descriptor, line.data(), line.size());
+  return sent == static_cast<ssize_t>(line.size());
+}
+
+}  // namespace
+
+std::string connect_to_pmi(int socket, const std::string& host_and_port) {
+  const std::size_t colon = host_and_port.rfind(':');
+  if (colon == std::string::npos) return "PMI_PORT is not HOST:PORT";
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const std::string host = host_and_port.substr(0, colon);
+  const std::string port = host_and_port.substr(colon + 1);
+  const int result = ::getaddrinfo(host.c_str(), port.c_str(), &wanted, &found);
+  if (result != 0) return fmt::format("{} cannot be found: {}", host_and_port, ::gai_strerror(result));
+  const bool connected = ::connect(socket, found->ai_addr, found->ai_addrlen) == 0;
+  const int error = errno;
+  ::freeaddrinfo(found);
+  return connected ? std::string()
+                   : fmt::format("{} cannot be reached: {}", host_and_port, describe_errno(error));
+}
+
+KeyValueAnswer key_value_space_over_pmi(int descriptor, PmiRequest request, const PmiLimits& limits) {
+  PmiConversation conversation(std::move(request));
+  std::string next = conversation.start();
+  while (!conversation.over()) {
+    const bool barrier = conversation.asked() == "barrier_in";
+    if (!next.empty() && !send_line(descriptor, next)) {
+      return {KeyValueAnswer::Kind::failed, fmt::format("it accepts no requests: {}", describe_errno(errno))};
+    }
+    const Milliseconds limit = barrier ? limits.barrier : limits.answer;
+    const ReadLine line = read_line(descriptor, Clock::now() + limit);
+    if (!line.problem.empty()) {
+      const std::string waited =
+          line.problem == "said nothing" ? " for " + describe_duration(limit) : std::string();
+      return {KeyValueAnswer::Kind::failed,
+              fmt::format("asked for {} it {}{}", conversation.asked(), line.problem, waited)};
+    }
+    next = conversation.take(line.text);
+  }
+  return conversation.answer();
+}
+
+void finish_pmi(int descriptor, Milliseconds limit) {
+  const Clock::time_point deadline = Clock::now() + limit;
+  if (!send_line(descriptor, std::string(k_pmi_finalize))) return;
+  while (true) {
+    const ReadLine line = read_line(descriptor, deadline);
+    // The answer to what a killed child asked may come first.
+    if (!line.problem.empty() || line.text.starts_with(k_pmi_finalized)) return;
+  }
+}
+
+}  // namespace ddprun

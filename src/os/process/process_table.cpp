@@ -1,0 +1,153 @@
+#include "ddprun/os/process/process_table.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <set>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/fd.hpp"
+#include "ddprun/os/process/child.hpp"
+#include "ddprun/os/read_file.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// Fields of /proc/PID/stat after the name, counted from the state (proc(5) calls it field 3).
+constexpr std::size_t k_state = 0, k_parent = 1, k_group = 2, k_session = 3, k_user_time = 11,
+                      k_last_time = 14, k_start_time = 19, k_resident_pages = 21;
+
+template <class Matches>
+ProcessTable close_over_children(const ProcessTable& table, std::set<int> found, const Matches& may_join) {
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (const ProcessEntry& entry : table) {
+      if (found.count(entry.parent) != 0 && may_join(entry)) grew |= found.insert(entry.pid).second;
+    }
+  }
+  ProcessTable result;
+  std::copy_if(table.begin(), table.end(), std::back_inserter(result),
+               [&](const ProcessEntry& entry) { return found.count(entry.pid) != 0; });
+  return result;
+}
+
+bool contains(const std::vector<int>& numbers, int number) {
+  return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+}
+
+std::optional<ProcessEntry> read_process(int pid) {
+  const Fd file(::open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  std::array<char, 1024> text;  // the line has about 50 numbers
+  const ssize_t length = ::read(file.get(), text.data(), text.size());
+  if (length <= 0) return std::nullopt;
+  return parse_process_stat({text.data(), static_cast<std::size_t>(length)});
+}
+
+}  // namespace
+
+std::optional<ProcessEntry> parse_process_stat(std::string_view line) {
+  const std::size_t open = line.find(" (");
+  const std::size_t close = line.rfind(") ");  // the name itself may hold ") "
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return std::nullopt;
+  const std::vector<std::string> fields = split_words(line.substr(close + 2));
+  if (fields.size() <= k_start_time || fields[k_state].size() != 1) return std::nullopt;
+  const auto pid = parse_integer(line.substr(0, open));
+  const auto parent = parse_integer(fields[k_parent]);
+  const auto group = parse_integer(fields[k_group]);
+  const auto session = parse_integer(fields[k_session]);
+  const auto start_time = parse_integer(fields[k_start_time]);
+  if (!pid || !parent || !group || !session || !start_time) return std::nullopt;
+  const auto number = [&](std::size_t field) {
+    const auto value = field < fields.size() ? parse_integer(fields[field]) : std::nullopt;
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(value.value_or(0), 0));
+  };
+  std::uint64_t cpu_ticks = 0;
+  for (std::size_t field = k_user_time; field <= k_last_time; ++field) cpu_ticks += number(field);
+  return ProcessEntry{static_cast<int>(*pid),
+                      std::string(line.substr(open + 2, close - open - 2)),
+                      fields[k_state][0],
+                      static_cast<int>(*parent),
+                      static_cast<int>(*group),
+                      static_cast<int>(*session),
+                      static_cast<std::uint64_t>(*start_time),
+                      cpu_ticks,
+                      number(k_resident_pages)};
+}
+
+std::optional<ProcessEntry> capture_process(int pid) {
+  return sees_own_processes() ? read_process(pid) : std::nullopt;
+}
+
+bool sees_own_processes() {
+  std::array<char, 16> target;  // the link is our number in the PID namespace that /proc was mounted for
+  const ssize_t length = ::readlink("/proc/self", target.data(), target.size());
+  if (length <= 0) return false;
+  return parse_integer({target.data(), static_cast<std::size_t>(length)}) == ::getpid();
+}
+
+ProcessTable capture_processes() {
+  if (!sees_own_processes()) return {};
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc"), ::closedir);
+  ProcessTable table;
+  if (!directory) return table;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const auto pid = parse_integer(static_cast<const char*>(entry->d_name));
+    if (!pid) continue;
+    if (auto process = read_process(static_cast<int>(*pid))) table.push_back(std::move(*process));
+  }
+  return table;
+}
+
+std::vector<int> capture_children() {
+  if (!sees_own_processes()) return {};
+  std::vector<int> children;
+  // proc(5), task/TID/children: exact as long as no child ends while it is read.
+  if (const auto text = try_read_file("/proc/thread-self/children")) {
+    for (const std::string& word : split_words(*text)) {
+      if (const auto pid = parse_integer(word)) children.push_back(static_cast<int>(*pid));
+    }
+    return children;
+  }
+  for (const ProcessEntry& process : capture_processes()) {
+    if (process.parent == ::getpid()) children.push_back(process.pid);
+  }
+  return children;
+}
+
+ProcessTable find_descendants(const ProcessTable& table, int root, const std::vector<int>& except) {
+  ProcessTable result = close_over_children(
+      table, {root}, [&](const ProcessEntry& entry) { return !contains(except, entry.pid); });
+  std::erase_if(result, [&](const ProcessEntry& entry) { return entry.pid == root; });
+  return result;
+}
+
+ProcessTable find_families(const ProcessTable& table, const std::vector<int>& leaders) {
+  std::set<int> found;
+  for (const ProcessEntry& entry : table) {
+    if (contains(leaders, entry.pid) || contains(leaders, entry.group) || contains(leaders, entry.session)) {
+      found.insert(entry.pid);
+    }
+  }
+  return close_over_children(table, std::move(found), [](const ProcessEntry&) { return true; });
+}
+
+bool send_signal_to(const ProcessEntry& process, int signal) {
+  if (!sees_own_processes()) return false;
+  // The descriptor pins the process; only then is it certain that what is compared is what gets the signal.
+  const Fd descriptor = open_pidfd(process.pid);
+  const auto now = capture_process(process.pid);
+  if (!now || now->start_time != process.start_time) return false;
+  if (!descriptor) return ::kill(process.pid, signal) == 0;  // before Linux 5.3
+  return ::syscall(SYS_pidfd_send_signal, descriptor.get(), signal, nullptr, 0) == 0;
+}
+
+}  // namespace ddprun

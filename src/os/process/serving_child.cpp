@@ -1,0 +1,112 @@
+#include "ddprun/os/process/serving_child.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/process/child.hpp"
+#include "ddprun/os/process/helper_child.hpp"
+#include "ddprun/os/system_failure.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool is_readable(int socket, Clock::time_point deadline) {
+  Milliseconds left{};
+  do {
+    left = std::max(Milliseconds{0}, std::chrono::ceil<Milliseconds>(deadline - Clock::now()));
+    pollfd ready{socket, POLLIN, 0};
+    const auto limit = static_cast<int>(std::min<Milliseconds::rep>(left.count(), 1 << 30));
+    if (::poll(&ready, 1, limit) > 0) return true;
+  } while (left.count() > 0);
+  return false;
+}
+
+// One message, since the sockets keep their borders; nothing at the other side's end.
+std::optional<std::string> receive(int socket) {
+  std::string message(ServingChild::k_limit, '\0');
+  ssize_t size = 0;
+  do size = ::recv(socket, message.data(), message.size(), 0);
+  while (size < 0 && errno == EINTR);
+  if (size <= 0) return std::nullopt;
+  message.resize(static_cast<std::size_t>(size));
+  return message;
+}
+
+bool send(int socket, const std::string& message) {
+  ssize_t sent = 0;
+  do sent = ::send(socket, message.data(), message.size(), MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(message.size());
+}
+
+// In the child. A message is never empty: its first byte says nothing.
+int serve_until_idle(int socket, const std::function<ServingChild::Serve()>& prepare, Milliseconds idle) {
+  socket = close_all_but(socket);
+  const ServingChild::Serve serve = prepare();
+  while (is_readable(socket, Clock::now() + idle)) {
+    const auto request = receive(socket);
+    if (!request || !send(socket, '.' + serve(request->substr(1)))) break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+ServingChild::ServingChild(std::function<Serve()> prepare, Milliseconds idle)
+    : prepare_(std::move(prepare)), idle_(idle) {}
+
+// The request is there before the child, which finds it however long it takes to begin. Why there is no
+// child; empty: there is.
+std::string ServingChild::start(const std::string& request) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return describe_errno(errno);
+  socket_ = Fd(ends[0]);
+  const Fd other(ends[1]);
+  if (!send(socket_.get(), request)) return describe_errno(errno);
+  child_ = fork_helper([&] { return serve_until_idle(other.get(), prepare_, idle_); });
+  if (child_ < 0) return describe_errno(errno);
+  process_ = open_pidfd(child_);
+  return {};
+}
+
+void ServingChild::end() {
+  if (child_ > 0) end_helper(child_, process_);
+  child_ = -1;
+  process_ = Fd();
+  socket_ = Fd();
+}
+
+ChildAnswer ServingChild::ask(const std::string& request, Milliseconds deadline) {
+  if (request.size() >= k_limit) return {std::nullopt, fmt::format("more than {} bytes", k_limit), false};
+  const std::string message = '.' + request;
+  const Clock::time_point until = Clock::now() + deadline;
+  // One that has left for want of requests shows only now.
+  for (bool fresh = child_ < 0;; fresh = true) {
+    if (const std::string problem = fresh ? start(message) : ""; !problem.empty()) {
+      end();
+      return {std::nullopt, problem, false};
+    }
+    const bool sent = fresh || send(socket_.get(), message);
+    if (sent && !is_readable(socket_.get(), until)) {
+      end();
+      return {std::nullopt, fmt::format("no answer within {}", describe_duration(deadline)), true};
+    }
+    if (auto answer = sent ? receive(socket_.get()) : std::nullopt) return {answer->substr(1), "", false};
+    end();
+    if (fresh) return {std::nullopt, "the process that asks has ended", false};
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,110 @@
+#include "ddprun/os/process/signals.hpp"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "ddprun/os/process/process_table.hpp"
+#include "ddprun/os/system_failure.hpp"
+
+namespace ddprun {
+
+namespace {
+
+std::vector<int> processes_above() {
+  std::vector<int> above;
+  for (int pid = ::getppid(); pid > 0;) {
+    above.push_back(pid);
+    const auto process = capture_process(pid);
+    pid = process ? process->parent : 0;
+  }
+  return above;
+}
+
+}  // namespace
+
+struct SignalSource::Saved {
+  sigset_t mask;
+  struct sigaction pipe_action;
+  struct sigaction child_action;
+};
+
+std::vector<int> handled_signals() {
+  std::vector<int> signals{SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGALRM, SIGUSR1,   SIGUSR2,
+                           SIGTSTP, SIGCONT, SIGCHLD, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF};
+  for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) signals.push_back(number);
+  return signals;
+}
+
+bool is_passed_on(const SignalEvent& event) {
+  switch (event.number) {
+    case SIGCHLD:
+    case SIGVTALRM:  // of this process' interval timers, setitimer(2)
+    case SIGPROF:
+    case SIGXFSZ:  // of a write of ours, which fails with EFBIG as well
+      return false;
+    case SIGXCPU:
+      return event.code != SI_KERNEL;  // of our own limit: every worker has its own
+    default:
+      return true;
+  }
+}
+
+std::vector<int> capture_ignored_signals(const std::vector<int>& signals) {
+  std::vector<int> ignored;
+  std::copy_if(signals.begin(), signals.end(), std::back_inserter(ignored), [](int signal) {
+    struct sigaction action {};
+    return signal != SIGCHLD && ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+  });
+  return ignored;
+}
+
+bool SignalEvent::is_from_key() const { return code == SI_KERNEL; }
+
+bool SignalSource::is_from_above(const SignalEvent& event) const {
+  if (event.is_from_key()) return false;
+  return event.sender_pid == 0 || std::find(above_.begin(), above_.end(), event.sender_pid) != above_.end();
+}
+
+SignalSource::SignalSource(const std::vector<int>& signals)
+    : saved_(std::make_unique<Saved>()), above_(processes_above()) {
+  const std::vector<int> ignored = capture_ignored_signals(signals);
+  sigset_t taken;
+  ::sigemptyset(&taken);
+  for (const int signal : signals) {
+    if (std::find(ignored.begin(), ignored.end(), signal) == ignored.end()) ::sigaddset(&taken, signal);
+  }
+  descriptor_ = Fd(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!descriptor_) throw system_failure("cannot watch signals", errno);
+  if (::sigprocmask(SIG_BLOCK, &taken, &saved_->mask) != 0)
+    throw system_failure("cannot block signals", errno);
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, &saved_->pipe_action);
+  struct sigaction standard {
+  };  // ignored, as some parents leave it, children would be reaped behind our back
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &standard, &saved_->child_action);
+}
+
+void SignalSource::keep_blocked() noexcept { saved_.reset(); }
+
+SignalSource::~SignalSource() {
+  if (!saved_) return;
+  ::sigaction(SIGPIPE, &saved_->pipe_action, nullptr);
+  ::sigaction(SIGCHLD, &saved_->child_action, nullptr);
+  ::sigprocmask(SIG_SETMASK, &saved_->mask, nullptr);
+}
+
+std::optional<SignalEvent> SignalSource::read() {
+  signalfd_siginfo info;
+  if (::read(descriptor_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
+  SignalEvent event{static_cast<int>(info.ssi_signo), static_cast<int>(info.ssi_pid), info.ssi_code};
+  event.from_above = is_from_above(event);
+  return event;
+}
+
+}  // namespace ddprun

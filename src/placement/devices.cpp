@@ -1,0 +1,366 @@
+#include "ddprun/placement/devices.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+struct Device {
+  std::string entry;
+  int gpu = -1;  // as VisibleDevices::gpus
+};
+using Devices = std::vector<Device>;
+
+// What a list of a visibility variable chooses from.
+struct Offer {
+  Devices devices;
+  bool complete = false;  // an index past the end is invalid; else it may only be unknown
+};
+
+constexpr std::int64_t k_too_large = std::numeric_limits<std::int64_t>::max();  // for what is no number
+
+enum class Form { invalid, index, gpu, mig };
+
+Form form_of(std::string_view entry) {
+  if (entry.starts_with("GPU-")) return Form::gpu;
+  if (entry.starts_with("MIG-")) return Form::mig;
+  const bool digits = !entry.empty() && entry.find_first_not_of("0123456789") == std::string_view::npos;
+  return digits ? Form::index : Form::invalid;
+}
+
+std::vector<std::string> cut_list(const std::string& text) {
+  std::vector<std::string> entries;
+  Form first = Form::invalid;
+  for (const std::string& piece : split(text, ',')) {
+    const std::string entry(trim(piece));
+    const Form form = form_of(entry);
+    if (entries.empty()) first = form;
+    if (form == Form::invalid || form != first) break;
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+// "MIG-GPU-<uuid of the GPU>/gi/ci" until driver 470, then "MIG-<uuid of its own>".
+bool is_instance_of(const Gpu& gpu, const std::string& entry) {
+  constexpr std::string_view k_old = "MIG-";
+  const bool listed = std::find(gpu.mig.begin(), gpu.mig.end(), entry) != gpu.mig.end();
+  return listed || (!gpu.uuid.empty() && entry.starts_with(std::string(k_old) + gpu.uuid + "/"));
+}
+
+bool is_named_by(const Gpu& gpu, const std::string& entry) {
+  if (form_of(entry) == Form::mig) return is_instance_of(gpu, entry);
+  return form_of(entry) == Form::gpu && gpu.uuid.starts_with(entry);
+}
+
+// Whether the machine has told enough to say that an entry names nothing.
+bool all_named(const std::vector<Gpu>& gpus, Form form) {
+  return std::all_of(gpus.begin(), gpus.end(), [&](const Gpu& gpu) {
+    return form == Form::mig ? !gpu.mig.empty() : !gpu.uuid.empty();
+  });
+}
+
+// CUDA and HIP take what is before the first invalid entry; HIP takes a repeated one once.
+Devices choose(const Offer& offer, const std::vector<std::string>& entries, const std::vector<Gpu>& gpus) {
+  Devices chosen;
+  for (const std::string& entry : entries) {
+    const auto is_same = [&](const Device& device) { return device.entry == entry; };
+    if (std::any_of(chosen.begin(), chosen.end(), is_same)) continue;
+    const Form form = form_of(entry);
+    if (form == Form::index) {
+      const auto index = parse_integer(entry).value_or(k_too_large);
+      const bool there = index < static_cast<std::int64_t>(offer.devices.size());
+      if (!there && offer.complete) break;
+      chosen.push_back({entry, there ? offer.devices[static_cast<std::size_t>(index)].gpu : -1});
+    } else {
+      const int gpu = find_gpu(gpus, entry);
+      if (gpu < 0 && offer.complete && all_named(gpus, form)) break;
+      chosen.push_back({entry, gpu});
+    }
+  }
+  return chosen;
+}
+
+// A GPU in MIG mode is only there as its instances, and CUDA does not look at whole GPUs beside an instance.
+void replace_by_instances(Devices& devices, const std::vector<Gpu>& gpus) {
+  Devices instances;
+  for (const Device& device : devices) {
+    if (form_of(device.entry) == Form::mig) {
+      instances.push_back(device);
+    } else if (device.gpu >= 0) {
+      for (const std::string& name : gpus[static_cast<std::size_t>(device.gpu)].mig) {
+        instances.push_back({name, device.gpu});
+      }
+    }
+  }
+  if (!instances.empty()) devices = instances;
+}
+
+bool has_instances(const std::vector<Gpu>& gpus) {
+  return std::any_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return !gpu.mig.empty(); });
+}
+
+std::string vendor_of(const Snapshot& snapshot) {
+  const std::vector<Gpu>& gpus = snapshot.host.gpus;
+  for (const char* vendor : {"nvidia", "amd", "intel"}) {  // others may be the processor's own graphics
+    const auto is_of = [&](const Gpu& gpu) { return gpu.vendor == vendor; };
+    if (std::any_of(gpus.begin(), gpus.end(), is_of)) return vendor;
+  }
+  const auto is_set = [&](const char* name) { return find_variable(snapshot, name).has_value(); };
+  if (is_set("CUDA_VISIBLE_DEVICES")) return "nvidia";
+  if (is_set("HIP_VISIBLE_DEVICES") || is_set("ROCR_VISIBLE_DEVICES")) return "amd";
+  return is_set("ZE_AFFINITY_MASK") ? "intel" : "nvidia";
+}
+
+// In the order of the PCI bus. That is CUDA's own order with CUDA_DEVICE_ORDER=PCI_BUS_ID and where all GPUs
+// are alike; where they are not, find_unsure_order says so. ROCr's is that of KFD, as captured.
+Offer offer_of(const HostFacts& host, const std::string& vendor) {
+  Offer offer;
+  for (std::size_t i = 0; i < host.gpus.size(); ++i) {
+    if (host.gpus[i].vendor != vendor) continue;
+    offer.devices.push_back({fmt::format("{}", offer.devices.size()), static_cast<int>(i)});
+  }
+  offer.complete = !offer.devices.empty() && host.warnings.empty();
+  return offer;
+}
+
+bool is_composite(const Snapshot& snapshot) {
+  return find_variable(snapshot, "ZE_FLAT_DEVICE_HIERARCHY") == "COMPOSITE";
+}
+
+// A card stands for its first tile: HostFacts has an entry a tile, all with the card's address.
+Offer cards_of(const Offer& tiles, const std::vector<Gpu>& gpus) {
+  Offer cards{{}, tiles.complete};
+  std::set<std::string> seen;
+  for (const Device& tile : tiles.devices) {
+    const std::string& address = gpus[static_cast<std::size_t>(tile.gpu)].pci_address;
+    if (!address.empty() && !seen.insert(address).second) continue;
+    cards.devices.push_back({fmt::format("{}", cards.devices.size()), tile.gpu});
+  }
+  return cards;
+}
+
+// A card's tiles follow each other in HostFacts, with the same address.
+int find_tile(int card, const std::string& number, const std::vector<Gpu>& gpus) {
+  const auto tile = parse_integer(number).value_or(-1);
+  const auto count = static_cast<std::int64_t>(gpus.size());
+  if (card < 0 || tile < 0 || tile >= count - card) return -1;
+  const auto address_of = [&](std::int64_t index) {
+    return gpus[static_cast<std::size_t>(index)].pci_address;
+  };
+  return address_of(card + tile) == address_of(card) ? static_cast<int>(card + tile) : -1;
+}
+
+// The mask is a set: its devices come in their own order, and what names none is skipped. Where cards are
+// devices, "0.0,0.1,1.0" leaves two, one of them with two tiles; where tiles are, "0.0" names none.
+// (compute-runtime, parseAffinityMask)
+Devices choose_by_mask(const Offer& offer, const std::string& mask, const std::vector<Gpu>& gpus,
+                       bool composite) {
+  std::map<std::int64_t, Device> chosen;
+  for (const std::string& piece : split(mask, ',')) {
+    const std::string entry(trim(piece));
+    const auto parts = split(entry, '.');
+    const auto number = parse_integer(parts.front());
+    if (!number || *number < 0 || (parts.size() > 1 && !composite)) continue;
+    const Devices found = choose(offer, {parts.front()}, gpus);
+    if (found.empty()) continue;
+    const auto [place, added] = chosen.try_emplace(*number, Device{entry, found.front().gpu});
+    if (added) {
+      if (parts.size() > 1) place->second.gpu = find_tile(found.front().gpu, parts[1], gpus);
+    } else if (composite) {
+      place->second.entry += "," + entry;
+    }
+  }
+  Devices devices;
+  for (auto& [number, device] : chosen) devices.push_back(std::move(device));
+  return devices;
+}
+
+// The devices that a mask means, there or not.
+std::size_t count_in_mask(const std::string& mask, bool composite) {
+  std::set<std::string> numbers;
+  for (const std::string& piece : split(mask, ',')) {
+    const auto parts = split(trim(piece), '.');
+    const bool valid = form_of(parts.front()) == Form::index && (composite || parts.size() == 1);
+    if (valid) numbers.insert(parts.front());
+  }
+  return numbers.size();
+}
+
+struct Found {
+  Devices devices;
+  std::string variable;
+  std::string origin;
+  std::size_t named = 0;  // devices that the variable's list means, there or not
+  bool of_step = false;   // SLURM_STEP_GPUS tells them
+};
+
+std::size_t count_different(const std::vector<std::string>& entries) {
+  return std::set<std::string>(entries.begin(), entries.end()).size();
+}
+
+std::optional<Found> find_cuda(const Snapshot& snapshot, const Offer& offer) {
+  const char* name = "CUDA_VISIBLE_DEVICES";
+  const auto text = find_variable(snapshot, name);
+  if (!text) return std::nullopt;
+  const std::vector<std::string> entries = parse_device_list(*text);
+  return Found{choose(offer, entries, snapshot.host.gpus), name, name, entries.size()};
+}
+
+// ROCr leaves devices and numbers them anew; HIP counts within those. It takes CUDA's variable for its own
+// where that is not set, and an empty one for one that is not.
+std::optional<Found> find_rocm(const Snapshot& snapshot, Offer offer) {
+  const std::vector<Gpu>& gpus = snapshot.host.gpus;
+  std::optional<Found> found;
+  if (const auto text = find_variable(snapshot, "ROCR_VISIBLE_DEVICES")) {
+    const std::vector<std::string> entries = cut_list(*text);
+    offer = {choose(offer, entries, gpus), true};
+    found = {offer.devices, "ROCR_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", count_different(entries)};
+  }
+  for (const char* name : {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}) {
+    const auto text = find_variable(snapshot, name);
+    if (!text || text->empty()) continue;
+    const std::string origin = found ? fmt::format("{} within {}", name, found->variable) : name;
+    const std::vector<std::string> entries = cut_list(*text);
+    return Found{choose(offer, entries, gpus), name, origin, count_different(entries)};
+  }
+  return found;
+}
+
+// ONEAPI_DEVICE_SELECTOR is SYCL's own and counts within what the mask leaves.
+std::optional<Found> find_level_zero(const Snapshot& snapshot, const Offer& offer) {
+  const char* name = "ZE_AFFINITY_MASK";
+  const auto text = find_variable(snapshot, name);
+  if (!text || text->empty()) return std::nullopt;
+  const bool composite = is_composite(snapshot);
+  return Found{choose_by_mask(offer, *text, snapshot.host.gpus, composite), name, name,
+               count_in_mask(*text, composite)};
+}
+
+// The step's are numbers on the whole host. Under a device cgroup the process counts what is left from 0, and
+// so does its runtime.
+Found find_step(const Offer& offer, const std::string& text) {
+  const std::vector<std::string> numbers = cut_list(text);
+  Found found{{}, {}, "SLURM_STEP_GPUS", numbers.size(), true};
+  const bool counted_here = std::all_of(numbers.begin(), numbers.end(), [&](const std::string& number) {
+    return parse_integer(number).value_or(k_too_large) < std::int64_t(offer.devices.size());
+  });
+  if (counted_here || offer.devices.empty()) {
+    found.devices = choose(offer, numbers, {});
+  } else {
+    const std::size_t count = std::min(numbers.size(), offer.devices.size());
+    found.devices.assign(offer.devices.begin(), offer.devices.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  return found;
+}
+
+Found find_devices(const Snapshot& snapshot, const std::string& vendor) {
+  Offer offer = offer_of(snapshot.host, vendor);
+  const bool intel = vendor == "intel";
+  if (intel && is_composite(snapshot)) offer = cards_of(offer, snapshot.host.gpus);
+  const auto by_variable = intel             ? find_level_zero(snapshot, offer)
+                           : vendor == "amd" ? find_rocm(snapshot, offer)
+                                             : find_cuda(snapshot, offer);
+  if (by_variable) return *by_variable;
+  // In MIG mode the step's numbers may count instances.
+  const auto step = find_variable(snapshot, "SLURM_STEP_GPUS");
+  if (step && !has_instances(snapshot.host.gpus)) return find_step(offer, *step);
+  return {offer.devices, {}, {}, 0};
+}
+
+// Without a variable to go by, the one that the vendor's own runtime reads.
+std::string narrowing_variable(const std::string& vendor) {
+  return vendor == "amd"     ? "HIP_VISIBLE_DEVICES"
+         : vendor == "intel" ? "ZE_AFFINITY_MASK"
+                             : "CUDA_VISIBLE_DEVICES";
+}
+
+// A GPU that fell off its bus, or a list written for another machine: fewer workers would be all one sees.
+std::string describe_missing(const Snapshot& snapshot, const Found& found, bool mig) {
+  const std::size_t there = snapshot.host.gpus.empty() ? 0 : found.devices.size();
+  const auto tell = [&](const std::string& promise) {
+    return fmt::format("{}, {} visible", promise,
+                       there == 0 ? "none is" : fmt::format("{} {}", there, there == 1 ? "is" : "are"));
+  };
+  if (found.named > there) {
+    return tell(fmt::format("{} names {}", found.origin, count_of(static_cast<int>(found.named), "GPU")));
+  }
+  if (!found.variable.empty() || mig) return {};  // Slurm may count instances
+  const char* const grant = "SLURM_GPUS_ON_NODE";
+  const auto granted = parse_integer(find_variable(snapshot, grant).value_or("0")).value_or(0);
+  if (granted <= static_cast<std::int64_t>(there)) return {};
+  return tell(fmt::format("{} is {}", grant, granted));
+}
+
+}  // namespace
+
+std::vector<std::string> parse_device_list(const std::string& text) {
+  const std::vector<std::string> entries = cut_list(text);
+  return count_different(entries) < entries.size() ? std::vector<std::string>{} : entries;
+}
+
+int find_gpu(const std::vector<Gpu>& gpus, const std::string& entry) {
+  if (form_of(entry) == Form::index) {
+    const auto index = parse_integer(entry).value_or(k_too_large);
+    return index < static_cast<std::int64_t>(gpus.size()) ? static_cast<int>(index) : -1;
+  }
+  int found = -1;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    if (!is_named_by(gpus[i], entry)) continue;
+    if (found >= 0) return -1;
+    found = static_cast<int>(i);
+  }
+  return found;
+}
+
+VisibleDevices find_visible_devices(const Snapshot& snapshot) {
+  const std::string vendor = vendor_of(snapshot);
+  Found found = find_devices(snapshot, vendor);
+  VisibleDevices visible;
+  visible.missing = describe_missing(snapshot, found, has_instances(snapshot.host.gpus));
+  replace_by_instances(found.devices, snapshot.host.gpus);
+  visible.variable = found.variable;
+  visible.narrowing = found.variable.empty() ? narrowing_variable(vendor) : found.variable;
+  for (Device& device : found.devices) {
+    visible.one_a_process = visible.one_a_process || form_of(device.entry) == Form::mig;
+    visible.entries.push_back(std::move(device.entry));
+    visible.gpus.push_back(device.gpu);
+  }
+  const std::size_t count = visible.entries.size();
+  visible.origin = found.origin;
+  visible.of_step = found.of_step;
+  if (found.origin.empty() && count > 0) {
+    visible.origin = fmt::format("{} of this host", visible.one_a_process
+                                                        ? count_of(static_cast<int>(count), "MIG instance")
+                                                        : count_of(static_cast<int>(count), "GPU"));
+  }
+  return visible;
+}
+
+std::optional<Notice> find_unsure_order(const Snapshot& snapshot, const VisibleDevices& devices,
+                                        const std::string& host) {
+  std::set<std::string> models;
+  for (const Gpu& gpu : snapshot.host.gpus) {
+    if (gpu.vendor == "nvidia" && !gpu.model.empty()) models.insert(printable(gpu.model, 60));
+  }
+  const bool numbered = std::any_of(devices.entries.begin(), devices.entries.end(),
+                                    [](const auto& entry) { return form_of(entry) == Form::index; });
+  const bool by_address = find_variable(snapshot, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID";
+  if (models.size() < 2 || !numbered || by_address) return std::nullopt;
+  return Notice{
+      fmt::format("{} has unlike GPUs ({}): CUDA numbers the fastest first, ddprun the one with the "
+                  "lowest PCI address",
+                  host, join({models.begin(), models.end()}, ", ")),
+      "export CUDA_DEVICE_ORDER=PCI_BUS_ID, so that both number them alike"};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,138 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/facts/proc_text.hpp"
+#include "placement_parts.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr int k_local_distance = 10;
+constexpr int k_unknown_distance = 20;
+
+void keep_each_once(std::vector<int>& numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+}
+
+// Of a NUMA node's cores.
+struct Count {
+  int near = 0;
+  int all = 0;
+};
+
+// The nodes most of whose cores are near, else the one with most. A list that the scheduler's cgroup has cut
+// is compared with what it left of a node; where it left nothing, with the whole node. What is near every
+// node is near none: so the kernel answers where the firmware tells nothing.
+Nodes find_near_nodes(const Topology& topology, const CpuSet& allowed, const CpuSet& near) {
+  std::vector<Count> whole(topology.nodes.size());
+  std::vector<Count> left(topology.nodes.size());
+  for (const Core& core : topology.cores) {
+    const auto node = static_cast<std::size_t>(core.node);
+    const int is_near = near.contains_any(core.cpus) ? 1 : 0;
+    const int is_left = allowed.contains_any(core.cpus) ? 1 : 0;
+    whole[node].near += is_near;
+    left[node].near += is_near & is_left;
+    ++whole[node].all;
+    left[node].all += is_left;
+  }
+  Nodes nodes;
+  std::size_t with_cores = 0;
+  std::size_t most = 0;
+  for (std::size_t node = 0; node < left.size(); ++node) {
+    if (whole[node].all > 0) ++with_cores;
+    if (left[node].all == 0) left[node] = whole[node];
+    if (2 * left[node].near > left[node].all) nodes.push_back(static_cast<int>(node));
+    if (left[node].near > left[most].near) most = node;
+  }
+  if (nodes.empty() && !left.empty() && left[most].near > 0) return {static_cast<int>(most)};
+  return nodes.size() == with_cores && with_cores > 1 ? Nodes{} : nodes;
+}
+
+}  // namespace
+
+CpuSet::CpuSet(const std::vector<int>& cpus) {
+  if (!cpus.empty()) has_.resize(static_cast<std::size_t>(*std::max_element(cpus.begin(), cpus.end())) + 1);
+  for (const int cpu : cpus) has_[static_cast<std::size_t>(cpu)] = 1;
+}
+
+bool CpuSet::contains(int cpu) const {
+  const auto index = static_cast<std::size_t>(cpu);
+  return index < has_.size() && has_[index] != 0;
+}
+
+bool CpuSet::contains_any(const std::vector<int>& cpus) const {
+  return std::any_of(cpus.begin(), cpus.end(), [this](int cpu) { return contains(cpu); });
+}
+
+PlacementInput make_placement_input(const PlacementRequest& request) {
+  PlacementInput input{request, CpuSet(request.allowed_cpus), {}, {}, {}, {}};
+  input.by_node.resize(request.topology.nodes.size());
+  for (const Core& core : request.topology.cores) {
+    if (!input.allowed.contains_any(core.cpus)) continue;
+    input.by_node[static_cast<std::size_t>(core.node)].push_back(static_cast<int>(input.cores.size()));
+    input.cores.push_back(&core);
+  }
+  for (const auto& gpus : request.near_gpus) {
+    std::vector<Nodes>& near = input.near.emplace_back();
+    Nodes& any = input.near_any.emplace_back();
+    for (const std::vector<int>& cpus : gpus) {
+      near.push_back(find_near_nodes(request.topology, input.allowed, CpuSet(cpus)));
+      any.insert(any.end(), near.back().begin(), near.back().end());
+    }
+    keep_each_once(any);
+  }
+  return input;
+}
+
+Cores every_core(const PlacementInput& input) {
+  Cores cores(input.cores.size());
+  for (std::size_t i = 0; i < cores.size(); ++i) cores[i] = static_cast<int>(i);
+  return cores;
+}
+
+Nodes nodes_of(const PlacementInput& input, const Cores& cores) {
+  Nodes nodes;
+  for (const int core : cores) {
+    if (nodes.empty() || nodes.back() != input.core(core).node) nodes.push_back(input.core(core).node);
+  }
+  keep_each_once(nodes);
+  return nodes;
+}
+
+Nodes with_cores(const PlacementInput& input, const Nodes& nodes) {
+  Nodes kept;
+  for (const int node : nodes) {
+    if (!input.by_node[static_cast<std::size_t>(node)].empty()) kept.push_back(node);
+  }
+  return kept;
+}
+
+std::vector<int> cpus_of(const PlacementInput& input, const Cores& cores) {
+  std::vector<int> cpus;
+  for (const int core : cores) {
+    for (const int cpu : input.core(core).cpus) {
+      if (input.allowed.contains(cpu)) cpus.push_back(cpu);
+    }
+  }
+  std::sort(cpus.begin(), cpus.end());
+  return cpus;
+}
+
+int distance_between(const Topology& topology, int from, int to) {
+  if (topology.distances.empty()) return from == to ? k_local_distance : k_unknown_distance;
+  return topology.distances[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
+}
+
+bool knows_a_gpu(const PlacementInput& input) {
+  return std::any_of(input.near_any.begin(), input.near_any.end(),
+                     [](const Nodes& nodes) { return !nodes.empty(); });
+}
+
+std::string name_workers(const std::vector<int>& workers) {
+  return fmt::format("worker{} {}", workers.size() == 1 ? "" : "s", render_cpu_list(workers));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,95 @@
+// What placement.cpp is put together from. The unit is a physical core with at least one allowed CPU, named
+// by its index into PlacementInput::cores.
+#pragma once
+
+#include <vector>
+
+#include "ddprun/placement/common_numbers.hpp"
+#include "ddprun/placement/placement.hpp"
+
+namespace ddprun {
+
+using Cores = std::vector<int>;  // indexes into PlacementInput::cores, ascending
+using Nodes = std::vector<int>;  // indexes into Topology::nodes, ascending
+
+class CpuSet {
+ public:
+  explicit CpuSet(const std::vector<int>& cpus);
+  bool contains(int cpu) const;
+  bool contains_any(const std::vector<int>& cpus) const;
+
+ private:
+  std::vector<char> has_;  // by CPU
+};
+
+// What there is to share out, and among whom.
+struct PlacementInput {
+  const PlacementRequest& request;
+  CpuSet allowed;
+  std::vector<const Core*>
+      cores;  // in the order of the topology; whole, though not all their CPUs may be allowed
+  std::vector<Cores> by_node;  // for each NUMA node
+  // For each worker, for each of its GPUs: the NUMA nodes near it, allowed or not; empty: not known.
+  std::vector<std::vector<Nodes>> near;
+  std::vector<Nodes> near_any;  // for each worker: near any of its GPUs
+
+  const Core& core(int index) const { return *cores[static_cast<std::size_t>(index)]; }
+
+  int workers() const { return static_cast<int>(request.near_gpus.size()); }
+};
+
+PlacementInput make_placement_input(const PlacementRequest& request);
+
+Cores every_core(const PlacementInput& input);
+Nodes nodes_of(const PlacementInput& input, const Cores& cores);
+Nodes with_cores(const PlacementInput& input, const Nodes& nodes);          // those that have allowed ones
+std::vector<int> cpus_of(const PlacementInput& input, const Cores& cores);  // the allowed ones, ascending
+// 10 is local, as in the SLIT; where that is not known, all others are equally far.
+int distance_between(const Topology& topology, int from, int to);
+
+// Whether any GPU's place is known.
+bool knows_a_gpu(const PlacementInput& input);
+
+// Cuts the cores into as many parts as there are workers, in core order, nobody empty; needs as many cores.
+// Cuts are made between packages while nobody's part falls below three quarters of a fair one, else between
+// NUMA nodes (seven eighths), else between L3 groups where that costs nobody a core; what remains is cut
+// evenly, and the first parts get the remainder. Of cores of several kinds everybody has as many of each.
+std::vector<Cores> share_out(const PlacementInput& input, const Cores& cores, int workers, bool whole_caches);
+
+// The cores near the workers' GPUs, without overlap and nobody empty; needs as many cores as workers. Never
+// farther from the GPUs, summed over the workers, than an even split.
+struct NearShares {
+  std::vector<Cores> workers;
+  bool even = false;     // the even split was nearer, or nothing is near at all
+  std::vector<int> far;  // workers that have no core near a GPU of known place
+};
+NearShares share_near_gpus(const PlacementInput& input, bool whole_caches);
+
+// NUMA nodes of which nobody has a core yet go to the workers with cores in the same package: so that the
+// least of these has as many as possible, and each node to the nearest of those that lack some. Nodes in
+// packages without a worker stay spare. Returns the nodes that were given away.
+Nodes share_idle_nodes(const PlacementInput& input, std::vector<Cores>& workers);
+
+// The NUMA nodes a worker belongs to, each with allowed cores: those near its GPUs, else the one nearest to
+// these, else, by its position among all workers.
+std::vector<Nodes> find_numa_nodes(const PlacementInput& input);
+// The three modes with torchrun's names in which workers may overlap.
+std::vector<Cores> take_nodes(const PlacementInput& input, const std::vector<Nodes>& numa_nodes);
+std::vector<Cores> take_packages(const PlacementInput& input, const std::vector<Nodes>& numa_nodes);
+std::vector<Cores> take_core_complexes(const PlacementInput& input, const std::vector<Nodes>& numa_nodes);
+
+// The lists of BindMode::lists cut to what is allowed, siblings added where whole cores are meant. Throws
+// UsageError where they do not fit the workers or leave one nothing.
+struct ReadLists {
+  std::vector<std::vector<int>> lists;
+  std::vector<Notice> notices;
+};
+ReadLists read_lists(const PlacementRequest& request);
+
+// Fills memory_nodes and policy of the workers, from the nodes of each one's cores; an unbound one has all.
+void place_memory(const PlacementInput& input, const std::vector<Nodes>& workers, Placement& placement);
+
+// "worker 3", "workers 0-2,5".
+std::string name_workers(const std::vector<int>& workers);
+
+}  // namespace ddprun

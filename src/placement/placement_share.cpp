@@ -1,0 +1,136 @@
+// Cores among workers, by bisection: the cut between two packages, NUMA nodes or L3 groups that leaves the
+// smaller side the most for each of its workers, then the same for both sides. So packages that a mask has
+// made unequal get workers in proportion, and groups that divide evenly stay whole.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "placement_parts.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// Cores for each worker, as a fraction.
+struct Share {
+  std::int64_t cores = 0;
+  std::int64_t workers = 1;
+  friend bool operator<(const Share& a, const Share& b) { return a.cores * b.workers < b.cores * a.workers; }
+};
+
+struct Cut {
+  std::size_t at = 0;  // cores left of it
+  int workers = 0;     // left of it
+  Share least;         // of its two sides
+};
+
+enum class Level { package, node, cache };
+
+class Sharer {
+ public:
+  Sharer(const PlacementInput& input, Share fair, bool whole_caches)
+      : input_(input), fair_(fair), whole_caches_(whole_caches) {}
+
+  void split(std::span<const int> cores, int workers) {
+    for (const Level level : {Level::package, Level::node, Level::cache}) {
+      if (workers == 1 || (level == Level::cache && !whole_caches_)) break;
+      const Cut cut = best_cut(cores, workers, level);
+      if (cut.workers == 0 || !is_enough(cut.least, level)) continue;
+      split(cores.first(cut.at), cut.workers);
+      split(cores.subspan(cut.at), workers - cut.workers);
+      return;
+    }
+    slice(cores, static_cast<std::size_t>(workers));
+  }
+
+  std::vector<Cores> shares;
+
+ private:
+  bool is_boundary(int left, int right, Level level) const {
+    const Core& a = input_.core(left);
+    const Core& b = input_.core(right);
+    if (a.package != b.package) return true;
+    if (level == Level::package) return false;
+    return a.node != b.node || (level == Level::cache && a.cache != b.cache);
+  }
+
+  // A worker across two packages has half its memory far away: rather a quarter fewer cores than that. Two
+  // nodes of one package are nearly as near as one: that is worth an eighth. One across two L3 groups loses
+  // little: that is not worth a core.
+  bool is_enough(Share least, Level level) const {
+    if (level == Level::cache) return least.cores / least.workers >= fair_.cores / fair_.workers;
+    const std::int64_t eighths = level == Level::package ? 6 : 7;
+    return !(least < Share{fair_.cores * eighths, fair_.workers * 8});
+  }
+
+  Cut best_cut(std::span<const int> cores, int workers, Level level) const {
+    Cut best;
+    const auto all = static_cast<std::int64_t>(cores.size());
+    for (std::size_t at = 1; at < cores.size(); ++at) {
+      if (!is_boundary(cores[at - 1], cores[at], level)) continue;
+      const auto left = static_cast<std::int64_t>(at);
+      const std::int64_t fair = left * workers / all;
+      for (const std::int64_t here : {fair, fair + 1}) {
+        const std::int64_t there = workers - here;
+        if (here < 1 || there < 1) continue;
+        const Share least = std::min(Share{left, here}, Share{all - left, there});
+        if (best.least < least) best = {at, static_cast<int>(here), least};
+      }
+    }
+    return best;
+  }
+
+  void slice(std::span<const int> cores, std::size_t workers) {
+    const std::size_t size = cores.size() / workers;
+    const std::size_t remainder = cores.size() % workers;
+    for (std::size_t i = 0, from = 0; i < workers; ++i) {
+      const auto slice = cores.subspan(from, size + (i < remainder ? 1 : 0));
+      shares.emplace_back(slice.begin(), slice.end());
+      from += slice.size();
+    }
+  }
+
+  const PlacementInput& input_;
+  Share fair_;
+  bool whole_caches_;
+};
+
+}  // namespace
+
+namespace {
+
+// Cores of the fast kind are not worth the same as slow ones: everybody has some of each. Who has one more of
+// a kind is the last to have one more of the next.
+std::vector<Cores> deal_out(const std::map<int, Cores>& kinds, std::size_t workers) {
+  std::vector<Cores> shares(workers);
+  std::size_t first = 0;
+  for (const auto& [kind, cores] : kinds) {
+    const std::size_t remainder = cores.size() % workers;
+    auto next = cores.begin();
+    for (std::size_t i = 0; i < workers; ++i) {
+      const bool one_more = (i + workers - first) % workers < remainder;
+      const auto count = static_cast<std::ptrdiff_t>(cores.size() / workers + (one_more ? 1 : 0));
+      shares[i].insert(shares[i].end(), next, next + count);
+      next += count;
+    }
+    first = (first + remainder) % workers;
+  }
+  for (Cores& own : shares) std::sort(own.begin(), own.end());
+  return shares;
+}
+
+}  // namespace
+
+std::vector<Cores> share_out(const PlacementInput& input, const Cores& cores, int workers,
+                             bool whole_caches) {
+  std::map<int, Cores> kinds;
+  for (const int core : cores) kinds[input.core(core).kind].push_back(core);
+  if (kinds.size() > 1) return deal_out(kinds, static_cast<std::size_t>(workers));
+  Sharer sharer(input, {static_cast<std::int64_t>(cores.size()), workers}, whole_caches);
+  sharer.split(cores, workers);
+  return std::move(sharer.shares);
+}
+
+}  // namespace ddprun

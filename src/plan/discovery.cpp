@@ -1,0 +1,69 @@
+#include "discovery.hpp"
+
+#include <fmt/format.h>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/plan/ports.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// Every agent of the launch knows where the coordinator is.
+bool all_told(const Allocation& allocation) {
+  return allocation.first_address.has_value() || allocation.first_known;
+}
+
+KeyValueSpace choose_key_value_space(const Allocation& allocation, const Options& options) {
+  if (options.discovery == Discovery::pmi) {
+    if (allocation.key_value_space != KeyValueSpace::none) return allocation.key_value_space;
+    throw UsageError("--rdzv pmi requires a launcher with PMI or PMIx, but its variables show neither",
+                     "leave --rdzv out, or use --rdzv file");
+  }
+  const bool harmless = options.discovery == Discovery::automatic &&
+                        allocation.key_value_space == KeyValueSpace::pmi1 && !all_told(allocation) &&
+                        allocation.style.value == LaunchStyle::agent_per_node;
+  return harmless ? KeyValueSpace::pmi1 : KeyValueSpace::none;
+}
+
+Sourced<std::string> choose_file(const RendezvousPlan& rendezvous, const Allocation& allocation,
+                                 const Options& options, const Snapshot& snapshot) {
+  const bool asked = options.discovery == Discovery::file;
+  const bool named = !options.rendezvous_directory.empty();
+  const bool useful = options.discovery == Discovery::automatic && !allocation.first_address &&
+                      (!allocation.first_known || named);
+  if (!asked && !useful) return {};
+  const std::string home = find_variable(snapshot, "HOME").value_or("");
+  if (!named && home.empty()) {
+    if (!asked) return {};
+    throw UsageError("cannot place the rendezvous file: HOME is not set", "name a folder with --rdzv-dir");
+  }
+  const std::string folder = named ? options.rendezvous_directory : home + "/.ddprun";
+  return {fmt::format("{}/meet.{}.{:016x}", folder, snapshot.host.uid, launch_hash(rendezvous.key)),
+          named ? "--rdzv-dir" : "home directory"};
+}
+
+// Members that know nothing would look nowhere until their deadline.
+void check_findable(const RendezvousPlan& rendezvous, const Allocation& allocation,
+                    const Snapshot& snapshot) {
+  const bool told = rendezvous.key_value_space != KeyValueSpace::none ||
+                    !rendezvous.rendezvous_file.value.empty() || !rendezvous.addresses.value.empty();
+  if (told) return;
+  throw Error(fmt::format("cannot locate the coordinator from {}, one of {} ddprun processes: {} names no "
+                          "hosts, and HOME, for a rendezvous file, is not set",
+                          snapshot.host.name, rendezvous.agents, allocation.launcher.value),
+              "name a folder that all hosts share with --rdzv-dir, or the first host with --master-addr");
+}
+
+}  // namespace
+
+void choose_discovery(RendezvousPlan& rendezvous, const Allocation& allocation, const Options& options,
+                      const Snapshot& snapshot) {
+  if (rendezvous.role == RendezvousRole::solo) return;
+  rendezvous.secrets = allocation.secrets;
+  rendezvous.key_value_space = choose_key_value_space(allocation, options);
+  rendezvous.rendezvous_file = choose_file(rendezvous, allocation, options, snapshot);
+  check_findable(rendezvous, allocation, snapshot);
+}
+
+}  // namespace ddprun

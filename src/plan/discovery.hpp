@@ -1,0 +1,22 @@
+// How members learn where the coordinator listens beside the addresses that they can know, and what they
+// prove themselves with.
+#pragma once
+
+#include "ddprun/facts/snapshot.hpp"
+#include "ddprun/plan/node_plan.hpp"
+
+namespace ddprun {
+
+// Fills key_value_space, rendezvous_file and secrets. All agents of a launch must come to the same answer, so
+// it follows from the launcher and the options, never from what one host happens to know.
+//
+// Unasked, PMI is spoken where one agent a node was started by a launcher that does not name the first host
+// to all of them (Allocation::first_known), hydra above all: a connection that was used cannot serve an MPI
+// program everywhere, and there it can. PMIx and Slurm's pmi2 are spoken when asked for only (--rdzv pmi). A
+// rendezvous file is there wherever the first host is not known to all.
+//
+// Throws UsageError for a way that was asked for and cannot be gone.
+void choose_discovery(RendezvousPlan& rendezvous, const Allocation& allocation, const Options& options,
+                      const Snapshot& snapshot);
+
+}  // namespace ddprun

@@ -1,0 +1,169 @@
+// render_json: the plan as one object; ddprun(1) describes it.
+#include "ddprun/render/render_json.hpp"
+
+#include "ddprun/plan/expected_assignment.hpp"
+#include "ddprun/plan/output_plan.hpp"
+#include "ddprun/plan/worker_env.hpp"
+#include "ddprun/render/render_plan.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* role_word(RendezvousRole role) {
+  return role == RendezvousRole::solo          ? "solo"
+         : role == RendezvousRole::coordinator ? "coordinator"
+                                               : "member";
+}
+
+Json unless_empty(const Sourced<std::string>& text) {
+  return text.value.empty() ? Json() : with_origin(text.value, text.origin);
+}
+
+// By hand nobody knows the names of the other hosts before they have met, unless they were listed.
+Json hosts_json(const Allocation& allocation) {
+  const bool unnamed =
+      allocation.scheduler.value == Scheduler::manual && allocation.style.value != LaunchStyle::not_started;
+  Json hosts = Json::array();
+  for (const Host& host : allocation.hosts.value) {
+    const bool own = NodeIndex{static_cast<int>(hosts.size())} == allocation.node_index.value;
+    const bool known = !host.name.empty() && (!unnamed || own);
+    hosts.push_back(
+        {{"name", known ? Json(host.name) : Json()}, {"tasks", host.tasks > 0 ? Json(host.tasks) : Json()}});
+  }
+  return with_origin(hosts, allocation.hosts.origin);
+}
+
+double seconds(Milliseconds duration) { return static_cast<double>(duration.count()) / 1000.0; }
+
+Json site_json(const SitePlan& site) {
+  if (!site.known()) return {};
+  Json json;
+  json["name"] = with_origin(site.profile.name, site.origin);
+  json["profile"] = site.profile.source;
+  json["notes"] = site.profile.notes;
+  return json;
+}
+
+Json rendezvous_json(const NodePlan& plan) {
+  const RendezvousPlan& rendezvous = plan.rendezvous;
+  Json json;
+  json["role"] = role_word(rendezvous.role);
+  json["agents"] = rendezvous.agents;
+  json["agent"] = rendezvous.agent.value;
+  json["key"] = rendezvous.key;
+  const bool solo = rendezvous.role == RendezvousRole::solo;
+  json["addresses"] = solo ? Json() : with_origin(rendezvous.addresses.value, rendezvous.addresses.origin);
+  json["ports"] = solo ? Json() : with_origin(rendezvous.ports.value, rendezvous.ports.origin);
+  const std::string key_value_space = key_value_space_name(rendezvous.key_value_space);
+  json["key_value_space"] =
+      key_value_space.empty() ? Json() : with_origin(key_value_space, plan.allocation.launcher.value);
+  json["rendezvous_file"] = unless_empty(rendezvous.rendezvous_file);
+  json["secrets"] = Json::array();
+  for (const JobSecret& secret : rendezvous.secrets) json["secrets"].push_back(secret.origin);
+  json["join_timeout_seconds"] =
+      with_origin(seconds(rendezvous.join_timeout), plan.options.join_timeout.origin);
+  json["link_timeout_seconds"] =
+      with_origin(seconds(plan.options.link_timeout.value), plan.options.link_timeout.origin);
+  json["store"] = worker_hosts_store(plan.options, plan.world_size.value) ? "worker" : "agent";
+  if (const auto& memory = plan.options.store_memory)
+    json["store_memory_bytes"] = with_origin(memory->value, memory->origin);
+  return json;
+}
+
+Json way_json(const OutputWay& way) {
+  Json json;
+  json["console"] = way.console;
+  json["gathered"] = way.gathered;
+  json["label"] = way.label.empty() ? Json() : Json(way.label);
+  json["file"] = way.file.empty() ? Json() : Json(way.file);
+  return json;
+}
+
+Json output_json(const NodePlan& plan, std::size_t index) {
+  if (!directs_output(plan.options.output)) return {};
+  return {{"stdout", way_json(output_way(plan, index, Stream::output))},
+          {"stderr", way_json(output_way(plan, index, Stream::error))}};
+}
+
+Json worker_json(const NodePlan& plan, const Assignment& assignment, const Snapshot& snapshot,
+                 std::size_t index) {
+  const PlannedWorker& worker = plan.planned[index];
+  Json env = Json::object();
+  Json unset = Json::array();
+  Json origins = Json::object();
+  for (const auto& [change, open] : expected_variables(plan, assignment, snapshot.environment, index)) {
+    origins[change.name] = change.origin;
+    if (change.value || !open.empty()) {
+      env[change.name] = change.value ? Json(*change.value) : Json();
+    } else {
+      unset.push_back(change.name);
+    }
+  }
+  Json json;
+  json["rank"] = worker.rank.value;
+  json["local_rank"] = worker.local_rank.value;
+  json["device"] = worker.device.empty() ? Json() : Json(worker.device);
+  json["gpus"] = worker_gpus_json(worker, snapshot.host);
+  json["network_card"] = worker.network_card.empty() ? Json() : Json(worker.network_card);
+  json["binding"] = worker_binding_json(worker.binding, snapshot.host);
+  json["command"] = worker.command;
+  json["output"] = output_json(plan, index);
+  json["env"] = std::move(env);
+  json["unset"] = std::move(unset);
+  json["origins"] = std::move(origins);
+  return json;
+}
+
+}  // namespace
+
+Json allocation_json(const Allocation& allocation) {
+  Json json;
+  json["scheduler"] = with_origin(to_string(allocation.scheduler.value), allocation.scheduler.origin);
+  json["style"] = with_origin(to_string(allocation.style.value), allocation.style.origin);
+  json["style_assumed"] = allocation.style_assumed;
+  json["launcher"] = unless_empty(allocation.launcher);
+  json["job_id"] = unless_empty(allocation.job_id);
+  json["step_id"] = unless_empty(allocation.step_id);
+  json["restart_count"] = with_origin(allocation.restart_count.value, allocation.restart_count.origin);
+  json["hosts"] = hosts_json(allocation);
+  const auto& node = allocation.node_index;
+  json["node_index"] = with_origin(node.value ? Json(node.value->value) : Json(), node.origin);
+  json["task_count"] = with_origin(allocation.task_count.value, allocation.task_count.origin);
+  const Sourced<int>& task = allocation.task_rank;
+  json["task_rank"] = with_origin(!task.known() ? Json() : Json(task.value), task.origin);
+  const auto& end = allocation.end_time;
+  json["end_time"] = end ? with_origin(end->value, end->origin) : Json();
+  return json;
+}
+
+Json notices_json(const std::vector<Notice>& notices) {
+  Json json = Json::array();
+  for (const Notice& notice : notices) json.push_back({{"what", notice.what}, {"hint", notice.hint}});
+  return json;
+}
+
+std::string render_json(const NodePlan& plan, const Snapshot& snapshot) {
+  Json json;
+  json["format"] = 1;
+  json["version"] = DDPRUN_VERSION;
+  json["host"] = plan.host;
+  json["allocation"] = allocation_json(plan.allocation);
+  json["rendezvous"] = rendezvous_json(plan);
+  json["world_size"] = with_origin(plan.world_size.value, plan.world_size.origin);
+  json["max_restarts"] = with_origin(plan.options.max_restarts.value, plan.options.max_restarts.origin);
+  json["shutdown_timeout_seconds"] =
+      with_origin(seconds(plan.options.shutdown_timeout.value), plan.options.shutdown_timeout.origin);
+  json["site"] = site_json(plan.site);
+  json["binding"] = binding_json(plan, snapshot.host);
+  json["workers"] = Json::array();
+  const Assignment assignment = make_expected_assignment(plan);
+  for (std::size_t i = 0; i < plan.planned.size(); ++i)
+    json["workers"].push_back(worker_json(plan, assignment, snapshot, i));
+  json["notices"] = notices_json(plan.notices);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ddprun

@@ -1,0 +1,138 @@
+#include "ddprun/render/render_remote_launch.hpp"
+
+#include <fmt/format.h>
+
+#include "ddprun/render/render_json.hpp"
+
+#include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/render/text_table.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t k_commands_shown = 8;
+
+// Flux starts its tasks by number and tells no names.
+std::string hosts_text(const SelfLaunchPlan& plan) {
+  const bool named = !plan.hosts.empty() && !plan.hosts.front().empty();
+  return named ? fmt::format("{}: {}", plan.hosts.size(), compress_hostlist(plan.hosts))
+               : std::to_string(plan.hosts.size());
+}
+
+std::size_t world_size(const SelfLaunchPlan& plan) {
+  return plan.hosts.size() * static_cast<std::size_t>(plan.workers.value);
+}
+
+std::string world_origin(const SelfLaunchPlan& plan) {
+  return fmt::format("{}, if all have {}", count_of(static_cast<std::int64_t>(plan.hosts.size()), "node"),
+                     count_of(plan.workers.value, "worker"));
+}
+
+const char* task_word(TaskWay way) {
+  return way == TaskWay::environment ? "remote_launcher" : way == TaskWay::input ? "input" : "network";
+}
+
+std::string task_text(TaskWay way) {
+  switch (way) {
+    case TaskWay::environment:
+      return "passed by the remote launcher";
+    case TaskWay::input:
+      return "sent through the remote launcher's standard input";
+    case TaskWay::lifeline:
+      return fmt::format("fetched from this ddprun over the network; {} is set at run time",
+                         k_front_end_word);
+  }
+  return {};
+}
+
+void show_where(TextTable& table, const SelfLaunchPlan& plan) {
+  const Allocation& allocation = plan.allocation;
+  table.heading("where");
+  table.row("scheduler", to_string(allocation.scheduler.value), allocation.scheduler.origin);
+  if (!allocation.job_id.value.empty()) table.row("job", allocation.job_id.value, allocation.job_id.origin);
+  table.row("launch", to_string(allocation.style.value), allocation.style.origin);
+  table.row("hosts", hosts_text(plan), allocation.hosts.origin);
+}
+
+void show_remote_launcher(TextTable& table, const SelfLaunchPlan& plan) {
+  table.heading("remote launcher");
+  table.row("name", plan.remote_launcher.value, plan.remote_launcher.origin);
+  table.row("environment", task_text(plan.task));
+  for (std::size_t i = 0; i < std::min(plan.commands.size(), k_commands_shown); ++i) {
+    table.row(plan.commands[i].host.empty() ? "command" : plan.commands[i].host,
+              shell_quote(plan.commands[i].words));
+  }
+  if (plan.commands.size() > k_commands_shown) {
+    table.row(
+        "", fmt::format("and {} more; --dry-run=json has them all", plan.commands.size() - k_commands_shown));
+  }
+}
+
+void show_workers(TextTable& table, const SelfLaunchPlan& plan) {
+  table.heading("workers");
+  if (plan.workers.value == 0) {
+    table.row("on each node", "decided on each node", plan.workers.origin);
+    return;
+  }
+  table.row("on each node", std::to_string(plan.workers.value), plan.workers.origin);
+  table.row("world size", std::to_string(world_size(plan)), world_origin(plan));
+}
+
+Json remote_launcher_json(const SelfLaunchPlan& plan) {
+  Json json;
+  json["name"] = with_origin(plan.remote_launcher.value, plan.remote_launcher.origin);
+  json["hosts"] = Json::array();
+  for (const std::string& host : plan.hosts) json["hosts"].push_back(host.empty() ? Json() : Json(host));
+  json["environment"] = task_word(plan.task);
+  json["commands"] = Json::array();
+  for (const RemoteCommand& command : plan.commands) {
+    json["commands"].push_back(
+        {{"host", command.host.empty() ? Json() : Json(command.host)}, {"words", command.words}});
+  }
+  json["variables"] = Json::object();
+  for (const VariableChange& change : plan.changes)
+    json["variables"][change.name] = change.value ? Json(*change.value) : Json();
+  return json;
+}
+
+}  // namespace
+
+std::string render_text(const SelfLaunchPlan& plan) {
+  TextTable table;
+  table.heading(fmt::format("ddprun {}: how it would start itself on {}; nothing is started", DDPRUN_VERSION,
+                            count_of(static_cast<std::int64_t>(plan.hosts.size()), "host")));
+  show_where(table, plan);
+  show_remote_launcher(table, plan);
+  show_workers(table, plan);
+  if (!plan.changes.empty()) table.heading("variables of the remote ddprun", 31, 30);
+  for (const VariableChange& change : plan.changes) {
+    table.row(change.name, change.value.value_or("(removed)"), change.origin);
+  }
+  if (!plan.notices.empty()) table.heading("notices");
+  for (const Notice& notice : plan.notices) {
+    table.line(notice.what);
+    if (!notice.hint.empty()) table.line("hint: " + notice.hint);
+  }
+  return table.text();
+}
+
+std::string render_json(const SelfLaunchPlan& plan, const Snapshot& snapshot) {
+  Json json;
+  json["format"] = 1;
+  json["version"] = DDPRUN_VERSION;
+  json["host"] = snapshot.host.name;
+  json["allocation"] = allocation_json(plan.allocation);
+  json["remote_launcher"] = remote_launcher_json(plan);
+  const bool known = plan.workers.value != 0;
+  json["workers_per_node"] = with_origin(known ? Json(plan.workers.value) : Json(), plan.workers.origin);
+  json["world_size"] =
+      with_origin(known ? Json(world_size(plan)) : Json(), known ? world_origin(plan) : plan.workers.origin);
+  json["notices"] = notices_json(plan.notices);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ddprun

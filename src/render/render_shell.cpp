@@ -1,0 +1,60 @@
+// render_shell: the variables as lines for the eval of a shell.
+#include <fmt/format.h>
+
+#include "ddprun/base/text.hpp"
+#include "ddprun/plan/expected_assignment.hpp"
+#include "ddprun/plan/ports.hpp"
+#include "ddprun/render/render_plan.hpp"
+
+namespace ddprun {
+
+namespace {
+
+// What a shell takes for a variable; the environment may hold other names, which no shell can unset.
+bool is_shell_name(const std::string& name) {
+  static constexpr const char* k_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+  const bool digit_first = !name.empty() && name[0] >= '0' && name[0] <= '9';
+  return !name.empty() && !digit_first && name.find_first_not_of(k_letters) == std::string::npos;
+}
+
+// Where all who read these lines agree without meeting.
+std::optional<std::string> first_candidate(const std::string& name, const RendezvousPlan& rendezvous) {
+  if (name == "MASTER_ADDR" && !rendezvous.addresses.value.empty()) return rendezvous.addresses.value.front();
+  if (name != "MASTER_PORT") return std::nullopt;
+  const std::vector<int>& ports = rendezvous.ports.value;
+  return std::to_string(ports.empty() ? make_port_sequence(rendezvous.key, 1).front() : ports.front());
+}
+
+}  // namespace
+
+std::optional<Notice> find_missing_ranks(const NodePlan& plan) {
+  const int workers = static_cast<int>(plan.planned.size());
+  if (workers < 2) return std::nullopt;
+  const int rank = plan.planned.front().rank.value;
+  return Notice{
+      fmt::format("these are the variables of rank {} alone, one of {} on {}: a script that joins the others "
+                  "waits for them, and nothing starts them",
+                  rank, count_of(workers, "worker"), plan.host),
+      "to train, ddprun SCRIPT; for one process per host, --nproc-per-node 1; a script that starts its "
+      "processes itself (mp.spawn) needs neither"};
+}
+
+std::string render_shell(const NodePlan& plan, const Snapshot& snapshot) {
+  std::string lines;
+  for (const auto& [change, open] :
+       expected_variables(plan, make_expected_assignment(plan), snapshot.environment, 0)) {
+    if (!is_shell_name(change.name)) continue;
+    std::optional<std::string> value =
+        open.empty() ? change.value : first_candidate(change.name, plan.rendezvous);
+    // No ddprun will be there to host the store.
+    if (change.name == "TORCHELASTIC_USE_AGENT_STORE") value = "False";
+    if (value) {
+      lines += fmt::format("export {}={}\n", change.name, shell_quote(*value));
+    } else if (open.empty()) {
+      lines += fmt::format("unset {}\n", change.name);
+    }
+  }
+  return lines;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,285 @@
+// render_text: the plan as a table.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/facts/memory_text.hpp"
+#include "ddprun/placement/assumed_topology.hpp"
+#include "ddprun/plan/expected_assignment.hpp"
+#include "ddprun/plan/output_plan.hpp"
+#include "ddprun/plan/worker_count.hpp"
+#include "ddprun/plan/worker_env.hpp"
+#include "ddprun/render/node_picture.hpp"
+#include "ddprun/render/render_plan.hpp"
+#include "ddprun/render/text_table.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::size_t k_workers_shown = 16;
+constexpr std::size_t k_ports_shown = 8;
+
+constexpr std::size_t k_addresses_shown = 4;
+
+std::vector<std::string> host_names(const Allocation& allocation) {
+  std::vector<std::string> names;
+  for (const Host& host : allocation.hosts.value) names.push_back(host.name);
+  return names;
+}
+
+// By hand nobody knows the names of the other hosts.
+std::string hosts_text(const Allocation& allocation) {
+  const std::size_t count = allocation.hosts.value.size();
+  if (count == 0) return "set at the rendezvous";
+  const bool unnamed = std::any_of(allocation.hosts.value.begin(), allocation.hosts.value.end(),
+                                   [](const Host& host) { return host.name.empty(); });
+  if (unnamed || allocation.scheduler.value == Scheduler::manual) return std::to_string(count);
+  return fmt::format("{}: {}", count, compress_hostlist(host_names(allocation)));
+}
+
+// "node 2 of 0-3", since a bare "2 of 4" leaves open where counting starts; nothing where there is only one,
+// and "node 2" where nobody knows how many (count 0).
+std::string place_among(std::string_view what, int number, int count) {
+  if (count == 0) return fmt::format("{}{}", what, number);
+  return count == 1 ? "" : fmt::format("{}{} of 0-{}", what, number, count - 1);
+}
+
+void show_time_left(TextTable& table, const Allocation& allocation, std::int64_t now) {
+  if (!allocation.end_time) return;
+  const std::int64_t left = allocation.end_time->value - now;
+  const std::int64_t minutes = left / 60;
+  table.row("time left", left <= 0 ? "none" : fmt::format("{} h {:02} min", minutes / 60, minutes % 60),
+            allocation.end_time->origin);
+}
+
+void show_site(TextTable& table, const SitePlan& site) {
+  if (!site.known()) return;
+  table.row("site", fmt::format("{} ({})", site.profile.name, site.profile.source), site.origin);
+  for (const std::string& note : site.profile.notes) table.row("", note);
+}
+
+void show_allocation(TextTable& table, const NodePlan& plan, const Snapshot& snapshot) {
+  const Allocation& allocation = plan.allocation;
+  table.heading("where");
+  table.row("scheduler", to_string(allocation.scheduler.value), allocation.scheduler.origin);
+  if (!allocation.job_id.value.empty()) table.row("job", allocation.job_id.value, allocation.job_id.origin);
+  if (!allocation.step_id.value.empty())
+    table.row("step", allocation.step_id.value, allocation.step_id.origin);
+  show_time_left(table, allocation, snapshot.unix_time);
+  if (allocation.numbered_by_launcher)
+    table.row("launcher", allocation.launcher.value, allocation.launcher.origin);
+  table.row("launch", to_string(allocation.style.value) + (allocation.style_assumed ? " (assumed)" : ""),
+            allocation.style.origin);
+  table.row("hosts", hosts_text(allocation), allocation.hosts.origin);
+  table.row(
+      "this host",
+      plan.host + (allocation.node_index.value ? place_among(", node ", allocation.node_index.value->value,
+                                                             static_cast<int>(allocation.hosts.value.size()))
+                                               : std::string()),
+      allocation.node_index.origin);
+  if (allocation.style.value == LaunchStyle::agent_per_task) {
+    table.row("this task", place_among("rank ", allocation.task_rank.value, allocation.task_count.value),
+              allocation.task_rank.origin);
+  }
+  show_site(table, plan.site);
+}
+
+std::string first_peer(const RendezvousPlan& rendezvous) {
+  return rendezvous.peers.front().empty() ? "number 0" : rendezvous.peers.front();
+}
+
+std::string role_text(const RendezvousPlan& rendezvous) {
+  switch (rendezvous.role) {
+    case RendezvousRole::solo:
+      return "not needed: this is the only ddprun";
+    case RendezvousRole::coordinator:
+      return place_among("number ", 0, rendezvous.agents) + "; coordinates";
+    case RendezvousRole::member:
+      if (rendezvous.by_arrival)
+        return fmt::format("one of {}, numbered in order of arrival, shown as the next; {} coordinates",
+                           rendezvous.agents, first_peer(rendezvous));
+      return fmt::format("{}; {} coordinates",
+                         place_among("number ", rendezvous.agent.value, rendezvous.agents),
+                         first_peer(rendezvous));
+  }
+  return {};
+}
+
+std::string addresses_text(const std::vector<std::string>& addresses) {
+  const std::size_t shown = std::min(addresses.size(), k_addresses_shown);
+  std::string text = join({addresses.begin(), addresses.begin() + static_cast<std::ptrdiff_t>(shown)}, " ");
+  if (addresses.size() > shown) text += fmt::format(" and {} more", addresses.size() - shown);
+  return text;
+}
+
+std::string keys_text(const std::vector<JobSecret>& secrets) {
+  std::vector<std::string> origins;
+  for (const JobSecret& secret : secrets) origins.push_back(secret.origin);
+  return join(origins, ", ");
+}
+
+std::string ports_text(const std::vector<int>& ports) {
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(ports.size(), k_ports_shown); ++i) {
+    shown.push_back(std::to_string(ports[i]));
+  }
+  if (ports.size() > shown.size()) shown.push_back(fmt::format("and {} more", ports.size() - shown.size()));
+  return join(shown, " ");
+}
+
+std::string store_text(const NodePlan& plan) {
+  if (worker_hosts_store(plan.options, plan.world_size.value)) return "hosted by the worker of rank 0";
+  return plan.rendezvous.agents == 1             ? "hosted by this ddprun"
+         : plan.rendezvous.peers.front().empty() ? "hosted by ddprun number 0"
+                                                 : "hosted by ddprun on " + plan.rendezvous.peers.front();
+}
+
+void show_rendezvous(TextTable& table, const NodePlan& plan) {
+  const RendezvousPlan& rendezvous = plan.rendezvous;
+  table.heading("rendezvous");
+  table.row("this ddprun", role_text(rendezvous));
+  if (rendezvous.role != RendezvousRole::solo) {
+    if (!rendezvous.addresses.value.empty())
+      table.row("address", addresses_text(rendezvous.addresses.value), rendezvous.addresses.origin);
+    if (rendezvous.key_value_space != KeyValueSpace::none)
+      table.row("key-value", key_value_space_name(rendezvous.key_value_space),
+                plan.allocation.launcher.value);
+    if (!rendezvous.rendezvous_file.value.empty())
+      table.row("file", rendezvous.rendezvous_file.value, rendezvous.rendezvous_file.origin);
+    if (!rendezvous.secrets.empty()) table.row("key", "a secret of this job", keys_text(rendezvous.secrets));
+    table.row(rendezvous.ports.value.size() == 1 ? "port" : "port, one of",
+              ports_text(rendezvous.ports.value), rendezvous.ports.origin);
+    table.row("join timeout", describe_duration(rendezvous.join_timeout), plan.options.join_timeout.origin);
+    table.row("link timeout", "up to " + describe_duration(plan.options.link_timeout.value),
+              plan.options.link_timeout.origin);
+  }
+  table.row("store", store_text(plan));
+  if (plan.options.store_memory)
+    table.row("store memory", describe_bytes(plan.options.store_memory->value),
+              plan.options.store_memory->origin);
+}
+
+void show_ranks(TextTable& table, const NodePlan& plan, bool with_command) {
+  for (std::size_t i = 0; i < std::min(plan.planned.size(), k_workers_shown); ++i) {
+    const PlannedWorker& worker = plan.planned[i];
+    const std::string device = worker.device.empty() ? "" : ", device " + worker.device;
+    table.row(fmt::format("rank {}", worker.rank.value),
+              fmt::format("local rank {}{}", worker.local_rank.value, device));
+    if (with_command) table.row("", shell_quote(worker.command));
+  }
+  if (plan.planned.size() > k_workers_shown) {
+    table.row("",
+              fmt::format("and {} more; --dry-run=json has them all", plan.planned.size() - k_workers_shown));
+  }
+}
+
+void show_workers(TextTable& table, const NodePlan& plan) {
+  const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
+  table.heading("workers");
+  table.row("on this host", std::to_string(plan.local_world_size),
+            per_task ? tasks_origin(plan.allocation) : plan.workers.origin);
+  table.row("total", std::to_string(plan.world_size.value), plan.world_size.origin);
+  table.row("threads", plan.threads.value == 0 ? "as set" : fmt::format("{} each", plan.threads.value),
+            plan.threads.origin);
+  table.row("restarts", std::to_string(plan.options.max_restarts.value), plan.options.max_restarts.origin);
+  table.row("shutdown", describe_duration(plan.options.shutdown_timeout.value) + ", then SIGKILL",
+            plan.options.shutdown_timeout.origin);
+  if (plan.planned.empty() || plan.planned.front().command.empty()) return show_ranks(table, plan, false);
+  const auto differs = [&](const PlannedWorker& worker) {
+    return worker.command != plan.planned.front().command;
+  };
+  const bool one_command = std::none_of(plan.planned.begin(), plan.planned.end(), differs);
+  if (one_command) table.row("command", shell_quote(plan.planned.front().command));
+  show_ranks(table, plan, !one_command);
+}
+
+// A row for each stream of the first workers; nothing where all is on the console as it comes.
+void show_output(TextTable& table, const NodePlan& plan) {
+  if (!directs_output(plan.options.output) || plan.planned.empty()) return;
+  table.heading("output");
+  for (std::size_t i = 0; i < std::min(plan.planned.size(), k_workers_shown); ++i) {
+    const std::string output = describe(output_way(plan, i, Stream::output));
+    const std::string error = describe(output_way(plan, i, Stream::error));
+    const std::string rank = fmt::format("rank {}", plan.planned[i].rank.value);
+    table.row(rank, output == error ? output : "stdout: " + output);
+    if (output != error) table.row("", "stderr: " + error);
+  }
+}
+
+std::string memory_text(const NodePlan& plan) {
+  std::set<MemoryPolicy> policies;
+  for (const PlannedWorker& worker : plan.planned) policies.insert(worker.binding.policy);
+  if (policies.size() != 1) return "differs";
+  switch (*policies.begin()) {
+    case MemoryPolicy::untouched:
+      return "not bound";
+    case MemoryPolicy::preferred:
+      return "their own NUMA nodes first";
+    case MemoryPolicy::bind:
+      return "their own NUMA nodes only";
+  }
+  return {};
+}
+
+std::string cores_text(const NodePlan& plan) {
+  if (plan.options.bind.mode == BindMode::none) return "not bound";
+  return plan.binding.origin.empty() ? "not bound" : plan.binding.origin;
+}
+
+// Without a topology there is nothing to draw, and nothing to tell where nobody decided anything.
+void show_binding(TextTable& table, const NodePlan& plan, const Snapshot& snapshot) {
+  if (plan.planned.empty()) return;
+  if (!snapshot.host.topology) {
+    if (!plan.binding.origin.empty()) table.row("binding", cores_text(plan), plan.options.bind.origin);
+    return;
+  }
+  table.heading("binding");
+  table.row("cores", cores_text(plan), plan.options.bind.origin);
+  table.row("memory", memory_text(plan), plan.options.memory_bind.origin);
+  const std::string picture = draw_node_text(plan, snapshot);
+  for (const std::string& line : split(trim(picture), '\n')) table.line(line);
+}
+
+void show_variables(TextTable& table, const NodePlan& plan, const Snapshot& snapshot) {
+  if (plan.planned.empty()) return;
+  table.heading(fmt::format("variables of rank {}", plan.planned.front().rank.value), 31, 30);
+  for (const ExpectedVariable& variable :
+       expected_variables(plan, make_expected_assignment(plan), snapshot.environment, 0)) {
+    const VariableChange& change = variable.change;
+    const std::string absent = variable.open.empty() ? "(removed)" : variable.open;
+    table.row(change.name, change.value.value_or(absent), change.origin);
+  }
+}
+
+}  // namespace
+
+std::string key_value_space_name(KeyValueSpace key_value_space) {
+  return key_value_space == KeyValueSpace::pmi1   ? "PMI"
+         : key_value_space == KeyValueSpace::pmix ? "PMIx"
+                                                  : "";
+}
+
+std::string render_text(const NodePlan& plan, const Snapshot& snapshot) {
+  TextTable table;
+  table.heading(fmt::format("ddprun {}: what would happen on {}; nothing is started", DDPRUN_VERSION,
+                            node_name(snapshot.host, plan.host)));
+  show_allocation(table, plan, snapshot);
+  show_rendezvous(table, plan);
+  show_workers(table, plan);
+  show_output(table, plan);
+  show_binding(table, plan, snapshot);
+  show_variables(table, plan, snapshot);
+  if (!plan.notices.empty()) table.heading("notices");
+  for (const Notice& notice : plan.notices) {
+    table.line(notice.what);
+    if (!notice.hint.empty()) table.line("hint: " + notice.hint);
+  }
+  return table.text();
+}
+
+}  // namespace ddprun

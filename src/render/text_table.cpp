@@ -1,0 +1,94 @@
+#include "ddprun/render/text_table.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "ddprun/base/text.hpp"
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::size_t k_margin = 2;
+constexpr std::size_t k_longest = 2000;  // bytes of one cell
+
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xc0U) == 0x80U; }
+
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char byte) { return !continues_character(byte); }));
+}
+
+// Bytes of the first `width` characters.
+std::size_t bytes_of(std::string_view text, std::size_t width) {
+  std::size_t bytes = 0;
+  for (; bytes < text.size(); ++bytes) {
+    if (!continues_character(text[bytes]) && width-- == 0) break;
+  }
+  return bytes;
+}
+
+// Lines of at most `width` characters, broken at blanks where there are any.
+std::vector<std::string> wrap(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines;
+  while (width_of(text) > width) {
+    const std::size_t room = bytes_of(text, width);
+    const std::size_t blank = text.rfind(' ', room);
+    const bool at_blank = blank != std::string_view::npos && blank > 0;
+    lines.emplace_back(text.substr(0, at_blank ? blank : room));
+    text.remove_prefix(at_blank ? blank + 1 : room);
+  }
+  lines.emplace_back(text);
+  return lines;
+}
+
+std::string pad(std::string text, std::size_t width) {
+  return text + std::string(width - std::min(width, width_of(text)), ' ');
+}
+
+void append(std::string& text, std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  text += line + "\n";
+}
+
+// `first` stands before the first line, blanks of the same width before the others.
+void append_wrapped(std::string& text, const std::string& first, std::string_view rest) {
+  std::string before = first;
+  for (const std::string& line : wrap(rest, TextTable::k_columns - width_of(first))) {
+    append(text, before + line);
+    before = std::string(width_of(first), ' ');
+  }
+}
+
+}  // namespace
+
+void TextTable::heading(std::string_view text, std::size_t name_width, std::size_t value_width) {
+  if (!text_.empty()) text_ += "\n";
+  append_wrapped(text_, "", printable(text));
+  name_width_ = name_width;
+  value_width_ = value_width;
+}
+
+void TextTable::row(std::string_view name, std::string_view value, std::string_view origin) {
+  const std::string shown = printable(value, k_longest);
+  const std::string from = printable(origin, k_longest);
+  const std::size_t value_column = k_margin + name_width_ + 1;
+  std::string first = std::string(k_margin, ' ') + printable(name, k_longest);
+  if (width_of(first) >= value_column) {
+    append_wrapped(text_, std::string(k_margin, ' '), std::string_view(first).substr(k_margin));
+    first.clear();
+  }
+  first = pad(first, value_column);
+  if (from.empty() || width_of(shown) > value_width_) {
+    append_wrapped(text_, first, shown);
+    if (!from.empty()) append_wrapped(text_, pad("", value_column) + "<- ", from);
+    return;
+  }
+  append_wrapped(text_, first + pad(shown, value_width_ + 1), from);
+}
+
+void TextTable::line(std::string_view text) {
+  append_wrapped(text_, std::string(k_margin, ' '), printable(text, k_longest));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,101 @@
+#include "ddprun/rendezvous/expected_messages.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <type_traits>
+
+namespace ddprun {
+
+namespace {
+
+constexpr Reception taken = Reception::taken, late = Reception::late, wrong = Reception::wrong;
+
+struct AgentRow {
+  const char* name;
+  std::array<Reception, 6> when_joined;  // by CoordinatorState
+  Reception before;                      // on a connection that has not joined
+};
+
+// In the order of AgentMessage. Messages about an attempt are of the current one.
+constexpr AgentRow k_agent_rows[] = {
+    // clang-format off
+    //                          gathering probing opening running stopping finished
+    {"a second join",          {wrong,    wrong,  wrong,  wrong,  wrong,   wrong}, taken},
+    {"an answer to a probe",   {wrong,    taken,  late,   late,   late,    late},  wrong},
+    {"a failure",              {wrong,    wrong,  wrong,  taken,  taken,   late},  wrong},
+    {"a success",              {wrong,    wrong,  wrong,  taken,  taken,   late},  wrong},
+    {"an answer to a stop",    {wrong,    wrong,  wrong,  wrong,  taken,   late},  wrong},
+    {"a request to stop",      {taken,    taken,  taken,  taken,  taken,   late},  wrong},
+    {"the owner of a connection",  {taken,    taken,  taken,  taken,  taken,   late},  wrong},
+    {"an event",               {taken,    taken,  taken,  taken,  taken,   taken}, wrong},
+    {"its status",             {taken,    taken,  taken,  taken,  taken,   late},  wrong},
+    {"a stream of output",     {wrong,    wrong,  wrong,  wrong,  wrong,   wrong}, taken},
+    // clang-format on
+};
+static_assert(std::size(k_agent_rows) == std::variant_size_v<AgentMessage>);
+
+struct CoordinatorRow {
+  const char* name;
+  std::array<Reception, 4> by_state;  // MemberState
+};
+
+// In the order of CoordinatorMessage.
+constexpr CoordinatorRow k_coordinator_rows[] = {
+    // clang-format off
+    //                                        joined running asked  stopped
+    {"a refusal",                            {taken, wrong,  wrong, wrong}},
+    {"a probe",                              {taken, wrong,  wrong, wrong}},
+    {"a question about a connection",        {taken, taken,  taken, taken}},
+    {"a question about its status",          {taken, taken,  taken, taken}},
+    {"a start",                              {taken, wrong,  wrong, taken}},
+    {"a stop",                               {wrong, taken,  wrong, wrong}},
+    {"the end",                              {taken, taken,  taken, taken}},
+    // clang-format on
+};
+static_assert(std::size(k_coordinator_rows) == std::variant_size_v<CoordinatorMessage>);
+
+const AgentRow& row_of(const AgentMessage& message) { return k_agent_rows[message.index()]; }
+const CoordinatorRow& row_of(const CoordinatorMessage& message) {
+  return k_coordinator_rows[message.index()];
+}
+
+std::string describe_wrong(const char* name) { return fmt::format("it sent {} unexpectedly", name); }
+
+// Nothing where the message is about no attempt.
+std::optional<Attempt> attempt_of(const AgentMessage& message) {
+  return std::visit(
+      [](const auto& each) -> std::optional<Attempt> {
+        if constexpr (requires { each.attempt; }) return each.attempt;
+        return std::nullopt;
+      },
+      message);
+}
+
+}  // namespace
+
+Reception judge(const AgentMessage& message, bool joined, CoordinatorState state, Attempt current) {
+  const AgentRow& row = row_of(message);
+  if (!joined) return row.before;
+  const Attempt attempt = attempt_of(message).value_or(current);
+  if (attempt == current) return row.when_joined[static_cast<std::size_t>(state)];
+  return attempt < current ? late : wrong;
+}
+
+Reception judge(const CoordinatorMessage& message, MemberState state) {
+  return row_of(message).by_state[static_cast<std::size_t>(state)];
+}
+
+MemberState after_received(const CoordinatorMessage& message, MemberState state) {
+  if (std::holds_alternative<Start>(message)) return MemberState::running;
+  return std::holds_alternative<Stop>(message) ? MemberState::asked : state;
+}
+
+MemberState after_sent(const AgentMessage& message, MemberState state) {
+  return std::holds_alternative<Stopped>(message) ? MemberState::stopped : state;
+}
+
+std::string describe_wrong(const AgentMessage& message) { return describe_wrong(row_of(message).name); }
+std::string describe_wrong(const CoordinatorMessage& message) { return describe_wrong(row_of(message).name); }
+
+}  // namespace ddprun

@@ -1,0 +1,240 @@
+#include "ddprun/selflaunch/remote_launcher.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ddprun/allocation/detect.hpp"
+#include "ddprun/allocation/started.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/placement/devices.hpp"
+#include "ddprun/plan/worker_count.hpp"
+#include "remote_launcher_lines.hpp"
+
+namespace ddprun {
+
+namespace {
+
+struct RemoteLauncher {
+  const char* name;
+  const char* program;  // looked for on PATH
+  Scheduler of;         // Scheduler::none: any
+  void (*use)(SelfLaunchPlan&, const Options&, const Snapshot&);
+};
+
+constexpr std::array<RemoteLauncher, 7> k_remote_launchers{
+    {{"srun", "srun", Scheduler::slurm, use_srun},
+     {"mpiexec", "mpiexec", Scheduler::none, use_mpiexec},
+     {"pbsdsh", "pbsdsh", Scheduler::pbs, use_pbsdsh},
+     {"pbs_tmrsh", "pbs_tmrsh", Scheduler::pbs, use_pbs_tmrsh},
+     {"ssh", "ssh", Scheduler::none, use_ssh},
+     {"flux", "flux", Scheduler::flux, use_flux},
+     {"blaunch", "blaunch", Scheduler::lsf, use_blaunch}}};
+
+// What a scheduler's jobs are started with, best first.
+std::vector<std::string> usual_remote_launchers(Scheduler scheduler) {
+  const SchedulerTraits* const traits = find_traits(scheduler);
+  if (traits == nullptr) return {"ssh"};
+  const auto& names = traits->remote_launchers;
+  return {names.begin(), std::find(names.begin(), names.end(), "")};
+}
+
+std::string usual_for(Scheduler scheduler) {
+  return scheduler == Scheduler::manual ? "usual for hosts that you list"
+                                        : fmt::format("usual under {}", to_string(scheduler));
+}
+
+const RemoteLauncher& find_remote_launcher(const std::string& name) {
+  return *std::find_if(k_remote_launchers.begin(), k_remote_launchers.end(),
+                       [&](const RemoteLauncher& remote_launcher) { return name == remote_launcher.name; });
+}
+
+const ProgramFacts* find_executable(const Snapshot& snapshot, const std::string& name) {
+  const auto found = snapshot.programs.find(name);
+  const bool there = found != snapshot.programs.end() && found->second.kind == ProgramKind::executable;
+  return there ? &found->second : nullptr;
+}
+
+bool is_usable(const std::string& name, const Snapshot& snapshot) {
+  const ProgramFacts* const program = find_executable(snapshot, name);
+  return program != nullptr && (name != "mpiexec" || knows_pbs(*program));
+}
+
+// A snapshot of an earlier ddprun, or one written by hand, may know nothing of remote launchers.
+void refuse_unknown_programs(const Snapshot& snapshot, const std::vector<std::string>& programs) {
+  const bool known = std::any_of(programs.begin(), programs.end(), [&](const std::string& program) {
+    return snapshot.programs.contains(program);
+  });
+  if (known) return;
+  throw Error(fmt::format("the snapshot does not show whether {} is on PATH", join(programs, " or ")),
+              "capture it again with ddprun --capture FILE");
+}
+
+// A program that hosts of several can be started by, but only this one of them.
+bool needs_only_self(const SelfLaunchPlan& plan, const Snapshot& snapshot) {
+  return plan.hosts.size() == 1 && same_host(plan.hosts.front(), snapshot.host.name);
+}
+
+Sourced<std::string> choose_remote_launcher(const SelfLaunchPlan& plan, const Options& options,
+                                            const Snapshot& snapshot) {
+  const Scheduler scheduler = plan.allocation.scheduler.value;
+  if (!options.remote_launcher.value.empty()) {
+    const RemoteLauncher& remote_launcher = find_remote_launcher(options.remote_launcher.value);
+    if (remote_launcher.of != Scheduler::none && remote_launcher.of != scheduler) {
+      throw UsageError(
+          fmt::format("{} {} cannot start processes on {} ({})", options.remote_launcher.origin,
+                      remote_launcher.name,
+                      scheduler == Scheduler::manual ? "hosts that you list" : "these hosts",
+                      plan.allocation.hosts.origin),
+          fmt::format("leave it out, or choose {}", join(usual_remote_launchers(scheduler), " or ")));
+    }
+    if (needs_only_self(plan, snapshot)) return options.remote_launcher;
+    refuse_unknown_programs(snapshot, {remote_launcher.program});
+    if (find_executable(snapshot, remote_launcher.program) == nullptr) {
+      throw Error(fmt::format("{} {} cannot be used: {} is not on PATH", options.remote_launcher.origin,
+                              remote_launcher.name, remote_launcher.program),
+                  "load its module, or choose another remote launcher with --launcher");
+    }
+    return options.remote_launcher;
+  }
+  const std::vector<std::string> usual = usual_remote_launchers(scheduler);
+  for (const std::string& name : usual) {
+    if (is_usable(name, snapshot)) return {name, usual_for(scheduler)};
+  }
+  refuse_unknown_programs(snapshot, usual);
+  throw Error(fmt::format("cannot start ddprun on the other hosts: no {} on PATH", join(usual, ", no ")),
+              "load its module, or choose another remote launcher with --launcher");
+}
+
+std::vector<std::string> chosen_hosts(const Allocation& allocation, const Options& options) {
+  std::vector<std::string> hosts;
+  for (const Host& host : allocation.hosts.value) hosts.push_back(host.name);
+  const bool fewer = options.place.nodes && options.place.nodes->value < static_cast<int>(hosts.size());
+  if (fewer) hosts.resize(static_cast<std::size_t>(options.place.nodes->value));
+  return hosts;
+}
+
+// Started again and again, a launch that does not know its place would never come to its workers.
+void refuse_second_start(const Snapshot& snapshot) {
+  if (find_variable(snapshot, k_front_end_variable)) {
+    throw Error(
+        fmt::format("ddprun was started on {} by another ddprun, but its place in that launch is unknown",
+                    snapshot.host.name),
+        fmt::format(
+            "if {} is left from an earlier launch, unset it; else choose another remote launcher with "
+            "--launcher",
+            k_front_end_variable));
+  }
+  if (find_variable(snapshot, "DDPRUN_LAUNCH_ID")) {
+    throw Error("ddprun was started by a worker of another ddprun and would start itself on all hosts again",
+                "add --standalone to use this host alone");
+  }
+}
+
+Sourced<int> expect_workers(const SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot) {
+  if (!plan.allocation.node_index.known() && options.workers.kind != WorkersKind::number) {
+    const bool named = !plan.hosts.front().empty();
+    return {0, named ? "this host is not one of them" : "hosts are numbered when they start"};
+  }
+  Allocation there = plan.allocation;
+  there.style.value = LaunchStyle::agent_per_node;
+  return count_workers(there, options, snapshot, find_visible_devices(snapshot));
+}
+
+// The exact line that starts one agent on every node of the allocation. -n is there because srun prefers the
+// SLURM_NTASKS of the job to --ntasks-per-node; of a heterogeneous job each component brings its own nodes.
+std::string srun_line(const Allocation& allocation, const Options& options, const Snapshot& snapshot) {
+  std::vector<std::string> words{"srun"};
+  if (allocation.components.value > 1) {
+    words.push_back(fmt::format("--het-group=0-{}", allocation.components.value - 1));
+  } else {
+    const std::size_t hosts = allocation.hosts.value.size();
+    const int nodes = options.place.nodes ? options.place.nodes->value : static_cast<int>(hosts);
+    words.push_back(fmt::format("-N{}", nodes));
+    words.push_back(fmt::format("-n{}", nodes));
+  }
+  words.emplace_back("--ntasks-per-node=1");
+  if (allocation.cpus_on_node.value > 1) {
+    words.push_back(fmt::format("-c{}", allocation.cpus_on_node.value));
+  }
+  words.emplace_back("ddprun");
+  words.insert(words.end(), snapshot.arguments.begin(), snapshot.arguments.end());
+  return shell_quote(words);
+}
+
+}  // namespace
+
+const std::vector<std::string>& remote_launcher_names() {
+  static const std::vector<std::string> k_names{"srun", "mpiexec", "pbsdsh",  "pbs_tmrsh",
+                                                "ssh",  "flux",    "blaunch", "none"};
+  return k_names;
+}
+
+std::vector<std::string> remote_launcher_programs(const Allocation& allocation, const Options& options) {
+  if (options.remote_launcher.value.empty()) return usual_remote_launchers(allocation.scheduler.value);
+  return {options.remote_launcher.value};
+}
+
+std::vector<std::string> all_remote_launcher_programs() {
+  std::vector<std::string> programs;
+  for (const RemoteLauncher& remote_launcher : k_remote_launchers)
+    programs.emplace_back(remote_launcher.program);
+  return programs;
+}
+
+std::optional<SelfLaunchPlan> make_self_launch_plan(const Snapshot& snapshot, const Options& options,
+                                                    const Allocation& allocation) {
+  if (options.remote_launcher.value == "none") return std::nullopt;
+  SelfLaunchPlan plan;
+  plan.allocation = allocation;
+  if (plan.allocation.style.value != LaunchStyle::not_started) return std::nullopt;
+  refuse_second_start(snapshot);
+  plan.notices = plan.allocation.notices;
+  plan.hosts = chosen_hosts(plan.allocation, options);
+  plan.remote_launcher = choose_remote_launcher(plan, options, snapshot);
+  plan.workers = expect_workers(plan, options, snapshot);
+  find_remote_launcher(plan.remote_launcher.value).use(plan, options, snapshot);
+  return plan;
+}
+
+void refuse_unstarted(const Allocation& allocation, const Options& options, const Snapshot& snapshot) {
+  if (allocation.style.value != LaunchStyle::not_started) return;
+  const std::size_t nodes = allocation.hosts.value.size();
+  const bool on_node = allocation.node_index.known();
+  const std::string where = fmt::format("{}{}", snapshot.host.name,
+                                        on_node      ? " alone"
+                                        : nodes == 1 ? ", which is not that node"
+                                                     : ", which is not one of them");
+  const std::string hosts = count_of(static_cast<std::int64_t>(nodes), "node");
+  if (options.dry_run == DryRun::env) {
+    throw UsageError(
+        fmt::format("--dry-run=env prints the variables of one worker, and nothing is started yet on the {} "
+                    "of {}",
+                    hosts, allocation.hosts.origin),
+        fmt::format("run it in each task, as in {}; --dry-run alone shows how ddprun would start itself",
+                    allocation.scheduler.value == Scheduler::slurm
+                        ? "srun sh -c 'eval \"$(ddprun --dry-run=env)\" && python train.py'"
+                        : "sh -c 'eval \"$(ddprun --dry-run=env)\" && python train.py'"));
+  }
+  if (allocation.scheduler.value == Scheduler::manual) {
+    throw UsageError(
+        fmt::format("{} names {}, but ddprun was started on {}", allocation.hosts.origin, hosts, where),
+        "leave out --launcher none to let ddprun start itself there");
+  }
+  throw Error(fmt::format("job {} has {}, but ddprun was started on {}, outside any step of it",
+                          allocation.job_id.value, hosts, where),
+              allocation.scheduler.value == Scheduler::slurm
+                  ? fmt::format("start it on {} with: {}", nodes == 1 ? "that node" : "every node",
+                                srun_line(allocation, options, snapshot))
+                  : "leave out --launcher none to let ddprun start itself there");
+}
+
+Allocation detect_started(const Snapshot& snapshot, const Options& options) {
+  Allocation allocation = detect_allocation(snapshot, options.place);
+  refuse_unstarted(allocation, options, snapshot);
+  return allocation;
+}
+
+}  // namespace ddprun

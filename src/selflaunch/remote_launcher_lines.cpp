@@ -1,0 +1,197 @@
+#include "remote_launcher_lines.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/allocation/left_over.hpp"
+#include "ddprun/allocation/started.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/placement/devices.hpp"
+
+namespace ddprun {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+void name_hosts(SelfLaunchPlan& plan) {
+  set_variable(plan, k_started_hosts_variable, compress_hostlist(plan.hosts), plan.allocation.hosts.origin);
+  set_variable(plan, k_started_job_variable, describe_job(plan.allocation), plan.allocation.job_id.origin);
+  set_variable(plan, k_started_remote_launcher_variable, plan.remote_launcher.value,
+               plan.remote_launcher.origin);
+}
+
+std::string count(const SelfLaunchPlan& plan) { return std::to_string(plan.hosts.size()); }
+
+std::string first_word_of_version(const ProgramFacts& program) { return to_lower(program.version); }
+
+// The line of the node file by which the Task Manager knows this host's first slot.
+std::size_t line_of(const Snapshot& snapshot, const std::string& host, std::size_t otherwise) {
+  const auto path = find_variable(snapshot, "PBS_NODEFILE");
+  const auto file = path ? snapshot.files.find(*path) : snapshot.files.end();
+  if (file == snapshot.files.end()) return otherwise;
+  const Words lines = split_words(file->second);
+  const auto found = std::find_if(lines.begin(), lines.end(),
+                                  [&](const std::string& line) { return same_host(line, host); });
+  return found == lines.end() ? otherwise : static_cast<std::size_t>(found - lines.begin());
+}
+
+// The scheduler chose them for this host. Elsewhere the same numbers may be another job's GPUs, and ssh
+// starts outside of whatever would tell.
+void refuse_granted_devices(const SelfLaunchPlan& plan, const Snapshot& snapshot) {
+  const std::string jobs = name_jobs(snapshot.environment);
+  const VisibleDevices devices = find_visible_devices(snapshot);
+  const auto other = std::find_if(plan.hosts.begin(), plan.hosts.end(), [&](const std::string& host) {
+    return !same_host(host, snapshot.host.name);
+  });
+  if (jobs.empty() || devices.variable.empty() || devices.entries.empty() || other == plan.hosts.end())
+    return;
+  throw UsageError(
+      fmt::format("{}={} are the GPUs of {} on {}; ssh does not show which GPUs it has on {}",
+                  devices.variable, join(devices.entries, ","), jobs, snapshot.host.name, *other),
+      fmt::format("let the scheduler start ddprun (leave out --launcher ssh, --hosts and --hostfile); if the "
+                  "job has whole nodes, unset {}",
+                  devices.variable));
+}
+
+}  // namespace
+
+const std::string& own_file(const Snapshot& snapshot) {
+  static const std::string k_unknown = "ddprun";
+  const auto found = snapshot.programs.find("ddprun");
+  return found == snapshot.programs.end() || found->second.path.empty() ? k_unknown : found->second.path;
+}
+
+std::vector<std::string> with_arguments(std::vector<std::string> words, const Snapshot& snapshot) {
+  words.push_back(own_file(snapshot));
+  words.insert(words.end(), snapshot.arguments.begin(), snapshot.arguments.end());
+  return words;
+}
+
+void set_variable(SelfLaunchPlan& plan, const char* name, std::string value, std::string origin) {
+  plan.changes.push_back({name, std::move(value), std::move(origin)});
+}
+
+Mpiexec tell_mpiexec(const ProgramFacts& program) {
+  const std::string version = first_word_of_version(program);
+  const auto says = [&](const char* text) { return version.find(text) != std::string::npos; };
+  if (says("hydra") || says("intel(r) mpi")) return Mpiexec::hydra;
+  if (says("openrte") || says("open mpi") || says("prrte")) return Mpiexec::open_mpi;
+  if (says("pals") || program.path.find("/pals/") != std::string::npos) return Mpiexec::pals;
+  return Mpiexec::unknown;
+}
+
+// A script that hands over to a program which only sites with SGI's MPI have; what it says of itself is the
+// version of PBS.
+bool is_of_openpbs(const ProgramFacts& program) {
+  return first_word_of_version(program).find("pbs_version") != std::string::npos;
+}
+
+bool knows_pbs(const ProgramFacts& program) {
+  const std::string version = first_word_of_version(program);
+  switch (tell_mpiexec(program)) {
+    case Mpiexec::pals:
+      return true;
+    case Mpiexec::hydra:
+      return version.find("pbs") != std::string::npos || version.find("intel") != std::string::npos;
+    case Mpiexec::open_mpi:  // os/capture_remote_launchers adds what ompi_info says about its launch modules
+      return version.find("mca plm: tm") != std::string::npos;
+    case Mpiexec::unknown:
+      break;
+  }
+  return false;
+}
+
+void use_mpiexec(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
+  name_hosts(plan);
+  const auto program = snapshot.programs.find("mpiexec");
+  const Mpiexec kind = program == snapshot.programs.end() ? Mpiexec::unknown : tell_mpiexec(program->second);
+  if (kind == Mpiexec::open_mpi) {
+    plan.task = TaskWay::lifeline;
+    plan.commands = {{{},
+                      {"mpiexec", "-n", count(plan), "--map-by", "ppr:1:node", "--bind-to", "none", "-x",
+                       k_front_end_variable, "-x", k_front_end_key_variable, own_file(snapshot),
+                       k_started_by_option, k_front_end_word},
+                      false}};
+  } else if (kind == Mpiexec::pals) {
+    plan.commands = {
+        {{},
+         with_arguments({"mpiexec", "-n", count(plan), "--ppn", "1", "--cpu-bind", "none"}, snapshot),
+         false}};
+  } else if (kind == Mpiexec::hydra) {
+    plan.commands = {
+        {{},
+         with_arguments({"mpiexec", "-hosts", join(plan.hosts, ","), "-ppn", "1", "-n", count(plan)},
+                        snapshot),
+         false}};
+  } else if (is_of_openpbs(program->second)) {
+    throw Error("the mpiexec on PATH is that of OpenPBS, which only starts jobs of SGI's MPI",
+                "leave out --launcher mpiexec, or load the MPI module of this site");
+  } else {
+    throw Error("the mpiexec on PATH is not supported: ddprun cannot start one process per node with it",
+                "load the MPI module of this site, or choose another remote launcher, as in --launcher ssh");
+  }
+}
+
+// One task a node has one core unless it is the node's only one (flux-run(1), --exclusive).
+void use_flux(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
+  set_variable(plan, k_started_remote_launcher_variable, plan.remote_launcher.value,
+               plan.remote_launcher.origin);
+  plan.commands = {{{},
+                    with_arguments({"flux", "run", fmt::format("--nodes={}", count(plan)),
+                                    fmt::format("--ntasks={}", count(plan)), "--exclusive", "-o",
+                                    "cpu-affinity=off", "-o", "gpu-affinity=off"},
+                                   snapshot),
+                    false}};
+}
+
+void use_blaunch(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
+  name_hosts(plan);
+  plan.commands = {{{}, with_arguments({"blaunch", "-z", join(plan.hosts, " ")}, snapshot), false}};
+}
+
+void use_pbsdsh(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
+  name_hosts(plan);
+  plan.passes_exit_code = false;
+  plan.task = TaskWay::lifeline;
+  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
+    plan.commands.push_back({plan.hosts[i],
+                             {"pbsdsh", "-n", std::to_string(line_of(snapshot, plan.hosts[i], i)), "--",
+                              own_file(snapshot), k_started_by_option, k_front_end_word, std::to_string(i)},
+                             false});
+  }
+}
+
+void use_pbs_tmrsh(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
+  name_hosts(plan);
+  plan.task = TaskWay::lifeline;
+  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
+    plan.commands.push_back({plan.hosts[i],
+                             {"pbs_tmrsh", plan.hosts[i], own_file(snapshot), k_started_by_option,
+                              k_front_end_word, std::to_string(i)},
+                             false});
+  }
+}
+
+// This host needs no ssh. ControlMaster: a shared connection would outlive the ssh that is to end.
+void use_ssh(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
+  name_hosts(plan);
+  refuse_granted_devices(plan, snapshot);
+  plan.task = TaskWay::input;
+  const Words start{own_file(snapshot), k_started_by_option, "input"};
+  for (const std::string& host : plan.hosts) {
+    if (same_host(host, snapshot.host.name)) {
+      plan.commands.push_back({host, start, true});
+      continue;
+    }
+    plan.commands.push_back({host,
+                             {"ssh", "-T", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o",
+                              "ControlMaster=no", "-o", "ControlPath=none", host, shell_quote(start)},
+                             true});
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,31 @@
+// The command lines of each remote launcher, and what its agents' environment must not have. Private to
+// selflaunch.
+#pragma once
+
+#include "ddprun/selflaunch/remote_launcher.hpp"
+
+namespace ddprun {
+
+// Which program is behind the name mpiexec.
+enum class Mpiexec { unknown, hydra, open_mpi, pals };
+Mpiexec tell_mpiexec(const ProgramFacts& program);
+// Whether it starts processes on the nodes of a PBS job by itself.
+bool is_of_openpbs(const ProgramFacts& program);  // passed over
+bool knows_pbs(const ProgramFacts& program);
+
+// This program's file.
+const std::string& own_file(const Snapshot& snapshot);
+// The words, this program's file and its arguments.
+std::vector<std::string> with_arguments(std::vector<std::string> words, const Snapshot& snapshot);
+void set_variable(SelfLaunchPlan& plan, const char* name, std::string value, std::string origin);
+
+// Each fills in commands, task and changes of a plan that has its allocation, hosts and remote launcher.
+void use_srun(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
+void use_mpiexec(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
+void use_flux(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
+void use_blaunch(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
+void use_pbsdsh(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
+void use_pbs_tmrsh(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
+void use_ssh(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
+
+}  // namespace ddprun

@@ -1,0 +1,208 @@
+// A coordinator of two agents whose peers have the key and say anything, in any order and at any time: it
+// ends once at most, with success only where all succeeded, sends nothing that cannot be read, and shows
+// nothing that drives a terminal.
+//
+// Input: commands of a byte whose low bits choose what happens; its arguments follow.
+#include <array>
+#include <set>
+
+#include "ddprun/rendezvous/codec.hpp"
+#include "ddprun/rendezvous/coordinator.hpp"
+#include "ddprun/supervise/report.hpp"
+#include "promise.hpp"
+
+using namespace ddprun;
+using fuzz::require;
+
+namespace {
+
+constexpr int k_agents = 2;
+constexpr int k_peers = 4;  // connections at a time; the first is the coordinator's own agent
+
+CoordinatorSettings settings() {
+  CoordinatorSettings of;
+  of.agents = k_agents;
+  of.peers = {"n1", "n2"};
+  of.version = "0.1.0";
+  of.run_id = "29";
+  of.launch_id = "abc";
+  of.max_restarts = 1;
+  of.addresses = {"10.0.0.1", "10.1.0.1"};
+  of.port = 29400;
+  of.record = true;
+  of.live = true;
+  of.connects = true;
+  return of;
+}
+
+Announcement announce(int agent) {
+  Announcement of;
+  of.agent = {agent};
+  of.host = agent == 0 ? "n1" : "n2";
+  of.node = NodeIndex{agent};
+  of.workers = 2;
+  of.max_restarts = 1;
+  of.addresses = {agent == 0 ? "10.0.0.1" : "10.0.0.2"};
+  return of;
+}
+
+class Scene {
+ public:
+  explicit Scene(fuzz::Input input) : input_(input) {
+    for (int peer = 0; peer < k_peers; ++peer) connections_[at(peer)] = {next_++};
+  }
+
+  void play() {
+    while (!input_.empty()) step();
+  }
+
+ private:
+  using Actions = Coordinator::Actions;
+
+  static std::size_t at(int peer) { return static_cast<std::size_t>(peer); }
+
+  void step() {
+    const int command = input_.byte();
+    const int peer = input_.byte() % k_peers;
+    const ConnectionId connection = connections_[at(peer)];
+    switch (command % 12) {
+      case 0:
+        return say(peer, Join{announce(peer % k_agents), "0.1.0", peer == 0 ? "" : "10.0.0.1", k_agents});
+      case 1:
+        return say_bytes(peer);
+      case 2:
+        if (peer != 0) close(peer, "the connection ended");
+        return;
+      case 3:
+        return pass_time(Milliseconds{input_.number() * 20});
+      case 4:
+        return check(coordinator_.on_store_ready({input_.byte() % 3}, 1 + input_.number() % 65535, now_));
+      case 5:
+        return check(coordinator_.on_store_failed({input_.byte() % 3}, "no port", now_));
+      case 6:
+        return check(coordinator_.on_status_request(now_));
+      case 7:
+        return say(peer, AttemptSucceeded{{input_.byte() % 3}});
+      case 8:
+        return say(peer, AttemptFailed{{input_.byte() % 3}, failure()});
+      case 9:
+        return say(peer, Stopped{{input_.byte() % 3}, {}, {}});
+      case 10:
+        check(coordinator_.on_connections(input_.byte(), now_));
+        return check(coordinator_.on_refused("10.0.0.9", "no key", now_));
+      default:
+        return check(
+            coordinator_.on_store_client({{"10.0.0.2", 40000 + connection.value, "10.0.0.1", 41000}}, now_));
+    }
+  }
+
+  Failure failure() {
+    Failure of;
+    of.rank = {input_.byte() % 6};
+    of.host = "n2";
+    of.program = "python";
+    of.status = {ExitStatus::Kind::exited, 1 + input_.byte() % 255, {}, false};
+    of.last_lines = {"last"};
+    return of;
+  }
+
+  void say_bytes(int peer) {
+    const auto length = static_cast<std::size_t>(input_.number());
+    const auto message = decode_agent_message(input_.piece(length));
+    if (std::holds_alternative<AgentMessage>(message)) return say(peer, std::get<AgentMessage>(message));
+    if (peer != 0) close(peer, "its message cannot be read");
+  }
+
+  // An agent's first word is Join (net/coordinator_service.cpp), and the own agent says it once.
+  void say(int peer, const AgentMessage& message) {
+    const bool join = std::holds_alternative<Join>(message);
+    if (join && (joined_.contains(peer) || (peer == 0 && ended_))) return;
+    if (!join && !joined_.contains(peer)) return;
+    if (join && peer == 0 && std::get<Join>(message).announcement.agent.value != 0) return;
+    if (peer == 0 && !join && !is_own_kind(message)) return;
+    joined_.insert(peer);
+    if (const auto* told = std::get_if<AttemptSucceeded>(&message)) succeeded_.emplace(peer, told->attempt);
+    check(coordinator_.on_message(connections_[at(peer)], message, now_));
+  }
+
+  // The own agent's messages do not pass through the codec, and are what they should be.
+  static bool is_own_kind(const AgentMessage& message) {
+    return std::holds_alternative<AttemptSucceeded>(message) || std::holds_alternative<Stopped>(message);
+  }
+
+  void close(int peer, const std::string& why) {
+    const ConnectionId gone = connections_[at(peer)];
+    connections_[at(peer)] = {next_++};
+    joined_.erase(peer);
+    closed_.insert(gone);
+    check(coordinator_.on_closed(gone, why, now_));
+  }
+
+  void pass_time(Milliseconds passed) {
+    now_ += passed;
+    for (int rounds = 0; coordinator_.deadline() && *coordinator_.deadline() <= now_ && !ended_; ++rounds) {
+      require(rounds < 20);  // it would be called again and again
+      check(coordinator_.on_time(now_));
+    }
+  }
+
+  void check(const Actions& actions) {
+    std::set<ConnectionId> dropped;
+    for (const CoordinatorAction& action : actions) {
+      require(!ended_ || !std::holds_alternative<EndJob>(action));
+      std::visit([this](const auto& each) { look_at(each); }, action);
+      if (const auto* close = std::get_if<CloseConnection>(&action)) dropped.insert(close->connection);
+    }
+    for (int peer = 1; peer < k_peers; ++peer) {
+      if (dropped.contains(connections_[at(peer)])) close(peer, "it was closed");
+    }
+  }
+
+  void look_at(const SendTo& send) {
+    require(!closed_.contains(send.connection));
+    const std::string frame = encode(send.message);
+    require(frame.size() <= k_frame_header + k_max_frame);
+    const auto read = decode_coordinator_message(frame.substr(k_frame_header));
+    require(std::holds_alternative<CoordinatorMessage>(read));
+    if (const auto* finish = std::get_if<Finish>(&send.message)) show(*finish);
+  }
+  static void show(const Finish& finish) {
+    fuzz::require_printable(render_report(finish.cause, 1));
+    fuzz::require_printable(render_others(finish.others, finish.victims));
+  }
+  void look_at(const ShowRestart& restart) {
+    Cause cause;
+    cause.kind = Cause::Kind::worker_failed;
+    cause.failure = restart.cause;
+    fuzz::require_printable(render_restart(cause, restart.next, restart.max_restarts));
+    succeeded_.clear();
+  }
+  void look_at(const ShowJob& job) { fuzz::require_printable(render_status_table(job.status, job.status)); }
+  void look_at(const EndJob& end) {
+    ended_ = true;
+    fuzz::require_printable(render_report(end.cause, 1));
+    const int code = exit_code_of(end.cause);
+    require(code >= 0 && code <= 255);
+    require((code == 0) == (end.cause.kind == Cause::Kind::success));
+    if (code == 0) require(succeeded_.size() >= k_agents);
+  }
+  template <class Other>
+  void look_at(const Other&) {}
+
+  fuzz::Input input_;
+  TimePoint now_{};
+  Coordinator coordinator_{settings(), now_};
+  int next_ = 0;
+  std::array<ConnectionId, k_peers> connections_;
+  std::set<int> joined_;
+  std::set<std::pair<int, Attempt>> succeeded_;
+  std::set<ConnectionId> closed_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Scene(fuzz::Input(data, size)).play();
+  return 0;
+}

@@ -1,0 +1,79 @@
+// Any environment on any host, of every scheduler and launcher: an allocation that fits itself, or an Error.
+// Lines are NAME=value; "@host X", "@ancestor X", "@cgroup X" and "@standalone", "@nnodes N", "@node-rank N",
+// "@nproc N", "@address X", "@port N", "@id X", "@scheduler X", "@hosts LIST" are the rest; "@file X" begins
+// the contents of a file, X being its path or the variable that has it, and "@end" ends them.
+#include "ddprun/allocation/detect.hpp"
+#include "ddprun/allocation/started.hpp"
+#include "environment_lines.hpp"
+#include "promise.hpp"
+
+using namespace ddprun;
+using fuzz::require;
+
+namespace {
+
+void read_fact(const std::string& line, Snapshot& snapshot, PlaceOptions& options) {
+  const std::size_t blank = std::min(line.find(' '), line.size());
+  const std::string name = line.substr(0, blank);
+  const std::string value = blank == line.size() ? "" : line.substr(blank + 1);
+  const auto number = [&] {
+    return sourced(static_cast<int>(parse_integer(value).value_or(1) % 1000000), name);
+  };
+  if (name == "@host") snapshot.host.name = value;
+  if (name == "@ancestor") snapshot.host.ancestors.push_back({1, value});
+  if (name == "@cgroup") snapshot.host.cgroup = value;
+  if (name == "@standalone") options.standalone = true;
+  if (name == "@nnodes") options.nodes = number();
+  if (name == "@node-rank") options.node_rank = number();
+  if (name == "@nproc") options.workers_per_node = number();
+  if (name == "@port") options.port = number();
+  if (name == "@address") options.address = sourced(value, name);
+  if (name == "@id") options.run_id = sourced(value, name);
+  if (name == "@scheduler") options.scheduler = sourced(value, name);
+  if (name == "@hosts") options.hosts = sourced(parse_hosts(value, name), name);
+}
+
+void read_lines(const std::string& text, Snapshot& snapshot, PlaceOptions& options) {
+  snapshot.environment = test::parse_environment_lines(text);
+  std::string* file = nullptr;
+  for (const std::string& line : split(text, '\n')) {
+    if (line.starts_with("@file ")) {
+      const std::string name = line.substr(6);
+      file = &snapshot.files[name.starts_with('/') ? name : find_variable(snapshot, name).value_or(name)];
+    } else if (line == "@end") {
+      file = nullptr;
+    } else if (file != nullptr) {
+      *file += line + "\n";
+    } else if (line.starts_with('@')) {
+      read_fact(line, snapshot, options);
+    }
+  }
+}
+
+void check_promises(const Allocation& allocation) {
+  require(!launch_key(allocation).empty());
+  const std::vector<Host>& hosts = allocation.hosts.value;
+  const int node = allocation.node_index.value.value_or(NodeIndex{-1}).value;
+  // A launcher's numbers may be all that is known: then there are no hosts.
+  require(node >= -1 && (hosts.empty() || node < static_cast<int>(hosts.size())));
+  require(allocation.task_rank.value >= 0 && allocation.task_local.value.value >= 0);
+  require(allocation.task_count.value >= 1 && allocation.tasks_here.value >= 0);
+  for (const Notice& notice : allocation.notices) require(!notice.what.empty());
+  if (allocation.style.value == LaunchStyle::not_started) return require(!hosts.empty());
+  require(allocation.task_rank.value < allocation.task_count.value);
+  if (node < 0 || hosts.empty()) return;
+  const int tasks = hosts[static_cast<std::size_t>(node)].tasks;
+  require(tasks == 0 || allocation.task_local.value.value < tasks);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::try_to([&] {
+    Snapshot snapshot;
+    PlaceOptions options;
+    read_lines(fuzz::text_of(data, size), snapshot, options);
+    check_promises(detect_allocation(snapshot, options));
+  });
+  return 0;
+}

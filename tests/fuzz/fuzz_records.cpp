@@ -1,0 +1,56 @@
+// What ddprun writes and reads again, from files and sockets that others may have touched: events, status,
+// parts of a log index.
+#include "ddprun/events/event.hpp"
+#include "ddprun/events/metrics.hpp"
+#include "ddprun/events/timeline.hpp"
+#include "ddprun/output/log_index.hpp"
+#include "ddprun/status/job_status.hpp"
+#include "promise.hpp"
+
+using namespace ddprun;
+using fuzz::require;
+
+namespace {
+
+void check_events(const std::string& text) {
+  JobMetrics metrics;
+  for (const std::string& line : split(text, '\n')) {
+    const auto event = parse_event(line);
+    if (!event) continue;
+    metrics.note(*event);
+    const std::string rendered = render_event(*event);
+    require(rendered.ends_with('\n') && rendered.find('\n') == rendered.size() - 1);
+    require(parse_event(rendered).has_value());
+  }
+  metrics.render();
+  const Timeline timeline = make_timeline(text);
+  fuzz::require_printable(render_timeline_text(timeline));
+  render_timeline_html(timeline);
+}
+
+void check_status(const std::string& text) {
+  if (const auto node = parse_node_status(text)) {
+    require(parse_node_status(render_status(*node)) == node);
+  }
+  const auto job = parse_job_status(text);
+  if (!job) return;
+  require(parse_job_status(render_status(*job)) == job);
+  fuzz::require_printable(render_status_table(*job, *job));
+  render_status_json({*job}, {*job});
+}
+
+void check_index(const std::string& text) {
+  const std::string merged = merge_index_parts("launch", {text, render_index_part("launch", {})});
+  require(is_index_of("launch", merged));
+  require(merge_index_parts("launch", {merged}) == merged);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text = fuzz::text_of(data, size);
+  check_events(text);
+  check_status(text);
+  check_index(text);
+  return 0;
+}

@@ -1,0 +1,46 @@
+#include "ddprun/os/process/answering_child.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "catch.hpp"
+#include "ddprun/os/process/child.hpp"
+#include "processes.hpp"
+
+using namespace ddprun;
+using namespace ddprun::testing;
+
+namespace {
+
+bool no_children() { return ::waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD; }
+
+}  // namespace
+
+TEST_CASE("a child that has answered is reaped at its end, and so is one that has not") {
+  AnsweringChild answered([] { return std::string("x"); }, "test");
+  CHECK(read_until(answered.descriptor(), "") == "x");
+  answered.end();
+  CHECK(no_children());
+  AnsweringChild silent(
+      [] {
+        while (true) ::pause();
+        return std::string();
+      },
+      "test");
+  silent = AnsweringChild();
+  CHECK(no_children());
+}
+
+TEST_CASE("a child that was reaped as an orphan leaves nothing to end, whoever has its number") {
+  AnsweringChild child([] { return std::string("x"); }, "test");
+  CHECK(read_until(child.descriptor(), "") == "x");
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!no_children()) {
+    reap_orphans({});
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+  }
+  child.end();
+  CHECK(no_children());
+}

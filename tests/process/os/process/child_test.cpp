@@ -1,0 +1,190 @@
+#include "ddprun/os/process/child.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "catch.hpp"
+#include "ddprun/os/process/process_table.hpp"
+#include "ddprun/os/process/signals.hpp"
+#include "ddprun/os/process/stuck_process.hpp"
+#include "processes.hpp"
+
+using namespace ddprun;
+using namespace ddprun::testing;
+
+namespace {
+
+// Orphans come to us while this lives.
+struct Adopting {
+  Adopting() { REQUIRE(adopt_orphans()); }
+  ~Adopting() { ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0); }
+};
+
+struct Started {
+  Child child;
+  Fd output;
+  std::string said;
+};
+
+// Starts a worker and waits for its first line.
+Started start_and_hear(std::vector<std::string> arguments, ChildGroup group = ChildGroup::own_group) {
+  Pipe pipe = make_pipe();
+  SpawnRequest request = worker_request(std::move(arguments));
+  request.standard_output = pipe.writer.get();
+  request.group = group;
+  Child child = start(request);
+  pipe.writer.close();
+  std::string said = read_until(pipe.reader.get(), "\n");
+  return {std::move(child), std::move(pipe.reader), std::move(said)};
+}
+
+}  // namespace
+
+TEST_CASE("endings are told apart") {
+  Child exited = start(worker_request({"exit_with", "7"}));
+  CHECK(wait_for_end(exited) == ExitStatus{ExitStatus::Kind::exited, 7, {}, false});
+  Child killed = start(worker_request({"die_by", std::to_string(SIGTERM)}));
+  CHECK(wait_for_end(killed) == ExitStatus{ExitStatus::Kind::signalled, SIGTERM, {}, false});
+}
+
+TEST_CASE("an ending is seen without reaping, and after reaping nothing is signalled") {
+  Started worker = start_and_hear({"sleep_forever"});
+  CHECK_FALSE(worker.child.ending());
+  CHECK_FALSE(worker.child.reap());
+  CHECK(worker.child.send_signal(SIGUSR1));
+  wait_until_gone(open_pidfd(worker.child.pid()));
+  CHECK(worker.child.ending() == worker.child.ending());
+  CHECK(worker.child.send_signal_to_group(0));  // the number is still its own
+  CHECK(worker.child.reap() == ExitStatus{ExitStatus::Kind::signalled, SIGUSR1, {}, false});
+  CHECK_FALSE(worker.child.send_signal(0));
+  CHECK_FALSE(worker.child.send_signal_to_group(0));
+  CHECK_FALSE(worker.child.send_signal_to_family(0));
+}
+
+TEST_CASE("without a pidfd, SIGCHLD says when to look") {
+  SignalSource signals({SIGCHLD});
+  Started worker = start_and_hear({"sleep_forever"});
+  Child child(worker.child.pid(), Fd(), true);
+  CHECK_FALSE(child.ending());
+  CHECK(child.send_signal(SIGTERM));
+  pollfd ready{signals.descriptor().get(), POLLIN, 0};
+  REQUIRE(::poll(&ready, 1, 10'000) == 1);
+  CHECK(child.reap() == ExitStatus{ExitStatus::Kind::signalled, SIGTERM, {}, false});
+}
+
+TEST_CASE("a worker that ignores SIGTERM ends by SIGKILL") {
+  Started worker = start_and_hear({"ignore_term"});
+  CHECK(worker.child.send_signal(SIGTERM));
+  CHECK_FALSE(worker.child.ending());
+  CHECK(worker.child.send_signal_to_group(SIGKILL));
+  CHECK(wait_for_end(worker.child).value == SIGKILL);
+}
+
+TEST_CASE("only a leader's group is signalled") {
+  Started worker = start_and_hear({"sleep_forever"}, ChildGroup::ours);
+  CHECK_FALSE(worker.child.send_signal_to_group(SIGKILL));
+  CHECK(worker.child.send_signal_to_family(SIGKILL));
+  CHECK(wait_for_end(worker.child).value == SIGKILL);
+}
+
+TEST_CASE("a stop is seen once") {
+  Started worker = start_and_hear({"sleep_forever"});
+  CHECK_FALSE(worker.child.take_stop());
+  worker.child.send_signal(SIGSTOP);
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(worker.child.pid()), &info, WSTOPPED | WNOWAIT) == 0);
+  CHECK(worker.child.take_stop() == SIGSTOP);
+  CHECK_FALSE(worker.child.take_stop());
+  worker.child.send_signal(SIGKILL);
+  wait_for_end(worker.child);
+}
+
+TEST_CASE("a signal to the family reaches a descendant in a session of its own") {
+  Started worker = start_and_hear({"leave_grandchild", "stay"});
+  const Fd grandchild = open_pidfd(number_after(worker.said, "grandchild "));
+  REQUIRE(worker.child.send_signal_to_family(SIGKILL));
+  wait_for_end(worker.child);
+  wait_until_gone(grandchild);
+}
+
+TEST_CASE("the sweep ends and reaps orphans that left their worker's session") {
+  const Adopting adopting;
+  Started worker = start_and_hear({"leave_grandchild"});
+  const int number = number_after(worker.said, "grandchild ");
+  const Fd grandchild = open_pidfd(number);
+  wait_for_end(worker.child);
+  Started spared = start_and_hear({"sleep_forever"});
+  CHECK(kill_all_descendants({spared.child.pid()}, Milliseconds(10'000)));
+  wait_until_gone(grandchild);
+  CHECK_FALSE(capture_process(number));  // reaped, too
+  CHECK_FALSE(spared.child.ending());
+  spared.child.send_signal(SIGKILL);
+  wait_for_end(spared.child);
+}
+
+TEST_CASE("an ending that a tracer holds back is seen when it lets go, and SIGCHLD says so") {
+  SignalSource signals({SIGCHLD});
+  Started worker = start_and_hear({"sleep_forever"});
+  Pipe told = make_pipe();
+  Pipe release = make_pipe();
+  const pid_t tracer = ::fork();
+  if (tracer == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    char byte = 0;
+    const bool seized = ::ptrace(PTRACE_SEIZE, worker.child.pid(), nullptr, nullptr) == 0;
+    const ssize_t said = ::write(told.writer.get(), seized ? "y" : "n", 1);
+    _exit(said == 1 && ::read(release.reader.get(), &byte, 1) == 1 ? 0 : 1);
+  }
+  char seized = 0;
+  REQUIRE(::read(told.reader.get(), &seized, 1) == 1);
+  if (seized != 'y') {
+    WARN("not tested: ptrace(2) is not allowed here");
+    worker.child.send_signal(SIGKILL);
+    wait_for_end(worker.child);
+    ::waitpid(tracer, nullptr, 0);
+    return;
+  }
+  worker.child.send_signal(SIGKILL);  // of any other the tracer would be asked first
+  wait_until_gone(worker.child.pidfd());
+  CHECK_FALSE(worker.child.ending());
+  CHECK(capture_stuck_process(worker.child.pid()).tracer == tracer);
+  while (signals.read()) continue;
+  REQUIRE(::write(release.writer.get(), "x", 1) == 1);
+  wait_until_gone(open_pidfd(tracer));
+  pollfd ready{signals.descriptor().get(), POLLIN, 0};
+  REQUIRE(::poll(&ready, 1, 10'000) == 1);
+  CHECK(worker.child.reap() == ExitStatus{ExitStatus::Kind::signalled, SIGKILL, {}, false});
+  reap(tracer);
+}
+
+TEST_CASE("orphans are reaped behind known children that have ended and keep their numbers") {
+  const Adopting adopting;
+  std::vector<Child> ended;
+  for (int i = 0; i < 3; ++i) ended.push_back(start(worker_request({"exit_with", "0"})));
+  for (const Child& child : ended) wait_until_gone(child.pidfd());
+  Started worker = start_and_hear({"leave_grandchild"});
+  const int number = number_after(worker.said, "grandchild ");
+  wait_until_gone(worker.child.pidfd());
+  ::kill(number, SIGKILL);
+  wait_until_gone(open_pidfd(number));
+  reap_orphans({ended[0].pid(), ended[1].pid(), ended[2].pid(), worker.child.pid()});
+  CHECK_FALSE(capture_process(number));
+  for (Child& child : ended) CHECK(child.reap() == ExitStatus{});
+  CHECK(worker.child.reap() == ExitStatus{});
+}
+
+TEST_CASE("adopted orphans are reaped, known children are left to their owner") {
+  const Adopting adopting;
+  Started worker = start_and_hear({"leave_grandchild"});
+  const int number = number_after(worker.said, "grandchild ");
+  wait_until_gone(worker.child.pidfd());
+  ::kill(number, SIGKILL);
+  wait_until_gone(open_pidfd(number));
+  reap_orphans({worker.child.pid()});
+  CHECK_FALSE(capture_process(number));
+  CHECK(worker.child.reap() == ExitStatus{});
+}

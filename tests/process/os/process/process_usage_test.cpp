@@ -1,0 +1,84 @@
+#include "ddprun/os/process/process_usage.hpp"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "catch.hpp"
+#include "ddprun/os/capture/node_usage.hpp"
+#include "ddprun/os/process/child_call.hpp"
+#include "fake_root.hpp"
+#include "test_paths.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+// A child whose own child computes until it is killed.
+struct BusyFamily {
+  BusyFamily() : child(::fork()) {
+    if (child != 0) return;
+    ::setpgid(0, 0);
+    if (::fork() == 0) {
+      for (;;) ::getppid();
+    }
+    for (;;) ::pause();
+  }
+  ~BusyFamily() {
+    ::kill(-child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+  pid_t child;
+};
+
+}  // namespace
+
+TEST_CASE("what a process uses includes all below it") {
+  const BusyFamily family;
+  std::optional<ProcessUsage> usage;
+  while (!usage || usage->cpu_time < Milliseconds{50}) usage = measure_usage({family.child}).front();
+  CHECK(usage->memory > 4096);
+}
+
+TEST_CASE("a process that is not there uses nothing") {
+  CHECK_FALSE(measure_usage({0x7fffffff}).front());
+  CHECK(measure_usage({}).empty());
+}
+
+TEST_CASE("a node's workers are told with what they use") {
+  const BusyFamily family;
+  NodeStatus node{"n1", {}, {}};
+  node.workers.resize(2);
+  node.workers[0].pid = family.child;
+  const NodeStatus measured = measure_node(node, {{}, {}});
+  CHECK(measured.measured > Milliseconds{0});
+  CHECK(measured.workers[0].memory > 0);
+  CHECK_FALSE(measured.workers[1].memory);
+}
+
+// The driver's library is loaded in a child, for the sake of its environment.
+TEST_CASE("the use of a worker's GPUs is that of the busiest, their memory that of all") {
+  const FakeRoot root;
+  root.add("/dev/nvidiactl");
+  const auto measure = [&](const char* kind, const std::vector<std::string>& gpus) {
+    const ChildAnswer answer = call_in_child(
+        [&] {
+          ::setenv("FAKE_NVML", kind, 1);
+          NodeStatus node{"n1", {}, {}};
+          node.workers.resize(1);
+          return render_status(measure_node(node, {gpus}, DDPRUN_FAKE_NVML, root.path()));
+        },
+        Milliseconds{60000});
+    REQUIRE(answer.bytes);
+    return parse_node_status(*answer.bytes)->workers[0];
+  };
+  const WorkerStatus both = measure("", {"0000:41:00.0", "0000:c1:00.0"});
+  CHECK(both.gpu_percent == 60);
+  CHECK(both.gpu_memory == std::uint64_t{3} << 30U);
+  const WorkerStatus partitioned = measure("mig", {"0000:41:00.0"});
+  CHECK_FALSE(partitioned.gpu_percent);
+  CHECK(partitioned.gpu_memory == std::uint64_t{2} << 30U);
+  CHECK_FALSE(measure("", {}).gpu_memory);
+  CHECK_FALSE(measure("refuse", {"0000:41:00.0"}).gpu_memory);
+}

@@ -1,0 +1,113 @@
+#include "plan/discovery.hpp"
+
+#include "catch.hpp"
+#include "error_text.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+Allocation launched_by(const std::string& launcher, KeyValueSpace key_value_space,
+                       LaunchStyle style = LaunchStyle::agent_per_node) {
+  Allocation allocation;
+  allocation.launcher.value = launcher;
+  allocation.key_value_space = key_value_space;
+  allocation.style.value = style;
+  allocation.first_known = launcher.empty() || launcher == "srun";
+  return allocation;
+}
+
+Options discovery(Discovery how, const std::string& directory = {}) {
+  Options options;
+  options.discovery = how;
+  options.rendezvous_directory = directory;
+  return options;
+}
+
+Snapshot machine(const Environment& environment = {{"HOME", "/home/u"}}) {
+  Snapshot snapshot;
+  snapshot.environment = environment;
+  snapshot.host.uid = 1000;
+  return snapshot;
+}
+
+RendezvousPlan ways(const Allocation& allocation, const Options& options = {},
+                    const Snapshot& snapshot = machine()) {
+  RendezvousPlan rendezvous;
+  rendezvous.role = RendezvousRole::member;
+  rendezvous.agents = 2;
+  if (allocation.first_known || allocation.first_address) rendezvous.addresses = {{"n1"}, "hosts"};
+  rendezvous.key = "hydra/1";
+  choose_discovery(rendezvous, allocation, options, snapshot);
+  return rendezvous;
+}
+
+}  // namespace
+
+TEST_CASE("unasked, PMI is spoken under hydra by one agent a node only") {
+  using enum LaunchStyle;
+  CHECK(ways(launched_by("hydra", KeyValueSpace::pmi1)).key_value_space == KeyValueSpace::pmi1);
+  CHECK(ways(launched_by("hydra", KeyValueSpace::pmi1, agent_per_task)).key_value_space ==
+        KeyValueSpace::none);
+  CHECK(ways(launched_by("srun", KeyValueSpace::pmi1)).key_value_space == KeyValueSpace::none);
+  CHECK(ways(launched_by("", KeyValueSpace::pmi1)).key_value_space == KeyValueSpace::none);
+  CHECK(ways(launched_by("Open MPI", KeyValueSpace::pmix)).key_value_space == KeyValueSpace::none);
+  CHECK(ways(launched_by("hydra", KeyValueSpace::pmi1), discovery(Discovery::file)).key_value_space ==
+        KeyValueSpace::none);
+  Allocation named = launched_by("hydra", KeyValueSpace::pmi1);
+  named.first_address = sourced(std::string("n1"), "--master-addr");
+  CHECK(ways(named).key_value_space == KeyValueSpace::none);
+  CHECK(ways(named).rendezvous_file.value.empty());
+}
+
+TEST_CASE("asked for, any key-value space is used, or missed") {
+  const Options asked = discovery(Discovery::pmi);
+  CHECK(ways(launched_by("srun", KeyValueSpace::pmi1, LaunchStyle::agent_per_task), asked).key_value_space ==
+        KeyValueSpace::pmi1);
+  CHECK(ways(launched_by("Open MPI", KeyValueSpace::pmix), asked).key_value_space == KeyValueSpace::pmix);
+  CHECK(ways(launched_by("Open MPI", KeyValueSpace::pmix), asked).rendezvous_file.value.empty());
+  CHECK(usage_error_of([&] { ways(launched_by("srun", KeyValueSpace::none), asked); }) ==
+        "--rdzv pmi requires a launcher with PMI or PMIx, but its variables show neither | leave --rdzv out, "
+        "or use --rdzv file");
+}
+
+TEST_CASE("a rendezvous file is named by user and launch, in the home directory or where the user says") {
+  const Allocation launched = launched_by("Open MPI", KeyValueSpace::pmix);
+  const RendezvousPlan plan = ways(launched);
+  CHECK(plan.rendezvous_file ==
+        sourced(std::string("/home/u/.ddprun/meet.1000.48167b163c5a2e07"), "home directory"));
+  CHECK(ways(launched, discovery(Discovery::automatic, "/scratch")).rendezvous_file ==
+        sourced(std::string("/scratch/meet.1000.48167b163c5a2e07"), "--rdzv-dir"));
+  CHECK(ways(launched_by("srun", KeyValueSpace::none)).rendezvous_file.value.empty());
+  CHECK(ways(launched_by("srun", KeyValueSpace::none), discovery(Discovery::file)).rendezvous_file.origin ==
+        "home directory");
+  CHECK(ways(launched_by("srun", KeyValueSpace::none), discovery(Discovery::automatic, "/scratch"))
+            .rendezvous_file.origin == "--rdzv-dir");
+}
+
+TEST_CASE("without a home directory there is no rendezvous file, and asking for one says why") {
+  const Allocation launched = launched_by("hydra", KeyValueSpace::pmi1);
+  CHECK(ways(launched, {}, machine({})).rendezvous_file.value.empty());
+  CHECK(usage_error_of([&] { ways(launched, discovery(Discovery::file), machine({})); }) ==
+        "cannot place the rendezvous file: HOME is not set | name a folder with --rdzv-dir");
+}
+
+TEST_CASE("where nothing at all tells the first host, the ways out are named") {
+  const Allocation tasks = launched_by("hydra", KeyValueSpace::pmi1, LaunchStyle::agent_per_task);
+  Snapshot homeless = machine({});
+  homeless.host.name = "n2";
+  CHECK(error_of([&] { ways(tasks, {}, homeless); }) ==
+        "cannot locate the coordinator from n2, one of 2 ddprun processes: hydra names no hosts, and HOME, "
+        "for a rendezvous file, is not set | name a folder that all hosts share with --rdzv-dir, or the "
+        "first host with --master-addr | 125");
+}
+
+TEST_CASE("the keys of the allocation are those of the handshake, and one agent alone needs nothing") {
+  Allocation launched = launched_by("hydra", KeyValueSpace::pmi1);
+  launched.secrets = {{SecretKind::pbs_cookie, "c", "PBS_JOBCOOKIE"}};
+  CHECK(ways(launched).secrets == launched.secrets);
+  RendezvousPlan solo;
+  choose_discovery(solo, launched, discovery(Discovery::pmi), machine());
+  CHECK(solo.key_value_space == KeyValueSpace::none);
+  CHECK(solo.secrets.empty());
+}
