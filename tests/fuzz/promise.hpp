@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -14,8 +15,10 @@ namespace ddprun::fuzz {
 inline std::string text_of(const std::uint8_t* data, std::size_t size) { return {data, data + size}; }
 
 // Ends the program: libFuzzer writes the input to a file.
-inline void require(bool promise) {
-  if (!promise) std::abort();
+inline void require(bool promise, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  if (promise) return;
+  std::fprintf(stderr, "%s:%d: a promise does not hold\n", file, line);
+  std::abort();
 }
 
 // No byte of it drives a terminal; it may have several lines.

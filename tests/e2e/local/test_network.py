@@ -172,6 +172,57 @@ def test_strangers_on_the_port_are_named_and_do_not_disturb(hosts, directory, ke
     assert f"refused {hosts['c'].address}: it is not ddprun (its first bytes: GET / HTTP" in results[0].stderr
 
 
+# 500 of each kind at once, given by their first bytes (and what follows an answer); prints, for each kind, what was
+# answered and how often.
+CROWD = """
+import asyncio, collections, json, sys
+address, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+
+async def knock(words, then):
+    reader, writer = await asyncio.open_connection(address, port)
+    answer = b''
+    try:
+        writer.write(words)
+        answer = await asyncio.wait_for(reader.read(4096), 20)
+        if answer and then:
+            writer.write(then)
+            answer = bytes(44) + await asyncio.wait_for(reader.read(4096), 20)
+    except (ConnectionError, asyncio.TimeoutError):
+        pass
+    writer.close()
+    return answer.hex()
+
+async def crowd():
+    for name, (words, then) in json.loads(sys.stdin.readline()).items():
+        answers = await asyncio.gather(*[knock(bytes.fromhex(words), bytes.fromhex(then)) for _ in range(count)])
+        print(json.dumps({name: collections.Counter(answers)}), flush=True)
+
+asyncio.run(crowd())
+"""
+HELLO = b"ddprun\0\2" + bytes([2, 0, 0, 0]) + bytes(range(1, 33))  # whole, by somebody without the key
+
+
+def test_a_crowd_of_strangers_after_the_start_learns_nothing(hosts, directory, key):
+    """Who does not speak ddprun's protocol is not answered; who does gets its fixed greeting, and no word of the job."""
+    program = f"touch {directory}/up.$RANK; until [ -e {directory}/end ]; do sleep 0.05; done"
+    both = start_all(hosts, "--key-file", key, "--no-python", "sh", "-c", program)
+    wait_for_files(directory, "up.*", 2)
+    kinds = {"http": (b"GET / HTTP/1.0\r\n\r\n", b""), "tls": (b"\x16\x03\x01\x02\x00\x01", b""), "silent": (b"", b""),
+             "c10d": (bytes.fromhex(STORE_PING), b""), "greeting": (HELLO, bytes([1, 2, 32, 0]) + bytes(32))}
+    crowd = hosts["c"].popen([PYTHON, "-c", CROWD, hosts["a"].address, PORT, "400"], stdin=-1)
+    crowd.process.stdin.write(json.dumps({name: [part.hex() for part in parts] for name, parts in kinds.items()}) + "\n")
+    answers = {}
+    for line in crowd.wait().stdout.splitlines():
+        answers |= json.loads(line)
+    (directory / "end").touch()
+    results = wait_all(both)
+    assert codes(results) == [0, 0], as_text(results)
+    print(answers)
+    for name in ("http", "tls", "silent", "c10d"):
+        assert answers[name] == {"": 400}, name
+    assert False
+
+
 @pytest.mark.parametrize("attempt", [0, 1], ids=["on-the-rendezvous-port", "on-a-port-of-its-own"])
 def test_the_store_hears_the_job_s_hosts_only(hosts, second_network, directory, key, attempt):
     program = (f"[ $TORCHELASTIC_RESTART_COUNT = {attempt} ] || exit 1; touch {directory}/up.$RANK;"
