@@ -84,9 +84,11 @@ void settle_style(const Launch& launch, Allocation& allocation) {
                 fmt::format("if there is one ddprun on each host, add --nnodes {}", size.value));
   }
   if (const auto& rank = launch.place.local_rank; rank && rank->value > 0) {
-    throw Error(fmt::format("{} is {}: {} started several ddprun processes on this host, and nothing gives their number",
-                            rank->origin, rank->value, launch.place.launcher),
-                "start one ddprun per node: " + command_for(launch.place, likely_nodes(launch)));
+    throw Error(
+        fmt::format(
+            "{} is {}: {} started several ddprun processes on this host, and nothing gives their number",
+            rank->origin, rank->value, launch.place.launcher),
+        "start one ddprun per node: " + command_for(launch.place, likely_nodes(launch)));
   }
   allocation.style.value = LaunchStyle::agent_per_node;
   // Two processes of which one is here are on two hosts; of more, some might share another host.

@@ -30,12 +30,12 @@ ToldPlace place_from(const KeyValueAnswer& answer) {
 
 }  // namespace
 
-CoordinatorDiscovery::CoordinatorDiscovery(boost::asio::io_context& context, const NodePlan& plan,
-                                           const Snapshot& snapshot)
-    : context_(context), plan_(plan), snapshot_(snapshot), answer_(context) {}
+CoordinatorDiscovery::CoordinatorDiscovery(boost::asio::io_context& context,
+                                           std::shared_ptr<const NodeProposal> node, const Snapshot& snapshot)
+    : context_(context), node_(std::move(node)), snapshot_(snapshot), answer_(context) {}
 
 void CoordinatorDiscovery::publish(const CoordinatorPlace& place) {
-  const RendezvousPlan& rendezvous = plan_.rendezvous;
+  const RendezvousPlan& rendezvous = node_->rendezvous;
   const bool by_file = write_file(place);
   if (rendezvous.key_value_space == KeyValueSpace::none) return;
   const std::string name = key_value_space_name(rendezvous.key_value_space);
@@ -52,14 +52,14 @@ void CoordinatorDiscovery::publish(const CoordinatorPlace& place) {
 
 // Where there is another way, a file that cannot be made is not the end.
 bool CoordinatorDiscovery::write_file(const CoordinatorPlace& place) {
-  const RendezvousPlan& rendezvous = plan_.rendezvous;
+  const RendezvousPlan& rendezvous = node_->rendezvous;
   if (rendezvous.rendezvous_file.value.empty()) return false;
   try {
     file_.emplace(rendezvous.rendezvous_file.value,
-                  render_note({rendezvous.key, plan_.host, snapshot_.host.pid, place}));
+                  render_note({rendezvous.key, node_->host, snapshot_.host.pid, place}));
     return true;
   } catch (const Error& error) {
-    const bool wanted = plan_.options.discovery == Discovery::file;
+    const bool wanted = node_->options.discovery == Discovery::file;
     if (wanted || (rendezvous.addresses.value.empty() && rendezvous.key_value_space == KeyValueSpace::none))
       throw;
     say_notice(error.what(), error.hint());
@@ -68,19 +68,19 @@ bool CoordinatorDiscovery::write_file(const CoordinatorPlace& place) {
 }
 
 void CoordinatorDiscovery::fetch(std::function<void(const ToldPlace&)> told) {
-  if (plan_.rendezvous.key_value_space == KeyValueSpace::none) return;
+  if (node_->rendezvous.key_value_space == KeyValueSpace::none) return;
   start_key_value_space(std::nullopt,
                         [told = std::move(told)](const KeyValueAnswer& answer) { told(place_from(answer)); });
 }
 
 void CoordinatorDiscovery::start_key_value_space(std::optional<std::string> value, OnAnswer on_answer) {
-  const RendezvousPlan& rendezvous = plan_.rendezvous;
+  const RendezvousPlan& rendezvous = node_->rendezvous;
   on_answer_ = std::move(on_answer);
   KeyValueRequest request;
   request.service = rendezvous.key_value_space == KeyValueSpace::pmix ? KeyValueRequest::Service::pmix
                                                                       : KeyValueRequest::Service::pmi1;
   request.value = std::move(value);
-  request.all_take_part = plan_.options.discovery == Discovery::pmi;
+  request.all_take_part = node_->options.discovery == Discovery::pmi;
   request.barrier_limit = rendezvous.join_timeout;
   try {
     key_value_space_.emplace(snapshot_.environment, request);
@@ -104,7 +104,7 @@ void CoordinatorDiscovery::read() {
 }
 
 ToldPlace CoordinatorDiscovery::look() const {
-  const RendezvousPlan& rendezvous = plan_.rendezvous;
+  const RendezvousPlan& rendezvous = node_->rendezvous;
   RendezvousFileLook look = look_at_rendezvous_file(rendezvous.rendezvous_file.value);
   if (!look.text) return std::move(look.problem);
   auto note = parse_note(*look.text, rendezvous.key);

@@ -14,13 +14,14 @@
 #include "ddprun/net/member_service.hpp"
 #include "ddprun/os/libraries/key_value_space.hpp"
 #include "ddprun/os/rendezvous_file.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 
 namespace ddprun {
 
 class CoordinatorDiscovery {
  public:
-  CoordinatorDiscovery(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot);
+  CoordinatorDiscovery(boost::asio::io_context& context, std::shared_ptr<const NodeProposal> node,
+                       const Snapshot& snapshot);
 
   // The coordinator's part, once it listens. Throws Error where none of the ways the plan asks for works and
   // members know no address.
@@ -41,7 +42,7 @@ class CoordinatorDiscovery {
   bool write_file(const CoordinatorPlace& place);
 
   boost::asio::io_context& context_;
-  const NodePlan& plan_;
+  std::shared_ptr<const NodeProposal> node_;
   const Snapshot& snapshot_;
   std::optional<RendezvousFile> file_;
   std::optional<KeyValueClient> key_value_space_;

@@ -15,7 +15,6 @@
 #include "ddprun/os/process/process_table.hpp"
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/os/terminal.hpp"
-#include "ddprun/plan/make_node_plan.hpp"
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
@@ -37,16 +36,16 @@ constexpr Milliseconds k_hurried_drain_limit{2000};  // for output that is read 
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
-JobStoreSettings store_settings(const NodePlan& plan) {
-  const bool several = plan.rendezvous.agents > 1;
+JobStoreSettings store_settings(const NodeProposal& node) {
+  const bool several = node.rendezvous.agents > 1;
   JobStoreSettings settings;
-  settings.port = plan.store_port;
-  settings.port_is_shared = plan.store_port && several;
-  if (several) settings.range = plan.site.profile.ports;
-  settings.port_hint = other_port_hint(plan.allocation.first_port);
-  settings.access = plan.options.store_access;
-  if (plan.options.store_memory) settings.memory = plan.options.store_memory->value;
-  if (!plan.planned.empty() && starts_python(plan.planned.front().command)) {
+  settings.port = node.store_port;
+  settings.port_is_shared = node.store_port && several;
+  if (several) settings.range = node.site.profile.ports;
+  settings.port_hint = other_port_hint(node.allocation.first_port);
+  settings.access = node.options.store_access;
+  if (node.options.store_memory) settings.memory = node.options.store_memory->value;
+  if (!node.offered.empty() && starts_python(node.offered.front().command)) {
     settings.on_silence = [waited = settings.silence] {
       const Notice notice = describe_silent_store(waited);
       say_notice(notice.what, notice.hint);
@@ -57,18 +56,19 @@ JobStoreSettings store_settings(const NodePlan& plan) {
 
 }  // namespace
 
-Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& output_link,
+Driver::Driver(const LaunchPlan& expected, const Snapshot& snapshot, OutputLink& output_link,
                std::optional<LaunchFailure> failure)
-    : plan_(plan),
+    : node_(expected.node),
+      said_(expected.notices),
       snapshot_(snapshot),
       output_link_(output_link),
-      signals_(context_, watched_signals_of(plan.options), WorkerGroup::group_of_workers(plan)),
+      signals_(context_, watched_signals_of(node_->options), WorkerGroup::group_of_workers(*node_)),
       timer_(context_),
-      supervisor_(plan.options.shutdown_timeout.value),
-      store_(context_, store_settings(plan)),
-      events_(plan.options.events_file, plan.options.metrics_file, plan.host,
+      supervisor_(node_->options.shutdown_timeout.value),
+      store_(context_, store_settings(*node_)),
+      events_(node_->options.events_file, node_->options.metrics_file, node_->host,
               [](const std::string& sentence) { say_error(sentence); }),
-      workers_(context_, plan_, snapshot,
+      workers_(context_, node_, snapshot,
                [this](std::size_t worker, const ExitStatus& status) {
                  if (workers_.had_terminal(worker)) supervisor_.note_terminal();
                  record_exit(worker, status);
@@ -76,12 +76,12 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& outpu
                  supervisor_.note_ended(worker, status);
                  decide_soon();
                }),
-      endings_(workers_, plan_,
+      endings_(workers_,
                [this] {
                  if (std::exchange(ends_attempt_, false)) workers_.end_attempt();
                  decide_soon();
                }),
-      discovery_(context_, plan_, snapshot),
+      discovery_(context_, node_, snapshot),
       remote_launcher_timer_(context_),
       telling_timer_(context_),
       failure_(std::move(failure)) {
@@ -96,7 +96,7 @@ Driver::Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& outpu
   workers_.before_output([] { show_status(""); });
   workers_.when_output_fails([this](int error) {
     say_notice(fmt::format("cannot write to standard output on {}: {}; the workers continue without it",
-                           plan_.host, describe_errno(error)),
+                           node_->host, describe_errno(error)),
                {});
   });
 }
@@ -124,7 +124,7 @@ void Driver::run_handlers() {
     context_.run();
   } catch (const std::exception& error) {
     if (std::exchange(failed_, true)) throw;
-    fail(fmt::format("on {}: {}", plan_.host, describe_exception(error)));
+    fail(fmt::format("on {}: {}", node_->host, describe_exception(error)));
   }
 }
 
@@ -147,12 +147,12 @@ void Driver::fail_while_leaving(const std::string& why) {
 StoreOpened Driver::open_store(const OpenStore& open) {
   store_.allow(open.clients);
   world_size_ = open.world_size;
-  if (plan_.options.store == StoreHost::worker && open.world_size > 1 && open.attempt.value == 0) {
+  if (node_->options.store == StoreHost::worker && open.world_size > 1 && open.attempt.value == 0) {
     say_notice("until rank 0 listens, another user of its host can take the port kept for --store worker",
                "leave out --store worker: ddprun's own store accepts the job's user only");
   }
   try {
-    return {store_.open(open.attempt, worker_hosts_store(plan_.options, open.world_size)), {}};
+    return {store_.open(open.attempt, worker_hosts_store(node_->options, open.world_size)), {}};
   } catch (const Error& error) {
     return {0, error.what() + (error.hint().empty() ? "" : "; " + error.hint())};
   }
@@ -172,7 +172,7 @@ std::string Driver::proven_interface(const Assignment& assignment) const {
   if (assignment.node_count < 2) return {};
   const std::string& master = assignment.master_address;
   const std::vector<InterfaceAddress>& own = snapshot_.host.addresses;
-  if (const auto& named = plan_.options.local_address; named && !interface_of(own, named->value).empty())
+  if (const auto& named = node_->options.local_address; named && !interface_of(own, named->value).empty())
     return interface_of(own, named->value);
   if (const std::string here = interface_of(own, master); !here.empty()) return here;
   const std::string reached = link_->local_end(master);
@@ -203,31 +203,29 @@ void Driver::handle(const ClientQuestion& question) {
 }
 
 // The launcher started one ddprun on this host and several on another: each of them is one worker.
-void Driver::become_task() {
-  plan_ = replan_as_task(plan_, snapshot_);
-  if (plan_.rendezvous.agent.value != 0) return;
+void Driver::tell_task_style() const {
+  if (node_->rendezvous.agent.value != 0) return;
   say_notice(fmt::format("{} started several ddprun processes on one host, so each of them starts one worker",
-                         plan_.allocation.launcher.value),
+                         node_->allocation.launcher.value),
              "to let ddprun start the workers of a node, start one ddprun on each node");
 }
 
 void Driver::handle(const Start& start) {
   if (ending_ || stop_signal_ || !supervisor_.idle()) return;
-  const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
-  if (start.assignment.agent_per_task && !per_task) become_task();
-  if (start.assignment.workers.size() != plan_.planned.size()) {
-    return on_lost(fmt::format("{} was asked to start {} workers but announced {}", plan_.host,
-                               start.assignment.workers.size(), plan_.planned.size()),
-                   {});
+  try {
+    plan_ = std::make_shared<const LaunchPlan>(finalise(node_, start.assignment, snapshot_));
+  } catch (const Error& error) {
+    return on_lost(error.what(), error.hint());
   }
+  if (std::exchange(node_, plan_->node) != plan_->node) tell_task_style();
   succeeded_ = false;
-  bind(start.assignment);
+  say_new_notices();
+  step_aside();
   told_failure_.reset();
-  attempt_ = start.assignment;
   most_connections_ = 0;
-  endings_.begin(start.assignment);
+  endings_.begin(plan_);
   supervisor_.note_start(start.assignment);
-  workers_.begin_attempt(start.assignment, proven_interface(start.assignment));
+  workers_.begin_attempt(plan_, proven_interface(start.assignment));
   tell_start(start.assignment);
   decide();
 }
@@ -257,7 +255,7 @@ void Driver::handle(const Finish& finish) {
   show_status("");
   if (finish.cause.kind == Cause::Kind::success && !succeeded_) {
     return on_lost(
-        fmt::format("the coordinator reported success before the workers on {} had ended", plan_.host), {});
+        fmt::format("the coordinator reported success before the workers on {} had ended", node_->host), {});
   }
   telling_timer_.cancel();
   if (finish.report_here) report(finish);
@@ -267,7 +265,7 @@ void Driver::handle(const Finish& finish) {
 }
 
 void Driver::tell_unused_store() {
-  if (!store_.unused() || !starts_python(plan_.planned.front().command)) return;
+  if (!store_.unused() || !starts_python(node_->offered.front().command)) return;
   const Notice notice = describe_unused_store(world_size_);
   say_notice(notice.what, notice.hint);
 }
@@ -290,7 +288,7 @@ void Driver::end_by_own_signal(int signal) {
   Cause cause;
   cause.kind = Cause::Kind::stopped_by_signal;
   cause.signal = signal;
-  cause.host = plan_.host;
+  cause.host = node_->host;
   report_ = describe(cause);
   end(cause);
 }

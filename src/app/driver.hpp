@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/net/agent_link.hpp"
@@ -17,7 +18,7 @@
 #include "ddprun/net/lifeline_client.hpp"
 #include "ddprun/net/status_server.hpp"
 #include "ddprun/os/unix_time.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 #include "ddprun/supervise/supervisor.hpp"
 #include "discovery.hpp"
 #include "endings.hpp"
@@ -33,8 +34,8 @@ namespace ddprun {
 class Driver {
  public:
   // With a failure there is nothing to start: it joins only to tell the other agents, and all end with one
-  // message. `plan` is then make_join_plan's.
-  Driver(const NodePlan& plan, const Snapshot& snapshot, OutputLink& output_link,
+  // message. `expected` is the plan of the share that is expected; its notices have been said.
+  Driver(const LaunchPlan& expected, const Snapshot& snapshot, OutputLink& output_link,
          std::optional<LaunchFailure> failure = {});
 
   Driver(const Driver&) = delete;
@@ -66,8 +67,8 @@ class Driver {
   void handle(const ClientQuestion& question);
   void handle(const StatusQuestion& question);
   void handle(const Start& start);
-  void become_task();
-  void bind(const Assignment& assignment);
+  void tell_task_style() const;
+  void say_new_notices();
   void step_aside();
   void handle(const Stop& stop);
   void handle(const Finish& finish);
@@ -131,7 +132,9 @@ class Driver {
   void leave();
   std::string proven_interface(const Assignment& assignment) const;
 
-  NodePlan plan_;  // made anew where the coordinator finds that every agent stands for one worker
+  std::shared_ptr<const NodeProposal> node_;
+  std::shared_ptr<const LaunchPlan> plan_ = std::make_shared<const LaunchPlan>();  // of the latest start
+  std::vector<Notice> said_;                                                       // of plans
   const Snapshot& snapshot_;
   OutputLink& output_link_;
   boost::asio::io_context context_;
@@ -176,7 +179,6 @@ class Driver {
   bool hurried_ = false;  // output that is not read soon is given up
   bool left_ = false;
   std::int64_t began_ = unix_milliseconds();
-  Assignment attempt_;                // of the latest start
   std::size_t most_connections_ = 0;  // to the store, in it
   std::string report_;
   int exit_code_ = 0;

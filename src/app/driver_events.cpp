@@ -9,27 +9,27 @@ namespace ddprun {
 void Driver::record(Event event) {
   if (!events_.wanted()) return;
   if (event.unix_milliseconds == 0) event.unix_milliseconds = unix_milliseconds();
-  if (event.host.empty()) event.host = plan_.host;
-  if (plan_.rendezvous.role != RendezvousRole::member) return events_.write(event);
+  if (event.host.empty()) event.host = node_->host;
+  if (node_->rendezvous.role != RendezvousRole::member) return events_.write(event);
   if (link_ && !link_lost_) link_->send(Happened{std::move(event)});
 }
 
 void Driver::record_begin() {
   Event event;
   event.kind = EventKind::begin;
-  event.job = plan_.run_id.value;
-  event.nodes = plan_.rendezvous.agents;
+  event.job = node_->run_id.value;
+  event.nodes = node_->rendezvous.agents;
   record(std::move(event));
 }
 
 Event Driver::event_of(EventKind kind, std::size_t worker) const {
   Event event;
   event.kind = kind;
-  event.attempt = attempt_.attempt.value;
-  event.rank = attempt_.workers[worker].rank.value;
-  event.local_rank = attempt_.workers[worker].local_rank.value;
+  event.attempt = plan_->assignment.attempt.value;
+  event.rank = plan_->assignment.workers[worker].rank.value;
+  event.local_rank = plan_->assignment.workers[worker].local_rank.value;
   event.pid = workers_.pid(worker);
-  event.gpu = plan_.planned[worker].device;
+  event.gpu = plan_->planned[worker].device;
   return event;
 }
 
@@ -39,9 +39,9 @@ void Driver::record_exit(std::size_t worker, const ExitStatus& status) {
   if (!events_.wanted()) return;
   Event event = event_of(EventKind::exit, worker);
   Failure failure;
-  failure.rank = attempt_.workers[worker].rank;
-  failure.host = plan_.host;
-  failure.program = plan_.planned[worker].command.front();
+  failure.rank = plan_->assignment.workers[worker].rank;
+  failure.host = node_->host;
+  failure.program = plan_->planned[worker].command.front();
   failure.status = status;
   event.what = describe(failure);
   if (status.kind == ExitStatus::Kind::exited) event.exit_code = status.value;
@@ -52,12 +52,13 @@ void Driver::record_exit(std::size_t worker, const ExitStatus& status) {
 // The store is served here, and does not know which worker a connection is from.
 void Driver::record_connections(std::size_t connections) {
   if (coordinator_ != nullptr) coordinator_->note_connections(static_cast<int>(connections));
-  const bool tells = connections == 1 || connections == static_cast<std::size_t>(attempt_.world_size);
+  const bool tells =
+      connections == 1 || connections == static_cast<std::size_t>(plan_->assignment.world_size);
   if (!tells || connections <= most_connections_) return;
   most_connections_ = connections;
   Event event;
   event.kind = EventKind::store;
-  event.attempt = attempt_.attempt.value;
+  event.attempt = plan_->assignment.attempt.value;
   event.workers = static_cast<int>(connections);
   record(std::move(event));
 }

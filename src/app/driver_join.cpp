@@ -13,9 +13,10 @@
 #include "ddprun/os/capture/capture_python.hpp"
 #include "ddprun/os/libraries/name_lookup.hpp"
 #include "ddprun/os/process/reaper.hpp"
+#include "ddprun/plan/announced.hpp"
 #include "ddprun/plan/local_address.hpp"
 #include "ddprun/plan/master_variables.hpp"
-#include "ddprun/plan/node_binding.hpp"
+#include "ddprun/plan/propose.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/render/render_plan.hpp"
 #include "ddprun/supervise/store_use.hpp"
@@ -29,14 +30,13 @@ namespace {
 
 constexpr Milliseconds k_refusal_patience{30000};
 constexpr Milliseconds k_silent_telling{2000};
-constexpr Milliseconds k_longest_telling{30000};
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
 // What MASTER_ADDR may become, best first: the user's word, else this host's addresses.
-std::vector<std::string> own_addresses(const NodePlan& plan, const Snapshot& snapshot) {
-  if (plan.options.local_address) return {plan.options.local_address->value};
-  if (plan.rendezvous.role == RendezvousRole::solo) return {plan.solo_address.value};
-  return crossing_addresses(prefer_site_interfaces(snapshot.host.addresses, plan.site));
+std::vector<std::string> own_addresses(const NodeProposal& node, const Snapshot& snapshot) {
+  if (node.options.local_address) return {node.options.local_address->value};
+  if (node.rendezvous.role == RendezvousRole::solo) return {node.solo_address.value};
+  return crossing_addresses(prefer_site_interfaces(snapshot.host.addresses, node.site));
 }
 
 // Where to knock, for members that are told so: numbers only, the best addresses first. Without a network
@@ -55,30 +55,30 @@ CoordinatorPlace place_of(std::vector<std::string> addresses, const std::vector<
 }
 
 // Best first. Where the members can be told another way, any port will do in the end.
-std::vector<int> ports_to_bind(const NodePlan& plan) {
-  const RendezvousPlan& rendezvous = plan.rendezvous;
+std::vector<int> ports_to_bind(const NodeProposal& node) {
+  const RendezvousPlan& rendezvous = node.rendezvous;
   std::vector<int> ports = rendezvous.ports.value;
-  if (plan.allocation.first_port || rendezvous.agents < 2) return ports;
+  if (node.allocation.first_port || rendezvous.agents < 2) return ports;
   ports.insert(ports.end(), rendezvous.spare_ports.begin(), rendezvous.spare_ports.end());
   if (rendezvous.key_value_space != KeyValueSpace::none || !rendezvous.rendezvous_file.value.empty())
     ports.push_back(0);
   return ports;
 }
 
-void say_port(const NodePlan& plan, int port) {
-  const std::vector<int>& wanted = plan.rendezvous.ports.value;
-  say_detail(fmt::format("coordinating {} agents on port {}", plan.rendezvous.agents, port));
+void say_port(const NodeProposal& node, int port) {
+  const std::vector<int>& wanted = node.rendezvous.ports.value;
+  say_detail(fmt::format("coordinating {} agents on port {}", node.rendezvous.agents, port));
   if (std::find(wanted.begin(), wanted.end(), port) != wanted.end()) return;
   say_notice(
       fmt::format("other programs on {} use all ports of this launch ({}); the rendezvous uses port {}",
-                  plan.host, fmt::join(wanted, ", "), port),
+                  node.host, fmt::join(wanted, ", "), port),
       "`ss -tlnp` on that node shows the programs that use them");
 }
 
 // Nothing where the workers are another program.
-PythonFacts python_of_workers(const NodePlan& plan, const Snapshot& snapshot) {
-  if (plan.planned.empty()) return {};
-  const std::vector<std::string>& command = plan.planned.front().command;
+PythonFacts python_of_workers(const NodeProposal& node, const Snapshot& snapshot) {
+  if (node.offered.empty()) return {};
+  const std::vector<std::string>& command = node.offered.front().command;
   if (!starts_python(command)) return {};
   const auto program = snapshot.programs.find(command.front());
   const bool found = program != snapshot.programs.end() && !program->second.path.empty();
@@ -94,89 +94,86 @@ void Driver::limit_telling() {
   telling_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error && !joined_) say_own_failure();
   });
-  plan_.rendezvous.join_timeout = std::min(plan_.rendezvous.join_timeout, k_longest_telling);
 }
 
 void Driver::say_own_failure() {
   if (std::exchange(failure_said_, true)) return;
-  const std::string host = failure_->names_host ? " on " + plan_.host : "";
+  const std::string host = failure_->names_host ? " on " + node_->host : "";
   say_error(failure_->what + host + failure_->rest, failure_->hint);
 }
 
 void Driver::join() {
   if (failure_) limit_telling();
-  if (plan_.rendezvous.role == RendezvousRole::member) return join_as_member();
-  if (!plan_.rendezvous.by_arrival) return join_as_coordinator();
+  if (node_->rendezvous.role == RendezvousRole::member) return join_as_member();
+  if (!node_->rendezvous.by_arrival) return join_as_coordinator();
   try {
     join_as_coordinator();
   } catch (const PortTaken& taken) {
     // By another agent of this host, as several were started here: that one coordinates.
     say_detail(fmt::format("{}; joining the agent that listens there", taken.what()));
-    plan_.allocation.node_index.value.reset();
-    plan_.rendezvous.role = RendezvousRole::member;
-    plan_.rendezvous.agent = AgentIndex{1};
+    node_ = std::make_shared<const NodeProposal>(propose_as_member(*node_));
     join_as_member();
   }
 }
 
 Announcement Driver::announcement() const {
-  const bool per_task = plan_.allocation.style.value == LaunchStyle::agent_per_task;
+  const bool per_task = node_->allocation.style.value == LaunchStyle::agent_per_task;
   Announcement self;
-  const bool unnumbered = plan_.rendezvous.by_arrival && plan_.rendezvous.role == RendezvousRole::member;
-  self.agent = unnumbered ? k_unnumbered : plan_.rendezvous.agent;
-  self.host = plan_.host;
-  self.node = plan_.allocation.node_index.value;
-  if (plan_.allocation.numbered_by_launcher)
-    self.launcher_rank = GlobalRank{plan_.allocation.task_rank.value};
-  self.style_assumed = plan_.allocation.style_assumed;
-  self.workers = plan_.workers.value;
-  self.counted = plan_.options.workers.kind != WorkersKind::number && !per_task;
-  if (self.agent.value != 0) self.missing_gpus = plan_.missing_gpus;  // the coordinator has told its own
-  self.role = plan_.options.role.value;
-  self.max_restarts = plan_.options.max_restarts.value;
+  const bool unnumbered = node_->rendezvous.by_arrival && node_->rendezvous.role == RendezvousRole::member;
+  self.agent = unnumbered ? k_unnumbered : node_->rendezvous.agent;
+  self.host = node_->host;
+  self.node = node_->allocation.node_index.value;
+  if (node_->allocation.numbered_by_launcher)
+    self.launcher_rank = GlobalRank{node_->allocation.task_rank.value};
+  self.style_assumed = node_->allocation.style_assumed;
+  self.workers = node_->workers.value;
+  self.counted = node_->options.workers.kind != WorkersKind::number && !per_task;
+  if (self.agent.value != 0) self.missing_gpus = node_->missing_gpus;  // the coordinator has told its own
+  self.role = node_->options.role.value;
+  self.max_restarts = node_->options.max_restarts.value;
   if (per_task) {
-    self.fixed_rank = GlobalRank{plan_.allocation.task_rank.value};
-    self.first_local_rank = plan_.allocation.task_local.value;
+    self.fixed_rank = GlobalRank{node_->allocation.task_rank.value};
+    self.first_local_rank = node_->allocation.task_local.value;
   }
-  self.addresses = crossing_addresses(prefer_site_interfaces(snapshot_.host.addresses, plan_.site));
-  if (plan_.options.local_address)
-    self.addresses.insert(self.addresses.begin(), plan_.options.local_address->value);
-  self.cpus = announced_cpus(plan_, snapshot_);
-  self.local_workers = announced_workers(plan_, snapshot_);
-  if (plan_.rendezvous.agents > 1) self.python = python_of_workers(plan_, snapshot_);
+  self.addresses = crossing_addresses(prefer_site_interfaces(snapshot_.host.addresses, node_->site));
+  if (node_->options.local_address)
+    self.addresses.insert(self.addresses.begin(), node_->options.local_address->value);
+  self.cpus = announced_cpus(*node_, snapshot_);
+  self.local_workers = announced_workers(*node_, snapshot_);
+  if (node_->rendezvous.agents > 1) self.python = python_of_workers(*node_, snapshot_);
   return self;
 }
 
 CoordinatorServiceSettings Driver::coordinator_settings() const {
-  const RendezvousPlan& rendezvous = plan_.rendezvous;
+  const RendezvousPlan& rendezvous = node_->rendezvous;
   CoordinatorServiceSettings settings;
   settings.announcement = announcement();
   settings.failure = failure_;
   settings.coordinator.agents = rendezvous.agents;
   settings.coordinator.peers = rendezvous.peers;
   // Nobody knows their names before they join.
-  if (is_by_flags(plan_.allocation)) settings.coordinator.peers.assign(rendezvous.peers.size(), {});
+  if (is_by_flags(node_->allocation)) settings.coordinator.peers.assign(rendezvous.peers.size(), {});
   settings.coordinator.version = DDPRUN_VERSION;
-  settings.coordinator.run_id = plan_.run_id.value;
+  settings.coordinator.run_id = node_->run_id.value;
   settings.coordinator.launch_id = make_random_id();
-  settings.coordinator.nodes = expect_nodes(plan_.allocation, plan_.options.place, snapshot_);
+  settings.coordinator.nodes = expect_nodes(node_->allocation, node_->options.place, snapshot_);
   settings.coordinator.record = events_.wanted();
   settings.coordinator.live = snapshot_.host.stderr_is_terminal;
-  settings.coordinator.connects = plan_.options.store == StoreHost::agent && !plan_.planned.empty() &&
-                                  starts_python(plan_.planned.front().command);
-  settings.coordinator.grace = plan_.options.shutdown_timeout.value;
-  settings.coordinator.max_restarts = plan_.options.max_restarts.value;
+  settings.coordinator.connects = node_->options.store == StoreHost::agent && !node_->offered.empty() &&
+                                  starts_python(node_->offered.front().command);
+  settings.coordinator.grace = node_->options.shutdown_timeout.value;
+  settings.coordinator.max_restarts = node_->options.max_restarts.value;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
-  settings.coordinator.stop_timeout = plan_.options.shutdown_timeout.value + k_stop_margin;
-  settings.coordinator.addresses = own_addresses(plan_, snapshot_);
-  settings.coordinator.when_alone = explain_waiting_alone(plan_);
-  if (plan_.options.local_address) settings.coordinator.named_address = plan_.options.local_address->value;
-  settings.link_timeout = plan_.options.link_timeout.value;
-  settings.ports = ports_to_bind(plan_);
+  settings.coordinator.stop_timeout = node_->options.shutdown_timeout.value + k_stop_margin;
+  settings.coordinator.addresses = own_addresses(*node_, snapshot_);
+  settings.coordinator.when_alone = explain_waiting_alone(*node_);
+  if (node_->options.local_address) settings.coordinator.named_address = node_->options.local_address->value;
+  settings.link_timeout = node_->options.link_timeout.value;
+  settings.ports = ports_to_bind(*node_);
   settings.launch_key = rendezvous.key;
-  if (plan_.store_port) settings.port_hint = other_port_hint(plan_.allocation.first_port);
+  if (node_->store_port) settings.port_hint = other_port_hint(node_->allocation.first_port);
   if (rendezvous.agents > 1)
-    settings.authenticator = make_authenticator(plan_.options, rendezvous.secrets, snapshot_);
+    settings.authenticator = make_authenticator(node_->options, rendezvous.secrets, snapshot_);
   return settings;
 }
 
@@ -202,7 +199,7 @@ CoordinatorHooks Driver::coordinator_hooks() {
     told_all_ = true;
     leave_when_idle();
   };
-  if (plan_.store_port && plan_.rendezvous.agents > 1) {
+  if (node_->store_port && node_->rendezvous.agents > 1) {
     hooks.on_foreign = [this](boost::asio::ip::tcp::socket& socket, std::string& first_bytes) {
       return store_.adopt(socket, first_bytes);
     };
@@ -217,13 +214,13 @@ void Driver::join_as_coordinator() {
   std::unique_ptr<CoordinatorService> service;
   try {
     service = std::make_unique<CoordinatorService>(context_, settings, coordinator_hooks());
-    if (plan_.rendezvous.agents > 1) {
-      say_port(plan_, service->port());
+    if (node_->rendezvous.agents > 1) {
+      say_port(*node_, service->port());
       discovery_.publish(place_of(best, of_this_host, service->port()));
       if (const RendezvousFile* const file = discovery_.file()) workers_.remove_at_end(*file);
     }
   } catch (const Error& error) {
-    if (service || plan_.rendezvous.by_arrival) throw;
+    if (service || node_->rendezvous.by_arrival) throw;
     service = tell_cannot_start(std::move(settings), error);
     if (!service) throw;
   }
@@ -239,8 +236,8 @@ void Driver::join_as_coordinator() {
 // where that is taken too, or there is none.
 std::unique_ptr<CoordinatorService> Driver::tell_cannot_start(CoordinatorServiceSettings settings,
                                                               const Error& error) {
-  if (!plan_.allocation.first_port || plan_.rendezvous.spare_ports.empty()) return nullptr;
-  settings.ports = plan_.rendezvous.spare_ports;
+  if (!node_->allocation.first_port || node_->rendezvous.spare_ports.empty()) return nullptr;
+  settings.ports = node_->rendezvous.spare_ports;
   settings.coordinator.cannot_start = error.what() + (error.hint().empty() ? "" : "; " + error.hint());
   std::unique_ptr<CoordinatorService> service;
   try {
@@ -253,7 +250,7 @@ std::unique_ptr<CoordinatorService> Driver::tell_cannot_start(CoordinatorService
 }
 
 void Driver::join_as_member() {
-  const RendezvousPlan& rendezvous = plan_.rendezvous;
+  const RendezvousPlan& rendezvous = node_->rendezvous;
   MemberServiceSettings settings;
   settings.join = {rendezvous.peers.front(),
                    rendezvous.addresses.value,
@@ -263,21 +260,21 @@ void Driver::join_as_member() {
                    key_value_space_name(rendezvous.key_value_space),
                    rendezvous.spare_ports};
   settings.join.live = snapshot_.host.stderr_is_terminal;
-  if (is_by_flags(plan_.allocation)) settings.join.refusal_patience = k_refusal_patience;
+  if (is_by_flags(node_->allocation)) settings.join.refusal_patience = k_refusal_patience;
   settings.launch_key = rendezvous.key;
-  settings.authenticator = make_authenticator(plan_.options, rendezvous.secrets, snapshot_);
+  settings.authenticator = make_authenticator(node_->options, rendezvous.secrets, snapshot_);
   settings.announcement = announcement();
   settings.failure = failure_;
   const Announcement& self = settings.announcement;
   const bool has_first_rank = self.fixed_rank ? self.fixed_rank == GlobalRank{0} : self.node == NodeIndex{0};
-  if (plan_.options.store == StoreHost::worker && has_first_rank) {
-    settings.announcement.store_ports = store_.keep_ports(plan_.options.max_restarts.value + 1);
+  if (node_->options.store == StoreHost::worker && has_first_rank) {
+    settings.announcement.store_ports = store_.keep_ports(node_->options.max_restarts.value + 1);
   }
   settings.version = DDPRUN_VERSION;
-  settings.dial.link = plan_.options.link_timeout.value;
+  settings.dial.link = node_->options.link_timeout.value;
   settings.agents = rendezvous.agents;
-  if (plan_.options.output.gather && !output_link_.linked()) settings.output_streams = workers_.outputs();
-  settings.answer_limit = plan_.options.shutdown_timeout.value + 2 * k_stop_margin;
+  if (node_->options.output.gather && !output_link_.linked()) settings.output_streams = workers_.outputs();
+  settings.answer_limit = node_->options.shutdown_timeout.value + 2 * k_stop_margin;
 
   MemberHooks hooks;
   hooks.on_joined = [this] { found_ = true; };
@@ -305,7 +302,7 @@ void Driver::join_as_member() {
 
 void Driver::lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {
   if (sockets.empty()) {
-    return say_notice(fmt::format("cannot forward the output of {}: {}", plan_.host, why),
+    return say_notice(fmt::format("cannot forward the output of {}: {}", node_->host, why),
                       "it appears where ddprun was started on that host");
   }
   std::vector<Fd> streams;

@@ -33,26 +33,26 @@ void Driver::hold_lifeline() {
   hooks.on_connected = [] {};
   hooks.on_task = [](const std::string&) {};
   hooks.on_signal = [this](const lifeline::Signal& signal) {
-    const std::vector<int> watched = watched_signals_of(plan_.options);
+    const std::vector<int> watched = watched_signals_of(node_->options);
     if (std::find(watched.begin(), watched.end(), signal.number) != watched.end()) on_told_signal(signal);
   };
   hooks.on_gone = [this](const std::string& why) { lose_front_end(why); };
   hooks.on_unreachable = [this](const std::string& why) {
     say_detail(fmt::format("agent on {} cannot reach its launching ddprun and continues without it: {}",
-                           plan_.host, why));
+                           node_->host, why));
     watch_remote_launcher();
   };
   lifeline_ = std::make_unique<LifelineClient>(context_, *front_end,
-                                               make_lifeline_authenticator(snapshot_, plan_.options),
-                                               lifeline::Hello{place_among_hosts(plan_), plan_.host, false},
-                                               std::move(hooks), plan_.options.link_timeout.value);
+                                               make_lifeline_authenticator(snapshot_, node_->options),
+                                               lifeline::Hello{place_among_hosts(*node_), node_->host, false},
+                                               std::move(hooks), node_->options.link_timeout.value);
   lifeline_->start();
 }
 
 void Driver::lose_front_end(const std::string& why) {
   if (ending_) return hurry();
-  const std::string what = fmt::format("agent on {} lost its launching ddprun: {}", plan_.host, why);
-  plan_.rendezvous.agent.value == 0 ? say_error(what) : say_detail(what);
+  const std::string what = fmt::format("agent on {} lost its launching ddprun: {}", node_->host, why);
+  node_->rendezvous.agent.value == 0 ? say_error(what) : say_detail(what);
   on_told_signal({SIGTERM, false, false, /*explained=*/true});
 }
 

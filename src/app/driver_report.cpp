@@ -9,7 +9,7 @@
 namespace ddprun {
 
 void Driver::report(const Finish& finish) {
-  const std::string text = render_report(finish.cause, plan_.options.max_restarts.value);
+  const std::string text = render_report(finish.cause, node_->options.max_restarts.value);
   report_ = text.empty() ? text : text.substr(0, text.size() - 1);
   report_ += render_others(finish.others, finish.victims);
   for (const std::string& remark : finish.remarks) report_ += "\n  " + remark;
@@ -18,17 +18,17 @@ void Driver::report(const Finish& finish) {
 }
 
 void Driver::write_report(const Finish& finish) const {
-  const std::string& path = plan_.options.report_file;
+  const std::string& path = node_->options.report_file;
   if (path.empty()) return;
-  JobEnd end{finish.cause, finish.others, finish.victims, finish.remarks, plan_.run_id.value, plan_.host};
-  end.world_size = attempt_.world_size;
-  end.nodes = attempt_.node_count;
-  end.restarts = attempt_.attempt.value;
-  end.max_restarts = plan_.options.max_restarts.value;
+  JobEnd end{finish.cause, finish.others, finish.victims, finish.remarks, node_->run_id.value, node_->host};
+  end.world_size = plan_->assignment.world_size;
+  end.nodes = plan_->assignment.node_count;
+  end.restarts = plan_->assignment.attempt.value;
+  end.max_restarts = node_->options.max_restarts.value;
   end.began = began_;
   end.ended = unix_milliseconds();
   const std::string why = replace_file(path, render_report_json(end));
-  if (!why.empty()) say_error(fmt::format("cannot write the report {} on {}: {}", path, plan_.host, why));
+  if (!why.empty()) say_error(fmt::format("cannot write the report {} on {}: {}", path, node_->host, why));
 }
 
 // torchrun around ddprun reads the root cause there, in its own format.

@@ -32,8 +32,8 @@ void Driver::on_signal(const SignalEvent& event) {
     workers_.look_for_ends();
     workers_.look_for_stops();
     if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
-  } else if (is_stop_signal(event.number, plan_.options)) {
-    const bool by_person = is_from_person(event, plan_.allocation.scheduler.value);
+  } else if (is_stop_signal(event.number, node_->options)) {
+    const bool by_person = is_from_person(event, node_->allocation.scheduler.value);
     note_stop_signal(event.number, SignalWay::own, event.from_above, by_person);
   } else if (event.number == SIGTSTP && can_be_continued()) {
     stop_at_key();
@@ -44,7 +44,7 @@ void Driver::on_signal(const SignalEvent& event) {
 
 void Driver::on_told_signal(const lifeline::Signal& signal) {
   explained_ = explained_ || signal.explained;
-  if (is_stop_signal(signal.number, plan_.options)) {
+  if (is_stop_signal(signal.number, node_->options)) {
     note_stop_signal(signal.number, SignalWay::front_end, signal.whole_tree, signal.hurry);
   } else if (signal.number != SIGCHLD) {
     signals_.judge(signal.number, SignalWay::front_end, signal.whole_tree);
@@ -72,14 +72,14 @@ void Driver::note_stop_signal(int signal, SignalWay way, bool maybe_tree, bool b
   const bool again = !first && by_person && now() - last_stop_signal_ >= k_same_signal_window;
   if (!again) return;
   last_stop_signal_ = now();
-  say(fmt::format("{} again on {}: killing the remaining processes", signal_name(signal), plan_.host));
+  say(fmt::format("{} again on {}: killing the remaining processes", signal_name(signal), node_->host));
   supervisor_.note_stop(signal, /*hurry=*/true, now());
 }
 
 // At once: there is nobody left to say it afterwards.
 void Driver::tell_early_kill() const {
-  if (plan_.rendezvous.agent.value != 0) return;
-  if (const auto notice = find_early_kill(snapshot_, plan_.options.shutdown_timeout.value))
+  if (node_->rendezvous.agent.value != 0) return;
+  if (const auto notice = find_early_kill(snapshot_, node_->options.shutdown_timeout.value))
     say_notice(notice->what, notice->hint);
 }
 
@@ -97,7 +97,7 @@ void Driver::on_verdict(const SignalLedger::Verdict& verdict) {
 void Driver::request_stop(int signal, bool whole_tree) {
   stop_requested_ = true;
   if (joined_ && !link_lost_) {
-    link_->send(StopRequest{signal, plan_.host, whole_tree});
+    link_->send(StopRequest{signal, node_->host, whole_tree});
     return;
   }
   end_by_own_signal(signal);

@@ -21,16 +21,16 @@ void Driver::on_status_asked() {
   if (coordinator_ != nullptr) return coordinator_->ask_status();
   measure_workers([this](NodeStatus here) {
     JobStatus status;
-    status.launch_id = attempt_.launch_id;
-    status.coordinator = plan_.rendezvous.peers.front();
+    status.launch_id = plan_->assignment.launch_id;
+    status.coordinator = node_->rendezvous.peers.front();
     if (status.coordinator.empty()) status.coordinator = "the coordinator's host";
     status.phase = ending_ ? "ending" : here.workers.empty() ? "waiting for the coordinator" : "running";
-    status.attempt = attempt_.attempt.value;
-    status.max_restarts = plan_.options.max_restarts.value;
-    status.nodes = plan_.rendezvous.agents;
+    status.attempt = plan_->assignment.attempt.value;
+    status.max_restarts = node_->options.max_restarts.value;
+    status.nodes = node_->rendezvous.agents;
     if (!here.workers.empty()) {
-      status.nodes = attempt_.node_count;
-      status.workers = attempt_.world_size;
+      status.nodes = plan_->assignment.node_count;
+      status.workers = plan_->assignment.world_size;
     }
     status.here.push_back(std::move(here));
     show_job(std::move(status));
@@ -38,9 +38,9 @@ void Driver::on_status_asked() {
 }
 
 void Driver::show_job(JobStatus status) {
-  status.job = plan_.run_id.value;
-  status.program = ddprun::join(plan_.options.command, " ");
-  status.host = plan_.host;
+  status.job = node_->run_id.value;
+  status.program = ddprun::join(node_->options.command, " ");
+  status.host = node_->host;
   status.pid = static_cast<int>(::getpid());
   status.uptime = Milliseconds{unix_milliseconds() - began_};
   status_server_->answer(render_status(status));

@@ -9,11 +9,11 @@
 
 namespace ddprun {
 
-Endings::Endings(WorkerGroup& workers, const NodePlan& plan, std::function<void()> settled)
-    : workers_(workers), plan_(plan), settled_(std::move(settled)) {}
+Endings::Endings(WorkerGroup& workers, std::function<void()> settled)
+    : workers_(workers), settled_(std::move(settled)) {}
 
-void Endings::begin(const Assignment& assignment) {
-  assignment_ = assignment;
+void Endings::begin(std::shared_ptr<const LaunchPlan> plan) {
+  plan_ = std::move(plan);
   ended_.clear();
   trouble_.reset();
   stopped_ = false;
@@ -42,10 +42,10 @@ void Endings::describe(std::size_t worker, const ExitStatus& status) {
 
 void Endings::complete(std::size_t worker, Failure failure, bool after_stop) {
   failure.after_stop = after_stop;
-  failure.gpu = plan_.planned[worker].device;
+  failure.gpu = plan_->planned[worker].device;
   const bool killed = failure.status.kind == ExitStatus::Kind::signalled && failure.status.value == SIGKILL;
   if (killed) failure.out_of_memory = memory_.explain_kill(failure.pid);
-  failure.hint = find_failure_hint(failure, assignment_.world_size);
+  failure.hint = find_failure_hint(failure, plan_->assignment.world_size);
   Ended& ended = ended_[worker];
   ended.failure = std::move(failure);
   for (const auto& handler : std::exchange(ended.waiting, {})) handler(*ended.failure);
@@ -73,13 +73,13 @@ std::vector<Failure> Endings::further(std::optional<GlobalRank> told) const {
 
 std::vector<int> Endings::stopped_ranks() const {
   std::vector<int> ranks;
-  for (std::size_t i = 0; i < assignment_.workers.size(); ++i) {
+  for (std::size_t i = 0; i < plan_->planned.size(); ++i) {
     const auto found = ended_.find(i);
     const bool by_itself =
         found != ended_.end() &&
         (found->second.status.success() ||
          (found->second.failure && evidence_of(*found->second.failure) != Evidence::stopped));
-    if (!by_itself) ranks.push_back(assignment_.workers[i].rank.value);
+    if (!by_itself) ranks.push_back(plan_->planned[i].rank.value);
   }
   return ranks;
 }

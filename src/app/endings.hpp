@@ -4,13 +4,13 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "ddprun/base/duration.hpp"
 #include "ddprun/os/process/oom_watch.hpp"
-#include "ddprun/plan/node_plan.hpp"
-#include "ddprun/plan/world_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 #include "ddprun/supervise/outcome.hpp"
 #include "worker_group.hpp"
 
@@ -19,9 +19,9 @@ namespace ddprun {
 class Endings {
  public:
   // `settled` is called each time no description is under way any more.
-  Endings(WorkerGroup& workers, const NodePlan& plan, std::function<void()> settled);
+  Endings(WorkerGroup& workers, std::function<void()> settled);
 
-  void begin(const Assignment& assignment);
+  void begin(std::shared_ptr<const LaunchPlan> plan);
   void note_stop(TimePoint now);  // the workers are told to stop
   void note_end(std::size_t worker, const ExitStatus& status, TimePoint now);
 
@@ -45,10 +45,9 @@ class Endings {
   void complete(std::size_t worker, Failure failure, bool after_stop);
 
   WorkerGroup& workers_;
-  const NodePlan& plan_;
   std::function<void()> settled_;
   OomWatch memory_;
-  Assignment assignment_;
+  std::shared_ptr<const LaunchPlan> plan_ = std::make_shared<const LaunchPlan>();  // of this attempt
   std::map<std::size_t, Ended> ended_;
   std::optional<TimePoint> trouble_;  // the first failure or the stop
   bool stopped_ = false;

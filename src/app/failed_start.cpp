@@ -12,7 +12,7 @@
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/net/lifeline_client.hpp"
-#include "ddprun/plan/make_node_plan.hpp"
+#include "ddprun/plan/propose.hpp"
 #include "ddprun/rendezvous/launch_failure.hpp"
 #include "ddprun/selflaunch/remote_launcher.hpp"
 #include "driver.hpp"
@@ -22,6 +22,8 @@
 namespace ddprun {
 
 namespace {
+
+constexpr Milliseconds k_longest_telling{30000};
 
 // The place is only for the front end's messages and its count of who is there.
 int place_of(const Snapshot& snapshot) {
@@ -54,16 +56,16 @@ bool only_looks(const Snapshot& snapshot) {
 }
 
 // Where the options contradict the job, its own word is what all hosts share.
-NodePlan plan_join(const Snapshot& snapshot, Options options) {
+NodeProposal propose_telling(const Snapshot& snapshot, Options options) {
   try {
-    return make_join_plan(snapshot, options, detect_started(snapshot, options));
+    return propose_to_join(snapshot, options, detect_started(snapshot, options));
   } catch (const Error&) {
     options.place.nodes.reset();
     options.place.node_rank.reset();
     options.place.workers_per_node.reset();
     options.place.hosts.reset();
   }
-  return make_join_plan(snapshot, options, detect_started(snapshot, options));
+  return propose_to_join(snapshot, options, detect_started(snapshot, options));
 }
 
 }  // namespace
@@ -72,9 +74,12 @@ std::optional<int> tell_other_agents(const Snapshot& snapshot, const std::option
                                      const Error& error, OutputLink& output_link) noexcept {
   try {
     if (only_looks(snapshot)) return std::nullopt;
-    const NodePlan plan = plan_join(snapshot, options.value_or(Options{}));
-    if (plan.rendezvous.role == RendezvousRole::solo) return std::nullopt;
-    return Driver(plan, snapshot, output_link,
+    NodeProposal node = propose_telling(snapshot, options.value_or(Options{}));
+    if (node.rendezvous.role == RendezvousRole::solo) return std::nullopt;
+    node.rendezvous.join_timeout = std::min(node.rendezvous.join_timeout, k_longest_telling);
+    LaunchPlan expected;
+    expected.node = std::make_shared<const NodeProposal>(std::move(node));
+    return Driver(expected, snapshot, output_link,
                   make_launch_failure(error.what(), error.hint(), error.exit_code(), snapshot.host.name))
         .run();
   } catch (const std::exception& why) {

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "ddprun/os/core_claims.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 
 namespace ddprun {
 
 // The plan for the cores that were had: `plan` itself where there is nothing to follow. The claims have to
 // outlive the workers.
-NodePlan keep_to_granted_cpus(NodePlan plan, Snapshot& snapshot, CoreClaims& claims);
+NodeProposal keep_to_granted_cpus(NodeProposal node, Snapshot& snapshot, CoreClaims& claims);
 
 }  // namespace ddprun

@@ -72,19 +72,21 @@ void check_log_folder(const OutputOptions& options, const std::string& host) {
                    "name a folder that this user can write to on every host");
 }
 
-LogFiles::LogFiles(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot,
-                   std::function<void(int)> started)
+LogFiles::LogFiles(boost::asio::io_context& context, std::shared_ptr<const NodeProposal> node,
+                   const Snapshot& snapshot, std::function<void(int)> started)
     : context_(context),
-      plan_(plan),
+      node_(std::move(node)),
       snapshot_(snapshot),
-      options_(plan.options.output),
+      options_(node_->options.output),
       started_(std::move(started)),
       watch_(context),
       limit_timer_(context) {}
 
-void LogFiles::begin_attempt(const Assignment& assignment) {
-  if (!wants_files(options_) || attempt_ == assignment.attempt) return;
-  if (run_folder_.empty()) make_run_folder(assignment);
+void LogFiles::begin_attempt(std::shared_ptr<const LaunchPlan> plan) {
+  if (!wants_files(options_) || plan_ == plan) return;
+  plan_ = std::move(plan);
+  const Assignment& assignment = plan_->assignment;
+  if (run_folder_.empty()) make_run_folder();
   const LogLayout layout = layout_of(options_);
   attempt_folder_ = run_folder_ + "/" + attempt_folder_name(layout, assignment.attempt);
   make_folders(attempt_folder_);
@@ -92,16 +94,15 @@ void LogFiles::begin_attempt(const Assignment& assignment) {
     for (const RankAssignment& assigned : assignment.workers)
       make_folders(fmt::format("{}/{}", attempt_folder_, assigned.local_rank.value));
   }
-  attempt_ = assignment.attempt;
   filtered_.clear();
 }
 
-void LogFiles::make_run_folder(const Assignment& assignment) {
-  const std::string name = folder_name(assignment.run_id);
+void LogFiles::make_run_folder() {
+  const std::string name = folder_name(plan_->assignment.run_id);
   if (layout_of(options_) == LogLayout::ranks) {
     run_folder_ = absolute(options_.logs.value) + "/" + name;
     make_folders(run_folder_);
-    if (plan_.rendezvous.agent.value == 0) point_to_latest();
+    if (plan_->node->rendezvous.agent.value == 0) point_to_latest();
     return;
   }
   std::string base = options_.log_dir.value;
@@ -113,7 +114,7 @@ void LogFiles::make_run_folder(const Assignment& assignment) {
   make_folders(base);
   run_folder_ = make_new_folder(fmt::format("{}/{}_", base, name));
   // A folder that the user named is known; one that nobody named would not be found.
-  const std::string said = fmt::format("log files on {} are in {}", plan_.host, run_folder_);
+  const std::string said = fmt::format("log files on {} are in {}", node_->host, run_folder_);
   options_.log_dir.value.empty() ? say(said) : say_detail(said);
 }
 
@@ -168,11 +169,11 @@ StreamCopy LogFiles::copy(const RankAssignment& assigned, Stream stream, const S
   return {add, is_behind};
 }
 
-void LogFiles::note_ended(const Assignment& assignment, std::vector<LogIndexEntry> entries) {
+void LogFiles::note_ended(std::vector<LogIndexEntry> entries) {
   if (writer_) writer_->complete();
   const LogLayout layout = layout_of(options_);
   if (layout != LogLayout::ranks || run_folder_.empty()) return;
-  const std::string folder = attempt_folder_name(layout, assignment.attempt);
+  const std::string folder = attempt_folder_name(layout, plan_->assignment.attempt);
   for (LogIndexEntry& entry : entries) {
     const auto file = [&](Stream stream) {
       return folder + "/" + log_file_name(layout, entry.local_rank, entry.rank, stream) +
@@ -182,16 +183,17 @@ void LogFiles::note_ended(const Assignment& assignment, std::vector<LogIndexEntr
     entry.error = file(Stream::error);
     ended_.push_back(std::move(entry));
   }
-  launch_id_ = assignment.launch_id;
   write_index_part();
 }
 
 void LogFiles::write_index_part() {
   try {
-    write_index(run_folder_, plan_.rendezvous.agent.value, launch_id_, render_index_part(launch_id_, ended_));
+    // By its first rank: an agent that is numbered on arrival does not know its number.
+    const std::string& launch = plan_->assignment.launch_id;
+    write_index(run_folder_, plan_->planned.front().rank.value, launch, render_index_part(launch, ended_));
   } catch (const Error& error) {
     if (std::exchange(losing_told_, true)) return;  // the disk that is full is known
-    say_notice(fmt::format("no index of the log files of {}: {}", plan_.host, error.what()), {});
+    say_notice(fmt::format("no index of the log files of {}: {}", node_->host, error.what()), {});
   }
 }
 
@@ -263,7 +265,7 @@ void LogFiles::take_news() {
 
 void LogFiles::note_uncompressed(const File& file, int error) {
   if (std::exchange(uncompressed_told_, true)) return;
-  say_notice(fmt::format("cannot compress {} on {}: {}; it stays uncompressed", file.path, plan_.host,
+  say_notice(fmt::format("cannot compress {} on {}: {}; it stays uncompressed", file.path, node_->host,
                          describe_errno(error)),
              {});
 }
@@ -271,7 +273,7 @@ void LogFiles::note_uncompressed(const File& file, int error) {
 void LogFiles::note_losing(const File& file) {
   if (std::exchange(losing_told_, true)) return;
   say_notice(fmt::format("cannot write all output to {} on {}: {}; the workers continue", file.path,
-                         plan_.host, file.why()),
+                         node_->host, file.why()),
              {});
 }
 
@@ -295,7 +297,7 @@ std::vector<std::string> LogFiles::losses() const {
     const std::uint64_t lost = file.news.lost + file.lost;
     if (lost > 0)
       sentences.push_back(
-          fmt::format("{} on {} lacks {} bytes: {}", file.path, plan_.host, lost, file.why()));
+          fmt::format("{} on {} lacks {} bytes: {}", file.path, node_->host, lost, file.why()));
   }
   return sentences;
 }

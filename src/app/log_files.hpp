@@ -18,7 +18,7 @@
 #include "ddprun/output/log_index.hpp"
 #include "ddprun/output/log_layout.hpp"
 #include "ddprun/output/routes.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 #include "ddprun/plan/world_plan.hpp"
 #include "file_copy.hpp"
 
@@ -33,11 +33,11 @@ struct StreamCopy {
 class LogFiles {
  public:
   // `started`: the log writer's process, which is no worker's.
-  LogFiles(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot,
-           std::function<void(int pid)> started);
+  LogFiles(boost::asio::io_context& context, std::shared_ptr<const NodeProposal> node,
+           const Snapshot& snapshot, std::function<void(int pid)> started);
 
   // Makes the folders of the attempt, once. Throws Error.
-  void begin_attempt(const Assignment& assignment);
+  void begin_attempt(std::shared_ptr<const LaunchPlan> plan);
 
   std::string path(const RankAssignment& assigned, Stream stream) const;
   std::string final_path(const RankAssignment& assigned, Stream stream) const;  // when the attempt is over
@@ -48,7 +48,7 @@ class LogFiles {
                   const std::string& label);
 
   // The workers of an attempt that has ended, for index.json; their files are filled in here.
-  void note_ended(const Assignment& assignment, std::vector<LogIndexEntry> entries);
+  void note_ended(std::vector<LogIndexEntry> entries);
 
   // Calls when all is written, or after `limit`; after all streams have ended.
   void when_written(std::optional<Milliseconds> limit, std::function<void()> handler);
@@ -62,7 +62,7 @@ class LogFiles {
     std::string why() const;
   };
 
-  void make_run_folder(const Assignment& assignment);
+  void make_run_folder();
   void point_to_latest() const;
   LogWriter& writer();
   Fd open_pipe(const std::string& path, int& id);
@@ -75,18 +75,17 @@ class LogFiles {
   void correct_index();
 
   boost::asio::io_context& context_;
-  const NodePlan& plan_;
+  std::shared_ptr<const NodeProposal> node_;
+  std::shared_ptr<const LaunchPlan> plan_;  // of the latest attempt
   const Snapshot& snapshot_;
   const OutputOptions& options_;
   std::function<void(int)> started_;
   std::string run_folder_;
   std::string attempt_folder_;
-  std::optional<Attempt> attempt_;
   std::unique_ptr<LogWriter> writer_;
   boost::asio::posix::stream_descriptor watch_;
   boost::asio::steady_timer limit_timer_;
   std::map<int, File> files_;
-  std::string launch_id_;
   std::vector<LogIndexEntry> ended_;
   std::map<Stream, std::weak_ptr<FileCopy>> filtered_;  // all ranks of the attempt share it
   std::function<void()> written_;

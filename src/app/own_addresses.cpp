@@ -22,16 +22,16 @@ std::vector<std::string> crossing_addresses(const std::vector<InterfaceAddress>&
   return addresses;
 }
 
-void settle_local_address(NodePlan& plan, const Snapshot& snapshot) {
-  if (!plan.options.local_address) return;
-  const Sourced<std::string> given = *plan.options.local_address;
+void settle_local_address(NodeProposal& node, const Snapshot& snapshot) {
+  if (!node.options.local_address) return;
+  const Sourced<std::string> given = *node.options.local_address;
   std::vector<std::string> leads_to{given.value};
   if (!is_numeric_address(given.value)) leads_to = look_up_name(given.value);
   if (leads_to.empty()) {
-    throw UsageError(fmt::format("{} {} resolves to no address on {}", given.origin, given.value, plan.host),
+    throw UsageError(fmt::format("{} {} resolves to no address on {}", given.origin, given.value, node.host),
                      "leave it out, or give an address of this host");
   }
-  plan.options.local_address = choose_local_address(given, leads_to, plan, snapshot.host);
+  node.options.local_address = choose_local_address(given, leads_to, node, snapshot.host);
 }
 
 }  // namespace ddprun

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 
 namespace ddprun {
 
@@ -15,6 +15,6 @@ std::vector<std::string> crossing_addresses(const std::vector<InterfaceAddress>&
 
 // --local-addr as the address that is meant on this host, which may need the name service. Throws UsageError
 // where it is none of this host's.
-void settle_local_address(NodePlan& plan, const Snapshot& snapshot);
+void settle_local_address(NodeProposal& node, const Snapshot& snapshot);
 
 }  // namespace ddprun

@@ -28,7 +28,9 @@
 #include "ddprun/os/process/become.hpp"
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/placement/assumed_topology.hpp"
-#include "ddprun/plan/make_node_plan.hpp"
+#include "ddprun/plan/expected_assignment.hpp"
+#include "ddprun/plan/launch_plan.hpp"
+#include "ddprun/plan/propose.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/plan/worker_command.hpp"
 #include "ddprun/render/node_picture.hpp"
@@ -188,28 +190,28 @@ int write_capture(const Snapshot& snapshot, const Options& options) {
   return 0;
 }
 
-int print_picture(const NodePlan& plan, const Snapshot& snapshot) {
+int print_picture(const LaunchPlan& plan, const Snapshot& snapshot) {
   if (!snapshot.host.topology) {
     throw UsageError("--dry-run=svg needs a topology", "leave out --bind none, or give --topology FILE");
   }
   const std::string picture = draw_node_svg(plan, snapshot);
-  if (plan.options.picture_file.empty()) return print_data(picture), 0;
-  write_file(plan.options.picture_file, picture, "name another file for the picture");
+  if (plan.node->options.picture_file.empty()) return print_data(picture), 0;
+  write_file(plan.node->options.picture_file, picture, "name another file for the picture");
   return 0;
 }
 
 // With many agents one of them speaks for all, but where each was typed by hand; =env is for the shell that
 // asked, and a snapshot is of one.
-int print_plan(const NodePlan& plan, const Snapshot& snapshot) {
-  if (plan.options.dry_run == DryRun::env) {
+int print_plan(const LaunchPlan& plan, const Snapshot& snapshot) {
+  if (plan.node->options.dry_run == DryRun::env) {
     if (const auto notice = find_missing_ranks(plan)) say_notice(notice->what, notice->hint);
     return print_data(render_shell(plan, snapshot)), 0;
   }
-  if (plan.options.dry_run == DryRun::svg) return print_picture(plan, snapshot);
-  const bool asked_here = is_by_flags(plan.allocation) || !plan.options.snapshot_file.empty();
-  if (plan.rendezvous.agent.value != 0 && !asked_here) return 0;
-  plan.options.dry_run == DryRun::json ? print_data(render_json(plan, snapshot))
-                                       : print_text(render_text(plan, snapshot));
+  if (plan.node->options.dry_run == DryRun::svg) return print_picture(plan, snapshot);
+  const bool asked_here = is_by_flags(plan.node->allocation) || !plan.node->options.snapshot_file.empty();
+  if (plan.node->rendezvous.agent.value != 0 && !asked_here) return 0;
+  plan.node->options.dry_run == DryRun::json ? print_data(render_json(plan, snapshot))
+                                             : print_text(render_text(plan, snapshot));
   return 0;
 }
 
@@ -218,10 +220,10 @@ void ask_libraries(Snapshot& snapshot, const Options& options) {
   if (options.dry_run != DryRun::off || !options.capture_file.empty()) ask_slurm_for_end(snapshot);
 }
 
-void say_notices(const NodePlan& plan) {
-  for (const Notice& notice : plan.options.notices) say_detail(notice.what);
-  if (plan.rendezvous.agent.value != 0) return;
-  for (const Notice& notice : plan.notices) say_notice(notice.what, notice.hint);
+void say_notices(const LaunchPlan& plan) {
+  for (const Notice& notice : plan.node->options.notices) say_detail(notice.what);
+  if (plan.node->rendezvous.agent.value != 0) return;
+  for (const Notice& notice : notices_of(plan)) say_notice(notice.what, notice.hint);
 }
 
 std::optional<Notice> drop_left_over(Snapshot& snapshot) {
@@ -254,13 +256,89 @@ std::optional<SelfLaunchPlan> plan_self_launch(Snapshot& snapshot, const Options
   return make_self_launch_plan(snapshot, options, allocation);
 }
 
-// `understood` is where the options are left once they are read, `started` where there is no way back.
+Talk talk_of(const Options& options) {
+  return options.quiet ? Talk::quiet : options.verbose ? Talk::verbose : Talk::normal;
+}
+
+// All of this host that planning asks for beside what capture_snapshot found, and what the options leave to
+// files.
+void read_named_files(Snapshot& snapshot, OptionLayers& layers, Options& options) {
+  take_picture_file(options);
+  add_program(snapshot, options);
+  read_hostfile(snapshot, options);
+  add_site_file(snapshot, options);
+  if (follow_site_options(snapshot, layers, options)) read_hostfile(snapshot, options);
+}
+
+// Another host's facts instead of this one's, with the options of this command line: the PET_ variables of
+// that host count, not ours.
+std::optional<Notice> become_snapshot(Snapshot& snapshot, Options& options) {
+  const std::vector<std::string> arguments = snapshot.arguments;
+  snapshot = parse_snapshot(read_file(options.snapshot_file, k_snapshot_limit), options.snapshot_file);
+  auto left_over = drop_left_over(snapshot);
+  options = std::get<Options>(parse_command_line(arguments, snapshot.environment));
+  take_picture_file(options);
+  read_hostfile(snapshot, options);
+  add_site_file(snapshot, options);
+  snapshot.arguments = arguments;
+  return left_over;
+}
+
+// `environment` is what it was before anything was removed from it.
+int capture(Snapshot& snapshot, Options& options, Environment environment) {
+  capture_remote_launchers(snapshot, all_remote_launcher_programs());
+  look_at_hardware(snapshot, options);
+  snapshot.environment = std::move(environment);
+  ask_libraries(snapshot, options);
+  return write_capture(snapshot, options);
+}
+
+NodeProposal propose_here(Snapshot& snapshot, const Options& options, Allocation allocation,
+                          CoreClaims& claims) {
+  NodeProposal node = propose(snapshot, options, std::move(allocation));
+  const bool of_this_host = options.snapshot_file.empty();
+  if (of_this_host && options.topology.empty())
+    node = keep_to_granted_cpus(std::move(node), snapshot, claims);
+  const bool alone_meant = options.place.standalone || options.place.nodes || !of_this_host;
+  const auto no_job = alone_meant ? std::nullopt : find_job_without_variables(snapshot, node.allocation);
+  if (no_job) node.notices.push_back(*no_job);
+  return node;
+}
+
+// What the launch is, from what is known by now: printed, started on all hosts, or run here. `started` is set
+// where there is no way back.
+int launch(Snapshot& snapshot, Options& options, const std::optional<Notice>& left_over, bool& started,
+           OutputLink& output_link) {
+  Allocation allocation = detect_allocation(snapshot, options.place);
+  if (auto self_launch = plan_self_launch(snapshot, options, allocation)) {
+    if (left_over) self_launch->notices.push_back(*left_over);
+    return start_everywhere(*self_launch, options, snapshot);
+  }
+  refuse_unstarted(allocation, options, snapshot);
+  look_at_hardware(snapshot, options);
+  CoreClaims claims;
+  NodeProposal node = propose_here(snapshot, options, std::move(allocation), claims);
+  if (left_over) node.notices.push_back(*left_over);
+  const bool runs = options.dry_run == DryRun::off;
+  if (runs) check_log_folder(options.output, node.host);
+  if (runs) settle_local_address(node, snapshot);  // all hear of it where it fails
+  const Assignment share = make_expected_assignment(node);
+  const LaunchPlan expected =
+      finalise(std::make_shared<const NodeProposal>(std::move(node)), share, snapshot);
+  if (!runs) return print_plan(expected, snapshot);
+  say_notices(expected);
+  started = true;
+  return Driver(expected, snapshot, output_link).run();
+}
+
+// `understood` is where the options are left once they are read.
 int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, OutputLink& output_link) {
   set_up_log(Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = find_front_end_umask(snapshot)) set_umask(*mask);
-  const Environment captured = snapshot.environment;  // all of it: what --capture writes
+  const Environment captured = snapshot.environment;
   auto left_over = drop_left_over(snapshot);
+
   OptionLayers layers = read_configuration(snapshot);
   auto parsed = parse_command_line(snapshot.arguments, snapshot.environment, layers);
   if (const auto* printed = std::get_if<Printed>(&parsed)) {
@@ -268,66 +346,23 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, O
     return printed->exit_code;
   }
   Options& options = understood.emplace(std::move(std::get<Options>(parsed)));
-  set_up_log(options.quiet     ? Talk::quiet
-             : options.verbose ? Talk::verbose
-                               : Talk::normal,
-             snapshot.host.stderr_is_terminal, snapshot.host.name);
+  set_up_log(talk_of(options), snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (options.status) return show_jobs(options, snapshot.host.name);
   if (!options.timeline_file.empty()) return print_text(draw_timeline(options)), 0;
   if (output_link.connect(snapshot, options)) snapshot.host.stderr_is_terminal = false;
-  take_picture_file(options);
-  add_program(snapshot, options);
-  read_hostfile(snapshot, options);
-  if (options.snapshot_file.empty()) {
-    add_site_file(snapshot, options);
-    if (follow_site_options(snapshot, layers, options)) read_hostfile(snapshot, options);
-    if (options.print_config) {
-      print_text(render_config(options, config_files(snapshot.environment)));
-      return 0;
-    }
+
+  if (!options.snapshot_file.empty()) {
+    left_over = become_snapshot(snapshot, options);
+  } else {
+    read_named_files(snapshot, layers, options);
+    if (options.print_config)
+      return print_text(render_config(options, config_files(snapshot.environment))), 0;
     look_up_coordinator(snapshot, options);
   }
-  const std::vector<std::string> arguments = snapshot.arguments;
-  snapshot.arguments = normalise_arguments(arguments, option_table()).launch;
-  if (!options.capture_file.empty()) {
-    capture_remote_launchers(snapshot, all_remote_launcher_programs());
-    look_at_hardware(snapshot, options);
-    snapshot.environment = captured;
-    ask_libraries(snapshot, options);
-    return write_capture(snapshot, options);
-  }
-  if (!options.snapshot_file.empty()) {
-    snapshot = parse_snapshot(read_file(options.snapshot_file, k_snapshot_limit), options.snapshot_file);
-    left_over = drop_left_over(snapshot);
-    // The PET_ variables of the other machine count, not ours.
-    options = std::get<Options>(parse_command_line(arguments, snapshot.environment));
-    take_picture_file(options);
-    snapshot.arguments = normalise_arguments(arguments, option_table()).launch;
-    read_hostfile(snapshot, options);
-    add_site_file(snapshot, options);
-  }
+  snapshot.arguments = normalise_arguments(snapshot.arguments, option_table()).launch;
+  if (!options.capture_file.empty()) return capture(snapshot, options, captured);
   if (options.snapshot_file.empty()) ask_libraries(snapshot, options);
-  Allocation allocation = detect_allocation(snapshot, options.place);
-  if (auto remote_launcher = plan_self_launch(snapshot, options, allocation)) {
-    if (left_over) remote_launcher->notices.push_back(*left_over);
-    return start_everywhere(*remote_launcher, options, snapshot);
-  }
-  refuse_unstarted(allocation, options, snapshot);
-  look_at_hardware(snapshot, options);
-  CoreClaims claims;
-  NodePlan plan = make_node_plan(snapshot, options, std::move(allocation));
-  if (options.snapshot_file.empty() && options.topology.empty())
-    plan = keep_to_granted_cpus(std::move(plan), snapshot, claims);
-  if (left_over) plan.notices.push_back(*left_over);
-  const bool alone_meant = options.place.standalone || options.place.nodes || !options.snapshot_file.empty();
-  const auto no_job = alone_meant ? std::nullopt : find_job_without_variables(snapshot, plan.allocation);
-  if (no_job) plan.notices.push_back(*no_job);
-  if (options.dry_run != DryRun::off) return print_plan(plan, snapshot);
-  check_log_folder(options.output, plan.host);
-  settle_local_address(plan, snapshot);  // all hear of it where it fails
-  say_notices(plan);
-  started = true;
-  return Driver(plan, snapshot, output_link).run();
+  return launch(snapshot, options, left_over, started, output_link);
 }
 
 }  // namespace

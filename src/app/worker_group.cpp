@@ -48,10 +48,10 @@ std::string found_program(const std::string& word, const Snapshot& snapshot) {
 
 }  // namespace
 
-WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot,
-                         Ended ended)
+WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const NodeProposal> node,
+                         const Snapshot& snapshot, Ended ended)
     : context_(context),
-      plan_(plan),
+      node_(std::move(node)),
       snapshot_(snapshot),
       ended_(std::move(ended)),
       agent_id_(make_random_id()),
@@ -64,33 +64,34 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, const NodePlan& plan,
       inherited_(capture_inherited_descriptors()),
       ignored_signals_(capture_ignored_signals(handled_signals())),
       open_files_(raise_open_files_limit()),
-      logs_(context, plan, snapshot, [this](int pid) { spare(pid); }),
+      logs_(context, node_, snapshot, [this](int pid) { spare(pid); }),
       binding_timer_(context) {
-  if (lends_terminal(plan)) terminal_ = Terminal::open_controlling();
+  if (lends_terminal(*node_)) terminal_ = Terminal::open_controlling();
 }
 
 // One worker on a terminal gets the terminal itself; several share it through the pumps.
 // Not into a |: there a program beside us may want the keys, and would be stopped for it together with us.
-bool WorkerGroup::lends_terminal(const NodePlan& plan) {
-  return plan.workers.value == 1 && is_terminal(STDIN_FILENO) && is_terminal(STDOUT_FILENO);
+bool WorkerGroup::lends_terminal(const NodeProposal& node) {
+  return node.workers.value == 1 && is_terminal(STDIN_FILENO) && is_terminal(STDOUT_FILENO);
 }
 
-ChildGroup WorkerGroup::group_of_workers(const NodePlan& plan) {
-  const bool lends = lends_terminal(plan) && Terminal::open_controlling();
+ChildGroup WorkerGroup::group_of_workers(const NodeProposal& node) {
+  const bool lends = lends_terminal(node) && Terminal::open_controlling();
   return lends ? ChildGroup::own_group : ChildGroup::own_session;
 }
 
-void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string& interface) {
-  assignment_ = assignment;
+void WorkerGroup::begin_attempt(std::shared_ptr<const LaunchPlan> plan, const std::string& interface) {
+  plan_ = std::move(plan);
+  const Attempt attempt = plan_->assignment.attempt;
   interface_ = interface;
   tell_foreign_proc();
   std::error_code ignored;  // without the folder a worker cannot leave an error file, and that is all
-  std::filesystem::remove_all(attempt_folder(Attempt{assignment.attempt.value - 1}), ignored);
-  make_private_folder(attempt_folder(assignment.attempt));
+  std::filesystem::remove_all(attempt_folder(Attempt{attempt.value - 1}), ignored);
+  make_private_folder(attempt_folder(attempt));
   begin_watchdog();
   unseen_.clear();
   workers_.clear();
-  for (std::size_t i = 0; i < assignment.workers.size(); ++i) {
+  for (std::size_t i = 0; i < plan_->planned.size(); ++i) {
     workers_.push_back(std::make_unique<Worker>());
   }
 }
@@ -100,7 +101,7 @@ void WorkerGroup::begin_attempt(const Assignment& assignment, const std::string&
 bool WorkerGroup::is_typed_for(std::size_t worker) const {
   if (worker != 0) return false;
   return is_terminal(STDIN_FILENO) ||
-         (assignment_.workers[worker].rank.value == 0 && has_front_end_terminal(snapshot_));
+         (plan_->assignment.workers[worker].rank.value == 0 && has_front_end_terminal(snapshot_));
 }
 
 std::string WorkerGroup::attempt_folder(Attempt attempt) const {
@@ -131,10 +132,10 @@ SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& stream
   const WorkerContext context{worker, workers_[worker]->error_file, agent_id_, interface_,
                               watchdog_ ? watchdog_->path() : std::string()};
   SpawnRequest request;
-  request.arguments = plan_.planned[worker].command;
+  request.arguments = plan_->planned[worker].command;
   request.program = found_program(request.arguments.front(), snapshot_);
-  request.environment = make_environment_strings(apply_changes(
-      snapshot_.environment, make_worker_changes(plan_, assignment_, snapshot_.environment, context)));
+  request.environment = make_environment_strings(
+      apply_changes(snapshot_.environment, make_worker_changes(*plan_, snapshot_.environment, context)));
   request.standard_input = streams.input;
   request.standard_output = streams.output;
   request.standard_error = streams.error;
@@ -142,19 +143,19 @@ SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& stream
   request.group = terminal_ ? ChildGroup::own_group : ChildGroup::own_session;
   request.ignored_signals = ignored_signals_;
   request.open_files = open_files_;
-  request.binding = plan_.planned[worker].binding;
-  if (!plan_.binding.spare.empty()) request.unbound_cpus = snapshot_.host.allowed_cpus;  // we moved away
-  request.hold = plan_.options.show_binding;
-  if (!plan_.changes.empty()) request.close_descriptors = inherited_;
+  request.binding = plan_->planned[worker].binding;
+  if (!plan_->binding.spare.empty()) request.unbound_cpus = snapshot_.host.allowed_cpus;  // we moved away
+  request.hold = node_->options.show_binding;
+  if (!node_->changes.empty()) request.close_descriptors = inherited_;
   return request;
 }
 
 std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   Worker& state = *workers_[worker];
-  logs_.begin_attempt(assignment_);
-  state.error_file = logs_.error_file(assignment_.workers[worker]);
+  logs_.begin_attempt(plan_);
+  state.error_file = logs_.error_file(plan_->assignment.workers[worker]);
   if (state.error_file.empty())
-    state.error_file = fmt::format("{}/error_{}.json", attempt_folder(assignment_.attempt), worker);
+    state.error_file = fmt::format("{}/error_{}.json", attempt_folder(plan_->assignment.attempt), worker);
   const Streams streams = open_streams(worker);
   auto result = spawn(make_request(worker, streams));
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) return not_started(*failure);
@@ -234,7 +235,7 @@ std::size_t WorkerGroup::count_descendants() {
 
 void WorkerGroup::end_attempt() {
   watchdog_.reset();
-  if (!workers_.empty()) logs_.note_ended(assignment_, index_entries());
+  if (!workers_.empty()) logs_.note_ended(index_entries());
   look_at_bindings();  // of those that came and went meanwhile
   for (const auto& worker : workers_) {
     // What keeps a pipe open now is no process of ours any more.
@@ -265,12 +266,12 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
                                    std::function<void(Failure)> handler) {
   const Worker& state = *workers_[worker];
   Failure failure;
-  failure.attempt = assignment_.attempt;
-  failure.rank = assignment_.workers[worker].rank;
-  failure.local_rank = assignment_.workers[worker].local_rank;
-  failure.host = plan_.host;
+  failure.attempt = plan_->assignment.attempt;
+  failure.rank = plan_->assignment.workers[worker].rank;
+  failure.local_rank = plan_->assignment.workers[worker].local_rank;
+  failure.host = node_->host;
   failure.pid = state.child ? state.child->pid() : 0;
-  failure.program = plan_.planned[worker].command.front();
+  failure.program = plan_->planned[worker].command.front();
   failure.status = status;
   failure.unix_milliseconds = unix_milliseconds();
   when_known(state, [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {

@@ -21,8 +21,7 @@
 #include "ddprun/os/rendezvous_file.hpp"
 #include "ddprun/os/temp_dir.hpp"
 #include "ddprun/os/terminal.hpp"
-#include "ddprun/plan/node_plan.hpp"
-#include "ddprun/plan/world_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 #include "ddprun/rendezvous/lifeline.hpp"
 #include "ddprun/status/job_status.hpp"
 #include "ddprun/supervise/outcome.hpp"
@@ -38,21 +37,22 @@ class WorkerGroup {
   // `ended`: a main process has ended, or could not be started.
   using Ended = std::function<void(std::size_t worker, const ExitStatus& status)>;
 
-  WorkerGroup(boost::asio::io_context& context, const NodePlan& plan, const Snapshot& snapshot, Ended ended);
+  WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const NodeProposal> node,
+              const Snapshot& snapshot, Ended ended);
   // Whether a line of ours would come neither behind an unfinished one of a worker's nor into a terminal that
   // a worker has.
   bool at_line_start() const {
     return (!terminal_ || workers_.empty()) && output_.at_line_start() && error_.at_line_start();
   }
   void before_output(const std::function<void()>& handler);  // calls before workers' output is written
-  static ChildGroup group_of_workers(const NodePlan& plan);
+  static ChildGroup group_of_workers(const NodeProposal& node);
   void remove_at_end(const RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }
   void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's
   void spare_no_more(int helper) { std::erase(helpers_, helper); }
   NodeStatus status() const;                           // of this attempt, without what has to be measured
   std::vector<std::vector<std::string>> gpus() const;  // PCI addresses of each worker's
 
-  void begin_attempt(const Assignment& assignment, const std::string& interface);
+  void begin_attempt(std::shared_ptr<const LaunchPlan> plan, const std::string& interface);
   bool start(std::size_t worker);  // false: it could not be started, and `ended` was called; never throws
   void signal(std::size_t worker, int number);
   void kill_group(std::size_t worker);
@@ -116,7 +116,7 @@ class WorkerGroup {
   };
   struct Streams;  // the descriptors one worker is started with
 
-  static bool lends_terminal(const NodePlan& plan);
+  static bool lends_terminal(const NodeProposal& node);
   void follow_stop(Worker& worker, int signal);
   void lend_terminal(Worker& worker);
   void take_terminal(Worker& worker);
@@ -150,7 +150,7 @@ class WorkerGroup {
   std::string kept_output(std::size_t worker) const;
 
   boost::asio::io_context& context_;
-  const NodePlan& plan_;
+  std::shared_ptr<const NodeProposal> node_;
   const Snapshot& snapshot_;
   Ended ended_;
   std::string agent_id_;
@@ -169,7 +169,7 @@ class WorkerGroup {
 
   LogFiles logs_;
 
-  Assignment assignment_;
+  std::shared_ptr<const LaunchPlan> plan_ = std::make_shared<const LaunchPlan>();  // of this attempt
   std::string interface_;
   std::vector<std::unique_ptr<Worker>> workers_;
 

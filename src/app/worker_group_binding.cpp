@@ -26,7 +26,7 @@ TimePoint now() { return std::chrono::steady_clock::now(); }
 }  // namespace
 
 void WorkerGroup::expect_binding(std::size_t worker) {
-  if (plan_.planned[worker].binding == Binding{} && !plan_.options.show_binding) return;
+  if (plan_->planned[worker].binding == Binding{} && !node_->options.show_binding) return;
   unseen_until_ = now() + k_longest_hold;
   unseen_.push_back(worker);
   if (unseen_.size() == 1) look_soon();
@@ -46,7 +46,7 @@ void WorkerGroup::look_at_bindings() {
     const auto refusal = workers_[worker]->child->refusal();
     if (refusal) {
       tell_refusal(worker, *refusal);
-      if (plan_.options.show_binding) show_binding(worker, *refusal);
+      if (node_->options.show_binding) show_binding(worker, *refusal);
     } else if (!workers_[worker]->ended && now() < unseen_until_) {
       return look_soon();
     }
@@ -55,17 +55,17 @@ void WorkerGroup::look_at_bindings() {
 }
 
 void WorkerGroup::tell_refusal(std::size_t worker, const BindingRefusal& refusal) {
-  const int rank = assignment_.workers[worker].rank.value;
-  const Binding& binding = plan_.planned[worker].binding;
+  const int rank = plan_->assignment.workers[worker].rank.value;
+  const Binding& binding = plan_->planned[worker].binding;
   if (refusal.cpus != 0 && !std::exchange(cpu_refusal_told_, true)) {
     say_notice(fmt::format("cannot bind rank {} to {} on {}: {}; it runs unbound", rank,
-                           describe({binding.cpus, {}, MemoryPolicy::untouched}), plan_.host,
+                           describe({binding.cpus, {}, MemoryPolicy::untouched}), node_->host,
                            describe_errno(refusal.cpus)),
                "--bind none disables binding");
   }
   if (refusal.memory != 0 && !std::exchange(memory_refusal_told_, true)) {
     say_notice(fmt::format("cannot set the memory policy of rank {} on {}: {}; it stays unchanged", rank,
-                           plan_.host, describe_errno(refusal.memory)),
+                           node_->host, describe_errno(refusal.memory)),
                "containers often forbid it; --membind none disables it");
   }
 }
@@ -73,11 +73,11 @@ void WorkerGroup::tell_refusal(std::size_t worker, const BindingRefusal& refusal
 void WorkerGroup::show_binding(std::size_t worker, const BindingRefusal& refusal) {
   Child& child = *workers_[worker]->child;
   if (const auto binding = read_binding(child.pid())) {
-    const bool bound = !plan_.planned[worker].binding.cpus.empty() && refusal.cpus == 0;
-    const RankAssignment& assigned = assignment_.workers[worker];
+    const bool bound = !plan_->planned[worker].binding.cpus.empty() && refusal.cpus == 0;
+    const RankAssignment& assigned = plan_->assignment.workers[worker];
     const std::string memory = describe({{}, binding->memory_nodes, binding->policy});
     say(fmt::format("rank {} (local rank {}) on {}: {}{}{}{}", assigned.rank.value, assigned.local_rank.value,
-                    plan_.host, describe({binding->cpus, {}, MemoryPolicy::untouched}),
+                    node_->host, describe({binding->cpus, {}, MemoryPolicy::untouched}),
                     bound ? "" : " (not bound)", memory.empty() ? "" : ", ", memory));
   }
   child.release();

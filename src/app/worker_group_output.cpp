@@ -32,18 +32,18 @@ std::string variable(const Snapshot& snapshot, const char* name) {
 }  // namespace
 
 StreamRoute WorkerGroup::route(std::size_t worker, Stream stream) const {
-  const RankAssignment& assigned = assignment_.workers[worker];
-  return route_stream(plan_.options.output, assigned.local_rank, assigned.rank, stream);
+  const RankAssignment& assigned = plan_->assignment.workers[worker];
+  return route_stream(node_->options.output, assigned.local_rank, assigned.rank, stream);
 }
 
 LineLabel WorkerGroup::label(std::size_t worker, const StreamRoute& route, bool terminal) const {
-  const RankAssignment& assigned = assignment_.workers[worker];
+  const RankAssignment& assigned = plan_->assignment.workers[worker];
   const bool colour =
       decide_colour(variable(snapshot_, "NO_COLOR"), variable(snapshot_, "CLICOLOR_FORCE"), terminal);
   return label_of(
-      plan_.options.output, route,
-      {assigned.rank, assigned.local_rank, assignment_.attempt, plan_.host, plan_.options.role.value},
-      assignment_.node_count, colour);
+      node_->options.output, route,
+      {assigned.rank, assigned.local_rank, plan_->assignment.attempt, node_->host, node_->options.role.value},
+      plan_->assignment.node_count, colour);
 }
 
 void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
@@ -60,7 +60,7 @@ void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
 // `both`: what is opened for stdout serves stderr too.
 int WorkerGroup::open_stream(std::size_t worker, Stream stream, const StreamRoute& route, bool both,
                              Streams& streams) {
-  const RankAssignment& assigned = assignment_.workers[worker];
+  const RankAssignment& assigned = plan_->assignment.workers[worker];
   if (route.file && !route.console) return streams.own(logs_.open(assigned, stream));
   const bool is_output = stream == Stream::output;
   const int ours = is_output ? STDOUT_FILENO : STDERR_FILENO;
@@ -69,13 +69,13 @@ int WorkerGroup::open_stream(std::size_t worker, Stream stream, const StreamRout
   if (plain && terminal_ && is_terminal(ours)) return ours;
   const std::string prefix = label(worker, route, false).at(Milliseconds{0});
   StreamTreatment treatment{shown, assigned.rank};
-  treatment.name = fmt::format("rank {} on {}", assigned.rank.value, plan_.host);
+  treatment.name = fmt::format("rank {} on {}", assigned.rank.value, node_->host);
   treatment.shown = route.console;
   StreamCopy copy = logs_.copy(assigned, stream, route, prefix);
   treatment.copy = std::move(copy.add);
   treatment.is_behind = std::move(copy.is_behind);
-  treatment.rate = plan_.options.output.rate;
-  if (route.console) treatment.fold = fold_of(plan_.options.output.fold, stream, both);
+  treatment.rate = node_->options.output.rate;
+  if (route.console) treatment.fold = fold_of(node_->options.output.fold, stream, both);
   OutputPump& pump = is_output ? output_ : error_;
   Pipe pipe = make_pipe();
   auto& opened = is_output ? workers_[worker]->output : workers_[worker]->error;
@@ -92,7 +92,7 @@ std::vector<std::string> WorkerGroup::last_lines(std::size_t worker, Stream stre
   if (opened) return (is_output ? output_ : error_).last_lines(*opened);
   if (!route(worker, stream).file) return {};
   LineTail tail;
-  tail.add(read_tail(logs_.path(assignment_.workers[worker], stream), k_tail_of_file));
+  tail.add(read_tail(logs_.path(plan_->assignment.workers[worker], stream), k_tail_of_file));
   return tail.lines();
 }
 
@@ -105,7 +105,7 @@ std::vector<std::string> WorkerGroup::last_lines(std::size_t worker) const {
 std::string WorkerGroup::kept_output(std::size_t worker) const {
   if (!workers_[worker]->child) return {};
   for (const Stream stream : {Stream::error, Stream::output}) {
-    if (route(worker, stream).file) return logs_.final_path(assignment_.workers[worker], stream);
+    if (route(worker, stream).file) return logs_.final_path(plan_->assignment.workers[worker], stream);
   }
   return {};
 }
@@ -115,10 +115,10 @@ std::vector<LogIndexEntry> WorkerGroup::index_entries() const {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const Worker& worker = *workers_[i];
     LogIndexEntry entry;
-    entry.rank = assignment_.workers[i].rank;
-    entry.local_rank = assignment_.workers[i].local_rank;
-    entry.attempt = assignment_.attempt;
-    entry.host = plan_.host;
+    entry.rank = plan_->assignment.workers[i].rank;
+    entry.local_rank = plan_->assignment.workers[i].local_rank;
+    entry.attempt = plan_->assignment.attempt;
+    entry.host = node_->host;
     entry.pid = worker.child ? worker.child->pid() : 0;
     if (worker.status && worker.status->kind == ExitStatus::Kind::exited)
       entry.exit_code = worker.status->value;
@@ -130,7 +130,7 @@ std::vector<LogIndexEntry> WorkerGroup::index_entries() const {
 }
 
 std::vector<std::string> WorkerGroup::losses() const {
-  std::vector<std::string> sentences = describe_losses(output_, error_, plan_.host);
+  std::vector<std::string> sentences = describe_losses(output_, error_, node_->host);
   for (std::string& sentence : logs_.losses()) sentences.push_back(std::move(sentence));
   return sentences;
 }

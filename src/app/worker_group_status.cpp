@@ -22,20 +22,20 @@ std::optional<Milliseconds> WorkerGroup::output_age(std::size_t worker, Stream s
     return last ? std::optional(since(*last)) : std::nullopt;
   }
   const auto written = route(worker, stream).file
-                           ? last_written(logs_.path(assignment_.workers[worker], stream))
+                           ? last_written(logs_.path(plan_->assignment.workers[worker], stream))
                            : std::nullopt;
   if (!written) return std::nullopt;
   return std::max(Milliseconds{unix_milliseconds() - *written}, Milliseconds{0});
 }
 
 NodeStatus WorkerGroup::status() const {
-  NodeStatus status{plan_.host, {}, {}};
+  NodeStatus status{node_->host, {}, {}};
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     WorkerStatus& worker = status.workers.emplace_back();
-    worker.rank = assignment_.workers[i].rank.value;
-    worker.local_rank = assignment_.workers[i].local_rank.value;
+    worker.rank = plan_->assignment.workers[i].rank.value;
+    worker.local_rank = plan_->assignment.workers[i].local_rank.value;
     worker.pid = workers_[i]->ended ? 0 : pid(i);
-    worker.gpu = plan_.planned[i].device;
+    worker.gpu = plan_->planned[i].device;
     const auto output = output_age(i, Stream::output);
     const auto error = output_age(i, Stream::error);
     worker.output_age = output && error ? std::min(output, error) : std::max(output, error);
@@ -46,7 +46,7 @@ NodeStatus WorkerGroup::status() const {
 std::vector<std::vector<std::string>> WorkerGroup::gpus() const {
   std::vector<std::vector<std::string>> addresses(workers_.size());
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    for (const int gpu : plan_.planned[i].gpus)
+    for (const int gpu : plan_->planned[i].gpus)
       addresses[i].push_back(snapshot_.host.gpus.at(static_cast<std::size_t>(gpu)).pci_address);
   }
   return addresses;

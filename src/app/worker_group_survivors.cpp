@@ -27,7 +27,7 @@ void WorkerGroup::tell_foreign_proc() {
   say_notice(
       fmt::format("/proc on {} does not show this process' PID namespace: processes that workers leave "
                   "behind outside their process groups are not stopped",
-                  plan_.host),
+                  node_->host),
       "mount the namespace's own /proc: unshare --mount-proc, or mount -t proc proc /proc");
 }
 
@@ -35,10 +35,10 @@ void WorkerGroup::tell_stuck(std::size_t worker, Milliseconds after) {
   const Worker& state = *workers_[worker];
   if (!state.child || state.ended) return;
   const StuckProcess process = capture_stuck_process(state.child->pid());
-  say_notice(
-      fmt::format("rank {} on {} has not ended {} after SIGKILL: {}", assignment_.workers[worker].rank.value,
-                  plan_.host, describe_duration(after), describe(process)),
-      hint_for(process, plan_.host));
+  say_notice(fmt::format("rank {} on {} has not ended {} after SIGKILL: {}",
+                         plan_->assignment.workers[worker].rank.value, node_->host, describe_duration(after),
+                         describe(process)),
+             hint_for(process, node_->host));
 }
 
 void WorkerGroup::tell_left_behind(Milliseconds after) {
@@ -47,8 +47,8 @@ void WorkerGroup::tell_left_behind(Milliseconds after) {
   const StuckProcess process = capture_stuck_process(left.front().pid);
   const std::string others = left.size() > 1 ? fmt::format("; {} more are left", left.size() - 1) : "";
   say_notice(fmt::format("a process that a worker left behind on {} has not ended {} after SIGKILL: {}{}",
-                         plan_.host, describe_duration(after), describe(process), others),
-             hint_for(process, plan_.host));
+                         node_->host, describe_duration(after), describe(process), others),
+             hint_for(process, node_->host));
 }
 
 }  // namespace ddprun

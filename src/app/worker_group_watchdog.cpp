@@ -19,10 +19,11 @@ void WorkerGroup::begin_watchdog() {
   if (find_variable(snapshot_, "TORCHELASTIC_ENABLE_FILE_TIMER") != "1") return;
   const std::string named = find_variable(snapshot_, "TORCHELASTIC_TIMER_FILE").value_or("");
   try {
-    watchdog_.emplace(context_, named.empty() ? attempt_folder(assignment_.attempt) + "/watchdog" : named,
+    watchdog_.emplace(context_,
+                      named.empty() ? attempt_folder(plan_->assignment.attempt) + "/watchdog" : named,
                       [this](const WatchdogTimers::Expired& expired) { end_expired(expired); });
   } catch (const Error& error) {
-    say_notice(fmt::format("no watchdog timers on {}: {}", plan_.host, error.what()),
+    say_notice(fmt::format("no watchdog timers on {}: {}", node_->host, error.what()),
                "set TORCHELASTIC_TIMER_FILE to another path");
   }
 }
@@ -39,9 +40,9 @@ void WorkerGroup::end_expired(const WatchdogTimers::Expired& expired) {
   const auto assigned = static_cast<std::size_t>(worker - workers_.begin());
   const std::string who = worker == workers_.end()
                               ? fmt::format("process {}", expired.pid)
-                              : fmt::format("rank {}", assignment_.workers[assigned].rank.value);
+                              : fmt::format("rank {}", plan_->assignment.workers[assigned].rank.value);
   say_notice(fmt::format("the watchdog timer '{}' of {} on {} has expired: {} sent", printable(expired.scope),
-                         who, plan_.host, signal_name(expired.signal)),
+                         who, node_->host, signal_name(expired.signal)),
              {});
 }
 

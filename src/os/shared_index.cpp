@@ -47,14 +47,14 @@ void replace_file(const std::string& path, const std::string& text) {
   if (!file || error) throw system_failure("cannot write " + path, error ? error.value() : errno);
 }
 
-void write_index(const std::string& run_folder, int agent, const std::string& launch_id,
+void write_index(const std::string& run_folder, int first_rank, const std::string& launch_id,
                  const std::string& part) {
   const std::string folder = run_folder + "/.index";
   const std::string index = run_folder + "/index.json";
   std::error_code ignored;
   fs::create_directories(folder, ignored);
-  replace_file(fmt::format("{}/agent-{:05}.json", folder, agent), part);
-  if (agent != 0 && !is_index_of(launch_id, try_read_file(index, k_limit).value_or(""))) return;
+  replace_file(fmt::format("{}/rank-{:05}.json", folder, first_rank), part);
+  if (first_rank != 0 && !is_index_of(launch_id, try_read_file(index, k_limit).value_or(""))) return;
   std::vector<std::string> seen;
   for (int round = 0; round < k_rounds; ++round) {
     std::vector<std::string> parts = read_parts(folder);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 
 namespace ddprun {
 

@@ -13,8 +13,8 @@ namespace ddprun {
 
 namespace {
 
-void choose_cards(NodePlan& plan, const Snapshot& snapshot) {
-  if (!plan.options.nic.value || !snapshot.host.topology) return;
+void choose_cards(LaunchPlan& plan, const Snapshot& snapshot) {
+  if (!plan.node->options.nic.value || !snapshot.host.topology) return;
   std::vector<CardSeeker> seekers;
   for (const PlannedWorker& worker : plan.planned) {
     CardSeeker& seeker = seekers.emplace_back();
@@ -29,16 +29,16 @@ void choose_cards(NodePlan& plan, const Snapshot& snapshot) {
 }
 
 // The only worker of a host is left unbound where it would get everything.
-void lay_out_places(NodePlan& plan, const Snapshot& snapshot) {
-  if (!plan.options.omp_places) return;
+void lay_out_places(LaunchPlan& plan, const Snapshot& snapshot) {
+  if (!plan.node->options.omp_places) return;
   for (PlannedWorker& worker : plan.planned) {
-    const bool alone = plan.local_world_size == 1 && worker.binding.cpus.empty();
+    const bool alone = plan.node->local_world_size == 1 && worker.binding.cpus.empty();
     worker.omp_places =
         render_omp_places(alone ? snapshot.host.allowed_cpus : worker.binding.cpus, snapshot.host.topology);
   }
 }
 
-std::vector<Binding> bindings_of(const NodePlan& plan) {
+std::vector<Binding> bindings_of(const LaunchPlan& plan) {
   std::vector<Binding> bindings;
   for (const PlannedWorker& worker : plan.planned) bindings.push_back(worker.binding);
   return bindings;
@@ -46,26 +46,29 @@ std::vector<Binding> bindings_of(const NodePlan& plan) {
 
 }  // namespace
 
-void follow_binding(NodePlan& plan, const Snapshot& snapshot) {
-  plan.threads = threads_of_bindings(plan.allocation, snapshot, bindings_of(plan));
+void follow_binding(LaunchPlan& plan, const Snapshot& snapshot) {
+  plan.threads = threads_of_bindings(plan.node->allocation, snapshot, bindings_of(plan));
   choose_cards(plan, snapshot);
   lay_out_places(plan, snapshot);
 }
 
-std::optional<Notice> find_many_threads(const NodePlan& plan, const Snapshot& snapshot) {
-  return find_many_threads(plan.allocation, snapshot, node_name(snapshot.host, plan.host), bindings_of(plan));
+std::optional<Notice> find_many_threads(const LaunchPlan& plan, const Snapshot& snapshot) {
+  return find_many_threads(plan.node->allocation, snapshot, node_name(snapshot.host, plan.node->host),
+                           bindings_of(plan));
 }
 
-std::optional<Notice> find_no_card(const NodePlan& plan, const Snapshot& snapshot) {
+std::optional<Notice> find_no_card(const LaunchPlan& plan, const Snapshot& snapshot) {
   const auto has_card = [](const PlannedWorker& worker) { return !worker.network_card.empty(); };
   const auto& workers = plan.planned;
-  if (!plan.options.nic.value || std::any_of(workers.begin(), workers.end(), has_card)) return std::nullopt;
-  const std::string& origin = plan.options.nic.origin;
+  if (!plan.node->options.nic.value || std::any_of(workers.begin(), workers.end(), has_card))
+    return std::nullopt;
+  const std::string& origin = plan.node->options.nic.origin;
   if (!snapshot.host.topology) {
-    return Notice{fmt::format("{} has no effect: the topology of {} is not known", origin, plan.host), ""};
+    return Notice{fmt::format("{} has no effect: the topology of {} is not known", origin, plan.node->host),
+                  ""};
   }
   return Notice{fmt::format("{} has no effect: {}", origin,
-                            why_no_card(*snapshot.host.topology, node_name(snapshot.host, plan.host))),
+                            why_no_card(*snapshot.host.topology, node_name(snapshot.host, plan.node->host))),
                 ""};
 }
 

@@ -6,17 +6,16 @@
 #include <vector>
 
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 
 namespace ddprun {
 
-// Fills NodePlan::threads and each worker's network_card and omp_places from the bindings as they are; called
-// again after every change of them.
-void follow_binding(NodePlan& plan, const Snapshot& snapshot);
+// Fills LaunchPlan::threads and each worker's network_card and omp_places from the bindings.
+void follow_binding(LaunchPlan& plan, const Snapshot& snapshot);
 
 // --nic without a card to name.
-std::optional<Notice> find_many_threads(const NodePlan& plan, const Snapshot& snapshot);
-std::optional<Notice> find_no_card(const NodePlan& plan, const Snapshot& snapshot);
+std::optional<Notice> find_many_threads(const LaunchPlan& plan, const Snapshot& snapshot);
+std::optional<Notice> find_no_card(const LaunchPlan& plan, const Snapshot& snapshot);
 
 // One place a core, "{0,64},{1,65}": the hardware threads of each that are among `cpus` (ascending). Without
 // a topology every CPU is a place.

@@ -31,9 +31,9 @@ CoreList cores_of_mask(const HostFacts& host) {
   return cores;
 }
 
-std::vector<std::vector<int>> near_cpus_of_workers(const NodePlan& plan, const HostFacts& host) {
+std::vector<std::vector<int>> near_cpus_of_workers(const NodeProposal& node, const HostFacts& host) {
   std::vector<std::vector<int>> near;
-  for (const PlannedWorker& worker : plan.planned) {
+  for (const OfferedWorker& worker : node.offered) {
     for (const int gpu : worker.gpus) {
       const Gpu& facts = host.gpus.at(static_cast<std::size_t>(gpu));
       if (!facts.local_cpus.empty()) near.push_back(facts.local_cpus);
@@ -68,17 +68,17 @@ CoreList nearest_first(const CoreList& cores, const std::vector<std::vector<int>
 
 // An ncpus of 1 is what PBS puts where nobody asked, as on nodes that are given as a whole: it is no reason
 // to crowd the workers of several GPUs.
-GrantedCores find_granted_cores(const NodePlan& plan, const Snapshot& snapshot) {
-  const Allocation& allocation = plan.allocation;
+GrantedCores find_granted_cores(const NodeProposal& node, const Snapshot& snapshot) {
+  const Allocation& allocation = node.allocation;
   const Sourced<int>& granted = allocation.cpus_on_node;
   const bool alone_here =
       allocation.style.value != LaunchStyle::agent_per_task || tasks_on_this_host(allocation) == 1;
-  const bool meant = granted.value >= plan.workers.value && (granted.value > 1 || plan.gpus.empty());
+  const bool meant = granted.value >= node.workers.value && (granted.value > 1 || node.gpus.empty());
   if (allocation.scheduler.value != Scheduler::pbs || granted.value == 0 || !alone_here || !meant) return {};
-  if (plan.options.bind.mode == BindMode::none) return {};
+  if (node.options.bind.mode == BindMode::none) return {};
   CoreList cores = cores_of_mask(snapshot.host);
   if (cores.size() <= static_cast<std::size_t>(granted.value)) return {};
-  return {granted.value, granted.origin, nearest_first(cores, near_cpus_of_workers(plan, snapshot.host))};
+  return {granted.value, granted.origin, nearest_first(cores, near_cpus_of_workers(node, snapshot.host))};
 }
 
 Notice describe_held_cores(const std::string& host, const GrantedCores& granted) {

@@ -29,22 +29,22 @@ std::string own_addresses_hint(const HostFacts& host) {
 
 std::optional<Sourced<std::string>> choose_local_address(const Sourced<std::string>& given,
                                                          const std::vector<std::string>& leads_to,
-                                                         const NodePlan& plan, const HostFacts& host) {
+                                                         const NodeProposal& node, const HostFacts& host) {
   for (const std::string& address : leads_to) {
     const auto is_it = [&](const InterfaceAddress& own) { return !own.loopback && own.address == address; };
     if (std::any_of(host.addresses.begin(), host.addresses.end(), is_it))
       return sourced(address, given.origin);
   }
-  const RendezvousRole role = plan.rendezvous.role;
+  const RendezvousRole role = node.rendezvous.role;
   if (std::any_of(leads_to.begin(), leads_to.end(), is_loopback_name)) {
     if (role == RendezvousRole::solo) return given;
     if (same_host(given.value, host.name)) return std::nullopt;
     throw UsageError(fmt::format("{} is a different host on each of the {} nodes", describe(given, leads_to),
-                                 plan.rendezvous.agents),
+                                 node.rendezvous.agents),
                      own_addresses_hint(host));
   }
   if (role == RendezvousRole::coordinator) return sourced(leads_to.front(), given.origin);
-  throw UsageError(fmt::format("{} is not an address of {}", describe(given, leads_to), plan.host),
+  throw UsageError(fmt::format("{} is not an address of {}", describe(given, leads_to), node.host),
                    own_addresses_hint(host));
 }
 

@@ -54,20 +54,20 @@ Notice not_followed(const char* name, const std::string& value, const std::strin
   return {fmt::format("{}={} of the environment is ignored: {}", name, printable(value, 80), why), hint};
 }
 
-std::optional<Notice> find_unfollowed_address(const NodePlan& plan, const Snapshot& snapshot,
+std::optional<Notice> find_unfollowed_address(const NodeProposal& node, const Snapshot& snapshot,
                                               const std::string& text) {
   const auto address = parse_address(text);
   if (!address) {
     return not_followed(k_address, text, "it is not an address",
                         "set it to one host name or address, or unset it");
   }
-  if (plan.options.local_address || plan.allocation.first_address) return std::nullopt;
-  if (plan.rendezvous.role == RendezvousRole::solo) {
-    if (find_own_master_address(plan.options.place, snapshot.host)) return std::nullopt;
+  if (node.options.local_address || node.allocation.first_address) return std::nullopt;
+  if (node.rendezvous.role == RendezvousRole::solo) {
+    if (find_own_master_address(node.options.place, snapshot.host)) return std::nullopt;
     return not_followed(k_address, text, "no other host takes part in this launch",
                         "unset it; several hosts take part inside a job, or with --nnodes and --node-rank");
   }
-  if (!is_ambiguous(*address, plan.allocation)) return std::nullopt;
+  if (!is_ambiguous(*address, node.allocation)) return std::nullopt;
   return not_followed(k_address, text, "it is a different host on each node",
                       "unset it: ddprun finds the first node");
 }
@@ -106,10 +106,10 @@ void try_likely_address_first(Sourced<std::vector<std::string>>& addresses, cons
       known.size() == 1 ? likely->origin : fmt::format("{}, then {}", likely->origin, addresses.origin);
 }
 
-std::vector<Notice> find_unfollowed_master(const NodePlan& plan, const Snapshot& snapshot) {
+std::vector<Notice> find_unfollowed_master(const NodeProposal& node, const Snapshot& snapshot) {
   const Environment& environment = snapshot.environment;
   std::vector<Notice> notices;
-  if (plan.options.place.standalone || is_inside_launch(environment)) return notices;
+  if (node.options.place.standalone || is_inside_launch(environment)) return notices;
   const std::string port = value_of(environment, k_port);
   if (!port.empty() && !parse_port(port)) {
     notices.push_back(
@@ -117,7 +117,7 @@ std::vector<Notice> find_unfollowed_master(const NodePlan& plan, const Snapshot&
   }
   const std::string address = value_of(environment, k_address);
   if (address.empty()) return notices;
-  if (auto notice = find_unfollowed_address(plan, snapshot, address)) notices.push_back(std::move(*notice));
+  if (auto notice = find_unfollowed_address(node, snapshot, address)) notices.push_back(std::move(*notice));
   return notices;
 }
 

@@ -26,12 +26,12 @@ std::chrono::seconds kill_timeout(const Snapshot& snapshot) {
 
 }  // namespace
 
-std::optional<Notice> find_bound_agent(const NodePlan& plan, const Snapshot& snapshot) {
+std::optional<Notice> find_bound_agent(const NodeProposal& node, const Snapshot& snapshot) {
   const bool bound = find_variable(snapshot, "OMPI_MCA_orte_bound_at_launch") == "1";
   const std::vector<int>& own = snapshot.host.allowed_cpus;
   const bool part = snapshot.host.topology && own.size() < all_cpus(*snapshot.host.topology).size();
-  if (!bound || !part || plan.allocation.style.value != LaunchStyle::agent_per_node) return std::nullopt;
-  return Notice{fmt::format("Open MPI bound ddprun on {} to CPU {}, and all its workers with it", plan.host,
+  if (!bound || !part || node.allocation.style.value != LaunchStyle::agent_per_node) return std::nullopt;
+  return Notice{fmt::format("Open MPI bound ddprun on {} to CPU {}, and all its workers with it", node.host,
                             render_cpu_list(own)),
                 "add --bind-to none to the command line of mpirun"};
 }

@@ -9,9 +9,9 @@ namespace ddprun {
 
 namespace {
 
-std::string run_folder(const NodePlan& plan) {
-  const OutputOptions& options = plan.options.output;
-  const std::string name = folder_name(plan.run_id.value);
+std::string run_folder(const LaunchPlan& plan) {
+  const OutputOptions& options = plan.node->options.output;
+  const std::string name = folder_name(plan.node->run_id.value);
   if (layout_of(options) == LogLayout::ranks) return options.logs.value + "/" + name;
   const std::string base =
       options.log_dir.value.empty() ? "$TMPDIR/torchelastic_XXXXXX" : options.log_dir.value;
@@ -20,21 +20,22 @@ std::string run_folder(const NodePlan& plan) {
 
 }  // namespace
 
-OutputWay output_way(const NodePlan& plan, std::size_t worker, Stream stream) {
-  const OutputOptions& options = plan.options.output;
+OutputWay output_way(const LaunchPlan& plan, std::size_t worker, Stream stream) {
+  const OutputOptions& options = plan.node->options.output;
   const PlannedWorker& planned = plan.planned[worker];
   const StreamRoute route = route_stream(options, planned.local_rank, planned.rank, stream);
   OutputWay way;
   way.console = route.console;
-  way.gathered = route.console && options.gather && plan.rendezvous.agents > 1;
+  way.gathered = route.console && options.gather && plan.node->rendezvous.agents > 1;
   if (route.file) {
     const LogLayout layout = layout_of(options);
     way.file = fmt::format("{}/{}/{}", run_folder(plan), attempt_folder_name(layout, Attempt{0}),
                            log_file_name(layout, planned.local_rank, planned.rank, stream));
     way.by_worker = !route.console && !writes_for_workers(options);
   }
-  const LabelFacts facts{planned.rank, planned.local_rank, Attempt{0}, plan.host, plan.options.role.value};
-  const int hosts = plan.rendezvous.agents > 1 ? 2 : 1;
+  const LabelFacts facts{planned.rank, planned.local_rank, Attempt{0}, plan.node->host,
+                         plan.node->options.role.value};
+  const int hosts = plan.node->rendezvous.agents > 1 ? 2 : 1;
   if (route.console) way.label = label_of(options, route, facts, hosts, false).at(Milliseconds{0});
   return way;
 }

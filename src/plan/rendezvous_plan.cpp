@@ -161,10 +161,10 @@ bool is_by_flags(const Allocation& allocation) {
   return allocation.scheduler.value == Scheduler::manual && allocation.launcher.value.empty();
 }
 
-int place_among_hosts(const NodePlan& plan) {
-  const bool told = !plan.allocation.numbered_by_launcher && !plan.rendezvous.by_arrival &&
-                    plan.rendezvous.role != RendezvousRole::solo && plan.allocation.node_index.value;
-  return told ? plan.allocation.node_index.value->value : plan.rendezvous.agent.value;
+int place_among_hosts(const NodeProposal& node) {
+  const bool told = !node.allocation.numbered_by_launcher && !node.rendezvous.by_arrival &&
+                    node.rendezvous.role != RendezvousRole::solo && node.allocation.node_index.value;
+  return told ? node.allocation.node_index.value->value : node.rendezvous.agent.value;
 }
 
 namespace {
@@ -178,15 +178,15 @@ bool is_by_another_network(const std::string& name, const std::string& host) {
 
 }  // namespace
 
-std::optional<Notice> find_foreign_address(const NodePlan& plan, const HostFacts& host) {
-  const Allocation& allocation = plan.allocation;
-  if (plan.rendezvous.role != RendezvousRole::coordinator || !allocation.first_address ||
+std::optional<Notice> find_foreign_address(const NodeProposal& node, const HostFacts& host) {
+  const Allocation& allocation = node.allocation;
+  if (node.rendezvous.role != RendezvousRole::coordinator || !allocation.first_address ||
       !knows_hosts(allocation) || find_named_host(allocation))
     return std::nullopt;
   // clang 14 captures no structured binding
   const std::string& address = allocation.first_address->value;
   const std::string& origin = allocation.first_address->origin;
-  if (is_by_another_network(address, plan.host)) return std::nullopt;
+  if (is_by_another_network(address, node.host)) return std::nullopt;
   const bool own = std::any_of(host.addresses.begin(), host.addresses.end(),
                                [&](const InterfaceAddress& each) { return each.address == address; });
   if (own) return std::nullopt;
@@ -194,20 +194,20 @@ std::optional<Notice> find_foreign_address(const NodePlan& plan, const HostFacts
   for (const Host& each : allocation.hosts.value) names.push_back(each.name);
   return Notice{
       fmt::format("{} {} is not a node of this launch ({}), so {} coordinates", origin, address,
-                  compress_hostlist(names), plan.host),
-      fmt::format("leave {} out; ignore this if it is another name or address of {}", origin, plan.host)};
+                  compress_hostlist(names), node.host),
+      fmt::format("leave {} out; ignore this if it is another name or address of {}", origin, node.host)};
 }
 
-std::optional<Notice> explain_waiting_alone(const NodePlan& plan) {
-  const Allocation& allocation = plan.allocation;
-  const PlaceOptions& place = plan.options.place;
+std::optional<Notice> explain_waiting_alone(const NodeProposal& node) {
+  const Allocation& allocation = node.allocation;
+  const PlaceOptions& place = node.options.place;
   if (!is_by_flags(allocation) || !is_complete_manual(place) || allocation.job_nodes.value < 2)
     return std::nullopt;
   return Notice{
       fmt::format("no other node has joined: with {} {} and {} {} ddprun runs on {} only, and a batch script "
                   "runs on the job's first node only",
                   place.nodes->origin, place.nodes->value, place.node_rank->origin, place.node_rank->value,
-                  plan.host),
+                  node.host),
       fmt::format("leave out {} and {}: ddprun then starts itself on all nodes of the job",
                   place.nodes->origin, place.node_rank->origin)};
 }

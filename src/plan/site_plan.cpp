@@ -1,10 +1,10 @@
-// What a site's profile adds to a plan.
+// What a site's profile adds to a node.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "ddprun/base/text.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/site/site.hpp"
 
@@ -49,38 +49,38 @@ void add_names(RendezvousPlan& rendezvous, const SitePlan& site) {
                           fmt::format("{}, then {}", site.as_origin(), rendezvous.addresses.origin)};
 }
 
-void note_missing_interfaces(NodePlan& plan) {
-  const SiteProfile& profile = plan.site.profile;
+void note_missing_interfaces(NodeProposal& node) {
+  const SiteProfile& profile = node.site.profile;
   std::vector<std::string> missing;
-  if (!profile.gloo_interfaces.empty() && !plan.site.interfaces.contains("GLOO_SOCKET_IFNAME")) {
+  if (!profile.gloo_interfaces.empty() && !node.site.interfaces.contains("GLOO_SOCKET_IFNAME")) {
     missing = profile.gloo_interfaces;
   }
-  if (!profile.nccl_interfaces.empty() && !plan.site.interfaces.contains("NCCL_SOCKET_IFNAME") &&
+  if (!profile.nccl_interfaces.empty() && !node.site.interfaces.contains("NCCL_SOCKET_IFNAME") &&
       std::find(missing.begin(), missing.end(), profile.nccl_interfaces) == missing.end()) {
     missing.push_back(profile.nccl_interfaces);
   }
   if (missing.empty()) return;
-  plan.notices.push_back(
-      {fmt::format("{} has none of the interfaces that the site {} ({}) names: {}", plan.host, profile.name,
+  node.notices.push_back(
+      {fmt::format("{} has none of the interfaces that the site {} ({}) names: {}", node.host, profile.name,
                    profile.source, join(missing, ", ")),
        "the interface of the rendezvous is used instead; --site none ignores the profile"});
 }
 
 }  // namespace
 
-void apply_site(NodePlan& plan, const Snapshot& snapshot) {
-  plan.site = choose_site(snapshot, plan.options.site);
-  plan.notices.insert(plan.notices.end(), plan.site.notices.begin(), plan.site.notices.end());
-  RendezvousPlan& rendezvous = plan.rendezvous;
-  if (!plan.site.known() || rendezvous.role == RendezvousRole::solo) return;
-  note_missing_interfaces(plan);
-  const Allocation& allocation = plan.allocation;
-  if (!allocation.first_address) add_names(rendezvous, plan.site);
-  const auto& range = plan.site.profile.ports;
+void apply_site(NodeProposal& node, const Snapshot& snapshot) {
+  node.site = choose_site(snapshot, node.options.site);
+  node.notices.insert(node.notices.end(), node.site.notices.begin(), node.site.notices.end());
+  RendezvousPlan& rendezvous = node.rendezvous;
+  if (!node.site.known() || rendezvous.role == RendezvousRole::solo) return;
+  note_missing_interfaces(node);
+  const Allocation& allocation = node.allocation;
+  if (!allocation.first_address) add_names(rendezvous, node.site);
+  const auto& range = node.site.profile.ports;
   const bool reserved = allocation.reserved_ports && !allocation.reserved_ports->value.empty();
   if (!range || allocation.first_port || reserved) return;
   follow_sequence(rendezvous, {range->first, range->second},
-                  fmt::format("{}, follows from {}", plan.site.as_origin(), rendezvous.key));
+                  fmt::format("{}, follows from {}", node.site.as_origin(), rendezvous.key));
 }
 
 std::vector<InterfaceAddress> prefer_site_interfaces(std::vector<InterfaceAddress> addresses,

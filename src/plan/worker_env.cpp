@@ -10,7 +10,6 @@
 #include "ddprun/output/routes.hpp"
 #include "ddprun/placement/nearest_nic.hpp"
 #include "ddprun/plan/worker_count.hpp"
-#include "device_sharing.hpp"
 
 namespace ddprun {
 
@@ -88,80 +87,62 @@ void remove_launcher_variables(Changes& changes, const Environment& environment)
   }
 }
 
-// What the worker sees and the number it finds its device under follow from each other.
-struct DeviceView {
-  bool virtual_rank = false;
-  std::string entries;  // of plan.device_variable; empty: left as it is
-  std::string origin;
-};
-
-DeviceView make_device_view(const NodePlan& plan, const Assignment& assignment, std::size_t worker) {
-  const std::vector<std::string> shared =
-      plan.own_device ? find_shared_devices(plan.gpus, assignment.local_peers) : std::vector<std::string>{};
-  if (static_cast<int>(shared.size()) == assignment.local_world_size) {
-    return {false, join(shared, ","), "the GPUs of all tasks on this host"};
-  }
-  DeviceView view{plan.virtual_local_rank.value, {}, plan.virtual_local_rank.origin};
-  const Sourced<int>& each = plan.options.gpus_per_worker;
-  if (!view.virtual_rank && each.value > 1) view.origin = each.origin;
-  const bool narrowed = view.virtual_rank || each.value > 1;
-  if (narrowed && worker < plan.planned.size()) view.entries = plan.planned[worker].device;
-  return view;
-}
-
-void set_ranks(Changes& changes, const NodePlan& plan, const Assignment& assignment,
-               const RankAssignment& assigned, bool virtual_rank) {
-  const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
-  changes.set("RANK", assigned.rank.value, plan.rank_origin);
-  changes.set("LOCAL_RANK", virtual_rank ? 0 : assigned.local_rank.value,
-              virtual_rank ? plan.virtual_local_rank.origin
-              : per_task   ? plan.allocation.task_local.origin
-                           : "order on this host");
-  changes.set("WORLD_SIZE", assignment.world_size, plan.world_size.origin);
+void set_ranks(Changes& changes, const LaunchPlan& plan, const RankAssignment& assigned,
+               const DeviceView& view) {
+  const Assignment& assignment = plan.assignment;
+  const bool per_task = plan.node->allocation.style.value == LaunchStyle::agent_per_task;
+  changes.set("RANK", assigned.rank.value, plan.node->rank_origin);
+  changes.set("LOCAL_RANK", view.virtual_rank ? 0 : assigned.local_rank.value,
+              view.virtual_rank ? view.origin
+              : per_task        ? plan.node->allocation.task_local.origin
+                                : "order on this host");
+  changes.set("WORLD_SIZE", assignment.world_size, plan.node->world_size.origin);
   changes.set("LOCAL_WORLD_SIZE", assignment.local_world_size,
-              per_task ? tasks_origin(plan.allocation) : plan.workers.origin);
-  changes.set("GROUP_RANK", assignment.node.value, plan.allocation.node_index.origin);
-  changes.set("GROUP_WORLD_SIZE", assignment.node_count, plan.allocation.hosts.origin);
-  changes.set("ROLE_NAME", plan.options.role.value, plan.options.role.origin);
+              per_task ? tasks_origin(plan.node->allocation) : plan.node->workers.origin);
+  changes.set("GROUP_RANK", assignment.node.value, plan.node->allocation.node_index.origin);
+  changes.set("GROUP_WORLD_SIZE", assignment.node_count, plan.node->allocation.hosts.origin);
+  changes.set("ROLE_NAME", plan.node->options.role.value, plan.node->options.role.origin);
   changes.set("ROLE_RANK", assigned.role_rank, "order of ranks within the role");
   changes.set("ROLE_WORLD_SIZE", assigned.role_world_size, "workers of the same role");
 }
 
-void set_master(Changes& changes, const NodePlan& plan, const Assignment& assignment) {
-  const bool solo = plan.rendezvous.agents == 1;
-  const auto& port = plan.allocation.first_port;
-  changes.set("MASTER_ADDR", assignment.master_address, solo ? plan.solo_address.origin : "rendezvous");
+void set_master(Changes& changes, const LaunchPlan& plan) {
+  const Assignment& assignment = plan.assignment;
+  const bool solo = plan.node->rendezvous.agents == 1;
+  const auto& port = plan.node->allocation.first_port;
+  changes.set("MASTER_ADDR", assignment.master_address, solo ? plan.node->solo_address.origin : "rendezvous");
   changes.set("MASTER_PORT", assignment.master_port,
               port && port->value == assignment.master_port ? port->origin : "chosen at the start");
 }
 
-void set_elastic(Changes& changes, const NodePlan& plan, const Assignment& assignment,
-                 const WorkerContext& context) {
-  const bool by_worker = worker_hosts_store(plan.options, assignment.world_size);
+void set_elastic(Changes& changes, const LaunchPlan& plan, const WorkerContext& context) {
+  const Assignment& assignment = plan.assignment;
+  const bool by_worker = worker_hosts_store(plan.node->options, assignment.world_size);
   changes.set("TORCHELASTIC_RESTART_COUNT", assignment.attempt.value, "attempt of the whole world");
-  changes.set("TORCHELASTIC_MAX_RESTARTS", plan.options.max_restarts.value, plan.options.max_restarts.origin);
-  changes.set("TORCHELASTIC_RUN_ID", assignment.run_id, plan.run_id.origin);
+  changes.set("TORCHELASTIC_MAX_RESTARTS", plan.node->options.max_restarts.value,
+              plan.node->options.max_restarts.origin);
+  changes.set("TORCHELASTIC_RUN_ID", assignment.run_id, plan.node->run_id.origin);
   changes.set("TORCHELASTIC_USE_AGENT_STORE", by_worker ? "False" : "True",
               by_worker ? "rank 0 hosts the store" : "ddprun hosts the store");
   changes.set("TORCHELASTIC_ERROR_FILE", context.error_file,
-              keeps_error_files(plan.options.output) ? "the folder of the logs" : "temporary folder");
+              keeps_error_files(plan.node->options.output) ? "the folder of the logs" : "temporary folder");
   if (!context.timer_file.empty())
     changes.set("TORCHELASTIC_TIMER_FILE", context.timer_file, "TORCHELASTIC_ENABLE_FILE_TIMER");
   std::vector<std::string> names;
-  for (const int signal : plan.options.stop_signals.value) names.push_back(signal_name(signal));
+  for (const int signal : plan.node->options.stop_signals.value) names.push_back(signal_name(signal));
   if (names.empty()) names = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"};
-  changes.set("TORCHELASTIC_SIGNALS_TO_HANDLE", join(names, ","), plan.options.stop_signals.origin);
+  changes.set("TORCHELASTIC_SIGNALS_TO_HANDLE", join(names, ","), plan.node->options.stop_signals.origin);
 }
 
 // The user's word, then the site's where its interface is here, then what the hosts met by: Gloo would
 // otherwise publish whatever the host's own name resolves to, often 127.0.1.1.
-void set_interfaces(Changes& changes, const NodePlan& plan, const Assignment& assignment,
-                    const Environment& environment, const std::string& proven) {
-  if (assignment.node_count < 2 && proven.empty()) return;
+void set_interfaces(Changes& changes, const LaunchPlan& plan, const Environment& environment,
+                    const std::string& proven) {
+  if (plan.assignment.node_count < 2 && proven.empty()) return;
   for (const char* name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
-    const auto at_site = plan.site.interfaces.find(name);
-    if (at_site != plan.site.interfaces.end()) {
-      changes.set_default(environment, name, at_site->second, plan.site.as_origin());
+    const auto at_site = plan.node->site.interfaces.find(name);
+    if (at_site != plan.node->site.interfaces.end()) {
+      changes.set_default(environment, name, at_site->second, plan.node->site.as_origin());
     } else if (!proven.empty()) {
       // NCCL takes a bare name for the beginning of one: eth1 would be eth10 too.
       const bool prefix = std::string_view(name).starts_with("NCCL");
@@ -170,20 +151,20 @@ void set_interfaces(Changes& changes, const NodePlan& plan, const Assignment& as
   }
 }
 
-void show_devices(Changes& changes, const NodePlan& plan, const DeviceView& view,
+void show_devices(Changes& changes, const LaunchPlan& plan, const DeviceView& view,
                   const Environment& environment) {
-  const auto seen = environment.find(plan.device_variable);
+  const auto seen = environment.find(plan.node->device_variable);
   if (view.entries.empty() || (seen != environment.end() && seen->second == view.entries)) return;
-  changes.set(plan.device_variable, view.entries, view.origin);
+  changes.set(plan.node->device_variable, view.entries, view.origin);
 }
 
 // The user's word and the site's count for more.
-void set_card(Changes& changes, const NodePlan& plan, const PlannedWorker& worker,
+void set_card(Changes& changes, const LaunchPlan& plan, const PlannedWorker& worker,
               const Environment& environment) {
   if (worker.network_card.empty()) return;
   const CardVariable variable = card_variable(worker.network_card);
-  if (plan.site.profile.environment.contains(variable.name)) return;
-  changes.set_default(environment, variable.name, variable.value, plan.options.nic.origin);
+  if (plan.node->site.profile.environment.contains(variable.name)) return;
+  changes.set_default(environment, variable.name, variable.value, plan.node->options.nic.origin);
 }
 
 void set_places(Changes& changes, const PlannedWorker& worker, const Environment& environment) {
@@ -217,32 +198,30 @@ bool worker_hosts_store(const Options& options, int world_size) {
   return options.store == StoreHost::worker || world_size == 1;
 }
 
-std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assignment& assignment,
-                                                const Environment& environment,
+std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const Environment& environment,
                                                 const WorkerContext& context) {
+  const Assignment& assignment = plan.assignment;
   const RankAssignment& assigned = assignment.workers.at(context.worker);
-  Changes changes(plan.changes);
-  const DeviceView view = make_device_view(plan, assignment, context.worker);
-  set_ranks(changes, plan, assignment, assigned, view.virtual_rank);
-  set_master(changes, plan, assignment);
-  set_elastic(changes, plan, assignment, context);
+  const PlannedWorker& worker = plan.planned.at(context.worker);
+  Changes changes(plan.node->changes);
+  set_ranks(changes, plan, assigned, worker.view);
+  set_master(changes, plan);
+  set_elastic(changes, plan, context);
   if (assignment.several_workers) {
     rewrite_slurm_numbers(changes, assignment, assigned, environment);
-    if (plan.workers.value == 1) remove_launcher_variables(changes, environment);
+    if (plan.node->workers.value == 1) remove_launcher_variables(changes, environment);
   }
   if (plan.threads.value > 0) changes.set("OMP_NUM_THREADS", plan.threads.value, plan.threads.origin);
   changes.set_default(environment, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", "torchrun's default");
   // Into a pipe a python writes blocks of 8 KiB, and a killed one the last of them never.
   changes.set_default(environment, "PYTHONUNBUFFERED", "1", "unbuffered output");
-  for (const auto& [name, value] : plan.site.profile.environment) {
-    changes.set_default(environment, name, value, plan.site.as_origin());
+  for (const auto& [name, value] : plan.node->site.profile.environment) {
+    changes.set_default(environment, name, value, plan.node->site.as_origin());
   }
-  set_interfaces(changes, plan, assignment, environment, context.interface);
-  show_devices(changes, plan, view, environment);
-  if (context.worker < plan.planned.size()) {
-    set_card(changes, plan, plan.planned[context.worker], environment);
-    set_places(changes, plan.planned[context.worker], environment);
-  }
+  set_interfaces(changes, plan, environment, context.interface);
+  show_devices(changes, plan, worker.view, environment);
+  set_card(changes, plan, worker, environment);
+  set_places(changes, worker, environment);
   cut_from_front_end(changes, environment);
   changes.set("DDPRUN_LAUNCH_ID", assignment.launch_id, "the same on all nodes");
   changes.set("DDPRUN_AGENT_ID", context.agent_id, "marks the processes of this agent");

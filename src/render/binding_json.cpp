@@ -63,7 +63,7 @@ std::ptrdiff_t count_cores(const std::vector<int>& cpus, const Topology& topolog
 
 }  // namespace
 
-Json binding_json(const NodePlan& plan, const HostFacts& host) {
+Json binding_json(const LaunchPlan& plan, const HostFacts& host) {
   if (!host.topology) return {};
   Json json;
   json["origin"] = plan.binding.origin;

@@ -27,7 +27,7 @@ void add_worker(CpuHolders& holders, const PlannedWorker& worker) {
   }
 }
 
-CpuHolders find_holders(const NodePlan& plan, const HostFacts& host) {
+CpuHolders find_holders(const LaunchPlan& plan, const HostFacts& host) {
   CpuHolders holders;
   for (const PlannedWorker& worker : plan.planned) add_worker(holders, worker);
   for (const int cpu : plan.binding.spare) holders.insert({cpu, {CpuHolder::Kind::spare}});
@@ -150,8 +150,8 @@ const PciDevice* find_device(const Topology& topology, const std::string& addres
 
 // A task cannot tell what the others of its host hold, so only its own devices are marked.
 std::vector<CpuHolder> holders_or_spare(std::vector<CpuHolder> holders, bool any_given,
-                                        const NodePlan& plan) {
-  const bool alone = static_cast<std::size_t>(plan.local_world_size) == plan.planned.size();
+                                        const LaunchPlan& plan) {
+  const bool alone = static_cast<std::size_t>(plan.node->local_world_size) == plan.planned.size();
   if (holders.empty() && any_given && alone) holders.push_back({CpuHolder::Kind::spare});
   if (holders.size() > k_holders_told) holders = {{CpuHolder::Kind::several}};
   return holders;
@@ -165,7 +165,7 @@ std::string model_name(const Gpu& gpu) {
   return printable(name, k_longest_model);
 }
 
-void add_gpus(NodeLayout& layout, const NodePlan& plan, const HostFacts& host) {
+void add_gpus(NodeLayout& layout, const LaunchPlan& plan, const HostFacts& host) {
   const bool any_given = std::any_of(plan.planned.begin(), plan.planned.end(),
                                      [](const PlannedWorker& worker) { return !worker.gpus.empty(); });
   for (std::size_t i = 0; i < host.gpus.size(); ++i) {
@@ -185,7 +185,7 @@ void add_gpus(NodeLayout& layout, const NodePlan& plan, const HostFacts& host) {
   }
 }
 
-void add_cards(NodeLayout& layout, const NodePlan& plan, const Topology& topology) {
+void add_cards(NodeLayout& layout, const LaunchPlan& plan, const Topology& topology) {
   const bool any_given = std::any_of(plan.planned.begin(), plan.planned.end(),
                                      [](const auto& worker) { return !worker.network_card.empty(); });
   int number = static_cast<int>(devices_of(layout).size()) - 1;
@@ -216,7 +216,7 @@ int find_sibling_distance(const Topology& topology) {
 
 }  // namespace
 
-NodeLayout make_node_layout(const NodePlan& plan, const Snapshot& snapshot) {
+NodeLayout make_node_layout(const LaunchPlan& plan, const Snapshot& snapshot) {
   const Topology& topology = snapshot.host.topology.value();
   NodeLayout layout;
   layout.sibling_distance = find_sibling_distance(topology);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 
 namespace ddprun {
 
@@ -70,7 +70,7 @@ struct NodeLayout {
 };
 
 // The snapshot has a topology.
-NodeLayout make_node_layout(const NodePlan& plan, const Snapshot& snapshot);
+NodeLayout make_node_layout(const LaunchPlan& plan, const Snapshot& snapshot);
 
 std::vector<const NodeBox*> boxes_of(const NodeLayout& layout);
 std::vector<const DeviceMark*> devices_of(const NodeLayout& layout);

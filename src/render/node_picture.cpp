@@ -168,14 +168,14 @@ std::string wrapped(const std::vector<std::string>& words, std::string_view gap,
   return text + "\n";
 }
 
-std::string local_ranks_meaning(const NodePlan& plan) {
+std::string local_ranks_meaning(const LaunchPlan& plan) {
   const CpuHolder first{CpuHolder::Kind::worker, plan.planned.front().local_rank.value};
   const CpuHolder last{CpuHolder::Kind::worker, plan.planned.back().local_rank.value};
   if (plan.planned.size() == 1) return fmt::format("{} local rank", symbol_of(first));
   return fmt::format("{}-{} local rank", symbol_of(first), symbol_of(last));
 }
 
-std::string draw_legend(const NodeLayout& layout, const NodePlan& plan) {
+std::string draw_legend(const NodeLayout& layout, const LaunchPlan& plan) {
   const bool numbers = needs_numbers(plan);
   std::vector<std::string> words{numbers ? "grouped by cache:" : "one symbol per core, grouped by cache:"};
   if (any_bound(plan)) words.push_back(numbers ? "N..N cores of local rank N" : local_ranks_meaning(plan));
@@ -205,7 +205,7 @@ RankRow rank_row(const PlannedWorker& worker, const HostFacts& host, bool number
   return row;
 }
 
-std::vector<RankRow> rank_rows(const NodePlan& plan, const HostFacts& host) {
+std::vector<RankRow> rank_rows(const LaunchPlan& plan, const HostFacts& host) {
   std::vector<RankRow> rows;
   for (const PlannedWorker& worker : plan.planned) {
     if (rows.size() < k_workers_shown) rows.push_back(rank_row(worker, host, needs_numbers(plan)));
@@ -214,7 +214,7 @@ std::vector<RankRow> rank_rows(const NodePlan& plan, const HostFacts& host) {
 }
 
 // "24 of 48 cores are idle, in NUMA nodes 0,2,4,6: ddprun itself keeps to these".
-std::string idle_line(const NodePlan& plan, const Topology& topology) {
+std::string idle_line(const LaunchPlan& plan, const Topology& topology) {
   std::set<int> nodes;
   std::int64_t idle = 0;
   for (const Core& core : topology.cores) {
@@ -239,7 +239,7 @@ std::size_t width_of(const std::vector<RankRow>& rows, Cell RankRow::*column) {
   return width;
 }
 
-std::string draw_ranks(const NodePlan& plan, const HostFacts& host) {
+std::string draw_ranks(const LaunchPlan& plan, const HostFacts& host) {
   const std::vector<RankRow> rows = rank_rows(plan, host);
   std::size_t others = 0;
   Cell headings;
@@ -266,7 +266,7 @@ std::string draw_ranks(const NodePlan& plan, const HostFacts& host) {
 
 }  // namespace
 
-std::string draw_node_text(const NodePlan& plan, const Snapshot& snapshot) {
+std::string draw_node_text(const LaunchPlan& plan, const Snapshot& snapshot) {
   const HostFacts& host = snapshot.host;
   if (!host.topology) return "";
   const NodeLayout layout = make_node_layout(plan, snapshot);

@@ -63,7 +63,7 @@ int height_of(const std::vector<DeviceMark>& devices) {
 // One picture: what is drawn where follows from the widths, which are the same for all boxes.
 class NodeSvg {
  public:
-  NodeSvg(const NodePlan& plan, const Snapshot& snapshot)
+  NodeSvg(const LaunchPlan& plan, const Snapshot& snapshot)
       : plan_(plan),
         host_(snapshot.host),
         layout_(make_node_layout(plan, snapshot)),
@@ -91,7 +91,7 @@ class NodeSvg {
 
  private:
   std::string heading() const {
-    return fmt::format("{}: {}", node_name(host_, plan_.host), describe_node(layout_, host_));
+    return fmt::format("{}: {}", node_name(host_, plan_.node->host), describe_node(layout_, host_));
   }
 
   void measure_devices() {
@@ -338,7 +338,7 @@ class NodeSvg {
     return y;
   }
 
-  const NodePlan& plan_;
+  const LaunchPlan& plan_;
   const HostFacts& host_;
   NodeLayout layout_;
   SvgWriter svg_;
@@ -355,9 +355,9 @@ class NodeSvg {
 
 }  // namespace
 
-std::string draw_node_svg(const NodePlan& plan, const Snapshot& snapshot) {
+std::string draw_node_svg(const LaunchPlan& plan, const Snapshot& snapshot) {
   if (!snapshot.host.topology) {
-    throw Error("cannot draw " + plan.host + ": its topology is not known",
+    throw Error("cannot draw " + plan.node->host + ": its topology is not known",
                 "leave out --bind none, or give a --topology file");
   }
   return NodeSvg(plan, snapshot).draw();

@@ -27,7 +27,7 @@ std::set<CpuHolder::Kind> kinds_of(const NodeLayout& layout) {
   return kinds;
 }
 
-std::string meaning(CpuHolder::Kind kind, const NodePlan& plan) {
+std::string meaning(CpuHolder::Kind kind, const LaunchPlan& plan) {
   switch (kind) {
     case CpuHolder::Kind::worker:
       return "local rank";
@@ -89,7 +89,7 @@ std::string mark_of(const CpuHolder& holder, bool numbers) {
   return worker && numbers ? std::to_string(holder.local_rank) : std::string(1, symbol_of(holder));
 }
 
-bool needs_numbers(const NodePlan& plan) {
+bool needs_numbers(const LaunchPlan& plan) {
   return std::any_of(plan.planned.begin(), plan.planned.end(), [](const PlannedWorker& worker) {
     return worker.local_rank.value >= static_cast<int>(k_digits.size());
   });
@@ -99,7 +99,7 @@ std::string box_name(const NodeBox& box) {
   return fmt::format("node{} {}", box.numbers.size() == 1 ? "" : "s", render_cpu_list(box.numbers));
 }
 
-std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const NodePlan& plan) {
+std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const LaunchPlan& plan) {
   std::vector<SymbolMeaning> meanings;
   for (const CpuHolder::Kind kind : kinds_of(layout)) {
     if (kind != CpuHolder::Kind::worker) meanings.push_back({{kind}, meaning(kind, plan)});
@@ -142,7 +142,7 @@ std::string empty_nodes_text(const NodeLayout& layout) {
          " without CPUs or memory";
 }
 
-bool any_bound(const NodePlan& plan) {
+bool any_bound(const LaunchPlan& plan) {
   return std::any_of(plan.planned.begin(), plan.planned.end(),
                      [](const PlannedWorker& worker) { return !worker.binding.cpus.empty(); });
 }

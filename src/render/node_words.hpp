@@ -14,14 +14,14 @@ char symbol_of(const CpuHolder& holder);
 // The same, with the number of local ranks past 'z'; where `numbers`, with that of all of them.
 std::string mark_of(const CpuHolder& holder, bool numbers);
 // Whether some local rank has no symbol of its own: then all are shown by their numbers.
-bool needs_numbers(const NodePlan& plan);
+bool needs_numbers(const LaunchPlan& plan);
 
 struct SymbolMeaning {
   CpuHolder holder;
   std::string text;
 };
 // The kinds of holders that occur, without single workers.
-std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const NodePlan& plan);
+std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const LaunchPlan& plan);
 
 // "2 packages, 8 NUMA nodes, 128 cores of 2 threads (CPU n and n+128); from hwloc 2.9.0".
 std::string describe_node(const NodeLayout& layout, const HostFacts& host);
@@ -33,7 +33,7 @@ std::string box_name(const NodeBox& box);
 std::string device_text(const DeviceMark& device, bool numbers);  // "[01] mlx5_2", "[10,11] mlx5_2"
 std::string empty_nodes_text(const NodeLayout& layout);           // "28 NUMA nodes without CPUs or memory"
 
-bool any_bound(const NodePlan& plan);
+bool any_bound(const LaunchPlan& plan);
 std::string policy_name(MemoryPolicy policy);         // "untouched", "preferred", "bind"
 std::string describe_memory(const Binding& binding);  // "node 3, preferred"; empty where it is untouched
 std::string describe_bytes(std::int64_t bytes);       // "95 GiB"

@@ -47,8 +47,8 @@ Json site_json(const SitePlan& site) {
   return json;
 }
 
-Json rendezvous_json(const NodePlan& plan) {
-  const RendezvousPlan& rendezvous = plan.rendezvous;
+Json rendezvous_json(const LaunchPlan& plan) {
+  const RendezvousPlan& rendezvous = plan.node->rendezvous;
   Json json;
   json["role"] = role_word(rendezvous.role);
   json["agents"] = rendezvous.agents;
@@ -59,16 +59,16 @@ Json rendezvous_json(const NodePlan& plan) {
   json["ports"] = solo ? Json() : with_origin(rendezvous.ports.value, rendezvous.ports.origin);
   const std::string key_value_space = key_value_space_name(rendezvous.key_value_space);
   json["key_value_space"] =
-      key_value_space.empty() ? Json() : with_origin(key_value_space, plan.allocation.launcher.value);
+      key_value_space.empty() ? Json() : with_origin(key_value_space, plan.node->allocation.launcher.value);
   json["rendezvous_file"] = unless_empty(rendezvous.rendezvous_file);
   json["secrets"] = Json::array();
   for (const JobSecret& secret : rendezvous.secrets) json["secrets"].push_back(secret.origin);
   json["join_timeout_seconds"] =
-      with_origin(seconds(rendezvous.join_timeout), plan.options.join_timeout.origin);
+      with_origin(seconds(rendezvous.join_timeout), plan.node->options.join_timeout.origin);
   json["link_timeout_seconds"] =
-      with_origin(seconds(plan.options.link_timeout.value), plan.options.link_timeout.origin);
-  json["store"] = worker_hosts_store(plan.options, plan.world_size.value) ? "worker" : "agent";
-  if (const auto& memory = plan.options.store_memory)
+      with_origin(seconds(plan.node->options.link_timeout.value), plan.node->options.link_timeout.origin);
+  json["store"] = worker_hosts_store(plan.node->options, plan.node->world_size.value) ? "worker" : "agent";
+  if (const auto& memory = plan.node->options.store_memory)
     json["store_memory_bytes"] = with_origin(memory->value, memory->origin);
   return json;
 }
@@ -82,19 +82,18 @@ Json way_json(const OutputWay& way) {
   return json;
 }
 
-Json output_json(const NodePlan& plan, std::size_t index) {
-  if (!directs_output(plan.options.output)) return {};
+Json output_json(const LaunchPlan& plan, std::size_t index) {
+  if (!directs_output(plan.node->options.output)) return {};
   return {{"stdout", way_json(output_way(plan, index, Stream::output))},
           {"stderr", way_json(output_way(plan, index, Stream::error))}};
 }
 
-Json worker_json(const NodePlan& plan, const Assignment& assignment, const Snapshot& snapshot,
-                 std::size_t index) {
+Json worker_json(const LaunchPlan& plan, const Snapshot& snapshot, std::size_t index) {
   const PlannedWorker& worker = plan.planned[index];
   Json env = Json::object();
   Json unset = Json::array();
   Json origins = Json::object();
-  for (const auto& [change, open] : expected_variables(plan, assignment, snapshot.environment, index)) {
+  for (const auto& [change, open] : expected_variables(plan, snapshot.environment, index)) {
     origins[change.name] = change.origin;
     if (change.value || !open.empty()) {
       env[change.name] = change.value ? Json(*change.value) : Json();
@@ -145,24 +144,24 @@ Json notices_json(const std::vector<Notice>& notices) {
   return json;
 }
 
-std::string render_json(const NodePlan& plan, const Snapshot& snapshot) {
+std::string render_json(const LaunchPlan& plan, const Snapshot& snapshot) {
   Json json;
   json["format"] = 1;
   json["version"] = DDPRUN_VERSION;
-  json["host"] = plan.host;
-  json["allocation"] = allocation_json(plan.allocation);
+  json["host"] = plan.node->host;
+  json["allocation"] = allocation_json(plan.node->allocation);
   json["rendezvous"] = rendezvous_json(plan);
-  json["world_size"] = with_origin(plan.world_size.value, plan.world_size.origin);
-  json["max_restarts"] = with_origin(plan.options.max_restarts.value, plan.options.max_restarts.origin);
-  json["shutdown_timeout_seconds"] =
-      with_origin(seconds(plan.options.shutdown_timeout.value), plan.options.shutdown_timeout.origin);
-  json["site"] = site_json(plan.site);
+  json["world_size"] = with_origin(plan.node->world_size.value, plan.node->world_size.origin);
+  json["max_restarts"] =
+      with_origin(plan.node->options.max_restarts.value, plan.node->options.max_restarts.origin);
+  json["shutdown_timeout_seconds"] = with_origin(seconds(plan.node->options.shutdown_timeout.value),
+                                                 plan.node->options.shutdown_timeout.origin);
+  json["site"] = site_json(plan.node->site);
   json["binding"] = binding_json(plan, snapshot.host);
   json["workers"] = Json::array();
-  const Assignment assignment = make_expected_assignment(plan);
   for (std::size_t i = 0; i < plan.planned.size(); ++i)
-    json["workers"].push_back(worker_json(plan, assignment, snapshot, i));
-  json["notices"] = notices_json(plan.notices);
+    json["workers"].push_back(worker_json(plan, snapshot, i));
+  json["notices"] = notices_json(notices_of(plan));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -27,25 +27,24 @@ std::optional<std::string> first_candidate(const std::string& name, const Rendez
 
 }  // namespace
 
-std::optional<Notice> find_missing_ranks(const NodePlan& plan) {
+std::optional<Notice> find_missing_ranks(const LaunchPlan& plan) {
   const int workers = static_cast<int>(plan.planned.size());
   if (workers < 2) return std::nullopt;
   const int rank = plan.planned.front().rank.value;
   return Notice{
       fmt::format("these are the variables of rank {} alone, one of {} on {}: a script that joins the others "
                   "waits for them, and nothing starts them",
-                  rank, count_of(workers, "worker"), plan.host),
+                  rank, count_of(workers, "worker"), plan.node->host),
       "to train, ddprun SCRIPT; for one process per host, --nproc-per-node 1; a script that starts its "
       "processes itself (mp.spawn) needs neither"};
 }
 
-std::string render_shell(const NodePlan& plan, const Snapshot& snapshot) {
+std::string render_shell(const LaunchPlan& plan, const Snapshot& snapshot) {
   std::string lines;
-  for (const auto& [change, open] :
-       expected_variables(plan, make_expected_assignment(plan), snapshot.environment, 0)) {
+  for (const auto& [change, open] : expected_variables(plan, snapshot.environment, 0)) {
     if (!is_shell_name(change.name)) continue;
     std::optional<std::string> value =
-        open.empty() ? change.value : first_candidate(change.name, plan.rendezvous);
+        open.empty() ? change.value : first_candidate(change.name, plan.node->rendezvous);
     // No ddprun will be there to host the store.
     if (change.name == "TORCHELASTIC_USE_AGENT_STORE") value = "False";
     if (value) {

@@ -63,8 +63,8 @@ void show_site(TextTable& table, const SitePlan& site) {
   for (const std::string& note : site.profile.notes) table.row("", note);
 }
 
-void show_allocation(TextTable& table, const NodePlan& plan, const Snapshot& snapshot) {
-  const Allocation& allocation = plan.allocation;
+void show_allocation(TextTable& table, const LaunchPlan& plan, const Snapshot& snapshot) {
+  const Allocation& allocation = plan.node->allocation;
   table.heading("where");
   table.row("scheduler", to_string(allocation.scheduler.value), allocation.scheduler.origin);
   if (!allocation.job_id.value.empty()) table.row("job", allocation.job_id.value, allocation.job_id.origin);
@@ -76,17 +76,17 @@ void show_allocation(TextTable& table, const NodePlan& plan, const Snapshot& sna
   table.row("launch", to_string(allocation.style.value) + (allocation.style_assumed ? " (assumed)" : ""),
             allocation.style.origin);
   table.row("hosts", hosts_text(allocation), allocation.hosts.origin);
-  table.row(
-      "this host",
-      plan.host + (allocation.node_index.value ? place_among(", node ", allocation.node_index.value->value,
-                                                             static_cast<int>(allocation.hosts.value.size()))
-                                               : std::string()),
-      allocation.node_index.origin);
+  table.row("this host",
+            plan.node->host + (allocation.node_index.value
+                                   ? place_among(", node ", allocation.node_index.value->value,
+                                                 static_cast<int>(allocation.hosts.value.size()))
+                                   : std::string()),
+            allocation.node_index.origin);
   if (allocation.style.value == LaunchStyle::agent_per_task) {
     table.row("this task", place_among("rank ", allocation.task_rank.value, allocation.task_count.value),
               allocation.task_rank.origin);
   }
-  show_site(table, plan.site);
+  show_site(table, plan.node->site);
 }
 
 std::string first_peer(const RendezvousPlan& rendezvous) {
@@ -132,15 +132,17 @@ std::string ports_text(const std::vector<int>& ports) {
   return join(shown, " ");
 }
 
-std::string store_text(const NodePlan& plan) {
-  if (worker_hosts_store(plan.options, plan.world_size.value)) return "hosted by the worker of rank 0";
-  return plan.rendezvous.agents == 1             ? "hosted by this ddprun"
-         : plan.rendezvous.peers.front().empty() ? "hosted by ddprun number 0"
-                                                 : "hosted by ddprun on " + plan.rendezvous.peers.front();
+std::string store_text(const LaunchPlan& plan) {
+  if (worker_hosts_store(plan.node->options, plan.node->world_size.value))
+    return "hosted by the worker of rank 0";
+  return plan.node->rendezvous.agents == 1 ? "hosted by this ddprun"
+         : plan.node->rendezvous.peers.front().empty()
+             ? "hosted by ddprun number 0"
+             : "hosted by ddprun on " + plan.node->rendezvous.peers.front();
 }
 
-void show_rendezvous(TextTable& table, const NodePlan& plan) {
-  const RendezvousPlan& rendezvous = plan.rendezvous;
+void show_rendezvous(TextTable& table, const LaunchPlan& plan) {
+  const RendezvousPlan& rendezvous = plan.node->rendezvous;
   table.heading("rendezvous");
   table.row("this ddprun", role_text(rendezvous));
   if (rendezvous.role != RendezvousRole::solo) {
@@ -148,23 +150,24 @@ void show_rendezvous(TextTable& table, const NodePlan& plan) {
       table.row("address", addresses_text(rendezvous.addresses.value), rendezvous.addresses.origin);
     if (rendezvous.key_value_space != KeyValueSpace::none)
       table.row("key-value", key_value_space_name(rendezvous.key_value_space),
-                plan.allocation.launcher.value);
+                plan.node->allocation.launcher.value);
     if (!rendezvous.rendezvous_file.value.empty())
       table.row("file", rendezvous.rendezvous_file.value, rendezvous.rendezvous_file.origin);
     if (!rendezvous.secrets.empty()) table.row("key", "a secret of this job", keys_text(rendezvous.secrets));
     table.row(rendezvous.ports.value.size() == 1 ? "port" : "port, one of",
               ports_text(rendezvous.ports.value), rendezvous.ports.origin);
-    table.row("join timeout", describe_duration(rendezvous.join_timeout), plan.options.join_timeout.origin);
-    table.row("link timeout", "up to " + describe_duration(plan.options.link_timeout.value),
-              plan.options.link_timeout.origin);
+    table.row("join timeout", describe_duration(rendezvous.join_timeout),
+              plan.node->options.join_timeout.origin);
+    table.row("link timeout", "up to " + describe_duration(plan.node->options.link_timeout.value),
+              plan.node->options.link_timeout.origin);
   }
   table.row("store", store_text(plan));
-  if (plan.options.store_memory)
-    table.row("store memory", describe_bytes(plan.options.store_memory->value),
-              plan.options.store_memory->origin);
+  if (plan.node->options.store_memory)
+    table.row("store memory", describe_bytes(plan.node->options.store_memory->value),
+              plan.node->options.store_memory->origin);
 }
 
-void show_ranks(TextTable& table, const NodePlan& plan, bool with_command) {
+void show_ranks(TextTable& table, const LaunchPlan& plan, bool with_command) {
   for (std::size_t i = 0; i < std::min(plan.planned.size(), k_workers_shown); ++i) {
     const PlannedWorker& worker = plan.planned[i];
     const std::string device = worker.device.empty() ? "" : ", device " + worker.device;
@@ -178,17 +181,18 @@ void show_ranks(TextTable& table, const NodePlan& plan, bool with_command) {
   }
 }
 
-void show_workers(TextTable& table, const NodePlan& plan) {
-  const bool per_task = plan.allocation.style.value == LaunchStyle::agent_per_task;
+void show_workers(TextTable& table, const LaunchPlan& plan) {
+  const bool per_task = plan.node->allocation.style.value == LaunchStyle::agent_per_task;
   table.heading("workers");
-  table.row("on this host", std::to_string(plan.local_world_size),
-            per_task ? tasks_origin(plan.allocation) : plan.workers.origin);
-  table.row("total", std::to_string(plan.world_size.value), plan.world_size.origin);
+  table.row("on this host", std::to_string(plan.node->local_world_size),
+            per_task ? tasks_origin(plan.node->allocation) : plan.node->workers.origin);
+  table.row("total", std::to_string(plan.node->world_size.value), plan.node->world_size.origin);
   table.row("threads", plan.threads.value == 0 ? "as set" : fmt::format("{} each", plan.threads.value),
             plan.threads.origin);
-  table.row("restarts", std::to_string(plan.options.max_restarts.value), plan.options.max_restarts.origin);
-  table.row("shutdown", describe_duration(plan.options.shutdown_timeout.value) + ", then SIGKILL",
-            plan.options.shutdown_timeout.origin);
+  table.row("restarts", std::to_string(plan.node->options.max_restarts.value),
+            plan.node->options.max_restarts.origin);
+  table.row("shutdown", describe_duration(plan.node->options.shutdown_timeout.value) + ", then SIGKILL",
+            plan.node->options.shutdown_timeout.origin);
   if (plan.planned.empty() || plan.planned.front().command.empty()) return show_ranks(table, plan, false);
   const auto differs = [&](const PlannedWorker& worker) {
     return worker.command != plan.planned.front().command;
@@ -199,8 +203,8 @@ void show_workers(TextTable& table, const NodePlan& plan) {
 }
 
 // A row for each stream of the first workers; nothing where all is on the console as it comes.
-void show_output(TextTable& table, const NodePlan& plan) {
-  if (!directs_output(plan.options.output) || plan.planned.empty()) return;
+void show_output(TextTable& table, const LaunchPlan& plan) {
+  if (!directs_output(plan.node->options.output) || plan.planned.empty()) return;
   table.heading("output");
   for (std::size_t i = 0; i < std::min(plan.planned.size(), k_workers_shown); ++i) {
     const std::string output = describe(output_way(plan, i, Stream::output));
@@ -211,7 +215,7 @@ void show_output(TextTable& table, const NodePlan& plan) {
   }
 }
 
-std::string memory_text(const NodePlan& plan) {
+std::string memory_text(const LaunchPlan& plan) {
   std::set<MemoryPolicy> policies;
   for (const PlannedWorker& worker : plan.planned) policies.insert(worker.binding.policy);
   if (policies.size() != 1) return "differs";
@@ -226,30 +230,29 @@ std::string memory_text(const NodePlan& plan) {
   return {};
 }
 
-std::string cores_text(const NodePlan& plan) {
-  if (plan.options.bind.mode == BindMode::none) return "not bound";
+std::string cores_text(const LaunchPlan& plan) {
+  if (plan.node->options.bind.mode == BindMode::none) return "not bound";
   return plan.binding.origin.empty() ? "not bound" : plan.binding.origin;
 }
 
 // Without a topology there is nothing to draw, and nothing to tell where nobody decided anything.
-void show_binding(TextTable& table, const NodePlan& plan, const Snapshot& snapshot) {
+void show_binding(TextTable& table, const LaunchPlan& plan, const Snapshot& snapshot) {
   if (plan.planned.empty()) return;
   if (!snapshot.host.topology) {
-    if (!plan.binding.origin.empty()) table.row("binding", cores_text(plan), plan.options.bind.origin);
+    if (!plan.binding.origin.empty()) table.row("binding", cores_text(plan), plan.node->options.bind.origin);
     return;
   }
   table.heading("binding");
-  table.row("cores", cores_text(plan), plan.options.bind.origin);
-  table.row("memory", memory_text(plan), plan.options.memory_bind.origin);
+  table.row("cores", cores_text(plan), plan.node->options.bind.origin);
+  table.row("memory", memory_text(plan), plan.node->options.memory_bind.origin);
   const std::string picture = draw_node_text(plan, snapshot);
   for (const std::string& line : split(trim(picture), '\n')) table.line(line);
 }
 
-void show_variables(TextTable& table, const NodePlan& plan, const Snapshot& snapshot) {
+void show_variables(TextTable& table, const LaunchPlan& plan, const Snapshot& snapshot) {
   if (plan.planned.empty()) return;
   table.heading(fmt::format("variables of rank {}", plan.planned.front().rank.value), 31, 30);
-  for (const ExpectedVariable& variable :
-       expected_variables(plan, make_expected_assignment(plan), snapshot.environment, 0)) {
+  for (const ExpectedVariable& variable : expected_variables(plan, snapshot.environment, 0)) {
     const VariableChange& change = variable.change;
     const std::string absent = variable.open.empty() ? "(removed)" : variable.open;
     table.row(change.name, change.value.value_or(absent), change.origin);
@@ -264,18 +267,19 @@ std::string key_value_space_name(KeyValueSpace key_value_space) {
                                                   : "";
 }
 
-std::string render_text(const NodePlan& plan, const Snapshot& snapshot) {
+std::string render_text(const LaunchPlan& plan, const Snapshot& snapshot) {
   TextTable table;
   table.heading(fmt::format("ddprun {}: what would happen on {}; nothing is started", DDPRUN_VERSION,
-                            node_name(snapshot.host, plan.host)));
+                            node_name(snapshot.host, plan.node->host)));
   show_allocation(table, plan, snapshot);
   show_rendezvous(table, plan);
   show_workers(table, plan);
   show_output(table, plan);
   show_binding(table, plan, snapshot);
   show_variables(table, plan, snapshot);
-  if (!plan.notices.empty()) table.heading("notices");
-  for (const Notice& notice : plan.notices) {
+  const std::vector<Notice> notices = notices_of(plan);
+  if (!notices.empty()) table.heading("notices");
+  for (const Notice& notice : notices) {
     table.line(notice.what);
     if (!notice.hint.empty()) table.line("hint: " + notice.hint);
   }

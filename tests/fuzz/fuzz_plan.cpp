@@ -41,16 +41,17 @@ void read_option(const std::string& word, Options& options) {
   if (equals == word.size()) options.command.push_back(word);
 }
 
-void check_promises(const NodePlan& plan) {
-  require(plan.workers.value >= 1 && plan.workers.value <= k_max_workers);
-  require(plan.planned.size() == static_cast<std::size_t>(plan.workers.value));
-  require(plan.rendezvous.agents >= 1 && plan.rendezvous.agents <= k_max_agents);
-  require(plan.rendezvous.agent.value >= 0 && plan.rendezvous.agent.value < plan.rendezvous.agents);
-  require(plan.world_size.value >= 1 && plan.world_size.value <= k_max_world);
+void check_promises(const LaunchPlan& plan) {
+  require(plan.node->workers.value >= 1 && plan.node->workers.value <= k_max_workers);
+  require(plan.planned.size() == static_cast<std::size_t>(plan.node->workers.value));
+  require(plan.node->rendezvous.agents >= 1 && plan.node->rendezvous.agents <= k_max_agents);
+  require(plan.node->rendezvous.agent.value >= 0 &&
+          plan.node->rendezvous.agent.value < plan.node->rendezvous.agents);
+  require(plan.node->world_size.value >= 1 && plan.node->world_size.value <= k_max_world);
   for (const PlannedWorker& worker : plan.planned)
-    require(worker.rank.value >= 0 && worker.rank.value < plan.world_size.value);
-  if (plan.rendezvous.agents > 1) {
-    require(!plan.rendezvous.addresses.value.empty() && !plan.rendezvous.ports.value.empty());
+    require(worker.rank.value >= 0 && worker.rank.value < plan.node->world_size.value);
+  if (plan.node->rendezvous.agents > 1) {
+    require(!plan.node->rendezvous.addresses.value.empty() && !plan.node->rendezvous.ports.value.empty());
   }
 }
 
@@ -72,10 +73,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Options options;
     for (const std::string& word : split_words(input.substr(0, end))) read_option(word, options);
     const Snapshot snapshot = parse_snapshot(input.substr(end), "fuzz");
-    const NodePlan plan = test::plan_node(snapshot, options);
+    const LaunchPlan plan = test::plan_node(snapshot, options);
     check_promises(plan);
     check_text(render_text(plan, snapshot));
-    if (static_cast<std::size_t>(plan.workers.value) * (1 + options.command.size()) < 1000)
+    if (static_cast<std::size_t>(plan.node->workers.value) * (1 + options.command.size()) < 1000)
       render_json(plan, snapshot);
     render_shell(plan, snapshot);
   });

@@ -160,7 +160,7 @@ NodeScene one_task() {
   for (std::size_t i = 0; i < buses.size(); ++i)
     add_device(topology, DeviceKind::gpu, fmt::format("0000:{}:00.0", buses[i]), 3 - static_cast<int>(i));
   NodeScene scene = make_scene("one-task", std::move(topology), 1);
-  scene.plan.local_world_size = 4;
+  change_node(scene.plan, [](NodeProposal& node) { node.local_world_size = 4; });
   worker(scene, 0).local_rank = {2};
   worker(scene, 0).rank = {6};
   worker(scene, 0).gpus = {2};

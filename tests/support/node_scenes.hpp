@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 
 namespace ddprun::test {
 
 struct NodeScene {
   std::string name;
   Snapshot snapshot;
-  NodePlan plan;
+  LaunchPlan plan;
 };
 
 // The plan of a host on its own that has this topology and may use all of it; its GPUs are the topology's.

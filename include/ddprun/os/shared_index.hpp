@@ -8,10 +8,10 @@ namespace ddprun {
 // Replaces the file at once: a reader finds the old text or the new one. Throws Error.
 void replace_file(const std::string& path, const std::string& text);
 
-// Writes this agent's part, and the index of all parts that are there: agent 0 always, the others where
-// agent 0 has done so. Whoever writes it looks again for what came meanwhile, so that the one who is last
+// Writes this agent's part, and the index of all parts that are there: the agent of rank 0 always, the others
+// where that has done so. Whoever writes it looks again for what came meanwhile, so that the one who is last
 // has seen everything. Throws Error.
-void write_index(const std::string& run_folder, int agent, const std::string& launch_id,
+void write_index(const std::string& run_folder, int first_rank, const std::string& launch_id,
                  const std::string& part);
 
 }  // namespace ddprun

@@ -5,22 +5,21 @@
 #include <vector>
 
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/node_plan.hpp"
-#include "ddprun/plan/world_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 
 namespace ddprun {
 
-// This agent's share as it follows from the plan alone; address empty and port 0 where the rendezvous
+// This agent's share as it follows from its proposal alone; address empty and port 0 where the rendezvous
 // decides.
-Assignment make_expected_assignment(const NodePlan& plan);
+Assignment make_expected_assignment(const NodeProposal& node);
 
 struct ExpectedVariable {
   VariableChange change;  // without a value where it is removed or open
   std::string open;       // "(a free port of n1)": what the start will put there; empty: decided
 };
 
-// The changes of the real run for one of `assignment`'s workers.
-std::vector<ExpectedVariable> expected_variables(const NodePlan& plan, const Assignment& assignment,
-                                                 const Environment& environment, std::size_t worker);
+// The changes of the real run for one of the workers of a plan that was made of the expected assignment.
+std::vector<ExpectedVariable> expected_variables(const LaunchPlan& plan, const Environment& environment,
+                                                 std::size_t worker);
 
 }  // namespace ddprun

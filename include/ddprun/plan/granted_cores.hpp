@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 
 namespace ddprun {
 
@@ -17,7 +17,7 @@ struct GrantedCores {
   std::vector<std::vector<int>> cores;
 };
 
-GrantedCores find_granted_cores(const NodePlan& plan, const Snapshot& snapshot);
+GrantedCores find_granted_cores(const NodeProposal& node, const Snapshot& snapshot);
 
 // Where other jobs hold so many that they are not to be had.
 Notice describe_held_cores(const std::string& host, const GrantedCores& granted);

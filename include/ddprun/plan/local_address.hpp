@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 
 namespace ddprun {
 
@@ -15,6 +15,6 @@ namespace ddprun {
 // prove it. Throws UsageError for loopback with several agents and for another host's address.
 std::optional<Sourced<std::string>> choose_local_address(const Sourced<std::string>& given,
                                                          const std::vector<std::string>& leads_to,
-                                                         const NodePlan& plan, const HostFacts& host);
+                                                         const NodeProposal& node, const HostFacts& host);
 
 }  // namespace ddprun

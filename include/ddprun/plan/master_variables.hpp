@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 
 namespace ddprun {
 
@@ -32,7 +32,7 @@ void try_likely_address_first(Sourced<std::vector<std::string>>& addresses, cons
                               const PlaceOptions& options);
 
 // What is set and not followed, and why.
-std::vector<Notice> find_unfollowed_master(const NodePlan& plan, const Snapshot& snapshot);
+std::vector<Notice> find_unfollowed_master(const NodeProposal& node, const Snapshot& snapshot);
 
 // What to do where the port of node 0 is taken.
 std::string other_port_hint(const std::optional<Sourced<int>>& port);

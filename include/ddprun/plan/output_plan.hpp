@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 
 namespace ddprun {
 
@@ -16,7 +16,7 @@ struct OutputWay {
   bool by_worker = false;  // the worker writes the file itself
 };
 
-OutputWay output_way(const NodePlan& plan, std::size_t worker, Stream stream);
+OutputWay output_way(const LaunchPlan& plan, std::size_t worker, Stream stream);
 // Whether the options say anything about it.
 bool directs_output(const OutputOptions& options);
 std::string describe(const OutputWay& way);

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 #include "ddprun/plan/ports.hpp"
 
 namespace ddprun {
@@ -23,13 +23,13 @@ void follow_sequence(RendezvousPlan& rendezvous, PortRange range, const std::str
 bool is_by_flags(const Allocation& allocation);
 
 // This host's place in the scheduler's order; where nobody tells that order, the agent's number.
-int place_among_hosts(const NodePlan& plan);
+int place_among_hosts(const NodeProposal& node);
 
 // The user named a coordinator that is none of the hosts, as far as names and this host's addresses show.
-std::optional<Notice> find_foreign_address(const NodePlan& plan, const HostFacts& host);
+std::optional<Notice> find_foreign_address(const NodeProposal& node, const HostFacts& host);
 
 // Why this host may be waiting alone: its flags say that the others are started by hand, inside a job of
 // several.
-std::optional<Notice> explain_waiting_alone(const NodePlan& plan);
+std::optional<Notice> explain_waiting_alone(const NodeProposal& node);
 
 }  // namespace ddprun

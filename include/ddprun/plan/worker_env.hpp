@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/node_plan.hpp"
-#include "ddprun/plan/world_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 
 namespace ddprun {
 
@@ -30,8 +29,8 @@ std::vector<VariableChange> scrub_changes(const Environment& environment, const 
 bool worker_hosts_store(const Options& options, int world_size);
 
 // What differs from the agent's environment for one worker.
-std::vector<VariableChange> make_worker_changes(const NodePlan& plan, const Assignment& assignment,
-                                                const Environment& environment, const WorkerContext& context);
+std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const Environment& environment,
+                                                const WorkerContext& context);
 
 Environment apply_changes(Environment environment, const std::vector<VariableChange>& changes);
 

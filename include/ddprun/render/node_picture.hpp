@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 
 namespace ddprun {
 
 // At most 100 columns for nodes of up to 256 hardware threads. Empty without a topology.
-std::string draw_node_text(const NodePlan& plan, const Snapshot& snapshot);
+std::string draw_node_text(const LaunchPlan& plan, const Snapshot& snapshot);
 // A complete SVG document. Throws Error without a topology.
-std::string draw_node_svg(const NodePlan& plan, const Snapshot& snapshot);
+std::string draw_node_svg(const LaunchPlan& plan, const Snapshot& snapshot);
 
 }  // namespace ddprun

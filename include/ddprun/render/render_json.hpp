@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 
 namespace ddprun {
 
@@ -16,7 +16,8 @@ nlohmann::ordered_json with_origin(const T& value, const std::string& origin) {
 
 nlohmann::ordered_json allocation_json(const Allocation& allocation);
 nlohmann::ordered_json notices_json(const std::vector<Notice>& notices);
-nlohmann::ordered_json binding_json(const NodePlan& plan, const HostFacts& host);  // null without a topology
+nlohmann::ordered_json binding_json(const LaunchPlan& plan,
+                                    const HostFacts& host);  // null without a topology
 nlohmann::ordered_json worker_binding_json(const Binding& binding, const HostFacts& host);  // null: unbound
 nlohmann::ordered_json worker_gpus_json(const PlannedWorker& worker, const HostFacts& host);
 

@@ -5,23 +5,23 @@
 #include <string>
 
 #include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 
 namespace ddprun {
 
 std::string key_value_space_name(KeyValueSpace key_value_space);  // "PMI", "PMIx"; empty for none
 
 // A table of at most 100 columns: what was derived and where each value came from.
-std::string render_text(const NodePlan& plan, const Snapshot& snapshot);
+std::string render_text(const LaunchPlan& plan, const Snapshot& snapshot);
 
 // One JSON object; the format is described in ddprun(1) and changes only with its "format" number.
 // A value that only the rendezvous decides is null.
-std::string render_json(const NodePlan& plan, const Snapshot& snapshot);
+std::string render_json(const LaunchPlan& plan, const Snapshot& snapshot);
 
 // "export NAME=value" and "unset NAME" lines for this host's first worker. Address and port are the first
 // candidates, so that scripts which use them without ddprun still agree.
-std::string render_shell(const NodePlan& plan, const Snapshot& snapshot);
+std::string render_shell(const LaunchPlan& plan, const Snapshot& snapshot);
 // Where this host has more workers than that one: nobody starts the others.
-std::optional<Notice> find_missing_ranks(const NodePlan& plan);
+std::optional<Notice> find_missing_ranks(const LaunchPlan& plan);
 
 }  // namespace ddprun

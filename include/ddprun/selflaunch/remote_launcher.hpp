@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 
 namespace ddprun {
 

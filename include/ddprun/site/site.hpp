@@ -18,7 +18,7 @@
 
 namespace ddprun {
 
-struct NodePlan;
+struct NodeProposal;
 
 // All of its parts hold at once. Patterns are a shell's: * and ? and nothing else.
 struct SiteCondition {
@@ -69,7 +69,7 @@ SitePlan choose_site(const Snapshot& snapshot, const std::string& wanted);
 
 // Adds the profile's names and ports to where the agents look for each other, unless the user gave them or
 // the scheduler reserved ports, and says where named interfaces are missing.
-void apply_site(NodePlan& plan, const Snapshot& snapshot);
+void apply_site(NodeProposal& node, const Snapshot& snapshot);
 
 // Addresses of the profile's interfaces first; else their order stays.
 std::vector<InterfaceAddress> prefer_site_interfaces(std::vector<InterfaceAddress> addresses,

@@ -17,7 +17,7 @@ TEST_CASE("shells that eval the lines have the variables as they were meant") {
   Options options;
   options.workers = parse_workers_per_node("2", "--nproc-per-node");
   options.place.run_id = sourced(odd, "--rdzv-id");
-  const NodePlan plan = test::plan_node(snapshot, options);
+  const LaunchPlan plan = test::plan_node(snapshot, options);
 
   for (const char* shell : {"/bin/sh", "/bin/bash", "/bin/dash", "/bin/zsh"}) {
     if (::access(shell, X_OK) != 0) continue;

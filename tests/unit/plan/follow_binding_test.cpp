@@ -1,8 +1,10 @@
 #include "plan/follow_binding.hpp"
 
 #include "catch.hpp"
+#include "plan_node.hpp"
 
 using namespace ddprun;
+using test::change_node;
 
 namespace {
 
@@ -19,10 +21,13 @@ Snapshot machine() {
   return snapshot;
 }
 
-NodePlan plan_of(const std::vector<std::vector<int>>& cpus) {
-  NodePlan plan;
-  plan.allocation.hosts.value = {{"n1", 1}};
-  plan.local_world_size = static_cast<int>(cpus.size());
+LaunchPlan plan_of(const std::vector<std::vector<int>>& cpus) {
+  NodeProposal node;
+  node.host = "n1";
+  node.allocation.hosts.value = {{"n1", 1}};
+  node.local_world_size = static_cast<int>(cpus.size());
+  LaunchPlan plan;
+  plan.node = std::make_shared<const NodeProposal>(std::move(node));
   for (std::size_t i = 0; i < cpus.size(); ++i) {
     PlannedWorker& worker = plan.planned.emplace_back();
     worker.local_rank = LocalRank{static_cast<int>(i)};
@@ -34,18 +39,18 @@ NodePlan plan_of(const std::vector<std::vector<int>>& cpus) {
 }  // namespace
 
 TEST_CASE("threads follow from the bindings") {
-  NodePlan plan = plan_of({{2, 3, 6, 7}, {0, 1, 4, 5}});
+  LaunchPlan plan = plan_of({{2, 3, 6, 7}, {0, 1, 4, 5}});
   follow_binding(plan, machine());
   CHECK(plan.threads == sourced(2, "2 cores of each worker"));
 }
 
 TEST_CASE("cards and places follow from the bindings where they are asked for") {
-  NodePlan plan = plan_of({{2, 3, 6, 7}, {0, 1, 4, 5}});
+  LaunchPlan plan = plan_of({{2, 3, 6, 7}, {0, 1, 4, 5}});
   follow_binding(plan, machine());
   CHECK(plan.planned[0].network_card.empty());
   CHECK(plan.planned[0].omp_places.empty());
-  plan.options.nic = {true, "--nic"};
-  plan.options.omp_places = true;
+  change_node(plan, [](NodeProposal& node) { node.options.nic = {true, "--nic"}; });
+  change_node(plan, [](NodeProposal& node) { node.options.omp_places = true; });
   follow_binding(plan, machine());
   CHECK(plan.planned[0].network_card == "mlx5_1");
   CHECK(plan.planned[1].network_card == "mlx5_0");
@@ -53,8 +58,8 @@ TEST_CASE("cards and places follow from the bindings where they are asked for") 
 }
 
 TEST_CASE("a card is near the worker's GPU rather than its CPUs") {
-  NodePlan plan = plan_of({{0, 1, 4, 5}});
-  plan.options.nic = {true, "--nic"};
+  LaunchPlan plan = plan_of({{0, 1, 4, 5}});
+  change_node(plan, [](NodeProposal& node) { node.options.nic = {true, "--nic"}; });
   plan.planned[0].gpus = {0};
   Snapshot snapshot = machine();
   snapshot.host.gpus = {{"nvidia", "0000:03:00.0"}};
@@ -64,12 +69,11 @@ TEST_CASE("a card is near the worker's GPU rather than its CPUs") {
 }
 
 TEST_CASE("no card to name is worth a remark where one is asked for") {
-  NodePlan plan = plan_of({{0, 1}});
-  plan.host = "n1";
+  LaunchPlan plan = plan_of({{0, 1}});
   Snapshot snapshot = machine();
   snapshot.host.topology->devices.clear();
   CHECK_FALSE(find_no_card(plan, snapshot));
-  plan.options.nic = {true, "--nic"};
+  change_node(plan, [](NodeProposal& node) { node.options.nic = {true, "--nic"}; });
   follow_binding(plan, snapshot);
   CHECK(find_no_card(plan, snapshot)->what ==
         "--nic has no effect: no InfiniBand, RoCE, Omni-Path or Slingshot card is seen on n1");
@@ -81,11 +85,11 @@ TEST_CASE("no card to name is worth a remark where one is asked for") {
 }
 
 TEST_CASE("an unbound worker has places only where the host is its own") {
-  NodePlan plan = plan_of({{}});
-  plan.options.omp_places = true;
+  LaunchPlan plan = plan_of({{}});
+  change_node(plan, [](NodeProposal& node) { node.options.omp_places = true; });
   follow_binding(plan, machine());
   CHECK(plan.planned[0].omp_places == "{0,4},{1,5},{2,6},{3,7}");
-  plan.local_world_size = 2;
+  change_node(plan, [](NodeProposal& node) { node.local_world_size = 2; });
   follow_binding(plan, machine());
   CHECK(plan.planned[0].omp_places.empty());
 }

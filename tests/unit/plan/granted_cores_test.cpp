@@ -16,13 +16,13 @@ Snapshot pbs_host() {
   return snapshot;
 }
 
-NodePlan plan_of(int workers, int granted) {
-  NodePlan plan;
+NodeProposal plan_of(int workers, int granted) {
+  NodeProposal plan;
   plan.allocation.scheduler = {Scheduler::pbs, "PBS_JOBID"};
   plan.allocation.style = {LaunchStyle::alone, ""};
   plan.allocation.cpus_on_node = {granted, "NCPUS"};
   plan.workers = {workers, "default"};
-  plan.planned.resize(static_cast<std::size_t>(workers));
+  plan.offered.resize(static_cast<std::size_t>(workers));
   return plan;
 }
 
@@ -40,26 +40,26 @@ TEST_CASE("a PBS job that may use the whole host keeps to as many cores as it wa
 
 TEST_CASE("cores near the workers' GPUs are wanted first, one for each worker in turn") {
   Snapshot snapshot = pbs_host();
-  NodePlan plan = plan_of(2, 4);
+  NodeProposal plan = plan_of(2, 4);
   for (const Cpus& near : {Cpus{6, 7}, Cpus{2, 3}}) {
     Gpu gpu;
     gpu.local_cpus = near;
     snapshot.host.gpus.push_back(gpu);
   }
   plan.gpus = snapshot.host.gpus;
-  plan.planned[0].gpus = {0};
-  plan.planned[1].gpus = {1};
+  plan.offered[0].gpus = {0};
+  plan.offered[1].gpus = {1};
   CHECK(find_granted_cores(plan, snapshot).cores ==
         std::vector<Cpus>{{6}, {2}, {7}, {3}, {0}, {1}, {4}, {5}});
 }
 
 TEST_CASE("a narrower mask, another scheduler, a number that nobody chose and --bind none are left alone") {
-  const auto count = [](const NodePlan& plan) { return find_granted_cores(plan, pbs_host()).count; };
+  const auto count = [](const NodeProposal& plan) { return find_granted_cores(plan, pbs_host()).count; };
   CHECK(count(plan_of(1, 1)) == 1);
   CHECK(count(plan_of(2, 8)) == 0);
   CHECK(count(plan_of(2, 0)) == 0);
   CHECK(count(plan_of(4, 2)) == 0);
-  NodePlan plan = plan_of(1, 1);
+  NodeProposal plan = plan_of(1, 1);
   plan.gpus.resize(1);
   CHECK(count(plan) == 0);  // PBS' default, on a node that was given as a whole
   plan = plan_of(2, 4);

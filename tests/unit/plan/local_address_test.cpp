@@ -18,7 +18,7 @@ HostFacts host() {
 }
 
 std::string chosen(RendezvousRole role, const std::string& given, const Texts& leads_to) {
-  NodePlan plan;
+  NodeProposal plan;
   plan.host = "n1";
   plan.rendezvous.role = role;
   plan.rendezvous.agents = role == RendezvousRole::solo ? 1 : 2;

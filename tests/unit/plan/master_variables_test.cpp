@@ -30,16 +30,16 @@ Environment step_of_two_nodes() {
 }
 
 // As the command line puts what is exported into the options.
-NodePlan plan_with(Environment environment, const Environment& exported, Options options = {}) {
+NodeProposal plan_with(Environment environment, const Environment& exported, Options options = {}) {
   environment.insert(exported.begin(), exported.end());
   const MasterVariables master = read_master_variables(environment);
   options.command = {"train.py"};
   if (!options.place.port) options.place.port = master.port;
   if (!options.place.address) options.place.likely_address = master.address;
-  return test::plan_node(machine(environment), options);
+  return test::propose_node(machine(environment), options);
 }
 
-std::string notices_of(const NodePlan& plan) {
+std::string notices_of(const NodeProposal& plan) {
   std::string text;
   for (const Notice& notice : plan.notices) text += notice.what + " | " + notice.hint + "\n";
   return text;
@@ -48,7 +48,7 @@ std::string notices_of(const NodePlan& plan) {
 }  // namespace
 
 TEST_CASE("an exported MASTER_PORT is the port of the store, and the plan says where it is from") {
-  const NodePlan plan = plan_with({}, {{"MASTER_PORT", "29600"}});
+  const NodeProposal plan = plan_with({}, {{"MASTER_PORT", "29600"}});
   CHECK(plan.store_port == 29600);
   CHECK(plan.allocation.first_port ==
         sourced(29600, "MASTER_PORT of the environment", Source::master_variable));
@@ -82,12 +82,12 @@ TEST_CASE("what is no port or no address is said and not followed") {
 
 TEST_CASE("one host alone follows a MASTER_ADDR that is its own") {
   for (const char* address : {"localhost", "127.0.0.1", "10.0.0.1", "n1.example.org"}) {
-    const NodePlan plan = plan_with({}, {{"MASTER_ADDR", address}});
+    const NodeProposal plan = plan_with({}, {{"MASTER_ADDR", address}});
     CHECK(plan.solo_address ==
           sourced(std::string(address), "MASTER_ADDR of the environment", Source::master_variable));
     CHECK(notices_of(plan).empty());
   }
-  const NodePlan left_over = plan_with({}, {{"MASTER_ADDR", "login1"}});
+  const NodeProposal left_over = plan_with({}, {{"MASTER_ADDR", "login1"}});
   CHECK(left_over.solo_address.value == "127.0.0.1");
   CHECK(notices_of(left_over) ==
         "MASTER_ADDR=login1 of the environment is ignored: no other host takes part in this launch | unset "
@@ -98,7 +98,7 @@ TEST_CASE("by hand MASTER_ADDR says where node 0 is") {
   Options options;
   options.place.nodes = sourced(2, "--nnodes");
   options.place.node_rank = sourced(1, "--node-rank");
-  const NodePlan plan = plan_with({}, {{"MASTER_ADDR", "10.0.0.9"}, {"MASTER_PORT", "29600"}}, options);
+  const NodeProposal plan = plan_with({}, {{"MASTER_ADDR", "10.0.0.9"}, {"MASTER_PORT", "29600"}}, options);
   CHECK(plan.rendezvous.addresses.value == std::vector<std::string>{"10.0.0.9"});
   CHECK(plan.rendezvous.addresses.origin == "MASTER_ADDR of the environment");
   CHECK(plan.rendezvous.ports.value == std::vector<int>{29600});
@@ -108,14 +108,14 @@ TEST_CASE("by hand MASTER_ADDR says where node 0 is") {
 }
 
 TEST_CASE("in a job MASTER_ADDR is tried before the first host, and a loopback address is not") {
-  const NodePlan plan = plan_with(step_of_two_nodes(), {{"MASTER_ADDR", "n1-ib0"}});
+  const NodeProposal plan = plan_with(step_of_two_nodes(), {{"MASTER_ADDR", "n1-ib0"}});
   CHECK(plan.rendezvous.addresses.value == std::vector<std::string>{"n1-ib0", "n1"});
   CHECK(plan.rendezvous.addresses.origin ==
         "MASTER_ADDR of the environment, then SLURM_STEP_NODELIST, first host");
-  const NodePlan same = plan_with(step_of_two_nodes(), {{"MASTER_ADDR", "n1"}});
+  const NodeProposal same = plan_with(step_of_two_nodes(), {{"MASTER_ADDR", "n1"}});
   CHECK(same.rendezvous.addresses.value == std::vector<std::string>{"n1"});
   CHECK(notices_of(same).empty());
-  const NodePlan loopback = plan_with(step_of_two_nodes(), {{"MASTER_ADDR", "localhost"}});
+  const NodeProposal loopback = plan_with(step_of_two_nodes(), {{"MASTER_ADDR", "localhost"}});
   CHECK(loopback.rendezvous.addresses.value == std::vector<std::string>{"n1"});
   CHECK(notices_of(loopback) ==
         "MASTER_ADDR=localhost of the environment is ignored: it is a different host on each node | unset "

@@ -1,7 +1,7 @@
 // --gpus-per-worker 1.
 #include "catch.hpp"
 #include "ddprun/plan/expected_assignment.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/launch_plan.hpp"
 #include "error_text.hpp"
 #include "plan_node.hpp"
 
@@ -27,10 +27,9 @@ Options one_gpu() {
 }
 
 Environment worker(const Snapshot& snapshot, std::size_t index) {
-  const NodePlan plan = test::plan_node(snapshot, one_gpu());
+  const LaunchPlan plan = test::plan_node(snapshot, one_gpu());
   Environment environment;
-  for (const auto& [change, open] :
-       expected_variables(plan, make_expected_assignment(plan), snapshot.environment, index)) {
+  for (const auto& [change, open] : expected_variables(plan, snapshot.environment, index)) {
     if (change.value) environment[change.name] = *change.value;
   }
   return environment;

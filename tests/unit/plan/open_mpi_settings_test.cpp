@@ -15,8 +15,8 @@ Snapshot bound_to_one() {
   return snapshot;
 }
 
-NodePlan one_a_node() {
-  NodePlan plan;
+NodeProposal one_a_node() {
+  NodeProposal plan;
   plan.host = "n1";
   plan.allocation.style.value = LaunchStyle::agent_per_node;
   return plan;
@@ -28,7 +28,7 @@ TEST_CASE("that mpirun bound the only ddprun of a node to a part of it is told")
   CHECK(find_bound_agent(one_a_node(), bound_to_one()) ==
         Notice{"Open MPI bound ddprun on n1 to CPU 0, and all its workers with it",
                "add --bind-to none to the command line of mpirun"});
-  NodePlan per_task = one_a_node();
+  NodeProposal per_task = one_a_node();
   per_task.allocation.style.value = LaunchStyle::agent_per_task;
   CHECK_FALSE(find_bound_agent(per_task, bound_to_one()));
   Snapshot whole = bound_to_one();

@@ -38,7 +38,7 @@ Printed print(const Snapshot& snapshot, const Options& options) {
     if (const auto remote_launcher = test::plan_self_launch(snapshot, options))
       return {without_version(render_text(*remote_launcher)),
               without_version(render_json(*remote_launcher, snapshot))};
-    const NodePlan plan = plan_node(snapshot, options);
+    const LaunchPlan plan = plan_node(snapshot, options);
     return {without_version(render_text(plan, snapshot)), without_version(render_json(plan, snapshot))};
   } catch (const Error& error) {
     return {

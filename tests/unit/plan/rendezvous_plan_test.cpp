@@ -1,8 +1,8 @@
 #include "ddprun/plan/rendezvous_plan.hpp"
-#include "ddprun/plan/make_node_plan.hpp"
+#include "ddprun/plan/propose.hpp"
 
 #include "catch.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 #include "plan_node.hpp"
 
 using namespace ddprun;
@@ -67,7 +67,7 @@ Allocation in_step(int node, const std::string& address) {
 }
 
 std::optional<Notice> foreign_address(const std::string& address, int node = 0) {
-  NodePlan plan;
+  NodeProposal plan;
   plan.allocation = in_step(node, address);
   plan.host = "n" + std::to_string(node + 1);
   Snapshot snapshot;
@@ -119,7 +119,7 @@ TEST_CASE("the coordinator says that another host was named, unless the name may
 }
 
 TEST_CASE("a host of a job whose flags make it wait for hosts started by hand knows why it may be alone") {
-  NodePlan plan;
+  NodeProposal plan;
   plan.host = "n1";
   plan.allocation.scheduler.value = Scheduler::manual;
   plan.allocation.job_nodes = sourced(2, "SLURM_JOB_NODELIST");
@@ -203,10 +203,10 @@ TEST_CASE("a process that turns out to be one of several on a host is planned as
                                {"CUDA_VISIBLE_DEVICES", "0,1"}});
   Options options;
   options.command = {"train.py"};
-  const NodePlan node = test::plan_node(snapshot, options);
+  const NodeProposal node = test::propose_node(snapshot, options);
   CHECK(node.workers.value == 2);
   CHECK(node.allocation.style_assumed);
-  const NodePlan task = replan_as_task(node, snapshot);
+  const NodeProposal task = propose_as_task(node, snapshot);
   CHECK(task.workers.value == 1);
   CHECK(task.planned.at(0).rank == GlobalRank{1});
   CHECK(task.world_size.value == 4);
@@ -224,8 +224,8 @@ TEST_CASE("a connection that serves nobody after ddprun is taken from a single w
                             {"PMI_FD", "9"},
                             {"MPI_LOCALRANKID", "0"},
                             {"MPI_LOCALNRANKS", "1"}});
-  REQUIRE(test::plan_node(hydra, options).rendezvous.key_value_space == KeyValueSpace::pmi1);
-  CHECK(test::plan_node(hydra, options).changes.empty());  // an MPI program may go on with it
+  REQUIRE(test::propose_node(hydra, options).rendezvous.key_value_space == KeyValueSpace::pmi1);
+  CHECK(test::propose_node(hydra, options).changes.empty());  // an MPI program may go on with it
   Snapshot open_mpi = machine();
   open_mpi.environment.insert({{"OMPI_COMM_WORLD_RANK", "1"},
                                {"OMPI_COMM_WORLD_SIZE", "2"},
@@ -234,7 +234,7 @@ TEST_CASE("a connection that serves nobody after ddprun is taken from a single w
                                {"PMIX_NAMESPACE", "1"},
                                {"PMIX_RANK", "1"},
                                {"PMIX_SERVER_URI2", "x"}});
-  CHECK(test::plan_node(open_mpi, options).changes.empty());
+  CHECK(test::propose_node(open_mpi, options).changes.empty());
   options.discovery = Discovery::pmi;
-  CHECK(test::plan_node(open_mpi, options).changes.size() == 7);
+  CHECK(test::propose_node(open_mpi, options).changes.size() == 7);
 }

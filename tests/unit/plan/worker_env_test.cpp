@@ -1,6 +1,8 @@
 #include "ddprun/plan/worker_env.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 
 #include "catch.hpp"
 
@@ -8,19 +10,18 @@ using namespace ddprun;
 
 namespace {
 
-NodePlan plan_of(LaunchStyle style, int workers) {
-  NodePlan plan;
-  plan.allocation.style = {style, "test"};
-  plan.allocation.hosts = {{{"n1", 1}, {"n2", 1}}, "SLURM_STEP_NODELIST"};
-  plan.workers = {workers, "test"};
-  plan.threads = {6, "12 cores for 2 workers"};
-  plan.run_id = {"29.0", "SLURM_JOB_ID"};
-  plan.device_variable = "CUDA_VISIBLE_DEVICES";
-  plan.rendezvous.agents = 2;
-  plan.options.max_restarts = {3, "--max-restarts"};
+NodeProposal node_of(LaunchStyle style, int workers) {
+  NodeProposal node;
+  node.allocation.style = {style, "test"};
+  node.allocation.hosts = {{{"n1", 1}, {"n2", 1}}, "SLURM_STEP_NODELIST"};
+  node.workers = {workers, "test"};
+  node.run_id = {"29.0", "SLURM_JOB_ID"};
+  node.device_variable = "CUDA_VISIBLE_DEVICES";
+  node.rendezvous.agents = 2;
+  node.options.max_restarts = {3, "--max-restarts"};
   for (int i = 0; i < workers; ++i)
-    plan.planned.push_back({LocalRank{i}, GlobalRank{i}, {"true"}, std::to_string(i + 4)});
-  return plan;
+    node.offered.push_back({LocalRank{i}, GlobalRank{i}, {"true"}, std::to_string(i + 4)});
+  return node;
 }
 
 Assignment second_node(int workers) {
@@ -42,17 +43,22 @@ Assignment second_node(int workers) {
   return assignment;
 }
 
-Environment environment_of(const NodePlan& plan, const Assignment& assignment, Environment base,
-                           const WorkerContext& context) {
-  return apply_changes(base, make_worker_changes(plan, assignment, base, context));
+using Change = std::function<void(LaunchPlan&)>;
+
+Environment environment_of(const NodeProposal& node, const Assignment& assignment, Environment base,
+                           const WorkerContext& context, const Change& change = {}) {
+  LaunchPlan plan = finalise(std::make_shared<const NodeProposal>(node), assignment, {});
+  plan.threads = {6, "12 cores for 2 workers"};
+  if (change) change(plan);
+  return apply_changes(base, make_worker_changes(node, base, context));
 }
 
 }  // namespace
 
 TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
-  const NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
+  const NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
   const Environment worker =
-      environment_of(plan, second_node(2), {{"PATH", "/bin"}}, {1, "/tmp/x/1/error.json", "cafe", "hsn0"});
+      environment_of(node, second_node(2), {{"PATH", "/bin"}}, {1, "/tmp/x/1/error.json", "cafe", "hsn0"});
   const Environment expected{{"PATH", "/bin"},
                              {"RANK", "3"},
                              {"LOCAL_RANK", "1"},
@@ -91,15 +97,15 @@ TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
 }
 
 TEST_CASE("what the user or the site has set is left alone") {
-  NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
-  plan.threads.value = 0;  // OMP_NUM_THREADS is set
-  const Environment worker = environment_of(plan, second_node(2),
+  NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
+  const Change is_set = [](LaunchPlan& plan) { plan.threads.value = 0; };  // OMP_NUM_THREADS
+  const Environment worker = environment_of(node, second_node(2),
                                             {{"OMP_NUM_THREADS", "3"},
                                              {"GLOO_SOCKET_IFNAME", "eth7"},
                                              {"NCCL_SOCKET_IFNAME", "hsn"},
                                              {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
                                              {"PYTHONUNBUFFERED", ""}},
-                                            {0, "", "cafe", "hsn0"});
+                                            {0, "", "cafe", "hsn0"}, is_set);
   CHECK(worker.at("OMP_NUM_THREADS") == "3");
   CHECK(worker.at("GLOO_SOCKET_IFNAME") == "eth7");
   CHECK(worker.at("NCCL_SOCKET_IFNAME") == "hsn");
@@ -121,36 +127,36 @@ TEST_CASE("the store is the worker's when asked for, and in a world of one") {
   options.store = StoreHost::worker;
   CHECK(worker_hosts_store(options, 2));
 
-  NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
-  plan.options.store = StoreHost::worker;
-  CHECK(environment_of(plan, second_node(2), {}, {0, "", "cafe", ""}).at("TORCHELASTIC_USE_AGENT_STORE") ==
+  NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
+  node.options.store = StoreHost::worker;
+  CHECK(environment_of(node, second_node(2), {}, {0, "", "cafe", ""}).at("TORCHELASTIC_USE_AGENT_STORE") ==
         "False");
 }
 
 TEST_CASE("virtual local ranks: local rank 0 and one device each") {
-  NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
-  plan.virtual_local_rank = {true, "--virtual-local-rank"};
-  const Environment worker = environment_of(plan, second_node(2), {}, {1, "", "cafe", ""});
+  NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
+  node.virtual_local_rank = {true, "--virtual-local-rank"};
+  const Environment worker = environment_of(node, second_node(2), {}, {1, "", "cafe", ""});
   CHECK(worker.at("LOCAL_RANK") == "0");
   CHECK(worker.at("CUDA_VISIBLE_DEVICES") == "5");
   CHECK(worker.at("RANK") == "3");
 }
 
 TEST_CASE("workers of several GPUs see theirs alone and keep their local rank") {
-  NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
-  plan.options.gpus_per_worker = {2, "--gpus-per-worker"};
-  plan.planned[1].device = "6,7";
-  const Environment worker = environment_of(plan, second_node(2), {}, {1, "", "cafe", ""});
+  NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
+  node.options.gpus_per_worker = {2, "--gpus-per-worker"};
+  node.offered[1].device = "6,7";
+  const Environment worker = environment_of(node, second_node(2), {}, {1, "", "cafe", ""});
   CHECK(worker.at("CUDA_VISIBLE_DEVICES") == "6,7");
   CHECK(worker.at("LOCAL_RANK") == "1");
 }
 
 TEST_CASE("tasks that can open each other's GPUs see them all and have their real local rank") {
-  NodePlan plan = plan_of(LaunchStyle::agent_per_task, 1);
-  plan.own_device = true;
-  plan.virtual_local_rank = {true, "one visible GPU per task"};
-  plan.gpus = {{"nvidia", "0000:01:00.0"}, {"nvidia", "0000:02:00.0"}};
-  plan.planned[0].device = "1";
+  NodeProposal node = node_of(LaunchStyle::agent_per_task, 1);
+  node.own_device = true;
+  node.virtual_local_rank = {true, "one visible GPU per task"};
+  node.gpus = {{"nvidia", "0000:01:00.0"}, {"nvidia", "0000:02:00.0"}};
+  node.offered[0].device = "1";
   Assignment assignment = second_node(1);
   assignment.local_world_size = 2;
   assignment.workers = {{GlobalRank{3}, LocalRank{1}, 3, 4}};
@@ -158,13 +164,13 @@ TEST_CASE("tasks that can open each other's GPUs see them all and have their rea
                             {LocalRank{1}, false, {{"1", {"0000:02:00.0"}}}}};
   const auto show = [&] {
     const Environment worker =
-        environment_of(plan, assignment, {{"CUDA_VISIBLE_DEVICES", "1"}}, {0, "", "cafe", ""});
+        environment_of(node, assignment, {{"CUDA_VISIBLE_DEVICES", "1"}}, {0, "", "cafe", ""});
     return worker.at("LOCAL_RANK") + " of " + worker.at("CUDA_VISIBLE_DEVICES");
   };
   CHECK(show() == "1 of 0,1");
-  plan.own_device = false;  // --virtual-local-rank is the user's wish
+  node.own_device = false;  // --virtual-local-rank is the user's wish
   CHECK(show() == "0 of 1");
-  plan.own_device = true;
+  node.own_device = true;
   assignment.local_world_size = 3;  // somebody is missing
   CHECK(show() == "0 of 1");
   assignment.local_peers.clear();
@@ -172,33 +178,35 @@ TEST_CASE("tasks that can open each other's GPUs see them all and have their rea
 }
 
 TEST_CASE("a worker is told its network card unless the user or the site has") {
-  NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
-  plan.options.nic = {true, "--nic"};
-  plan.planned[0].network_card = "mlx5_3";
-  plan.planned[1].network_card = "cxi1";
+  NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
+  node.options.nic = {true, "--nic"};
+  const Change cards = [](LaunchPlan& plan) {
+    plan.planned[0].network_card = "mlx5_3";
+    plan.planned[1].network_card = "cxi1";
+  };
   const auto of_worker = [&](std::size_t worker, const Environment& base) {
-    return environment_of(plan, second_node(2), base, {worker, "", "cafe", ""});
+    return environment_of(node, second_node(2), base, {worker, "", "cafe", ""}, cards);
   };
   CHECK(of_worker(0, {}).at("NCCL_IB_HCA") == "=mlx5_3");
   CHECK(of_worker(1, {}).at("FI_CXI_DEVICE_NAME") == "cxi1");
   CHECK_FALSE(of_worker(1, {}).contains("NCCL_IB_HCA"));
   CHECK(of_worker(0, {{"NCCL_IB_HCA", "mlx5"}}).at("NCCL_IB_HCA") == "mlx5");
-  plan.site.profile.name = "a site";
-  plan.site.profile.environment = {{"NCCL_IB_HCA", "mlx5_0,mlx5_1"}};
+  node.site.profile.name = "a site";
+  node.site.profile.environment = {{"NCCL_IB_HCA", "mlx5_0,mlx5_1"}};
   CHECK(of_worker(0, {}).at("NCCL_IB_HCA") == "mlx5_0,mlx5_1");
 }
 
 TEST_CASE("OpenMP's places follow the binding unless the user has set them") {
-  NodePlan plan = plan_of(LaunchStyle::agent_per_node, 2);
-  plan.planned[0].omp_places = "{0,8},{1,9}";
-  const Environment worker = environment_of(plan, second_node(2), {}, {0, "", "cafe", ""});
+  NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
+  const Change places = [](LaunchPlan& plan) { plan.planned[0].omp_places = "{0,8},{1,9}"; };
+  const Environment worker = environment_of(node, second_node(2), {}, {0, "", "cafe", ""}, places);
   CHECK(worker.at("OMP_PLACES") == "{0,8},{1,9}");
   CHECK(worker.at("OMP_PROC_BIND") == "close");
-  const Environment other = environment_of(plan, second_node(2), {}, {1, "", "cafe", ""});
+  const Environment other = environment_of(node, second_node(2), {}, {1, "", "cafe", ""}, places);
   CHECK_FALSE(other.contains("OMP_PLACES"));
   CHECK_FALSE(other.contains("OMP_PROC_BIND"));
   const Environment user{{"OMP_PLACES", "cores"}, {"OMP_PROC_BIND", "spread"}};
-  const Environment kept = environment_of(plan, second_node(2), user, {0, "", "cafe", ""});
+  const Environment kept = environment_of(node, second_node(2), user, {0, "", "cafe", ""}, places);
   CHECK(kept.at("OMP_PLACES") == "cores");
   CHECK(kept.at("OMP_PROC_BIND") == "spread");
 }
@@ -255,8 +263,8 @@ TEST_CASE("a node's only worker gets Slurm's numbers of a worker where another n
   uneven.world_size = 3;
   uneven.workers_of_nodes = "2,1";
   uneven.workers.front().rank = GlobalRank{2};
-  const NodePlan plan = plan_of(LaunchStyle::agent_per_node, 1);
-  const Environment worker = environment_of(plan, uneven, agent, {0, "", "cafe", ""});
+  const NodeProposal node = node_of(LaunchStyle::agent_per_node, 1);
+  const Environment worker = environment_of(node, uneven, agent, {0, "", "cafe", ""});
   CHECK(worker.at("RANK") == "2");
   CHECK(worker.at("SLURM_PROCID") == "2");
   CHECK(worker.at("SLURM_NTASKS") == "3");
@@ -265,7 +273,7 @@ TEST_CASE("a node's only worker gets Slurm's numbers of a worker where another n
   CHECK(worker.at("SLURM_GTIDS") == "2");
   CHECK_FALSE(worker.contains("PMI_RANK"));
   uneven.workers_of_nodes.clear();  // too long to send
-  CHECK_FALSE(environment_of(plan, uneven, agent, {0, "", "cafe", ""}).contains("SLURM_TASKS_PER_NODE"));
+  CHECK_FALSE(environment_of(node, uneven, agent, {0, "", "cafe", ""}).contains("SLURM_TASKS_PER_NODE"));
 }
 
 TEST_CASE("the run's id is the coordinator's on all nodes") {

@@ -71,7 +71,7 @@ Keys documented_keys() {
 
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-NodePlan plan_of(const std::string& name, Snapshot& snapshot) {
+LaunchPlan plan_of(const std::string& name, Snapshot& snapshot) {
   test::PlanCase found = test::read_plan_case(test::data_folder("plans") / name);
   snapshot = std::move(found.snapshot);
   return test::plan_node(snapshot, found.options);
@@ -97,9 +97,9 @@ TEST_CASE("every key of the plan is always there") {
     return keys;
   };
   Snapshot snapshot;
-  const NodePlan alone = plan_of("alone-laptop", snapshot);
+  const LaunchPlan alone = plan_of("alone-laptop", snapshot);
   const json least = json::parse(render_json(alone, snapshot));
-  const NodePlan step = plan_of("slurm-array", snapshot);
+  const LaunchPlan step = plan_of("slurm-array", snapshot);
   const json most = json::parse(render_json(step, snapshot));
   CHECK(keys_of(least) == keys_of(most));
   for (const char* part : {"allocation", "rendezvous"}) CHECK(keys_of(least[part]) == keys_of(most[part]));
@@ -108,7 +108,7 @@ TEST_CASE("every key of the plan is always there") {
 
 TEST_CASE("what only the start decides is null in JSON") {
   Snapshot snapshot;
-  const NodePlan plan = plan_of("slurm-one-a-node", snapshot);
+  const LaunchPlan plan = plan_of("slurm-one-a-node", snapshot);
   const json environment = json::parse(render_json(plan, snapshot))["workers"][0]["env"];
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_ERROR_FILE", "DDPRUN_LAUNCH_ID",
                            "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
@@ -121,7 +121,7 @@ TEST_CASE("what only the start decides is null in JSON") {
 
 TEST_CASE("shell lines hold the first worker's variables, with the first address and port there is") {
   Snapshot snapshot;
-  const NodePlan plan = plan_of("slurm-reserved-ports", snapshot);
+  const LaunchPlan plan = plan_of("slurm-reserved-ports", snapshot);
   const std::string lines = render_shell(plan, snapshot);
   CHECK(holds(lines, "export MASTER_ADDR=n1\nexport MASTER_PORT=12002\n"));
   CHECK(holds(lines, "export TORCHELASTIC_USE_AGENT_STORE=False\n"));
@@ -202,7 +202,9 @@ TEST_CASE("the plan as text says why a node without topology is not bound") {
   CHECK(!holds(render_text(scene.plan, scene.snapshot), "\nbinding\n"));
   CHECK(holds(render_text(scene.plan, scene.snapshot),
               "\n  binding       CPUs that were chosen for this task              default\n"));
-  scene.plan.options.bind = {BindMode::none, {}, false, "--bind"};
+  test::change_node(scene.plan, [](NodeProposal& node) {
+    node.options.bind = {BindMode::none, {}, false, "--bind"};
+  });
   CHECK(holds(render_text(scene.plan, scene.snapshot),
               "\n  binding       not bound                                        --bind\n"));
   scene.plan.binding.origin.clear();

@@ -4,7 +4,7 @@
 
 #include "catch.hpp"
 #include "ddprun/facts/site_folders.hpp"
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 #include "error_text.hpp"
 
 using namespace ddprun;

@@ -1,5 +1,5 @@
-// What this ddprun process will do, complete and printable: --dry-run, the real run and the tests use this
-// object.
+// What this ddprun can do and offers, from its own host and environment alone. Made once, before it meets the
+// others; what it does follows when it knows its share of the world (plan/launch_plan.hpp).
 #pragma once
 
 #include <optional>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "ddprun/allocation/allocation.hpp"
-#include "ddprun/facts/binding.hpp"
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/options/options.hpp"
 #include "ddprun/site/site.hpp"
@@ -23,16 +22,13 @@ struct VariableChange {
   friend bool operator==(const VariableChange&, const VariableChange&) = default;
 };
 
-struct PlannedWorker {
+struct OfferedWorker {
   LocalRank local_rank;
-  GlobalRank rank;                   // as NodePlan::rank_origin says
+  GlobalRank expected_rank;          // as NodeProposal::rank_origin says
   std::vector<std::string> command;  // empty where there is none to start (--dry-run=env, --capture)
   // Entries of the visible devices this worker stands for, joined by ','; empty: none or not told apart.
   std::string device;
   std::vector<int> gpus{};  // those among HostFacts::gpus that are known
-  Binding binding{};
-  std::string network_card{};  // --nic auto: "mlx5_2", "cxi0"; empty: none near, or not asked for
-  std::string omp_places{};    // --omp-places: "{0,64},{1,65}"; empty: not bound, or not asked for
 };
 
 enum class RendezvousRole { solo, coordinator, member };
@@ -63,20 +59,14 @@ struct RendezvousPlan {
   Milliseconds join_timeout{0};
 };
 
-// How the workers of this host are bound; the bindings themselves are the workers' own.
-struct BindingPlan {
-  std::string origin;      // for the user: "--bind none", "cores near each GPU"
-  std::vector<int> spare;  // CPUs of this host that none of its workers holds: ddprun itself keeps to them
-};
-
-struct NodePlan {
+struct NodeProposal {
   Allocation allocation;
   RendezvousPlan rendezvous;
   SitePlan site;
   std::string host;          // this host's name as the scheduler spells it, else gethostname()
   int local_world_size = 1;  // workers on this host, all its agents together
   Sourced<int> workers;      // workers of this agent
-  std::vector<PlannedWorker> planned;
+  std::vector<OfferedWorker> offered;
   std::string rank_origin;           // what the ranks follow from; says so where they are an assumption
   Sourced<bool> virtual_local_rank;  // every worker has LOCAL_RANK 0 and one device
   std::string device_variable;       // the one that leaves it that device
@@ -84,8 +74,6 @@ struct NodePlan {
   // local peers can be opened (plan/device_sharing.hpp).
   bool own_device = false;
   std::vector<Gpu> gpus;  // HostFacts::gpus
-  BindingPlan binding;
-  Sourced<int> threads;  // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
   std::vector<VariableChange>
       changes;                  // the same for every worker; per-rank ones are added by worker_environment
   Sourced<std::string> run_id;  // TORCHELASTIC_RUN_ID

@@ -1,7 +1,8 @@
-#include "ddprun/plan/node_binding.hpp"
+#include "plan/bind_workers.hpp"
 
 #include "catch.hpp"
 #include "ddprun/facts/proc_text.hpp"
+#include "ddprun/plan/announced.hpp"
 #include "node_builder.hpp"
 #include "plan_node.hpp"
 
@@ -51,7 +52,7 @@ Options running() {
   return options;
 }
 
-std::vector<std::string> bound(const NodePlan& plan) {
+std::vector<std::string> bound(const LaunchPlan& plan) {
   std::vector<std::string> lists;
   for (const PlannedWorker& worker : plan.planned) lists.push_back(render_cpu_list(worker.binding.cpus));
   return lists;
@@ -67,7 +68,7 @@ LocalPeer local_peer(int local, bool same_cpus, std::vector<std::string> gpus) {
 
 TEST_CASE("one agent binds each worker near its own GPU, whatever the order of the GPUs") {
   const Snapshot snapshot = polaris();
-  const NodePlan plan = plan_node(snapshot, running());
+  const LaunchPlan plan = plan_node(snapshot, running());
   CHECK(bound(plan) == Lists{"12-15,28-31", "8-11,24-27", "4-7,20-23", "0-3,16-19"});
   CHECK(plan.planned[1].binding.memory_nodes == std::vector<int>{2});
   CHECK(plan.planned[1].binding.policy == MemoryPolicy::preferred);
@@ -80,7 +81,7 @@ TEST_CASE("what the driver's files say about locality counts where the topology 
   snapshot.host.gpus = {{"nvidia", "00000000:99:00.0", {}, {4, 5, 6, 7, 20, 21, 22, 23}, {}}};
   Options options = running();
   options.bind = parse_bind("near", "--bind");
-  const NodePlan plan = plan_node(snapshot, options);
+  const LaunchPlan plan = plan_node(snapshot, options);
   CHECK(bound(plan) == Lists{"4-7,20-23"});
   CHECK(render_cpu_list(plan.binding.spare) == "0-3,8-19,24-31");
 }
@@ -89,18 +90,18 @@ TEST_CASE("--bind none binds nothing and announces nothing") {
   const Snapshot snapshot = polaris();
   Options options = running();
   options.bind = parse_bind("none", "--bind");
-  const NodePlan plan = plan_node(snapshot, options);
+  const LaunchPlan plan = plan_node(snapshot, options);
   CHECK(bound(plan) == Lists{"", "", "", ""});
   CHECK(plan.binding.origin == "--bind");
-  CHECK(announced_cpus(plan, snapshot).empty());
+  CHECK(announced_cpus(*plan.node, snapshot).empty());
 }
 
 TEST_CASE("without a topology nothing is bound") {
   Snapshot snapshot = polaris();
   snapshot.host.topology.reset();
-  const NodePlan plan = plan_node(snapshot, running());
+  const LaunchPlan plan = plan_node(snapshot, running());
   CHECK(bound(plan) == Lists{"", "", "", ""});
-  CHECK(announced_cpus(plan, snapshot).empty());
+  CHECK(announced_cpus(*plan.node, snapshot).empty());
 }
 
 TEST_CASE("tasks that see all CPUs are planned as if the others were alike") {
@@ -118,8 +119,7 @@ TEST_CASE("tasks that share their CPUs share them out as they were told at the r
   std::vector<std::string> together;
   for (int local = 0; local < 4; ++local) {
     const Snapshot snapshot = task(local, {{"CUDA_VISIBLE_DEVICES", local < 2 ? "0" : ""}});
-    NodePlan plan = plan_node(snapshot, running());
-    bind_workers(plan, snapshot, all);
+    const LaunchPlan plan = plan_node(snapshot, running(), all);
     together.push_back(bound(plan).front());
   }
   // With a node that is near nobody's GPU.
@@ -132,11 +132,12 @@ TEST_CASE("tasks that share their CPUs share them out as they were told at the r
 TEST_CASE("a task with CPUs of its own keeps them") {
   Snapshot snapshot = task(1);
   snapshot.host.allowed_cpus = {4, 5, 20, 21};
-  NodePlan plan = plan_node(snapshot, running());
+  const LaunchPlan plan = plan_node(snapshot, running());
   CHECK(bound(plan) == Lists{""});
   CHECK(plan.binding.origin == "CPUs that were chosen for this task");
-  bind_workers(plan, snapshot, {local_peer(0, false, {}), local_peer(1, true, {}), local_peer(2, false, {})});
-  CHECK(bound(plan) == Lists{""});
+  CHECK(bound(plan_node(snapshot, running(),
+                        {local_peer(0, false, {}), local_peer(1, true, {}), local_peer(2, false, {})})) ==
+        Lists{""});
 }
 
 TEST_CASE("an explicit way of binding counts within a task's own CPUs") {
@@ -149,9 +150,9 @@ TEST_CASE("an explicit way of binding counts within a task's own CPUs") {
 
 TEST_CASE("an agent tells its local peers what they need to bind with it") {
   const Snapshot snapshot = task(2);
-  const NodePlan plan = plan_node(snapshot, running());
-  CHECK(announced_cpus(plan, snapshot) == "0-31");
-  CHECK(announced_workers(plan, snapshot) == std::vector<LocalPeerWorker>{{"2", {"0000:81:00.0"}}});
+  const LaunchPlan plan = plan_node(snapshot, running());
+  CHECK(announced_cpus(*plan.node, snapshot) == "0-31");
+  CHECK(announced_workers(*plan.node, snapshot) == std::vector<LocalPeerWorker>{{"2", {"0000:81:00.0"}}});
   const Snapshot alone = polaris();
-  CHECK(announced_workers(plan_node(alone, running()), alone).empty());
+  CHECK(announced_workers(propose_node(alone, running()), alone).empty());
 }

@@ -1,4 +1,4 @@
-#include "ddprun/plan/node_plan.hpp"
+#include "ddprun/plan/propose.hpp"
 
 #include <fmt/format.h>
 
@@ -53,10 +53,9 @@ std::string refusal(const Snapshot& snapshot, const Options& options = running()
   return error_of([&] { test::plan_node(snapshot, options); });
 }
 
-Environment worker(const NodePlan& plan, const Snapshot& snapshot, std::size_t index) {
+Environment worker(const LaunchPlan& plan, const Snapshot& snapshot, std::size_t index) {
   Environment environment;
-  for (const auto& [change, open] :
-       expected_variables(plan, make_expected_assignment(plan), snapshot.environment, index)) {
+  for (const auto& [change, open] : expected_variables(plan, snapshot.environment, index)) {
     if (change.value) environment[change.name] = *change.value;
   }
   return environment;
@@ -70,15 +69,15 @@ std::string show(const Sourced<int>& value) { return fmt::format("{} <- {}", val
 TEST_CASE("a task that sees one GPU has local rank 0, and is told what that costs") {
   Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0"}}));
   snapshot.host.gpus = {{"nvidia", ""}};
-  const NodePlan plan = test::plan_node(snapshot, running());
+  const LaunchPlan plan = test::plan_node(snapshot, running());
   const Environment environment = worker(plan, snapshot, 0);
   CHECK(environment.at("LOCAL_RANK") == "0");
   CHECK(environment.at("RANK") == "3");
   CHECK(environment.at("LOCAL_WORLD_SIZE") == "4");
   CHECK_FALSE(environment.contains("CUDA_VISIBLE_DEVICES"));  // it sees that one already
-  REQUIRE(plan.notices.size() == 1);
+  REQUIRE(notices_of(plan).size() == 1);
   CHECK(
-      plan.notices[0] ==
+      notices_of(plan)[0] ==
       Notice{"every task sees one GPU only (CUDA_VISIBLE_DEVICES=0), so workers get LOCAL_RANK 0 and direct "
              "GPU-to-GPU transfers may be off",
              "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
@@ -87,21 +86,21 @@ TEST_CASE("a task that sees one GPU has local rank 0, and is told what that cost
 TEST_CASE("nothing is said of GPUs that the tasks may turn out to share") {
   Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "3"}}));
   snapshot.host.gpus.assign(4, {"nvidia", ""});
-  const NodePlan plan = test::plan_node(snapshot, running());
-  CHECK(plan.own_device);
-  CHECK(plan.virtual_local_rank.origin == "one visible GPU per task, unless all can open the others'");
+  const LaunchPlan plan = test::plan_node(snapshot, running());
+  CHECK(plan.node->own_device);
+  CHECK(plan.node->virtual_local_rank.origin == "one visible GPU per task, unless all can open the others'");
   CHECK(worker(plan, snapshot, 0).at("LOCAL_RANK") == "0");
   CHECK(plan.planned[0].gpus == std::vector<int>{3});
-  CHECK(plan.notices.empty());
+  CHECK(notices_of(plan).empty());
   snapshot.host.gpus.resize(1);  // a device cgroup
   snapshot.environment["CUDA_VISIBLE_DEVICES"] = "0";
-  CHECK(test::plan_node(snapshot, running()).notices.size() == 1);
+  CHECK(notices_of(test::plan_node(snapshot, running())).size() == 1);
 }
 
 TEST_CASE("a task whose GPUs no variable hides keeps its local rank") {
   Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"SLURM_STEP_GPUS", "3"}}));
   snapshot.host.gpus.assign(4, {"nvidia", ""});
-  const NodePlan plan = test::plan_node(snapshot, running());
+  const LaunchPlan plan = test::plan_node(snapshot, running());
   const Environment environment = worker(plan, snapshot, 0);
   CHECK(environment.at("LOCAL_RANK") == "3");
   CHECK_FALSE(environment.contains("CUDA_VISIBLE_DEVICES"));
@@ -111,7 +110,7 @@ TEST_CASE("a task whose GPUs no variable hides keeps its local rank") {
 TEST_CASE("workers see the step's GPUs and not the host's first ones") {
   Snapshot snapshot = machine(with(step("n1", "1", 1, 0, 0, 0), {{"SLURM_STEP_GPUS", "2,3"}}));
   snapshot.host.gpus.assign(4, {"nvidia", ""});
-  NodePlan plan = test::plan_node(snapshot, running());
+  LaunchPlan plan = test::plan_node(snapshot, running());
   REQUIRE(plan.planned.size() == 2);
   CHECK(worker(plan, snapshot, 1).at("CUDA_VISIBLE_DEVICES") == "2,3");
   CHECK(worker(plan, snapshot, 1).at("LOCAL_RANK") == "1");
@@ -125,7 +124,7 @@ TEST_CASE("workers with several GPUs each have those of their place in the list"
   options.gpus_per_worker = {2, "--gpus-per-worker"};
   Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", "7,5,3,1"}});
   snapshot.host.gpus.assign(8, {"nvidia", ""});
-  const NodePlan plan = test::plan_node(snapshot, options);
+  const LaunchPlan plan = test::plan_node(snapshot, options);
   REQUIRE(plan.planned.size() == 2);
   CHECK(plan.planned[0].device == "7,5");
   CHECK(plan.planned[1].device == "3,1");
@@ -149,30 +148,30 @@ TEST_CASE("each worker sees one MIG instance") {
   Snapshot snapshot = machine();
   snapshot.host.gpus = {{"nvidia", ""}};
   snapshot.host.gpus[0].mig = {"MIG-1", "MIG-2"};
-  const NodePlan plan = test::plan_node(snapshot, running());
+  const LaunchPlan plan = test::plan_node(snapshot, running());
   REQUIRE(plan.planned.size() == 2);
   CHECK(worker(plan, snapshot, 1).at("CUDA_VISIBLE_DEVICES") == "MIG-2");
   CHECK(worker(plan, snapshot, 1).at("LOCAL_RANK") == "0");
-  CHECK(plan.virtual_local_rank.origin == "one MIG instance per process");
+  CHECK(plan.node->virtual_local_rank.origin == "one MIG instance per process");
 }
 
 TEST_CASE("a task with its MIG instance is not told to look for more") {
   Snapshot snapshot = machine(with(step("n1", "2", 2, 0, 1, 1), {{"CUDA_VISIBLE_DEVICES", "MIG-2"}}));
   snapshot.host.gpus = {{"nvidia", ""}};
   snapshot.host.gpus[0].mig = {"MIG-2"};
-  const NodePlan plan = test::plan_node(snapshot, running());
+  const LaunchPlan plan = test::plan_node(snapshot, running());
   CHECK(worker(plan, snapshot, 0).at("LOCAL_RANK") == "0");
-  CHECK_FALSE(plan.own_device);
-  CHECK(plan.notices.empty());
+  CHECK_FALSE(plan.node->own_device);
+  CHECK(notices_of(plan).empty());
 }
 
 TEST_CASE("a task that sees all GPUs keeps its local rank") {
   Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}));
   snapshot.host.gpus.assign(4, {"nvidia", ""});
-  const NodePlan plan = test::plan_node(snapshot, running());
+  const LaunchPlan plan = test::plan_node(snapshot, running());
   CHECK(worker(plan, snapshot, 0).at("LOCAL_RANK") == "3");
   CHECK(plan.planned[0].device == "3");
-  CHECK(plan.notices.empty());
+  CHECK(notices_of(plan).empty());
 }
 
 TEST_CASE("virtual local ranks take the entries of the list, whatever they are") {
@@ -182,7 +181,7 @@ TEST_CASE("virtual local ranks take the entries of the list, whatever they are")
        {std::tuple{"2,3", "2", "3"}, std::tuple{"GPU-aaaa,GPU-bbbb", "GPU-aaaa", "GPU-bbbb"},
         std::tuple{"MIG-aaaa,MIG-GPU-bbbb/1/0", "MIG-aaaa", "MIG-GPU-bbbb/1/0"}}) {
     const Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", list}});
-    const NodePlan plan = test::plan_node(snapshot, options);
+    const LaunchPlan plan = test::plan_node(snapshot, options);
     REQUIRE(plan.planned.size() == 2);
     CHECK(worker(plan, snapshot, 0).at("CUDA_VISIBLE_DEVICES") == first);
     CHECK(worker(plan, snapshot, 1).at("CUDA_VISIBLE_DEVICES") == second);
@@ -195,7 +194,7 @@ TEST_CASE("lists without a device leave one worker without one") {
     CAPTURE(list);
     Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", list}});
     snapshot.host.gpus = {{"nvidia", ""}, {"nvidia", ""}};
-    const NodePlan plan = test::plan_node(snapshot, running());
+    const LaunchPlan plan = test::plan_node(snapshot, running());
     REQUIRE(plan.planned.size() == 1);
     CHECK(plan.planned[0].device.empty());
   }
@@ -259,11 +258,12 @@ TEST_CASE("one node of four is worth a remark") {
   const Snapshot snapshot = machine(
       with(step("n2", "1", 1, 0, 0, 0), {{"SLURM_JOB_NODELIST", "n[1-4]"}, {"SLURM_JOB_NUM_NODES", "4"}}),
       "n2");
-  const NodePlan plan = test::plan_node(snapshot, running());
-  REQUIRE(plan.notices.size() == 1);
-  CHECK(plan.notices[0] == Notice{"the step has 1 of the job's 4 nodes (n2)",
-                                  "to use all of them: srun -N4 ...; if this is intended, add --nnodes 1"});
-  CHECK(plan.rendezvous.role == RendezvousRole::solo);
+  const LaunchPlan plan = test::plan_node(snapshot, running());
+  REQUIRE(notices_of(plan).size() == 1);
+  CHECK(notices_of(plan)[0] ==
+        Notice{"the step has 1 of the job's 4 nodes (n2)",
+               "to use all of them: srun -N4 ...; if this is intended, add --nnodes 1"});
+  CHECK(plan.node->rendezvous.role == RendezvousRole::solo);
 }
 
 TEST_CASE("the scheduler's tasks and several workers each exclude each other") {
@@ -311,36 +311,36 @@ TEST_CASE("a program that cannot be started is told with the host") {
 }
 
 TEST_CASE("a plan without a program has workers without a command") {
-  const NodePlan plan = test::plan_node(machine(), running({}));
+  const LaunchPlan plan = test::plan_node(machine(), running({}));
   REQUIRE(plan.planned.size() == 1);
   CHECK(plan.planned[0].command.empty());
 }
 
 TEST_CASE("the run id is the user's, else the step's, else the job's, else unlike any other") {
   Options options = running();
-  CHECK(show(test::plan_node(machine(), options).run_id) == "1700000000.77 <- time and process");
-  CHECK(show(test::plan_node(machine(step("n1", "1", 1, 0, 0, 0)), options).run_id) ==
+  CHECK(show(test::plan_node(machine(), options).node->run_id) == "1700000000.77 <- time and process");
+  CHECK(show(test::plan_node(machine(step("n1", "1", 1, 0, 0, 0)), options).node->run_id) ==
         "29.0 <- SLURM_JOB_ID and SLURM_STEP_ID");
   CHECK(show(test::plan_node(machine({{"SLURM_JOB_ID", "29"}, {"SLURM_JOB_NODELIST", "n1"}}), options)
                  .run_id) == "29 <- SLURM_JOB_ID");
   options.place.run_id = sourced(std::string("job7"), "--rdzv-id");
-  CHECK(show(test::plan_node(machine(), options).run_id) == "job7 <- --rdzv-id");
+  CHECK(show(test::plan_node(machine(), options).node->run_id) == "job7 <- --rdzv-id");
 }
 
 TEST_CASE("under Slurm and PBS the default grace ends before theirs") {
   Options options = running();
   const Snapshot in_step = machine(step("n1", "1", 1, 0, 0, 0));
-  const auto grace = test::plan_node(in_step, options).options.shutdown_timeout;
+  const auto grace = test::plan_node(in_step, options).node->options.shutdown_timeout;
   CHECK(grace.value == Milliseconds{25000});
   CHECK(grace.origin == "default below Slurm's KillWait");
-  CHECK(test::plan_node(machine(), options).options.shutdown_timeout.value == Milliseconds{30000});
+  CHECK(test::plan_node(machine(), options).node->options.shutdown_timeout.value == Milliseconds{30000});
   Snapshot in_pbs = machine();
   in_pbs.environment.insert({{"PBS_JOBID", "0.ctl"}, {"PBS_NODEFILE", "/aux/0.ctl"}});
   in_pbs.files["/aux/0.ctl"] = in_pbs.host.name + "\n";
-  CHECK(test::plan_node(in_pbs, options).options.shutdown_timeout ==
+  CHECK(test::plan_node(in_pbs, options).node->options.shutdown_timeout ==
         sourced(Milliseconds{5000}, "default below PBS' kill_delay"));
   options.shutdown_timeout = {Milliseconds{90000}, "--shutdown-timeout"};
-  CHECK(test::plan_node(in_step, options).options.shutdown_timeout.value == Milliseconds{90000});
+  CHECK(test::plan_node(in_step, options).node->options.shutdown_timeout.value == Milliseconds{90000});
 }
 
 TEST_CASE("the store is ddprun's, but the worker's when asked for and in a world of one") {
@@ -359,16 +359,16 @@ TEST_CASE("the store is ddprun's, but the worker's when asked for and in a world
 TEST_CASE("address and port of a single ddprun follow from the options") {
   const Snapshot snapshot = machine();
   Options options = running();
-  NodePlan plan = test::plan_node(snapshot, options);
-  CHECK(show(plan.solo_address) == "127.0.0.1 <- no other host takes part");
+  LaunchPlan plan = test::plan_node(snapshot, options);
+  CHECK(show(plan.node->solo_address) == "127.0.0.1 <- no other host takes part");
   CHECK_FALSE(worker(plan, snapshot, 0).contains("MASTER_PORT"));
   options.place.port = sourced(29600, "--master-port");
   options.place.address = sourced(std::string("n1"), "--master-addr");
   plan = test::plan_node(snapshot, options);
-  CHECK(show(plan.solo_address) == "n1 <- --master-addr");
+  CHECK(show(plan.node->solo_address) == "n1 <- --master-addr");
   CHECK(worker(plan, snapshot, 0).at("MASTER_PORT") == "29600");
   options.local_address = sourced(std::string("10.0.0.7"), "--local-addr");
-  CHECK(show(test::plan_node(snapshot, options).solo_address) == "10.0.0.7 <- --local-addr");
+  CHECK(show(test::plan_node(snapshot, options).node->solo_address) == "10.0.0.7 <- --local-addr");
 }
 
 TEST_CASE("a port that was asked for is the store's too, unless rank 0 hosts that") {
@@ -383,7 +383,7 @@ TEST_CASE("a port that was asked for is the store's too, unless rank 0 hosts tha
 TEST_CASE("agents look for the first host at ports they all know") {
   const Snapshot snapshot = machine(step("n[1-2]", "1(x2)", 2, 1, 1, 0), "n2");
   Options options = running();
-  RendezvousPlan plan = test::plan_node(snapshot, options).rendezvous;
+  RendezvousPlan plan = test::plan_node(snapshot, options).node->rendezvous;
   CHECK(plan.role == RendezvousRole::member);
   CHECK(plan.agents == 2);
   CHECK(plan.agent == AgentIndex{1});
@@ -391,11 +391,11 @@ TEST_CASE("agents look for the first host at ports they all know") {
   CHECK(plan.ports.origin == "follows from slurm/29/0/0");
   Snapshot reserved = snapshot;
   reserved.environment["SLURM_STEP_RESV_PORTS"] = "12000-12002";
-  CHECK(test::plan_node(reserved, options).rendezvous.ports ==
+  CHECK(test::plan_node(reserved, options).node->rendezvous.ports ==
         sourced(std::vector<int>{12002, 12001, 12000}, "SLURM_STEP_RESV_PORTS, from the end"));
   options.place.port = sourced(29600, "--master-port");
   options.place.address = sourced(std::string("10.0.0.1"), "--master-addr");
-  plan = test::plan_node(reserved, options).rendezvous;
+  plan = test::plan_node(reserved, options).node->rendezvous;
   CHECK(plan.ports == sourced(std::vector<int>{29600}, "--master-port"));
   CHECK(plan.addresses == sourced(std::vector<std::string>{"10.0.0.1", "n1"},
                                   "--master-addr, then SLURM_STEP_NODELIST, first host"));
@@ -414,5 +414,5 @@ TEST_CASE("ranks and sizes that assume equal nodes say so") {
   CHECK(show(on_node(0).world_size) == "8 <- 2 nodes, if all have 4 workers");
   CHECK(test::plan_node(machine(step("n[1-2]", "2(x2)", 4, 1, 3, 1), "n2"), running()).rank_origin ==
         "SLURM_PROCID");
-  CHECK(test::plan_node(machine(), running()).rank_origin == "order on this host");
+  CHECK(test::plan_node(machine(), running()).node->rank_origin == "order on this host");
 }

@@ -1,4 +1,4 @@
-#include "ddprun/plan/node_binding.hpp"
+#include "bind_workers.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include "ddprun/placement/assumed_topology.hpp"
 #include "ddprun/placement/placement.hpp"
 #include "ddprun/plan/worker_count.hpp"
-#include "follow_binding.hpp"
 
 namespace ddprun {
 
@@ -17,7 +16,9 @@ namespace {
 
 using NearGpus = std::vector<std::vector<int>>;
 
-bool is_task(const NodePlan& plan) { return plan.allocation.style.value == LaunchStyle::agent_per_task; }
+bool is_task(const LaunchPlan& plan) {
+  return plan.node->allocation.style.value == LaunchStyle::agent_per_task;
+}
 
 std::vector<int> cpus_near_address(const std::string& address, const Snapshot& snapshot) {
   if (address.empty()) return {};
@@ -56,7 +57,7 @@ struct Sharers {
   bool keep = false;  // this agent is the only one with these CPUs, and somebody chose them for it
 };
 
-Sharers own_workers(const NodePlan& plan, const Snapshot& snapshot) {
+Sharers own_workers(const LaunchPlan& plan, const Snapshot& snapshot) {
   Sharers sharers;
   for (const PlannedWorker& worker : plan.planned)
     sharers.near_gpus.push_back(near_gpus_of(worker, snapshot));
@@ -66,7 +67,7 @@ Sharers own_workers(const NodePlan& plan, const Snapshot& snapshot) {
 }
 
 // As the coordinator told: every agent of the host computes the same list.
-Sharers among(const std::vector<LocalPeer>& local_peers, const NodePlan& plan, const Snapshot& snapshot) {
+Sharers among(const std::vector<LocalPeer>& local_peers, const LaunchPlan& plan, const Snapshot& snapshot) {
   Sharers sharers;
   for (const LocalPeer& local_peer : local_peers) {
     const bool own = local_peer.first_local_rank == plan.planned.front().local_rank;
@@ -82,10 +83,10 @@ Sharers among(const std::vector<LocalPeer>& local_peers, const NodePlan& plan, c
 
 // Before they have met: as many tasks as the scheduler says, each with the GPU of its local rank where every
 // task sees them all.
-Sharers expected_tasks(const NodePlan& plan, const Snapshot& snapshot, const VisibleDevices& devices) {
+Sharers expected_tasks(const LaunchPlan& plan, const Snapshot& snapshot, const VisibleDevices& devices) {
   Sharers sharers;
   const auto own = static_cast<std::size_t>(plan.planned.front().local_rank.value);
-  for (std::size_t local = 0; local < static_cast<std::size_t>(plan.local_world_size); ++local) {
+  for (std::size_t local = 0; local < static_cast<std::size_t>(plan.node->local_world_size); ++local) {
     PlannedWorker worker;
     if (local < devices.gpus.size() && devices.gpus[local] >= 0) worker.gpus = {devices.gpus[local]};
     sharers.near_gpus.push_back(near_gpus_of(local == own ? plan.planned.front() : worker, snapshot));
@@ -94,81 +95,57 @@ Sharers expected_tasks(const NodePlan& plan, const Snapshot& snapshot, const Vis
   return sharers;
 }
 
-Sharers find_sharers(const NodePlan& plan, const Snapshot& snapshot,
-                     const std::vector<LocalPeer>& local_peers) {
+Sharers find_sharers(const LaunchPlan& plan, const Snapshot& snapshot) {
+  const std::vector<LocalPeer>& local_peers = plan.assignment.local_peers;
   const auto shares = [&](const LocalPeer& each) {
     return each.same_cpus && each.first_local_rank != plan.planned.front().local_rank;
   };
   if (std::any_of(local_peers.begin(), local_peers.end(), shares)) return among(local_peers, plan, snapshot);
-  const bool met = !local_peers.empty() || !is_task(plan) || plan.local_world_size < 2;
-  if (met || !shares_mask(plan.allocation, snapshot)) return own_workers(plan, snapshot);
+  const bool met = !local_peers.empty() || !is_task(plan) || plan.node->local_world_size < 2;
+  if (met || !shares_mask(plan.node->allocation, snapshot)) return own_workers(plan, snapshot);
   return expected_tasks(plan, snapshot, find_visible_devices(snapshot));
 }
 
-PlacementRequest make_request(const NodePlan& plan, const Snapshot& snapshot,
+PlacementRequest make_request(const LaunchPlan& plan, const Snapshot& snapshot,
                               std::vector<NearGpus> near_gpus) {
   PlacementRequest request;
   request.topology = *snapshot.host.topology;
   request.allowed_cpus = snapshot.host.allowed_cpus;
   request.allowed_memory_nodes = snapshot.host.allowed_memory_nodes;
-  request.bind = plan.options.bind;
-  request.memory = plan.options.memory_bind.value;
+  request.bind = plan.node->options.bind;
+  request.memory = plan.node->options.memory_bind.value;
   request.near_gpus = std::move(near_gpus);
   return request;
 }
 
 // A task with CPUs of its own is the only worker there; of a list for each of the host's workers it takes its
 // own.
-void pick_own_list(PlacementRequest& request, const NodePlan& plan) {
+void pick_own_list(PlacementRequest& request, const LaunchPlan& plan) {
   std::vector<std::vector<int>>& lists = request.bind.lists;
-  const auto workers = static_cast<std::size_t>(plan.local_world_size);
+  const auto workers = static_cast<std::size_t>(plan.node->local_world_size);
   if (request.near_gpus.size() != 1 || workers < 2 || lists.size() != workers) return;
   const auto own = static_cast<std::size_t>(plan.planned.front().local_rank.value);
   if (own < lists.size()) lists = {lists[own]};
 }
 
 // That there are too few cores is said with the launcher's own option; the placement knows none.
-bool is_said(const Placement& placement, const NodePlan& plan, const Snapshot& snapshot) {
+bool is_said(const Placement& placement, const LaunchPlan& plan, const Snapshot& snapshot) {
   const bool unbound = std::all_of(placement.workers.begin(), placement.workers.end(),
                                    [](const Binding& worker) { return worker.cpus.empty(); });
-  return unbound && find_crowded_cores(plan.allocation, snapshot, node_name(snapshot.host, plan.host),
-                                       plan.workers.value);
+  return unbound && find_crowded_cores(plan.node->allocation, snapshot,
+                                       node_name(snapshot.host, plan.node->host), plan.node->workers.value);
 }
 
 }  // namespace
 
-std::string announced_cpus(const NodePlan& plan, const Snapshot& snapshot) {
-  const bool binds = plan.options.bind.mode != BindMode::none && snapshot.host.topology;
-  return binds ? render_cpu_list(snapshot.host.allowed_cpus) : std::string();
-}
-
-std::vector<LocalPeerWorker> announced_workers(const NodePlan& plan, const Snapshot& snapshot) {
-  std::vector<LocalPeerWorker> workers;
-  // By hand several nodes may be on one host.
-  if (!is_task(plan) && plan.allocation.scheduler.value != Scheduler::manual) return workers;
-  for (const PlannedWorker& planned : plan.planned) {
-    LocalPeerWorker worker{planned.device, {}};
-    for (const int gpu : planned.gpus) {
-      worker.gpus.push_back(
-          normal_pci_address(snapshot.host.gpus.at(static_cast<std::size_t>(gpu)).pci_address));
-    }
-    workers.push_back(std::move(worker));
-  }
-  return workers;
-}
-
-namespace {
-
-void place(NodePlan& plan, const Snapshot& snapshot, const std::vector<LocalPeer>& local_peers) {
-  plan.binding = {};
-  for (PlannedWorker& worker : plan.planned) worker.binding = {};
-  if (plan.options.bind.mode == BindMode::none || plan.planned.empty()) {
-    plan.binding.origin = plan.options.bind.origin;
+void bind_workers(LaunchPlan& plan, const Snapshot& snapshot) {
+  if (plan.node->options.bind.mode == BindMode::none || plan.planned.empty()) {
+    plan.binding.origin = plan.node->options.bind.origin;
     return;
   }
   if (!snapshot.host.topology || snapshot.host.allowed_cpus.empty()) return;
-  Sharers sharers = find_sharers(plan, snapshot, local_peers);
-  if (sharers.keep && plan.options.bind.mode == BindMode::automatic) {
+  Sharers sharers = find_sharers(plan, snapshot);
+  if (sharers.keep && plan.node->options.bind.mode == BindMode::automatic) {
     plan.binding.origin = "CPUs that were chosen for this task";
     return;
   }
@@ -179,18 +156,7 @@ void place(NodePlan& plan, const Snapshot& snapshot, const std::vector<LocalPeer
     plan.planned[i].binding = std::move(placement.workers.at(sharers.first + i));
   }
   plan.binding = {std::move(placement.origin), std::move(placement.spare)};
-  if (is_said(placement, plan, snapshot)) return;
-  for (const Notice& notice : placement.notices) {
-    if (std::find(plan.notices.begin(), plan.notices.end(), notice) == plan.notices.end())
-      plan.notices.push_back(notice);
-  }
-}
-
-}  // namespace
-
-void bind_workers(NodePlan& plan, const Snapshot& snapshot, const std::vector<LocalPeer>& local_peers) {
-  place(plan, snapshot, local_peers);
-  follow_binding(plan, snapshot);
+  if (!is_said(placement, plan, snapshot)) plan.notices = std::move(placement.notices);
 }
 
 }  // namespace ddprun

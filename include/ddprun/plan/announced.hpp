@@ -1,0 +1,16 @@
+// What an agent tells its local peers about its CPUs and devices, for their bindings and its own.
+#pragma once
+
+#include <vector>
+
+#include "ddprun/facts/snapshot.hpp"
+#include "ddprun/plan/node_proposal.hpp"
+#include "ddprun/plan/world_plan.hpp"
+
+namespace ddprun {
+
+// Empty where it binds nothing and shows all its devices.
+std::string announced_cpus(const NodeProposal& node, const Snapshot& snapshot);
+std::vector<LocalPeerWorker> announced_workers(const NodeProposal& node, const Snapshot& snapshot);
+
+}  // namespace ddprun

@@ -1,0 +1,245 @@
+#include "ddprun/plan/propose.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+#include "ddprun/placement/assumed_topology.hpp"
+#include "ddprun/placement/devices.hpp"
+#include "ddprun/plan/master_variables.hpp"
+#include "ddprun/plan/rendezvous_plan.hpp"
+#include "ddprun/plan/unlike_gpus.hpp"
+#include "ddprun/plan/worker_command.hpp"
+#include "ddprun/plan/worker_count.hpp"
+#include "ddprun/plan/worker_env.hpp"
+#include "ddprun/plan/world_plan.hpp"
+#include "discovery.hpp"
+
+namespace ddprun {
+
+namespace {
+
+std::string host_of(const Allocation& allocation, const Snapshot& snapshot) {
+  const bool named = allocation.scheduler.value == Scheduler::slurm || !allocation.launcher.value.empty();
+  const Host* const own = find_own_host(allocation);
+  return named && own != nullptr ? own->name : snapshot.host.name;
+}
+
+void check_agents(const Allocation& allocation) {
+  if (allocation.task_count.value <= k_max_agents) return;
+  throw Error(fmt::format("{} counts {} ddprun processes, more than {}", allocation.task_count.origin,
+                          allocation.task_count.value, k_max_agents),
+              allocation.numbered_by_launcher ? "start one ddprun per node"
+                                              : "start one ddprun per node: srun --ntasks-per-node=1 ...");
+}
+
+Sourced<std::string> make_run_id(const Allocation& allocation, const Options& options,
+                                 const Snapshot& snapshot) {
+  if (options.place.run_id) return *options.place.run_id;
+  // Under an MPI launcher over ssh only its first host may know the job.
+  if (!allocation.launch_id.value.empty()) return allocation.launch_id;
+  const Sourced<std::string>& job = allocation.job_id;
+  const Sourced<std::string>& step = allocation.step_id;
+  if (job.value.empty()) {
+    return {fmt::format("{}.{}", snapshot.unix_time, snapshot.host.pid), "time and process"};
+  }
+  if (step.value.empty()) return job;
+  return {fmt::format("{}.{}", job.value, step.value), fmt::format("{} and {}", job.origin, step.origin)};
+}
+
+Sourced<std::string> choose_solo_address(const Allocation& allocation, const Options& options,
+                                         const HostFacts& host) {
+  if (options.local_address) return *options.local_address;
+  if (allocation.first_address) return *allocation.first_address;
+  if (const auto own = find_own_master_address(options.place, host)) return *own;
+  return {"127.0.0.1", "no other host takes part"};
+}
+
+Sourced<int> expect_world_size(const NodeProposal& node) {
+  if (node.rendezvous.agents == 1) return node.workers;
+  if (node.allocation.style.value == LaunchStyle::agent_per_task) return node.allocation.task_count;
+  const std::int64_t size = std::int64_t{node.rendezvous.agents} * node.workers.value;
+  if (size > k_max_world) {
+    throw Error(fmt::format("{} nodes with {} each are {} in all, more than {}", node.rendezvous.agents,
+                            count_of(node.workers.value, "worker"), size, k_max_world),
+                "start fewer workers with --nproc-per-node");
+  }
+  return {static_cast<int>(size), fmt::format("{} nodes, if all have {}", node.rendezvous.agents,
+                                              count_of(node.workers.value, "worker"))};
+}
+
+std::string explain_ranks(const NodeProposal& node) {
+  if (node.rendezvous.by_arrival && node.rendezvous.agent.value > 0) return "order of arrival";
+  if (node.allocation.style.value == LaunchStyle::agent_per_task) return node.allocation.task_rank.origin;
+  if (node.rendezvous.agents == 1) return "order on this host";
+  std::string origin = "node order, then local rank";
+  // The first node's ranks start at 0 whatever the others have.
+  if (place_among_hosts(node) > 0) {
+    origin += fmt::format(", if all nodes have {}", count_of(node.workers.value, "worker"));
+  }
+  return origin;
+}
+
+// By position in the list, whatever its entries are. A task that sees no more than one worker's share has
+// that.
+void give_devices(OfferedWorker& worker, const VisibleDevices& devices, std::size_t each) {
+  const std::size_t count = devices.entries.size();
+  const std::size_t first = count == each ? 0 : static_cast<std::size_t>(worker.local_rank.value) * each;
+  if (count < each || first > count - each) return;
+  std::vector<std::string> entries;
+  for (std::size_t i = first; i < first + each; ++i) {
+    entries.push_back(devices.entries[i]);
+    if (devices.gpus[i] >= 0) worker.gpus.push_back(devices.gpus[i]);
+  }
+  worker.device = join(entries, ",");
+}
+
+void offer_workers(NodeProposal& node, const VisibleDevices& devices, const Snapshot& snapshot) {
+  const bool per_task = node.allocation.style.value == LaunchStyle::agent_per_task;
+  const bool runs = !node.options.command.empty();
+  const ProgramKind kind = runs ? find_program_kind(node.options, snapshot) : ProgramKind::missing;
+  const std::string python = runs && needs_python(node.options, kind) ? find_python(snapshot) : std::string();
+  for (int i = 0; i < node.workers.value; ++i) {
+    OfferedWorker worker;
+    worker.local_rank = per_task ? node.allocation.task_local.value : LocalRank{i};
+    worker.expected_rank.value =
+        per_task ? node.allocation.task_rank.value : place_among_hosts(node) * node.workers.value + i;
+    give_devices(worker, devices, static_cast<std::size_t>(node.options.gpus_per_worker.value));
+    if (runs) worker.command = make_worker_command(node.options, python, kind, worker.local_rank);
+    node.offered.push_back(std::move(worker));
+  }
+}
+
+// cuda:LOCAL_RANK has to exist where one GPU is seen.
+void adapt_to_one_gpu(NodeProposal& node) {
+  if (!asks_for_gpus(node.options) || node.options.gpus_per_worker.value > 1) return;
+  if (!node.virtual_local_rank.value) node.virtual_local_rank = {true, node.options.gpus_per_worker.origin};
+}
+
+// Where a process can use one MIG instance only, each worker sees its own.
+void adapt_to_instances(NodeProposal& node, const VisibleDevices& devices) {
+  if (!devices.one_a_process || node.virtual_local_rank.value) return;
+  node.virtual_local_rank = {true, "one MIG instance per process"};
+}
+
+// One agent a task where every task was given its own GPU: each sees it as number 0, whatever its local rank.
+// Without a visibility variable it sees all that it can open. Where that is more than its own, the agents may
+// find at the start that they can all open each other's; until then nothing is said.
+void adapt_to_own_device(NodeProposal& node, const VisibleDevices& devices) {
+  if (node.allocation.style.value != LaunchStyle::agent_per_task || node.local_world_size < 2) return;
+  if (devices.entries.size() != 1 || node.virtual_local_rank.value) return;
+  const bool opens_more = node.gpus.size() > 1;
+  if (devices.variable.empty() && opens_more) return;
+  node.own_device = true;
+  node.virtual_local_rank = {true, opens_more ? "one visible GPU per task, unless all can open the others'"
+                                              : "one visible GPU per task"};
+  if (opens_more) return;
+  node.notices.push_back(
+      {fmt::format("every task sees one GPU only ({}={}), so workers get LOCAL_RANK 0 and direct GPU-to-GPU "
+                   "transfers may be off",
+                   devices.origin, devices.entries.front()),
+       node.allocation.numbered_by_launcher
+           ? "let the launcher show all GPUs of its node to every task"
+           : "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
+}
+
+// Slurm's step has GPUs of its own, but no variable tells the runtime: without one, number 0 would be the
+// host's first.
+void show_step_devices(NodeProposal& node, const VisibleDevices& devices) {
+  const bool from_step = devices.variable.empty() && devices.of_step;
+  const bool per_task = node.allocation.style.value == LaunchStyle::agent_per_task;
+  const bool narrowed = node.virtual_local_rank.value || node.options.gpus_per_worker.value > 1;
+  if (!from_step || per_task || narrowed || devices.entries.size() >= node.gpus.size()) return;
+  node.changes.push_back({node.device_variable, join(devices.entries, ","), devices.origin});
+}
+
+void shorten_grace(NodeProposal& node) {
+  Sourced<Milliseconds>& grace = node.options.shutdown_timeout;
+  const SchedulerTraits* const traits = find_traits(node.allocation.scheduler.value);
+  if (grace.by_default() && traits != nullptr && traits->grace > Milliseconds{0})
+    grace = {traits->grace, std::string(traits->grace_origin)};
+}
+
+// After ddprun has used it, the connection still serves an MPI program of the only worker under hydra, but
+// neither Slurm's pmi2 (MPI_Init hangs) nor PMIx (it fails).
+bool spoils_connection(const NodeProposal& node, const Snapshot& snapshot) {
+  const KeyValueSpace key_value_space = node.rendezvous.key_value_space;
+  return key_value_space == KeyValueSpace::pmix || find_variable(snapshot, "PMIX_JOB_SIZE") ||
+         (key_value_space == KeyValueSpace::pmi1 && node.allocation.launcher.value == "srun");
+}
+
+}  // namespace
+
+NodeProposal propose_to_join(const Snapshot& snapshot, const Options& options, Allocation allocation) {
+  NodeProposal node;
+  node.options = options;
+  node.allocation = std::move(allocation);
+  check_agents(node.allocation);
+  node.notices = node.allocation.notices;
+  node.host = host_of(node.allocation, snapshot);
+  node.workers = {1, "nothing to start"};
+  node.rendezvous = make_rendezvous_plan(node.allocation, options, snapshot);
+  choose_discovery(node.rendezvous, node.allocation, options, snapshot);
+  apply_site(node, snapshot);
+  if (node.allocation.first_port) node.store_port = node.allocation.first_port->value;
+  return node;
+}
+
+NodeProposal propose(const Snapshot& snapshot, const Options& options, Allocation allocation) {
+  NodeProposal node = propose_to_join(snapshot, options, std::move(allocation));
+  const VisibleDevices devices = find_visible_devices(snapshot);
+  node.device_variable = devices.narrowing;
+  node.workers = count_workers(node.allocation, options, snapshot, devices);
+  node.local_world_size = node.allocation.style.value == LaunchStyle::agent_per_task
+                              ? tasks_on_this_host(node.allocation)
+                              : node.workers.value;
+  node.world_size = expect_world_size(node);
+  node.rank_origin = explain_ranks(node);
+  node.run_id = make_run_id(node.allocation, options, snapshot);
+  node.solo_address = choose_solo_address(node.allocation, options, snapshot.host);
+
+  if (options.virtual_local_rank) node.virtual_local_rank = {true, "--virtual-local-rank"};
+  node.gpus = snapshot.host.gpus;
+  adapt_to_one_gpu(node);
+  adapt_to_instances(node, devices);
+  adapt_to_own_device(node, devices);
+  shorten_grace(node);
+  for (const auto& notice :
+       {find_unused_count(node.allocation, options), find_too_few_gpus(devices, node.workers),
+        find_crowded_cores(node.allocation, snapshot, node_name(snapshot.host, node.host),
+                           node.workers.value),
+        find_unsure_order(snapshot, devices, node_name(snapshot.host, node.host)),
+        find_foreign_address(node, snapshot.host)}) {
+    if (notice) node.notices.push_back(*notice);
+  }
+  node.missing_gpus = devices.missing;
+  if (!devices.missing.empty()) node.notices.push_back(describe_missing_gpus(node.host, devices.missing));
+  for (Notice& notice : find_unfollowed_master(node, snapshot)) node.notices.push_back(std::move(notice));
+  for (const std::string& doubt : snapshot.host.warnings) node.notices.push_back({doubt, ""});
+  offer_workers(node, devices, snapshot);
+  node.changes = scrub_changes(snapshot.environment, node.allocation, node.workers.value,
+                               spoils_connection(node, snapshot));
+  show_step_devices(node, devices);
+  return node;
+}
+
+NodeProposal propose_as_task(const NodeProposal& node, const Snapshot& snapshot) {
+  Allocation allocation = node.allocation;
+  allocation.style = sourced(LaunchStyle::agent_per_task, "another host runs several ddprun processes");
+  allocation.style_assumed = false;
+  NodeProposal task = propose(snapshot, node.options, std::move(allocation));
+  task.rendezvous = node.rendezvous;  // the agents have met already
+  return task;
+}
+
+NodeProposal propose_as_member(const NodeProposal& node) {
+  NodeProposal member = node;
+  member.allocation.node_index.value.reset();
+  member.rendezvous.role = RendezvousRole::member;
+  member.rendezvous.agent = AgentIndex{1};
+  return member;
+}
+
+}  // namespace ddprun
