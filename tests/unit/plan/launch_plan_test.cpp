@@ -59,7 +59,7 @@ TEST_CASE("an assignment for another number of workers than were offered is refu
 TEST_CASE("one that had assumed to be alone on its node becomes one task where the others are") {
   Snapshot snapshot = laptop();
   snapshot.environment = {{"PMI_RANK", "1"},        {"PMI_SIZE", "3"},        {"PMI_ID", "1"},
-                          {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}, {"HYDRA_CONTROL_PORT", "x"}};
+                          {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}, {"HOME", "/home/lab"}};
   const auto node = std::make_shared<const NodeProposal>(test::propose_node(snapshot, two_workers()));
   REQUIRE(node->allocation.style.value == LaunchStyle::agent_per_node);
   Assignment assignment = make_expected_assignment(*node);

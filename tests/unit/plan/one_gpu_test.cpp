@@ -56,7 +56,7 @@ TEST_CASE("without the option every worker sees all GPUs and has its own local r
   const Snapshot snapshot = machine("nvidia", 4);
   Options options = one_gpu();
   options.gpus_per_worker = by_default(1);
-  CHECK_FALSE(test::plan_node(snapshot, options).virtual_local_rank.value);
+  CHECK_FALSE(test::plan_node(snapshot, options).node->virtual_local_rank.value);
 }
 
 TEST_CASE("one GPU a worker is refused where there are too few") {

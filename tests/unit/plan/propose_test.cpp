@@ -322,7 +322,7 @@ TEST_CASE("the run id is the user's, else the step's, else the job's, else unlik
   CHECK(show(test::plan_node(machine(step("n1", "1", 1, 0, 0, 0)), options).node->run_id) ==
         "29.0 <- SLURM_JOB_ID and SLURM_STEP_ID");
   CHECK(show(test::plan_node(machine({{"SLURM_JOB_ID", "29"}, {"SLURM_JOB_NODELIST", "n1"}}), options)
-                 .run_id) == "29 <- SLURM_JOB_ID");
+                 .node->run_id) == "29 <- SLURM_JOB_ID");
   options.place.run_id = sourced(std::string("job7"), "--rdzv-id");
   CHECK(show(test::plan_node(machine(), options).node->run_id) == "job7 <- --rdzv-id");
 }
@@ -408,11 +408,11 @@ TEST_CASE("ranks and sizes that assume equal nodes say so") {
     return test::plan_node(machine(step("n[1-2]", "1(x2)", 2, node, node, 0), fmt::format("n{}", node + 1)),
                            options);
   };
-  CHECK(on_node(0).rank_origin == "node order, then local rank");
-  CHECK(on_node(1).rank_origin == "node order, then local rank, if all nodes have 4 workers");
+  CHECK(on_node(0).node->rank_origin == "node order, then local rank");
+  CHECK(on_node(1).node->rank_origin == "node order, then local rank, if all nodes have 4 workers");
   CHECK(on_node(1).planned[2].rank == GlobalRank{6});
-  CHECK(show(on_node(0).world_size) == "8 <- 2 nodes, if all have 4 workers");
-  CHECK(test::plan_node(machine(step("n[1-2]", "2(x2)", 4, 1, 3, 1), "n2"), running()).rank_origin ==
+  CHECK(show(on_node(0).node->world_size) == "8 <- 2 nodes, if all have 4 workers");
+  CHECK(test::plan_node(machine(step("n[1-2]", "2(x2)", 4, 1, 3, 1), "n2"), running()).node->rank_origin ==
         "SLURM_PROCID");
   CHECK(test::plan_node(machine(), running()).node->rank_origin == "order on this host");
 }

@@ -208,7 +208,7 @@ TEST_CASE("a process that turns out to be one of several on a host is planned as
   CHECK(node.allocation.style_assumed);
   const NodeProposal task = propose_as_task(node, snapshot);
   CHECK(task.workers.value == 1);
-  CHECK(task.planned.at(0).rank == GlobalRank{1});
+  CHECK(task.offered.at(0).expected_rank == GlobalRank{1});
   CHECK(task.world_size.value == 4);
   CHECK(task.rendezvous.key_value_space == node.rendezvous.key_value_space);
   CHECK(task.allocation.style ==

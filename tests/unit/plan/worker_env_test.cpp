@@ -50,7 +50,7 @@ Environment environment_of(const NodeProposal& node, const Assignment& assignmen
   LaunchPlan plan = finalise(std::make_shared<const NodeProposal>(node), assignment, {});
   plan.threads = {6, "12 cores for 2 workers"};
   if (change) change(plan);
-  return apply_changes(base, make_worker_changes(node, base, context));
+  return apply_changes(base, make_worker_changes(plan, base, context));
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ TEST_CASE("what the user or the site has set is left alone") {
 
 TEST_CASE("on one host no socket interface is prescribed") {
   const Environment worker =
-      environment_of(plan_of(LaunchStyle::alone, 2), second_node(2), {}, {0, "", "cafe", ""});
+      environment_of(node_of(LaunchStyle::alone, 2), second_node(2), {}, {0, "", "cafe", ""});
   CHECK_FALSE(worker.contains("GLOO_SOCKET_IFNAME"));
   CHECK_FALSE(worker.contains("NCCL_SOCKET_IFNAME"));
 }
@@ -240,13 +240,13 @@ TEST_CASE("the agent's own ranks do not reach several workers") {
 TEST_CASE("Slurm's numbers are those of the worker where one agent starts several") {
   const Environment agent{{"SLURM_PROCID", "1"}, {"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "2"}};
   const Environment several =
-      environment_of(plan_of(LaunchStyle::agent_per_node, 2), second_node(2), agent, {1, "", "cafe", ""});
+      environment_of(node_of(LaunchStyle::agent_per_node, 2), second_node(2), agent, {1, "", "cafe", ""});
   CHECK(several.at("SLURM_PROCID") == "3");
   CHECK(several.at("SLURM_LOCALID") == "1");
   CHECK(several.at("SLURM_NTASKS") == "4");
   CHECK_FALSE(several.contains("SLURM_NPROCS"));
   const Environment one =
-      environment_of(plan_of(LaunchStyle::agent_per_task, 1), second_node(1), agent, {0, "", "cafe", ""});
+      environment_of(node_of(LaunchStyle::agent_per_task, 1), second_node(1), agent, {0, "", "cafe", ""});
   CHECK(one.at("SLURM_PROCID") == "1");
   CHECK(one.at("SLURM_NTASKS") == "2");
 }
@@ -280,7 +280,7 @@ TEST_CASE("the run's id is the coordinator's on all nodes") {
   Assignment assignment = second_node(2);
   assignment.run_id = "1700000000.4711";
   const Environment worker =
-      environment_of(plan_of(LaunchStyle::agent_per_node, 2), assignment, {}, {0, "", "cafe", ""});
+      environment_of(node_of(LaunchStyle::agent_per_node, 2), assignment, {}, {0, "", "cafe", ""});
   CHECK(worker.at("TORCHELASTIC_RUN_ID") == "1700000000.4711");
 }
 

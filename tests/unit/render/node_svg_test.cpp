@@ -11,6 +11,7 @@
 #include "error_text.hpp"
 #include "node_builder.hpp"
 #include "node_scenes.hpp"
+#include "plan_node.hpp"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -142,7 +143,7 @@ TEST_CASE("workers beyond the eighth have the first ones' colours with a pattern
 
 TEST_CASE("names cannot break out of a picture") {
   NodeScene scene = scene_of("dgx-a100");
-  scene.plan.host = "n1</text><script>\"&";
+  change_node(scene.plan, [](NodeProposal& node) { node.host = "n1</text><script>\"&"; });
   scene.plan.binding.origin = "a\x01<b";
   scene.snapshot.host.topology->source = "<!--";
   scene.snapshot.host.topology->devices.back().names = {"<x>&'\xff"};
