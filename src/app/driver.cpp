@@ -31,9 +31,6 @@ namespace {
 
 using boost::system::error_code;
 
-constexpr Milliseconds k_gathered_patience{5000};    // for an agent elsewhere to send its last words
-constexpr Milliseconds k_hurried_drain_limit{2000};  // for output that is read slowly, after a stop signal
-
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
 JobStoreSettings store_settings(const NodeProposal& node) {
@@ -52,6 +49,13 @@ JobStoreSettings store_settings(const NodeProposal& node) {
     };
   }
   return settings;
+}
+
+std::optional<AgentLifecycle::OwnFailure> own_failure(const std::optional<LaunchFailure>& failure,
+                                                      const std::string& host) {
+  if (!failure) return std::nullopt;
+  const std::string where = failure->names_host ? " on " + host : "";
+  return AgentLifecycle::OwnFailure{failure->what + where + failure->rest, failure->hint, failure->exit_code};
 }
 
 }  // namespace
@@ -84,6 +88,7 @@ Driver::Driver(const LaunchPlan& expected, const Snapshot& snapshot, OutputLink&
       discovery_(context_, node_, snapshot),
       remote_launcher_timer_(context_),
       telling_timer_(context_),
+      life_(node_->host, own_failure(failure, node_->host)),
       failure_(std::move(failure)) {
   workers_.spare(signals_.helper());
   // A script's, which became ddprun by exec: `daemon & exec ddprun ...`.
@@ -114,7 +119,7 @@ int Driver::run() {
   join();
   serve_status();
   while (!context_.stopped()) run_handlers();
-  return exit_code_;
+  return life_.exit_code();
 }
 
 // The border of all handlers: what one of them throws ends the job in order, with all workers stopped. Should
@@ -129,19 +134,9 @@ void Driver::run_handlers() {
 }
 
 void Driver::fail(const std::string& why) {
-  if (leaving_) return fail_while_leaving(why);
-  link_lost_ = true;
-  report_ = why;
-  Cause cause;
-  cause.kind = Cause::Kind::launcher_failed;
-  end(cause);
-}
-
-// What was being waited for may never come now.
-void Driver::fail_while_leaving(const std::string& why) {
-  say_error(why);
-  if (exit_code_ == 0) exit_code_ = k_exit_own_failure;
-  left_ ? context_.stop() : leave();
+  const bool had_left = life_.left();
+  carry_out(life_.on_exception(why));
+  if (had_left) context_.stop();
 }
 
 StoreOpened Driver::open_store(const OpenStore& open) {
@@ -183,13 +178,7 @@ void Driver::on_message(const CoordinatorMessage& message) {
   std::visit([this](const auto& each) { handle(each); }, message);
 }
 
-void Driver::handle(const Refused& refused) {
-  if (failure_) return end_with_own_failure();
-  say_error(refused.reason, refused.hint);
-  Cause cause;
-  cause.kind = Cause::Kind::launcher_failed;
-  end(cause);
-}
+void Driver::handle(const Refused& refused) { carry_out(life_.on_refused(refused.reason, refused.hint)); }
 
 void Driver::handle(const ClientQuestion& question) {
   ClientVerdict verdict{question.connection};
@@ -211,14 +200,14 @@ void Driver::tell_task_style() const {
 }
 
 void Driver::handle(const Start& start) {
-  if (ending_ || stop_signal_ || !supervisor_.idle()) return;
+  if (!life_.accepts_start(workers_state())) return;
   try {
     plan_ = std::make_shared<const LaunchPlan>(finalise(node_, start.assignment, snapshot_));
   } catch (const Error& error) {
     return on_lost(error.what(), error.hint());
   }
   if (std::exchange(node_, plan_->node) != plan_->node) tell_task_style();
-  succeeded_ = false;
+  life_.note_start();
   say_new_notices();
   step_aside();
   told_failure_.reset();
@@ -240,28 +229,22 @@ void Driver::tell_start(const Assignment& assignment) const {
                          interface.empty() ? "" : ", interface " + interface));
 }
 
+// A scheduler that has signalled another host's whole tree is about to signal this one's.
 void Driver::handle(const Stop& stop) {
-  asked_to_stop_ = stop.attempt;
-  endings_.note_stop(now());
-  // A scheduler that has signalled another host's whole tree is about to signal this one's.
-  const auto delivery = stop.whole_tree ? Supervisor::Delivery::undecided : Supervisor::Delivery::by_us;
-  supervisor_.note_stop(stop.signal, false, now(), delivery);
-  if (stop.whole_tree) signals_.judge(stop.signal, SignalWay::coordinator, true);
+  carry_out(life_.on_stop(stop.attempt, stop.signal, stop.whole_tree));
   decide();
-  answer_stop();
 }
 
 void Driver::handle(const Finish& finish) {
   show_status("");
-  if (finish.cause.kind == Cause::Kind::success && !succeeded_) {
-    return on_lost(
-        fmt::format("the coordinator reported success before the workers on {} had ended", node_->host), {});
+  std::string said;
+  if (life_.believes(finish.cause)) {
+    telling_timer_.cancel();
+    if (finish.report_here) said = report(finish);
+    tell_outer_launcher(finish.cause);
+    if (finish.report_here && finish.cause.kind == Cause::Kind::success) tell_unused_store();
   }
-  telling_timer_.cancel();
-  if (finish.report_here) report(finish);
-  tell_outer_launcher(finish.cause);
-  if (finish.report_here && finish.cause.kind == Cause::Kind::success) tell_unused_store();
-  end(finish.cause);
+  carry_out(life_.on_finish(finish.cause, std::move(said)));
 }
 
 void Driver::tell_unused_store() {
@@ -271,35 +254,11 @@ void Driver::tell_unused_store() {
 }
 
 void Driver::on_lost(const std::string& what, const std::string& hint) {
-  link_lost_ = true;
-  take_output_back();
-  if (ending_) return;
-  if (failure_) return end_with_own_failure();
-  if (stop_signal_) return end_by_own_signal(*stop_signal_);
-  say_error(what, hint);
-  Cause cause;
-  cause.kind = joined_ || found_ ? Cause::Kind::agent_lost : Cause::Kind::deadline;
-  supervisor_.note_stop(SIGTERM, false, now());
-  end(cause);
+  carry_out(life_.on_lost(what, hint));
 }
 
-// Whoever asked all hosts to stop has killed the coordinator since: that it is gone is no news.
-void Driver::end_by_own_signal(int signal) {
-  Cause cause;
-  cause.kind = Cause::Kind::stopped_by_signal;
-  cause.signal = signal;
-  cause.host = node_->host;
-  report_ = describe(cause);
-  end(cause);
-}
-
-// The others could not be told, or did not want to hear it.
-void Driver::end_with_own_failure() {
-  say_own_failure();
-  Cause cause;
-  cause.kind = Cause::Kind::launcher_failed;
-  cause.exit_code = failure_->exit_code;
-  end(cause);
+AgentLifecycle::Workers Driver::workers_state() const {
+  return {supervisor_.idle(), endings_.settled(), supervisor_.stuck()};
 }
 
 void Driver::decide_soon() {
@@ -315,8 +274,7 @@ void Driver::decide() {
   for (const auto& action : actions) std::visit([this](const auto& each) { carry_out(each); }, action);
   arm_timer();
   if (!actions.empty()) decide_soon();
-  answer_stop();
-  leave_when_idle();
+  carry_out(life_.on_workers(workers_state()));
 }
 
 void Driver::carry_out(const act::Spawn& action) {
@@ -338,7 +296,7 @@ void Driver::carry_out(const act::ReportFailure& action) {
   const Attempt attempt = supervisor_.attempt();
   endings_.when_described(action.worker, [this, attempt](const Failure& failure) {
     told_failure_ = failure.rank;
-    if (!link_lost_) link_->send(AttemptFailed{attempt, failure});
+    if (life_.linked()) link_->send(AttemptFailed{attempt, failure});
   });
 }
 
@@ -348,16 +306,12 @@ void Driver::carry_out(const act::ReportLeftBehind&) {
   workers_.tell_left_behind(k_sweep_limit * k_sweep_grace);
 }
 
-// Its worker had the signal; that of other hosts is to get it from the coordinator.
-void Driver::carry_out(const act::ReportRequest& action) {
-  supervisor_.note_stop(action.signal, false, now());
-  request_stop(action.signal, false);
-}
+void Driver::carry_out(const act::ReportRequest& action) { carry_out(life_.on_request(action.signal)); }
 
 void Driver::carry_out(const act::ReportSuccess&) {
-  succeeded_ = true;
+  life_.note_succeeded();
   workers_.end_attempt();
-  if (!link_lost_) link_->send(AttemptSucceeded{supervisor_.attempt()});
+  if (life_.linked()) link_->send(AttemptSucceeded{supervisor_.attempt()});
 }
 
 void Driver::carry_out(const act::ReportStopped&) { end_attempt(); }
@@ -366,13 +320,6 @@ void Driver::carry_out(const act::ReportStopped&) { end_attempt(); }
 void Driver::end_attempt() {
   ends_attempt_ = !endings_.settled();
   if (!ends_attempt_) workers_.end_attempt();
-}
-
-// Stop is answered once, when nothing of the attempt is left and its failure, if any, has been told.
-void Driver::answer_stop() {
-  if (!asked_to_stop_ || !supervisor_.idle() || !endings_.settled() || link_lost_) return;
-  const Attempt attempt = *std::exchange(asked_to_stop_, std::nullopt);
-  link_->send(Stopped{attempt, endings_.further(told_failure_), endings_.stopped_ranks()});
 }
 
 void Driver::arm_timer() {
@@ -387,66 +334,6 @@ void Driver::arm_timer() {
     if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
     decide();
   });
-}
-
-void Driver::end(const Cause& cause) {
-  if (!ending_) ending_ = cause;
-  endings_.note_stop(now());
-  supervisor_.note_stop(SIGTERM, false, now());
-  decide_soon();
-}
-
-void Driver::leave_when_idle() {
-  const bool nothing_to_wait_for = (supervisor_.idle() && endings_.settled()) || supervisor_.stuck();
-  if (!ending_ || leaving_ || !nothing_to_wait_for || !(told_all_ || link_lost_)) return;
-  leaving_ = true;
-  if (supervisor_.stuck()) workers_.abandon();
-  exit_code_ = exit_code_of(*ending_);
-  if (stop_requested_ || ending_->kind == Cause::Kind::stopped_by_signal) hurried_ = true;
-  workers_.end_gathered(hurried_ ? k_hurried_drain_limit : k_gathered_patience, hurried_);
-  workers_.when_read([this] {
-    say_report();
-    drain();
-  });
-}
-
-void Driver::hurry() {
-  if (left_) output_link_.give_up();
-  if (std::exchange(hurried_, true) || !leaving_) return;
-  workers_.end_gathered(k_hurried_drain_limit, true);
-  drain();
-}
-
-// Waits for a reader (less, ^S) as long as it takes, unless somebody asked to stop.
-void Driver::drain() {
-  workers_.when_drained(hurried_ ? std::optional(k_hurried_drain_limit) : std::nullopt, [this] { leave(); });
-}
-
-void Driver::say_report() {
-  const bool stopped = ending_ && ending_->kind == Cause::Kind::stopped_by_signal;
-  if (explained_ && stopped && report_ == describe(*ending_)) report_.clear();
-  if (!report_.empty()) say_error(std::exchange(report_, {}));
-}
-
-// Output that is lost is no success, but a failure before it counts more.
-void Driver::say_losses() {
-  for (const std::string& loss : workers_.losses()) {
-    say_error(loss);
-    if (exit_code_ == 0) exit_code_ = k_exit_own_failure;
-  }
-}
-
-void Driver::leave() {
-  if (std::exchange(left_, true)) return;
-  say_report();
-  say_losses();
-  if (supervisor_.idle()) workers_.dismiss_reaper();  // else it has a last try
-  discovery_.finish();
-  end_status();
-  store_.close();
-  signals_.leave();
-  output_link_.finish(context_, hurried_ ? std::optional(k_hurried_drain_limit) : std::nullopt,
-                      [this] { tell_end([this] { context_.stop(); }); });
 }
 
 }  // namespace ddprun

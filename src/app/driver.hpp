@@ -19,6 +19,7 @@
 #include "ddprun/net/status_server.hpp"
 #include "ddprun/os/unix_time.hpp"
 #include "ddprun/plan/launch_plan.hpp"
+#include "ddprun/supervise/agent_lifecycle.hpp"
 #include "ddprun/supervise/supervisor.hpp"
 #include "discovery.hpp"
 #include "endings.hpp"
@@ -48,7 +49,6 @@ class Driver {
  private:
   void run_handlers();
   void fail(const std::string& why);
-  void fail_while_leaving(const std::string& why);
   void join();
   void join_as_coordinator();
   CoordinatorServiceSettings coordinator_settings() const;
@@ -58,7 +58,6 @@ class Driver {
   void join_as_member();
   Announcement announcement() const;
   void lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why);
-  void take_output_back();
   StoreOpened open_store(const OpenStore& open);
   void on_message(const CoordinatorMessage& message);
   void announce_restart(const ShowRestart& restart);
@@ -74,9 +73,6 @@ class Driver {
   void handle(const Finish& finish);
   void on_lost(const std::string& what, const std::string& hint);
   void limit_telling();
-  void end_by_own_signal(int signal);
-  void say_own_failure();
-  void end_with_own_failure();
 
   void hold_lifeline();
   void lose_front_end(const std::string& why);
@@ -87,9 +83,7 @@ class Driver {
   void on_told_signal(const lifeline::Signal& signal);
   void on_verdict(const SignalLedger::Verdict& verdict);
   void stop_at_key();
-  void note_stop_signal(int signal, SignalWay way, bool maybe_tree, bool by_person);
   void tell_early_kill() const;
-  void request_stop(int signal, bool whole_tree);
 
   void serve_status();
   void on_status_asked();
@@ -97,6 +91,22 @@ class Driver {
   void measure_workers(std::function<void(NodeStatus)> done);
   void end_status();
 
+  AgentLifecycle::Workers workers_state() const;
+  void carry_out(const AgentLifecycle::Actions& actions);
+  void carry_out(const life::SayError& action);
+  void carry_out(const life::Say& action);
+  void carry_out(const life::TellFirstStop& action);
+  void carry_out(const life::StopWorkers& action);
+  void carry_out(const life::Judge& action);
+  void carry_out(const life::SendStopRequest& action);
+  void carry_out(const life::SendStopped& action);
+  void carry_out(const life::TakeOutputBack& action);
+  void carry_out(const life::AbandonWorkers& action);
+  void carry_out(const life::EndGathered& action);
+  void carry_out(const life::ReadOutput& action);
+  void carry_out(const life::WriteOutput& action);
+  void carry_out(const life::GiveUpOutput& action);
+  void carry_out(const life::Leave& action);
   void decide();
   void decide_soon();
   void carry_out(const act::Spawn& action);
@@ -109,7 +119,6 @@ class Driver {
   void carry_out(const act::ReportRequest& action);
   void carry_out(const act::ReportSuccess& action);
   void carry_out(const act::ReportStopped& action);
-  void answer_stop();
   void arm_timer();
   void end_attempt();
   void record(Event event);
@@ -118,18 +127,11 @@ class Driver {
   void record_worker(EventKind kind, std::size_t worker);
   void record_exit(std::size_t worker, const ExitStatus& status);
   void record_connections(std::size_t connections);
-  void report(const Finish& finish);
+  std::string report(const Finish& finish) const;
   void write_report(const Finish& finish) const;
   void tell_outer_launcher(const Cause& cause) const;
   void tell_unused_store();
   void tell_start(const Assignment& assignment) const;
-  void end(const Cause& cause);
-  void leave_when_idle();
-  void hurry();
-  void drain();
-  void say_report();
-  void say_losses();
-  void leave();
   std::string proven_interface(const Assignment& assignment) const;
 
   std::shared_ptr<const NodeProposal> node_;
@@ -156,32 +158,16 @@ class Driver {
   boost::asio::steady_timer telling_timer_;   // where it only tells a failure
   std::unique_ptr<LifelineClient> lifeline_;  // where another ddprun started this one
 
+  AgentLifecycle life_;
   std::optional<LaunchFailure> failure_;
-  bool failure_said_ = false;
   int world_size_ = 0;  // of the workers that this agent's store is for
   bool decision_pending_ = false;
-  bool joined_ = false;  // the coordinator knows of this agent
-  bool found_ = false;   // the coordinator, which may not have answered yet
-  bool link_lost_ = false;
-  bool succeeded_ = false;                  // all workers here of the last attempt that was started
   bool failed_ = false;                     // a handler threw
   bool stepped_aside_ = false;              // to CPUs that no worker holds
-  bool told_all_ = false;                   // nobody waits for words of this agent any more
   std::optional<GlobalRank> told_failure_;  // of this attempt
   bool ends_attempt_ = false;               // once the endings are described
-  std::optional<Attempt> asked_to_stop_;
-  std::optional<int> stop_signal_;  // the first that came here
-  TimePoint last_stop_signal_;
-  bool stop_requested_ = false;
-  bool explained_ = false;       // why it stops has been said already
-  std::optional<Cause> ending_;  // the job is over once nothing of ours runs
-  bool leaving_ = false;
-  bool hurried_ = false;  // output that is not read soon is given up
-  bool left_ = false;
   std::int64_t began_ = unix_milliseconds();
   std::size_t most_connections_ = 0;  // to the store, in it
-  std::string report_;
-  int exit_code_ = 0;
 };
 
 }  // namespace ddprun

@@ -11,7 +11,7 @@ void Driver::record(Event event) {
   if (event.unix_milliseconds == 0) event.unix_milliseconds = unix_milliseconds();
   if (event.host.empty()) event.host = node_->host;
   if (node_->rendezvous.role != RendezvousRole::member) return events_.write(event);
-  if (link_ && !link_lost_) link_->send(Happened{std::move(event)});
+  if (link_ && life_.linked()) link_->send(Happened{std::move(event)});
 }
 
 void Driver::record_begin() {

@@ -92,14 +92,8 @@ PythonFacts python_of_workers(const NodeProposal& node, const Snapshot& snapshot
 void Driver::limit_telling() {
   telling_timer_.expires_after(k_silent_telling);
   telling_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && !joined_) say_own_failure();
+    if (!error) carry_out(life_.on_not_heard());
   });
-}
-
-void Driver::say_own_failure() {
-  if (std::exchange(failure_said_, true)) return;
-  const std::string host = failure_->names_host ? " on " + node_->host : "";
-  say_error(failure_->what + host + failure_->rest, failure_->hint);
 }
 
 void Driver::join() {
@@ -196,8 +190,8 @@ CoordinatorHooks Driver::coordinator_hooks() {
     workers_.add_gathered(output.stream, Fd(socket.release()), begun);
   };
   hooks.on_end = [this](const Cause&) {
-    told_all_ = true;
-    leave_when_idle();
+    life_.note_told_all();
+    carry_out(life_.on_workers(workers_state()));
   };
   if (node_->store_port && node_->rendezvous.agents > 1) {
     hooks.on_foreign = [this](boost::asio::ip::tcp::socket& socket, std::string& first_bytes) {
@@ -229,7 +223,7 @@ void Driver::join_as_coordinator() {
   service->start();
   coordinator_ = service.get();
   link_ = std::move(service);
-  joined_ = true;
+  life_.note_joined();
 }
 
 // The port that the user named is taken. The others knock at another one too, and hear it there. Nothing
@@ -277,7 +271,7 @@ void Driver::join_as_member() {
   settings.answer_limit = node_->options.shutdown_timeout.value + 2 * k_stop_margin;
 
   MemberHooks hooks;
-  hooks.on_joined = [this] { found_ = true; };
+  hooks.on_joined = [this] { life_.note_found(); };
   hooks.on_output = [this](std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {
     lead_output(std::move(sockets), why);
   };
@@ -287,13 +281,13 @@ void Driver::join_as_member() {
   };
   hooks.look_at_rendezvous_file = [this] { return discovery_.look(); };
   hooks.on_message = [this](const CoordinatorMessage& message) {
-    joined_ = true;
+    life_.note_joined();
     on_message(message);
   };
   hooks.on_lost = [this](const std::string& what, const std::string& hint) { on_lost(what, hint); };
   hooks.show_status = [](const std::string& text) { show_status(text); };
   hooks.show_detail = say_detail;
-  told_all_ = true;  // only the coordinator has others to tell
+  life_.note_told_all();  // only the coordinator has others to tell
   auto service = std::make_unique<MemberService>(context_, std::move(settings), std::move(hooks));
   service->start();
   discovery_.fetch([member = service.get()](const ToldPlace& told) { member->on_key_value_space(told); });
@@ -309,11 +303,6 @@ void Driver::lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, cons
   for (auto& socket : sockets) streams.emplace_back(socket.release());
   output_link_.lead(streams);
   workers_.reopen_outputs();
-}
-
-// Whoever read it has gone.
-void Driver::take_output_back() {
-  if (output_link_.restore()) workers_.reopen_outputs();
 }
 
 }  // namespace ddprun

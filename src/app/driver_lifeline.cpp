@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
+#include <chrono>
 #include <utility>
 
 #include "ddprun/allocation/started.hpp"
@@ -50,10 +50,12 @@ void Driver::hold_lifeline() {
 }
 
 void Driver::lose_front_end(const std::string& why) {
-  if (ending_) return hurry();
-  const std::string what = fmt::format("agent on {} lost its launching ddprun: {}", node_->host, why);
-  node_->rendezvous.agent.value == 0 ? say_error(what) : say_detail(what);
-  on_told_signal({SIGTERM, false, false, /*explained=*/true});
+  if (!life_.ending()) {
+    const std::string what = fmt::format("agent on {} lost its launching ddprun: {}", node_->host, why);
+    node_->rendezvous.agent.value == 0 ? say_error(what) : say_detail(what);
+  }
+  carry_out(life_.on_front_end_lost(std::chrono::steady_clock::now()));
+  decide();
 }
 
 // Without a lifeline a remote launcher like ssh has one message left, its end: then nobody reads standard
@@ -69,7 +71,7 @@ void Driver::watch_remote_launcher() {
 
 void Driver::tell_end(std::function<void()> told) {
   if (!lifeline_) return told();
-  lifeline_->end({exit_code_}, std::move(told));
+  lifeline_->end({life_.exit_code()}, std::move(told));
 }
 
 }  // namespace ddprun

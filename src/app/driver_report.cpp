@@ -8,13 +8,14 @@
 
 namespace ddprun {
 
-void Driver::report(const Finish& finish) {
-  const std::string text = render_report(finish.cause, node_->options.max_restarts.value);
-  report_ = text.empty() ? text : text.substr(0, text.size() - 1);
-  report_ += render_others(finish.others, finish.victims);
-  for (const std::string& remark : finish.remarks) report_ += "\n  " + remark;
-  if (!finish.cause.hint.empty()) report_ += "\nhint: " + finish.cause.hint;
+std::string Driver::report(const Finish& finish) const {
   write_report(finish);
+  std::string text = render_report(finish.cause, node_->options.max_restarts.value);
+  if (!text.empty()) text.pop_back();
+  text += render_others(finish.others, finish.victims);
+  for (const std::string& remark : finish.remarks) text += "\n  " + remark;
+  if (!finish.cause.hint.empty()) text += "\nhint: " + finish.cause.hint;
+  return text;
 }
 
 void Driver::write_report(const Finish& finish) const {

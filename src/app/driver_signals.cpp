@@ -34,7 +34,7 @@ void Driver::on_signal(const SignalEvent& event) {
     if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
   } else if (is_stop_signal(event.number, node_->options)) {
     const bool by_person = is_from_person(event, node_->allocation.scheduler.value);
-    note_stop_signal(event.number, SignalWay::own, event.from_above, by_person);
+    carry_out(life_.on_stop_signal(event.number, SignalWay::own, event.from_above, by_person, now()));
   } else if (event.number == SIGTSTP && can_be_continued()) {
     stop_at_key();
   } else if (is_passed_on(event)) {
@@ -43,9 +43,10 @@ void Driver::on_signal(const SignalEvent& event) {
 }
 
 void Driver::on_told_signal(const lifeline::Signal& signal) {
-  explained_ = explained_ || signal.explained;
+  if (signal.explained) life_.note_explained();
   if (is_stop_signal(signal.number, node_->options)) {
-    note_stop_signal(signal.number, SignalWay::front_end, signal.whole_tree, signal.hurry);
+    carry_out(
+        life_.on_stop_signal(signal.number, SignalWay::front_end, signal.whole_tree, signal.hurry, now()));
   } else if (signal.number != SIGCHLD) {
     signals_.judge(signal.number, SignalWay::front_end, signal.whole_tree);
   }
@@ -57,23 +58,6 @@ void Driver::on_told_signal(const lifeline::Signal& signal) {
 void Driver::stop_at_key() {
   workers_.stop_all();
   stop_own_group();
-}
-
-void Driver::note_stop_signal(int signal, SignalWay way, bool maybe_tree, bool by_person) {
-  if (leaving_) return hurry();  // only output is still to be written
-  const bool first = !stop_signal_;
-  if (first) {
-    stop_signal_ = signal;
-    last_stop_signal_ = now();
-    supervisor_.note_stop(signal, /*hurry=*/false, now(), Supervisor::Delivery::undecided);
-    tell_early_kill();
-  }
-  if (first || signal != *stop_signal_ || way != SignalWay::own) signals_.judge(signal, way, maybe_tree);
-  const bool again = !first && by_person && now() - last_stop_signal_ >= k_same_signal_window;
-  if (!again) return;
-  last_stop_signal_ = now();
-  say(fmt::format("{} again on {}: killing the remaining processes", signal_name(signal), node_->host));
-  supervisor_.note_stop(signal, /*hurry=*/true, now());
 }
 
 // At once: there is nobody left to say it afterwards.
@@ -90,17 +74,7 @@ void Driver::on_verdict(const SignalLedger::Verdict& verdict) {
     return;
   }
   supervisor_.note_delivery(verdict.number, verdict.pass_on);
-  if (verdict.number == stop_signal_ && !stop_requested_) request_stop(verdict.number, verdict.whole_tree);
-}
-
-// All hosts are to stop; only this one where nobody knows of it yet.
-void Driver::request_stop(int signal, bool whole_tree) {
-  stop_requested_ = true;
-  if (joined_ && !link_lost_) {
-    link_->send(StopRequest{signal, node_->host, whole_tree});
-    return;
-  }
-  end_by_own_signal(signal);
+  carry_out(life_.on_verdict(verdict));
 }
 
 }  // namespace ddprun

@@ -24,7 +24,9 @@ void Driver::on_status_asked() {
     status.launch_id = plan_->assignment.launch_id;
     status.coordinator = node_->rendezvous.peers.front();
     if (status.coordinator.empty()) status.coordinator = "the coordinator's host";
-    status.phase = ending_ ? "ending" : here.workers.empty() ? "waiting for the coordinator" : "running";
+    status.phase = life_.ending()         ? "ending"
+                   : here.workers.empty() ? "waiting for the coordinator"
+                                          : "running";
     status.attempt = plan_->assignment.attempt.value;
     status.max_restarts = node_->options.max_restarts.value;
     status.nodes = node_->rendezvous.agents;
@@ -48,7 +50,7 @@ void Driver::show_job(JobStatus status) {
 
 void Driver::handle(const StatusQuestion& question) {
   measure_workers([this, number = question.question](NodeStatus status) {
-    if (!link_lost_) link_->send(StatusAnswer{number, std::move(status)});
+    if (life_.linked()) link_->send(StatusAnswer{number, std::move(status)});
   });
 }
 

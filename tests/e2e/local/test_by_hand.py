@@ -50,6 +50,16 @@ def test_the_default_key_file_serves_hosts_that_share_a_home(hosts, directory):
     assert [worker["host"] for worker in evidence.workers(directory)] == ["a", "b"]
 
 
+def test_hosts_numbered_on_arrival_are_all_in_the_index_of_the_logs(hosts, directory, key):
+    command = ["ddprun", "--nnodes", "3", "--master-addr", hosts["a"].address, "--master-port", "29500", "--rdzv-id", "run",
+               "--key-file", key, "--nproc-per-node", "2", "--logs", str(directory / "logs"), "--no-python", "true"]
+    results = wait_all([hosts[name].popen(command) for name in "abc"])
+    assert codes(results) == [0, 0, 0], as_text(results)
+    index = json.loads((directory / "logs/run/index.json").read_text())
+    assert sorted(each["rank"] for each in index["workers"]) == list(range(6))
+    assert sorted(each["host"] for each in index["workers"]) == ["a", "a", "b", "b", "c", "c"]
+
+
 def test_the_second_host_may_come_first(hosts, directory, key):
     before = refusals(hosts)
     second = start(hosts, 1, "--key-file", key, PRINT, str(directory))
