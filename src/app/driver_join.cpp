@@ -114,7 +114,7 @@ Announcement Driver::announcement() const {
   const bool per_task = node_->allocation.style.value == LaunchStyle::agent_per_task;
   Announcement self;
   const bool unnumbered = node_->rendezvous.by_arrival && node_->rendezvous.role == RendezvousRole::member;
-  self.agent = unnumbered ? k_unnumbered : node_->rendezvous.agent;
+  if (!unnumbered) self.agent = node_->rendezvous.agent;
   self.host = node_->host;
   self.node = node_->allocation.node_index.value;
   if (node_->allocation.numbered_by_launcher)
@@ -122,7 +122,8 @@ Announcement Driver::announcement() const {
   self.style_assumed = node_->allocation.style_assumed;
   self.workers = node_->workers.value;
   self.counted = node_->options.workers.kind != WorkersKind::number && !per_task;
-  if (self.agent.value != 0) self.missing_gpus = node_->missing_gpus;  // the coordinator has told its own
+  if (node_->rendezvous.agent.value != 0)
+    self.missing_gpus = node_->missing_gpus;  // the coordinator has told its own
   self.role = node_->options.role.value;
   self.max_restarts = node_->options.max_restarts.value;
   if (per_task) {
@@ -134,7 +135,7 @@ Announcement Driver::announcement() const {
     self.addresses.insert(self.addresses.begin(), node_->options.local_address->value);
   self.cpus = announced_cpus(*node_, snapshot_);
   self.local_workers = announced_workers(*node_, snapshot_);
-  if (node_->rendezvous.agents > 1) self.python = python_of_workers(*node_, snapshot_);
+  self.python = python_of_workers(*node_, snapshot_);
   return self;
 }
 
@@ -205,6 +206,7 @@ void Driver::join_as_coordinator() {
   CoordinatorServiceSettings settings = coordinator_settings();
   const std::vector<std::string> best = settings.coordinator.addresses;
   const std::vector<std::string> of_this_host = settings.announcement.addresses;
+  store_.note_torch(settings.announcement.python.torch);
   std::unique_ptr<CoordinatorService> service;
   try {
     service = std::make_unique<CoordinatorService>(context_, settings, coordinator_hooks());

@@ -108,9 +108,8 @@ void JobStore::tell_unproven(const boost::asio::ip::address& address) {
 }
 
 // The protocol has no answer that carries a reason: torch raises an exception about a closed connection.
-void JobStore::tell_closed(const std::string& what) {
+void JobStore::tell_closed(const std::string& what, bool memory) {
   if (closed_told_++ >= k_refusals_told) return say_detail(what);
-  const bool memory = what.find(" it holds ") != std::string::npos;
   say_notice(
       what,
       memory ? "give the store more with --store-memory, as in 8G, or send large data by collectives" : "");
@@ -174,10 +173,11 @@ int JobStore::first_free_of(std::pair<int, int> range, int (JobStore::*take)(int
 int JobStore::serve(int port) {
   StoreServerOptions options;
   options.port = port;
+  options.old_dialect = old_dialect_;
   options.admit = [this](const TcpEnds& ends) { return admit(ends); };
   options.connected = connected_;
   options.limits.memory = settings_.memory > 0 ? settings_.memory : usable_memory().value_or(k_memory) / 4;
-  options.report = [this](const std::string& text) { tell_closed(text); };
+  options.report = [this](const std::string& what, bool memory) { tell_closed(what, memory); };
   server_ = std::make_unique<StoreServer>(context_, std::move(options));
   served_ = true;
   reached_ = false;

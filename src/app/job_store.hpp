@@ -46,6 +46,8 @@ class JobStore {
   void allow(const std::vector<std::string>& addresses);
   // Called for each connection, with how many are open.
   void when_connected(std::function<void(std::size_t)> handler) { connected_ = std::move(handler); }
+  // Which torch the workers have, where that is known, before the first open().
+  void note_torch(const std::string& version) { old_dialect_ = old_dialect_of(version); }
   // `ask` is called for a connection from another host; judge() is the answer.
   void when_remote(std::function<void(const ClientQuestion&)> ask) { ask_ = std::move(ask); }
   void judge(const ClientVerdict& verdict);
@@ -67,7 +69,7 @@ class JobStore {
   Admission admit_by_host(const TcpEnds& ends);
   Admission ask_about(const TcpEnds& ends);
   Admission refuse(const boost::asio::ip::address& address, Holder holder);
-  void tell_closed(const std::string& what);
+  void tell_closed(const std::string& what, bool memory);
   void tell_unproven(const boost::asio::ip::address& address);
   int serve(int port);
   int keep(int port);
@@ -78,6 +80,7 @@ class JobStore {
 
   boost::asio::io_context& context_;
   JobStoreSettings settings_;
+  std::optional<StoreDialect> old_dialect_;
   Addresses allowed_;  // as they joined
   // Of the current attempt.
   std::set<TcpEnds> unjudged_;                               // asked about

@@ -127,7 +127,7 @@ class Page {
   }
 
   std::string draw(const TimelineRow& row, const TimelineBar& bar, int height, bool titled) const {
-    const std::int64_t written = bar.first_output == 0 ? bar.from : bar.first_output;
+    const std::int64_t written = bar.first_output.value_or(bar.from);
     std::string svg = titled ? "<g>" : "";
     if (written > bar.from) svg += box("quiet", bar.from, written, 0, height);
     svg += box("run", std::min(written, bar.until), bar.until, 1, height);

@@ -46,9 +46,9 @@ class Text {
   void draw(std::string& line, const TimelineBar& bar) const {
     const std::size_t first = column(bar.from);
     const std::size_t last = column(bar.until);
-    const std::size_t written = bar.first_output == 0 ? last + 1 : column(bar.first_output);
+    const std::size_t written = bar.first_output ? column(*bar.first_output) : last + 1;
     for (std::size_t at = first; at <= last; ++at) {
-      const char drawn = at < written && bar.first_output != 0 ? '-' : '=';
+      const char drawn = at < written && bar.first_output ? '-' : '=';
       if (line[at] != 'X' && line[at] != 'x') line[at] = drawn;
     }
     if (bar.failed) line[last] = 'X';

@@ -179,13 +179,14 @@ void CoordinatorService::Impl::tell_event(const Input& event) const {
     const auto* join = std::get_if<Join>(&arrived->message);
     if (join == nullptr) return;
     const Announcement& from = join->announcement;
-    tell(fmt::format("{} joins as number {} of {} with {}{}{}", printable(from.host), from.agent.value,
-                     join->agents, count_of(from.workers, "worker"),
-                     join->reached.empty() ? "" : ", reached this host at " + printable(join->reached),
-                     from.python.torch.empty()
-                         ? ""
-                         : fmt::format("; torch {} with Python {}", printable(from.python.torch, 64),
-                                       printable(from.python.version, 16))));
+    const std::string number = from.agent ? fmt::format("as number {} of {}", from.agent->value, join->agents)
+                                          : fmt::format("as one of {}", join->agents);
+    tell(fmt::format(
+        "{} joins {} with {}{}{}", printable(from.host), number, count_of(from.workers, "worker"),
+        join->reached.empty() ? "" : ", reached this host at " + printable(join->reached),
+        from.python.torch.empty() ? ""
+                                  : fmt::format("; torch {} with Python {}", printable(from.python.torch, 64),
+                                                printable(from.python.version, 16))));
   } else if (const auto* refused = std::get_if<StrangerRefused>(&event)) {
     tell(fmt::format("refused {}: {}", refused->address, refused->why));
   } else if (const auto* opened = std::get_if<StoreAnswered>(&event)) {

@@ -104,8 +104,8 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   void keep_unsent(StoreClient client, std::string_view bytes);
   void send_rest(StoreClient client);
   void drop(StoreClient client, std::string_view why);
-  void report(const std::string& text) const {
-    if (options_.report) options_.report(text);
+  void report(const std::string& text, bool memory = false) const {
+    if (options_.report) options_.report(text, memory);
   }
   Connection& at(StoreClient client) { return connections_[static_cast<std::size_t>(client.value)]; }
 
@@ -431,7 +431,8 @@ void StoreServer::Impl::drop(StoreClient client, std::string_view why) {
     const auto process = service_.process(client);
     report(fmt::format("the store closed the connection of {}{}: {}",
                        process ? fmt::format("process {} on ", *process) : "",
-                       hosts_[static_cast<std::size_t>(client.value)].to_string(), why));
+                       hosts_[static_cast<std::size_t>(client.value)].to_string(), why),
+           service_.exceeds_memory(client));
   }
   ::close(connection.descriptor);
   std::string().swap(connection.unsent);

@@ -16,7 +16,7 @@ namespace {
 
 struct Device {
   std::string entry;
-  int gpu = -1;  // as VisibleDevices::gpus
+  std::optional<int> gpu{};  // as VisibleDevices::gpus
 };
 using Devices = std::vector<Device>;
 
@@ -80,10 +80,10 @@ Devices choose(const Offer& offer, const std::vector<std::string>& entries, cons
       const auto index = parse_integer(entry).value_or(k_too_large);
       const bool there = index < static_cast<std::int64_t>(offer.devices.size());
       if (!there && offer.complete) break;
-      chosen.push_back({entry, there ? offer.devices[static_cast<std::size_t>(index)].gpu : -1});
+      chosen.push_back({entry, there ? offer.devices[static_cast<std::size_t>(index)].gpu : std::nullopt});
     } else {
-      const int gpu = find_gpu(gpus, entry);
-      if (gpu < 0 && offer.complete && all_named(gpus, form)) break;
+      const auto gpu = find_gpu(gpus, entry);
+      if (!gpu && offer.complete && all_named(gpus, form)) break;
       chosen.push_back({entry, gpu});
     }
   }
@@ -96,8 +96,8 @@ void replace_by_instances(Devices& devices, const std::vector<Gpu>& gpus) {
   for (const Device& device : devices) {
     if (form_of(device.entry) == Form::mig) {
       instances.push_back(device);
-    } else if (device.gpu >= 0) {
-      for (const std::string& name : gpus[static_cast<std::size_t>(device.gpu)].mig) {
+    } else if (device.gpu) {
+      for (const std::string& name : gpus[static_cast<std::size_t>(*device.gpu)].mig) {
         instances.push_back({name, device.gpu});
       }
     }
@@ -142,7 +142,7 @@ Offer cards_of(const Offer& tiles, const std::vector<Gpu>& gpus) {
   Offer cards{{}, tiles.complete};
   std::set<std::string> seen;
   for (const Device& tile : tiles.devices) {
-    const std::string& address = gpus[static_cast<std::size_t>(tile.gpu)].pci_address;
+    const std::string& address = gpus[static_cast<std::size_t>(tile.gpu.value())].pci_address;
     if (!address.empty() && !seen.insert(address).second) continue;
     cards.devices.push_back({fmt::format("{}", cards.devices.size()), tile.gpu});
   }
@@ -150,14 +150,16 @@ Offer cards_of(const Offer& tiles, const std::vector<Gpu>& gpus) {
 }
 
 // A card's tiles follow each other in HostFacts, with the same address.
-int find_tile(int card, const std::string& number, const std::vector<Gpu>& gpus) {
+std::optional<int> find_tile(std::optional<int> card, const std::string& number,
+                             const std::vector<Gpu>& gpus) {
   const auto tile = parse_integer(number).value_or(-1);
   const auto count = static_cast<std::int64_t>(gpus.size());
-  if (card < 0 || tile < 0 || tile >= count - card) return -1;
+  if (!card || tile < 0 || tile >= count - *card) return std::nullopt;
   const auto address_of = [&](std::int64_t index) {
     return gpus[static_cast<std::size_t>(index)].pci_address;
   };
-  return address_of(card + tile) == address_of(card) ? static_cast<int>(card + tile) : -1;
+  if (address_of(*card + tile) != address_of(*card)) return std::nullopt;
+  return static_cast<int>(*card + tile);
 }
 
 // The mask is a set: its devices come in their own order, and what names none is skipped. Where cards are
@@ -308,15 +310,16 @@ std::vector<std::string> parse_device_list(const std::string& text) {
   return count_different(entries) < entries.size() ? std::vector<std::string>{} : entries;
 }
 
-int find_gpu(const std::vector<Gpu>& gpus, const std::string& entry) {
+std::optional<int> find_gpu(const std::vector<Gpu>& gpus, const std::string& entry) {
   if (form_of(entry) == Form::index) {
     const auto index = parse_integer(entry).value_or(k_too_large);
-    return index < static_cast<std::int64_t>(gpus.size()) ? static_cast<int>(index) : -1;
+    if (index >= static_cast<std::int64_t>(gpus.size())) return std::nullopt;
+    return static_cast<int>(index);
   }
-  int found = -1;
+  std::optional<int> found;
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     if (!is_named_by(gpus[i], entry)) continue;
-    if (found >= 0) return -1;
+    if (found) return std::nullopt;
     found = static_cast<int>(i);
   }
   return found;

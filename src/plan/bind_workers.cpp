@@ -88,7 +88,7 @@ Sharers expected_tasks(const LaunchPlan& plan, const Snapshot& snapshot, const V
   const auto own = static_cast<std::size_t>(plan.planned.front().local_rank.value);
   for (std::size_t local = 0; local < static_cast<std::size_t>(plan.node->local_world_size); ++local) {
     PlannedWorker worker;
-    if (local < devices.gpus.size() && devices.gpus[local] >= 0) worker.gpus = {devices.gpus[local]};
+    if (local < devices.gpus.size() && devices.gpus[local]) worker.gpus = {*devices.gpus[local]};
     sharers.near_gpus.push_back(near_gpus_of(local == own ? plan.planned.front() : worker, snapshot));
   }
   sharers.first = std::min(own, sharers.near_gpus.size() - 1);

@@ -9,14 +9,14 @@ namespace ddprun {
 
 namespace {
 
-// The GPU that a local peer's only worker calls `device`, if this process calls it so too; -1: not.
-int find_same(const std::vector<Gpu>& gpus, const LocalPeer& local_peer) {
-  if (local_peer.workers.size() != 1 || local_peer.workers.front().gpus.size() != 1) return -1;
+// The GPU that a local peer's only worker calls `device`, if this process calls it so too.
+std::optional<int> find_same(const std::vector<Gpu>& gpus, const LocalPeer& local_peer) {
+  if (local_peer.workers.size() != 1 || local_peer.workers.front().gpus.size() != 1) return std::nullopt;
   const LocalPeerWorker& worker = local_peer.workers.front();
-  const int found = find_gpu(gpus, worker.device);
-  if (found < 0 || worker.gpus.front().empty()) return -1;
-  const Gpu& gpu = gpus[static_cast<std::size_t>(found)];
-  return gpu.pci_address == worker.gpus.front() && gpu.mig.empty() ? found : -1;
+  const auto found = find_gpu(gpus, worker.device);
+  if (!found || worker.gpus.front().empty()) return std::nullopt;
+  const Gpu& gpu = gpus[static_cast<std::size_t>(*found)];
+  return gpu.pci_address == worker.gpus.front() && gpu.mig.empty() ? found : std::nullopt;
 }
 
 }  // namespace
@@ -26,11 +26,11 @@ std::vector<std::string> find_shared_devices(const std::vector<Gpu>& gpus,
   std::vector<std::string> entries;
   std::set<int> taken;
   for (const LocalPeer& local_peer : local_peers) {
-    const int gpu = find_same(gpus, local_peer);
+    const auto gpu = find_same(gpus, local_peer);
     const bool next = local_peer.first_local_rank.value == static_cast<int>(entries.size());
-    if (gpu < 0 || !next || !taken.insert(gpu).second) return {};
+    if (!gpu || !next || !taken.insert(*gpu).second) return {};
     // Level Zero takes its list for a set: number 0 is the first of the host, not of the list.
-    if (gpus[static_cast<std::size_t>(gpu)].vendor == "intel" && *taken.rbegin() != gpu) return {};
+    if (gpus[static_cast<std::size_t>(*gpu)].vendor == "intel" && *taken.rbegin() != *gpu) return {};
     entries.push_back(local_peer.workers.front().device);
   }
   const bool valid = parse_device_list(join(entries, ",")).size() == entries.size();  // all of one form

@@ -91,7 +91,7 @@ void give_devices(OfferedWorker& worker, const VisibleDevices& devices, std::siz
   std::vector<std::string> entries;
   for (std::size_t i = first; i < first + each; ++i) {
     entries.push_back(devices.entries[i]);
-    if (devices.gpus[i] >= 0) worker.gpus.push_back(devices.gpus[i]);
+    if (devices.gpus[i]) worker.gpus.push_back(*devices.gpus[i]);
   }
   worker.device = join(entries, ",");
 }

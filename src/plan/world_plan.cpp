@@ -24,8 +24,10 @@ std::string host_name(const Announcement& announcement) { return printable(annou
 void check_agents(const Announcements& announcements) {
   for (std::size_t i = 0; i < announcements.size(); ++i) {
     if (announcements[i].agent != AgentIndex{static_cast<int>(i)}) {
-      throw Error(fmt::format("{} announced itself as number {} in the place of number {}",
-                              host_name(announcements[i]), announcements[i].agent.value, i));
+      const auto& number = announcements[i].agent;
+      throw Error(fmt::format("{} announced itself as {} in the place of number {}",
+                              host_name(announcements[i]),
+                              number ? fmt::format("number {}", number->value) : "unnumbered", i));
     }
   }
 }
@@ -58,7 +60,7 @@ std::string host_key(const Announcement& announcement) {
 }
 
 int launcher_rank_of(const Announcement& announcement) {
-  return announcement.launcher_rank ? announcement.launcher_rank->value : announcement.agent.value;
+  return announcement.launcher_rank ? announcement.launcher_rank->value : announcement.agent->value;
 }
 
 bool shares_a_host(const Announcements& announcements) {

@@ -143,8 +143,7 @@ void add_local_peers(Json& json, const std::vector<LocalPeer>& local_peers) {
 }
 
 Json to_json(const Announcement& announcement) {
-  Json json = {{"agent", announcement.agent.value},
-               {"host", cut(announcement.host)},
+  Json json = {{"host", cut(announcement.host)},
                {"style_assumed", announcement.style_assumed},
                {"workers", announcement.workers},
                {"first_local_rank", announcement.first_local_rank.value},
@@ -152,6 +151,7 @@ Json to_json(const Announcement& announcement) {
                {"max_restarts", announcement.max_restarts},
                {"addresses", texts_to_json(announcement.addresses, k_max_addresses)},
                {"store_ports", first_of(announcement.store_ports, k_max_store_ports)}};
+  if (announcement.agent) json["agent"] = announcement.agent->value;
   if (announcement.node) json["node"] = announcement.node->value;
   if (announcement.launcher_rank) json["launcher_rank"] = announcement.launcher_rank->value;
   if (announcement.fixed_rank) json["fixed_rank"] = announcement.fixed_rank->value;

@@ -158,18 +158,18 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
   const auto place = state_ == State::gathering ? find_place(join.announcement) : std::nullopt;
   if (!place) {
     const std::string host = printable(join.announcement.host);
-    const int number = join.announcement.agent.value;
+    const auto& number = join.announcement.agent;
     const std::string reason =
-        join.announcement.agent == k_unnumbered
-            ? fmt::format("the job has all its {} nodes without {}", settings_.agents, host)
-            : fmt::format("another ddprun has already joined in the place of {} (number {})", host, number);
+        number ? fmt::format("another ddprun has already joined in the place of {} (number {})", host,
+                             number->value)
+               : fmt::format("the job has all its {} nodes without {}", settings_.agents, host);
     actions_.push_back(SendTo{connection, Refused{reason, "start each ddprun of the job only once"}});
     actions_.push_back(CloseConnection{connection});
     return;
   }
   at(*place).reached = join.reached;
   at(*place).failure = join.failure;
-  at(*place).by_arrival = join.announcement.agent == k_unnumbered;
+  at(*place).by_arrival = !join.announcement.agent;
   place_agent(*place, connection, join.announcement);
   ++joined_;
   status_stale_ = true;
@@ -181,10 +181,11 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
 // Somebody's second launch with the same name, or a host that was given up: none of the running job's
 // business.
 void Coordinator::refuse_late(ConnectionId connection, const Join& join) {
-  const std::string reason = fmt::format(
-      "the job on {} has already started with {} ddprun processes; {} cannot join it as number {} of {}",
-      host_of({0}), settings_.agents, printable(join.announcement.host), join.announcement.agent.value,
-      join.agents);
+  const auto& number = join.announcement.agent;
+  const std::string as = number ? fmt::format(" as number {} of {}", number->value, join.agents) : "";
+  const std::string reason =
+      fmt::format("the job on {} has already started with {} ddprun processes; {} cannot join it{}",
+                  host_of({0}), settings_.agents, printable(join.announcement.host), as);
   actions_.push_back(
       SendTo{connection, Refused{reason, "use a separate --rdzv-id or --master-port for each job"}});
   actions_.push_back(CloseConnection{connection});
@@ -199,7 +200,6 @@ void Coordinator::tell_alone(TimePoint now) {
 std::string Coordinator::disagreement(const Join& join) const {
   const std::string host = printable(join.announcement.host);
   const std::string here = host_of({0});
-  const int agent = join.announcement.agent.value;
   if (join.version != settings_.version) {
     return fmt::format("{} runs ddprun {} and {} runs ddprun {}; install the same version on all nodes", host,
                        printable(join.version), here, settings_.version);
@@ -210,7 +210,8 @@ std::string Coordinator::disagreement(const Join& join) const {
         "or with the same --nnodes",
         host, join.agents, here, settings_.agents);
   }
-  if (join.announcement.agent == k_unnumbered) return {};
+  if (!join.announcement.agent) return {};
+  const int agent = join.announcement.agent->value;
   if (agent < 0 || agent >= settings_.agents) {
     return fmt::format("{} announced itself as number {} of {}; give each node its own --node-rank below {}",
                        host, agent, settings_.agents, settings_.agents);
@@ -327,7 +328,7 @@ void Coordinator::open_store() {
   state_deadline_.reset();
   // A worker that hosts the store elsewhere: its agent has kept ports for it since before it joined.
   const Announcement& host = *at(owner_of_rank_zero()).announcement;
-  if (host.agent.value != 0 && !host.store_ports.empty() && !host.addresses.empty()) {
+  if (owner_of_rank_zero() != AgentIndex{0} && !host.store_ports.empty() && !host.addresses.empty()) {
     const auto turn = static_cast<std::size_t>(attempt_.value) % host.store_ports.size();
     return start_all(host.addresses.front(), host.store_ports[turn]);
   }

@@ -32,8 +32,8 @@ std::optional<AgentIndex> Coordinator::free_place() const {
 // Nothing where it has none, or another agent has it by right.
 std::optional<AgentIndex> Coordinator::find_place(const Announcement& announcement) {
   const auto free = free_place();
-  if (announcement.agent == k_unnumbered) return free;
-  Agent& holder = at(announcement.agent);
+  if (!announcement.agent) return free;
+  Agent& holder = at(*announcement.agent);
   if (!holder.connection) return announcement.agent;
   if (!holder.by_arrival || !free) return std::nullopt;
   const ConnectionId moved = *holder.connection;

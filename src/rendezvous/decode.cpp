@@ -131,7 +131,7 @@ std::vector<LocalPeer> read_local_peers(const Fields& fields) {
 
 Announcement read_announcement(const Fields& fields) {
   Announcement announcement;
-  announcement.agent.value = fields.integer("agent", k_unnumbered.value);
+  if (fields.has("agent")) announcement.agent = AgentIndex{fields.count("agent")};
   announcement.host = fields.text("host");
   if (fields.has("node")) announcement.node = NodeIndex{fields.count("node")};
   if (fields.has("launcher_rank")) announcement.launcher_rank = GlobalRank{fields.count("launcher_rank")};

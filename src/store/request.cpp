@@ -3,6 +3,8 @@
 #include <array>
 #include <bit>
 
+#include "ddprun/base/text.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -51,6 +53,17 @@ const OperationFacts& facts_of(StoreOperation operation) {
 }
 
 }  // namespace
+
+std::optional<StoreDialect> old_dialect_of(std::string_view torch_version) {
+  const std::vector<std::string> parts = split(torch_version, '.');
+  if (parts.size() < 2) return std::nullopt;
+  const auto major = parse_integer(parts[0]);
+  const auto minor = parse_integer(parts[1]);
+  if (!major || !minor) return std::nullopt;
+  if (*major < 2 || (*major == 2 && *minor == 0)) return StoreDialect::torch_2_0;
+  if (*major == 2 && *minor == 1) return StoreDialect::torch_2_1;
+  return std::nullopt;
+}
 
 std::optional<StoreOperation> store_operation(StoreDialect dialect, std::uint8_t number) {
   std::uint8_t current = number;

@@ -55,11 +55,11 @@ std::optional<std::string> StoreService::handle(StoreClient client, const StoreR
                                                 std::string& reply, std::vector<StoreDelivery>& deliveries,
                                                 StoreTurn& turn) {
   const std::size_t kept = kept_bytes(request);
-  if (kept > 0 && !memory_.has_room(client, kept)) return memory_.complaint(client, kept);
+  if (kept > 0 && !memory_.has_room(client, kept)) return refuse_memory(client, kept);
   if (!answer_fits(client, request, reply)) {
     turn.over = turn.not_yet = true;
     if (!reply.empty()) return std::nullopt;  // these go first
-    if (unread_ == 0) return memory_.complaint(client, reply_bytes(request, state_));
+    if (unread_ == 0) return refuse_memory(client, reply_bytes(request, state_));
     peers_[index(client)].starved = true;
     return std::nullopt;
   }
@@ -88,11 +88,16 @@ std::optional<std::string> StoreService::account_for_half_a_request(StoreClient 
   Peer& peer = peers_[index(client)];
   const std::size_t now = peer.session.held();
   const std::size_t more = now > peer.held ? now - peer.held : 0;
-  if (more > 0 && !memory_.has_room(client, more)) return memory_.complaint(client, more);
+  if (more > 0 && !memory_.has_room(client, more)) return refuse_memory(client, more);
   memory_.remove(client, peer.held);
   memory_.add(client, now);
   peer.held = now;
   return std::nullopt;
+}
+
+std::string StoreService::refuse_memory(StoreClient client, std::size_t bytes) {
+  peers_[index(client)].exceeds_memory = true;
+  return memory_.complaint(client, bytes);
 }
 
 bool StoreService::hold(StoreClient client, std::size_t bytes) {

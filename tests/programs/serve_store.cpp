@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     const bool newest = std::string_view(argv[2]) == "2.1";
     options.old_dialect = newest ? ddprun::StoreDialect::torch_2_1 : ddprun::StoreDialect::torch_2_0;
   }
-  options.report = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
+  options.report = [](const std::string& text, bool) { fmt::print(stderr, "{}\n", text); };
   try {
     asio::io_context context;
     ddprun::StoreServer server(context, options);

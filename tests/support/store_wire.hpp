@@ -48,7 +48,7 @@ enum Code {
 };
 enum LaterCode { cancel_wait = 12, ping, push, pop, queue_length, list_keys, barrier };
 
-struct KeyValueSpace {
+struct StoreMessage {
   std::string name;
   std::string request;
   std::string reply;
@@ -72,10 +72,10 @@ inline std::string parse_bytes(std::string_view line) {
   return bytes;
 }
 
-inline std::vector<KeyValueSpace> read_conversation(const std::string& release) {
+inline std::vector<StoreMessage> read_conversation(const std::string& release) {
   std::ifstream file(std::string(DDPRUN_TEST_DATA) + "/store/" + release + ".txt");
   if (!file) throw std::runtime_error("no conversation of " + release);
-  std::vector<KeyValueSpace> conversation;
+  std::vector<StoreMessage> conversation;
   for (std::string line; std::getline(file, line);) {
     if (line.empty() || line[0] == '#') continue;
     if (line[0] == '>') {

@@ -15,11 +15,11 @@ struct TimelineBar {
   int attempt = 0;
   std::int64_t from = 0;  // Unix milliseconds, like all times here
   std::int64_t until = 0;
-  std::int64_t first_output = 0;  // 0: none is known
-  bool ended = false;             // else it still ran at the end of the file
-  bool failed = false;            // it is the cause of the end of its attempt
-  bool stopped = false;           // it ended badly after another
-  std::string what;               // how it ended
+  std::optional<std::int64_t> first_output;
+  bool ended = false;    // else it still ran at the end of the file
+  bool failed = false;   // it is the cause of the end of its attempt
+  bool stopped = false;  // it ended badly after another
+  std::string what;      // how it ended
   std::vector<std::string> lines;
 };
 

@@ -38,9 +38,9 @@ struct StoreServerOptions {
   std::optional<StoreDialect> old_dialect;
   StoreLimits limits;
   std::size_t max_connections = 0;  // 0: as many as the process may have descriptors, less some
-  // Told in one line when the server closes a connection of its own accord or cannot accept. For logs; may be
-  // unset.
-  std::function<void(const std::string&)> report;
+  // Told in one line when the server closes a connection of its own accord or cannot accept, and whether for
+  // want of memory. For logs; may be unset.
+  std::function<void(const std::string& what, bool memory)> report;
   // Called for each connection, with how many are open; may be unset.
   std::function<void(std::size_t)> connected;
 };

@@ -17,13 +17,13 @@
 namespace ddprun {
 
 struct VisibleDevices {
-  std::vector<std::string> entries;  // as written in the variable, else "0", "1", ...
-  std::vector<int> gpus;             // for each entry the index into HostFacts::gpus; -1: not known
-  std::string variable;              // the visibility variable that is set; empty: none is
-  std::string narrowing;             // the variable that leaves a worker one of them
-  std::string origin;                // for the user: "CUDA_VISIBLE_DEVICES", "2 GPUs of this host"
-  bool of_step = false;              // SLURM_STEP_GPUS tells them
-  bool one_a_process = false;        // MIG instances: CUDA shows a process the first of its list only
+  std::vector<std::string> entries;      // as written in the variable, else "0", "1", ...
+  std::vector<std::optional<int>> gpus;  // for each entry the index into HostFacts::gpus, where it is known
+  std::string variable;                  // the visibility variable that is set; empty: none is
+  std::string narrowing;                 // the variable that leaves a worker one of them
+  std::string origin;                    // for the user: "CUDA_VISIBLE_DEVICES", "2 GPUs of this host"
+  bool of_step = false;                  // SLURM_STEP_GPUS tells them
+  bool one_a_process = false;            // MIG instances: CUDA shows a process the first of its list only
   std::string missing{};  // "CUDA_VISIBLE_DEVICES names 4 GPUs, 3 are visible"; empty: all that was promised
 };
 
@@ -31,8 +31,9 @@ struct VisibleDevices {
 // first that is none; none at all for "", "-1", "NoDevFiles" and where one is repeated.
 std::vector<std::string> parse_device_list(const std::string& text);
 
-// The one of `gpus` that an entry names where no other variable renumbers them; -1: none, or more than one.
-int find_gpu(const std::vector<Gpu>& gpus, const std::string& entry);
+// The one of `gpus` that an entry names where no other variable renumbers them; nothing for none, or more
+// than one.
+std::optional<int> find_gpu(const std::vector<Gpu>& gpus, const std::string& entry);
 
 VisibleDevices find_visible_devices(const Snapshot& snapshot);
 

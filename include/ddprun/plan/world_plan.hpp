@@ -20,12 +20,10 @@ struct LocalPeerWorker {
   friend bool operator==(const LocalPeerWorker&, const LocalPeerWorker&) = default;
 };
 
-inline constexpr AgentIndex k_unnumbered{-1};  // the coordinator finds it a place
-
 // What one agent tells the coordinator about itself.
 struct Announcement {
-  AgentIndex agent;
-  std::string host;  // the scheduler's spelling
+  std::optional<AgentIndex> agent;  // nothing: the coordinator finds it a place
+  std::string host;                 // the scheduler's spelling
   // Position of the host in the scheduler's order. Nothing: no launcher tells; nodes are then ordered by the
   // lowest launcher_rank on them, for all agents alike.
   std::optional<NodeIndex> node;

@@ -42,6 +42,10 @@ enum class StoreDialect : std::uint8_t {
   torch_2_2,  // and newer: VALIDATE and a magic number come first
 };
 
+// What the clients of that torch ("2.1.2+cpu") speak. Nothing where it is 2.2 or newer, which say so
+// themselves, or no version.
+std::optional<StoreDialect> old_dialect_of(std::string_view torch_version);
+
 // The first request of torch 2.2 and newer carries it.
 inline constexpr std::uint32_t k_store_magic = 0x3C85F7CE;
 

@@ -43,6 +43,8 @@ class StoreService {
   // while others have not read theirs. proceed() goes on with them.
   bool paused(StoreClient client) const { return session(client).paused(); }
   bool starved(StoreClient client) const { return peers_[index(client)].starved; }
+  // What was said of it last is that there is no room for it.
+  bool exceeds_memory(StoreClient client) const { return peers_[index(client)].exceeds_memory; }
   std::optional<std::string> proceed(StoreClient client, std::string& reply,
                                      std::vector<StoreDelivery>& deliveries) {
     return receive(client, {}, reply, deliveries);
@@ -65,11 +67,13 @@ class StoreService {
     std::size_t unread = 0;  // held by hold()
     std::optional<std::uint32_t> process;
     bool starved = false;
+    bool exceeds_memory = false;
   };
   std::optional<std::string> handle(StoreClient client, const StoreRequest& request, std::string& reply,
                                     std::vector<StoreDelivery>& deliveries, StoreTurn& turn);
   bool answer_fits(StoreClient client, const StoreRequest& request, const std::string& reply) const;
   std::optional<std::string> account_for_half_a_request(StoreClient client);
+  std::string refuse_memory(StoreClient client, std::size_t bytes);
   std::size_t deliver(StoreClient requester, std::string& reply, std::vector<StoreDelivery>& deliveries);
 
   StoreLimits limits_;

@@ -46,7 +46,9 @@ struct Fixture {
   std::vector<std::string> reports;
 
   Fixture() {
-    options.report = [this](const std::string& text) { reports.push_back(text); };
+    options.report = [this](const std::string& text, bool memory) {
+      reports.push_back(text + (memory ? " (memory)" : ""));
+    };
   }
 
   // Serves until `done`, and fails the test when that does not come.

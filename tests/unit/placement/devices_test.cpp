@@ -33,7 +33,7 @@ std::vector<Gpu> cards(int count) {
 }
 
 using Entries = std::vector<std::string>;
-using Indices = std::vector<int>;
+using Indices = std::vector<std::optional<int>>;
 
 Entries cuda(const std::string& list, std::vector<Gpu> gpus = {}) {
   return find_visible_devices(with({{"CUDA_VISIBLE_DEVICES", list}}, std::move(gpus))).entries;
@@ -88,10 +88,10 @@ TEST_CASE("an index past the GPUs ends the list where their number is certain") 
   CHECK(cuda("99999999999999999999", alike(4)).empty());
   const VisibleDevices unseen = find_visible_devices(with({{"CUDA_VISIBLE_DEVICES", "0,4"}}));
   CHECK(unseen.entries == Entries{"0", "4"});
-  CHECK(unseen.gpus == Indices{-1, -1});
+  CHECK(unseen.gpus == Indices{std::nullopt, std::nullopt});
   Snapshot doubtful = with({{"CUDA_VISIBLE_DEVICES", "0,4"}}, alike(1));
   doubtful.host.warnings = {"NVML gave no answer within 2 s"};
-  CHECK(find_visible_devices(doubtful).gpus == Indices{0, -1});
+  CHECK(find_visible_devices(doubtful).gpus == Indices{0, std::nullopt});
 }
 
 TEST_CASE("a UUID may be cut short as long as one GPU begins with it") {
@@ -191,7 +191,7 @@ TEST_CASE("Intel's cards are devices where that is asked for") {
   const VisibleDevices tiles = composite({{"ZE_AFFINITY_MASK", "1.1,0.0,0.1"}});
   CHECK(tiles.entries == Entries{"0.0,0.1", "1.1"});  // two tiles of a card are one device
   CHECK(tiles.gpus == Indices{0, 3});
-  CHECK(composite({{"ZE_AFFINITY_MASK", "1.7"}}).gpus == Indices{-1});
+  CHECK(composite({{"ZE_AFFINITY_MASK", "1.7"}}).gpus == Indices{std::nullopt});
 }
 
 TEST_CASE("unlike GPUs by number are noticed, unless CUDA counts by address too") {
@@ -222,7 +222,7 @@ TEST_CASE("the step's numbers are indices only where the whole host is seen") {
   CHECK(step("2,3", 2).entries == Entries{"0", "1"});  // a device cgroup
   CHECK(step("2,3", 2).gpus == Indices{0, 1});
   CHECK(step("2,3", 0).entries == Entries{"2", "3"});
-  CHECK(step("2,3", 0).gpus == Indices{-1, -1});
+  CHECK(step("2,3", 0).gpus == Indices{std::nullopt, std::nullopt});
   CHECK(step("2,3", 2).origin == "SLURM_STEP_GPUS");
 }
 

@@ -82,7 +82,7 @@ std::vector<AgentMessage> agent_messages() {
   Announcement plain_workers = fixed;
   plain_workers.local_workers.resize(3);
   Announcement unnumbered = plain;
-  unnumbered.agent = k_unnumbered;
+  unnumbered.agent.reset();
   unnumbered.node.reset();
   return {Join{bound, "0.1.0", "", 4},
           Join{plain_workers, "0.1.0", "", 4},

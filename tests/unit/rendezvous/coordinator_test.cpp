@@ -190,7 +190,7 @@ namespace {
 
 Join unnumbered(int speaker, int agents) {
   Join join = join_of(speaker, agents);
-  join.announcement.agent = k_unnumbered;
+  join.announcement.agent.reset();
   join.announcement.node.reset();
   return join;
 }

@@ -44,3 +44,13 @@ TEST_CASE("a reader takes the fields of a checked body") {
   CHECK(fields.integer() == -5);
   CHECK(fields.rest() == "rest");
 }
+
+TEST_CASE("an installed torch before 2.2 tells how its clients speak") {
+  CHECK(old_dialect_of("1.13.1") == StoreDialect::torch_2_0);
+  CHECK(old_dialect_of("2.0.1+cu118") == StoreDialect::torch_2_0);
+  CHECK(old_dialect_of("2.1.0a0+gitb5021ba") == StoreDialect::torch_2_1);
+  CHECK_FALSE(old_dialect_of("2.2.0"));
+  CHECK_FALSE(old_dialect_of("2.13.0+cpu"));
+  CHECK_FALSE(old_dialect_of("3.0"));
+  for (const char* const none : {"", "2", "two.one", "2.x"}) CHECK_FALSE(old_dialect_of(none));
+}

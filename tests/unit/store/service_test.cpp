@@ -67,9 +67,9 @@ TEST_CASE("each release is answered byte for byte") {
   for (const Release& release : k_releases) {
     Fixture store({}, hint(release));
     const StoreClient client = store.service.connect();
-    for (const KeyValueSpace& key_value_space : read_conversation(release.file)) {
-      INFO(release.file << ": " << key_value_space.name);
-      CHECK(store.send(client, key_value_space.request) == key_value_space.reply);
+    for (const StoreMessage& message : read_conversation(release.file)) {
+      INFO(release.file << ": " << message.name);
+      CHECK(store.send(client, message.request) == message.reply);
       CHECK(store.complaint.empty());
     }
     CHECK(store.service.session(client).dialect() == release.dialect);
@@ -81,17 +81,16 @@ TEST_CASE("a message cut at any place is answered as if it came whole") {
   for (const Release& release : k_releases) {
     const auto conversation = read_conversation(release.file);
     std::size_t longest = 0;
-    for (const KeyValueSpace& key_value_space : conversation)
-      longest = std::max(longest, key_value_space.request.size());
+    for (const StoreMessage& message : conversation) longest = std::max(longest, message.request.size());
     for (std::size_t cut = 1; cut < longest; ++cut) {
       Fixture store({}, hint(release));
       const StoreClient client = store.service.connect();
-      for (const KeyValueSpace& key_value_space : conversation) {
-        INFO(release.file << ": " << key_value_space.name << " cut at " << cut);
-        const std::string_view bytes = key_value_space.request;
+      for (const StoreMessage& message : conversation) {
+        INFO(release.file << ": " << message.name << " cut at " << cut);
+        const std::string_view bytes = message.request;
         const std::string early = store.send(client, bytes.substr(0, cut));
         if (cut < bytes.size()) CHECK(early.empty());
-        CHECK(early + store.send(client, bytes.substr(std::min(cut, bytes.size()))) == key_value_space.reply);
+        CHECK(early + store.send(client, bytes.substr(std::min(cut, bytes.size()))) == message.reply);
       }
     }
   }
@@ -101,9 +100,9 @@ TEST_CASE("messages byte by byte and all at once are answered alike") {
   for (const Release& release : k_releases) {
     std::string requests;
     std::string replies;
-    for (const KeyValueSpace& key_value_space : read_conversation(release.file)) {
-      requests += key_value_space.request;
-      replies += key_value_space.reply;
+    for (const StoreMessage& message : read_conversation(release.file)) {
+      requests += message.request;
+      replies += message.reply;
     }
     Fixture slow({}, hint(release));
     Fixture fast({}, hint(release));
