@@ -1,6 +1,5 @@
 #include "remote_launcher_group.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,8 +23,6 @@ using boost::system::error_code;
 constexpr Milliseconds k_mercy{3000};
 constexpr Milliseconds k_pipe_grace{250};
 
-Fd open_null() { return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }
-
 }  // namespace
 
 struct RemoteLauncherGroup::RemoteLauncher {
@@ -43,9 +40,7 @@ RemoteLauncherGroup::RemoteLauncherGroup(boost::asio::io_context& context, std::
       ended_(std::move(ended)),
       agent_id_(make_random_id()),
       reaper_(agent_id_, k_mercy),
-      output_(context, STDOUT_FILENO),
-      error_(same_file(STDOUT_FILENO, STDERR_FILENO) ? output_
-                                                     : separate_error_.emplace(context, STDERR_FILENO)),
+      pumps_(context),
       inherited_(capture_inherited_descriptors()),
       open_files_(raise_open_files_limit()) {
   for (std::size_t i = 0; i < remote_launchers; ++i)
@@ -98,8 +93,8 @@ void RemoteLauncherGroup::start(std::size_t number, const std::vector<std::strin
   request.ignored_signals = capture_ignored_signals(handled_signals());
   request.open_files = open_files_;
   request.die_with_parent = false;  // the reaper ends it more gently
-  remote_launcher.output = output_.add(std::move(output.reader), terminal_.has_value());
-  remote_launcher.error = error_.add(std::move(error.reader), terminal_.has_value());
+  remote_launcher.output = pumps_.output().add(std::move(output.reader), terminal_.has_value());
+  remote_launcher.error = pumps_.error().add(std::move(error.reader), terminal_.has_value());
   auto result = spawn(request);
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
     remote_launcher.ended = true;
@@ -111,8 +106,7 @@ void RemoteLauncherGroup::start(std::size_t number, const std::vector<std::strin
 }
 
 void RemoteLauncherGroup::add_output(lifeline::Stream stream, Fd socket, std::string_view begun) {
-  OutputPump& pump = stream == lifeline::Stream::error ? error_ : output_;
-  pump.forget(pump.add(std::move(socket), terminal_.has_value(), LineTail::k_lines, {}, begun));
+  pumps_.add_connection(stream, std::move(socket), terminal_.has_value(), begun);
 }
 
 void RemoteLauncherGroup::signal(std::size_t remote_launcher, int number) {
@@ -125,7 +119,8 @@ bool RemoteLauncherGroup::running(std::size_t remote_launcher) const {
 
 std::string RemoteLauncherGroup::last_words(std::size_t remote_launcher) const {
   if (!remote_launchers_[remote_launcher]->error) return {};
-  const std::vector<std::string> lines = error_.last_lines(*remote_launchers_[remote_launcher]->error);
+  const std::vector<std::string> lines =
+      pumps_.error().last_lines(*remote_launchers_[remote_launcher]->error);
   const auto said = std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) {
     return !trim(line).empty() && !trim(line).starts_with("hint:");
   });
@@ -146,14 +141,13 @@ void RemoteLauncherGroup::note_end(std::size_t number) {
   remote_launcher.ended = true;
   reaper_.forget(remote_launcher.child->pid());
   remote_launcher.child->reap();
-  output_.close(*remote_launcher.output, k_pipe_grace);
-  error_.close(*remote_launcher.error, k_pipe_grace, [this, number, status] { ended_(number, *status); });
+  pumps_.output().close(*remote_launcher.output, k_pipe_grace);
+  pumps_.error().close(*remote_launcher.error, k_pipe_grace,
+                       [this, number, status] { ended_(number, *status); });
 }
 
 void RemoteLauncherGroup::when_drained(std::optional<Milliseconds> limit, std::function<void()> handler) {
-  output_.when_drained(limit, [this, limit, handler = std::move(handler)](bool) {
-    error_.when_drained(limit, [handler](bool) { handler(); });
-  });
+  pumps_.when_drained(limit, std::move(handler));
 }
 
 }  // namespace ddprun

@@ -18,7 +18,7 @@
 #include "ddprun/os/rendezvous_file.hpp"
 #include "ddprun/rendezvous/lifeline.hpp"
 #include "input_pump.hpp"
-#include "output_pump.hpp"
+#include "output_pumps.hpp"
 
 namespace ddprun {
 
@@ -40,19 +40,19 @@ class RemoteLauncherGroup {
   bool running(std::size_t remote_launcher) const;
   // An agent's connection for its output, from which `begun` was read already.
   void add_output(lifeline::Stream stream, Fd socket, std::string_view begun);
-  bool has_one_output() const { return &error_ == &output_; }
+  bool has_one_output() const { return pumps_.are_one(); }
   // Output came within this time, or waits for whoever reads ours.
-  bool is_busy(Milliseconds within) const { return output_.is_busy(within) || error_.is_busy(within); }
+  bool is_busy(Milliseconds within) const {
+    return pumps_.output().is_busy(within) || pumps_.error().is_busy(within);
+  }
   // The last line it wrote on standard error; empty where there is none.
   std::string last_words(std::size_t remote_launcher) const;
 
   void look_for_ends();  // after SIGCHLD
-  void insert_error(std::string_view lines) { error_.insert(lines); }
+  void insert_error(std::string_view lines) { pumps_.error().insert(lines); }
   // As WorkerGroup's.
   void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
-  std::vector<std::string> losses(const std::string& host) const {
-    return describe_losses(output_, error_, host);
-  }
+  std::vector<std::string> losses(const std::string& host) const { return pumps_.losses(host); }
   void dismiss_reaper() { reaper_.dismiss(); }
   void remove_at_end(const RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }
 
@@ -68,9 +68,7 @@ class RemoteLauncherGroup {
   Ended ended_;
   std::string agent_id_;
   Reaper reaper_;
-  OutputPump output_;
-  std::optional<OutputPump> separate_error_;
-  OutputPump& error_;  // output_ where both go to the same file, so that neither splits the other's lines
+  OutputPumps pumps_;
   std::optional<InputPump> terminal_;
   std::vector<int> inherited_;
   std::optional<std::uint64_t> open_files_;  // the remote launchers' limit

@@ -1,6 +1,5 @@
 #include "worker_group.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -30,8 +29,6 @@ namespace {
 constexpr Milliseconds k_pipe_grace{250};
 constexpr std::size_t k_error_file_limit = std::size_t{16} << 20U;  // torch puts the traceback in whole
 
-Fd open_null() { return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }
-
 // Orphans are our children too, so without children beyond the known ones there is nothing below us.
 bool nothing_is_left(const std::vector<int>& known) {
   const std::vector<int> children = capture_children();
@@ -58,9 +55,7 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const
       folder_places_(temp_dir_places(find_variable(snapshot, "TMPDIR"), agent_id_)),
       reaper_(agent_id_, Milliseconds{0}, folder_places_),
       folder_(folder_places_),
-      output_(context, STDOUT_FILENO),
-      error_(same_file(STDOUT_FILENO, STDERR_FILENO) ? output_
-                                                     : separate_error_.emplace(context, STDERR_FILENO)),
+      pumps_(context),
       inherited_(capture_inherited_descriptors()),
       ignored_signals_(capture_ignored_signals(handled_signals())),
       open_files_(raise_open_files_limit()),
@@ -244,8 +239,8 @@ void WorkerGroup::end_attempt() {
       pump.close(*stream, k_pipe_grace);
       pump.forget(*stream);
     };
-    end_stream(output_, worker->output);
-    end_stream(error_, worker->error);
+    end_stream(pumps_.output(), worker->output);
+    end_stream(pumps_.error(), worker->error);
     if (!worker->child) continue;
     reaper_.forget(worker->child->pid());
     worker->child->reap();
@@ -288,8 +283,8 @@ void WorkerGroup::when_known(const Worker& worker, std::function<void()> handler
   const auto one_is_known = [unknown, handler = std::move(handler)] {
     if (--*unknown == 0) handler();
   };
-  if (worker.output) output_.finish(*worker.output, k_pipe_grace, one_is_known);
-  if (worker.error) error_.finish(*worker.error, k_pipe_grace, one_is_known);
+  if (worker.output) pumps_.output().finish(*worker.output, k_pipe_grace, one_is_known);
+  if (worker.error) pumps_.error().finish(*worker.error, k_pipe_grace, one_is_known);
   boost::asio::post(context_, one_is_known);
 }
 
@@ -365,7 +360,7 @@ void WorkerGroup::continue_all() {
 }
 
 void WorkerGroup::when_read(std::function<void()> handler) {
-  output_.when_read([this, handler = std::move(handler)] { error_.when_read(handler); });
+  pumps_.output().when_read([this, handler = std::move(handler)] { pumps_.error().when_read(handler); });
 }
 
 void WorkerGroup::when_heard(std::function<void(std::size_t)> handler) {
@@ -376,8 +371,8 @@ void WorkerGroup::when_heard(std::function<void(std::size_t)> handler) {
       handler(i);
     }
   };
-  if (&error_ != &output_) error_.when_heard([find](StreamId id) { find(&Worker::error, id); });
-  output_.when_heard([find](StreamId id) { find(&Worker::output, id); });
+  if (!pumps_.are_one()) pumps_.error().when_heard([find](StreamId id) { find(&Worker::error, id); });
+  pumps_.output().when_heard([find](StreamId id) { find(&Worker::output, id); });
 }
 
 int WorkerGroup::pid(std::size_t worker) const {

@@ -27,7 +27,7 @@
 #include "ddprun/supervise/outcome.hpp"
 #include "input_pump.hpp"
 #include "log_files.hpp"
-#include "output_pump.hpp"
+#include "output_pumps.hpp"
 #include "watchdog.hpp"
 
 namespace ddprun {
@@ -42,7 +42,8 @@ class WorkerGroup {
   // Whether a line of ours would come neither behind an unfinished one of a worker's nor into a terminal that
   // a worker has.
   bool at_line_start() const {
-    return (!terminal_ || workers_.empty()) && output_.at_line_start() && error_.at_line_start();
+    return (!terminal_ || workers_.empty()) && pumps_.output().at_line_start() &&
+           pumps_.error().at_line_start();
   }
   void before_output(const std::function<void()>& handler);  // calls before workers' output is written
   static ChildGroup group_of_workers(const NodeProposal& node);
@@ -79,9 +80,11 @@ class WorkerGroup {
   bool is_hung_up_with_worker() const;
   bool had_terminal(std::size_t worker) const { return workers_[worker]->had_terminal; }  // at its end
   // Lines of ddprun itself for standard error, in order with the workers'.
-  void insert_error(std::string_view lines) { error_.insert(lines); }
+  void insert_error(std::string_view lines) { pumps_.error().insert(lines); }
   // Calls once, with errno, when standard output takes no more; the workers go on without it.
-  void when_output_fails(std::function<void(int)> handler) { output_.when_failing(std::move(handler)); }
+  void when_output_fails(std::function<void(int)> handler) {
+    pumps_.output().when_failing(std::move(handler));
+  }
   // Calls once for each worker and attempt, when it has written something that passes through here.
   void when_heard(std::function<void(std::size_t worker)> handler);
   int pid(std::size_t worker) const;  // 0: it has none any more
@@ -90,7 +93,7 @@ class WorkerGroup {
   // Calls when all output is written, or after `limit` for each of the two.
   void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
   // How many streams ddprun's own output is: one where both go to the same file.
-  int outputs() const { return &error_ == &output_ ? 1 : 2; }
+  int outputs() const { return pumps_.are_one() ? 1 : 2; }
   // Standard output and standard error lead elsewhere now.
   void reopen_outputs();
   // Another host's output, from which `begun` was read already; it belongs to no worker.
@@ -157,9 +160,7 @@ class WorkerGroup {
   std::vector<std::string> folder_places_;
   Reaper reaper_;  // made before the folder that it is to remove
   TempDir folder_;
-  OutputPump output_;
-  std::optional<OutputPump> separate_error_;
-  OutputPump& error_;  // output_ where both go to the same file, so that neither splits the other's lines
+  OutputPumps pumps_;
   std::optional<Terminal> terminal_;
   std::optional<InputPump> input_;
   std::vector<int> helpers_;

@@ -50,7 +50,7 @@ void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
   const StreamRoute output = route(worker, Stream::output);
   const StreamRoute error = route(worker, Stream::error);
   // Through two pipes the order of what a worker writes to one file would be lost.
-  const bool one_pipe = &error_ == &output_ && output == error && !output.file;
+  const bool one_pipe = pumps_.are_one() && output == error && !output.file;
   streams.output = open_stream(worker, Stream::output, output, one_pipe, streams);
   const bool piped = workers_[worker]->output.has_value();
   streams.error =
@@ -76,7 +76,7 @@ int WorkerGroup::open_stream(std::size_t worker, Stream stream, const StreamRout
   treatment.is_behind = std::move(copy.is_behind);
   treatment.rate = node_->options.output.rate;
   if (route.console) treatment.fold = fold_of(node_->options.output.fold, stream, both);
-  OutputPump& pump = is_output ? output_ : error_;
+  OutputPump& pump = is_output ? pumps_.output() : pumps_.error();
   Pipe pipe = make_pipe();
   auto& opened = is_output ? workers_[worker]->output : workers_[worker]->error;
   opened = pump.add(std::move(pipe.reader), is_typed_for(worker),
@@ -89,7 +89,7 @@ std::vector<std::string> WorkerGroup::last_lines(std::size_t worker, Stream stre
   const Worker& state = *workers_[worker];
   const bool is_output = stream == Stream::output;
   const auto& opened = is_output ? state.output : state.error;
-  if (opened) return (is_output ? output_ : error_).last_lines(*opened);
+  if (opened) return (is_output ? pumps_.output() : pumps_.error()).last_lines(*opened);
   if (!route(worker, stream).file) return {};
   LineTail tail;
   tail.add(read_tail(logs_.path(plan_->assignment.workers[worker], stream), k_tail_of_file));
@@ -130,35 +130,26 @@ std::vector<LogIndexEntry> WorkerGroup::index_entries() const {
 }
 
 std::vector<std::string> WorkerGroup::losses() const {
-  std::vector<std::string> sentences = describe_losses(output_, error_, node_->host);
+  std::vector<std::string> sentences = pumps_.losses(node_->host);
   for (std::string& sentence : logs_.losses()) sentences.push_back(std::move(sentence));
   return sentences;
 }
 
-void WorkerGroup::before_output(const std::function<void()>& handler) {
-  output_.before_writing(handler);
-  error_.before_writing(handler);
-}
+void WorkerGroup::before_output(const std::function<void()>& handler) { pumps_.before_writing(handler); }
 
-void WorkerGroup::reopen_outputs() {
-  output_.reopen(STDOUT_FILENO);
-  if (separate_error_) separate_error_->reopen(STDERR_FILENO);
-}
+void WorkerGroup::reopen_outputs() { pumps_.reopen(); }
 
 void WorkerGroup::add_gathered(lifeline::Stream stream, Fd socket, std::string_view begun) {
-  OutputPump& pump = stream == lifeline::Stream::error ? error_ : output_;
-  pump.forget(pump.add(std::move(socket), terminal_.has_value(), LineTail::k_lines, {}, begun));
+  pumps_.add_connection(stream, std::move(socket), terminal_.has_value(), begun);
 }
 
 void WorkerGroup::end_gathered(Milliseconds patience, bool in_any_case) {
-  output_.end_silent(patience, in_any_case);
-  if (separate_error_) separate_error_->end_silent(patience, in_any_case);
+  pumps_.end_silent(patience, in_any_case);
 }
 
 void WorkerGroup::when_drained(std::optional<Milliseconds> limit, std::function<void()> handler) {
-  output_.when_drained(limit, [this, limit, handler = std::move(handler)](bool) {
-    error_.when_drained(limit, [this, limit, handler](bool) { logs_.when_written(limit, handler); });
-  });
+  pumps_.when_drained(limit,
+                      [this, limit, handler = std::move(handler)] { logs_.when_written(limit, handler); });
 }
 
 }  // namespace ddprun

@@ -18,7 +18,7 @@ std::optional<Milliseconds> WorkerGroup::output_age(std::size_t worker, Stream s
   const Worker& state = *workers_[worker];
   const bool is_output = stream == Stream::output;
   if (const auto& opened = is_output ? state.output : state.error) {
-    const auto last = (is_output ? output_ : error_).last_read(*opened);
+    const auto last = (is_output ? pumps_.output() : pumps_.error()).last_read(*opened);
     return last ? std::optional(since(*last)) : std::nullopt;
   }
   const auto written = route(worker, stream).file

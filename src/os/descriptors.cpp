@@ -27,6 +27,8 @@ constexpr rlim_t k_open_files = 65536;  // a hard limit may be a milliard, and o
 
 }  // namespace
 
+Fd open_null() { return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }
+
 Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw system_failure("cannot make a pipe", errno);

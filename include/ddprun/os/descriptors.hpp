@@ -17,6 +17,8 @@ struct Pipe {
   Fd writer;
 };
 
+Fd open_null();  // /dev/null, to read and to write
+
 // Both ends close-on-exec and blocking. Throws Error when descriptors have run out.
 Pipe make_pipe();
 // How much a pipe holds at most, in bytes; that of a usual one for what is no pipe.

@@ -35,6 +35,8 @@ AnsweringChild& AnsweringChild::operator=(AnsweringChild&& other) noexcept {
   return *this;
 }
 
-void AnsweringChild::end() { end_helper(std::exchange(child_, -1), std::exchange(process_, Fd())); }
+std::optional<ExitStatus> AnsweringChild::end() {
+  return end_helper(std::exchange(child_, -1), std::exchange(process_, Fd()));
+}
 
 }  // namespace ddprun

@@ -6,8 +6,10 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "ddprun/base/exit_status.hpp"
 #include "ddprun/os/fd.hpp"
 
 namespace ddprun {
@@ -26,7 +28,8 @@ class AnsweringChild {
   // Gives what the call returned, and then its end; nothing when it threw.
   int descriptor() const { return answer_.get(); }
   pid_t pid() const { return child_; }  // -1: none
-  void end();
+  // Kills it where it still runs; how it ended, as end_helper() says.
+  std::optional<ExitStatus> end();
 
  private:
   Fd answer_;

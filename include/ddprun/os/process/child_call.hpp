@@ -2,14 +2,12 @@
 // forked child that is killed at the deadline.
 #pragma once
 
-#include <sys/types.h>
-
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "ddprun/base/duration.hpp"
-#include "ddprun/os/fd.hpp"
+#include "ddprun/os/process/answering_child.hpp"
 
 namespace ddprun {
 
@@ -19,29 +17,22 @@ struct ChildAnswer {
   bool timed_out = false;
 };
 
-// One such call, so that several can run side by side. Costs a fork (well below a millisecond in a small
-// process). Only for processes with a single thread. The child leaves without running any destructor or exit
-// handler, and dies with its parent.
+// One such call that is waited for, so that several can run side by side. Costs a fork (well below a
+// millisecond in a small process).
 class ChildCall {
  public:
   static constexpr std::size_t k_limit = 2 << 20;
 
   // An answer longer than `limit` bytes is a problem.
   explicit ChildCall(const std::function<std::string()>& function, std::size_t limit = k_limit);
-  ~ChildCall() { end(); }
-  ChildCall(const ChildCall&) = delete;
-  ChildCall& operator=(const ChildCall&) = delete;
 
   // Blocks until `deadline` after the start at most, and ends the child; to be asked once.
   ChildAnswer wait(Milliseconds deadline);
 
  private:
-  std::string end();
-
   TimePoint start_;
   std::size_t limit_;
-  Fd answer_;
-  pid_t child_ = -1;
+  std::optional<AnsweringChild> child_;
   std::string problem_;  // why there is no child
 };
 
