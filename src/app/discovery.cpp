@@ -32,7 +32,7 @@ ToldPlace place_from(const KeyValueAnswer& answer) {
 
 CoordinatorDiscovery::CoordinatorDiscovery(boost::asio::io_context& context,
                                            std::shared_ptr<const NodeProposal> node, const Snapshot& snapshot)
-    : context_(context), node_(std::move(node)), snapshot_(snapshot), answer_(context) {}
+    : context_(context), node_(std::move(node)), snapshot_(snapshot) {}
 
 void CoordinatorDiscovery::publish(const CoordinatorPlace& place) {
   const RendezvousPlan& rendezvous = node_->rendezvous;
@@ -75,7 +75,6 @@ void CoordinatorDiscovery::fetch(std::function<void(const ToldPlace&)> told) {
 
 void CoordinatorDiscovery::start_key_value_space(std::optional<std::string> value, OnAnswer on_answer) {
   const RendezvousPlan& rendezvous = node_->rendezvous;
-  on_answer_ = std::move(on_answer);
   KeyValueRequest request;
   request.service = rendezvous.key_value_space == KeyValueSpace::pmix ? KeyValueRequest::Service::pmix
                                                                       : KeyValueRequest::Service::pmi1;
@@ -84,23 +83,18 @@ void CoordinatorDiscovery::start_key_value_space(std::optional<std::string> valu
   request.barrier_limit = rendezvous.join_timeout;
   try {
     key_value_space_.emplace(snapshot_.environment, request);
-    answer_.assign(duplicate(key_value_space_->descriptor()).release());
   } catch (const std::exception& error) {
-    boost::asio::post(context_, [this, why = std::string(error.what())] { on_answer_({Kind::failed, why}); });
+    boost::asio::post(context_, [on_answer = std::move(on_answer), why = std::string(error.what())] {
+      on_answer({Kind::failed, why});
+    });
     return;
   }
-  read();
-}
-
-void CoordinatorDiscovery::read() {
-  answer_.async_read_some(boost::asio::buffer(buffer_),
-                          [this](const boost::system::error_code& error, std::size_t size) {
-                            if (error == boost::asio::error::operation_aborted) return;
-                            received_.append(buffer_.data(), size);
-                            if (!error && received_.size() <= k_max_answer) return read();
-                            answer_.close();
-                            on_answer_(parse_answer(received_));
-                          });
+  answer_ =
+      std::make_shared<WholeAnswer>(context_, key_value_space_->descriptor(), k_max_answer, std::nullopt,
+                                    [on_answer = std::move(on_answer)](const std::string& answer, bool) {
+                                      on_answer(parse_answer(answer));
+                                    });
+  answer_->start();
 }
 
 ToldPlace CoordinatorDiscovery::look() const {
@@ -113,7 +107,7 @@ ToldPlace CoordinatorDiscovery::look() const {
 }
 
 void CoordinatorDiscovery::finish() {
-  answer_.close();
+  if (answer_) answer_->cancel();
   file_.reset();
   if (key_value_space_) key_value_space_->finish(k_finish_limit);
   key_value_space_.reset();

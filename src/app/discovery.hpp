@@ -2,9 +2,7 @@
 // launcher's key-value space and the rendezvous file.
 #pragma once
 
-#include <array>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,6 +10,7 @@
 
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/net/member_service.hpp"
+#include "ddprun/net/whole_answer.hpp"
 #include "ddprun/os/libraries/key_value_space.hpp"
 #include "ddprun/os/rendezvous_file.hpp"
 #include "ddprun/plan/node_proposal.hpp"
@@ -38,7 +37,6 @@ class CoordinatorDiscovery {
  private:
   using OnAnswer = std::function<void(const KeyValueAnswer&)>;
   void start_key_value_space(std::optional<std::string> value, OnAnswer on_answer);
-  void read();
   bool write_file(const CoordinatorPlace& place);
 
   boost::asio::io_context& context_;
@@ -46,10 +44,7 @@ class CoordinatorDiscovery {
   const Snapshot& snapshot_;
   std::optional<RendezvousFile> file_;
   std::optional<KeyValueClient> key_value_space_;
-  boost::asio::posix::stream_descriptor answer_;
-  std::array<char, 1024> buffer_{};
-  std::string received_;
-  OnAnswer on_answer_;
+  std::shared_ptr<WholeAnswer> answer_;
 };
 
 }  // namespace ddprun

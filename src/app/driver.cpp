@@ -109,7 +109,6 @@ Driver::Driver(const LaunchPlan& expected, const Snapshot& snapshot, OutputLink&
 Driver::~Driver() {
   route_log({});
   output_link_.cancel();
-  if (usage_) usage_->cancel();
 }
 
 int Driver::run() {

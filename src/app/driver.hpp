@@ -151,7 +151,7 @@ class Driver {
   std::unique_ptr<AgentLink> link_;
   CoordinatorService* coordinator_ = nullptr;  // it is link_; else this is a member
   std::optional<StatusServer> status_server_;
-  std::shared_ptr<UsageQuery> usage_;  // under way
+  std::unique_ptr<UsageQuery> usage_;  // under way
   int usage_child_ = 0;
   std::vector<std::function<void(NodeStatus)>> measured_for_;
   boost::asio::steady_timer remote_launcher_timer_;

@@ -62,14 +62,13 @@ void Driver::measure_workers(std::function<void(NodeStatus)> done) {
   if (usage_) return;
   try {
     usage_ =
-        std::make_shared<UsageQuery>(context_, status, workers_.gpus(), [this](const NodeStatus& measured) {
+        std::make_unique<UsageQuery>(context_, status, workers_.gpus(), [this](const NodeStatus& measured) {
           workers_.spare_no_more(usage_child_);
           usage_.reset();
           for (const auto& each : std::exchange(measured_for_, {})) each(measured);
         });
     usage_child_ = usage_->child();
     workers_.spare(usage_child_);
-    usage_->start();
   } catch (const Error& error) {
     say_detail(error.what());
     for (const auto& each : std::exchange(measured_for_, {})) each(status);
@@ -78,7 +77,7 @@ void Driver::measure_workers(std::function<void(NodeStatus)> done) {
 
 void Driver::end_status() {
   status_server_.reset();
-  if (usage_) usage_->cancel();
+  usage_.reset();
 }
 
 }  // namespace ddprun

@@ -94,7 +94,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   int reached_port_ = 0;
   std::map<std::string, std::string> local_ends_;  // by address of the coordinator that this host has reached
   std::optional<MemberJoin> join_;
-  std::map<std::string, std::shared_ptr<NameQuery>> queries_;
+  std::map<std::string, std::shared_ptr<WholeAnswer>> queries_;
   std::map<CandidateId, std::shared_ptr<Dial>> dials_;
   struct Told {
     std::string place;    // "10.0.0.1 port 29500"
@@ -189,7 +189,7 @@ void MemberService::Impl::look_up(const std::string& name) {
   } catch (const std::exception& error) {
     return fail_lookup(name, error.what());
   }
-  const auto query = std::make_shared<NameQuery>(
+  queries_[name] = query_name(
       context_, std::move(lookup), settings_.lookup_limit,
       [weak = weak_from_this(), name](const std::vector<std::string>& addresses, const std::string& error) {
         const auto self = weak.lock();
@@ -201,8 +201,6 @@ void MemberService::Impl::look_up(const std::string& name) {
         self->perform(error.empty() ? self->join_->on_resolved(name, addresses, now)
                                     : self->join_->on_resolve_failed(name, error, now));
       });
-  queries_[name] = query;
-  query->start();
 }
 
 // Not at once: the actions that asked for it are still being performed.
