@@ -57,27 +57,27 @@ std::string key_path(const Options& options, const Snapshot& snapshot) {
   return default_key_path(options.key_file, find_variable(snapshot, "HOME").value_or(""));
 }
 
-// The line that makes the key files of two hosts the same. A path in the home directory is written as scp
-// wants it on both sides.
-std::string copy_line(const Options& options, const Snapshot& snapshot) {
+// What makes the key files of two hosts the same. A stranger is told it too, so it names no path outside the
+// home directory; one within it is written as scp wants it on both sides.
+std::string copy_hint(const Options& options, const Snapshot& snapshot) {
   const PlaceOptions& place = options.place;
   const auto& address = place.address ? place.address : place.likely_address;
   const std::string host = address ? address->value : snapshot.host.name;
   const std::string path = key_path(options, snapshot);
   const std::string home = find_variable(snapshot, "HOME").value_or("") + "/";
-  const bool at_home = home.size() > 1 && path.starts_with(home);
-  const std::string below = at_home ? path.substr(home.size()) : path;
-  return fmt::format("scp {} {}", shell_quote(fmt::format("{}:{}", host, below)),
-                     at_home ? "~/" + shell_quote(below) : shell_quote(path));
+  if (home.size() == 1 || !path.starts_with(home)) return "copy the file that --key-file names from one to the other";
+  const std::string below = path.substr(home.size());
+  return fmt::format("on the refused host: scp {} ~/{}", shell_quote(fmt::format("{}:{}", host, below)),
+                     shell_quote(below));
 }
 
 Authenticator make_key_file_authenticator(const SecretKey& key, const Options& options,
                                           const Snapshot& snapshot) {
   Authenticator authenticator = make_key_authenticator(key);
-  authenticator.open = [open = authenticator.open, line = copy_line(options, snapshot)](
+  authenticator.open = [open = authenticator.open, hint = copy_hint(options, snapshot)](
                            ProofMethod method, const std::string& sealed) {
     ProofResult opened = open(method, sealed);
-    if (!opened.ok) opened.text = "the key files of the two hosts differ; on the refused host: " + line;
+    if (!opened.ok) opened.text = "the key files of the two hosts differ; " + hint;
     return opened;
   };
   return authenticator;

@@ -2,6 +2,8 @@
 // Lines are NAME=value; "@host X", "@ancestor X", "@cgroup X" and "@standalone", "@nnodes N", "@node-rank N",
 // "@nproc N", "@address X", "@port N", "@id X", "@scheduler X", "@hosts LIST" are the rest; "@file X" begins
 // the contents of a file, X being its path or the variable that has it, and "@end" ends them.
+#include <algorithm>
+
 #include "ddprun/allocation/detect.hpp"
 #include "ddprun/allocation/started.hpp"
 #include "environment_lines.hpp"
@@ -16,17 +18,18 @@ void read_fact(const std::string& line, Snapshot& snapshot, PlaceOptions& option
   const std::size_t blank = std::min(line.find(' '), line.size());
   const std::string name = line.substr(0, blank);
   const std::string value = blank == line.size() ? "" : line.substr(blank + 1);
-  const auto number = [&] {
-    return sourced(static_cast<int>(parse_integer(value).value_or(1) % 1000000), name);
+  // The command line takes no less.
+  const auto number = [&](int least) {
+    return sourced(std::max(least, static_cast<int>(parse_integer(value).value_or(1) % 1000000)), name);
   };
   if (name == "@host") snapshot.host.name = value;
   if (name == "@ancestor") snapshot.host.ancestors.push_back({1, value});
   if (name == "@cgroup") snapshot.host.cgroup = value;
   if (name == "@standalone") options.standalone = true;
-  if (name == "@nnodes") options.nodes = number();
-  if (name == "@node-rank") options.node_rank = number();
-  if (name == "@nproc") options.workers_per_node = number();
-  if (name == "@port") options.port = number();
+  if (name == "@nnodes") options.nodes = number(1);
+  if (name == "@node-rank") options.node_rank = number(0);
+  if (name == "@nproc") options.workers_per_node = number(1);
+  if (name == "@port") options.port = number(1);
   if (name == "@address") options.address = sourced(value, name);
   if (name == "@id") options.run_id = sourced(value, name);
   if (name == "@scheduler") options.scheduler = sourced(value, name);

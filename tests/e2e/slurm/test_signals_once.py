@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ def start(cluster, directory: Path, how: str, other_steps: int = 0, saving: floa
     job = cluster.control.check(["sbatch", "--parsable", "-N2", f"--ntasks-per-node={2 if how == 'srun-per-task' else 1}",
                                  f"--output={directory}/output", str(directory / "job.sh")]).strip()
     wait_until("all workers run", lambda: len(list(directory.glob("ready.*"))) == 4)
+    time.sleep(0.3)  # whoever signals a tree may have missed processes made just before: then twice is right
     wait_until("all steps run", lambda: len(steps(cluster, job)) >= other_steps + 1)
     return job
 
