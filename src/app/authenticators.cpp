@@ -65,7 +65,8 @@ std::string copy_hint(const Options& options, const Snapshot& snapshot) {
   const std::string host = address ? address->value : snapshot.host.name;
   const std::string path = key_path(options, snapshot);
   const std::string home = find_variable(snapshot, "HOME").value_or("") + "/";
-  if (home.size() == 1 || !path.starts_with(home)) return "copy the file that --key-file names from one to the other";
+  if (home.size() == 1 || !path.starts_with(home))
+    return "copy the file that --key-file names from one to the other";
   const std::string below = path.substr(home.size());
   return fmt::format("on the refused host: scp {} ~/{}", shell_quote(fmt::format("{}:{}", host, below)),
                      shell_quote(below));
