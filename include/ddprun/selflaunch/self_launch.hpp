@@ -3,9 +3,8 @@
 //
 //   working ──(all is over, or what is left was abandoned)──► draining ──(all output is written)──► left
 //
-//   working   The remote launchers are started in order: at most `starting_at_once` of them are unsettled.
-//   One
-//             is settled when its agent is connected, when it has ended, or after `settling`.
+//   working   The remote launchers are started in order, at most `starting_at_once` unsettled ones at a time.
+//             One is settled when its agent is connected, when it has ended, or after `settling`.
 //   draining  Nothing is waited for but whoever reads the output. A stop signal limits that wait.
 //   left      Leave was the last action.
 //
@@ -68,9 +67,9 @@ struct SelfLaunchLimits {
 };
 
 struct SelfLaunchSettings {
-  std::vector<int> stop_signals;         // those that stop the job; any other one is passed on
-  Milliseconds shutdown_timeout{30000};  // the workers' grace when they are stopped
-  int port = 0;                          // where agents connect, for messages
+  std::vector<int> stop_signals;    // those that stop the job; any other one is passed on
+  Milliseconds shutdown_timeout{};  // the workers' grace when they are stopped
+  int port = 0;                     // where agents connect, for messages
   SelfLaunchLimits limits{};
 };
 
@@ -89,8 +88,8 @@ class SelfLaunch {
   SelfLaunch(const SelfLaunchPlan& plan, SelfLaunchSettings settings);
 
   Actions start(TimePoint now);
-  // An agent's place among the hosts and its host are what it says itself.
   Actions on_agent(const lifeline::Hello& hello, TimePoint now);
+  // One that did not start has a code other than 0.
   Actions on_agent_ended(const lifeline::Hello& hello, const lifeline::Ended& ended, TimePoint now);
   Actions on_agent_lost(const lifeline::Hello& hello, const std::string& why, TimePoint now);
   // Once for each that was started. `words`: why it could not be run, else the last line that it wrote on
