@@ -68,7 +68,7 @@ class RandomLaunch {
     look();
   }
 
-  // The world ends: nothing else may keep the launch.
+  // All agents and remote launchers end: the launch waits for nothing else.
   void end_all() {
     bool again = true;
     while (again) {
