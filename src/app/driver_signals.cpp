@@ -6,6 +6,7 @@
 
 #include "ddprun/os/terminal.hpp"
 #include "ddprun/plan/open_mpi_settings.hpp"
+#include "ddprun/supervise/signal_ledger.hpp"
 #include "driver.hpp"
 #include "log.hpp"
 #include "stop_signals.hpp"

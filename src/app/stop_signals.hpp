@@ -4,14 +4,10 @@
 #include <vector>
 
 #include "ddprun/allocation/allocation.hpp"
-#include "ddprun/base/duration.hpp"
 #include "ddprun/options/options.hpp"
 #include "ddprun/os/process/signals.hpp"
 
 namespace ddprun {
-
-// Within this a second one is the first again: a terminal and mpiexec both pass on one ^C.
-inline constexpr Milliseconds k_same_signal_window{100};
 
 // --signals-to-handle and SIGTERM, which stops whatever else does; else TERM, INT, HUP and QUIT.
 std::vector<int> stop_signals_of(const Options& options);

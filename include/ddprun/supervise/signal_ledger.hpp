@@ -30,6 +30,9 @@
 
 namespace ddprun {
 
+// Within this a second stop signal is the first again: a terminal and mpiexec both pass on one ^C.
+inline constexpr Milliseconds k_same_signal_window{100};
+
 enum class SignalWay { own, front_end, coordinator };
 
 class SignalLedger {

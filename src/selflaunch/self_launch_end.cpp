@@ -1,0 +1,71 @@
+// When a self-launch is over, and what its end is.
+#include <algorithm>
+#include <utility>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/selflaunch/self_launch.hpp"
+#include "self_launch_text.hpp"
+
+namespace ddprun {
+
+void SelfLaunch::finish_when_over() {
+  const bool none_to_start = started_ == remote_launchers_.size() || stopped_by_ || failure_code_;
+  const bool nothing_left = none_to_start && ended_ == started_ && connected_ == 0;
+  if (state_ != State::working || !(nothing_left || abandoned_)) return;
+  state_ = State::draining;
+  silence_due_.reset();
+  giving_up_.reset();
+  settling_.clear();
+  without_agent_.clear();
+  hurried_ = stopped_by_ || abandoned_;
+  drain();
+}
+
+void SelfLaunch::drain() {
+  actions_.push_back(
+      selflaunch::Drain{hurried_ ? std::optional(settings_.limits.hurried_drain) : std::nullopt});
+}
+
+SelfLaunch::Actions SelfLaunch::on_drained() {
+  if (state_ != State::draining) return {};
+  state_ = State::left;
+  if (auto sentence = describe_unknown_end()) actions_.push_back(*std::move(sentence));
+  actions_.push_back(selflaunch::CountLosses{});
+  return take();
+}
+
+SelfLaunch::Actions SelfLaunch::on_losses(const std::vector<std::string>& sentences) {
+  for (const std::string& sentence : sentences)
+    actions_.push_back(selflaunch::Say{selflaunch::Say::Level::error, sentence});
+  const bool lost = !sentences.empty() && exit_code() == 0;
+  actions_.push_back(selflaunch::Leave{lost ? k_exit_own_failure : exit_code()});
+  return take();
+}
+
+// Where the remote launcher ends with 0 whatever became of its task, silence is not success. Nor is it where
+// an agent was there and has gone without a word; one that is left says so itself, and ends with a failure.
+std::optional<selflaunch::Say> SelfLaunch::describe_unknown_end() const {
+  if (failure_code_ || stopped_by_ || told_.size() == plan_.hosts.size()) return std::nullopt;
+  const bool said = std::any_of(told_.begin(), told_.end(), [](int code) { return code != 0; });
+  if (told_.empty() && lost_.empty() && exit_code() != 0) return say_no_agent_connected(plan_, exit_code());
+  if (!lost_.empty() && !said) return say_lost_hosts(lost_);
+  if (plan_.passes_exit_code || said) return std::nullopt;
+  return say_unreported(plan_, plan_.hosts.size() - told_.size());
+}
+
+int SelfLaunch::exit_code() const {
+  if (failure_code_) return *failure_code_;
+  for (const int code : told_) {
+    if (code != 0) return code;
+  }
+  if (told_.size() == plan_.hosts.size()) return 0;
+  if (stopped_by_) return 128 + *stopped_by_;
+  if (!releasing_) {  // else it may have ended because we made it
+    for (const RemoteLauncher& remote_launcher : remote_launchers_) {
+      if (remote_launcher.code.value_or(0) != 0) return *remote_launcher.code;
+    }
+  }
+  return plan_.passes_exit_code && lost_.empty() ? 0 : k_exit_own_failure;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,30 @@
+// The sentences of a self-launch, with their hints.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddprun/base/duration.hpp"
+#include "ddprun/rendezvous/lifeline.hpp"
+#include "ddprun/selflaunch/remote_launcher.hpp"
+#include "ddprun/selflaunch/self_launch_action.hpp"
+
+namespace ddprun {
+
+selflaunch::Say say_connected(const lifeline::Hello& hello);
+selflaunch::Say say_ended(const lifeline::Hello& hello, int code);
+selflaunch::Say say_lost(const lifeline::Hello& hello, const std::string& why);
+// No agent has connected to this port of ours for so long.
+selflaunch::Say say_silence(const SelfLaunchPlan& plan, Milliseconds silence, int port);
+// `words`: of the remote launcher, or why it could not be run; may be empty.
+selflaunch::Say say_failed_start(const SelfLaunchPlan& plan, const RemoteCommand& command, int code,
+                                 const std::string& words);
+// This one has ended long ago and its agent never connected.
+selflaunch::Say say_without_agent(const RemoteCommand& command, int code);
+
+// How it ended is not known: no agent came at all, some were lost, some said nothing.
+selflaunch::Say say_no_agent_connected(const SelfLaunchPlan& plan, int code);
+selflaunch::Say say_lost_hosts(const std::vector<std::string>& hosts);
+selflaunch::Say say_unreported(const SelfLaunchPlan& plan, std::size_t hosts);
+
+}  // namespace ddprun
