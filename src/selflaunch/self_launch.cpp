@@ -133,16 +133,16 @@ void SelfLaunch::settle_overdue(TimePoint now) {
   }
 }
 
-// Its ddprun never called back: either the job is over and no agent could reach us, or this host does not
+// Its ddprun has not called back: either the job is over and no agent could reach us, or this host does not
 // take part, and the others would wait for it.
 void SelfLaunch::give_up_waiting_for_all(TimePoint now) {
   while (!without_agent_.empty() && without_agent_.front().at <= now) {
     const std::size_t number = without_agent_.front().remote_launcher;
     without_agent_.pop_front();
-    if (failure_code_ || stopped_by_) continue;
+    if (failure_code_ || stopped_by_ || remote_launchers_[number].connected) continue;
     const int code = *remote_launchers_[number].code;
     actions_.push_back(say_without_agent(plan_.commands[number], code));
-    fail(code == 0 ? k_exit_own_failure : code, now);
+    fail(code == 0 || code == k_ssh_failure ? k_exit_own_failure : code, now);
     finish_when_over();
   }
 }

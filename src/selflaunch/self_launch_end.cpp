@@ -49,7 +49,7 @@ std::optional<selflaunch::Say> SelfLaunch::describe_unknown_end() const {
   const bool said = std::any_of(told_.begin(), told_.end(), [](int code) { return code != 0; });
   if (told_.empty() && lost_.empty() && exit_code() != 0) return say_no_agent_connected(plan_, exit_code());
   if (!lost_.empty() && !said) return say_lost_hosts(lost_);
-  if (plan_.passes_exit_code || said) return std::nullopt;
+  if (knows_by_remote_launchers() || said) return std::nullopt;
   return say_unreported(plan_, plan_.hosts.size() - told_.size());
 }
 
@@ -65,7 +65,10 @@ int SelfLaunch::exit_code() const {
       if (remote_launcher.code.value_or(0) != 0) return *remote_launcher.code;
     }
   }
-  return plan_.passes_exit_code && lost_.empty() ? 0 : k_exit_own_failure;
+  return knows_by_remote_launchers() && lost_.empty() ? 0 : k_exit_own_failure;
 }
+
+// One that was abandoned has passed nothing.
+bool SelfLaunch::knows_by_remote_launchers() const { return plan_.passes_exit_code && !abandoned_; }
 
 }  // namespace ddprun

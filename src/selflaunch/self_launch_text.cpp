@@ -77,8 +77,10 @@ selflaunch::Say say_lost_hosts(const std::vector<std::string>& hosts) {
 selflaunch::Say say_unreported(const SelfLaunchPlan& plan, std::size_t hosts) {
   return {Level::error,
           fmt::format("{} of {} hosts did not report how ddprun ended there", hosts, plan.hosts.size()),
-          fmt::format("see the output above for the cause; {} does not pass on exit codes",
-                      plan.remote_launcher.value)};
+          plan.passes_exit_code
+              ? "see the output above for the cause"
+              : fmt::format("see the output above for the cause; {} does not pass on exit codes",
+                            plan.remote_launcher.value)};
 }
 
 }  // namespace ddprun

@@ -149,6 +149,7 @@ class SelfLaunch {
   void finish_when_over();
   void drain();
   std::optional<selflaunch::Say> describe_unknown_end() const;
+  bool knows_by_remote_launchers() const;  // how ddprun ended where no agent has said it
   int exit_code() const;
 
   Actions take();

@@ -231,3 +231,16 @@ TEST_CASE("where all are stopped it is not said that a host is missing") {
   play.pass(20s);
   CHECK(play.said().empty());
 }
+
+TEST_CASE("a host that has reported nothing when its remote launcher is abandoned is no success") {
+  Play play(by_ssh(2));
+  play.connect(0);
+  play.end_agent(0, 0);
+  play.end(0, 0);
+  play.pass(60s);
+  play.forget();
+  play.drained();
+  CHECK(play.said() ==
+        Words{"1 of 2 hosts did not report how ddprun ended there; hint: see the output above for the cause",
+              "count losses", "leave with 125"});
+}

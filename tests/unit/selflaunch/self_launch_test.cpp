@@ -178,6 +178,31 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("an agent that connects after its remote launcher has ended is not missing") {
+  Play play(by_pbsdsh(2));
+  play.connect(0);
+  play.end(1, 0);
+  play.pass(5s);
+  play.connect(1);
+  play.forget();
+  play.pass(60s);
+  CHECK(play.said().empty());
+}
+
+TEST_CASE(
+    "the code by which a remote launcher tells its own failure is not the job's ten seconds later either") {
+  SelfLaunchPlan plan = by_ssh(2);
+  plan.task = TaskWay::lifeline;
+  plan.passes_exit_code = false;
+  Play play(std::move(plan));
+  play.connect(0);
+  play.end(1, ExitStatus{ExitStatus::Kind::exited, 255, {}, false});
+  play.pass(10s);
+  play.end_agent(0, 143);
+  play.end(0, 143);
+  CHECK(play.drained_words().back() == "leave with 125");
+}
+
 TEST_CASE("of several missing hosts the first is named, with what shows the reason") {
   Play play(by_pbsdsh(3));
   play.connect(0);
