@@ -15,6 +15,7 @@
 #include "ddprun/os/process/process_table.hpp"
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/os/terminal.hpp"
+#include "ddprun/plan/finalise.hpp"
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"

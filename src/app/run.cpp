@@ -29,6 +29,7 @@
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/placement/assumed_topology.hpp"
 #include "ddprun/plan/expected_assignment.hpp"
+#include "ddprun/plan/finalise.hpp"
 #include "ddprun/plan/launch_plan.hpp"
 #include "ddprun/plan/propose.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"

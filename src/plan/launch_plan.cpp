@@ -1,67 +1,6 @@
 #include "ddprun/plan/launch_plan.hpp"
 
-#include <fmt/format.h>
-
-#include "bind_workers.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/plan/open_mpi_settings.hpp"
-#include "ddprun/plan/propose.hpp"
-#include "device_sharing.hpp"
-#include "follow_binding.hpp"
-
 namespace ddprun {
-
-namespace {
-
-DeviceView view_as_offered(const NodeProposal& node, const OfferedWorker& offered) {
-  const Sourced<int>& each = node.options.gpus_per_worker;
-  const bool several = each.value > 1;
-  DeviceView view{node.virtual_local_rank.value, {}, node.virtual_local_rank.origin};
-  if (several && !view.virtual_rank) view.origin = each.origin;
-  if (several || view.virtual_rank) view.entries = offered.device;
-  return view;
-}
-
-void add_workers(LaunchPlan& plan) {
-  const NodeProposal& node = *plan.node;
-  const Assignment& assignment = plan.assignment;
-  const std::vector<std::string> shared =
-      node.own_device ? find_shared_devices(node.gpus, assignment.local_peers) : std::vector<std::string>{};
-  const bool sees_all = static_cast<int>(shared.size()) == assignment.local_world_size;
-  for (std::size_t i = 0; i < node.offered.size(); ++i) {
-    const OfferedWorker& offered = node.offered[i];
-    const RankAssignment& assigned = assignment.workers[i];
-    PlannedWorker worker{assigned.rank, assigned.local_rank, offered.command, offered.device, offered.gpus};
-    worker.view = sees_all ? DeviceView{false, join(shared, ","), "the GPUs of all tasks on this host"}
-                           : view_as_offered(node, offered);
-    plan.planned.push_back(std::move(worker));
-  }
-}
-
-}  // namespace
-
-LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignment,
-                    const Snapshot& snapshot) {
-  LaunchPlan plan;
-  const bool as_task =
-      assignment.agent_per_task && node->allocation.style.value != LaunchStyle::agent_per_task;
-  plan.node =
-      as_task ? std::make_shared<const NodeProposal>(propose_as_task(*node, snapshot)) : std::move(node);
-  plan.assignment = std::move(assignment);
-  if (plan.assignment.workers.size() != plan.node->offered.size()) {
-    throw Error(fmt::format("{} was asked to start {} workers but announced {}", plan.node->host,
-                            plan.assignment.workers.size(), plan.node->offered.size()));
-  }
-  add_workers(plan);
-  bind_workers(plan, snapshot);
-  follow_binding(plan, snapshot);
-  for (const auto& notice : {find_many_threads(plan, snapshot), find_bound_agent(*plan.node, snapshot),
-                             find_no_card(plan, snapshot)}) {
-    if (notice) plan.notices.push_back(*notice);
-  }
-  return plan;
-}
 
 std::vector<Notice> notices_of(const LaunchPlan& plan) {
   std::vector<Notice> notices = plan.node->notices;

@@ -5,6 +5,7 @@
 
 #include "ddprun/allocation/detect.hpp"
 #include "ddprun/plan/expected_assignment.hpp"
+#include "ddprun/plan/finalise.hpp"
 #include "ddprun/plan/launch_plan.hpp"
 #include "ddprun/plan/propose.hpp"
 #include "ddprun/selflaunch/remote_launcher.hpp"

@@ -48,11 +48,6 @@ struct LaunchPlan {
   std::vector<Notice> notices;  // what follows from the share; the node has its own
 };
 
-// `snapshot` is the one of the proposal. Throws Error where the assignment is for another number of workers
-// than was offered, UsageError where the workers cannot be bound as was asked.
-LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignment,
-                    const Snapshot& snapshot);
-
 // The node's, then those of its share.
 std::vector<Notice> notices_of(const LaunchPlan& plan);
 

@@ -1,4 +1,4 @@
-#include "ddprun/plan/launch_plan.hpp"
+#include "ddprun/plan/finalise.hpp"
 
 #include "catch.hpp"
 #include "ddprun/base/error.hpp"
