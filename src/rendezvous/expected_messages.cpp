@@ -9,7 +9,7 @@ namespace ddprun {
 
 namespace {
 
-constexpr Reception taken = Reception::taken, late = Reception::late, wrong = Reception::wrong;
+using enum Reception;
 
 struct AgentRow {
   const char* name;

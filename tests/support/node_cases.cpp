@@ -23,15 +23,18 @@ NodeCase read_node_case(const std::string& machine) {
   return node;
 }
 
-std::vector<NodeCase> read_node_cases() {
-  std::vector<std::string> machines;
-  for (const auto& entry : fs::directory_iterator(data_folder("nodes"))) {
-    if (entry.is_directory()) machines.push_back(entry.path().filename().string());
-  }
-  std::sort(machines.begin(), machines.end());
-  std::vector<NodeCase> nodes;
-  for (const std::string& machine : machines) nodes.push_back(read_node_case(machine));
-  return nodes;
+const std::vector<NodeCase>& node_cases() {
+  static const std::vector<NodeCase> k_nodes = [] {
+    std::vector<std::string> machines;
+    for (const auto& entry : fs::directory_iterator(data_folder("nodes"))) {
+      if (entry.is_directory()) machines.push_back(entry.path().filename().string());
+    }
+    std::sort(machines.begin(), machines.end());
+    std::vector<NodeCase> nodes;
+    for (const std::string& machine : machines) nodes.push_back(read_node_case(machine));
+    return nodes;
+  }();
+  return k_nodes;
 }
 
 std::vector<std::vector<std::vector<int>>> near_gpus(const NodeCase& node, int workers) {

@@ -21,7 +21,8 @@ struct NodeCase {
   std::vector<Device> devices;
 };
 
-std::vector<NodeCase> read_node_cases();
+// All of them, read once.
+const std::vector<NodeCase>& node_cases();
 NodeCase read_node_case(const std::string& machine);
 
 // PlacementRequest::near_gpus: worker i has device i; where there are more workers, the last have none.

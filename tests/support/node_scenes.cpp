@@ -6,6 +6,7 @@
 #include <set>
 
 #include "allocation_cases.hpp"
+#include "ddprun/base/error.hpp"
 #include "ddprun/options/options.hpp"
 #include "node_builder.hpp"
 #include "plan_node.hpp"
@@ -231,8 +232,17 @@ NodeScene make_scene(const std::string& name, Topology topology, int workers) {
   return scene;
 }
 
-std::vector<NodeScene> node_scenes() {
-  return {laptop(), dgx_a100(), gh200(), frontier(), unbound(), shared_cores(), one_task(), many_workers()};
+const std::vector<NodeScene>& node_scenes() {
+  static const std::vector<NodeScene> k_scenes{laptop(),  dgx_a100(),     gh200(),    frontier(),
+                                               unbound(), shared_cores(), one_task(), many_workers()};
+  return k_scenes;
+}
+
+NodeScene scene_of(const std::string& name) {
+  for (const NodeScene& scene : node_scenes()) {
+    if (scene.name == name) return scene;
+  }
+  throw Error("no scene has the name " + name);
 }
 
 NodeScene random_scene(std::mt19937& random) {

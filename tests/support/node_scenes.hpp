@@ -7,6 +7,7 @@
 
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/launch_plan.hpp"
+#include "random_seed.hpp"  // of random_scene
 
 namespace ddprun::test {
 
@@ -20,7 +21,9 @@ struct NodeScene {
 // Nothing is bound, and no worker holds a device.
 NodeScene make_scene(const std::string& name, Topology topology, int workers);
 
-std::vector<NodeScene> node_scenes();
+// All that have a name, made once.
+const std::vector<NodeScene>& node_scenes();
+NodeScene scene_of(const std::string& name);
 
 // A node of at most 256 hardware threads whose workers hold any CPUs and GPUs: also what no placement would
 // do.

@@ -83,13 +83,16 @@ PlanCase read_plan_case(const fs::path& folder) {
   return plan_case;
 }
 
-std::vector<PlanCase> read_plan_cases() {
-  std::vector<fs::path> folders;
-  for (const auto& entry : fs::directory_iterator(data_folder("plans"))) folders.push_back(entry.path());
-  std::sort(folders.begin(), folders.end());
-  std::vector<PlanCase> cases;
-  for (const fs::path& folder : folders) cases.push_back(read_plan_case(folder));
-  return cases;
+const std::vector<PlanCase>& plan_cases() {
+  static const std::vector<PlanCase> k_cases = [] {
+    std::vector<fs::path> folders;
+    for (const auto& entry : fs::directory_iterator(data_folder("plans"))) folders.push_back(entry.path());
+    std::sort(folders.begin(), folders.end());
+    std::vector<PlanCase> cases;
+    for (const fs::path& folder : folders) cases.push_back(read_plan_case(folder));
+    return cases;
+  }();
+  return k_cases;
 }
 
 }  // namespace ddprun::test

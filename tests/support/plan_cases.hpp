@@ -25,6 +25,7 @@ struct PlanCase {
 //   flags        options by name
 //   command      the program and its arguments
 PlanCase read_plan_case(const std::filesystem::path& folder);
-std::vector<PlanCase> read_plan_cases();
+// All of them, read once.
+const std::vector<PlanCase>& plan_cases();
 
 }  // namespace ddprun::test

@@ -1,4 +1,4 @@
-// Nodes that nobody sells, the same ones in every run: uneven packages and caches, CPUs numbered at random,
+// Nodes that nobody sells, the same ones for a seed: uneven packages and caches, CPUs numbered at random,
 // memory without CPUs and CPUs without memory, masks with holes.
 #pragma once
 

@@ -25,6 +25,7 @@ from typing import TypeVar
 
 from . import run_directory
 
+SANITIZERS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS")  # for a ddprun that is built with them
 FABRIC = "10.77.0."
 MANAGEMENT = "10.78.0."
 FIRST_PROCESS = Path(__file__).with_name("first_process.py")
@@ -210,7 +211,8 @@ class HostGroup:
         self.environment = {
             "PATH": ":".join([*path, "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]),
             "HOME": str(self.home), "USER": "root", "LOGNAME": "root", "SHELL": "/bin/sh", "LANG": "C.UTF-8",
-            "TERM": os.environ.get("TERM", "dumb")}
+            "TERM": os.environ.get("TERM", "dumb")} | {
+                name: value for name, value in os.environ.items() if name in SANITIZERS}
         self.hosts = {name: Host(self, name, number) for number, name in enumerate(names, start=1)}
         self._first: subprocess.Popen[str] | None = None
         self.first_pid = 0

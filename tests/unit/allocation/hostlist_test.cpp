@@ -81,6 +81,7 @@ TEST_CASE("a malformed host list names its variable and the piece") {
 }
 
 TEST_CASE("a host list has a limit however it is written") {
+  CHECK(expand_hostlist("n[1-65536],m[1-65536]", "LIST").size() == k_max_hosts);
   for (const char* list : {"r[0-999]n[0-999]", "a[0-9999]b[0-9999]c[0-9999]d[0-9999]e[0-9999]f[0-9999]",
                            "a[0-65535],b[0-65535],c", "a[0-65535,0-65535,1]"}) {
     CAPTURE(list);

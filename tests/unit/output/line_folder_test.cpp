@@ -108,19 +108,20 @@ TEST_CASE("a stream that has ended says so after all of its text") {
 TEST_CASE("no byte is lost, torn or moved, whatever is folded") {
   RANDOM_SEED(seed);
   std::mt19937 random(seed);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < test::rounds(50); ++round) {
     constexpr int k_streams = 5;
     LineFolder folder(LineFolder::Settings{Milliseconds{20}, Milliseconds{60}, 40, 3});
     std::string written[k_streams];
     std::string shown[k_streams];
     bool ended[k_streams] = {};
+    bool silent_afterwards = true;
     for (int i = 0; i < k_streams; ++i) folder.open(i, GlobalRank{i});
     const auto collect = [&] {
       for (const auto& piece : folder.take()) {
         if (piece.ended) {
           ended[piece.stream] = true;
         } else if (piece.ranks.empty()) {
-          REQUIRE_FALSE(ended[piece.stream]);
+          silent_afterwards = silent_afterwards && !ended[piece.stream];
           shown[piece.stream] += piece.text;
         } else {
           for (const int rank : piece.ranks) shown[rank] += piece.text;
@@ -143,6 +144,7 @@ TEST_CASE("no byte is lost, torn or moved, whatever is folded") {
     for (int i = 0; i < k_streams; ++i) folder.close(i, at(now));
     while (const auto due = folder.next_tick()) folder.tick(*due);
     collect();
+    REQUIRE(silent_afterwards);
     for (int i = 0; i < k_streams; ++i) {
       CHECK(shown[i] == written[i]);
       CHECK(ended[i]);

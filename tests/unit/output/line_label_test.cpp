@@ -4,6 +4,7 @@
 
 #include "catch.hpp"
 #include "error_text.hpp"
+#include "random_seed.hpp"
 
 using namespace ddprun;
 
@@ -73,9 +74,10 @@ TEST_CASE("a progress bar has its label after each return") {
 }
 
 TEST_CASE("without its labels the text is what was written, however it is cut") {
-  std::mt19937 random(4711);
+  RANDOM_SEED(seed);
+  std::mt19937 random(seed);
   const std::string alphabet = "ab\n\r";
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < test::rounds(400); ++round) {
     std::string text;
     for (auto i = random() % 40; i > 0; --i) text += alphabet[random() % alphabet.size()];
     Labeller labeller;

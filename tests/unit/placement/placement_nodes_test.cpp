@@ -96,7 +96,7 @@ std::string bindings_of(const NodeCase& node) {
 }  // namespace
 
 TEST_CASE("a worker for each GPU is where the machine's documentation puts it") {
-  const auto nodes = read_node_cases();
+  const auto& nodes = node_cases();
   CHECK(nodes.size() >= 12);
   for (const NodeCase& node : nodes) {
     CAPTURE(node.folder.filename().string());
@@ -111,7 +111,7 @@ TEST_CASE("a worker for each GPU is where the machine's documentation puts it") 
 }
 
 TEST_CASE("bindings are what the machines' files say") {
-  for (const NodeCase& node : read_node_cases()) {
+  for (const NodeCase& node : node_cases()) {
     CAPTURE(node.folder.filename().string());
     const std::filesystem::path path = node.folder / "bindings.txt";
     const std::string found = bindings_of(node);

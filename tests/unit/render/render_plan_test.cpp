@@ -47,7 +47,7 @@ void collect(const json& value, const std::string& path, Keys& keys) {
 
 Keys printed_keys() {
   Keys keys;
-  for (const test::PlanCase& each : test::read_plan_cases()) {
+  for (const test::PlanCase& each : test::plan_cases()) {
     const std::string text = test::read_text(each.folder / "plan.json");
     if (!text.empty()) collect(json::parse(text), "", keys);
   }
@@ -75,13 +75,6 @@ LaunchPlan plan_of(const std::string& name, Snapshot& snapshot) {
   test::PlanCase found = test::read_plan_case(test::data_folder("plans") / name);
   snapshot = std::move(found.snapshot);
   return test::plan_node(snapshot, found.options);
-}
-
-test::NodeScene scene_of(const std::string& name) {
-  for (test::NodeScene& scene : test::node_scenes()) {
-    if (scene.name == name) return scene;
-  }
-  throw Error("no scene has the name " + name);
 }
 
 }  // namespace
@@ -151,7 +144,7 @@ TEST_CASE("shell lines quote values") {
 }
 
 TEST_CASE("JSON tells what a worker holds") {
-  const test::NodeScene scene = scene_of("frontier");
+  const test::NodeScene scene = test::scene_of("frontier");
   const json worker = json::parse(render_json(scene.plan, scene.snapshot))["workers"][3];
   CHECK(worker["binding"] ==
         json({{"cpus", "25-31,89-95"}, {"cores", 7}, {"memory_nodes", {1}}, {"memory_policy", "preferred"}}));
@@ -160,7 +153,7 @@ TEST_CASE("JSON tells what a worker holds") {
 }
 
 TEST_CASE("JSON tells what the node is made of and what is left") {
-  test::NodeScene scene = scene_of("one-task");
+  test::NodeScene scene = test::scene_of("one-task");
   scene.snapshot.host.gpus[1].uuid = "GPU-1";
   scene.snapshot.host.allowed_cpus.erase(scene.snapshot.host.allowed_cpus.begin());
   const json binding = json::parse(render_json(scene.plan, scene.snapshot))["binding"];
@@ -176,14 +169,14 @@ TEST_CASE("JSON tells what the node is made of and what is left") {
 }
 
 TEST_CASE("JSON says null of a binding that is not there") {
-  const test::NodeScene scene = scene_of("unbound");
+  const test::NodeScene scene = test::scene_of("unbound");
   const json plan = json::parse(render_json(scene.plan, scene.snapshot));
   CHECK(plan["workers"][0]["binding"].is_null());
   CHECK(plan["binding"]["spare"] == "");
 }
 
 TEST_CASE("the plan as text draws the node") {
-  const test::NodeScene scene = scene_of("dgx-a100");
+  const test::NodeScene scene = test::scene_of("dgx-a100");
   const std::string text = render_text(scene.plan, scene.snapshot);
   CHECK(holds(text,
               "\nbinding\n"
@@ -197,7 +190,7 @@ TEST_CASE("the plan as text draws the node") {
 }
 
 TEST_CASE("the plan as text says why a node without topology is not bound") {
-  test::NodeScene scene = scene_of("unbound");
+  test::NodeScene scene = test::scene_of("unbound");
   scene.snapshot.host.topology.reset();
   CHECK(!holds(render_text(scene.plan, scene.snapshot), "\nbinding\n"));
   CHECK(holds(render_text(scene.plan, scene.snapshot),

@@ -307,10 +307,11 @@ TEST_CASE("a local peer without devices costs some ten bytes") {
 }
 
 TEST_CASE("devices that need too much room are not told, their workers are") {
-  LocalPeerWorker worker{std::string(40, '\x01'), std::vector<std::string>(17, "\x01")};  // 400 bytes in JSON
+  LocalPeerWorker worker{std::string(12, '\x01'), {"\x01"}};  // 80 bytes in JSON, where there is room for 64
   Announcement announcement;
   announcement.cpus = std::string(5000, '\x01');
   announcement.local_workers.assign(k_max_workers + 1, worker);
+  announcement.local_workers.front().gpus.assign(17, "\x01");  // more than a worker may have
   const std::string join = encode(AgentMessage{Join{announcement, "0.1.0", "", 4}});
   CHECK(join.size() <= k_frame_header + k_max_frame);
   const auto joined = std::get<AgentMessage>(decode_agent_message(payload_of(join)));
