@@ -64,7 +64,7 @@ Words left_in(const TempDir& folder) {
 TEST_CASE("workers run with their ranks, and their success is ddprun's") {
   const TempDir folder(std::nullopt);
   const auto end =
-      run(shell("echo $RANK of $WORLD_SIZE, attempt $TORCHELASTIC_RESTART_COUNT", {"--nproc-per-node", "3"}),
+      run(shell("echo $RANK of $WORLD_SIZE, attempt $TORCHELASTIC_RESTART_COUNT", {"--nproc-per-node", "2"}),
           folder);
   CHECK(end.code == 0);
   CHECK(sorted_lines(end.output) == Words{"0 of 2, attempt 0", "1 of 2, attempt 0"});
