@@ -9,6 +9,8 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <iostream>
 #include <utility>
 
 #include "catch.hpp"
@@ -55,6 +57,8 @@ ForkedDdprun::ForkedDdprun(std::vector<std::string> arguments, const std::string
                            const std::map<std::string, std::string>& variables) {
   Pipe output = make_pipe();
   Pipe error = make_pipe();
+  std::cout.flush();  // what the test has written is not to be written by the child too
+  std::fflush(nullptr);
   pid_ = ::fork();
   REQUIRE(pid_ >= 0);
   if (pid_ == 0) run(std::move(arguments), folder, variables, output.writer.get(), error.writer.get());
