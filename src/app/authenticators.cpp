@@ -57,15 +57,15 @@ std::string key_path(const Options& options, const Snapshot& snapshot) {
   return default_key_path(options.key_file, find_variable(snapshot, "HOME").value_or(""));
 }
 
-// What makes the key files of two hosts the same. A stranger is told it too, so it names no path outside the
-// home directory; one within it is written as scp wants it on both sides.
+// What makes the key files of two hosts the same. A stranger is told it too, so it names no path but the
+// usual one, as scp wants it on both sides.
 std::string copy_hint(const Options& options, const Snapshot& snapshot) {
   const PlaceOptions& place = options.place;
   const auto& address = place.address ? place.address : place.likely_address;
   const std::string host = address ? address->value : snapshot.host.name;
   const std::string path = key_path(options, snapshot);
   const std::string home = find_variable(snapshot, "HOME").value_or("") + "/";
-  if (home.size() == 1 || !path.starts_with(home))
+  if (!options.key_file.empty() || home.size() == 1 || !path.starts_with(home))
     return "copy the file that --key-file names from one to the other";
   const std::string below = path.substr(home.size());
   return fmt::format("on the refused host: scp {} ~/{}", shell_quote(fmt::format("{}:{}", host, below)),

@@ -190,7 +190,7 @@ async def knock(words, then):
     except (ConnectionError, asyncio.TimeoutError):
         pass
     writer.close()
-    return answer.decode()
+    return answer.decode('latin-1')
 
 async def crowd():
     for name, (words, then) in json.loads(sys.stdin.readline()).items():
@@ -214,14 +214,15 @@ def test_a_crowd_of_strangers_after_the_start_learns_nothing(hosts, directory, k
     crowd = hosts["c"].popen([PYTHON, "-c", CROWD, hosts["a"].address, PORT, "400"], stdin=-1)
     crowd.popen.stdin.write(json.dumps({name: [part.hex() for part in parts] for name, parts in kinds.items()}) + "\n")
     answers = {}
-    for line in crowd.wait().stdout.splitlines():
+    said = crowd.wait()
+    for line in said.stdout.splitlines():
         answers |= json.loads(line)
     (directory / "end").touch()
     results = wait_all(both)
     assert codes(results) == [0, 0], as_text(results)
     refusal = "the key files of the two hosts differ; copy the file that --key-file names from one to the other"
     greeted = f"44 bytes, then \2\0\0{chr(len(refusal))}{refusal}"
-    assert answers == {name: {greeted if name == "ddprun" else "": 400} for name in kinds}
+    assert answers == {name: {greeted if name == "ddprun" else "": 400} for name in kinds}, str(said)
 
 
 @pytest.mark.parametrize("attempt", [0, 1], ids=["on-the-rendezvous-port", "on-a-port-of-its-own"])
