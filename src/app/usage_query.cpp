@@ -20,8 +20,8 @@ UsageQuery::UsageQuery(boost::asio::io_context& context, NodeStatus status,
       answer_(std::make_shared<WholeAnswer>(
           context, child_.descriptor(), k_max_node_status, k_limit,
           [status, on_answer = std::move(on_answer)](const std::string& answer, bool) {
-            auto measured = parse_node_status(answer);
-            on_answer(measured ? std::move(*measured) : status);
+            const auto measured = parse_node_status(answer);
+            on_answer(measured ? *measured : status);
           })) {
   answer_->start();
 }

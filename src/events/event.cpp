@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
@@ -76,7 +77,7 @@ void take(const Json& json, const char* key, std::optional<Value>& value) {
 std::int64_t milliseconds(const Json& json) {
   const auto seconds = json.get<double>();
   if (!(seconds >= 0 && seconds < k_latest)) fail(json);
-  return static_cast<std::int64_t>(seconds * 1000 + 0.5);
+  return std::llround(seconds * 1000);
 }
 
 // Throws what nlohmann throws where a value has another type or is no number of ours.

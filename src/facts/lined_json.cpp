@@ -20,11 +20,13 @@ constexpr int k_deepest = 6;
 // The parser's place in the text, by which a key event is a line.
 class LineCountingIterator {
  public:
+  // NOLINTBEGIN(readability-identifier-naming): the names that std::iterator_traits reads
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
   using difference_type = std::ptrdiff_t;
   using pointer = const char*;
   using reference = const char&;
+  // NOLINTEND(readability-identifier-naming)
 
   LineCountingIterator(const char* at, int* line) : at_(at), line_(line) {}
   reference operator*() const { return *at_; }
