@@ -1,6 +1,9 @@
 #include "ddprun/rendezvous/codec.hpp"
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "catch.hpp"
 #include "random_seed.hpp"
@@ -385,4 +388,84 @@ TEST_CASE("of one very long line whole characters are kept") {
   CHECK(kept.size() == k_max_failure_text - 1);
   CHECK(kept.starts_with("\u00e4"));
   CHECK(kept.ends_with("\u00e4."));
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+// A peer that has the key and is broken: each value of each message, one at a time, by what it may not be.
+const std::vector<Json>& hostile_values() {
+  static const std::vector<Json> values{
+      -1, -128, 0,       256,           65536,          4097, 1e67, 1.5, 2147483648, -9223372036854775807,
+      "", "x",  nullptr, Json::array(), Json::object(), true};
+  return values;
+}
+
+int exit_code_in(const AgentMessage& message) {
+  if (const auto* failed = std::get_if<AttemptFailed>(&message)) return exit_code_of(failed->failure.status);
+  if (const auto* stopped = std::get_if<Stopped>(&message)) {
+    for (const Failure& failure : stopped->failures) {
+      if (exit_code_of(failure.status) == 0) return 0;
+    }
+  }
+  return 1;
+}
+
+int exit_code_in(const CoordinatorMessage& message) {
+  const auto* finish = std::get_if<Finish>(&message);
+  return finish == nullptr || finish->cause.kind == Cause::Kind::success ? 1 : exit_code_of(finish->cause);
+}
+
+struct Tried {
+  std::set<std::string> places;  // one of a list stands for all of it
+  int refused = 0;
+  int taken = 0;  // it is what the message would be with that value
+  int wrong = 0;
+};
+
+// What is taken has to be whole: it is the same when it is sent on.
+template <class Message, class Decode>
+void try_each_value(const Message& message, const Decode& decode, Tried& tried) {
+  const Json whole = Json::parse(payload_of(encode(message)));
+  const Json leaves = whole.flatten();
+  for (const auto& [path, leaf] : leaves.items()) {
+    std::string place = whole["type"].get<std::string>() + path;
+    std::replace_if(
+        place.begin(), place.end(), [](char c) { return c >= '0' && c <= '9'; }, '*');
+    if (!tried.places.insert(place).second) continue;
+    for (const Json& value : hostile_values()) {
+      Json changed = whole;
+      changed[Json::json_pointer(path)] = value;
+      const auto decoded = decode(changed.dump());
+      if (std::holds_alternative<CodecError>(decoded)) {
+        ++tried.refused;
+        continue;
+      }
+      const auto again = decode(payload_of(encode(std::get<Message>(decoded))));
+      const bool whole_again =
+          std::holds_alternative<Message>(again) && std::get<Message>(again) == std::get<Message>(decoded);
+      const bool good = whole_again && exit_code_in(std::get<Message>(decoded)) != 0;
+      CAPTURE(path, changed.dump());
+      CHECK(good);
+      good ? ++tried.taken : ++tried.wrong;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a broken peer's values are refused, or taken as what they are, and never make a success of a failure") {
+  Tried tried;
+  for (const AgentMessage& message : agent_messages())
+    try_each_value(
+        message, [](std::string_view payload) { return decode_agent_message(payload); }, tried);
+  for (const CoordinatorMessage& message : coordinator_messages())
+    try_each_value(
+        message, [](std::string_view payload) { return decode_coordinator_message(payload); }, tried);
+  CAPTURE(tried.refused, tried.taken);
+  CHECK(tried.wrong == 0);
+  CHECK(tried.refused > 1000);
+  CHECK(tried.taken > 100);
 }
