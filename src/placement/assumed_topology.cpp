@@ -20,7 +20,8 @@ std::vector<Gpu> described_gpus(const Topology& topology, int parts_of_each) {
     if (device.kind != DeviceKind::gpu) continue;
     const Gpu gpu{
         device.vendor.empty() ? "nvidia" : device.vendor, device.address, {}, device.cpus, {}, device.model};
-    gpus.insert(gpus.end(), static_cast<std::size_t>(device.parts * parts_of_each), gpu);
+    const auto parts = static_cast<std::size_t>(device.parts) * static_cast<std::size_t>(parts_of_each);
+    gpus.insert(gpus.end(), parts, gpu);
   }
   return gpus;
 }
