@@ -118,7 +118,7 @@ class Scene {
     const bool join = std::holds_alternative<Join>(message);
     if (join && (joined_.contains(peer) || (peer == 0 && ended_))) return;
     if (!join && !joined_.contains(peer)) return;
-    if (join && peer == 0 && std::get<Join>(message).announcement.agent.value != 0) return;
+    if (join && peer == 0 && std::get<Join>(message).announcement.agent != AgentIndex{0}) return;
     if (peer == 0 && !join && !is_own_kind(message)) return;
     joined_.insert(peer);
     if (const auto* told = std::get_if<AttemptSucceeded>(&message)) succeeded_.emplace(peer, told->attempt);
