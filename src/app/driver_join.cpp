@@ -135,7 +135,9 @@ Announcement Driver::announcement() const {
     self.addresses.insert(self.addresses.begin(), node_->options.local_address->value);
   self.cpus = announced_cpus(*node_, snapshot_);
   self.local_workers = announced_workers(*node_, snapshot_);
-  self.python = python_of_workers(*node_, snapshot_);
+  // For the other hosts, and for the store, which a single worker hosts itself.
+  const bool of_use = node_->rendezvous.agents > 1 || node_->offered.size() > 1;
+  if (of_use) self.python = python_of_workers(*node_, snapshot_);
   return self;
 }
 
