@@ -26,7 +26,8 @@ class Failed(Exception):
 class Running:
     """One command, from its start to the end of its last process: `with Running(...) as run:`.
 
-    Leaving the block ends what still runs. Nothing the command started outlives the block.
+    Leaving the block ends what still runs. Nothing the command started outlives the block. The end is looked for
+    without Popen.poll and Popen.wait: an interrupt within them may leave their lock held, and the next wait hangs.
     """
 
     def __init__(self, command: list[str], environment: dict[str, str], folder: Path, limit: float = TIME_LIMIT):
@@ -47,8 +48,8 @@ class Running:
 
     def __exit__(self, *_) -> None:
         try:
-            if self.process.poll() is None:
-                self.process.terminate()
+            if not self.has_ended():
+                os.kill(self.process.pid, signal.SIGTERM)
                 ended_within(self.process.pid, GRACE)
         finally:
             kill_marked(self.mark)
@@ -61,19 +62,27 @@ class Running:
         if not ended_within(self.process.pid, self.deadline - time.monotonic()):
             raise Failed("no end within the time limit")
         elapsed = time.monotonic_ns() - self.started
-        status = self.process.wait()
+        status = self.exit_status()
         if status != 0:
             raise Failed(f"ended with {status}: {self.last_line()}")
         return elapsed
 
+    def has_ended(self) -> bool:
+        return ended_within(self.process.pid, 0)
+
+    def exit_status(self) -> int:
+        """Of a command that has ended: its exit code, or minus the signal. It stays to be reaped by __exit__."""
+        end = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        return end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
+
     def wait_until(self, condition, what: str) -> None:
         """Asks every 10 ms until `condition()` holds; fails when the command ends or its time is up."""
         while True:
-            ended = self.process.poll() is not None  # before asking: the last act of a command may be what we wait for
+            ended = self.has_ended()  # before asking: the last act of a command may be what we wait for
             if condition():
                 return
             if ended:
-                raise Failed(f"ended with {self.process.returncode} before {what}: {self.last_line()}")
+                raise Failed(f"ended with {self.exit_status()} before {what}: {self.last_line()}")
             if time.monotonic() > self.deadline:
                 raise Failed(f"time limit before {what}")
             time.sleep(0.01)

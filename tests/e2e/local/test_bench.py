@@ -142,6 +142,35 @@ def test_an_interrupt_while_a_command_is_being_started_leaves_nothing_behind(
     wait_until(lambda: not processes_under(tmp_path, os.getpid()))
 
 
+# An interrupt of Popen.poll where it has taken its lock and has not yet entered the block that gives it back.
+INTERRUPTED_POLL = """
+import os, pathlib, subprocess, sys, types
+import processes
+
+class Interrupted(subprocess.Popen):
+    def _internal_poll(self, *_, **__):
+        self._waitpid_lock.acquire(False)
+        raise KeyboardInterrupt
+
+def interrupt():
+    raise KeyboardInterrupt
+
+processes.subprocess = types.SimpleNamespace(Popen=Interrupted, DEVNULL=subprocess.DEVNULL)
+try:
+    with processes.Running(["sleep", "600"], dict(os.environ), pathlib.Path(sys.argv[1])) as run:
+        run.wait_until(interrupt, "the interrupt")
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def test_an_interrupt_while_the_end_of_a_command_is_looked_for_does_not_hang(tmp_path: Path) -> None:
+    done = subprocess.run(["python3", "-c", INTERRUPTED_POLL, tmp_path], timeout=60, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(LAUNCH.parent)})
+    assert done.returncode == 130, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def load(name: str):
     """A tool of scripts/bench as a module."""
     loader = SourceFileLoader(name, str(LAUNCH.with_name(name)))
