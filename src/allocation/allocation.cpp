@@ -6,7 +6,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -32,10 +32,10 @@ const Host* find_own_host(const Allocation& allocation) {
              : nullptr;
 }
 
-std::string to_string(Scheduler scheduler) {
-  const SchedulerTraits* const traits = find_traits(scheduler);
+std::string to_string(facts::Scheduler scheduler) {
+  const facts::SchedulerTraits* const traits = facts::find_traits(scheduler);
   if (traits != nullptr) return std::string(traits->name);
-  return scheduler == Scheduler::manual ? "manual" : "none";
+  return scheduler == facts::Scheduler::manual ? "manual" : "none";
 }
 
 std::string to_string(LaunchStyle style) {
@@ -55,8 +55,8 @@ std::string to_string(LaunchStyle style) {
 std::string launch_key(const Allocation& allocation) {
   if (allocation.numbered_by_launcher) return launched_key(allocation);
   const std::string& instance = allocation.instance.value;
-  if (allocation.scheduler.value == Scheduler::none) return "alone/" + instance;
-  if (allocation.scheduler.value == Scheduler::manual)
+  if (allocation.scheduler.value == facts::Scheduler::none) return "alone/" + instance;
+  if (allocation.scheduler.value == facts::Scheduler::manual)
     return "manual/" + (instance.empty() ? "none" : instance);  // torchrun's default --rdzv-id
   return fmt::format("{}/{}/{}/{}{}{}", to_string(allocation.scheduler.value),
                      allocation.job_id.value.empty() ? "-" : allocation.job_id.value,
@@ -65,4 +65,4 @@ std::string launch_key(const Allocation& allocation) {
                      instance.empty() ? "" : "/", instance);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -19,32 +19,32 @@
 #include "pbs.hpp"
 #include "slurm.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
 struct Detector {
-  Scheduler scheduler;   // --scheduler takes its name
-  const char* variable;  // that shows it, for messages
-  bool (*applies)(const Snapshot&);
-  Allocation (*parse)(const Snapshot&, const PlaceOptions&);
+  facts::Scheduler scheduler;  // --scheduler takes its name
+  const char* variable;        // that shows it, for messages
+  bool (*applies)(const facts::Snapshot&);
+  Allocation (*parse)(const facts::Snapshot&, const PlaceOptions&);
   // Whether something not inherited shows its processes above this one.
-  bool (*is_above)(const HostFacts&);
+  bool (*is_above)(const facts::HostFacts&);
 };
 
-bool is_under_slurm(const HostFacts& host) { return find_slurm_place(host).has_value(); }
-bool is_under_lsf(const HostFacts& host) { return has_ancestor(host, {"res", "sbatchd", "jsmd"}); }
-bool is_under_flux(const HostFacts& host) { return has_ancestor(host, {"flux-shell", "flux-broker"}); }
+bool is_under_slurm(const facts::HostFacts& host) { return find_slurm_place(host).has_value(); }
+bool is_under_lsf(const facts::HostFacts& host) { return has_ancestor(host, {"res", "sbatchd", "jsmd"}); }
+bool is_under_flux(const facts::HostFacts& host) { return has_ancestor(host, {"flux-shell", "flux-broker"}); }
 
 // A scheduler that can run inside another comes before it: Flux' broker is often started by srun.
 constexpr std::array<Detector, 4> k_detectors{{
-    {Scheduler::flux, "FLUX_URI", has_flux_job, parse_flux, is_under_flux},
-    {Scheduler::slurm, "SLURM_JOB_ID", has_slurm_job, parse_slurm, is_under_slurm},
-    {Scheduler::pbs, "PBS_JOBID", has_pbs_job, parse_pbs, is_under_pbs},
-    {Scheduler::lsf, "LSB_JOBID", has_lsf_job, parse_lsf, is_under_lsf},
+    {facts::Scheduler::flux, "FLUX_URI", has_flux_job, parse_flux, is_under_flux},
+    {facts::Scheduler::slurm, "SLURM_JOB_ID", has_slurm_job, parse_slurm, is_under_slurm},
+    {facts::Scheduler::pbs, "PBS_JOBID", has_pbs_job, parse_pbs, is_under_pbs},
+    {facts::Scheduler::lsf, "LSB_JOBID", has_lsf_job, parse_lsf, is_under_lsf},
 }};
 
-Allocation parse_alone(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation parse_alone(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   Allocation allocation =
       make_alone(snapshot, options, options.standalone ? "--standalone" : "no scheduler and no --nnodes");
   // torchrun's static variables of a container platform; a shell may have them from anywhere.
@@ -61,7 +61,7 @@ Allocation parse_alone(const Snapshot& snapshot, const PlaceOptions& options) {
   return allocation;
 }
 
-Allocation parse_without_scheduler(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation parse_without_scheduler(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   if (options.standalone) return parse_alone(snapshot, options);
   if (is_complete_manual(options)) return parse_manual(snapshot, options);
   const auto places = find_launch_places(snapshot);
@@ -70,7 +70,7 @@ Allocation parse_without_scheduler(const Snapshot& snapshot, const PlaceOptions&
   return is_manual(options) ? parse_manual(snapshot, options) : parse_alone(snapshot, options);
 }
 
-Allocation parse_launcher(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation parse_launcher(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   const auto places = find_launch_places(snapshot);
   if (places.empty()) {
     throw UsageError(fmt::format("{} mpi, but no MPI launcher has set a rank", options.scheduler->origin),
@@ -79,13 +79,13 @@ Allocation parse_launcher(const Snapshot& snapshot, const PlaceOptions& options)
   return follow_launcher(make_no_job(options), places.front(), snapshot, options);
 }
 
-Allocation parse_by_flags_alone(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation parse_by_flags_alone(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   return is_manual(options) ? parse_manual(snapshot, options)
                             : make_alone(snapshot, options, options.scheduler->origin);
 }
 
 // As for an evaluation between two epochs.
-Allocation parse_inside_worker(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation parse_inside_worker(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   if (is_manual(options)) return parse_manual(snapshot, options);
   Allocation allocation = make_alone(snapshot, options, "inside a worker of another ddprun");
   if (options.standalone || (name_jobs(snapshot.environment).empty() && find_launch_places(snapshot).empty()))
@@ -97,7 +97,7 @@ Allocation parse_inside_worker(const Snapshot& snapshot, const PlaceOptions& opt
   return allocation;
 }
 
-Allocation ask_named(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation ask_named(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   // clang 14 captures no structured binding
   const std::string& name = options.scheduler->value;
   const std::string& origin = options.scheduler->origin;
@@ -117,7 +117,7 @@ Allocation ask_named(const Snapshot& snapshot, const PlaceOptions& options) {
 
 // Several schedulers' variables: what is above this process decides, then the order of the table where one
 // runs inside the other.
-const Detector& choose(const std::vector<const Detector*>& candidates, const HostFacts& host) {
+const Detector& choose(const std::vector<const Detector*>& candidates, const facts::HostFacts& host) {
   if (candidates.size() == 1) return *candidates.front();
   std::vector<const Detector*> above;
   for (const Detector* candidate : candidates) {
@@ -136,7 +136,7 @@ const Detector& choose(const std::vector<const Detector*>& candidates, const Hos
 
 // An agent that ddprun started has a place on the hosts of its front end; a variable that is left from
 // another launch has none.
-void check_hosts_followed(const Snapshot& snapshot, const PlaceOptions& options,
+void check_hosts_followed(const facts::Snapshot& snapshot, const PlaceOptions& options,
                           const Allocation& allocation) {
   if (!options.hosts || options.hosts->value.size() < 2 || allocation.style.value != LaunchStyle::alone)
     return;
@@ -146,7 +146,7 @@ void check_hosts_followed(const Snapshot& snapshot, const PlaceOptions& options,
               fmt::format("unset {}", k_front_end_variable));
 }
 
-Allocation ask_detectors(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation ask_detectors(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   if (is_started(snapshot, options)) return parse_started(snapshot, options);
   if (has_listed_hosts(snapshot, options)) return parse_listed_hosts(snapshot, options);
   if (!options.scheduler && is_inside_worker(snapshot)) return parse_inside_worker(snapshot, options);
@@ -171,7 +171,7 @@ std::vector<std::string> scheduler_names() {
   return names;
 }
 
-Allocation detect_allocation(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation detect_allocation(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   if (!options.standalone) {
     Allocation allocation = ask_detectors(snapshot, options);
     check_hosts_followed(snapshot, options, allocation);
@@ -189,4 +189,4 @@ Allocation detect_allocation(const Snapshot& snapshot, const PlaceOptions& optio
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -5,7 +5,7 @@
 #include "ddprun/base/error.hpp"
 #include "job.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -13,7 +13,7 @@ Job read_job(const Variables& variables, const PlaceOptions& options) {
   Job job = make_no_job(options);
   const auto id = variables.text("FLUX_JOB_ID", "FLUX_ENCLOSING_ID");
   job.base.scheduler =
-      sourced(Scheduler::flux, variables.has("FLUX_TASK_RANK") ? "FLUX_TASK_RANK" : "FLUX_URI");
+      sourced(facts::Scheduler::flux, variables.has("FLUX_TASK_RANK") ? "FLUX_TASK_RANK" : "FLUX_URI");
   if (id) job.base.job_id = *id;
   job.name = id ? "Flux job " + id->value : "a Flux instance";
   return job;
@@ -26,12 +26,12 @@ void add_unnamed_hosts(const Sourced<int>& nodes, Job& job) {
 
 }  // namespace
 
-bool has_flux_job(const Snapshot& snapshot) {
+bool has_flux_job(const facts::Snapshot& snapshot) {
   const Variables variables(snapshot.environment);
   return variables.has("FLUX_TASK_RANK") || variables.has("FLUX_URI");
 }
 
-Allocation parse_flux(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation parse_flux(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   const Variables variables(snapshot.environment);
   Job job = read_job(variables, options);
   const bool manual = is_complete_manual(options);
@@ -49,4 +49,4 @@ Allocation parse_flux(const Snapshot& snapshot, const PlaceOptions& options) {
   return settle_unstarted(job, "the initial program of a Flux instance", snapshot, options);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

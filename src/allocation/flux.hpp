@@ -6,12 +6,12 @@
 #include "ddprun/allocation/place_options.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 // A task, or inside an instance.
-bool has_flux_job(const Snapshot& snapshot);
+bool has_flux_job(const facts::Snapshot& snapshot);
 
 // Throws Error for an initial program that does not say how many nodes to use.
-Allocation parse_flux(const Snapshot& snapshot, const PlaceOptions& options);
+Allocation parse_flux(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

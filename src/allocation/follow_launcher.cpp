@@ -10,7 +10,7 @@
 #include "ddprun/base/text.hpp"
 #include "job.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -124,7 +124,7 @@ void check_flags(const Launch& launch, const Allocation& allocation) {
 }
 
 // Names only where they are all there: the launch may be on a part of the job.
-void settle_hosts(const Launch& launch, const Snapshot& snapshot, Allocation& allocation) {
+void settle_hosts(const Launch& launch, const facts::Snapshot& snapshot, Allocation& allocation) {
   const bool per_node = allocation.style.value == LaunchStyle::agent_per_node;
   const int count = per_node                   ? launch.size.value
                     : launch.place.nodes_exact ? launch.place.nodes->value
@@ -205,7 +205,7 @@ void settle_place(const Launch& launch, Allocation& allocation) {
 
 }  // namespace
 
-Allocation follow_launcher(const Job& job, const LaunchPlace& place, const Snapshot& snapshot,
+Allocation follow_launcher(const Job& job, const LaunchPlace& place, const facts::Snapshot& snapshot,
                            const PlaceOptions& options) {
   check_not_left_over(place, snapshot.host);
   const Launch launch{job, place, options, find_size(place, options), find_most_nodes(job, place)};
@@ -240,4 +240,4 @@ Allocation follow_launcher(const Job& job, const LaunchPlace& place, const Snaps
   return allocation;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -9,7 +9,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -230,4 +230,4 @@ std::string compress_hostlist(const std::vector<std::string>& hosts) {
   return join(pieces, ",");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -7,7 +7,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -47,13 +47,13 @@ Allocation describe_unstarted(const Job& job, const std::string& origin, const P
 
 Job make_no_job(const PlaceOptions& options) {
   Job job;
-  job.base.scheduler = sourced(Scheduler::none, "no scheduler detected");
+  job.base.scheduler = sourced(facts::Scheduler::none, "no scheduler detected");
   job.base.restart_count = by_default(0);
   apply_coordinator_flags(options, job.base);
   return job;
 }
 
-Allocation stand_alone(const Job& job, const Snapshot& snapshot, const PlaceOptions& options,
+Allocation stand_alone(const Job& job, const facts::Snapshot& snapshot, const PlaceOptions& options,
                        const std::string& origin) {
   Allocation allocation = make_alone(snapshot, options, origin);
   if (job.name.empty()) return allocation;
@@ -66,7 +66,7 @@ Allocation stand_alone(const Job& job, const Snapshot& snapshot, const PlaceOpti
   return allocation;
 }
 
-Allocation settle_unstarted(const Job& job, const std::string& origin, const Snapshot& snapshot,
+Allocation settle_unstarted(const Job& job, const std::string& origin, const facts::Snapshot& snapshot,
                             const PlaceOptions& options) {
   if (options.standalone) return stand_alone(job, snapshot, options, "--standalone");
   if (is_complete_manual(options)) {
@@ -88,4 +88,4 @@ Allocation settle_unstarted(const Job& job, const std::string& origin, const Sna
   return describe_unstarted(job, origin, options);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

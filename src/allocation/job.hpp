@@ -11,7 +11,7 @@
 #include "ddprun/allocation/place_options.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 struct Job {
   std::string name;  // "PBS job 0.ctl", for messages; empty: no job
@@ -28,16 +28,16 @@ Job make_no_job(const PlaceOptions& options);
 
 // The launch that `place` describes on the hosts of `job`. Throws Error where the launcher started a single
 // process on several hosts or does not tell enough, and UsageError where flags contradict it.
-Allocation follow_launcher(const Job& job, const LaunchPlace& place, const Snapshot& snapshot,
+Allocation follow_launcher(const Job& job, const LaunchPlace& place, const facts::Snapshot& snapshot,
                            const PlaceOptions& options);
 
 // No launcher started this process: alone where the job has one host or one was asked for, by hand where the
 // flags are complete, else not_started. Throws Error where the hosts are not known, or do not have this one.
-Allocation settle_unstarted(const Job& job, const std::string& origin, const Snapshot& snapshot,
+Allocation settle_unstarted(const Job& job, const std::string& origin, const facts::Snapshot& snapshot,
                             const PlaceOptions& options);
 
 // This process alone, with what the job says.
-Allocation stand_alone(const Job& job, const Snapshot& snapshot, const PlaceOptions& options,
+Allocation stand_alone(const Job& job, const facts::Snapshot& snapshot, const PlaceOptions& options,
                        const std::string& origin);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

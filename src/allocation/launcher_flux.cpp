@@ -2,7 +2,7 @@
 // (flux-core, src/shell).
 #include "launcher_rows.hpp"
 
-namespace ddprun::launcher_rows {
+namespace ddprun::allocation::launcher_rows {
 
 std::optional<LaunchPlace> read_flux(const Seen& seen) {
   auto place = read_numbers(seen, "flux", {"FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", nullptr});
@@ -15,4 +15,4 @@ std::optional<LaunchPlace> read_flux(const Seen& seen) {
   return place;
 }
 
-}  // namespace ddprun::launcher_rows
+}  // namespace ddprun::allocation::launcher_rows

@@ -2,7 +2,7 @@
 
 #include "ddprun/allocation/hostlist.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 std::optional<std::string> find_prrte_host(std::string_view launch) {
   constexpr std::string_view k_digits = "0123456789";
@@ -24,4 +24,4 @@ bool is_address_text(std::string_view text) {
   return !text.empty() && text.size() <= 45 && (dotted || colons);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

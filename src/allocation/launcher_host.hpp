@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 // The host of "prterun-n1-1485@1" (PRRTE's plm_base_jobid.c: tool, host and pid of the one who started it);
 // nothing for any other name of a launch.
@@ -14,4 +14,4 @@ std::optional<std::string> find_prrte_host(std::string_view launch);
 // Made of the characters of IPv4 or IPv6 addresses alone.
 bool is_address_text(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

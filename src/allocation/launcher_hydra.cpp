@@ -7,7 +7,7 @@
 #include "ddprun/base/text.hpp"
 #include "launcher_rows.hpp"
 
-namespace ddprun::launcher_rows {
+namespace ddprun::allocation::launcher_rows {
 
 namespace {
 
@@ -42,7 +42,7 @@ std::string read_other_job(const Seen& seen) {
 }  // namespace
 
 void add_hydra_host(const Seen& seen, LaunchPlace& place) {
-  for (const Ancestor& ancestor : seen.snapshot.host.ancestors) {
+  for (const facts::Ancestor& ancestor : seen.snapshot.host.ancestors) {
     const std::vector<std::string> words = split_words(ancestor.title);
     if (words.empty() || words.front().find("proxy") == std::string::npos) continue;
     const std::string control = word_after(words, "--control-port");
@@ -74,4 +74,4 @@ std::optional<LaunchPlace> read_hydra(const Seen& seen) {
   return place;
 }
 
-}  // namespace ddprun::launcher_rows
+}  // namespace ddprun::allocation::launcher_rows

@@ -1,7 +1,7 @@
 // jsrun of LSF on CORAL systems (IBM Job Step Manager).
 #include "launcher_rows.hpp"
 
-namespace ddprun::launcher_rows {
+namespace ddprun::allocation::launcher_rows {
 
 std::optional<LaunchPlace> read_jsrun(const Seen& seen) {
   auto place = read_numbers(
@@ -14,4 +14,4 @@ std::optional<LaunchPlace> read_jsrun(const Seen& seen) {
   return place;
 }
 
-}  // namespace ddprun::launcher_rows
+}  // namespace ddprun::allocation::launcher_rows

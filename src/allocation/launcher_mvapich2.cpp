@@ -1,7 +1,7 @@
 // MVAPICH2's mpirun_rsh, and hydra with programs of MVAPICH2. MVAPICH 3 has MPICH's names alone.
 #include "launcher_rows.hpp"
 
-namespace ddprun::launcher_rows {
+namespace ddprun::allocation::launcher_rows {
 
 std::optional<LaunchPlace> read_mvapich2(const Seen& seen) {
   auto place = read_numbers(seen, "MVAPICH2",
@@ -15,4 +15,4 @@ std::optional<LaunchPlace> read_mvapich2(const Seen& seen) {
   return place;
 }
 
-}  // namespace ddprun::launcher_rows
+}  // namespace ddprun::allocation::launcher_rows

@@ -6,7 +6,7 @@
 #include "launcher_rows.hpp"
 #include "node_regex.hpp"
 
-namespace ddprun::launcher_rows {
+namespace ddprun::allocation::launcher_rows {
 
 namespace {
 
@@ -55,4 +55,4 @@ std::optional<LaunchPlace> read_open_mpi(const Seen& seen) {
   return place;
 }
 
-}  // namespace ddprun::launcher_rows
+}  // namespace ddprun::allocation::launcher_rows

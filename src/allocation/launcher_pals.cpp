@@ -2,7 +2,7 @@
 // PALS_LOCAL_SIZE (mpi_cray_shasta.c). PMI_FD is not among them: there is no PMI-1 server to ask.
 #include "launcher_rows.hpp"
 
-namespace ddprun::launcher_rows {
+namespace ddprun::allocation::launcher_rows {
 
 std::optional<LaunchPlace> read_pals(const Seen& seen) {
   const bool own = seen.variables.has("PALS_LOCAL_SIZE");
@@ -21,4 +21,4 @@ std::optional<LaunchPlace> read_pals(const Seen& seen) {
   return place;
 }
 
-}  // namespace ddprun::launcher_rows
+}  // namespace ddprun::allocation::launcher_rows

@@ -4,7 +4,7 @@
 #include "launcher_host.hpp"
 #include "launcher_rows.hpp"
 
-namespace ddprun::launcher_rows {
+namespace ddprun::allocation::launcher_rows {
 
 std::optional<LaunchPlace> read_pmix(const Seen& seen) {
   const bool prrte = seen.variables.has("PRTE_LAUNCHED");
@@ -24,4 +24,4 @@ std::optional<LaunchPlace> read_pmix(const Seen& seen) {
   return place;
 }
 
-}  // namespace ddprun::launcher_rows
+}  // namespace ddprun::allocation::launcher_rows

@@ -4,10 +4,10 @@
 #include "ddprun/allocation/launchers.hpp"
 #include "ddprun/allocation/variables.hpp"
 
-namespace ddprun::launcher_rows {
+namespace ddprun::allocation::launcher_rows {
 
 struct Seen {
-  const Snapshot& snapshot;
+  const facts::Snapshot& snapshot;
   Variables variables;
 };
 
@@ -42,4 +42,4 @@ KeyValueSpace find_pmix(const Seen& seen);
 // Hydra's proxies name the host of mpiexec in their arguments.
 void add_hydra_host(const Seen& seen, LaunchPlace& place);
 
-}  // namespace ddprun::launcher_rows
+}  // namespace ddprun::allocation::launcher_rows

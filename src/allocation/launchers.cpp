@@ -10,7 +10,7 @@
 #include "ddprun/base/text.hpp"
 #include "launcher_rows.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace launcher_rows {
 
@@ -98,29 +98,29 @@ bool is_among(std::string_view program, const std::array<const char*, N>& progra
 }
 
 // "bash" of "-bash", "pbs_mom" of "/opt/pbs/sbin/pbs_mom -N".
-std::string_view program_of(const Ancestor& ancestor) {
+std::string_view program_of(const facts::Ancestor& ancestor) {
   std::string_view word = std::string_view(ancestor.title).substr(0, ancestor.title.find(' '));
   word.remove_prefix(word.find_last_of('/') + 1);
   if (word.starts_with('-')) word.remove_prefix(1);
   return word;
 }
 
-bool starts_scripts(const Ancestor& ancestor) {
+bool starts_scripts(const facts::Ancestor& ancestor) {
   const bool slurm = ancestor.title.starts_with("slurmstepd: [") && ancestor.title.ends_with(".batch]");
   return slurm || program_of(ancestor) == "pbs_mom";
 }
 
 // Somebody's terminal. An sshd without one, "sshd: lab@notty", may be where a launcher's command arrived.
-bool is_login(const Ancestor& ancestor) {
+bool is_login(const facts::Ancestor& ancestor) {
   const bool by_ssh = ancestor.title.starts_with("sshd") && ancestor.title.find("@pts/") != std::string::npos;
   return by_ssh || is_among(program_of(ancestor), k_consoles);
 }
 
 // The nearest ancestor that is no shell; null where /proc shows none.
-const Ancestor* find_front_end(const HostFacts& host) {
-  const auto found = std::find_if(host.ancestors.begin(), host.ancestors.end(), [](const Ancestor& ancestor) {
-    return !is_among(program_of(ancestor), k_shells);
-  });
+const facts::Ancestor* find_front_end(const facts::HostFacts& host) {
+  const auto found =
+      std::find_if(host.ancestors.begin(), host.ancestors.end(),
+                   [](const facts::Ancestor& ancestor) { return !is_among(program_of(ancestor), k_shells); });
   return found == host.ancestors.end() ? nullptr : &*found;
 }
 
@@ -132,7 +132,7 @@ constexpr std::array k_launchers{launcher_rows::read_flux,     launcher_rows::re
 
 }  // namespace
 
-std::vector<LaunchPlace> find_launch_places(const Snapshot& snapshot) {
+std::vector<LaunchPlace> find_launch_places(const facts::Snapshot& snapshot) {
   const launcher_rows::Seen seen{snapshot, Variables(snapshot.environment)};
   std::vector<LaunchPlace> places;
   for (const auto& read : k_launchers) {
@@ -141,8 +141,8 @@ std::vector<LaunchPlace> find_launch_places(const Snapshot& snapshot) {
   return places;
 }
 
-void check_not_left_over(const LaunchPlace& place, const HostFacts& host) {
-  const Ancestor* const front_end = find_front_end(host);
+void check_not_left_over(const LaunchPlace& place, const facts::HostFacts& host) {
+  const facts::Ancestor* const front_end = find_front_end(host);
   if (front_end == nullptr || !(starts_scripts(*front_end) || is_login(*front_end))) return;
   throw Error(
       fmt::format("{} is set, but only shells are between this ddprun and {}: the variable is left from "
@@ -151,8 +151,8 @@ void check_not_left_over(const LaunchPlace& place, const HostFacts& host) {
       "clear the variables of " + place.launcher + ", or use this host alone with --standalone");
 }
 
-void check_rank_not_lost(const Snapshot& snapshot) {
-  const Ancestor* const front_end = find_front_end(snapshot.host);
+void check_rank_not_lost(const facts::Snapshot& snapshot) {
+  const facts::Ancestor* const front_end = find_front_end(snapshot.host);
   if (front_end == nullptr || !is_among(program_of(*front_end), k_daemons)) return;
   if (!find_launch_places(snapshot).empty()) return;
   throw Error(fmt::format("{} started this ddprun on {}, but no variable gives its rank",
@@ -161,13 +161,13 @@ void check_rank_not_lost(const Snapshot& snapshot) {
               "alone with --standalone");
 }
 
-bool is_started_by_scheduler(const HostFacts& host) {
-  const Ancestor* const front_end = find_front_end(host);
+bool is_started_by_scheduler(const facts::HostFacts& host) {
+  const facts::Ancestor* const front_end = find_front_end(host);
   return front_end != nullptr &&
          (front_end->title.starts_with("slurmstepd: [") || starts_scripts(*front_end));
 }
 
-bool is_interactive_shell(const Ancestor& ancestor) {
+bool is_interactive_shell(const facts::Ancestor& ancestor) {
   if (!is_among(program_of(ancestor), k_shells)) return false;
   const std::vector<std::string> words = split_words(ancestor.title);
   return std::all_of(words.begin() + 1, words.end(), [](const std::string& word) {
@@ -175,14 +175,14 @@ bool is_interactive_shell(const Ancestor& ancestor) {
   });
 }
 
-bool has_ancestor(const HostFacts& host, const std::vector<std::string>& programs) {
-  return std::any_of(host.ancestors.begin(), host.ancestors.end(), [&](const Ancestor& ancestor) {
+bool has_ancestor(const facts::HostFacts& host, const std::vector<std::string>& programs) {
+  return std::any_of(host.ancestors.begin(), host.ancestors.end(), [&](const facts::Ancestor& ancestor) {
     return std::find(programs.begin(), programs.end(), program_of(ancestor)) != programs.end();
   });
 }
 
-bool is_run_by(const HostFacts& host, std::string_view program) {
-  for (const Ancestor& ancestor : host.ancestors) {
+bool is_run_by(const facts::HostFacts& host, std::string_view program) {
+  for (const facts::Ancestor& ancestor : host.ancestors) {
     const std::string_view name = program_of(ancestor);
     if (name == program) return true;
     if (is_among(name, k_daemons) || is_among(name, k_scheduler_daemons)) return false;
@@ -195,4 +195,4 @@ std::string describe(const LaunchPlace& place) {
   return place.size ? fmt::format("{} (of {})", rank, place.size->value) : rank;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -10,7 +10,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/schedulers.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -31,16 +31,17 @@ bool starts_with_any(std::string_view name, const Prefixes& prefixes) {
 
 // A submitted job has its own of these.
 bool is_of_a_job(std::string_view name) {
-  return std::any_of(k_schedulers.begin(), k_schedulers.end(),
-                     [&](const SchedulerTraits& scheduler) { return name.starts_with(scheduler.prefix); });
+  return std::any_of(
+      facts::k_schedulers.begin(), facts::k_schedulers.end(),
+      [&](const facts::SchedulerTraits& scheduler) { return name.starts_with(scheduler.prefix); });
 }
 
 }  // namespace
 
-std::string name_jobs(const Environment& environment) {
+std::string name_jobs(const facts::Environment& environment) {
   const Variables variables(environment);
   std::vector<std::string> jobs;
-  for (const SchedulerTraits& scheduler : k_schedulers) {
+  for (const facts::SchedulerTraits& scheduler : facts::k_schedulers) {
     if (const auto id = variables.text(std::string(scheduler.job_variable)))
       jobs.push_back(fmt::format("{}/{}", scheduler.name, id->value));
   }
@@ -55,7 +56,7 @@ struct WorkerList {
   std::vector<std::string> names;
 };
 
-std::optional<WorkerList> parse_worker_list(const Environment& environment) {
+std::optional<WorkerList> parse_worker_list(const facts::Environment& environment) {
   const auto text = Variables(environment).text(k_worker_list_variable);
   if (!text) return std::nullopt;
   const std::size_t colon = text->value.find(':');
@@ -65,7 +66,7 @@ std::optional<WorkerList> parse_worker_list(const Environment& environment) {
 
 // srun's own PMI plug-ins set a launcher's variables too: PMI_JOBID=42.0, and PMIX_NAMESPACE=slurm.pmix.42.0.
 // PMI_JOBID=42 on Cray EX is the job alone.
-bool is_of_this_step(const Environment& environment) {
+bool is_of_this_step(const facts::Environment& environment) {
   const Variables variables(environment);
   const auto job = variables.text("SLURM_JOB_ID");
   const auto step = variables.text("PMI_JOBID");
@@ -77,7 +78,7 @@ bool is_of_this_step(const Environment& environment) {
 
 }  // namespace
 
-std::string make_worker_list(const Environment& environment, const std::vector<std::string>& names) {
+std::string make_worker_list(const facts::Environment& environment, const std::vector<std::string>& names) {
   std::vector<std::string> own;
   std::copy_if(names.begin(), names.end(), std::back_inserter(own),
                [](const std::string& name) { return !is_of_a_job(name); });
@@ -89,7 +90,7 @@ bool is_launcher_variable(std::string_view name) {
   return !starts_with_any(name, k_tuning_prefixes) || starts_with_any(name, k_not_tuning_prefixes);
 }
 
-std::vector<std::string> find_left_over(const Snapshot& snapshot) {
+std::vector<std::string> find_left_over(const facts::Snapshot& snapshot) {
   const auto list = parse_worker_list(snapshot.environment);
   const std::string here = name_jobs(snapshot.environment);
   if (!list || here.empty() || here == list->jobs || has_ancestor(snapshot.host, {"ddprun"})) return {};
@@ -105,14 +106,14 @@ std::vector<std::string> find_left_over(const Snapshot& snapshot) {
   return names;
 }
 
-bool is_inside_worker(const Snapshot& snapshot) {
+bool is_inside_worker(const facts::Snapshot& snapshot) {
   const auto list = parse_worker_list(snapshot.environment);
   return list && list->jobs == name_jobs(snapshot.environment) && is_run_by(snapshot.host, "ddprun");
 }
 
-std::string describe_left_over(const Snapshot& snapshot) {
+std::string describe_left_over(const facts::Snapshot& snapshot) {
   const auto list = parse_worker_list(snapshot.environment);
   return !list || list->jobs.empty() ? "no job" : printable(list->jobs, 80);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -12,7 +12,7 @@
 #include "job.hpp"
 #include "node_file.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -50,7 +50,7 @@ NodeFile parse_host_counts(const Sourced<std::string>& list) {
   return file;
 }
 
-HostList read_list(const Snapshot& snapshot, const Variables& variables) {
+HostList read_list(const facts::Snapshot& snapshot, const Variables& variables) {
   if (const auto counts = variables.text("LSB_MCPU_HOSTS"))
     return {parse_host_counts(*counts), counts->origin, true};
   if (const auto names = variables.text("LSB_HOSTS"))
@@ -71,12 +71,12 @@ void drop_launch_node(const Variables& variables, bool by_jsrun, NodeFile& file)
   file.slots.erase(file.slots.begin());
 }
 
-Job read_job(const Snapshot& snapshot, const PlaceOptions& options, bool by_jsrun) {
+Job read_job(const facts::Snapshot& snapshot, const PlaceOptions& options, bool by_jsrun) {
   const Variables variables(snapshot.environment);
   Job job = make_no_job(options);
   const auto id = variables.text("LSB_JOBID");
   const auto index = variables.number("LSB_JOBINDEX", 0, 1'000'000'000);
-  job.base.scheduler = sourced(Scheduler::lsf, id->origin);
+  job.base.scheduler = sourced(facts::Scheduler::lsf, id->origin);
   job.base.job_id = *id;
   if (index && index->value > 0) job.base.job_id.value += fmt::format("[{}]", index->value);
   job.name = "LSF job " + printable(job.base.job_id.value, 80);
@@ -101,9 +101,9 @@ Job read_job(const Snapshot& snapshot, const PlaceOptions& options, bool by_jsru
 
 }  // namespace
 
-bool has_lsf_job(const Snapshot& snapshot) { return Variables(snapshot.environment).has("LSB_JOBID"); }
+bool has_lsf_job(const facts::Snapshot& snapshot) { return Variables(snapshot.environment).has("LSB_JOBID"); }
 
-Allocation parse_lsf(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation parse_lsf(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   const auto places = find_launch_places(snapshot);
   const Job job = read_job(snapshot, options, !places.empty() && places.front().launcher == "jsrun");
   const bool manual = is_complete_manual(options);
@@ -112,4 +112,4 @@ Allocation parse_lsf(const Snapshot& snapshot, const PlaceOptions& options) {
   return settle_unstarted(job, "the script of an LSF job", snapshot, options);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -6,12 +6,12 @@
 #include "ddprun/allocation/place_options.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 // A job id is set.
-bool has_lsf_job(const Snapshot& snapshot);
+bool has_lsf_job(const facts::Snapshot& snapshot);
 
 // Throws Error for malformed lists of hosts and the variables of another job.
-Allocation parse_lsf(const Snapshot& snapshot, const PlaceOptions& options);
+Allocation parse_lsf(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

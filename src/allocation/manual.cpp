@@ -8,7 +8,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -30,7 +30,8 @@ void check_node_rank(const PlaceOptions& options) {
 }
 
 // Where no rank is given the first is who has the coordinator's address.
-Sourced<std::optional<NodeIndex>> find_node_rank(const PlaceOptions& options, const Snapshot& snapshot) {
+Sourced<std::optional<NodeIndex>> find_node_rank(const PlaceOptions& options,
+                                                 const facts::Snapshot& snapshot) {
   if (options.node_rank) return {NodeIndex{options.node_rank->value}, options.node_rank->origin};
   if (!is_own_name(options.address->value, snapshot)) return {std::nullopt, "order of arrival"};
   return {NodeIndex{0}, "has the address of " + options.address->origin};
@@ -64,13 +65,13 @@ bool is_loopback_name(std::string_view address) {
   return to_lower(address) == "localhost" || address.substr(0, 4) == "127." || address == "::1";
 }
 
-bool is_own_address(const std::string& address, const HostFacts& host) {
+bool is_own_address(const std::string& address, const facts::HostFacts& host) {
   return is_loopback_name(address) || same_host(address, host.name) ||
          std::any_of(host.addresses.begin(), host.addresses.end(),
-                     [&](const InterfaceAddress& each) { return each.address == address; });
+                     [&](const facts::InterfaceAddress& each) { return each.address == address; });
 }
 
-bool is_own_name(const std::string& name, const Snapshot& snapshot) {
+bool is_own_name(const std::string& name, const facts::Snapshot& snapshot) {
   if (is_own_address(name, snapshot.host)) return true;
   const auto found = snapshot.names.find(name);
   if (found == snapshot.names.end()) return false;
@@ -80,7 +81,7 @@ bool is_own_name(const std::string& name, const Snapshot& snapshot) {
   });
 }
 
-std::string name_to_look_up(const Snapshot& snapshot, const PlaceOptions& options) {
+std::string name_to_look_up(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   const auto& address = options.address ? options.address : options.likely_address;
   if (!address || options.standalone || options.node_rank || node_count(options) < 2) return {};
   const bool numeric = address->value.find_first_not_of("0123456789.") == std::string::npos ||
@@ -88,7 +89,7 @@ std::string name_to_look_up(const Snapshot& snapshot, const PlaceOptions& option
   return numeric || is_own_address(address->value, snapshot.host) ? std::string() : address->value;
 }
 
-Allocation parse_manual(const Snapshot& snapshot, const PlaceOptions& given) {
+Allocation parse_manual(const facts::Snapshot& snapshot, const PlaceOptions& given) {
   PlaceOptions options = given;
   if (!options.address) options.address = options.likely_address;
   const int nodes = node_count(options);
@@ -104,7 +105,7 @@ Allocation parse_manual(const Snapshot& snapshot, const PlaceOptions& given) {
   allocation.node_index = find_node_rank(options, snapshot);
   allocation.numbered_by_arrival = !options.node_rank;
   const std::string& origin = options.nodes->origin;
-  allocation.scheduler = sourced(Scheduler::manual, origin);
+  allocation.scheduler = sourced(facts::Scheduler::manual, origin);
   allocation.style = sourced(LaunchStyle::agent_per_node, origin);
   if (options.run_id) allocation.instance = *options.run_id;
   allocation.restart_count = by_default(0);
@@ -126,9 +127,10 @@ Allocation parse_manual(const Snapshot& snapshot, const PlaceOptions& given) {
   return allocation;
 }
 
-Allocation make_alone(const Snapshot& snapshot, const PlaceOptions& options, const std::string& origin) {
+Allocation make_alone(const facts::Snapshot& snapshot, const PlaceOptions& options,
+                      const std::string& origin) {
   Allocation allocation;
-  allocation.scheduler = sourced(Scheduler::none, "no scheduler detected");
+  allocation.scheduler = sourced(facts::Scheduler::none, "no scheduler detected");
   allocation.style = sourced(LaunchStyle::alone, origin);
   allocation.instance =
       sourced(fmt::format("{}.{}", snapshot.host.name, snapshot.host.pid), "host and process");
@@ -142,4 +144,4 @@ Allocation make_alone(const Snapshot& snapshot, const PlaceOptions& options, con
   return allocation;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -8,7 +8,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -45,4 +45,4 @@ NodeFile parse_node_file(const std::string& contents, const std::string& path) {
   return file;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

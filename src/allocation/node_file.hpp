@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 inline constexpr std::size_t k_node_file_limit = 1 << 20;  // bytes
 
@@ -16,4 +16,4 @@ struct NodeFile {
 // Throws Error naming the file and the line for anything but host names, and for a file without any.
 NodeFile parse_node_file(const std::string& contents, const std::string& path);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

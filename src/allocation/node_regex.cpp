@@ -6,7 +6,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -79,4 +79,4 @@ std::vector<std::string> expand_node_regex(std::string_view text, const std::str
   return hosts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 // In the order of the text. Throws Error that names `variable` and the piece that is wrong.
 std::vector<std::string> expand_node_regex(std::string_view text, const std::string& variable);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -8,7 +8,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -66,4 +66,4 @@ std::vector<int> expand_numbers(std::string_view text, const std::string& variab
   return numbers;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

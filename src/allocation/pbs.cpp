@@ -14,7 +14,7 @@
 #include "job.hpp"
 #include "node_file.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -23,7 +23,7 @@ constexpr const char* k_leak_hint =
     "--standalone";
 
 struct Pbs {
-  const Snapshot& snapshot;
+  const facts::Snapshot& snapshot;
   const PlaceOptions& options;
   Variables variables;
   Job job;
@@ -41,9 +41,9 @@ bool is_spawned_task(const Variables& variables) {
 
 // NCPUS is of one chunk. Lines that repeat a host are its mpiprocs, or chunks that were packed there.
 void count_cpus(Pbs& pbs) {
-  const auto chunk = parse_integer(find_variable(pbs.snapshot, "NCPUS").value_or(""));
+  const auto chunk = parse_integer(facts::find_variable(pbs.snapshot, "NCPUS").value_or(""));
   const int lines = pbs.file.slots[static_cast<std::size_t>(*pbs.job.own)];
-  if (!chunk || *chunk < 1 || *chunk > k_highest_cpu) return;
+  if (!chunk || *chunk < 1 || *chunk > facts::k_highest_cpu) return;
   pbs.job.base.cpus_on_node =
       lines > *chunk ? sourced(lines, "lines of the node file") : sourced(static_cast<int>(*chunk), "NCPUS");
 }
@@ -51,8 +51,8 @@ void count_cpus(Pbs& pbs) {
 void read_hosts(Pbs& pbs) {
   const std::string origin = pbs.variables.has("PBS_NODEFILE") ? "PBS_NODEFILE" : "node file of the job";
   const auto& files = pbs.snapshot.files;
-  const auto configuration = files.find(find_pbs_configuration(pbs.snapshot.environment));
-  pbs.file_path = find_pbs_node_file(with_pbs_home(
+  const auto configuration = files.find(facts::find_pbs_configuration(pbs.snapshot.environment));
+  pbs.file_path = facts::find_pbs_node_file(facts::with_pbs_home(
       pbs.snapshot.environment, configuration == files.end() ? std::string() : configuration->second));
   const auto contents = pbs.snapshot.files.find(pbs.file_path);
   if (contents == pbs.snapshot.files.end()) return;
@@ -63,11 +63,11 @@ void read_hosts(Pbs& pbs) {
   pbs.job.base.job_nodes = sourced(static_cast<int>(pbs.file.hosts.size()), origin);
 }
 
-Pbs read_pbs(const Snapshot& snapshot, const PlaceOptions& options) {
+Pbs read_pbs(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   Pbs pbs{snapshot, options, Variables(snapshot.environment), {}, {}, {}, is_under_pbs(snapshot.host)};
   const auto id = pbs.variables.text("PBS_JOBID");
   pbs.job.base = make_no_job(options).base;
-  pbs.job.base.scheduler = sourced(Scheduler::pbs, id->origin);
+  pbs.job.base.scheduler = sourced(facts::Scheduler::pbs, id->origin);
   pbs.job.base.job_id = *id;
   pbs.job.name = "PBS job " + printable(id->value, 80);
   pbs.job.leak_hint = k_leak_hint;
@@ -141,14 +141,14 @@ Allocation parse_spawned(const Pbs& pbs) {
 
 }  // namespace
 
-bool is_under_pbs(const HostFacts& host) {
+bool is_under_pbs(const facts::HostFacts& host) {
   return has_ancestor(host, {"pbs_mom", "pbs_attach"}) ||
          host.cgroup.find("/pbs_jobs.service/") != std::string::npos;
 }
 
-bool has_pbs_job(const Snapshot& snapshot) { return Variables(snapshot.environment).has("PBS_JOBID"); }
+bool has_pbs_job(const facts::Snapshot& snapshot) { return Variables(snapshot.environment).has("PBS_JOBID"); }
 
-Allocation parse_pbs(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation parse_pbs(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   const Pbs pbs = read_pbs(snapshot, options);
   if (options.standalone) return stand_alone(pbs.job, snapshot, options, "--standalone");
   const auto places = find_launch_places(snapshot);
@@ -161,4 +161,4 @@ Allocation parse_pbs(const Snapshot& snapshot, const PlaceOptions& options) {
   return settle_unstarted(pbs.job, "the script of a PBS job", snapshot, options);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -7,16 +7,16 @@
 #include "ddprun/allocation/place_options.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 // A job id is set.
-bool has_pbs_job(const Snapshot& snapshot);
+bool has_pbs_job(const facts::Snapshot& snapshot);
 
 // Throws Error for the variables of another job, a node file that is none, and tasks that cannot be told
 // apart.
-Allocation parse_pbs(const Snapshot& snapshot, const PlaceOptions& options);
+Allocation parse_pbs(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
 // Whether a process of PBS is among the ancestors, or the cgroup is one of its hook's.
-bool is_under_pbs(const HostFacts& host);
+bool is_under_pbs(const facts::HostFacts& host);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -8,7 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "slurm_in_step.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -61,13 +61,13 @@ Allocation parse_outside_step(const SlurmFacts& facts) {
 
 }  // namespace
 
-bool has_slurm_job(const Snapshot& snapshot) {
+bool has_slurm_job(const facts::Snapshot& snapshot) {
   return Variables(snapshot.environment).text("SLURM_JOB_ID", "SLURM_JOBID").has_value();
 }
 
-Allocation parse_slurm(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation parse_slurm(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   const SlurmFacts facts = read_slurm_facts(snapshot, options);
   return facts.context == SlurmContext::step ? parse_in_step(facts) : parse_outside_step(facts);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -5,10 +5,10 @@
 #include "ddprun/allocation/place_options.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 // A job id is set.
-bool has_slurm_job(const Snapshot& snapshot);
+bool has_slurm_job(const facts::Snapshot& snapshot);
 
 // A step of several hosts or tasks: one agent a node or a task, as srun started them. Without a step: alone
 // where the job has one node or one was asked for, else not_started with all that is known. The flags of a
@@ -16,6 +16,6 @@ bool has_slurm_job(const Snapshot& snapshot);
 // agree with it.
 // Throws Error when the variables are another job's, another host's, or contradict each other, and
 // UsageError when flags contradict them.
-Allocation parse_slurm(const Snapshot& snapshot, const PlaceOptions& options);
+Allocation parse_slurm(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -9,7 +9,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -169,12 +169,12 @@ SlurmContext decide_context(const Variables& variables, const SlurmJob& job,
   return decide_from_variables(variables, job, step);
 }
 
-bool is_proven_ours(const Variables& variables, const HostFacts& host,
+bool is_proven_ours(const Variables& variables, const facts::HostFacts& host,
                     const std::optional<SlurmPlace>& place) {
   if (place) return true;
   const auto task = variables.number("SLURM_TASK_PID", 0, std::numeric_limits<int>::max());
   if (!task) return false;
-  const auto is_task = [&](const Ancestor& ancestor) { return ancestor.pid == task->value; };
+  const auto is_task = [&](const facts::Ancestor& ancestor) { return ancestor.pid == task->value; };
   return task->value == host.pid || std::any_of(host.ancestors.begin(), host.ancestors.end(), is_task);
 }
 
@@ -188,4 +188,4 @@ std::string name_leaked_variables(const Variables& variables) {
   return join(names, ", ");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -14,7 +14,7 @@
 #include "ddprun/allocation/slurm_place.hpp"
 #include "ddprun/allocation/variables.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 struct SlurmJob {
   Sourced<std::string> id;
@@ -36,7 +36,7 @@ SlurmContext decide_context(const Variables& variables, const SlurmJob& job,
 
 // Whether something not inherited says that the job's variables are ours: the ancestors, the cgroup, or
 // SLURM_TASK_PID being this process or an ancestor.
-bool is_proven_ours(const Variables& variables, const HostFacts& host,
+bool is_proven_ours(const Variables& variables, const facts::HostFacts& host,
                     const std::optional<SlurmPlace>& place);
 
 // The SLURM_ variables that are most telling among those set, for messages: "SLURM_JOB_ID, SLURM_PROCID".
@@ -46,4 +46,4 @@ inline constexpr const char* k_leak_hint =
     "if they are left from an earlier job, clear them with `unset ${!SLURM_@}`; to use this host alone, add "
     "--standalone";
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

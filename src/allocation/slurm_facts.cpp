@@ -10,7 +10,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/error.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -44,7 +44,7 @@ void add_job(const Allocation& job, Allocation& allocation) {
 
 }  // namespace
 
-SlurmFacts read_slurm_facts(const Snapshot& snapshot, const PlaceOptions& options) {
+SlurmFacts read_slurm_facts(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   SlurmFacts facts{snapshot, options, Variables(snapshot.environment), {}, SlurmContext::shell, {}, false};
   facts.job = parse_slurm_job(facts.variables);
   const auto place = find_slurm_place(snapshot.host);
@@ -56,7 +56,7 @@ SlurmFacts read_slurm_facts(const Snapshot& snapshot, const PlaceOptions& option
 
 Allocation start_allocation(const SlurmFacts& facts) {
   Allocation allocation;
-  allocation.scheduler = sourced(Scheduler::slurm, facts.job.id.origin);
+  allocation.scheduler = sourced(facts::Scheduler::slurm, facts.job.id.origin);
   allocation.job_id = facts.job.id;
   allocation.job_nodes = facts.job.nodes;
   const auto restarts = facts.variables.number("SLURM_RESTART_COUNT", 0, k_most);
@@ -120,7 +120,7 @@ namespace {
 
 // The MPI launcher's daemon, one a node, is what srun started; with one process a node the numbers of both
 // may well agree, and then on some nodes only: those that kept variables of the batch script do not.
-bool is_below_mpi_daemon(const Snapshot& snapshot) {
+bool is_below_mpi_daemon(const facts::Snapshot& snapshot) {
   return has_ancestor(snapshot.host, {"hydra_pmi_proxy", "hydra_bstrap_proxy", "orted", "prted"});
 }
 
@@ -155,4 +155,4 @@ Allocation follow_foreign_place(const SlurmFacts& facts, const LaunchPlace& plac
   return follow_launcher(job, place, facts.snapshot, facts.options);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -11,10 +11,10 @@
 #include "slurm_context.hpp"
 #include "slurm_step.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 struct SlurmFacts {
-  const Snapshot& snapshot;
+  const facts::Snapshot& snapshot;
   const PlaceOptions& options;
   Variables variables;
   SlurmJob job;
@@ -24,7 +24,7 @@ struct SlurmFacts {
 };
 
 // Throws Error for malformed variables and those of another job or step.
-SlurmFacts read_slurm_facts(const Snapshot& snapshot, const PlaceOptions& options);
+SlurmFacts read_slurm_facts(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
 // The fields that are the job's and those that flags may set in any launch.
 Allocation start_allocation(const SlurmFacts& facts);
@@ -52,4 +52,4 @@ std::optional<LaunchPlace> find_foreign_place(const SlurmFacts& facts, const Ste
 // The launch of mpiexec or mpirun inside the job, or what the flags say of it.
 Allocation follow_foreign_place(const SlurmFacts& facts, const LaunchPlace& place);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -12,7 +12,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -195,7 +195,7 @@ bool is_shell_of_pty(const SlurmFacts& facts, const StepLayout& layout) {
   if (!task || layout.task_count < 2 || layout.rank != 0 || !facts.variables.has("SLURM_PTY_PORT"))
     return false;
   const auto& above = facts.snapshot.host.ancestors;
-  return std::any_of(above.begin(), above.end(), [&](const Ancestor& ancestor) {
+  return std::any_of(above.begin(), above.end(), [&](const facts::Ancestor& ancestor) {
     return ancestor.pid == task->value && is_interactive_shell(ancestor);
   });
 }
@@ -241,4 +241,4 @@ Allocation parse_in_step(const SlurmFacts& facts) {
   return allocation;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

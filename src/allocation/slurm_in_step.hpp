@@ -3,10 +3,10 @@
 
 #include "slurm_facts.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 // Throws Error when the step's variables contradict each other, this host or an MPI launcher's, and
 // UsageError when flags contradict the step.
 Allocation parse_in_step(const SlurmFacts& facts);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

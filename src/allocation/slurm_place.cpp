@@ -4,7 +4,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -71,11 +71,11 @@ std::optional<SlurmPlace> parse_slurm_cgroup(std::string_view cgroup) {
   return std::nullopt;
 }
 
-std::optional<SlurmPlace> find_slurm_place(const HostFacts& host) {
-  for (const Ancestor& ancestor : host.ancestors) {
+std::optional<SlurmPlace> find_slurm_place(const facts::HostFacts& host) {
+  for (const facts::Ancestor& ancestor : host.ancestors) {
     if (auto place = parse_stepd_title(ancestor.title)) return place;
   }
   return parse_slurm_cgroup(host.cgroup);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -11,7 +11,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -103,4 +103,4 @@ bool ranks_agree(const StepLayout& layout) {
   return layout.local_ranks.size() == here && layout.local_ranks[local] == layout.rank;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -7,7 +7,7 @@
 
 #include "ddprun/allocation/variables.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 struct StepLayout {
   std::vector<std::string> hosts;  // SLURM_STEP_NODELIST
@@ -26,4 +26,4 @@ StepLayout parse_step_layout(const Variables& variables);
 // Whether SLURM_GTIDS, where set, says the same as SLURM_PROCID and SLURM_LOCALID.
 bool ranks_agree(const StepLayout& layout);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -13,7 +13,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 namespace {
 
@@ -33,7 +33,7 @@ constexpr const char* k_listed = "hosts";
 
 // What the front end says; else this host's name; else the rank that an MPI launcher gave, which follows the
 // order in which it was told the hosts.
-Sourced<int> find_place(const Snapshot& snapshot, const std::vector<std::string>& hosts) {
+Sourced<int> find_place(const facts::Snapshot& snapshot, const std::vector<std::string>& hosts) {
   const Variables variables(snapshot.environment);
   const std::string& own = snapshot.host.name;
   const auto last = static_cast<std::int64_t>(hosts.size()) - 1;
@@ -56,7 +56,7 @@ void add_job(const Variables& variables, Allocation& allocation) {
   if (!job) return;
   const std::size_t slash = job->value.find('/');
   const std::string name = job->value.substr(0, slash);
-  for (const SchedulerTraits& traits : k_schedulers) {
+  for (const facts::SchedulerTraits& traits : facts::k_schedulers) {
     if (traits.name != name || slash == std::string::npos) continue;
     allocation.scheduler = sourced(traits.scheduler, job->origin);
     allocation.job_id = sourced(job->value.substr(slash + 1), job->origin);
@@ -102,11 +102,11 @@ std::string describe_job(const Allocation& allocation) {
   return to_string(allocation.scheduler.value) + "/" + allocation.job_id.value;
 }
 
-bool has_front_end_terminal(const Snapshot& snapshot) {
-  return find_variable(snapshot, k_started_terminal_variable).has_value();
+bool has_front_end_terminal(const facts::Snapshot& snapshot) {
+  return facts::find_variable(snapshot, k_started_terminal_variable).has_value();
 }
 
-std::optional<int> find_front_end_umask(const Snapshot& snapshot) {
+std::optional<int> find_front_end_umask(const facts::Snapshot& snapshot) {
   const auto text = Variables(snapshot.environment).text(k_started_umask_variable);
   if (!text) return std::nullopt;
   const std::string& digits = text->value;
@@ -119,11 +119,11 @@ std::optional<int> find_front_end_umask(const Snapshot& snapshot) {
   return mask & 0777;
 }
 
-bool is_started(const Snapshot& snapshot, const PlaceOptions&) {
+bool is_started(const facts::Snapshot& snapshot, const PlaceOptions&) {
   return Variables(snapshot.environment).has(k_started_hosts_variable);
 }
 
-Allocation parse_started(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation parse_started(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   const Variables variables(snapshot.environment);
   const auto list = variables.text(k_started_hosts_variable);
   const std::vector<std::string> hosts = expand_hostlist(list->value, k_started_hosts_variable);
@@ -131,7 +131,7 @@ Allocation parse_started(const Snapshot& snapshot, const PlaceOptions& options) 
   const Sourced<int> place = find_place(snapshot, hosts);
   const std::string origin = "started by ddprun";
   Allocation allocation;
-  allocation.scheduler = sourced(Scheduler::manual, "--hosts");
+  allocation.scheduler = sourced(facts::Scheduler::manual, "--hosts");
   allocation.style = sourced(LaunchStyle::agent_per_node, origin);
   allocation.restart_count = by_default(0);
   if (const auto remote_launcher = variables.text(k_started_remote_launcher_variable))
@@ -150,11 +150,11 @@ Allocation parse_started(const Snapshot& snapshot, const PlaceOptions& options) 
   return allocation;
 }
 
-bool has_listed_hosts(const Snapshot& snapshot, const PlaceOptions& options) {
+bool has_listed_hosts(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   return options.hosts && !Variables(snapshot.environment).has(k_front_end_variable);
 }
 
-Allocation parse_listed_hosts(const Snapshot& snapshot, const PlaceOptions& options) {
+Allocation parse_listed_hosts(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   std::vector<std::string> hosts = options.hosts->value;
   const std::string& origin = options.hosts->origin;
   if (options.nodes) {
@@ -168,7 +168,7 @@ Allocation parse_listed_hosts(const Snapshot& snapshot, const PlaceOptions& opti
   const auto own = find_host(hosts, snapshot.host.name);
   if (hosts.size() == 1 && own) return make_alone(snapshot, options, origin);
   Allocation allocation;
-  allocation.scheduler = sourced(Scheduler::manual, origin);
+  allocation.scheduler = sourced(facts::Scheduler::manual, origin);
   allocation.style = sourced(LaunchStyle::not_started, origin);
   allocation.restart_count = by_default(0);
   allocation.hosts.origin = origin;
@@ -179,7 +179,7 @@ Allocation parse_listed_hosts(const Snapshot& snapshot, const PlaceOptions& opti
   return allocation;
 }
 
-void add_front_end_secret(const Snapshot& snapshot, Allocation& allocation) {
+void add_front_end_secret(const facts::Snapshot& snapshot, Allocation& allocation) {
   const auto key = Variables(snapshot.environment).text(k_front_end_key_variable);
   if (!key) return;
   allocation.secrets.insert(allocation.secrets.begin(), {SecretKind::front_end, key->value, key->origin});
@@ -233,4 +233,4 @@ bool is_started_agent(const std::vector<std::string>& arguments) {
   return !arguments.empty() && arguments.front() == k_started_by_option;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

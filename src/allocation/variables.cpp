@@ -5,7 +5,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 std::optional<Sourced<std::string>> Variables::text(const std::string& name) const {
   const auto found = environment_.find(name);
@@ -31,4 +31,4 @@ std::optional<Sourced<std::int64_t>> Variables::number(const std::string& name, 
   return sourced(*parsed, name);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

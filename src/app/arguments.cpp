@@ -11,7 +11,7 @@
 #include "ddprun/base/text.hpp"
 #include "torchrun_habits.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -161,4 +161,4 @@ Arguments normalise_arguments(const std::vector<std::string>& arguments,
   return Scanner(arguments, table).scan();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -6,7 +6,7 @@
 
 #include "option_table.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 struct Arguments {
   std::vector<std::string> options;  // "--name" for a flag, "--name", "value" for the others; full names only
@@ -25,4 +25,4 @@ struct Arguments {
 Arguments normalise_arguments(const std::vector<std::string>& arguments,
                               const std::vector<OptionEntry>& table);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

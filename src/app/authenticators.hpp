@@ -9,13 +9,14 @@
 #include "ddprun/options/options.hpp"
 #include "ddprun/rendezvous/handshake.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // Offers all there is, since the other side may lack some of it, or the key file alone where the user named
 // it; what others can compute (PBS_JOBCOOKIE) only where there is nothing else, and then it says so. The
 // default key file is made where no secret is known to be with every agent. Throws Error when there is
 // nothing; a key file that cannot be used is no obstacle beside something else.
-Authenticator make_authenticator(const Options& options, const std::vector<JobSecret>& secrets,
-                                 const Snapshot& snapshot);
+rendezvous::Authenticator make_authenticator(const options::Options& options,
+                                             const std::vector<allocation::JobSecret>& secrets,
+                                             const facts::Snapshot& snapshot);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

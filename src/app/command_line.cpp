@@ -16,7 +16,7 @@
 #include "option_table.hpp"
 #include "version.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -88,7 +88,7 @@ constexpr std::array<std::array<std::string_view, 2>, 6> k_rivals{{{"verbose", "
                                                                    {"hostfile", "node-rank"},
                                                                    {"bind", "numa-binding"}}};
 
-bool is_settled(const GivenOptions& above, std::string_view name) {
+bool is_settled(const options::GivenOptions& above, std::string_view name) {
   const auto given = [&](std::string_view other) { return above.contains(std::string(other)); };
   return given(name) || std::any_of(k_rivals.begin(), k_rivals.end(), [&](const auto& pair) {
            return (pair[0] == name && given(pair[1])) || (pair[1] == name && given(pair[0]));
@@ -96,7 +96,8 @@ bool is_settled(const GivenOptions& above, std::string_view name) {
 }
 
 // A flag that is off here is not asked for further down.
-void apply_below(Draft& draft, const GivenOptions& above, const OptionEntry& option, const Given& given) {
+void apply_below(Draft& draft, const options::GivenOptions& above, const OptionEntry& option,
+                 const Given& given) {
   if (is_settled(above, option.name)) return;
   if (option.value == OptionValue::none && !flag_is_on(given)) {
     draft.options.given[option.name] = given;
@@ -105,9 +106,9 @@ void apply_below(Draft& draft, const GivenOptions& above, const OptionEntry& opt
   apply(draft, option, given);
 }
 
-void apply_variables(Draft& draft, const Environment& environment) {
+void apply_variables(Draft& draft, const facts::Environment& environment) {
   for (const auto name_of : {&own_variable_of, &variable_of}) {
-    const GivenOptions above = draft.options.given;
+    const options::GivenOptions above = draft.options.given;
     for (const OptionEntry& option : option_table()) {
       const auto variable = environment.find(name_of(option));
       if (variable == environment.end()) continue;
@@ -117,9 +118,9 @@ void apply_variables(Draft& draft, const Environment& environment) {
 }
 
 void apply_layers(Draft& draft, const OptionLayers& layers) {
-  for (const std::vector<OptionText>& layer : layers) {
-    const GivenOptions above = draft.options.given;
-    for (const OptionText& text : layer) {
+  for (const std::vector<facts::OptionText>& layer : layers) {
+    const options::GivenOptions above = draft.options.given;
+    for (const facts::OptionText& text : layer) {
       apply_below(draft, above, find_configured(text), {text.text, text.origin});
     }
   }
@@ -132,7 +133,7 @@ void note(Draft& draft, const std::string& what, const std::string& why) {
 // torchrun's --standalone replaces everything that says where the others are without a word; here the user
 // can read it.
 void settle_standalone(Draft& draft) {
-  PlaceOptions& place = draft.options.place;
+  allocation::PlaceOptions& place = draft.options.place;
   if (!place.standalone) return;
   const std::string standalone = draft.origins["standalone"];
   if (place.nodes && place.nodes->value != 1) {
@@ -149,7 +150,7 @@ void settle_standalone(Draft& draft) {
   draft.endpoint.reset();
   draft.options.hostfile.clear();
   draft.options.remote_launcher = {};
-  PlaceOptions alone;
+  allocation::PlaceOptions alone;
   alone.nodes = place.nodes;
   alone.workers_per_node = place.workers_per_node;
   alone.standalone = true;
@@ -157,9 +158,9 @@ void settle_standalone(Draft& draft) {
 }
 
 // What the command line and PET_ variables leave open.
-void follow_master_variables(Draft& draft, const Environment& environment) {
-  PlaceOptions& place = draft.options.place;
-  const MasterVariables exported = read_master_variables(environment);
+void follow_master_variables(Draft& draft, const facts::Environment& environment) {
+  allocation::PlaceOptions& place = draft.options.place;
+  const plan::MasterVariables exported = plan::read_master_variables(environment);
   if (place.standalone) {
     if (exported.port)
       note(draft, exported.port->origin + " has no effect", "--standalone uses this host only");
@@ -170,7 +171,7 @@ void follow_master_variables(Draft& draft, const Environment& environment) {
 }
 
 // torchrun's own variable for how much it tells.
-void follow_log_level(Draft& draft, const Environment& environment) {
+void follow_log_level(Draft& draft, const facts::Environment& environment) {
   const auto level = environment.find("LOGLEVEL");
   if (level == environment.end() || draft.options.quiet) return;
   const std::string word = to_upper(trim(level->second));
@@ -178,7 +179,7 @@ void follow_log_level(Draft& draft, const Environment& environment) {
 }
 
 void settle_address(Draft& draft) {
-  PlaceOptions& place = draft.options.place;
+  allocation::PlaceOptions& place = draft.options.place;
   if (draft.endpoint) {
     const auto& [endpoint, origin, source] = *draft.endpoint;
     if (place.address && place.address->value != endpoint.host) {
@@ -230,7 +231,7 @@ bool names_function(std::string_view text) {
 }
 
 void settle_program(Draft& draft) {
-  Options& options = draft.options;
+  options::Options& options = draft.options;
   if (options.run_path) {
     for (const char* name : {"module", "no-python"}) {
       const auto given = draft.origins.find(name);
@@ -257,16 +258,17 @@ void settle_program(Draft& draft) {
         "--nproc-per-node sets the number of workers on each node (default: one per visible GPU)");
   }
   // The lines of --dry-run=env are for a script that the user's shell starts; a picture is of the node alone.
-  const bool pictures = options.dry_run != DryRun::off && !options.topology.empty();
+  const bool pictures = options.dry_run != options::DryRun::off && !options.topology.empty();
   const bool runs_nothing = options.print_config || !options.capture_file.empty() ||
                             !options.timeline_file.empty() || options.status ||
-                            options.dry_run == DryRun::env || options.dry_run == DryRun::svg || pictures;
+                            options.dry_run == options::DryRun::env ||
+                            options.dry_run == options::DryRun::svg || pictures;
   if (options.command.empty() && !runs_nothing) {
     throw UsageError("there is no script to run", "write it after the options, as in ddprun train.py");
   }
 }
 
-void check_watch(const Options& options) {
+void check_watch(const options::Options& options) {
   if (options.watch && !options.status) throw UsageError("--watch requires --status", "add --status");
 }
 
@@ -280,19 +282,19 @@ void settle_binding(Draft& draft) {
     throw UsageError("--bind and --numa-binding name the same option, but both are given",
                      "leave out one of them");
   }
-  const Options& options = draft.options;
-  if (options.bind.mode != BindMode::none) return;
+  const options::Options& options = draft.options;
+  if (options.bind.mode != options::BindMode::none) return;
   if (options.omp_places) {
     throw UsageError("--omp-places and --bind none contradict each other",
                      "leave out one of them: OMP_PLACES requires bound workers");
   }
-  const MemoryBind memory = options.memory_bind.value;
-  if (memory == MemoryBind::automatic || memory == MemoryBind::none) return;
+  const options::MemoryBind memory = options.memory_bind.value;
+  if (memory == options::MemoryBind::automatic || memory == options::MemoryBind::none) return;
   throw UsageError("--membind and --bind none contradict each other",
                    "leave out one of them: --membind uses the NUMA nodes of a worker's cores");
 }
 
-void settle_shutdown(Draft& draft, const Environment& environment) {
+void settle_shutdown(Draft& draft, const facts::Environment& environment) {
   const auto variable = environment.find("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
   if (variable == environment.end() || draft.origins.count("shutdown-timeout") != 0) return;
   const auto& table = option_table();
@@ -303,10 +305,10 @@ void settle_shutdown(Draft& draft, const Environment& environment) {
 }
 
 // torchrun's own variable for its template.
-void settle_output(Draft& draft, const Environment& environment) {
+void settle_output(Draft& draft, const facts::Environment& environment) {
   refuse_together(draft, "logs", "log-dir");
   for (const char* name : {"log-rotate", "timestamps", "log-compress"}) {
-    if (draft.origins.count(name) == 0 || wants_files(draft.options.output)) continue;
+    if (draft.origins.count(name) == 0 || output::wants_files(draft.options.output)) continue;
     throw UsageError(fmt::format("--{} requires log files, but none are written", name),
                      "add --logs FOLDER, or leave it out");
   }
@@ -315,7 +317,7 @@ void settle_output(Draft& draft, const Environment& environment) {
   draft.options.output.prefix_template = sourced(variable->second, variable->first);
 }
 
-void settle(Draft& draft, const Environment& environment) {
+void settle(Draft& draft, const facts::Environment& environment) {
   refuse_together(draft, "verbose", "quiet");
   refuse_together(draft, "capture", "snapshot");
   refuse_together(draft, "use-env", "no-use-env");
@@ -332,22 +334,22 @@ void settle(Draft& draft, const Environment& environment) {
   settle_binding(draft);
   check_watch(draft.options);
   settle_program(draft);
-  if (!draft.options.snapshot_file.empty() && draft.options.dry_run == DryRun::off) {
-    draft.options.dry_run = DryRun::text;
+  if (!draft.options.snapshot_file.empty() && draft.options.dry_run == options::DryRun::off) {
+    draft.options.dry_run = options::DryRun::text;
   }
 }
 
 }  // namespace
 
-std::variant<Options, Printed> parse_command_line(const std::vector<std::string>& arguments,
-                                                  const Environment& environment,
-                                                  const OptionLayers& layers) {
+std::variant<options::Options, Printed> parse_command_line(const std::vector<std::string>& arguments,
+                                                           const facts::Environment& environment,
+                                                           const OptionLayers& layers) {
   Arguments normalised = normalise_arguments(arguments, option_table());
   Draft draft;
   apply_command_line(draft, std::move(normalised.options));
   if (draft.help) return Printed{render_help()};
   if (draft.help_all) return Printed{render_help_all()};
-  if (draft.version) return Printed{render_version(find_optional_libraries(), hwloc_version())};
+  if (draft.version) return Printed{render_version(os::find_optional_libraries(), os::hwloc_version())};
   if (!draft.completion.empty()) return Printed{render_completion(draft.completion)};
   draft.options.command = std::move(normalised.command);
   apply_variables(draft, environment);
@@ -357,4 +359,4 @@ std::variant<Options, Printed> parse_command_line(const std::vector<std::string>
   return std::move(draft.options);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

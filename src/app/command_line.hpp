@@ -9,7 +9,7 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/options/options.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // --help, --version, --print-completion: for stdout, and there is nothing to run.
 struct Printed {
@@ -20,9 +20,9 @@ struct Printed {
 // `arguments` is argv without the program's name. What counts most: the command line, the DDPRUN_ variable,
 // the PET_ variable, then `layers` in their order; what is given above is not looked at below. Throws
 // UsageError naming the option, the variable, or the file and the line.
-std::variant<Options, Printed> parse_command_line(const std::vector<std::string>& arguments,
-                                                  const Environment& environment,
-                                                  const OptionLayers& layers = {});
+std::variant<options::Options, Printed> parse_command_line(const std::vector<std::string>& arguments,
+                                                           const facts::Environment& environment,
+                                                           const OptionLayers& layers = {});
 
 // At most 80 columns and 24 lines.
 std::string render_help();
@@ -31,4 +31,4 @@ std::string render_help_all();
 // `shell` is "bash", "zsh", "fish" or "tcsh"; the text is to be evaluated by that shell.
 std::string render_completion(const std::string& shell);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

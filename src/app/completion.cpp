@@ -5,7 +5,7 @@
 #include "ddprun/base/text.hpp"
 #include "option_table.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -199,4 +199,4 @@ std::string render_completion(const std::string& shell) {
   return shell == "zsh" ? render_zsh() : render_tcsh();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -9,7 +9,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/read_file.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -37,7 +37,7 @@ std::string own_variable_of(const OptionEntry& option) {
   return variable;
 }
 
-const OptionEntry& find_configured(const OptionText& text) {
+const OptionEntry& find_configured(const facts::OptionText& text) {
   const auto& table = option_table();
   const auto option = std::find_if(table.begin(), table.end(),
                                    [&](const OptionEntry& each) { return each.name == text.name; });
@@ -55,16 +55,16 @@ const OptionEntry& find_configured(const OptionText& text) {
   return *option;
 }
 
-OptionLayers read_configuration(const Snapshot& snapshot) {
+OptionLayers read_configuration(const facts::Snapshot& snapshot) {
   OptionLayers layers;
-  for (const std::string& file : config_files(snapshot.environment)) {
+  for (const std::string& file : facts::config_files(snapshot.environment)) {
     if (is_missing(file)) continue;
-    layers.push_back(parse_config(read_file(file, k_config_limit), file));
+    layers.push_back(facts::parse_config(os::read_file(file, facts::k_config_limit), file));
   }
   return layers;
 }
 
-std::string render_config(const Options& options, const std::vector<std::string>& files) {
+std::string render_config(const options::Options& options, const std::vector<std::string>& files) {
   std::string text;
   for (const OptionEntry& option : option_table()) {
     const auto given = options.given.find(option.name);
@@ -80,4 +80,4 @@ std::string render_config(const Options& options, const std::vector<std::string>
   return text + "Options that are not listed have their defaults (ddprun --help-all).\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

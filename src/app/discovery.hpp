@@ -15,36 +15,36 @@
 #include "ddprun/os/rendezvous_file.hpp"
 #include "ddprun/plan/node_proposal.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 class CoordinatorDiscovery {
  public:
-  CoordinatorDiscovery(boost::asio::io_context& context, std::shared_ptr<const NodeProposal> node,
-                       const Snapshot& snapshot);
+  CoordinatorDiscovery(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
+                       const facts::Snapshot& snapshot);
 
   // The coordinator's part, once it listens. Throws Error where none of the ways the plan asks for works and
   // members know no address.
-  void publish(const CoordinatorPlace& place);
-  const RendezvousFile* file() const { return file_ ? &*file_ : nullptr; }  // that it made for it
+  void publish(const rendezvous::CoordinatorPlace& place);
+  const os::RendezvousFile* file() const { return file_ ? &*file_ : nullptr; }  // that it made for it
 
   // A member's part: `told` is called once, from the event loop.
-  void fetch(std::function<void(const ToldPlace&)> told);
-  ToldPlace look() const;  // at the rendezvous file
+  void fetch(std::function<void(const net::ToldPlace&)> told);
+  net::ToldPlace look() const;  // at the rendezvous file
 
   // Once no worker of ours runs any more; may take a second.
   void finish();
 
  private:
-  using OnAnswer = std::function<void(const KeyValueAnswer&)>;
+  using OnAnswer = std::function<void(const facts::KeyValueAnswer&)>;
   void start_key_value_space(std::optional<std::string> value, OnAnswer on_answer);
-  bool write_file(const CoordinatorPlace& place);
+  bool write_file(const rendezvous::CoordinatorPlace& place);
 
   boost::asio::io_context& context_;
-  std::shared_ptr<const NodeProposal> node_;
-  const Snapshot& snapshot_;
-  std::optional<RendezvousFile> file_;
-  std::optional<KeyValueClient> key_value_space_;
-  std::shared_ptr<WholeAnswer> answer_;
+  std::shared_ptr<const plan::NodeProposal> node_;
+  const facts::Snapshot& snapshot_;
+  std::optional<os::RendezvousFile> file_;
+  std::optional<os::KeyValueClient> key_value_space_;
+  std::shared_ptr<net::WholeAnswer> answer_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -26,7 +26,7 @@
 #include "stop_signals.hpp"
 #include "waiting.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -34,35 +34,36 @@ using boost::system::error_code;
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
-JobStoreSettings store_settings(const NodeProposal& node) {
+JobStoreSettings store_settings(const plan::NodeProposal& node) {
   const bool several = node.rendezvous.agents > 1;
   JobStoreSettings settings;
   settings.port = node.store_port;
   settings.port_is_shared = node.store_port && several;
   if (several) settings.range = node.site.profile.ports;
-  settings.port_hint = other_port_hint(node.allocation.first_port);
+  settings.port_hint = plan::other_port_hint(node.allocation.first_port);
   settings.access = node.options.store_access;
   if (node.options.store_memory) settings.memory = node.options.store_memory->value;
-  if (!node.offered.empty() && starts_python(node.offered.front().command)) {
+  if (!node.offered.empty() && supervise::starts_python(node.offered.front().command)) {
     settings.on_silence = [waited = settings.silence] {
-      const Notice notice = describe_silent_store(waited);
+      const allocation::Notice notice = supervise::describe_silent_store(waited);
       say_notice(notice.what, notice.hint);
     };
   }
   return settings;
 }
 
-std::optional<AgentLifecycle::OwnFailure> own_failure(const std::optional<LaunchFailure>& failure,
-                                                      const std::string& host) {
+std::optional<supervise::AgentLifecycle::OwnFailure> own_failure(
+    const std::optional<rendezvous::LaunchFailure>& failure, const std::string& host) {
   if (!failure) return std::nullopt;
   const std::string where = failure->names_host ? " on " + host : "";
-  return AgentLifecycle::OwnFailure{failure->what + where + failure->rest, failure->hint, failure->exit_code};
+  return supervise::AgentLifecycle::OwnFailure{failure->what + where + failure->rest, failure->hint,
+                                               failure->exit_code};
 }
 
 }  // namespace
 
-Driver::Driver(const LaunchPlan& expected, const Snapshot& snapshot, OutputLink& output_link,
-               std::optional<LaunchFailure> failure)
+Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot, OutputLink& output_link,
+               std::optional<rendezvous::LaunchFailure> failure)
     : node_(expected.node),
       said_(expected.notices),
       snapshot_(snapshot),
@@ -93,16 +94,16 @@ Driver::Driver(const LaunchPlan& expected, const Snapshot& snapshot, OutputLink&
       failure_(std::move(failure)) {
   workers_.spare(signals_.helper());
   // A script's, which became ddprun by exec: `daemon & exec ddprun ...`.
-  for (const int inherited : capture_children()) workers_.spare(inherited);
+  for (const int inherited : os::capture_children()) workers_.spare(inherited);
   route_log([this](const std::string& lines) { workers_.insert_error(lines); });
   if (events_.wanted()) {
-    workers_.when_heard([this](std::size_t worker) { record_worker(EventKind::output, worker); });
+    workers_.when_heard([this](std::size_t worker) { record_worker(events::EventKind::output, worker); });
   }
   store_.when_connected([this](std::size_t connections) { record_connections(connections); });
   workers_.before_output([] { show_status(""); });
   workers_.when_output_fails([this](int error) {
     say_notice(fmt::format("cannot write to standard output on {}: {}; the workers continue without it",
-                           node_->host, describe_errno(error)),
+                           node_->host, os::describe_errno(error)),
                {});
   });
 }
@@ -113,7 +114,7 @@ Driver::~Driver() {
 }
 
 int Driver::run() {
-  adopt_orphans();
+  os::adopt_orphans();
   watch_signals();
   hold_lifeline();
   join();
@@ -139,54 +140,57 @@ void Driver::fail(const std::string& why) {
   if (had_left) context_.stop();
 }
 
-StoreOpened Driver::open_store(const OpenStore& open) {
+net::StoreOpened Driver::open_store(const rendezvous::OpenStore& open) {
   store_.allow(open.clients);
   world_size_ = open.world_size;
-  if (node_->options.store == StoreHost::worker && open.world_size > 1 && open.attempt.value == 0) {
+  if (node_->options.store == options::StoreHost::worker && open.world_size > 1 && open.attempt.value == 0) {
     say_notice("until rank 0 listens, another user of its host can take the port kept for --store worker",
                "leave out --store worker: ddprun's own store accepts the job's user only");
   }
   try {
-    return {store_.open(open.attempt, worker_hosts_store(node_->options, open.world_size)), {}};
+    return {store_.open(open.attempt, plan::worker_hosts_store(node_->options, open.world_size)), {}};
   } catch (const Error& error) {
     return {0, error.what() + (error.hint().empty() ? "" : "; " + error.hint())};
   }
 }
 
-void Driver::announce_restart(const ShowRestart& restart) {
-  Cause cause;
-  cause.kind = Cause::Kind::worker_failed;
+void Driver::announce_restart(const rendezvous::ShowRestart& restart) {
+  supervise::Cause cause;
+  cause.kind = supervise::Cause::Kind::worker_failed;
   cause.failure = restart.cause;
-  say(render_restart(cause, restart.next, restart.max_restarts));
+  say(supervise::render_restart(cause, restart.next, restart.max_restarts));
 }
 
 // The interface that carries the traffic between the hosts, where there are several: --local-addr's, that of
 // MASTER_ADDR where it is this host's, else the one by which this host reached it. Only a store of a worker
 // elsewhere was not reached.
-std::string Driver::proven_interface(const Assignment& assignment) const {
+std::string Driver::proven_interface(const plan::Assignment& assignment) const {
   if (assignment.node_count < 2) return {};
   const std::string& master = assignment.master_address;
-  const std::vector<InterfaceAddress>& own = snapshot_.host.addresses;
-  if (const auto& named = node_->options.local_address; named && !interface_of(own, named->value).empty())
-    return interface_of(own, named->value);
-  if (const std::string here = interface_of(own, master); !here.empty()) return here;
+  const std::vector<facts::InterfaceAddress>& own = snapshot_.host.addresses;
+  if (const auto& named = node_->options.local_address;
+      named && !rendezvous::interface_of(own, named->value).empty())
+    return rendezvous::interface_of(own, named->value);
+  if (const std::string here = rendezvous::interface_of(own, master); !here.empty()) return here;
   const std::string reached = link_->local_end(master);
-  return interface_of(own, reached.empty() ? routed_local_address(master) : reached);
+  return rendezvous::interface_of(own, reached.empty() ? net::routed_local_address(master) : reached);
 }
 
-void Driver::on_message(const CoordinatorMessage& message) {
+void Driver::on_message(const rendezvous::CoordinatorMessage& message) {
   std::visit([this](const auto& each) { handle(each); }, message);
 }
 
-void Driver::handle(const Refused& refused) { carry_out(life_.on_refused(refused.reason, refused.hint)); }
+void Driver::handle(const rendezvous::Refused& refused) {
+  carry_out(life_.on_refused(refused.reason, refused.hint));
+}
 
-void Driver::handle(const ClientQuestion& question) {
-  ClientVerdict verdict{question.connection};
-  if (question.access == StoreAccess::host) {
-    const bool here = !interface_of(capture_addresses(), question.connection.client).empty();
-    verdict.holder = here ? Holder::own : Holder::elsewhere;
-  } else if (const auto ends = from_text(question.connection)) {
-    verdict.holder = find_holder(*ends, ::geteuid());
+void Driver::handle(const rendezvous::ClientQuestion& question) {
+  rendezvous::ClientVerdict verdict{question.connection};
+  if (question.access == options::StoreAccess::host) {
+    const bool here = !rendezvous::interface_of(os::capture_addresses(), question.connection.client).empty();
+    verdict.holder = here ? rendezvous::Holder::own : rendezvous::Holder::elsewhere;
+  } else if (const auto ends = net::from_text(question.connection)) {
+    verdict.holder = net::find_holder(*ends, ::geteuid());
   }
   link_->send(verdict);
 }
@@ -199,10 +203,10 @@ void Driver::tell_task_style() const {
              "to let ddprun start the workers of a node, start one ddprun on each node");
 }
 
-void Driver::handle(const Start& start) {
+void Driver::handle(const rendezvous::Start& start) {
   if (!life_.accepts_start(workers_state())) return;
   try {
-    plan_ = std::make_shared<const LaunchPlan>(finalise(node_, start.assignment, snapshot_));
+    plan_ = std::make_shared<const plan::LaunchPlan>(plan::finalise(node_, start.assignment, snapshot_));
   } catch (const Error& error) {
     return on_lost(error.what(), error.hint());
   }
@@ -219,37 +223,37 @@ void Driver::handle(const Start& start) {
   decide();
 }
 
-void Driver::tell_start(const Assignment& assignment) const {
+void Driver::tell_start(const plan::Assignment& assignment) const {
   std::vector<int> ranks;
-  for (const RankAssignment& assigned : assignment.workers) ranks.push_back(assigned.rank.value);
+  for (const plan::RankAssignment& assigned : assignment.workers) ranks.push_back(assigned.rank.value);
   const std::string interface = proven_interface(assignment);
   say_detail(fmt::format("attempt {}: {} workers on {} nodes, {}:{}; {} here{}", assignment.attempt.value,
                          assignment.world_size, assignment.node_count, assignment.master_address,
-                         assignment.master_port, describe_ranks(std::move(ranks)),
+                         assignment.master_port, rendezvous::describe_ranks(std::move(ranks)),
                          interface.empty() ? "" : ", interface " + interface));
 }
 
 // A scheduler that has signalled another host's whole tree is about to signal this one's.
-void Driver::handle(const Stop& stop) {
+void Driver::handle(const rendezvous::Stop& stop) {
   carry_out(life_.on_stop(stop.attempt, stop.signal, stop.whole_tree));
   decide();
 }
 
-void Driver::handle(const Finish& finish) {
+void Driver::handle(const rendezvous::Finish& finish) {
   show_status("");
   std::string said;
   if (life_.believes(finish.cause)) {
     telling_timer_.cancel();
     if (finish.report_here) said = report(finish);
     tell_outer_launcher(finish.cause);
-    if (finish.report_here && finish.cause.kind == Cause::Kind::success) tell_unused_store();
+    if (finish.report_here && finish.cause.kind == supervise::Cause::Kind::success) tell_unused_store();
   }
   carry_out(life_.on_finish(finish.cause, std::move(said)));
 }
 
 void Driver::tell_unused_store() {
-  if (!store_.unused() || !starts_python(node_->offered.front().command)) return;
-  const Notice notice = describe_unused_store(world_size_);
+  if (!store_.unused() || !supervise::starts_python(node_->offered.front().command)) return;
+  const allocation::Notice notice = supervise::describe_unused_store(world_size_);
   say_notice(notice.what, notice.hint);
 }
 
@@ -257,7 +261,7 @@ void Driver::on_lost(const std::string& what, const std::string& hint) {
   carry_out(life_.on_lost(what, hint));
 }
 
-AgentLifecycle::Workers Driver::workers_state() const {
+supervise::AgentLifecycle::Workers Driver::workers_state() const {
   return {supervisor_.idle(), endings_.settled(), supervisor_.stuck()};
 }
 
@@ -277,44 +281,50 @@ void Driver::decide() {
   carry_out(life_.on_workers(workers_state()));
 }
 
-void Driver::carry_out(const act::Spawn& action) {
+void Driver::carry_out(const supervise::act::Spawn& action) {
   if (!workers_.start(action.worker)) return;
   signals_.note_worker();
   supervisor_.note_spawned(action.worker);
-  record_worker(EventKind::start, action.worker);
+  record_worker(events::EventKind::start, action.worker);
 }
 
-void Driver::carry_out(const act::SignalWorker& action) { workers_.signal(action.worker, action.signal); }
+void Driver::carry_out(const supervise::act::SignalWorker& action) {
+  workers_.signal(action.worker, action.signal);
+}
 
-void Driver::carry_out(const act::KillGroup& action) { workers_.kill_group(action.worker); }
+void Driver::carry_out(const supervise::act::KillGroup& action) { workers_.kill_group(action.worker); }
 
-void Driver::carry_out(const act::SignalDescendants& action) {
+void Driver::carry_out(const supervise::act::SignalDescendants& action) {
   supervisor_.note_descendants(workers_.signal_descendants(action.signal));
 }
 
-void Driver::carry_out(const act::ReportFailure& action) {
+void Driver::carry_out(const supervise::act::ReportFailure& action) {
   const Attempt attempt = supervisor_.attempt();
-  endings_.when_described(action.worker, [this, attempt](const Failure& failure) {
+  endings_.when_described(action.worker, [this, attempt](const supervise::Failure& failure) {
     told_failure_ = failure.rank;
-    if (life_.linked()) link_->send(AttemptFailed{attempt, failure});
+    if (life_.linked()) link_->send(rendezvous::AttemptFailed{attempt, failure});
   });
 }
 
-void Driver::carry_out(const act::ReportStuck& action) { workers_.tell_stuck(action.worker, k_stuck_after); }
-
-void Driver::carry_out(const act::ReportLeftBehind&) {
-  workers_.tell_left_behind(k_sweep_limit * k_sweep_grace);
+void Driver::carry_out(const supervise::act::ReportStuck& action) {
+  workers_.tell_stuck(action.worker, supervise::k_stuck_after);
 }
 
-void Driver::carry_out(const act::ReportRequest& action) { carry_out(life_.on_request(action.signal)); }
+void Driver::carry_out(const supervise::act::ReportLeftBehind&) {
+  workers_.tell_left_behind(supervise::k_sweep_limit * supervise::k_sweep_grace);
+}
 
-void Driver::carry_out(const act::ReportSuccess&) {
+void Driver::carry_out(const supervise::act::ReportRequest& action) {
+  carry_out(life_.on_request(action.signal));
+}
+
+void Driver::carry_out(const supervise::act::ReportSuccess&) {
   life_.note_succeeded();
   workers_.end_attempt();
-  if (life_.linked()) link_->send(AttemptSucceeded{supervisor_.attempt()});
+  if (life_.linked()) link_->send(rendezvous::AttemptSucceeded{supervisor_.attempt()});
 }
 
-void Driver::carry_out(const act::ReportStopped&) { end_attempt(); }
+void Driver::carry_out(const supervise::act::ReportStopped&) { end_attempt(); }
 
 // The last words of those that failed are read first.
 void Driver::end_attempt() {
@@ -336,4 +346,4 @@ void Driver::arm_timer() {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

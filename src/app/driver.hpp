@@ -30,14 +30,14 @@
 #include "usage_query.hpp"
 #include "worker_group.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 class Driver {
  public:
   // With a failure there is nothing to start: it joins only to tell the other agents, and all end with one
   // message. `expected` is the plan of the share that is expected; its notices have been said.
-  Driver(const LaunchPlan& expected, const Snapshot& snapshot, OutputLink& output_link,
-         std::optional<LaunchFailure> failure = {});
+  Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot, OutputLink& output_link,
+         std::optional<rendezvous::LaunchFailure> failure = {});
 
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
@@ -51,26 +51,26 @@ class Driver {
   void fail(const std::string& why);
   void join();
   void join_as_coordinator();
-  CoordinatorServiceSettings coordinator_settings() const;
-  CoordinatorHooks coordinator_hooks();
-  std::unique_ptr<CoordinatorService> tell_cannot_start(CoordinatorServiceSettings settings,
-                                                        const Error& error);
+  net::CoordinatorServiceSettings coordinator_settings() const;
+  net::CoordinatorHooks coordinator_hooks();
+  std::unique_ptr<net::CoordinatorService> tell_cannot_start(net::CoordinatorServiceSettings settings,
+                                                             const Error& error);
   void join_as_member();
-  Announcement announcement() const;
+  plan::Announcement announcement() const;
   void lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why);
-  StoreOpened open_store(const OpenStore& open);
-  void on_message(const CoordinatorMessage& message);
-  void announce_restart(const ShowRestart& restart);
-  void handle(const Refused& refused);
-  void handle(const Probe&) {}  // answered by the link
-  void handle(const ClientQuestion& question);
-  void handle(const StatusQuestion& question);
-  void handle(const Start& start);
+  net::StoreOpened open_store(const rendezvous::OpenStore& open);
+  void on_message(const rendezvous::CoordinatorMessage& message);
+  void announce_restart(const rendezvous::ShowRestart& restart);
+  void handle(const rendezvous::Refused& refused);
+  void handle(const rendezvous::Probe&) {}  // answered by the link
+  void handle(const rendezvous::ClientQuestion& question);
+  void handle(const rendezvous::StatusQuestion& question);
+  void handle(const rendezvous::Start& start);
   void tell_task_style() const;
   void say_new_notices();
   void step_aside();
-  void handle(const Stop& stop);
-  void handle(const Finish& finish);
+  void handle(const rendezvous::Stop& stop);
+  void handle(const rendezvous::Finish& finish);
   void on_lost(const std::string& what, const std::string& hint);
   void limit_telling();
 
@@ -79,95 +79,96 @@ class Driver {
   void watch_remote_launcher();
   void tell_end(std::function<void()> told);
   void watch_signals();
-  void on_signal(const SignalEvent& event);
-  void on_told_signal(const lifeline::Signal& signal);
-  void on_verdict(const SignalLedger::Verdict& verdict);
+  void on_signal(const os::SignalEvent& event);
+  void on_told_signal(const rendezvous::lifeline::Signal& signal);
+  void on_verdict(const supervise::SignalLedger::Verdict& verdict);
   void stop_at_key();
   void tell_early_kill() const;
 
   void serve_status();
   void on_status_asked();
-  void show_job(JobStatus status);
-  void measure_workers(std::function<void(NodeStatus)> done);
+  void show_job(status::JobStatus status);
+  void measure_workers(std::function<void(status::NodeStatus)> done);
   void end_status();
 
-  AgentLifecycle::Workers workers_state() const;
-  void carry_out(const AgentLifecycle::Actions& actions);
-  void carry_out(const life::SayError& action);
-  void carry_out(const life::Say& action);
-  void carry_out(const life::TellFirstStop& action);
-  void carry_out(const life::StopWorkers& action);
-  void carry_out(const life::Judge& action);
-  void carry_out(const life::SendStopRequest& action);
-  void carry_out(const life::SendStopped& action);
-  void carry_out(const life::TakeOutputBack& action);
-  void carry_out(const life::AbandonWorkers& action);
-  void carry_out(const life::EndGathered& action);
-  void carry_out(const life::ReadOutput& action);
-  void carry_out(const life::WriteOutput& action);
-  void carry_out(const life::GiveUpOutput& action);
-  void carry_out(const life::Leave& action);
+  supervise::AgentLifecycle::Workers workers_state() const;
+  void carry_out(const supervise::AgentLifecycle::Actions& actions);
+  void carry_out(const supervise::life::SayError& action);
+  void carry_out(const supervise::life::Say& action);
+  void carry_out(const supervise::life::TellFirstStop& action);
+  void carry_out(const supervise::life::StopWorkers& action);
+  void carry_out(const supervise::life::Judge& action);
+  void carry_out(const supervise::life::SendStopRequest& action);
+  void carry_out(const supervise::life::SendStopped& action);
+  void carry_out(const supervise::life::TakeOutputBack& action);
+  void carry_out(const supervise::life::AbandonWorkers& action);
+  void carry_out(const supervise::life::EndGathered& action);
+  void carry_out(const supervise::life::ReadOutput& action);
+  void carry_out(const supervise::life::WriteOutput& action);
+  void carry_out(const supervise::life::GiveUpOutput& action);
+  void carry_out(const supervise::life::Leave& action);
   void decide();
   void decide_soon();
-  void carry_out(const act::Spawn& action);
-  void carry_out(const act::SignalWorker& action);
-  void carry_out(const act::KillGroup& action);
-  void carry_out(const act::SignalDescendants& action);
-  void carry_out(const act::ReportFailure& action);
-  void carry_out(const act::ReportStuck& action);
-  void carry_out(const act::ReportLeftBehind& action);
-  void carry_out(const act::ReportRequest& action);
-  void carry_out(const act::ReportSuccess& action);
-  void carry_out(const act::ReportStopped& action);
+  void carry_out(const supervise::act::Spawn& action);
+  void carry_out(const supervise::act::SignalWorker& action);
+  void carry_out(const supervise::act::KillGroup& action);
+  void carry_out(const supervise::act::SignalDescendants& action);
+  void carry_out(const supervise::act::ReportFailure& action);
+  void carry_out(const supervise::act::ReportStuck& action);
+  void carry_out(const supervise::act::ReportLeftBehind& action);
+  void carry_out(const supervise::act::ReportRequest& action);
+  void carry_out(const supervise::act::ReportSuccess& action);
+  void carry_out(const supervise::act::ReportStopped& action);
   void arm_timer();
   void end_attempt();
-  void record(Event event);
+  void record(events::Event event);
   void record_begin();
-  Event event_of(EventKind kind, std::size_t worker) const;
-  void record_worker(EventKind kind, std::size_t worker);
+  events::Event event_of(events::EventKind kind, std::size_t worker) const;
+  void record_worker(events::EventKind kind, std::size_t worker);
   void record_exit(std::size_t worker, const ExitStatus& status);
   void record_connections(std::size_t connections);
-  std::string report(const Finish& finish) const;
-  void write_report(const Finish& finish) const;
-  void tell_outer_launcher(const Cause& cause) const;
+  std::string report(const rendezvous::Finish& finish) const;
+  void write_report(const rendezvous::Finish& finish) const;
+  void tell_outer_launcher(const supervise::Cause& cause) const;
   void tell_unused_store();
-  void tell_start(const Assignment& assignment) const;
-  std::string proven_interface(const Assignment& assignment) const;
+  void tell_start(const plan::Assignment& assignment) const;
+  std::string proven_interface(const plan::Assignment& assignment) const;
 
-  std::shared_ptr<const NodeProposal> node_;
-  std::shared_ptr<const LaunchPlan> plan_ = std::make_shared<const LaunchPlan>();  // of the latest start
-  std::vector<Notice> said_;                                                       // of plans
-  const Snapshot& snapshot_;
+  std::shared_ptr<const plan::NodeProposal> node_;
+  std::shared_ptr<const plan::LaunchPlan> plan_ =
+      std::make_shared<const plan::LaunchPlan>();  // of the latest start
+  std::vector<allocation::Notice> said_;           // of plans
+  const facts::Snapshot& snapshot_;
   OutputLink& output_link_;
   boost::asio::io_context context_;
   SignalWatch signals_;
   boost::asio::steady_timer timer_;
-  Supervisor supervisor_;
+  supervise::Supervisor supervisor_;
   JobStore store_;
   EventLog events_;
   WorkerGroup workers_;
   Endings endings_;
   CoordinatorDiscovery discovery_;
-  std::unique_ptr<AgentLink> link_;
-  CoordinatorService* coordinator_ = nullptr;  // it is link_; else this is a member
-  std::optional<StatusServer> status_server_;
+  std::unique_ptr<net::AgentLink> link_;
+  net::CoordinatorService* coordinator_ = nullptr;  // it is link_; else this is a member
+  std::optional<net::StatusServer> status_server_;
   std::unique_ptr<UsageQuery> usage_;  // under way
   int usage_child_ = 0;
-  std::vector<std::function<void(NodeStatus)>> measured_for_;
+  std::vector<std::function<void(status::NodeStatus)>> measured_for_;
   boost::asio::steady_timer remote_launcher_timer_;
-  boost::asio::steady_timer telling_timer_;   // where it only tells a failure
-  std::unique_ptr<LifelineClient> lifeline_;  // where another ddprun started this one
+  boost::asio::steady_timer telling_timer_;        // where it only tells a failure
+  std::unique_ptr<net::LifelineClient> lifeline_;  // where another ddprun started this one
 
-  AgentLifecycle life_;
-  std::optional<LaunchFailure> failure_;
+  supervise::AgentLifecycle life_;
+  std::optional<rendezvous::LaunchFailure> failure_;
   int world_size_ = 0;  // of the workers that this agent's store is for
   bool decision_pending_ = false;
   bool failed_ = false;                     // a handler threw
   bool stepped_aside_ = false;              // to CPUs that no worker holds
   std::optional<GlobalRank> told_failure_;  // of this attempt
   bool ends_attempt_ = false;               // once the endings are described
-  std::int64_t began_ = unix_milliseconds();
+  std::int64_t began_ = os::unix_milliseconds();
   std::size_t most_connections_ = 0;  // to the store, in it
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

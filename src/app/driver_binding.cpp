@@ -8,11 +8,11 @@
 #include "driver.hpp"
 #include "log.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // What was expected alone may have been wrong about the other agents of this host.
 void Driver::say_new_notices() {
-  for (const Notice& notice : plan_->notices) {
+  for (const allocation::Notice& notice : plan_->notices) {
     if (std::find(said_.begin(), said_.end(), notice) != said_.end()) continue;
     node_->rendezvous.agent.value == 0 ? say_notice(notice.what, notice.hint) : say_detail(notice.what);
     said_.push_back(notice);
@@ -22,9 +22,10 @@ void Driver::say_new_notices() {
 // The loop that pumps output and serves store and rendezvous is this one thread.
 void Driver::step_aside() {
   if (plan_->binding.spare.empty() || std::exchange(stepped_aside_, true)) return;
-  const bool moved = keep_to_cpus(plan_->binding.spare);
+  const bool moved = os::keep_to_cpus(plan_->binding.spare);
   say_detail(fmt::format("ddprun itself {} {} on {}", moved ? "is bound to" : "cannot be bound to",
-                         describe({plan_->binding.spare, {}, MemoryPolicy::untouched}), node_->host));
+                         facts::describe({plan_->binding.spare, {}, facts::MemoryPolicy::untouched}),
+                         node_->host));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -4,26 +4,26 @@
 #include "ddprun/os/unix_time.hpp"
 #include "driver.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
-void Driver::record(Event event) {
+void Driver::record(events::Event event) {
   if (!events_.wanted()) return;
-  if (event.unix_milliseconds == 0) event.unix_milliseconds = unix_milliseconds();
+  if (event.unix_milliseconds == 0) event.unix_milliseconds = os::unix_milliseconds();
   if (event.host.empty()) event.host = node_->host;
-  if (node_->rendezvous.role != RendezvousRole::member) return events_.write(event);
-  if (link_ && life_.linked()) link_->send(Happened{std::move(event)});
+  if (node_->rendezvous.role != plan::RendezvousRole::member) return events_.write(event);
+  if (link_ && life_.linked()) link_->send(rendezvous::Happened{std::move(event)});
 }
 
 void Driver::record_begin() {
-  Event event;
-  event.kind = EventKind::begin;
+  events::Event event;
+  event.kind = events::EventKind::begin;
   event.job = node_->run_id.value;
   event.nodes = node_->rendezvous.agents;
   record(std::move(event));
 }
 
-Event Driver::event_of(EventKind kind, std::size_t worker) const {
-  Event event;
+events::Event Driver::event_of(events::EventKind kind, std::size_t worker) const {
+  events::Event event;
   event.kind = kind;
   event.attempt = plan_->assignment.attempt.value;
   event.rank = plan_->assignment.workers[worker].rank.value;
@@ -33,19 +33,19 @@ Event Driver::event_of(EventKind kind, std::size_t worker) const {
   return event;
 }
 
-void Driver::record_worker(EventKind kind, std::size_t worker) { record(event_of(kind, worker)); }
+void Driver::record_worker(events::EventKind kind, std::size_t worker) { record(event_of(kind, worker)); }
 
 void Driver::record_exit(std::size_t worker, const ExitStatus& status) {
   if (!events_.wanted()) return;
-  Event event = event_of(EventKind::exit, worker);
-  Failure failure;
+  events::Event event = event_of(events::EventKind::exit, worker);
+  supervise::Failure failure;
   failure.rank = plan_->assignment.workers[worker].rank;
   failure.host = node_->host;
   failure.program = plan_->planned[worker].command.front();
   failure.status = status;
-  event.what = describe(failure);
+  event.what = supervise::describe(failure);
   if (status.kind == ExitStatus::Kind::exited) event.exit_code = status.value;
-  if (status.kind == ExitStatus::Kind::signalled) event.signal = signal_name(status.value);
+  if (status.kind == ExitStatus::Kind::signalled) event.signal = options::signal_name(status.value);
   record(std::move(event));
 }
 
@@ -56,11 +56,11 @@ void Driver::record_connections(std::size_t connections) {
       connections == 1 || connections == static_cast<std::size_t>(plan_->assignment.world_size);
   if (!tells || connections <= most_connections_) return;
   most_connections_ = connections;
-  Event event;
-  event.kind = EventKind::store;
+  events::Event event;
+  event.kind = events::EventKind::store;
   event.attempt = plan_->assignment.attempt.value;
   event.workers = static_cast<int>(connections);
   record(std::move(event));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -24,7 +24,7 @@
 #include "log.hpp"
 #include "own_addresses.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -33,21 +33,22 @@ constexpr Milliseconds k_silent_telling{2000};
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
 // What MASTER_ADDR may become, best first: the user's word, else this host's addresses.
-std::vector<std::string> own_addresses(const NodeProposal& node, const Snapshot& snapshot) {
+std::vector<std::string> own_addresses(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
   if (node.options.local_address) return {node.options.local_address->value};
-  if (node.rendezvous.role == RendezvousRole::solo) return {node.solo_address.value};
-  return crossing_addresses(prefer_site_interfaces(snapshot.host.addresses, node.site));
+  if (node.rendezvous.role == plan::RendezvousRole::solo) return {node.solo_address.value};
+  return crossing_addresses(site::prefer_site_interfaces(snapshot.host.addresses, node.site));
 }
 
 // Where to knock, for members that are told so: numbers only, the best addresses first. Without a network
 // there are members on this host at most.
-CoordinatorPlace place_of(std::vector<std::string> addresses, const std::vector<std::string>& of_this_host,
-                          int port) {
+rendezvous::CoordinatorPlace place_of(std::vector<std::string> addresses,
+                                      const std::vector<std::string>& of_this_host, int port) {
   addresses.insert(addresses.end(), of_this_host.begin(), of_this_host.end());
-  CoordinatorPlace place{{}, port};
+  rendezvous::CoordinatorPlace place{{}, port};
   for (const std::string& address : addresses) {
     const auto& known = place.addresses;
-    if (is_numeric_address(address) && std::find(known.begin(), known.end(), address) == known.end())
+    if (rendezvous::is_numeric_address(address) &&
+        std::find(known.begin(), known.end(), address) == known.end())
       place.addresses.push_back(address);
   }
   if (place.addresses.empty()) place.addresses = {"127.0.0.1"};
@@ -55,17 +56,18 @@ CoordinatorPlace place_of(std::vector<std::string> addresses, const std::vector<
 }
 
 // Best first. Where the members can be told another way, any port will do in the end.
-std::vector<int> ports_to_bind(const NodeProposal& node) {
-  const RendezvousPlan& rendezvous = node.rendezvous;
+std::vector<int> ports_to_bind(const plan::NodeProposal& node) {
+  const plan::RendezvousPlan& rendezvous = node.rendezvous;
   std::vector<int> ports = rendezvous.ports.value;
   if (node.allocation.first_port || rendezvous.agents < 2) return ports;
   ports.insert(ports.end(), rendezvous.spare_ports.begin(), rendezvous.spare_ports.end());
-  if (rendezvous.key_value_space != KeyValueSpace::none || !rendezvous.rendezvous_file.value.empty())
+  if (rendezvous.key_value_space != allocation::KeyValueSpace::none ||
+      !rendezvous.rendezvous_file.value.empty())
     ports.push_back(0);
   return ports;
 }
 
-void say_port(const NodeProposal& node, int port) {
+void say_port(const plan::NodeProposal& node, int port) {
   const std::vector<int>& wanted = node.rendezvous.ports.value;
   say_detail(fmt::format("coordinating {} agents on port {}", node.rendezvous.agents, port));
   if (std::find(wanted.begin(), wanted.end(), port) != wanted.end()) return;
@@ -76,13 +78,13 @@ void say_port(const NodeProposal& node, int port) {
 }
 
 // Nothing where the workers are another program.
-PythonFacts python_of_workers(const NodeProposal& node, const Snapshot& snapshot) {
+facts::PythonFacts python_of_workers(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
   if (node.offered.empty()) return {};
   const std::vector<std::string>& command = node.offered.front().command;
-  if (!starts_python(command)) return {};
+  if (!supervise::starts_python(command)) return {};
   const auto program = snapshot.programs.find(command.front());
   const bool found = program != snapshot.programs.end() && !program->second.path.empty();
-  return capture_python(found ? program->second.path : command.front(), snapshot.environment);
+  return os::capture_python(found ? program->second.path : command.front(), snapshot.environment);
 }
 
 }  // namespace
@@ -98,22 +100,23 @@ void Driver::limit_telling() {
 
 void Driver::join() {
   if (failure_) limit_telling();
-  if (node_->rendezvous.role == RendezvousRole::member) return join_as_member();
+  if (node_->rendezvous.role == plan::RendezvousRole::member) return join_as_member();
   if (!node_->rendezvous.by_arrival) return join_as_coordinator();
   try {
     join_as_coordinator();
-  } catch (const PortTaken& taken) {
+  } catch (const net::PortTaken& taken) {
     // By another agent of this host, as several were started here: that one coordinates.
     say_detail(fmt::format("{}; joining the agent that listens there", taken.what()));
-    node_ = std::make_shared<const NodeProposal>(propose_as_member(*node_));
+    node_ = std::make_shared<const plan::NodeProposal>(plan::propose_as_member(*node_));
     join_as_member();
   }
 }
 
-Announcement Driver::announcement() const {
-  const bool per_task = node_->allocation.style.value == LaunchStyle::agent_per_task;
-  Announcement self;
-  const bool unnumbered = node_->rendezvous.by_arrival && node_->rendezvous.role == RendezvousRole::member;
+plan::Announcement Driver::announcement() const {
+  const bool per_task = node_->allocation.style.value == allocation::LaunchStyle::agent_per_task;
+  plan::Announcement self;
+  const bool unnumbered =
+      node_->rendezvous.by_arrival && node_->rendezvous.role == plan::RendezvousRole::member;
   if (!unnumbered) self.agent = node_->rendezvous.agent;
   self.host = node_->host;
   self.node = node_->allocation.node_index.value;
@@ -121,7 +124,7 @@ Announcement Driver::announcement() const {
     self.launcher_rank = GlobalRank{node_->allocation.task_rank.value};
   self.style_assumed = node_->allocation.style_assumed;
   self.workers = node_->workers.value;
-  self.counted = node_->options.workers.kind != WorkersKind::number && !per_task;
+  self.counted = node_->options.workers.kind != options::WorkersKind::number && !per_task;
   if (node_->rendezvous.agent.value != 0)
     self.missing_gpus = node_->missing_gpus;  // the coordinator has told its own
   self.role = node_->options.role.value;
@@ -130,69 +133,70 @@ Announcement Driver::announcement() const {
     self.fixed_rank = GlobalRank{node_->allocation.task_rank.value};
     self.first_local_rank = node_->allocation.task_local.value;
   }
-  self.addresses = crossing_addresses(prefer_site_interfaces(snapshot_.host.addresses, node_->site));
+  self.addresses = crossing_addresses(site::prefer_site_interfaces(snapshot_.host.addresses, node_->site));
   if (node_->options.local_address)
     self.addresses.insert(self.addresses.begin(), node_->options.local_address->value);
-  self.cpus = announced_cpus(*node_, snapshot_);
-  self.local_workers = announced_workers(*node_, snapshot_);
+  self.cpus = plan::announced_cpus(*node_, snapshot_);
+  self.local_workers = plan::announced_workers(*node_, snapshot_);
   // For the other hosts, and for the store, which a single worker hosts itself.
   const bool of_use = node_->rendezvous.agents > 1 || node_->offered.size() > 1;
   if (of_use) self.python = python_of_workers(*node_, snapshot_);
   return self;
 }
 
-CoordinatorServiceSettings Driver::coordinator_settings() const {
-  const RendezvousPlan& rendezvous = node_->rendezvous;
-  CoordinatorServiceSettings settings;
+net::CoordinatorServiceSettings Driver::coordinator_settings() const {
+  const plan::RendezvousPlan& rendezvous = node_->rendezvous;
+  net::CoordinatorServiceSettings settings;
   settings.announcement = announcement();
   settings.failure = failure_;
   settings.coordinator.agents = rendezvous.agents;
   settings.coordinator.peers = rendezvous.peers;
   // Nobody knows their names before they join.
-  if (is_by_flags(node_->allocation)) settings.coordinator.peers.assign(rendezvous.peers.size(), {});
+  if (plan::is_by_flags(node_->allocation)) settings.coordinator.peers.assign(rendezvous.peers.size(), {});
   settings.coordinator.version = DDPRUN_VERSION;
   settings.coordinator.run_id = node_->run_id.value;
-  settings.coordinator.launch_id = make_random_id();
-  settings.coordinator.nodes = expect_nodes(node_->allocation, node_->options.place, snapshot_);
+  settings.coordinator.launch_id = os::make_random_id();
+  settings.coordinator.nodes = plan::expect_nodes(node_->allocation, node_->options.place, snapshot_);
   settings.coordinator.record = events_.wanted();
   settings.coordinator.live = snapshot_.host.stderr_is_terminal;
-  settings.coordinator.connects = node_->options.store == StoreHost::agent && !node_->offered.empty() &&
-                                  starts_python(node_->offered.front().command);
+  settings.coordinator.connects = node_->options.store == options::StoreHost::agent &&
+                                  !node_->offered.empty() &&
+                                  supervise::starts_python(node_->offered.front().command);
   settings.coordinator.grace = node_->options.shutdown_timeout.value;
   settings.coordinator.max_restarts = node_->options.max_restarts.value;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = node_->options.shutdown_timeout.value + k_stop_margin;
   settings.coordinator.addresses = own_addresses(*node_, snapshot_);
-  settings.coordinator.when_alone = explain_waiting_alone(*node_);
+  settings.coordinator.when_alone = plan::explain_waiting_alone(*node_);
   if (node_->options.local_address) settings.coordinator.named_address = node_->options.local_address->value;
   settings.link_timeout = node_->options.link_timeout.value;
   settings.ports = ports_to_bind(*node_);
   settings.launch_key = rendezvous.key;
-  if (node_->store_port) settings.port_hint = other_port_hint(node_->allocation.first_port);
+  if (node_->store_port) settings.port_hint = plan::other_port_hint(node_->allocation.first_port);
   if (rendezvous.agents > 1)
     settings.authenticator = make_authenticator(node_->options, rendezvous.secrets, snapshot_);
   return settings;
 }
 
-CoordinatorHooks Driver::coordinator_hooks() {
-  CoordinatorHooks hooks;
-  hooks.open_store = [this](const OpenStore& open) { return open_store(open); };
+net::CoordinatorHooks Driver::coordinator_hooks() {
+  net::CoordinatorHooks hooks;
+  hooks.open_store = [this](const rendezvous::OpenStore& open) { return open_store(open); };
   hooks.close_store = [this](Attempt) { store_.close(); };
   hooks.show_status = [this](const std::string& text) {
     if (text.empty() || workers_.at_line_start()) show_status(text);
   };
-  hooks.show_restart = [this](const ShowRestart& restart) { announce_restart(restart); };
-  hooks.on_message = [this](const CoordinatorMessage& message) { on_message(message); };
-  hooks.judge_client = [this](const ClientVerdict& verdict) { store_.judge(verdict); };
-  hooks.show_job = [this](JobStatus status) { show_job(std::move(status)); };
-  hooks.show_notice = [](const Notice& notice) { say_notice(notice.what, notice.hint); };
+  hooks.show_restart = [this](const rendezvous::ShowRestart& restart) { announce_restart(restart); };
+  hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { on_message(message); };
+  hooks.judge_client = [this](const rendezvous::ClientVerdict& verdict) { store_.judge(verdict); };
+  hooks.show_job = [this](status::JobStatus status) { show_job(std::move(status)); };
+  hooks.show_notice = [](const allocation::Notice& notice) { say_notice(notice.what, notice.hint); };
   hooks.show_detail = say_detail;
-  hooks.record = [this](const Event& event) { record(event); };
-  hooks.on_output = [this](const lifeline::Output& output, boost::asio::ip::tcp::socket socket,
+  hooks.record = [this](const events::Event& event) { record(event); };
+  hooks.on_output = [this](const rendezvous::lifeline::Output& output, boost::asio::ip::tcp::socket socket,
                            const std::string& begun) {
-    workers_.add_gathered(output.stream, Fd(socket.release()), begun);
+    workers_.add_gathered(output.stream, os::Fd(socket.release()), begun);
   };
-  hooks.on_end = [this](const Cause&) {
+  hooks.on_end = [this](const supervise::Cause&) {
     life_.note_told_all();
     carry_out(life_.on_workers(workers_state()));
   };
@@ -205,24 +209,25 @@ CoordinatorHooks Driver::coordinator_hooks() {
 }
 
 void Driver::join_as_coordinator() {
-  CoordinatorServiceSettings settings = coordinator_settings();
+  net::CoordinatorServiceSettings settings = coordinator_settings();
   const std::vector<std::string> best = settings.coordinator.addresses;
   const std::vector<std::string> of_this_host = settings.announcement.addresses;
   store_.note_torch(settings.announcement.python.torch);
-  std::unique_ptr<CoordinatorService> service;
+  std::unique_ptr<net::CoordinatorService> service;
   try {
-    service = std::make_unique<CoordinatorService>(context_, settings, coordinator_hooks());
+    service = std::make_unique<net::CoordinatorService>(context_, settings, coordinator_hooks());
     if (node_->rendezvous.agents > 1) {
       say_port(*node_, service->port());
       discovery_.publish(place_of(best, of_this_host, service->port()));
-      if (const RendezvousFile* const file = discovery_.file()) workers_.remove_at_end(*file);
+      if (const os::RendezvousFile* const file = discovery_.file()) workers_.remove_at_end(*file);
     }
   } catch (const Error& error) {
     if (service || node_->rendezvous.by_arrival) throw;
     service = tell_cannot_start(std::move(settings), error);
     if (!service) throw;
   }
-  store_.when_remote([asked = service.get()](const ClientQuestion& question) { asked->ask_about(question); });
+  store_.when_remote(
+      [asked = service.get()](const rendezvous::ClientQuestion& question) { asked->ask_about(question); });
   record_begin();
   service->start();
   coordinator_ = service.get();
@@ -232,14 +237,14 @@ void Driver::join_as_coordinator() {
 
 // The port that the user named is taken. The others knock at another one too, and hear it there. Nothing
 // where that is taken too, or there is none.
-std::unique_ptr<CoordinatorService> Driver::tell_cannot_start(CoordinatorServiceSettings settings,
-                                                              const Error& error) {
+std::unique_ptr<net::CoordinatorService> Driver::tell_cannot_start(net::CoordinatorServiceSettings settings,
+                                                                   const Error& error) {
   if (!node_->allocation.first_port || node_->rendezvous.spare_ports.empty()) return nullptr;
   settings.ports = node_->rendezvous.spare_ports;
   settings.coordinator.cannot_start = error.what() + (error.hint().empty() ? "" : "; " + error.hint());
-  std::unique_ptr<CoordinatorService> service;
+  std::unique_ptr<net::CoordinatorService> service;
   try {
-    service = std::make_unique<CoordinatorService>(context_, std::move(settings), coordinator_hooks());
+    service = std::make_unique<net::CoordinatorService>(context_, std::move(settings), coordinator_hooks());
   } catch (const Error&) {
     return nullptr;
   }
@@ -248,24 +253,24 @@ std::unique_ptr<CoordinatorService> Driver::tell_cannot_start(CoordinatorService
 }
 
 void Driver::join_as_member() {
-  const RendezvousPlan& rendezvous = node_->rendezvous;
-  MemberServiceSettings settings;
+  const plan::RendezvousPlan& rendezvous = node_->rendezvous;
+  net::MemberServiceSettings settings;
   settings.join = {rendezvous.peers.front(),
                    rendezvous.addresses.value,
                    rendezvous.ports.value,
                    rendezvous.join_timeout,
                    rendezvous.rendezvous_file.value,
-                   key_value_space_name(rendezvous.key_value_space),
+                   render::key_value_space_name(rendezvous.key_value_space),
                    rendezvous.spare_ports};
   settings.join.live = snapshot_.host.stderr_is_terminal;
-  if (is_by_flags(node_->allocation)) settings.join.refusal_patience = k_refusal_patience;
+  if (plan::is_by_flags(node_->allocation)) settings.join.refusal_patience = k_refusal_patience;
   settings.launch_key = rendezvous.key;
   settings.authenticator = make_authenticator(node_->options, rendezvous.secrets, snapshot_);
   settings.announcement = announcement();
   settings.failure = failure_;
-  const Announcement& self = settings.announcement;
+  const plan::Announcement& self = settings.announcement;
   const bool has_first_rank = self.fixed_rank ? self.fixed_rank == GlobalRank{0} : self.node == NodeIndex{0};
-  if (node_->options.store == StoreHost::worker && has_first_rank) {
+  if (node_->options.store == options::StoreHost::worker && has_first_rank) {
     settings.announcement.store_ports = store_.keep_ports(node_->options.max_restarts.value + 1);
   }
   settings.version = DDPRUN_VERSION;
@@ -274,17 +279,17 @@ void Driver::join_as_member() {
   if (node_->options.output.gather && !output_link_.linked()) settings.output_streams = workers_.outputs();
   settings.answer_limit = node_->options.shutdown_timeout.value + 2 * k_stop_margin;
 
-  MemberHooks hooks;
+  net::MemberHooks hooks;
   hooks.on_joined = [this] { life_.note_found(); };
   hooks.on_output = [this](std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {
     lead_output(std::move(sockets), why);
   };
   hooks.start_lookup = [](const std::string& name) {
-    auto child = std::make_shared<NameLookupChild>(name);
-    return NameLookup{child->descriptor(), child};
+    auto child = std::make_shared<os::NameLookupChild>(name);
+    return net::NameLookup{child->descriptor(), child};
   };
   hooks.look_at_rendezvous_file = [this] { return discovery_.look(); };
-  hooks.on_message = [this](const CoordinatorMessage& message) {
+  hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) {
     life_.note_joined();
     on_message(message);
   };
@@ -292,9 +297,10 @@ void Driver::join_as_member() {
   hooks.show_status = [](const std::string& text) { show_status(text); };
   hooks.show_detail = say_detail;
   life_.note_told_all();  // only the coordinator has others to tell
-  auto service = std::make_unique<MemberService>(context_, std::move(settings), std::move(hooks));
+  auto service = std::make_unique<net::MemberService>(context_, std::move(settings), std::move(hooks));
   service->start();
-  discovery_.fetch([member = service.get()](const ToldPlace& told) { member->on_key_value_space(told); });
+  discovery_.fetch(
+      [member = service.get()](const net::ToldPlace& told) { member->on_key_value_space(told); });
   link_ = std::move(service);
 }
 
@@ -303,10 +309,10 @@ void Driver::lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, cons
     return say_notice(fmt::format("cannot forward the output of {}: {}", node_->host, why),
                       "it appears where ddprun was started on that host");
   }
-  std::vector<Fd> streams;
+  std::vector<os::Fd> streams;
   for (auto& socket : sockets) streams.emplace_back(socket.release());
   output_link_.lead(streams);
   workers_.reopen_outputs();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

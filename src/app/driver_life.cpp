@@ -4,7 +4,7 @@
 #include "driver.hpp"
 #include "log.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -12,58 +12,60 @@ TimePoint now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
-void Driver::carry_out(const AgentLifecycle::Actions& actions) {
-  for (const LifeAction& action : actions) std::visit([this](const auto& each) { carry_out(each); }, action);
+void Driver::carry_out(const supervise::AgentLifecycle::Actions& actions) {
+  for (const supervise::LifeAction& action : actions)
+    std::visit([this](const auto& each) { carry_out(each); }, action);
 }
 
-void Driver::carry_out(const life::SayError& action) { say_error(action.what, action.hint); }
+void Driver::carry_out(const supervise::life::SayError& action) { say_error(action.what, action.hint); }
 
-void Driver::carry_out(const life::Say& action) { say(action.what); }
+void Driver::carry_out(const supervise::life::Say& action) { say(action.what); }
 
-void Driver::carry_out(const life::TellFirstStop&) { tell_early_kill(); }
+void Driver::carry_out(const supervise::life::TellFirstStop&) { tell_early_kill(); }
 
-void Driver::carry_out(const life::StopWorkers& action) {
+void Driver::carry_out(const supervise::life::StopWorkers& action) {
   if (action.of_job) endings_.note_stop(now());
-  supervisor_.note_stop(action.signal, action.hurry, now(),
-                        action.undecided ? Supervisor::Delivery::undecided : Supervisor::Delivery::by_us);
+  supervisor_.note_stop(
+      action.signal, action.hurry, now(),
+      action.undecided ? supervise::Supervisor::Delivery::undecided : supervise::Supervisor::Delivery::by_us);
   if (action.of_job) decide_soon();
 }
 
-void Driver::carry_out(const life::Judge& action) {
+void Driver::carry_out(const supervise::life::Judge& action) {
   signals_.judge(action.signal, action.way, action.maybe_tree);
 }
 
-void Driver::carry_out(const life::SendStopRequest& action) {
-  link_->send(StopRequest{action.signal, node_->host, action.whole_tree});
+void Driver::carry_out(const supervise::life::SendStopRequest& action) {
+  link_->send(rendezvous::StopRequest{action.signal, node_->host, action.whole_tree});
 }
 
-void Driver::carry_out(const life::SendStopped& action) {
-  link_->send(Stopped{action.attempt, endings_.further(told_failure_), endings_.stopped_ranks()});
+void Driver::carry_out(const supervise::life::SendStopped& action) {
+  link_->send(rendezvous::Stopped{action.attempt, endings_.further(told_failure_), endings_.stopped_ranks()});
 }
 
 // Whoever read it has gone.
-void Driver::carry_out(const life::TakeOutputBack&) {
+void Driver::carry_out(const supervise::life::TakeOutputBack&) {
   if (output_link_.restore()) workers_.reopen_outputs();
 }
 
-void Driver::carry_out(const life::AbandonWorkers&) { workers_.abandon(); }
+void Driver::carry_out(const supervise::life::AbandonWorkers&) { workers_.abandon(); }
 
-void Driver::carry_out(const life::EndGathered& action) {
+void Driver::carry_out(const supervise::life::EndGathered& action) {
   workers_.end_gathered(action.patience, action.in_any_case);
 }
 
-void Driver::carry_out(const life::ReadOutput&) {
+void Driver::carry_out(const supervise::life::ReadOutput&) {
   workers_.when_read([this] { carry_out(life_.on_output_read()); });
 }
 
 // Waits for a reader (less, ^S) as long as it takes where there is no limit.
-void Driver::carry_out(const life::WriteOutput& action) {
+void Driver::carry_out(const supervise::life::WriteOutput& action) {
   workers_.when_drained(action.limit, [this] { carry_out(life_.on_output_written()); });
 }
 
-void Driver::carry_out(const life::GiveUpOutput&) { output_link_.give_up(); }
+void Driver::carry_out(const supervise::life::GiveUpOutput&) { output_link_.give_up(); }
 
-void Driver::carry_out(const life::Leave& action) {
+void Driver::carry_out(const supervise::life::Leave& action) {
   for (const std::string& loss : workers_.losses()) {
     say_error(loss);
     life_.note_loss();
@@ -76,4 +78,4 @@ void Driver::carry_out(const life::Leave& action) {
   output_link_.finish(context_, action.limit, [this] { tell_end([this] { context_.stop(); }); });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -15,7 +15,7 @@
 #include "log.hpp"
 #include "stop_signals.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -24,15 +24,16 @@ constexpr std::chrono::milliseconds k_remote_launcher_look{1000};
 }  // namespace
 
 void Driver::hold_lifeline() {
-  const auto text = find_variable(snapshot_, k_front_end_variable);
+  const auto text = facts::find_variable(snapshot_, allocation::k_front_end_variable);
   if (!text) return;
-  const auto front_end = parse_front_end_address(*text);
+  const auto front_end = rendezvous::parse_front_end_address(*text);
   if (!front_end)
-    throw Error(fmt::format("invalid {}, expected ADDRESS:PORT/ID", k_front_end_variable), "unset it");
-  LifelineClient::Hooks hooks;
+    throw Error(fmt::format("invalid {}, expected ADDRESS:PORT/ID", allocation::k_front_end_variable),
+                "unset it");
+  net::LifelineClient::Hooks hooks;
   hooks.on_connected = [] {};
   hooks.on_task = [](const std::string&) {};
-  hooks.on_signal = [this](const lifeline::Signal& signal) {
+  hooks.on_signal = [this](const rendezvous::lifeline::Signal& signal) {
     const std::vector<int> watched = watched_signals_of(node_->options);
     if (std::find(watched.begin(), watched.end(), signal.number) != watched.end()) on_told_signal(signal);
   };
@@ -42,10 +43,10 @@ void Driver::hold_lifeline() {
                            node_->host, why));
     watch_remote_launcher();
   };
-  lifeline_ = std::make_unique<LifelineClient>(context_, *front_end,
-                                               make_lifeline_authenticator(snapshot_, node_->options),
-                                               lifeline::Hello{place_among_hosts(*node_), node_->host, false},
-                                               std::move(hooks), node_->options.link_timeout.value);
+  lifeline_ = std::make_unique<net::LifelineClient>(
+      context_, *front_end, make_lifeline_authenticator(snapshot_, node_->options),
+      rendezvous::lifeline::Hello{plan::place_among_hosts(*node_), node_->host, false}, std::move(hooks),
+      node_->options.link_timeout.value);
   lifeline_->start();
 }
 
@@ -64,7 +65,7 @@ void Driver::watch_remote_launcher() {
   remote_launcher_timer_.expires_after(k_remote_launcher_look);
   remote_launcher_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
-    if (is_hung_up(STDOUT_FILENO)) return lose_front_end("standard output is no longer read");
+    if (os::is_hung_up(STDOUT_FILENO)) return lose_front_end("standard output is no longer read");
     watch_remote_launcher();
   });
 }
@@ -74,4 +75,4 @@ void Driver::tell_end(std::function<void()> told) {
   lifeline_->end({life_.exit_code()}, std::move(told));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -6,38 +6,39 @@
 #include "driver.hpp"
 #include "log.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
-std::string Driver::report(const Finish& finish) const {
+std::string Driver::report(const rendezvous::Finish& finish) const {
   write_report(finish);
-  std::string text = render_report(finish.cause, node_->options.max_restarts.value);
+  std::string text = supervise::render_report(finish.cause, node_->options.max_restarts.value);
   if (!text.empty()) text.pop_back();
-  text += render_others(finish.others, finish.victims);
+  text += supervise::render_others(finish.others, finish.victims);
   for (const std::string& remark : finish.remarks) text += "\n  " + remark;
   if (!finish.cause.hint.empty()) text += "\nhint: " + finish.cause.hint;
   return text;
 }
 
-void Driver::write_report(const Finish& finish) const {
+void Driver::write_report(const rendezvous::Finish& finish) const {
   const std::string& path = node_->options.report_file;
   if (path.empty()) return;
-  JobEnd end{finish.cause, finish.others, finish.victims, finish.remarks, node_->run_id.value, node_->host};
+  supervise::JobEnd end{finish.cause,   finish.others,       finish.victims,
+                        finish.remarks, node_->run_id.value, node_->host};
   end.world_size = plan_->assignment.world_size;
   end.nodes = plan_->assignment.node_count;
   end.restarts = plan_->assignment.attempt.value;
   end.max_restarts = node_->options.max_restarts.value;
   end.began = began_;
-  end.ended = unix_milliseconds();
-  const std::string why = replace_file(path, render_report_json(end));
+  end.ended = os::unix_milliseconds();
+  const std::string why = os::replace_file(path, supervise::render_report_json(end));
   if (!why.empty()) say_error(fmt::format("cannot write the report {} on {}: {}", path, node_->host, why));
 }
 
 // torchrun around ddprun reads the root cause there, in its own format.
-void Driver::tell_outer_launcher(const Cause& cause) const {
-  const auto path = find_variable(snapshot_, "TORCHELASTIC_ERROR_FILE");
-  if (!path || path->empty() || cause.kind != Cause::Kind::worker_failed) return;
-  const std::string why = replace_file(*path, render_error_file(cause));
+void Driver::tell_outer_launcher(const supervise::Cause& cause) const {
+  const auto path = facts::find_variable(snapshot_, "TORCHELASTIC_ERROR_FILE");
+  if (!path || path->empty() || cause.kind != supervise::Cause::Kind::worker_failed) return;
+  const std::string why = os::replace_file(*path, supervise::render_error_file(cause));
   if (!why.empty()) say_detail(fmt::format("cannot write TORCHELASTIC_ERROR_FILE {}: {}", *path, why));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

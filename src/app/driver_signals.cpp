@@ -11,7 +11,7 @@
 #include "log.hpp"
 #include "stop_signals.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -21,13 +21,13 @@ TimePoint now() { return std::chrono::steady_clock::now(); }
 
 void Driver::watch_signals() {
   SignalWatch::Hooks hooks;
-  hooks.on_signal = [this](const SignalEvent& event) { on_signal(event); };
-  hooks.on_verdict = [this](const SignalLedger::Verdict& verdict) { on_verdict(verdict); };
+  hooks.on_signal = [this](const os::SignalEvent& event) { on_signal(event); };
+  hooks.on_verdict = [this](const supervise::SignalLedger::Verdict& verdict) { on_verdict(verdict); };
   hooks.on_done = [this] { decide(); };
   signals_.start(std::move(hooks));
 }
 
-void Driver::on_signal(const SignalEvent& event) {
+void Driver::on_signal(const os::SignalEvent& event) {
   if (event.number == SIGHUP && workers_.is_hung_up_with_worker()) signals_.note_reached(SIGHUP);
   if (event.number == SIGCHLD) {
     workers_.look_for_ends();
@@ -35,21 +35,22 @@ void Driver::on_signal(const SignalEvent& event) {
     if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
   } else if (is_stop_signal(event.number, node_->options)) {
     const bool by_person = is_from_person(event, node_->allocation.scheduler.value);
-    carry_out(life_.on_stop_signal(event.number, SignalWay::own, event.from_above, by_person, now()));
-  } else if (event.number == SIGTSTP && can_be_continued()) {
+    carry_out(
+        life_.on_stop_signal(event.number, supervise::SignalWay::own, event.from_above, by_person, now()));
+  } else if (event.number == SIGTSTP && os::can_be_continued()) {
     stop_at_key();
-  } else if (is_passed_on(event)) {
-    signals_.judge(event.number, SignalWay::own, event.from_above);
+  } else if (os::is_passed_on(event)) {
+    signals_.judge(event.number, supervise::SignalWay::own, event.from_above);
   }
 }
 
-void Driver::on_told_signal(const lifeline::Signal& signal) {
+void Driver::on_told_signal(const rendezvous::lifeline::Signal& signal) {
   if (signal.explained) life_.note_explained();
   if (is_stop_signal(signal.number, node_->options)) {
-    carry_out(
-        life_.on_stop_signal(signal.number, SignalWay::front_end, signal.whole_tree, signal.hurry, now()));
+    carry_out(life_.on_stop_signal(signal.number, supervise::SignalWay::front_end, signal.whole_tree,
+                                   signal.hurry, now()));
   } else if (signal.number != SIGCHLD) {
-    signals_.judge(signal.number, SignalWay::front_end, signal.whole_tree);
+    signals_.judge(signal.number, supervise::SignalWay::front_end, signal.whole_tree);
   }
   decide();
 }
@@ -58,17 +59,17 @@ void Driver::on_told_signal(const lifeline::Signal& signal) {
 // which continues us, is passed on to them.
 void Driver::stop_at_key() {
   workers_.stop_all();
-  stop_own_group();
+  os::stop_own_group();
 }
 
 // At once: there is nobody left to say it afterwards.
 void Driver::tell_early_kill() const {
   if (node_->rendezvous.agent.value != 0) return;
-  if (const auto notice = find_early_kill(snapshot_, node_->options.shutdown_timeout.value))
+  if (const auto notice = plan::find_early_kill(snapshot_, node_->options.shutdown_timeout.value))
     say_notice(notice->what, notice->hint);
 }
 
-void Driver::on_verdict(const SignalLedger::Verdict& verdict) {
+void Driver::on_verdict(const supervise::SignalLedger::Verdict& verdict) {
   if (verdict.number == SIGCONT) {
     workers_.note_continued();
     if (verdict.pass_on) workers_.continue_all();
@@ -78,4 +79,4 @@ void Driver::on_verdict(const SignalLedger::Verdict& verdict) {
   carry_out(life_.on_verdict(verdict));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

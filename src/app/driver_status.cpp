@@ -10,17 +10,17 @@
 #include "driver.hpp"
 #include "log.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 void Driver::serve_status() {
-  status_server_.emplace(context_, status_socket_name(::getpid()),
-                         StatusServer::Hooks{is_of_this_user, [this] { on_status_asked(); }});
+  status_server_.emplace(context_, os::status_socket_name(::getpid()),
+                         net::StatusServer::Hooks{os::is_of_this_user, [this] { on_status_asked(); }});
 }
 
 void Driver::on_status_asked() {
   if (coordinator_ != nullptr) return coordinator_->ask_status();
-  measure_workers([this](NodeStatus here) {
-    JobStatus status;
+  measure_workers([this](status::NodeStatus here) {
+    status::JobStatus status;
     status.launch_id = plan_->assignment.launch_id;
     status.coordinator = node_->rendezvous.peers.front();
     if (status.coordinator.empty()) status.coordinator = "the coordinator's host";
@@ -39,34 +39,35 @@ void Driver::on_status_asked() {
   });
 }
 
-void Driver::show_job(JobStatus status) {
+void Driver::show_job(status::JobStatus status) {
   status.job = node_->run_id.value;
   status.program = ddprun::join(node_->options.command, " ");
   status.host = node_->host;
   status.pid = static_cast<int>(::getpid());
-  status.uptime = Milliseconds{unix_milliseconds() - began_};
-  status_server_->answer(render_status(status));
+  status.uptime = Milliseconds{os::unix_milliseconds() - began_};
+  status_server_->answer(status::render_status(status));
 }
 
-void Driver::handle(const StatusQuestion& question) {
-  measure_workers([this, number = question.question](NodeStatus status) {
-    if (life_.linked()) link_->send(StatusAnswer{number, std::move(status)});
+void Driver::handle(const rendezvous::StatusQuestion& question) {
+  measure_workers([this, number = question.question](status::NodeStatus status) {
+    if (life_.linked()) link_->send(rendezvous::StatusAnswer{number, std::move(status)});
   });
 }
 
 // One measurement at a time serves all that ask meanwhile.
-void Driver::measure_workers(std::function<void(NodeStatus)> done) {
-  NodeStatus status = workers_.status();
+void Driver::measure_workers(std::function<void(status::NodeStatus)> done) {
+  status::NodeStatus status = workers_.status();
   if (status.workers.empty()) return done(std::move(status));
   measured_for_.push_back(std::move(done));
   if (usage_) return;
   try {
-    usage_ =
-        std::make_unique<UsageQuery>(context_, status, workers_.gpus(), [this](const NodeStatus& measured) {
-          workers_.spare_no_more(usage_child_);
-          usage_.reset();
-          for (const auto& each : std::exchange(measured_for_, {})) each(measured);
-        });
+    usage_ = std::make_unique<UsageQuery>(context_, status, workers_.gpus(),
+                                          [this](const status::NodeStatus& measured) {
+                                            workers_.spare_no_more(usage_child_);
+                                            usage_.reset();
+                                            for (const auto& each : std::exchange(measured_for_, {}))
+                                              each(measured);
+                                          });
     usage_child_ = usage_->child();
     workers_.spare(usage_child_);
   } catch (const Error& error) {
@@ -80,4 +81,4 @@ void Driver::end_status() {
   usage_.reset();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

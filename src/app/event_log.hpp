@@ -10,7 +10,7 @@
 #include "ddprun/events/metrics.hpp"
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 class EventLog {
  public:
@@ -19,7 +19,7 @@ class EventLog {
            std::function<void(const std::string& sentence)> complain);
 
   bool wanted() const { return !events_path_.empty() || !metrics_path_.empty(); }
-  void write(const Event& event);
+  void write(const events::Event& event);
 
  private:
   void append(const std::string& line);
@@ -29,8 +29,8 @@ class EventLog {
   std::string metrics_path_;
   std::string host_;
   std::function<void(const std::string&)> complain_;
-  Fd file_;
-  JobMetrics metrics_;
+  os::Fd file_;
+  events::JobMetrics metrics_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

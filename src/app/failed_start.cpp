@@ -19,36 +19,36 @@
 #include "lifeline_authenticator.hpp"
 #include "log.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
 constexpr Milliseconds k_longest_telling{30000};
 
 // The place is only for the front end's messages and its count of who is there.
-int place_of(const Snapshot& snapshot) {
-  const auto rank = find_variable(snapshot, k_started_rank_variable);
+int place_of(const facts::Snapshot& snapshot) {
+  const auto rank = facts::find_variable(snapshot, allocation::k_started_rank_variable);
   return static_cast<int>(rank ? parse_integer(*rank).value_or(-1) : -1);
 }
 
-void tell(const Snapshot& snapshot, const FrontEndAddress& front_end, int code) {
+void tell(const facts::Snapshot& snapshot, const rendezvous::FrontEndAddress& front_end, int code) {
   boost::asio::io_context context;
-  std::unique_ptr<LifelineClient> client;
-  LifelineClient::Hooks hooks;
+  std::unique_ptr<net::LifelineClient> client;
+  net::LifelineClient::Hooks hooks;
   hooks.on_connected = [&] { client->end({code, false}, [&] { context.stop(); }); };
-  hooks.on_signal = [](const lifeline::Signal&) {};
+  hooks.on_signal = [](const rendezvous::lifeline::Signal&) {};
   hooks.on_task = [](const std::string&) {};
   hooks.on_gone = [&](const std::string&) { context.stop(); };
   hooks.on_unreachable = [&](const std::string&) { context.stop(); };
-  client = std::make_unique<LifelineClient>(
-      context, front_end, make_lifeline_authenticator(snapshot, Options{}),
-      lifeline::Hello{place_of(snapshot), snapshot.host.name, false}, std::move(hooks));
+  client = std::make_unique<net::LifelineClient>(
+      context, front_end, make_lifeline_authenticator(snapshot, options::Options{}),
+      rendezvous::lifeline::Hello{place_of(snapshot), snapshot.host.name, false}, std::move(hooks));
   client->start();
   context.run();
 }
 
 // Nothing was to be started, as far as the words tell that could not be understood as a whole.
-bool only_looks(const Snapshot& snapshot) {
+bool only_looks(const facts::Snapshot& snapshot) {
   const auto looks = [](const std::string& word) {
     return word.starts_with("--dry-run") || word.starts_with("--capture") || word.starts_with("--snapshot");
   };
@@ -56,31 +56,33 @@ bool only_looks(const Snapshot& snapshot) {
 }
 
 // Where the options contradict the job, its own word is what all hosts share.
-NodeProposal propose_telling(const Snapshot& snapshot, Options options) {
+plan::NodeProposal propose_telling(const facts::Snapshot& snapshot, options::Options options) {
   try {
-    return propose_to_join(snapshot, options, detect_started(snapshot, options));
+    return plan::propose_to_join(snapshot, options, selflaunch::detect_started(snapshot, options));
   } catch (const Error&) {
     options.place.nodes.reset();
     options.place.node_rank.reset();
     options.place.workers_per_node.reset();
     options.place.hosts.reset();
   }
-  return propose_to_join(snapshot, options, detect_started(snapshot, options));
+  return plan::propose_to_join(snapshot, options, selflaunch::detect_started(snapshot, options));
 }
 
 }  // namespace
 
-std::optional<int> tell_other_agents(const Snapshot& snapshot, const std::optional<Options>& options,
-                                     const Error& error, OutputLink& output_link) noexcept {
+std::optional<int> tell_other_agents(const facts::Snapshot& snapshot,
+                                     const std::optional<options::Options>& options, const Error& error,
+                                     OutputLink& output_link) noexcept {
   try {
     if (only_looks(snapshot)) return std::nullopt;
-    NodeProposal node = propose_telling(snapshot, options.value_or(Options{}));
-    if (node.rendezvous.role == RendezvousRole::solo) return std::nullopt;
+    plan::NodeProposal node = propose_telling(snapshot, options.value_or(options::Options{}));
+    if (node.rendezvous.role == plan::RendezvousRole::solo) return std::nullopt;
     node.rendezvous.join_timeout = std::min(node.rendezvous.join_timeout, k_longest_telling);
-    LaunchPlan expected;
-    expected.node = std::make_shared<const NodeProposal>(std::move(node));
+    plan::LaunchPlan expected;
+    expected.node = std::make_shared<const plan::NodeProposal>(std::move(node));
     return Driver(expected, snapshot, output_link,
-                  make_launch_failure(error.what(), error.hint(), error.exit_code(), snapshot.host.name))
+                  rendezvous::make_launch_failure(error.what(), error.hint(), error.exit_code(),
+                                                  snapshot.host.name))
         .run();
   } catch (const std::exception& why) {
     say_detail(fmt::format("cannot report the failure to the other hosts: {}", why.what()));
@@ -88,14 +90,14 @@ std::optional<int> tell_other_agents(const Snapshot& snapshot, const std::option
   }
 }
 
-void report_failed_start(const Snapshot& snapshot, int code) noexcept {
+void report_failed_start(const facts::Snapshot& snapshot, int code) noexcept {
   try {
-    const auto text = find_variable(snapshot, k_front_end_variable);
-    const auto front_end = text ? parse_front_end_address(*text) : std::nullopt;
+    const auto text = facts::find_variable(snapshot, allocation::k_front_end_variable);
+    const auto front_end = text ? rendezvous::parse_front_end_address(*text) : std::nullopt;
     if (front_end && code != 0) tell(snapshot, *front_end, code);
   } catch (const std::exception& error) {
     say_detail(error.what());
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -8,18 +8,19 @@
 #include "ddprun/options/options.hpp"
 #include "output_link.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // Joins the other agents of the launch only to tell them why this one cannot start anything: they end at
 // once, and one of them says it for all. Returns the exit code; nothing where no others take part, it is not
 // clear where they are, or nothing was to be started anyway: then nothing was said. `options` are nothing
 // where the command line could not be understood.
-std::optional<int> tell_other_agents(const Snapshot& snapshot, const std::optional<Options>& options,
-                                     const Error& error, OutputLink& output_link) noexcept;
+std::optional<int> tell_other_agents(const facts::Snapshot& snapshot,
+                                     const std::optional<options::Options>& options, const Error& error,
+                                     OutputLink& output_link) noexcept;
 
 // Tells the front end that DDPRUN_FRONT_END names the exit code this process is about to end with: not every
 // remote launcher passes it on, and the other hosts need not wait for this one. Does nothing where no ddprun
 // started this one. Takes no longer than the attempts to connect; what fails costs nothing but the message.
-void report_failed_start(const Snapshot& snapshot, int code) noexcept;
+void report_failed_start(const facts::Snapshot& snapshot, int code) noexcept;
 
-}  // namespace ddprun
+}  // namespace ddprun::app

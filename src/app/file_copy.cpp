@@ -5,7 +5,7 @@
 #include <boost/asio/error.hpp>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::app {
 
 using boost::system::error_code;
 
@@ -15,7 +15,7 @@ constexpr Milliseconds k_patience{5000};
 
 }  // namespace
 
-FileCopy::FileCopy(boost::asio::io_context& context, Fd writer, std::function<void(std::uint64_t)> lost)
+FileCopy::FileCopy(boost::asio::io_context& context, os::Fd writer, std::function<void(std::uint64_t)> lost)
     : writer_(context, writer.release()), lost_(std::move(lost)) {
   writer_.non_blocking(true);  // our end is ours alone
 }
@@ -71,4 +71,4 @@ void FileCopy::pass_on() {
                      });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -12,7 +12,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // A file that takes less than is written fills a bounded buffer, and then is_behind(): the worker may wait
 // for it as it would for its own write. For a file that takes nothing at all nobody waits: what comes then is
@@ -23,7 +23,7 @@ class FileCopy : public std::enable_shared_from_this<FileCopy> {
 
   // `writer`: of the log writer's pipe, which is closed once all is passed on and nobody has this any more.
   // `lost` is called with each number of bytes that are.
-  FileCopy(boost::asio::io_context& context, Fd writer, std::function<void(std::uint64_t)> lost);
+  FileCopy(boost::asio::io_context& context, os::Fd writer, std::function<void(std::uint64_t)> lost);
 
   void add(std::string_view text);
   bool is_behind(TimePoint now) const;
@@ -41,4 +41,4 @@ class FileCopy : public std::enable_shared_from_this<FileCopy> {
   bool skipping_ = false;  // to the end of a line
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

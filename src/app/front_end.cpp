@@ -22,7 +22,7 @@
 #include "own_addresses.hpp"
 #include "stop_signals.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -31,7 +31,7 @@ using boost::system::error_code;
 constexpr std::size_t k_most_addresses = 16;
 
 // ^Z stops only the front end: agents that were stopped could not hear that they may go on.
-std::vector<int> watched_signals(const Options& options) {
+std::vector<int> watched_signals(const options::Options& options) {
   std::vector<int> signals = watched_signals_of(options);
   std::erase(signals, SIGTSTP);
   std::erase(signals, SIGCONT);
@@ -39,7 +39,7 @@ std::vector<int> watched_signals(const Options& options) {
 }
 
 std::string describe_start_failure(const ExitStatus& status) {
-  return status.reason.empty() ? describe_errno(status.value) : status.reason;
+  return status.reason.empty() ? os::describe_errno(status.value) : status.reason;
 }
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
@@ -52,10 +52,10 @@ std::string in_one_line(std::string json) {
   return json;
 }
 
-std::string new_id() { return make_secret_text().substr(0, 16); }
+std::string new_id() { return net::make_secret_text().substr(0, 16); }
 
-SelfLaunchSettings settings_of(const Options& options, int port) {
-  SelfLaunchSettings settings;
+selflaunch::SelfLaunchSettings settings_of(const options::Options& options, int port) {
+  selflaunch::SelfLaunchSettings settings;
   settings.stop_signals = stop_signals_of(options);
   settings.shutdown_timeout = options.shutdown_timeout.value;
   settings.port = port;
@@ -64,11 +64,12 @@ SelfLaunchSettings settings_of(const Options& options, int port) {
 
 }  // namespace
 
-FrontEnd::FrontEnd(const SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot)
+FrontEnd::FrontEnd(const selflaunch::SelfLaunchPlan& plan, const options::Options& options,
+                   const facts::Snapshot& snapshot)
     : plan_(plan),
       options_(options),
       snapshot_(snapshot),
-      signals_(context_, watched_signals(options), ChildGroup::own_session),
+      signals_(context_, watched_signals(options), os::ChildGroup::own_session),
       timer_(context_),
       group_(context_, plan.commands.size(),
              [this](std::size_t remote_launcher, const ExitStatus& status) {
@@ -84,22 +85,23 @@ FrontEnd::~FrontEnd() { route_log({}); }
 
 // A remote launcher that passes nothing but the job's own variables leaves a file for the key, which only the
 // user can read, and what agents prove otherwise.
-Authenticator FrontEnd::make_authenticator_for_agents() {
-  key_ = make_secret_text();
+rendezvous::Authenticator FrontEnd::make_authenticator_for_agents() {
+  key_ = net::make_secret_text();
   const auto authenticator_of = [](const std::string& key) {
-    return make_key_authenticator(derive_key(ProofMethod::front_end, key), ProofMethod::front_end);
+    return net::make_key_authenticator(net::derive_key(rendezvous::ProofMethod::front_end, key),
+                                       rendezvous::ProofMethod::front_end);
   };
-  const bool passes_key = plan_.task != TaskWay::lifeline || plan_.commands.front().host.empty();
+  const bool passes_key = plan_.task != selflaunch::TaskWay::lifeline || plan_.commands.front().host.empty();
   if (passes_key) return authenticator_of(key_);
   const bool in_file = hand_over_key();
   try {
-    return join_authenticators(authenticator_of(key_), make_authenticator(options_, {}, snapshot_));
+    return net::join_authenticators(authenticator_of(key_), make_authenticator(options_, {}, snapshot_));
   } catch (const Error&) {
     if (in_file) return authenticator_of(key_);
-    const auto cookie = find_variable(snapshot_, "PBS_JOBCOOKIE");
+    const auto cookie = facts::find_variable(snapshot_, "PBS_JOBCOOKIE");
     if (!cookie || cookie->empty()) throw;
     cookie_only_ = true;
-    key_ = make_secret_text_from(*cookie);
+    key_ = net::make_secret_text_from(*cookie);
     say_notice(
         "only PBS_JOBCOOKIE, which other users can compute, authenticates the agents of this job, so they do "
         "not receive the environment of this shell",
@@ -109,7 +111,7 @@ Authenticator FrontEnd::make_authenticator_for_agents() {
 }
 
 bool FrontEnd::hand_over_key() {
-  const auto home = find_variable(snapshot_, "HOME");
+  const auto home = facts::find_variable(snapshot_, "HOME");
   const std::string& named = options_.rendezvous_directory;
   if (named.empty() && (!home || home->empty())) return false;
   try {
@@ -122,19 +124,23 @@ bool FrontEnd::hand_over_key() {
   }
 }
 
-LifelineServer::Hooks FrontEnd::make_hooks() {
-  LifelineServer::Hooks hooks;
-  hooks.on_agent = [this](const lifeline::Hello& hello) { carry_out(launch_.on_agent(hello, now())); };
-  hooks.make_task = [this](const lifeline::Hello& hello) { return make_task(hello.place); };
-  hooks.on_ended = [this](const lifeline::Hello& hello, const lifeline::Ended& ended) {
+net::LifelineServer::Hooks FrontEnd::make_hooks() {
+  net::LifelineServer::Hooks hooks;
+  hooks.on_agent = [this](const rendezvous::lifeline::Hello& hello) {
+    carry_out(launch_.on_agent(hello, now()));
+  };
+  hooks.make_task = [this](const rendezvous::lifeline::Hello& hello) { return make_task(hello.place); };
+  hooks.on_ended = [this](const rendezvous::lifeline::Hello& hello,
+                          const rendezvous::lifeline::Ended& ended) {
     carry_out(launch_.on_agent_ended(hello, ended, now()));
   };
-  hooks.on_lost = [this](const lifeline::Hello& hello, const std::string& why) {
+  hooks.on_lost = [this](const rendezvous::lifeline::Hello& hello, const std::string& why) {
     carry_out(launch_.on_agent_lost(hello, why, now()));
   };
-  hooks.on_output = [this](const lifeline::Output& output, Tcp::socket socket, const std::string& begun) {
+  hooks.on_output = [this](const rendezvous::lifeline::Output& output, net::Tcp::socket socket,
+                           const std::string& begun) {
     say_detail(fmt::format("output of {} arrives over a separate connection", output.host));
-    group_.add_output(output.stream, Fd(socket.release()), begun);
+    group_.add_output(output.stream, os::Fd(socket.release()), begun);
   };
   hooks.on_refused = [](const std::string& address, const std::string& why) {
     say_detail(fmt::format("refused a connection from {}: {}", address, why));
@@ -147,37 +153,37 @@ bool FrontEnd::types_for_rank_0() const {
   return snapshot_.host.stdin_is_terminal && plan_.commands.size() == 1 && !plan_.commands[0].task_on_input;
 }
 
-Environment FrontEnd::agent_environment() const {
-  Environment environment = apply_changes(snapshot_.environment, plan_.changes);
-  FrontEndAddress address{crossing_addresses(snapshot_.host.addresses), server_.port(), id_};
+facts::Environment FrontEnd::agent_environment() const {
+  facts::Environment environment = plan::apply_changes(snapshot_.environment, plan_.changes);
+  rendezvous::FrontEndAddress address{crossing_addresses(snapshot_.host.addresses), server_.port(), id_};
   if (address.addresses.empty()) address.addresses = {"127.0.0.1"};
   if (address.addresses.size() > k_most_addresses) address.addresses.resize(k_most_addresses);
-  environment[k_front_end_variable] = to_string(address);
-  environment[k_started_umask_variable] = fmt::format("{:03o}", capture_umask());
-  environment[k_started_streams_variable] = group_.has_one_output() ? "1" : "2";
-  if (types_for_rank_0()) environment[k_started_terminal_variable] = "1";
-  environment[k_front_end_key_variable] = key_;
+  environment[allocation::k_front_end_variable] = rendezvous::to_string(address);
+  environment[allocation::k_started_umask_variable] = fmt::format("{:03o}", os::capture_umask());
+  environment[allocation::k_started_streams_variable] = group_.has_one_output() ? "1" : "2";
+  if (types_for_rank_0()) environment[allocation::k_started_terminal_variable] = "1";
+  environment[allocation::k_front_end_key_variable] = key_;
   const auto site = snapshot_.files.find(options_.site);
-  if (names_site_file(options_.site) && site != snapshot_.files.end())
-    environment[k_started_site_variable] = in_one_line(site->second);
+  if (site::names_site_file(options_.site) && site != snapshot_.files.end())
+    environment[allocation::k_started_site_variable] = in_one_line(site->second);
   return environment;
 }
 
 std::string FrontEnd::make_task(int place) const {
-  Environment environment = agent_environment();
+  facts::Environment environment = agent_environment();
   if (cookie_only_)
     std::erase_if(environment, [](const auto& each) { return !each.first.starts_with("DDPRUN_"); });
-  if (place >= 0) environment[k_started_rank_variable] = std::to_string(place);
-  return encode(
-      AgentTask{snapshot_.arguments, snapshot_.working_directory, make_environment_strings(environment)});
+  if (place >= 0) environment[allocation::k_started_rank_variable] = std::to_string(place);
+  return rendezvous::encode(rendezvous::AgentTask{snapshot_.arguments, snapshot_.working_directory,
+                                                  plan::make_environment_strings(environment)});
 }
 
 int FrontEnd::run() {
-  if (plan_.task != TaskWay::environment && make_task(0).size() > k_max_task) {
-    throw Error(
-        fmt::format("the environment and the arguments together are longer than {} bytes", k_max_task),
-        fmt::format("unset large variables; {} must pass them to the other hosts",
-                    plan_.remote_launcher.value));
+  if (plan_.task != selflaunch::TaskWay::environment && make_task(0).size() > rendezvous::k_max_task) {
+    throw Error(fmt::format("the environment and the arguments together are longer than {} bytes",
+                            rendezvous::k_max_task),
+                fmt::format("unset large variables; {} must pass them to the other hosts",
+                            plan_.remote_launcher.value));
   }
   watch_signals();
   carry_out(launch_.start(now()));
@@ -187,18 +193,18 @@ int FrontEnd::run() {
 
 void FrontEnd::watch_signals() {
   SignalWatch::Hooks hooks;
-  hooks.on_signal = [this](const SignalEvent& event) { on_signal(event); };
-  hooks.on_verdict = [this](const SignalLedger::Verdict& verdict) {
+  hooks.on_signal = [this](const os::SignalEvent& event) { on_signal(event); };
+  hooks.on_verdict = [this](const supervise::SignalLedger::Verdict& verdict) {
     carry_out(launch_.on_verdict(verdict, now()));
   };
   hooks.on_done = [] {};
   signals_.start(std::move(hooks));
 }
 
-void FrontEnd::on_signal(const SignalEvent& event) {
+void FrontEnd::on_signal(const os::SignalEvent& event) {
   if (event.number == SIGCHLD) return group_.look_for_ends();
   const bool from_person = is_from_person(event, plan_.allocation.scheduler.value);
-  carry_out(launch_.on_signal({event.number, from_person, is_passed_on(event), event.from_above}, now()));
+  carry_out(launch_.on_signal({event.number, from_person, os::is_passed_on(event), event.from_above}, now()));
 }
 
 void FrontEnd::on_remote_launcher_end(std::size_t remote_launcher, const ExitStatus& status) {
@@ -207,25 +213,25 @@ void FrontEnd::on_remote_launcher_end(std::size_t remote_launcher, const ExitSta
   carry_out(launch_.on_remote_launcher_ended(remote_launcher, status, words, now()));
 }
 
-void FrontEnd::carry_out(const SelfLaunch::Actions& actions) {
-  for (const SelfLaunchAction& action : actions)
+void FrontEnd::carry_out(const selflaunch::SelfLaunch::Actions& actions) {
+  for (const selflaunch::SelfLaunchAction& action : actions)
     std::visit([this](const auto& each) { carry_out(each); }, action);
   set_timer();
 }
 
 void FrontEnd::carry_out(const selflaunch::Start& action) {
-  const RemoteCommand& command = plan_.commands[action.remote_launcher];
-  const Environment environment = agent_environment();
+  const selflaunch::RemoteCommand& command = plan_.commands[action.remote_launcher];
+  const facts::Environment environment = agent_environment();
   std::vector<std::string> words = command.words;
-  std::replace(words.begin(), words.end(), std::string(k_front_end_word),
-               environment.at(k_front_end_variable));
+  std::replace(words.begin(), words.end(), std::string(selflaunch::k_front_end_word),
+               environment.at(allocation::k_front_end_variable));
   if (key_file_) words.push_back(key_file_->path());
   say_detail(fmt::format("starting ddprun on {}: {}",
-                         command.host.empty() ? compress_hostlist(plan_.hosts) : command.host,
+                         command.host.empty() ? allocation::compress_hostlist(plan_.hosts) : command.host,
                          shell_quote(words)));
   std::optional<std::string> input;
   if (command.task_on_input) input = make_task(static_cast<int>(action.remote_launcher));
-  group_.start(action.remote_launcher, words, make_environment_strings(environment), input);
+  group_.start(action.remote_launcher, words, plan::make_environment_strings(environment), input);
 }
 
 void FrontEnd::carry_out(const selflaunch::SignalRemoteLauncher& action) {
@@ -235,7 +241,7 @@ void FrontEnd::carry_out(const selflaunch::SignalRemoteLauncher& action) {
 void FrontEnd::carry_out(const selflaunch::SignalAgents& action) { server_.signal_all(action.signal); }
 
 void FrontEnd::carry_out(const selflaunch::Judge& action) {
-  signals_.judge(action.number, SignalWay::own, action.from_above);
+  signals_.judge(action.number, supervise::SignalWay::own, action.from_above);
 }
 
 void FrontEnd::carry_out(const selflaunch::Say& action) {
@@ -279,4 +285,4 @@ void FrontEnd::set_timer() {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

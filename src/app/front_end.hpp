@@ -19,11 +19,12 @@
 #include "remote_launcher_group.hpp"
 #include "signal_watch.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 class FrontEnd {
  public:
-  FrontEnd(const SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
+  FrontEnd(const selflaunch::SelfLaunchPlan& plan, const options::Options& options,
+           const facts::Snapshot& snapshot);
   FrontEnd(const FrontEnd&) = delete;
   FrontEnd& operator=(const FrontEnd&) = delete;
   ~FrontEnd();
@@ -32,19 +33,19 @@ class FrontEnd {
   int run();
 
  private:
-  Authenticator make_authenticator_for_agents();
+  rendezvous::Authenticator make_authenticator_for_agents();
   bool hand_over_key();
-  LifelineServer::Hooks make_hooks();
+  net::LifelineServer::Hooks make_hooks();
   bool types_for_rank_0() const;
-  Environment agent_environment() const;
+  facts::Environment agent_environment() const;
   std::string make_task(int place) const;
 
   void watch_signals();
-  void on_signal(const SignalEvent& event);
+  void on_signal(const os::SignalEvent& event);
   void on_remote_launcher_end(std::size_t remote_launcher, const ExitStatus& status);
   void set_timer();
 
-  void carry_out(const SelfLaunch::Actions& actions);
+  void carry_out(const selflaunch::SelfLaunch::Actions& actions);
   void carry_out(const selflaunch::Start& action);
   void carry_out(const selflaunch::SignalRemoteLauncher& action);
   void carry_out(const selflaunch::SignalAgents& action);
@@ -54,21 +55,21 @@ class FrontEnd {
   void carry_out(const selflaunch::CountLosses& action);
   void carry_out(const selflaunch::Leave& action);
 
-  const SelfLaunchPlan& plan_;
-  const Options& options_;
-  const Snapshot& snapshot_;
+  const selflaunch::SelfLaunchPlan& plan_;
+  const options::Options& options_;
+  const facts::Snapshot& snapshot_;
   boost::asio::io_context context_;
   SignalWatch signals_;
   boost::asio::steady_timer timer_;
   std::optional<TimePoint> timer_due_;  // what timer_ is set to
   RemoteLauncherGroup group_;
   std::string id_;
-  std::string key_;                         // of this launch, as text
-  std::optional<RendezvousFile> key_file_;  // where the remote launcher does not pass it
-  bool cookie_only_ = false;                // agents have nothing but what others can compute
-  LifelineServer server_;
-  SelfLaunch launch_;
+  std::string key_;                             // of this launch, as text
+  std::optional<os::RendezvousFile> key_file_;  // where the remote launcher does not pass it
+  bool cookie_only_ = false;                    // agents have nothing but what others can compute
+  net::LifelineServer server_;
+  selflaunch::SelfLaunch launch_;
   int code_ = k_exit_own_failure;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -5,10 +5,11 @@
 #include "ddprun/os/core_claims.hpp"
 #include "ddprun/plan/node_proposal.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // The plan for the cores that were had: `plan` itself where there is nothing to follow. The claims have to
 // outlive the workers.
-NodeProposal keep_to_granted_cpus(NodeProposal node, Snapshot& snapshot, CoreClaims& claims);
+plan::NodeProposal keep_to_granted_cpus(plan::NodeProposal node, facts::Snapshot& snapshot,
+                                        os::CoreClaims& claims);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

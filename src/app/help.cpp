@@ -8,7 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "option_table.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -125,4 +125,4 @@ std::string render_help_all() {
   return text + "\nMore in man ddprun.\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -7,7 +7,7 @@
 
 #include "ddprun/os/descriptors.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -21,7 +21,7 @@ constexpr auto k_retry = std::chrono::milliseconds(500);
 
 InputPump::InputPump(asio::io_context& context, int terminal)
     : input_(terminal), watch_(context), writer_(context), retry_timer_(context) {
-  if (input_.watch()) watch_.assign(duplicate(input_.watch().get()).release());
+  if (input_.watch()) watch_.assign(os::duplicate(input_.watch().get()).release());
 }
 
 template <class Handler>
@@ -31,7 +31,7 @@ auto InputPump::while_connected(Handler handler) {
   };
 }
 
-void InputPump::connect(Fd writer) {
+void InputPump::connect(os::Fd writer) {
   disconnect();
   if (!watch_.is_open()) return;  // no input at all: the pipe ends here
   writer_.assign(writer.release());
@@ -44,7 +44,7 @@ void InputPump::connect(Fd writer) {
 void InputPump::disconnect() {
   stop_reading();
   if (!writer_.is_open()) return;
-  text_ = read_unread(writer_.native_handle()) + text_.substr(written_);
+  text_ = os::read_unread(writer_.native_handle()) + text_.substr(written_);
   written_ = 0;
   writer_.close();
 }
@@ -61,20 +61,20 @@ void InputPump::wait_for_input() {
 }
 
 void InputPump::look() {
-  TerminalInput::Result result = input_.read();
+  os::TerminalInput::Result result = input_.read();
   switch (result.state) {
-    case TerminalInput::State::typed:
+    case os::TerminalInput::State::typed:
       text_ = std::move(result.text);
       pass_on();
       return;
-    case TerminalInput::State::nothing_yet:
+    case os::TerminalInput::State::nothing_yet:
       wait_for_input();
       return;
-    case TerminalInput::State::ended:
+    case os::TerminalInput::State::ended:
       stop_reading();
       writer_.close();
       return;
-    case TerminalInput::State::for_others:
+    case os::TerminalInput::State::for_others:
       retry_timer_.expires_after(k_retry);
       retry_timer_.async_wait(while_connected([this] { wait_for_input(); }));
   }
@@ -95,4 +95,4 @@ void InputPump::pass_on() {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

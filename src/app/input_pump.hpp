@@ -18,7 +18,7 @@
 
 #include "ddprun/os/terminal_input.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 class InputPump {
  public:
@@ -26,7 +26,7 @@ class InputPump {
   InputPump(boost::asio::io_context& context, int terminal);
 
   // `writer`: the worker's pipe. Reading ends with the input (^D) or when nobody is left to read the pipe.
-  void connect(Fd writer);
+  void connect(os::Fd writer);
   // The worker has ended. What it has not read of its pipe is kept for the next one.
   void disconnect();
 
@@ -38,7 +38,7 @@ class InputPump {
   void look();
   void pass_on();
 
-  TerminalInput input_;
+  os::TerminalInput input_;
   boost::asio::posix::stream_descriptor watch_;
   boost::asio::posix::stream_descriptor writer_;
   boost::asio::steady_timer retry_timer_;
@@ -47,4 +47,4 @@ class InputPump {
   unsigned connection_ = 0;  // counts on whenever what is under way is void
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -12,7 +12,7 @@
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "log.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -39,46 +39,46 @@ void JobStore::allow(const std::vector<std::string>& addresses) {
   }
 }
 
-Admission JobStore::admit(const TcpEnds& ends) {
-  if (settings_.access == StoreAccess::host) return admit_by_host(ends);
-  const Holder holder = find_holder(ends, ::geteuid());
+net::Admission JobStore::admit(const net::TcpEnds& ends) {
+  if (settings_.access == options::StoreAccess::host) return admit_by_host(ends);
+  const rendezvous::Holder holder = net::find_holder(ends, ::geteuid());
   const auto& client = ends.client.address();
-  if (holder == Holder::own) return Admission::yes;
-  if (holder == Holder::foreign) return refuse(client, holder);
+  if (holder == rendezvous::Holder::own) return net::Admission::yes;
+  if (holder == rendezvous::Holder::foreign) return refuse(client, holder);
   if (!client.is_loopback()) return ask_about(ends);
-  if (holder == Holder::elsewhere) return refuse(client, holder);
+  if (holder == rendezvous::Holder::elsewhere) return refuse(client, holder);
   tell_unproven(client);
-  return Admission::yes;
+  return net::Admission::yes;
 }
 
-Admission JobStore::admit_by_host(const TcpEnds& ends) {
+net::Admission JobStore::admit_by_host(const net::TcpEnds& ends) {
   const auto& client = ends.client.address();
   const bool known = client.is_loopback() || allowed_.contains(client) || admitted_.contains(client);
-  return known ? Admission::yes : ask_about(ends);
+  return known ? net::Admission::yes : ask_about(ends);
 }
 
 // Strangers must neither make load nor keep the job's own workers out.
-Admission JobStore::ask_about(const TcpEnds& ends) {
+net::Admission JobStore::ask_about(const net::TcpEnds& ends) {
   const auto& client = ends.client.address();
   const bool announced = allowed_.contains(client);
   const bool new_address = !announced && strange_.size() < k_strange_addresses &&
-                           crosses_hosts(client.to_string()) && strange_.insert(client).second;
+                           rendezvous::crosses_hosts(client.to_string()) && strange_.insert(client).second;
   const bool may_ask = ask_ && (announced || new_address || strange_.contains(client)) &&
                        waiting_[client] < (announced ? k_waiting_of_host : k_waiting_of_stranger);
-  if (!may_ask) return refuse(client, Holder::elsewhere);
+  if (!may_ask) return refuse(client, rendezvous::Holder::elsewhere);
   unjudged_.insert(ends);
   ++waiting_[client];
-  ask_({as_text(ends), settings_.access});
-  return Admission::wait;
+  ask_({net::as_text(ends), settings_.access});
+  return net::Admission::wait;
 }
 
-void JobStore::judge(const ClientVerdict& verdict) {
-  const auto ends = from_text(verdict.connection);
+void JobStore::judge(const rendezvous::ClientVerdict& verdict) {
+  const auto ends = net::from_text(verdict.connection);
   if (!ends || unjudged_.erase(*ends) == 0) return;
   const auto& client = ends->client.address();
   --waiting_[client];
-  const bool unproven = verdict.holder == Holder::unknown && allowed_.contains(client);
-  const bool good = verdict.holder == Holder::own || unproven;
+  const bool unproven = verdict.holder == rendezvous::Holder::unknown && allowed_.contains(client);
+  const bool good = verdict.holder == rendezvous::Holder::own || unproven;
   if (unproven) tell_unproven(client);
   if (good && !allowed_.contains(client) && admitted_.insert(client).second)
     say_detail(fmt::format("the store admits {}, a new address of a host of the job", client.to_string()));
@@ -86,17 +86,17 @@ void JobStore::judge(const ClientVerdict& verdict) {
   if (server_) server_->decide(*ends, good);
 }
 
-Admission JobStore::refuse(const boost::asio::ip::address& address, Holder holder) {
-  if (told_.size() >= k_refusals_told || !told_.insert(address).second) return Admission::no;
+net::Admission JobStore::refuse(const boost::asio::ip::address& address, rendezvous::Holder holder) {
+  if (told_.size() >= k_refusals_told || !told_.insert(address).second) return net::Admission::no;
   const bool known = address.is_loopback() || allowed_.contains(address);
-  const char* const why = holder == Holder::foreign ? "which belongs to another user"
-                          : known                   ? "which no process of the job's user holds"
-                                                    : "which is not an address of the job's nodes";
+  const char* const why = holder == rendezvous::Holder::foreign ? "which belongs to another user"
+                          : known                               ? "which no process of the job's user holds"
+                                  : "which is not an address of the job's nodes";
   say_notice(fmt::format("the store refused a connection from {}, {}", address.to_string(), why),
              known ? "if a worker in a container with its own network or user namespace opened it, add "
                      "--store-access host, which accepts all processes on the job's nodes"
                    : "");
-  return Admission::no;
+  return net::Admission::no;
 }
 
 void JobStore::tell_unproven(const boost::asio::ip::address& address) {
@@ -171,14 +171,15 @@ int JobStore::first_free_of(std::pair<int, int> range, int (JobStore::*take)(int
 }
 
 int JobStore::serve(int port) {
-  StoreServerOptions options;
+  net::StoreServerOptions options;
   options.port = port;
   options.old_dialect = old_dialect_;
-  options.admit = [this](const TcpEnds& ends) { return admit(ends); };
+  options.admit = [this](const net::TcpEnds& ends) { return admit(ends); };
   options.connected = connected_;
-  options.limits.memory = settings_.memory > 0 ? settings_.memory : usable_memory().value_or(k_memory) / 4;
+  options.limits.memory =
+      settings_.memory > 0 ? settings_.memory : os::usable_memory().value_or(k_memory) / 4;
   options.report = [this](const std::string& what, bool memory) { tell_closed(what, memory); };
-  server_ = std::make_unique<StoreServer>(context_, std::move(options));
+  server_ = std::make_unique<net::StoreServer>(context_, std::move(options));
   served_ = true;
   reached_ = false;
   listen_for_silence();
@@ -187,9 +188,9 @@ int JobStore::serve(int port) {
 
 // The worker of rank 0 will listen here.
 int JobStore::keep(int port) {
-  const BoundSocket socket = bind_port(port, 0);
+  const net::BoundSocket socket = net::bind_port(port, 0);
   if (socket.error != 0) {
-    throw Error(fmt::format("cannot use port {}: {}", port, describe_errno(socket.error)));
+    throw Error(fmt::format("cannot use port {}: {}", port, os::describe_errno(socket.error)));
   }
   kept_.emplace_back(socket.descriptor);
   return socket.port;
@@ -237,4 +238,4 @@ bool JobStore::adopt(boost::asio::ip::tcp::socket& socket, std::string& first_by
   return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

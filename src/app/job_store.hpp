@@ -21,7 +21,7 @@
 #include "ddprun/net/store_server.hpp"
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 inline constexpr int k_port_span = 64;
 
@@ -34,7 +34,7 @@ struct JobStoreSettings {
   // unset.
   std::function<void()> on_silence{};
   Milliseconds silence{60000};
-  StoreAccess access = StoreAccess::user;
+  options::StoreAccess access = options::StoreAccess::user;
   std::uint64_t memory = 0;  // bytes; 0: a quarter of what this host or cgroup has
 };
 
@@ -47,10 +47,10 @@ class JobStore {
   // Called for each connection, with how many are open.
   void when_connected(std::function<void(std::size_t)> handler) { connected_ = std::move(handler); }
   // Which torch the workers have, where that is known, before the first open().
-  void note_torch(const std::string& version) { old_dialect_ = old_dialect_of(version); }
+  void note_torch(const std::string& version) { old_dialect_ = store::old_dialect_of(version); }
   // `ask` is called for a connection from another host; judge() is the answer.
-  void when_remote(std::function<void(const ClientQuestion&)> ask) { ask_ = std::move(ask); }
-  void judge(const ClientVerdict& verdict);
+  void when_remote(std::function<void(const rendezvous::ClientQuestion&)> ask) { ask_ = std::move(ask); }
+  void judge(const rendezvous::ClientVerdict& verdict);
   // Returns the port workers are told. `worker_hosts`: the port is kept free instead of served. Throws Error.
   int open(Attempt attempt, bool worker_hosts);
   // Keeps some free ports, for a worker of this host that hosts the store of a coordinator elsewhere.
@@ -65,10 +65,10 @@ class JobStore {
  private:
   using Addresses = std::set<boost::asio::ip::address>;
 
-  Admission admit(const TcpEnds& ends);
-  Admission admit_by_host(const TcpEnds& ends);
-  Admission ask_about(const TcpEnds& ends);
-  Admission refuse(const boost::asio::ip::address& address, Holder holder);
+  net::Admission admit(const net::TcpEnds& ends);
+  net::Admission admit_by_host(const net::TcpEnds& ends);
+  net::Admission ask_about(const net::TcpEnds& ends);
+  net::Admission refuse(const boost::asio::ip::address& address, rendezvous::Holder holder);
   void tell_closed(const std::string& what, bool memory);
   void tell_unproven(const boost::asio::ip::address& address);
   int serve(int port);
@@ -80,10 +80,10 @@ class JobStore {
 
   boost::asio::io_context& context_;
   JobStoreSettings settings_;
-  std::optional<StoreDialect> old_dialect_;
+  std::optional<store::StoreDialect> old_dialect_;
   Addresses allowed_;  // as they joined
   // Of the current attempt.
-  std::set<TcpEnds> unjudged_;                               // asked about
+  std::set<net::TcpEnds> unjudged_;                          // asked about
   std::map<boost::asio::ip::address, std::size_t> waiting_;  // how many of them, by host
   Addresses strange_;                                        // addresses that no agent announced, asked about
   Addresses admitted_;                                       // by the word of their agent
@@ -91,13 +91,13 @@ class JobStore {
   std::size_t closed_told_ = 0;
   std::function<void(std::size_t)> connected_;
   bool unproven_told_ = false;
-  std::function<void(const ClientQuestion&)> ask_;
-  std::unique_ptr<StoreServer> server_;
-  std::vector<Fd> kept_;  // bound, never listening
+  std::function<void(const rendezvous::ClientQuestion&)> ask_;
+  std::unique_ptr<net::StoreServer> server_;
+  std::vector<os::Fd> kept_;  // bound, never listening
   bool shared_open_ = false;
   bool served_ = false;
   bool reached_ = false;  // as of its end
   boost::asio::steady_timer silence_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -14,7 +14,7 @@
 #include "ddprun/os/libraries/slurm_api.hpp"
 #include "ddprun/os/process/child_call.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -23,21 +23,24 @@ constexpr Milliseconds k_slurm_limit{2000};
 constexpr std::int64_t k_longest = std::int64_t{10} * 365 * 86400;  // "unlimited" is longer
 
 // A malformed variable is for the detection to complain about.
-bool lacks_size(const Snapshot& snapshot) {
+bool lacks_size(const facts::Snapshot& snapshot) {
   try {
-    const auto places = find_launch_places(snapshot);
-    return !places.empty() && std::all_of(places.begin(), places.end(), [](const LaunchPlace& place) {
-      return !place.size && place.slurm_step.empty() && place.key_value_space == KeyValueSpace::pmix;
-    });
+    const auto places = allocation::find_launch_places(snapshot);
+    return !places.empty() &&
+           std::all_of(places.begin(), places.end(), [](const allocation::LaunchPlace& place) {
+             return !place.size && place.slurm_step.empty() &&
+                    place.key_value_space == allocation::KeyValueSpace::pmix;
+           });
   } catch (const Error&) {
     return false;
   }
 }
 
-std::optional<std::int64_t> ask_slurm(const std::function<std::optional<std::int64_t>(SlurmApi&)>& question) {
-  const ChildAnswer answer = call_in_child(
+std::optional<std::int64_t> ask_slurm(
+    const std::function<std::optional<std::int64_t>(os::SlurmApi&)>& question) {
+  const os::ChildAnswer answer = os::call_in_child(
       [&] {
-        auto api = SlurmApi::open_in_child();
+        auto api = os::SlurmApi::open_in_child();
         const auto number = api ? question(*api) : std::nullopt;
         return number ? fmt::format("{}", *number) : std::string();
       },
@@ -45,45 +48,48 @@ std::optional<std::int64_t> ask_slurm(const std::function<std::optional<std::int
   return answer.bytes ? parse_integer(*answer.bytes) : std::nullopt;
 }
 
-bool came_by_ssh(const HostFacts& host) {
+bool came_by_ssh(const facts::HostFacts& host) {
   return std::any_of(host.ancestors.begin(), host.ancestors.end(),
-                     [](const Ancestor& ancestor) { return ancestor.title.starts_with("sshd"); });
+                     [](const facts::Ancestor& ancestor) { return ancestor.title.starts_with("sshd"); });
 }
 
-std::optional<std::int64_t> find_own_job(const Snapshot& snapshot) {
-  if (const auto place = find_slurm_place(snapshot.host)) return place->job;
+std::optional<std::int64_t> find_own_job(const facts::Snapshot& snapshot) {
+  if (const auto place = allocation::find_slurm_place(snapshot.host)) return place->job;
   if (!came_by_ssh(snapshot.host)) return std::nullopt;
-  return ask_slurm([&](SlurmApi& api) { return api.job_of(snapshot.host.pid); });
+  return ask_slurm([&](os::SlurmApi& api) { return api.job_of(snapshot.host.pid); });
 }
 
 }  // namespace
 
-void ask_pmix_for_size(Snapshot& snapshot) {
+void ask_pmix_for_size(facts::Snapshot& snapshot) {
   if (!lacks_size(snapshot)) return;
-  const ChildAnswer answer =
-      call_in_child([] { return ask_pmix_place(KeyValueRequest{}.library); }, k_pmix_limit);
+  const os::ChildAnswer answer =
+      os::call_in_child([] { return os::ask_pmix_place(os::KeyValueRequest{}.library); }, k_pmix_limit);
   for (const std::string& line : split(answer.bytes.value_or(""), '\n')) {
     const std::size_t equals = line.find('=');
     if (equals != std::string::npos) snapshot.environment[line.substr(0, equals)] = line.substr(equals + 1);
   }
 }
 
-void ask_slurm_for_end(Snapshot& snapshot) {
-  const auto job = parse_integer(find_variable(snapshot, "SLURM_JOB_ID").value_or(""));
+void ask_slurm_for_end(facts::Snapshot& snapshot) {
+  const auto job = parse_integer(facts::find_variable(snapshot, "SLURM_JOB_ID").value_or(""));
   if (!job || *job < 1) return;
   const auto left =
-      ask_slurm([&](SlurmApi& api) { return api.remaining_seconds(static_cast<std::uint32_t>(*job)); });
+      ask_slurm([&](os::SlurmApi& api) { return api.remaining_seconds(static_cast<std::uint32_t>(*job)); });
   if (!left || *left > k_longest) return;
   snapshot.environment["SLURM_JOB_END_TIME"] = fmt::format("{}", snapshot.unix_time + *left);
 }
 
-std::optional<Notice> find_job_without_variables(const Snapshot& snapshot, const Allocation& allocation) {
-  const bool alone = allocation.style.value == LaunchStyle::alone && allocation.job_id.value.empty();
-  if (!alone || allocation.scheduler.value != Scheduler::none || is_inside_worker(snapshot))
+std::optional<allocation::Notice> find_job_without_variables(const facts::Snapshot& snapshot,
+                                                             const allocation::Allocation& allocation) {
+  const bool alone =
+      allocation.style.value == allocation::LaunchStyle::alone && allocation.job_id.value.empty();
+  if (!alone || allocation.scheduler.value != facts::Scheduler::none ||
+      allocation::is_inside_worker(snapshot))
     return std::nullopt;
   const auto job = find_own_job(snapshot);
   if (!job) return std::nullopt;
-  return Notice{
+  return allocation::Notice{
       fmt::format(
           "ddprun uses {} only: this shell belongs to Slurm job {}, but the job's variables are not set here",
           snapshot.host.name, *job),
@@ -91,4 +97,4 @@ std::optional<Notice> find_job_without_variables(const Snapshot& snapshot, const
                   *job)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -7,19 +7,20 @@
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // PRRTE and other PMIx servers give a process its rank alone. Their answers become variables with the names
 // of PMIx' attributes: PMIX_JOB_SIZE, PMIX_NUM_NODES, PMIX_LOCAL_RANK, PMIX_LOCAL_SIZE. Nothing is asked
 // where a launcher's variables tell how many processes there are.
-void ask_pmix_for_size(Snapshot& snapshot);
+void ask_pmix_for_size(facts::Snapshot& snapshot);
 
 // When Slurm will end the job, extensions of its time limit included, as SLURM_JOB_END_TIME; Slurm
 // before 23.02 sets no such variable. Left as it is where slurmctld cannot be asked.
-void ask_slurm_for_end(Snapshot& snapshot);
+void ask_slurm_for_end(facts::Snapshot& snapshot);
 
 // This process belongs to a job whose variables it does not have, as in a shell by ssh under
 // pam_slurm_adopt, and ddprun would use this host alone.
-std::optional<Notice> find_job_without_variables(const Snapshot& snapshot, const Allocation& allocation);
+std::optional<allocation::Notice> find_job_without_variables(const facts::Snapshot& snapshot,
+                                                             const allocation::Allocation& allocation);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -9,7 +9,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -88,4 +88,4 @@ void show_status(const std::string& text) {
   state.status_shown = !text.empty();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

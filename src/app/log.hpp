@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::app {
 
 enum class Talk { quiet, normal, verbose };
 
@@ -23,4 +23,4 @@ void route_log(std::function<void(const std::string& lines)> writer);
 // one takes it away.
 void show_status(const std::string& text);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -20,7 +20,7 @@
 #include "log.hpp"
 #include "waiting.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -34,17 +34,17 @@ void make_folders(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error)
-    throw system_failure(fmt::format("cannot make the log folder {}", printable(path)), error.value());
+    throw os::system_failure(fmt::format("cannot make the log folder {}", printable(path)), error.value());
 }
 
 // A name that nobody has: `start` and eight characters. For this user only, as Python's mkdtemp makes it.
 std::string make_new_folder(const std::string& start) {
   for (;;) {
-    const std::string path = start + make_random_id().substr(0, 8);
-    const int error = make_private_folder(path);
+    const std::string path = start + os::make_random_id().substr(0, 8);
+    const int error = os::make_private_folder(path);
     if (error == 0) return path;
     if (error != EEXIST)
-      throw system_failure(fmt::format("cannot make the log folder {}", printable(path)), error);
+      throw os::system_failure(fmt::format("cannot make the log folder {}", printable(path)), error);
   }
 }
 
@@ -52,12 +52,12 @@ std::string absolute(const std::string& path) { return fs::absolute(path).lexica
 
 }  // namespace
 
-void check_log_folder(const OutputOptions& options, const std::string& host) {
-  if (const std::string why = options.compress ? why_no_zstd() : std::string(); !why.empty())
-    throw UsageError(fmt::format("--log-compress needs {} on {}, which {}", k_zstd_library, host, why),
+void check_log_folder(const output::OutputOptions& options, const std::string& host) {
+  if (const std::string why = options.compress ? os::why_no_zstd() : std::string(); !why.empty())
+    throw UsageError(fmt::format("--log-compress needs {} on {}, which {}", os::k_zstd_library, host, why),
                      "install libzstd there, or leave --log-compress out");
   const Sourced<std::string>& named = options.logs.value.empty() ? options.log_dir : options.logs;
-  if (named.value.empty() || discards_files(options)) return;
+  if (named.value.empty() || output::discards_files(options)) return;
   std::error_code error;
   if (fs::exists(named.value, error) && !fs::is_directory(named.value, error))
     throw UsageError(fmt::format("{} {} on {} is not a folder", named.origin, printable(named.value), host),
@@ -68,12 +68,12 @@ void check_log_folder(const OutputOptions& options, const std::string& host) {
   if (why == 0 && ::access(named.value.c_str(), W_OK | X_OK) != 0) why = errno;
   if (why == 0) return;
   throw UsageError(fmt::format("{} cannot write to {} on {}: {}", named.origin, printable(named.value), host,
-                               describe_errno(why)),
+                               os::describe_errno(why)),
                    "name a folder that this user can write to on every host");
 }
 
-LogFiles::LogFiles(boost::asio::io_context& context, std::shared_ptr<const NodeProposal> node,
-                   const Snapshot& snapshot, std::function<void(int)> started)
+LogFiles::LogFiles(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
+                   const facts::Snapshot& snapshot, std::function<void(int)> started)
     : context_(context),
       node_(std::move(node)),
       snapshot_(snapshot),
@@ -82,24 +82,24 @@ LogFiles::LogFiles(boost::asio::io_context& context, std::shared_ptr<const NodeP
       watch_(context),
       limit_timer_(context) {}
 
-void LogFiles::begin_attempt(std::shared_ptr<const LaunchPlan> plan) {
-  if (!wants_files(options_) || plan_ == plan) return;
+void LogFiles::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan) {
+  if (!output::wants_files(options_) || plan_ == plan) return;
   plan_ = std::move(plan);
-  const Assignment& assignment = plan_->assignment;
+  const plan::Assignment& assignment = plan_->assignment;
   if (run_folder_.empty()) make_run_folder();
-  const LogLayout layout = layout_of(options_);
-  attempt_folder_ = run_folder_ + "/" + attempt_folder_name(layout, assignment.attempt);
+  const output::LogLayout layout = output::layout_of(options_);
+  attempt_folder_ = run_folder_ + "/" + output::attempt_folder_name(layout, assignment.attempt);
   make_folders(attempt_folder_);
-  if (layout == LogLayout::torchrun) {
-    for (const RankAssignment& assigned : assignment.workers)
+  if (layout == output::LogLayout::torchrun) {
+    for (const plan::RankAssignment& assigned : assignment.workers)
       make_folders(fmt::format("{}/{}", attempt_folder_, assigned.local_rank.value));
   }
   filtered_.clear();
 }
 
 void LogFiles::make_run_folder() {
-  const std::string name = folder_name(plan_->assignment.run_id);
-  if (layout_of(options_) == LogLayout::ranks) {
+  const std::string name = output::folder_name(plan_->assignment.run_id);
+  if (output::layout_of(options_) == output::LogLayout::ranks) {
     run_folder_ = absolute(options_.logs.value) + "/" + name;
     make_folders(run_folder_);
     if (plan_->node->rendezvous.agent.value == 0) point_to_latest();
@@ -107,7 +107,7 @@ void LogFiles::make_run_folder() {
   }
   std::string base = options_.log_dir.value;
   if (base.empty()) {
-    const std::string temporary = find_variable(snapshot_, "TMPDIR").value_or("/tmp");
+    const std::string temporary = facts::find_variable(snapshot_, "TMPDIR").value_or("/tmp");
     base = make_new_folder(temporary + "/torchelastic_");
   }
   base = absolute(base);
@@ -130,37 +130,38 @@ void LogFiles::point_to_latest() const {
     say_detail(fmt::format("cannot write {}/latest: {}", folder.parent_path().string(), error.message()));
 }
 
-std::string LogFiles::path(const RankAssignment& assigned, Stream stream) const {
+std::string LogFiles::path(const plan::RankAssignment& assigned, output::Stream stream) const {
   return attempt_folder_ + "/" +
-         log_file_name(layout_of(options_), assigned.local_rank, assigned.rank, stream);
+         output::log_file_name(output::layout_of(options_), assigned.local_rank, assigned.rank, stream);
 }
 
-std::string LogFiles::final_path(const RankAssignment& assigned, Stream stream) const {
-  return path(assigned, stream) + kept_suffix(options_);
+std::string LogFiles::final_path(const plan::RankAssignment& assigned, output::Stream stream) const {
+  return path(assigned, stream) + output::kept_suffix(options_);
 }
 
-std::string LogFiles::error_file(const RankAssignment& assigned) const {
-  if (attempt_folder_.empty() || layout_of(options_) != LogLayout::torchrun) return {};
+std::string LogFiles::error_file(const plan::RankAssignment& assigned) const {
+  if (attempt_folder_.empty() || output::layout_of(options_) != output::LogLayout::torchrun) return {};
   return fmt::format("{}/{}/error.json", attempt_folder_, assigned.local_rank.value);
 }
 
-Fd LogFiles::open(const RankAssignment& assigned, Stream stream) {
+os::Fd LogFiles::open(const plan::RankAssignment& assigned, output::Stream stream) {
   const std::string file = path(assigned, stream);
   int id = 0;
-  return writes_for_workers(options_) ? open_pipe(file, id) : open_log_file(file);
+  return output::writes_for_workers(options_) ? open_pipe(file, id) : os::open_log_file(file);
 }
 
-StreamCopy LogFiles::copy(const RankAssignment& assigned, Stream stream, const StreamRoute& route,
-                          const std::string& label) {
+StreamCopy LogFiles::copy(const plan::RankAssignment& assigned, output::Stream stream,
+                          const output::StreamRoute& route, const std::string& label) {
   if (!route.file) return {};
   const auto whole = open_copy(path(assigned, stream));
-  const std::vector<std::string>& needles = filters_of(options_, stream);
+  const std::vector<std::string>& needles = output::filters_of(options_, stream);
   const auto is_behind = [whole] { return whole->is_behind(std::chrono::steady_clock::now()); };
   if (!route.teed || needles.empty())
     return {[whole](std::string_view text) { whole->add(text); }, is_behind};
   auto filtered = filtered_[stream].lock();
-  if (!filtered) filtered_[stream] = filtered = open_copy(attempt_folder_ + "/" + filtered_file_name(stream));
-  const auto filter = std::make_shared<LineFilter>(needles, label);
+  if (!filtered)
+    filtered_[stream] = filtered = open_copy(attempt_folder_ + "/" + output::filtered_file_name(stream));
+  const auto filter = std::make_shared<output::LineFilter>(needles, label);
   const auto add = [whole, filtered, filter](std::string_view text) {
     const std::string matching = text.empty() ? filter->end() : filter->add(text);
     if (!matching.empty()) filtered->add(matching);
@@ -169,18 +170,18 @@ StreamCopy LogFiles::copy(const RankAssignment& assigned, Stream stream, const S
   return {add, is_behind};
 }
 
-void LogFiles::note_ended(std::vector<LogIndexEntry> entries) {
+void LogFiles::note_ended(std::vector<output::LogIndexEntry> entries) {
   if (writer_) writer_->complete();
-  const LogLayout layout = layout_of(options_);
-  if (layout != LogLayout::ranks || run_folder_.empty()) return;
-  const std::string folder = attempt_folder_name(layout, plan_->assignment.attempt);
-  for (LogIndexEntry& entry : entries) {
-    const auto file = [&](Stream stream) {
-      return folder + "/" + log_file_name(layout, entry.local_rank, entry.rank, stream) +
-             kept_suffix(options_);
+  const output::LogLayout layout = output::layout_of(options_);
+  if (layout != output::LogLayout::ranks || run_folder_.empty()) return;
+  const std::string folder = output::attempt_folder_name(layout, plan_->assignment.attempt);
+  for (output::LogIndexEntry& entry : entries) {
+    const auto file = [&](output::Stream stream) {
+      return folder + "/" + output::log_file_name(layout, entry.local_rank, entry.rank, stream) +
+             output::kept_suffix(options_);
     };
-    entry.output = file(Stream::output);
-    entry.error = file(Stream::error);
+    entry.output = file(output::Stream::output);
+    entry.error = file(output::Stream::error);
     ended_.push_back(std::move(entry));
   }
   write_index_part();
@@ -190,7 +191,8 @@ void LogFiles::write_index_part() {
   try {
     // By its first rank: an agent that is numbered on arrival does not know its number.
     const std::string& launch = plan_->assignment.launch_id;
-    write_index(run_folder_, plan_->planned.front().rank.value, launch, render_index_part(launch, ended_));
+    os::write_index(run_folder_, plan_->planned.front().rank.value, launch,
+                    output::render_index_part(launch, ended_));
   } catch (const Error& error) {
     if (std::exchange(losing_told_, true)) return;  // the disk that is full is known
     say_notice(fmt::format("no index of the log files of {}: {}", node_->host, error.what()), {});
@@ -199,8 +201,8 @@ void LogFiles::write_index_part() {
 
 // Where a file could not be compressed the index has its plain name.
 void LogFiles::correct_index() {
-  const std::string suffix = kept_suffix(options_);
-  for (LogIndexEntry& entry : ended_) {
+  const std::string suffix = output::kept_suffix(options_);
+  for (output::LogIndexEntry& entry : ended_) {
     for (std::string* name : {&entry.output, &entry.error}) {
       if (name->ends_with(suffix) && !fs::exists(run_folder_ + "/" + *name))
         name->resize(name->size() - suffix.size());
@@ -209,19 +211,19 @@ void LogFiles::correct_index() {
   if (!ended_.empty()) write_index_part();
 }
 
-LogWriter& LogFiles::writer() {
+os::LogWriter& LogFiles::writer() {
   if (!writer_) {
-    writer_ = std::make_unique<LogWriter>();
+    writer_ = std::make_unique<os::LogWriter>();
     started_(writer_->child());
-    watch_.assign(duplicate(writer_->socket()).release());
+    watch_.assign(os::duplicate(writer_->socket()).release());
     watch_writer();
   }
   return *writer_;
 }
 
-Fd LogFiles::open_pipe(const std::string& path, int& id) {
-  Fd file = open_log_file(path);
-  Pipe pipe = make_pipe();
+os::Fd LogFiles::open_pipe(const std::string& path, int& id) {
+  os::Fd file = os::open_log_file(path);
+  os::Pipe pipe = os::make_pipe();
   ::fcntl(pipe.writer.get(), F_SETPIPE_SZ, k_pipe_size);  // fewer and larger writes; where it may be larger
   id = static_cast<int>(files_.size());
   writer().add(id, std::move(pipe.reader), std::move(file), path,
@@ -232,7 +234,7 @@ Fd LogFiles::open_pipe(const std::string& path, int& id) {
 
 std::shared_ptr<FileCopy> LogFiles::open_copy(const std::string& path) {
   int id = 0;
-  Fd pipe = open_pipe(path, id);
+  os::Fd pipe = open_pipe(path, id);
   return std::make_shared<FileCopy>(context_, std::move(pipe), [this, id](std::uint64_t bytes) {
     files_[id].lost += bytes;
     note_losing(files_[id]);
@@ -266,7 +268,7 @@ void LogFiles::take_news() {
 void LogFiles::note_uncompressed(const File& file, int error) {
   if (std::exchange(uncompressed_told_, true)) return;
   say_notice(fmt::format("cannot compress {} on {}: {}; it stays uncompressed", file.path, node_->host,
-                         describe_errno(error)),
+                         os::describe_errno(error)),
              {});
 }
 
@@ -278,7 +280,7 @@ void LogFiles::note_losing(const File& file) {
 }
 
 std::string LogFiles::File::why() const {
-  return news.error != 0 ? describe_errno(news.error) : "its disk is too slow";
+  return news.error != 0 ? os::describe_errno(news.error) : "its disk is too slow";
 }
 
 void LogFiles::when_written(std::optional<Milliseconds> limit, std::function<void()> handler) {
@@ -302,4 +304,4 @@ std::vector<std::string> LogFiles::losses() const {
   return sentences;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -22,7 +22,7 @@
 #include "ddprun/plan/world_plan.hpp"
 #include "file_copy.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // What is done with each piece of a stream, if anything. An empty piece is the stream's end.
 struct StreamCopy {
@@ -33,22 +33,23 @@ struct StreamCopy {
 class LogFiles {
  public:
   // `started`: the log writer's process, which is no worker's.
-  LogFiles(boost::asio::io_context& context, std::shared_ptr<const NodeProposal> node,
-           const Snapshot& snapshot, std::function<void(int pid)> started);
+  LogFiles(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
+           const facts::Snapshot& snapshot, std::function<void(int pid)> started);
 
   // Makes the folders of the attempt, once. Throws Error.
-  void begin_attempt(std::shared_ptr<const LaunchPlan> plan);
+  void begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan);
 
-  std::string path(const RankAssignment& assigned, Stream stream) const;
-  std::string final_path(const RankAssignment& assigned, Stream stream) const;  // when the attempt is over
-  std::string error_file(const RankAssignment& assigned) const;                 // empty: has no place here
-  Fd open(const RankAssignment& assigned, Stream stream);  // for the worker. Throws Error
+  std::string path(const plan::RankAssignment& assigned, output::Stream stream) const;
+  std::string final_path(const plan::RankAssignment& assigned,
+                         output::Stream stream) const;                       // when the attempt is over
+  std::string error_file(const plan::RankAssignment& assigned) const;        // empty: has no place here
+  os::Fd open(const plan::RankAssignment& assigned, output::Stream stream);  // for the worker. Throws Error
   // Throws Error. `label`: what stands before the lines of the filtered file.
-  StreamCopy copy(const RankAssignment& assigned, Stream stream, const StreamRoute& route,
-                  const std::string& label);
+  StreamCopy copy(const plan::RankAssignment& assigned, output::Stream stream,
+                  const output::StreamRoute& route, const std::string& label);
 
   // The workers of an attempt that has ended, for index.json; their files are filled in here.
-  void note_ended(std::vector<LogIndexEntry> entries);
+  void note_ended(std::vector<output::LogIndexEntry> entries);
 
   // Calls when all is written, or after `limit`; after all streams have ended.
   void when_written(std::optional<Milliseconds> limit, std::function<void()> handler);
@@ -57,15 +58,15 @@ class LogFiles {
  private:
   struct File {
     std::string path;
-    LogWriter::News news{};
+    os::LogWriter::News news{};
     std::uint64_t lost = 0;  // before it reached the log writer
     std::string why() const;
   };
 
   void make_run_folder();
   void point_to_latest() const;
-  LogWriter& writer();
-  Fd open_pipe(const std::string& path, int& id);
+  os::LogWriter& writer();
+  os::Fd open_pipe(const std::string& path, int& id);
   std::shared_ptr<FileCopy> open_copy(const std::string& path);
   void watch_writer();
   void take_news();
@@ -75,19 +76,19 @@ class LogFiles {
   void correct_index();
 
   boost::asio::io_context& context_;
-  std::shared_ptr<const NodeProposal> node_;
-  std::shared_ptr<const LaunchPlan> plan_;  // of the latest attempt
-  const Snapshot& snapshot_;
-  const OutputOptions& options_;
+  std::shared_ptr<const plan::NodeProposal> node_;
+  std::shared_ptr<const plan::LaunchPlan> plan_;  // of the latest attempt
+  const facts::Snapshot& snapshot_;
+  const output::OutputOptions& options_;
   std::function<void(int)> started_;
   std::string run_folder_;
   std::string attempt_folder_;
-  std::unique_ptr<LogWriter> writer_;
+  std::unique_ptr<os::LogWriter> writer_;
   boost::asio::posix::stream_descriptor watch_;
   boost::asio::steady_timer limit_timer_;
   std::map<int, File> files_;
-  std::vector<LogIndexEntry> ended_;
-  std::map<Stream, std::weak_ptr<FileCopy>> filtered_;  // all ranks of the attempt share it
+  std::vector<output::LogIndexEntry> ended_;
+  std::map<output::Stream, std::weak_ptr<FileCopy>> filtered_;  // all ranks of the attempt share it
   std::function<void()> written_;
   bool losing_told_ = false;
   bool uncompressed_told_ = false;
@@ -95,6 +96,6 @@ class LogFiles {
 
 // Before anything is started: makes the folder that the options name. Throws UsageError where it cannot be
 // written to.
-void check_log_folder(const OutputOptions& options, const std::string& host);
+void check_log_folder(const output::OutputOptions& options, const std::string& host);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

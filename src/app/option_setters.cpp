@@ -12,7 +12,7 @@
 #include "ddprun/output/log_layout.hpp"
 #include "ddprun/selflaunch/remote_launcher.hpp"
 
-namespace ddprun::setters {
+namespace ddprun::app::setters {
 
 namespace {
 
@@ -68,14 +68,14 @@ void run_path(Draft& draft, const Given&) { draft.options.run_path = true; }
 void no_use_env(Draft& draft, const Given&) { draft.options.local_rank_argument = true; }
 
 void workers_per_node(Draft& draft, const Given& given) {
-  draft.options.workers = parse_workers_per_node(given.value, given.origin);
-  if (draft.options.workers.kind == WorkersKind::number) {
+  draft.options.workers = options::parse_workers_per_node(given.value, given.origin);
+  if (draft.options.workers.kind == options::WorkersKind::number) {
     draft.options.place.workers_per_node = sourced(draft.options.workers.number, given.origin);
   }
 }
 
 void nodes(Draft& draft, const Given& given) {
-  const NodeRange range = parse_node_range(given.value, given.origin);
+  const options::NodeRange range = options::parse_node_range(given.value, given.origin);
   if (range.least != range.most) {
     throw Unsupported(
         given.origin,
@@ -90,7 +90,7 @@ void node_rank(Draft& draft, const Given& given) {
 }
 
 void master_address(Draft& draft, const Given& given) {
-  draft.options.place.address = sourced(parse_host(given.value, given.origin), given.origin);
+  draft.options.place.address = sourced(options::parse_host(given.value, given.origin), given.origin);
 }
 
 void master_port(Draft& draft, const Given& given) {
@@ -99,23 +99,24 @@ void master_port(Draft& draft, const Given& given) {
 }
 
 void local_address(Draft& draft, const Given& given) {
-  draft.options.local_address = sourced(parse_host(given.value, given.origin), given.origin);
+  draft.options.local_address = sourced(options::parse_host(given.value, given.origin), given.origin);
 }
 
 void standalone(Draft& draft, const Given&) { draft.options.place.standalone = true; }
 void hosts(Draft& draft, const Given& given) {
-  draft.options.place.hosts = sourced(parse_hosts(given.value, given.origin), given.origin);
+  draft.options.place.hosts = sourced(allocation::parse_hosts(given.value, given.origin), given.origin);
 }
 
 void hostfile(Draft& draft, const Given& given) { draft.options.hostfile = file_from(given); }
 
 void launcher(Draft& draft, const Given& given) {
   draft.options.remote_launcher =
-      sourced(remote_launcher_names()[choice_from(given, remote_launcher_names())], given.origin);
+      sourced(selflaunch::remote_launcher_names()[choice_from(given, selflaunch::remote_launcher_names())],
+              given.origin);
 }
 
 void scheduler(Draft& draft, const Given& given) {
-  choice_from(given, scheduler_names());
+  choice_from(given, allocation::scheduler_names());
   draft.options.place.scheduler = given;
 }
 
@@ -135,13 +136,13 @@ void rendezvous_backend(Draft& draft, const Given& given) {
 
 void rendezvous_endpoint(Draft& draft, const Given& given) {
   if (given.value.empty()) return;
-  draft.endpoint = sourced(parse_endpoint(given.value, given.origin), given.origin);
+  draft.endpoint = sourced(options::parse_endpoint(given.value, given.origin), given.origin);
 }
 
 void rendezvous_id(Draft& draft, const Given& given) { draft.options.place.run_id = given; }
 
 void rendezvous_conf(Draft& draft, const Given& given) {
-  draft.conf = sourced(parse_rendezvous_conf(given.value, given.origin), given.origin);
+  draft.conf = sourced(options::parse_rendezvous_conf(given.value, given.origin), given.origin);
 }
 
 void join_timeout(Draft& draft, const Given& given) {
@@ -152,7 +153,8 @@ void join_timeout(Draft& draft, const Given& given) {
 }
 
 void rendezvous(Draft& draft, const Given& given) {
-  constexpr Discovery k_ways[] = {Discovery::automatic, Discovery::pmi, Discovery::file};
+  constexpr options::Discovery k_ways[] = {options::Discovery::automatic, options::Discovery::pmi,
+                                           options::Discovery::file};
   draft.options.discovery = k_ways[choice_from(given, {"auto", "pmi", "file"})];
 }
 
@@ -164,17 +166,18 @@ void rendezvous_directory(Draft& draft, const Given& given) {
 void key_file(Draft& draft, const Given& given) { draft.options.key_file = file_from(given); }
 
 void store(Draft& draft, const Given& given) {
-  draft.options.store = choice_from(given, {"agent", "worker"}) == 0 ? StoreHost::agent : StoreHost::worker;
+  draft.options.store =
+      choice_from(given, {"agent", "worker"}) == 0 ? options::StoreHost::agent : options::StoreHost::worker;
 }
 
 void store_access(Draft& draft, const Given& given) {
   draft.options.store_access =
-      choice_from(given, {"user", "host"}) == 0 ? StoreAccess::user : StoreAccess::host;
+      choice_from(given, {"user", "host"}) == 0 ? options::StoreAccess::user : options::StoreAccess::host;
 }
 
 void store_memory(Draft& draft, const Given& given) {
   draft.options.store_memory =
-      Sourced<std::uint64_t>{parse_store_memory(given.value, given.origin), given.origin};
+      Sourced<std::uint64_t>{output::parse_store_memory(given.value, given.origin), given.origin};
 }
 
 void site(Draft& draft, const Given& given) {
@@ -184,7 +187,9 @@ void site(Draft& draft, const Given& given) {
   draft.options.site = given.value;
 }
 
-void bind(Draft& draft, const Given& given) { draft.options.bind = parse_bind(given.value, given.origin); }
+void bind(Draft& draft, const Given& given) {
+  draft.options.bind = options::parse_bind(given.value, given.origin);
+}
 
 void numa_binding(Draft& draft, const Given& given) {
   choice_from(given, {"node", "socket", "exclusive", "core-complex"});
@@ -192,14 +197,15 @@ void numa_binding(Draft& draft, const Given& given) {
 }
 
 void memory_bind(Draft& draft, const Given& given) {
-  constexpr MemoryBind k_ways[] = {MemoryBind::automatic, MemoryBind::preferred, MemoryBind::bind,
-                                   MemoryBind::none};
+  constexpr options::MemoryBind k_ways[] = {options::MemoryBind::automatic, options::MemoryBind::preferred,
+                                            options::MemoryBind::bind, options::MemoryBind::none};
   draft.options.memory_bind =
       sourced(k_ways[choice_from(given, {"auto", "preferred", "bind", "none"})], given.origin);
 }
 
 void gpus_per_worker(Draft& draft, const Given& given) {
-  draft.options.gpus_per_worker = number_from(given, k_max_workers, "a number of GPUs", "give 1 or more");
+  draft.options.gpus_per_worker =
+      number_from(given, options::k_max_workers, "a number of GPUs", "give 1 or more");
   if (draft.options.gpus_per_worker.value < 1) throw not_a(given, "a number of GPUs", "give 1 or more");
 }
 
@@ -218,7 +224,7 @@ void topology(Draft& draft, const Given& given) {
 }
 
 void gpus(Draft& draft, const Given& given) {
-  draft.options.gpus = number_from(given, k_max_workers, "a number of GPUs", "give 0 or more");
+  draft.options.gpus = number_from(given, options::k_max_workers, "a number of GPUs", "give 0 or more");
 }
 
 void max_restarts(Draft& draft, const Given& given) {
@@ -235,11 +241,12 @@ void link_timeout(Draft& draft, const Given& given) {
 void shutdown_timeout(Draft& draft, const Given& given) { draft.options.shutdown_timeout = time_from(given); }
 
 void signals_to_handle(Draft& draft, const Given& given) {
-  draft.options.stop_signals = sourced(parse_signals(given.value, given.origin), given.origin);
+  draft.options.stop_signals = sourced(options::parse_signals(given.value, given.origin), given.origin);
 }
 
 void dry_run(Draft& draft, const Given& given) {
-  static constexpr DryRun k_forms[] = {DryRun::text, DryRun::json, DryRun::env, DryRun::svg};
+  static constexpr options::DryRun k_forms[] = {options::DryRun::text, options::DryRun::json,
+                                                options::DryRun::env, options::DryRun::svg};
   draft.options.dry_run = k_forms[choice_from(given, {"text", "json", "env", "svg"})];
 }
 
@@ -251,7 +258,7 @@ void timeline(Draft& draft, const Given& given) { draft.options.timeline_file = 
 void timeline_output(Draft& draft, const Given& given) { draft.options.output_file = file_from(given); }
 
 void status(Draft& draft, const Given& given) {
-  static constexpr StatusForm k_forms[] = {StatusForm::table, StatusForm::json};
+  static constexpr options::StatusForm k_forms[] = {options::StatusForm::table, options::StatusForm::json};
   draft.options.status = k_forms[choice_from(given, {"table", "json"})];
 }
 
@@ -302,4 +309,4 @@ void logs_specs(Draft& draft, const Given& given) {
   throw not_supported(given, "leave it out: ddprun loads no Python plug-ins");
 }
 
-}  // namespace ddprun::setters
+}  // namespace ddprun::app::setters

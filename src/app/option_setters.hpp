@@ -3,7 +3,7 @@
 
 #include "option_table.hpp"
 
-namespace ddprun::setters {
+namespace ddprun::app::setters {
 
 // The program.
 void module(Draft& draft, const Given& given);
@@ -105,4 +105,4 @@ void event_log_handler(Draft& draft, const Given& given);
 // Torchrun's options whose effect ddprun does not have: the value that asks for nothing passes.
 void logs_specs(Draft& draft, const Given& given);
 
-}  // namespace ddprun::setters
+}  // namespace ddprun::app::setters

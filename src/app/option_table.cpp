@@ -5,7 +5,7 @@
 #include "ddprun/base/text.hpp"
 #include "option_setters.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -303,4 +303,4 @@ std::string variable_of(const OptionEntry& option) {
   return name;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

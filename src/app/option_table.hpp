@@ -10,7 +10,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/options/options.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // The text of one option and where it stood: "--nnodes" or "PET_NNODES". A flag that is on has the text "1".
 using Given = Sourced<std::string>;
@@ -29,8 +29,8 @@ class Unsupported : public UsageError {
 
 // What the options set, before they are checked against each other.
 struct Draft {
-  Options options;
-  std::optional<Sourced<Endpoint>> endpoint;  // --rdzv-endpoint
+  options::Options options;
+  std::optional<Sourced<options::Endpoint>> endpoint;  // --rdzv-endpoint
   std::optional<Sourced<std::map<std::string, std::string>>> conf;
   bool help = false;
   bool help_all = false;
@@ -78,4 +78,4 @@ const std::vector<OptionEntry>& option_table();
 // "PET_NPROC_PER_NODE"; empty where there is no such variable.
 std::string variable_of(const OptionEntry& option);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -15,45 +15,48 @@
 #include "log.hpp"
 #include "waiting.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
 using boost::system::error_code;
-using lifeline::Stream;
+using rendezvous::lifeline::Stream;
 
 // One connection for each stream, side by side; none where one of them cannot be had.
 class Dialing {
  public:
-  Dialing(const FrontEndAddress& front_end, const Authenticator& authenticator, const Options& options)
+  Dialing(const rendezvous::FrontEndAddress& front_end, const rendezvous::Authenticator& authenticator,
+          const options::Options& options)
       : limit_(options.link_timeout.value) {
     for (const auto stream : {Stream::output, Stream::error}) {
-      dials_.push_back(
-          std::make_unique<FirstDial>(context_, front_end, authenticator, options.link_timeout.value,
-                                      [this, stream](AuthenticationResult result) { note(stream, result); }));
+      dials_.push_back(std::make_unique<net::FirstDial>(
+          context_, front_end, authenticator, options.link_timeout.value,
+          [this, stream](net::AuthenticationResult result) { note(stream, result); }));
     }
   }
 
-  std::vector<Fd> connect(std::size_t streams, const std::string& host) {
+  std::vector<os::Fd> connect(std::size_t streams, const std::string& host) {
     host_ = host;
     sockets_.resize(streams);
     for (std::size_t i = 0; i < streams; ++i) dials_[i]->start();
     context_.run();
-    return problem_.empty() ? std::move(sockets_) : std::vector<Fd>();
+    return problem_.empty() ? std::move(sockets_) : std::vector<os::Fd>();
   }
 
   const std::string& problem() const { return problem_; }
 
  private:
-  void note(Stream stream, AuthenticationResult& result) {
-    if (result.state != HandshakeStep::State::done) return fail(result.text);
+  void note(Stream stream, net::AuthenticationResult& result) {
+    if (result.state != rendezvous::HandshakeStep::State::done) return fail(result.text);
     error_code error;
-    const std::string hello = encode(lifeline::Message(lifeline::Output{stream, host_}));
-    boost::asio::write(result.socket, boost::asio::buffer(SealedWriter(result.keys.send).seal(hello)), error);
-    if (error) return fail(describe_error(error));
-    if (receive_byte(result.socket.native_handle(), limit_) != lifeline::k_output_taken)
+    const std::string hello =
+        encode(rendezvous::lifeline::Message(rendezvous::lifeline::Output{stream, host_}));
+    boost::asio::write(result.socket, boost::asio::buffer(net::SealedWriter(result.keys.send).seal(hello)),
+                       error);
+    if (error) return fail(net::describe_error(error));
+    if (os::receive_byte(result.socket.native_handle(), limit_) != rendezvous::lifeline::k_output_taken)
       return fail("it does not accept the output");
-    sockets_[stream == Stream::error ? 1 : 0] = Fd(result.socket.release());
+    sockets_[stream == Stream::error ? 1 : 0] = os::Fd(result.socket.release());
   }
 
   void fail(const std::string& why) {
@@ -62,8 +65,8 @@ class Dialing {
   }
 
   boost::asio::io_context context_;
-  std::vector<std::unique_ptr<FirstDial>> dials_;
-  std::vector<Fd> sockets_;
+  std::vector<std::unique_ptr<net::FirstDial>> dials_;
+  std::vector<os::Fd> sockets_;
   Milliseconds limit_;  // of each wait for the other side
   std::string host_;
   std::string problem_;
@@ -71,39 +74,39 @@ class Dialing {
 
 }  // namespace
 
-bool OutputLink::connect(const Snapshot& snapshot, const Options& options) {
-  const auto address = find_variable(snapshot, k_front_end_variable);
-  const auto streams = find_variable(snapshot, k_started_streams_variable);
-  const auto front_end = address && streams ? parse_front_end_address(*address) : std::nullopt;
+bool OutputLink::connect(const facts::Snapshot& snapshot, const options::Options& options) {
+  const auto address = facts::find_variable(snapshot, allocation::k_front_end_variable);
+  const auto streams = facts::find_variable(snapshot, allocation::k_started_streams_variable);
+  const auto front_end = address && streams ? rendezvous::parse_front_end_address(*address) : std::nullopt;
   if (!front_end) return false;
   Dialing dialing(*front_end, make_lifeline_authenticator(snapshot, options), options);
-  const std::vector<Fd> sockets = dialing.connect(*streams == "1" ? 1 : 2, snapshot.host.name);
+  const std::vector<os::Fd> sockets = dialing.connect(*streams == "1" ? 1 : 2, snapshot.host.name);
   if (sockets.empty()) {
-    say_detail(
-        fmt::format("the output of {} goes through {} instead: {}", snapshot.host.name,
-                    find_variable(snapshot, k_started_remote_launcher_variable).value_or("the launcher"),
-                    dialing.problem()));
+    say_detail(fmt::format("the output of {} goes through {} instead: {}", snapshot.host.name,
+                           facts::find_variable(snapshot, allocation::k_started_remote_launcher_variable)
+                               .value_or("the launcher"),
+                           dialing.problem()));
     return false;
   }
   link(sockets);
   return true;
 }
 
-void OutputLink::lead(const std::vector<Fd>& sockets) {
-  for (const int standard : {STDOUT_FILENO, STDERR_FILENO}) before_.push_back(duplicate(standard));
+void OutputLink::lead(const std::vector<os::Fd>& sockets) {
+  for (const int standard : {STDOUT_FILENO, STDERR_FILENO}) before_.push_back(os::duplicate(standard));
   link(sockets);
 }
 
-void OutputLink::link(const std::vector<Fd>& sockets) {
-  lead_to_socket(STDOUT_FILENO, sockets.front().get());
-  lead_to_socket(STDERR_FILENO, sockets.back().get());
+void OutputLink::link(const std::vector<os::Fd>& sockets) {
+  os::lead_to_socket(STDOUT_FILENO, sockets.front().get());
+  os::lead_to_socket(STDERR_FILENO, sockets.back().get());
   linked_ = {STDOUT_FILENO};
   if (sockets.size() > 1) linked_.push_back(STDERR_FILENO);
 }
 
 std::unique_ptr<OutputLink::Watch> OutputLink::try_watch(boost::asio::io_context& context, int standard) {
   try {
-    return std::make_unique<Watch>(context, duplicate(standard).release());
+    return std::make_unique<Watch>(context, os::duplicate(standard).release());
   } catch (const std::exception& error) {
     say_detail(fmt::format("cannot wait until the output is read: {}", describe_exception(error)));
     return {};
@@ -113,8 +116,8 @@ std::unique_ptr<OutputLink::Watch> OutputLink::try_watch(boost::asio::io_context
 bool OutputLink::restore() {
   if (before_.empty()) return false;
   linked_.clear();
-  lead_back(STDOUT_FILENO, before_[0].get());
-  lead_back(STDERR_FILENO, before_[1].get());
+  os::lead_back(STDOUT_FILENO, before_[0].get());
+  os::lead_back(STDERR_FILENO, before_[1].get());
   before_.clear();
   return true;
 }
@@ -124,7 +127,7 @@ void OutputLink::finish(boost::asio::io_context& context, std::optional<Millisec
   done_ = std::move(done);
   for (const int standard : linked_) {
     // Where the end cannot be told before ours, nobody closes the connection while we wait.
-    if (!end_writing(standard)) continue;
+    if (!os::end_writing(standard)) continue;
     if (auto watch = try_watch(context, standard)) watches_.push_back(std::move(watch));
   }
   unread_ = watches_.size();
@@ -157,4 +160,4 @@ void OutputLink::cancel() {
   watches_.clear();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -23,16 +23,16 @@
 #include "ddprun/options/options.hpp"
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 class OutputLink {
  public:
   // Returns whether standard output and standard error lead to the front end now. Waits for its answer, or
   // for the limits of a dial; without a front end it does nothing.
-  bool connect(const Snapshot& snapshot, const Options& options);
+  bool connect(const facts::Snapshot& snapshot, const options::Options& options);
 
   // The same over sockets that lead there already: one for both standard outputs, or one for each.
-  void lead(const std::vector<Fd>& sockets);
+  void lead(const std::vector<os::Fd>& sockets);
   bool linked() const { return !linked_.empty(); }
   // Nobody reads the connections any more: what is written from now on goes where it went before lead(). Says
   // whether anything changed.
@@ -50,17 +50,17 @@ class OutputLink {
  private:
   using Watch = boost::asio::posix::stream_descriptor;
 
-  void link(const std::vector<Fd>& sockets);
+  void link(const std::vector<os::Fd>& sockets);
   void note_read();
   // Nothing where the system refuses it.
   static std::unique_ptr<Watch> try_watch(boost::asio::io_context& context, int standard);
 
-  std::vector<int> linked_;  // 1 and 2, or both are one
-  std::vector<Fd> before_;   // where 1 and 2 went before lead()
+  std::vector<int> linked_;     // 1 and 2, or both are one
+  std::vector<os::Fd> before_;  // where 1 and 2 went before lead()
   std::vector<std::unique_ptr<Watch>> watches_;
   std::unique_ptr<boost::asio::steady_timer> limit_;
   std::size_t unread_ = 0;
   std::function<void()> done_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

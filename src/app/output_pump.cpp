@@ -13,7 +13,7 @@
 #include "ddprun/os/system_failure.hpp"
 #include "waiting.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -25,7 +25,7 @@ constexpr std::size_t k_read_size = std::size_t{64} * 1024;  // a pipe's usual c
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
-LineMerger::Settings with_wall_clock(LineMerger::Settings settings) {
+supervise::LineMerger::Settings with_wall_clock(supervise::LineMerger::Settings settings) {
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
   settings.wall_clock = std::chrono::duration_cast<Milliseconds>(since_1970 - now().time_since_epoch());
   return settings;
@@ -37,12 +37,12 @@ struct OutputPump::Source {
   Source(asio::io_context& context, int descriptor, std::size_t remembered)
       : reader(context, descriptor), grace_timer(context), tail(remembered) {}
 
-  StreamId id;
+  supervise::StreamId id;
   asio::posix::stream_descriptor reader;
   asio::steady_timer grace_timer;
-  LineTail tail;
+  supervise::LineTail tail;
   StreamTreatment treatment;
-  std::optional<LineRate> rate;
+  std::optional<output::LineRate> rate;
   bool waiting = false;  // for something to read
   bool heard = false;    // something was read
   TimePoint last_read;   // then
@@ -51,7 +51,7 @@ struct OutputPump::Source {
   std::vector<std::function<void()>> due;  // calls for when its last lines are known
 };
 
-OutputPump::OutputPump(asio::io_context& context, int output, const LineMerger::Settings& settings)
+OutputPump::OutputPump(asio::io_context& context, int output, const supervise::LineMerger::Settings& settings)
     : context_(context),
       sink_(output),
       sink_watch_(context),
@@ -60,11 +60,11 @@ OutputPump::OutputPump(asio::io_context& context, int output, const LineMerger::
       silence_timer_(context),
       merger_(with_wall_clock(settings)),
       buffer_(k_read_size) {
-  if (sink_.watch()) sink_watch_.assign(duplicate(sink_.watch().get()).release());
+  if (sink_.watch()) sink_watch_.assign(os::duplicate(sink_.watch().get()).release());
 }
 
-StreamId OutputPump::add(Fd reader, bool interactive, std::size_t remembered, StreamTreatment treatment,
-                         std::string_view begun) {
+supervise::StreamId OutputPump::add(os::Fd reader, bool interactive, std::size_t remembered,
+                                    StreamTreatment treatment, std::string_view begun) {
   // The pipe is ours alone, so it may be non-blocking; the worker's end is another open file and stays as it
   // is.
   auto source = std::make_shared<Source>(context_, reader.release(), remembered);
@@ -80,7 +80,7 @@ StreamId OutputPump::add(Fd reader, bool interactive, std::size_t remembered, St
   return source->id;
 }
 
-void OutputPump::finish(StreamId stream, Milliseconds grace, std::function<void()> known) {
+void OutputPump::finish(supervise::StreamId stream, Milliseconds grace, std::function<void()> known) {
   const auto found = sources_.find(stream);
   if (found == sources_.end()) {
     asio::post(context_, std::move(known));
@@ -91,13 +91,13 @@ void OutputPump::finish(StreamId stream, Milliseconds grace, std::function<void(
   wait_for_grace(source, grace);
 }
 
-void OutputPump::close(StreamId stream, Milliseconds grace, std::function<void()> closed) {
+void OutputPump::close(supervise::StreamId stream, Milliseconds grace, std::function<void()> closed) {
   if (const auto found = sources_.find(stream); found != sources_.end()) found->second->closing = true;
   finish(
       stream, grace, closed ? std::move(closed) : [] {});
 }
 
-void OutputPump::forget(StreamId stream) {
+void OutputPump::forget(supervise::StreamId stream) {
   const auto found = sources_.find(stream);
   if (found == sources_.end()) return;
   found->second->forgotten = true;
@@ -120,8 +120,8 @@ void OutputPump::reopen(int output) {
   ++opened_;
   waiting_ = false;
   sink_watch_.close();
-  sink_ = OutputSink(output);
-  if (sink_.watch()) sink_watch_.assign(duplicate(sink_.watch().get()).release());
+  sink_ = os::OutputSink(output);
+  if (sink_.watch()) sink_watch_.assign(os::duplicate(sink_.watch().get()).release());
   settle();
 }
 
@@ -147,14 +147,14 @@ void OutputPump::when_drained(std::optional<Milliseconds> limit, std::function<v
   check_ended();
 }
 
-std::vector<std::string> OutputPump::last_lines(StreamId stream) const {
+std::vector<std::string> OutputPump::last_lines(supervise::StreamId stream) const {
   const auto found = sources_.find(stream);
   return found == sources_.end() ? std::vector<std::string>() : found->second->tail.lines();
 }
 
 std::string OutputPump::why_incomplete() const {
-  if (sink_.lost() != 0) return describe_errno(sink_.lost());
-  if (unreadable_ != 0) return "cannot read the output: " + describe_errno(unreadable_);
+  if (sink_.lost() != 0) return os::describe_errno(sink_.lost());
+  if (unreadable_ != 0) return "cannot read the output: " + os::describe_errno(unreadable_);
   if (cut_off_ > 0) return fmt::format("{} of other hosts did not end", count_of(cut_off_, "stream"));
   if (const std::size_t unwritten = merger_.output().size(); unwritten > 0) {
     return fmt::format("its last {} bytes were not read", unwritten);
@@ -162,7 +162,7 @@ std::string OutputPump::why_incomplete() const {
   return {};
 }
 
-std::optional<TimePoint> OutputPump::last_read(StreamId stream) const {
+std::optional<TimePoint> OutputPump::last_read(supervise::StreamId stream) const {
   const auto found = sources_.find(stream);
   if (found == sources_.end() || !found->second->heard) return std::nullopt;
   return found->second->last_read;
@@ -232,7 +232,7 @@ void OutputPump::open_fold(const Source& source) {
   if (treatment.fold == Fold::alike) folder_.open(id, treatment.rank);
   if (treatment.fold == Fold::copies) copies_.open(id, treatment.rank);
   if (treatment.fold == Fold::copied_tracebacks)
-    copies_.open(id, treatment.rank, CopyFolder::Blocks::tracebacks);
+    copies_.open(id, treatment.rank, output::CopyFolder::Blocks::tracebacks);
 }
 
 void OutputPump::show(Source& source, std::string_view text) {
@@ -256,8 +256,8 @@ void OutputPump::fold(const Source& source, std::string_view text) {
 
 void OutputPump::pass_on_folded() {
   const TimePoint time = now();
-  const auto pass_on = [&](const LineFolder::Piece& piece, const auto& describe) {
-    const StreamId stream{piece.stream};
+  const auto pass_on = [&](const output::LineFolder::Piece& piece, const auto& describe) {
+    const supervise::StreamId stream{piece.stream};
     if (piece.ended) {
       merger_.close(stream, time);
     } else if (piece.ranks.empty()) {
@@ -267,9 +267,9 @@ void OutputPump::pass_on_folded() {
     }
   };
   for (const auto& piece : folder_.take())
-    pass_on(piece, [](const auto& each) { return describe_alike(each.ranks, each.text); });
+    pass_on(piece, [](const auto& each) { return output::describe_alike(each.ranks, each.text); });
   for (const auto& piece : copies_.take())
-    pass_on(piece, [](const auto& each) { return describe_copies(each.ranks, each.text); });
+    pass_on(piece, [](const auto& each) { return output::describe_copies(each.ranks, each.text); });
 }
 
 // Where it is missing from what is shown.
@@ -277,7 +277,8 @@ void OutputPump::tell_left_out(Source& source, TimePoint time) {
   if (!source.rate) return;
   const auto left_out = source.reader.is_open() ? source.rate->take_left_out(time) : source.rate->take_rest();
   if (!left_out || left_out->bytes == 0) return;
-  merger_.insert(fmt::format("ddprun: {}\n", describe_left_out(*left_out, source.treatment.name)), time);
+  merger_.insert(fmt::format("ddprun: {}\n", output::describe_left_out(*left_out, source.treatment.name)),
+                 time);
 }
 
 std::optional<TimePoint> OutputPump::next_tick() const {
@@ -357,7 +358,7 @@ void OutputPump::take(const SourcePointer& source, std::string_view text) {
 
 // All that is in the pipe now; no more, since a descendant of the worker may write for ever.
 void OutputPump::read_rest(const SourcePointer& source) {
-  std::size_t left = pipe_capacity(source->reader.native_handle());
+  std::size_t left = os::pipe_capacity(source->reader.native_handle());
   while (left > 0) {
     const std::size_t length = read_once(source);
     if (length == 0) return;
@@ -421,4 +422,4 @@ std::vector<std::string> describe_losses(const OutputPump& output, const OutputP
   return sentences;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

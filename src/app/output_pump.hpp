@@ -33,12 +33,12 @@
 #include "ddprun/supervise/line_merger.hpp"
 #include "ddprun/supervise/line_tail.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // What happens to a stream beside being shown.
 struct StreamTreatment {
   enum class Fold { nothing, alike, copies, copied_tracebacks };  // LineFolder's; CopyFolder's
-  LineLabel label{};                                              // in front of each line
+  output::LineLabel label{};                                      // in front of each line
   GlobalRank rank{};
   std::string name{};                            // "rank 3 on n2"
   Fold fold = Fold::nothing;                     // with what other ranks write at the same time
@@ -51,21 +51,23 @@ struct StreamTreatment {
 class OutputPump {
  public:
   // `output`: 1 or 2; its open file's flags are left as they are.
-  OutputPump(boost::asio::io_context& context, int output, const LineMerger::Settings& settings = {});
+  OutputPump(boost::asio::io_context& context, int output,
+             const supervise::LineMerger::Settings& settings = {});
 
   // The read end of a worker's pipe. `interactive`: unfinished lines (prompts) are shown too. `remembered`:
   // how many of its last_lines() are kept. `begun`: what was read of it already.
-  StreamId add(Fd reader, bool interactive = false, std::size_t remembered = LineTail::k_lines,
-               StreamTreatment treatment = {}, std::string_view begun = {});
+  supervise::StreamId add(os::Fd reader, bool interactive = false,
+                          std::size_t remembered = supervise::LineTail::k_lines,
+                          StreamTreatment treatment = {}, std::string_view begun = {});
   // The worker has ended. `known` is called once its last_lines() are: at the end of the pipe, or after
   // `grace` when a descendant of the worker keeps it open, whether or not anything can be written. The stream
   // stays, for the descendants, until it ends or is closed.
-  void finish(StreamId stream, Milliseconds grace, std::function<void()> known);
+  void finish(supervise::StreamId stream, Milliseconds grace, std::function<void()> known);
   // Nobody writes any more whose output counts: the stream ends with its pipe, or after `grace` with what is
   // in the pipe then. `closed` is called afterwards, and those of finish() before it.
-  void close(StreamId stream, Milliseconds grace, std::function<void()> closed = {});
+  void close(supervise::StreamId stream, Milliseconds grace, std::function<void()> closed = {});
   // Nobody asks for its last_lines() any more; calls that are due come first.
-  void forget(StreamId stream);
+  void forget(supervise::StreamId stream);
   // The streams that are still open end, with what is in them, once nothing has come for `patience` and
   // nothing waits for the reader of our output; `in_any_case`: after that time.
   void end_silent(Milliseconds patience, bool in_any_case);
@@ -80,16 +82,16 @@ class OutputPump {
   // the reader as long as that takes.
   void when_drained(std::optional<Milliseconds> limit, std::function<void(bool complete)> handler);
 
-  std::vector<std::string> last_lines(StreamId stream) const;  // empty when forgotten
+  std::vector<std::string> last_lines(supervise::StreamId stream) const;  // empty when forgotten
   // Streams that are open or whose last_lines() are kept.
   std::size_t streams() const noexcept { return sources_.size(); }
   // Something was read within this time, or waits for the reader of our output.
   bool is_busy(Milliseconds within) const;
   int error() const noexcept { return sink_.error(); }  // errno of the last failed write; 0: none
   // When something was read of it last; nothing: never yet, or it is forgotten.
-  std::optional<TimePoint> last_read(StreamId stream) const;
+  std::optional<TimePoint> last_read(supervise::StreamId stream) const;
   // Calls once for each stream, when it is read from for the first time.
-  void when_heard(std::function<void(StreamId stream)> handler) { heard_ = std::move(handler); }
+  void when_heard(std::function<void(supervise::StreamId stream)> handler) { heard_ = std::move(handler); }
   // Calls each time before something is written.
   void before_writing(std::function<void()> handler) { before_writing_ = std::move(handler); }
   // What was written last ends with a line end, or nothing was yet.
@@ -127,33 +129,33 @@ class OutputPump {
   void tell(const SourcePointer& source);
 
   boost::asio::io_context& context_;
-  OutputSink sink_;
+  os::OutputSink sink_;
   boost::asio::posix::stream_descriptor sink_watch_;
   boost::asio::steady_timer tick_timer_;
   boost::asio::steady_timer drain_timer_;
   boost::asio::steady_timer silence_timer_;
   std::optional<TimePoint> tick_at_;  // what tick_timer_ is set to
-  LineMerger merger_;
-  LineFolder folder_;
-  CopyFolder copies_;
-  std::map<StreamId, SourcePointer> sources_;  // until they have ended and are forgotten
-  std::size_t open_ = 0;                       // of sources_
-  std::vector<char> buffer_;                   // for one read; sources share it
-  bool waiting_ = false;                       // for sink_watch_
-  std::size_t opened_ = 0;                     // how often sink_ was
-  std::size_t cut_off_ = 0;                    // streams that end_silent() ended
-  int unreadable_ = 0;                         // errno of a stream that was not read to its end
+  supervise::LineMerger merger_;
+  output::LineFolder folder_;
+  output::CopyFolder copies_;
+  std::map<supervise::StreamId, SourcePointer> sources_;  // until they have ended and are forgotten
+  std::size_t open_ = 0;                                  // of sources_
+  std::vector<char> buffer_;                              // for one read; sources share it
+  bool waiting_ = false;                                  // for sink_watch_
+  std::size_t opened_ = 0;                                // how often sink_ was
+  std::size_t cut_off_ = 0;                               // streams that end_silent() ended
+  int unreadable_ = 0;                                    // errno of a stream that was not read to its end
   bool at_line_start_ = true;
   TimePoint last_read_;
   std::function<void()> read_;
   std::function<void(bool)> drained_;
   std::function<void()> before_writing_;
   std::function<void(int)> failing_;
-  std::function<void(StreamId)> heard_;
+  std::function<void(supervise::StreamId)> heard_;
 };
 
 // A sentence for each of them that why_incomplete(); both may be the same pump.
 std::vector<std::string> describe_losses(const OutputPump& output, const OutputPump& error,
                                          const std::string& host);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

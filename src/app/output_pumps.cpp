@@ -6,15 +6,16 @@
 
 #include "ddprun/os/descriptors.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 OutputPumps::OutputPumps(boost::asio::io_context& context) : output_(context, STDOUT_FILENO) {
-  if (!same_file(STDOUT_FILENO, STDERR_FILENO)) separate_error_.emplace(context, STDERR_FILENO);
+  if (!os::same_file(STDOUT_FILENO, STDERR_FILENO)) separate_error_.emplace(context, STDERR_FILENO);
 }
 
-void OutputPumps::add_connection(lifeline::Stream stream, Fd socket, bool raw, std::string_view begun) {
-  OutputPump& pump = stream == lifeline::Stream::error ? error() : output_;
-  pump.forget(pump.add(std::move(socket), raw, LineTail::k_lines, {}, begun));
+void OutputPumps::add_connection(rendezvous::lifeline::Stream stream, os::Fd socket, bool raw,
+                                 std::string_view begun) {
+  OutputPump& pump = stream == rendezvous::lifeline::Stream::error ? error() : output_;
+  pump.forget(pump.add(std::move(socket), raw, supervise::LineTail::k_lines, {}, begun));
 }
 
 void OutputPumps::before_writing(const std::function<void()>& handler) {
@@ -42,4 +43,4 @@ std::vector<std::string> OutputPumps::losses(const std::string& host) const {
   return describe_losses(output_, error(), host);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

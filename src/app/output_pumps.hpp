@@ -14,7 +14,7 @@
 #include "ddprun/rendezvous/lifeline.hpp"
 #include "output_pump.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 class OutputPumps {
  public:
@@ -29,7 +29,7 @@ class OutputPumps {
   bool are_one() const { return !separate_error_; }
 
   // Another host's output, from which `begun` was read already; `raw`: unfinished lines are shown.
-  void add_connection(lifeline::Stream stream, Fd socket, bool raw, std::string_view begun);
+  void add_connection(rendezvous::lifeline::Stream stream, os::Fd socket, bool raw, std::string_view begun);
   // As OutputPump's, for both.
   void before_writing(const std::function<void()>& handler);
   void reopen();
@@ -44,4 +44,4 @@ class OutputPumps {
   std::optional<OutputPump> separate_error_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -7,14 +7,14 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/node_proposal.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // No loopback and no link-local ones. IPv4 before IPv6: torch tries and complains about IPv6 first where only
 // IPv4 works.
-std::vector<std::string> crossing_addresses(const std::vector<InterfaceAddress>& all);
+std::vector<std::string> crossing_addresses(const std::vector<facts::InterfaceAddress>& all);
 
 // --local-addr as the address that is meant on this host, which may need the name service. Throws UsageError
 // where it is none of this host's.
-void settle_local_address(NodeProposal& node, const Snapshot& snapshot);
+void settle_local_address(plan::NodeProposal& node, const facts::Snapshot& snapshot);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

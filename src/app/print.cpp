@@ -10,7 +10,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -26,7 +26,7 @@ void print_data(const std::string& text) {
   if (was_closed) throw Error("cannot write to standard output: it is closed", "");
   const bool written =
       std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  if (!written) throw system_failure("cannot write to standard output", errno);
+  if (!written) throw os::system_failure("cannot write to standard output", errno);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::app {
 
 // Before descriptors are opened in the place of closed ones.
 void note_standard_output();
@@ -15,4 +15,4 @@ void print_text(const std::string& text);
 // As print_text, but byte for byte: for programs and shells.
 void print_data(const std::string& text);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -13,7 +13,7 @@
 #include "ddprun/os/process/spawn.hpp"
 #include "ddprun/os/terminal.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -26,9 +26,9 @@ constexpr Milliseconds k_pipe_grace{250};
 }  // namespace
 
 struct RemoteLauncherGroup::RemoteLauncher {
-  std::optional<Child> child;
-  std::optional<StreamId> output;
-  std::optional<StreamId> error;
+  std::optional<os::Child> child;
+  std::optional<supervise::StreamId> output;
+  std::optional<supervise::StreamId> error;
   std::unique_ptr<boost::asio::posix::stream_descriptor> input;
   std::string text;
   bool ended = false;
@@ -38,18 +38,18 @@ RemoteLauncherGroup::RemoteLauncherGroup(boost::asio::io_context& context, std::
                                          Ended ended)
     : context_(context),
       ended_(std::move(ended)),
-      agent_id_(make_random_id()),
+      agent_id_(os::make_random_id()),
       reaper_(agent_id_, k_mercy),
       pumps_(context),
-      inherited_(capture_inherited_descriptors()),
-      open_files_(raise_open_files_limit()) {
+      inherited_(os::capture_inherited_descriptors()),
+      open_files_(os::raise_open_files_limit()) {
   for (std::size_t i = 0; i < remote_launchers; ++i)
     remote_launchers_.push_back(std::make_unique<RemoteLauncher>());
 }
 
 RemoteLauncherGroup::~RemoteLauncherGroup() = default;
 
-void RemoteLauncherGroup::send_input(RemoteLauncher& remote_launcher, Fd writer, std::string text) {
+void RemoteLauncherGroup::send_input(RemoteLauncher& remote_launcher, os::Fd writer, std::string text) {
   remote_launcher.text = std::move(text);
   remote_launcher.input = std::make_unique<boost::asio::posix::stream_descriptor>(context_, writer.release());
   boost::asio::async_write(
@@ -58,14 +58,14 @@ void RemoteLauncherGroup::send_input(RemoteLauncher& remote_launcher, Fd writer,
 }
 
 int RemoteLauncherGroup::open_input(RemoteLauncher& remote_launcher, const std::optional<std::string>& input,
-                                    std::vector<Fd>& owned) {
+                                    std::vector<os::Fd>& owned) {
   const bool only = remote_launchers_.size() == 1;
-  if (only && !input && !is_terminal(STDIN_FILENO)) return STDIN_FILENO;
+  if (only && !input && !os::is_terminal(STDIN_FILENO)) return STDIN_FILENO;
   if (!only && !input) {
-    owned.push_back(open_null());
+    owned.push_back(os::open_null());
     return owned.back().get();
   }
-  Pipe pipe = make_pipe();
+  os::Pipe pipe = os::make_pipe();
   if (input) {
     send_input(remote_launcher, std::move(pipe.writer), *input);
   } else {
@@ -79,33 +79,35 @@ void RemoteLauncherGroup::start(std::size_t number, const std::vector<std::strin
                                 const std::vector<std::string>& environment,
                                 const std::optional<std::string>& input) {
   RemoteLauncher& remote_launcher = *remote_launchers_[number];
-  std::vector<Fd> owned;
-  SpawnRequest request;
+  std::vector<os::Fd> owned;
+  os::SpawnRequest request;
   request.arguments = words;
   request.environment = environment;
   request.standard_input = open_input(remote_launcher, input, owned);
-  Pipe output = make_pipe();
-  Pipe error = make_pipe();
+  os::Pipe output = os::make_pipe();
+  os::Pipe error = os::make_pipe();
   request.standard_output = output.writer.get();
   request.standard_error = error.writer.get();
-  request.group = ChildGroup::own_session;
+  request.group = os::ChildGroup::own_session;
   request.close_descriptors = inherited_;
-  request.ignored_signals = capture_ignored_signals(handled_signals());
+  request.ignored_signals = os::capture_ignored_signals(os::handled_signals());
   request.open_files = open_files_;
   request.die_with_parent = false;  // the reaper ends it more gently
   remote_launcher.output = pumps_.output().add(std::move(output.reader), terminal_.has_value());
   remote_launcher.error = pumps_.error().add(std::move(error.reader), terminal_.has_value());
-  auto result = spawn(request);
-  if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
+  auto result = os::spawn(request);
+  if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) {
     remote_launcher.ended = true;
-    boost::asio::post(context_, [this, number, status = not_started(*failure)] { ended_(number, status); });
+    boost::asio::post(context_,
+                      [this, number, status = os::not_started(*failure)] { ended_(number, status); });
     return;
   }
-  remote_launcher.child = std::move(std::get<Child>(result));
+  remote_launcher.child = std::move(std::get<os::Child>(result));
   reaper_.watch(remote_launcher.child->pid());
 }
 
-void RemoteLauncherGroup::add_output(lifeline::Stream stream, Fd socket, std::string_view begun) {
+void RemoteLauncherGroup::add_output(rendezvous::lifeline::Stream stream, os::Fd socket,
+                                     std::string_view begun) {
   pumps_.add_connection(stream, std::move(socket), terminal_.has_value(), begun);
 }
 
@@ -150,4 +152,4 @@ void RemoteLauncherGroup::when_drained(std::optional<Milliseconds> limit, std::f
   pumps_.when_drained(limit, std::move(handler));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -20,7 +20,7 @@
 #include "input_pump.hpp"
 #include "output_pumps.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 class RemoteLauncherGroup {
  public:
@@ -39,7 +39,7 @@ class RemoteLauncherGroup {
   void signal(std::size_t remote_launcher, int number);  // to its session; nothing where it does not run
   bool running(std::size_t remote_launcher) const;
   // An agent's connection for its output, from which `begun` was read already.
-  void add_output(lifeline::Stream stream, Fd socket, std::string_view begun);
+  void add_output(rendezvous::lifeline::Stream stream, os::Fd socket, std::string_view begun);
   bool has_one_output() const { return pumps_.are_one(); }
   // Output came within this time, or waits for whoever reads ours.
   bool is_busy(Milliseconds within) const {
@@ -54,20 +54,20 @@ class RemoteLauncherGroup {
   void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
   std::vector<std::string> losses(const std::string& host) const { return pumps_.losses(host); }
   void dismiss_reaper() { reaper_.dismiss(); }
-  void remove_at_end(const RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }
+  void remove_at_end(const os::RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }
 
  private:
   struct RemoteLauncher;
 
   int open_input(RemoteLauncher& remote_launcher, const std::optional<std::string>& input,
-                 std::vector<Fd>& owned);
-  void send_input(RemoteLauncher& remote_launcher, Fd writer, std::string text);
+                 std::vector<os::Fd>& owned);
+  void send_input(RemoteLauncher& remote_launcher, os::Fd writer, std::string text);
   void note_end(std::size_t remote_launcher);
 
   boost::asio::io_context& context_;
   Ended ended_;
   std::string agent_id_;
-  Reaper reaper_;
+  os::Reaper reaper_;
   OutputPumps pumps_;
   std::optional<InputPump> terminal_;
   std::vector<int> inherited_;
@@ -75,4 +75,4 @@ class RemoteLauncherGroup {
   std::vector<std::unique_ptr<RemoteLauncher>> remote_launchers_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -53,7 +53,7 @@
 #include "timeline.hpp"
 #include "waiting.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -66,23 +66,23 @@ void write_file(const std::string& path, const std::string& text, const char* hi
   if (!file) throw Error(fmt::format("cannot write {}", path), hint);
 }
 
-void add_program(Snapshot& snapshot, const Options& options) {
+void add_program(facts::Snapshot& snapshot, const options::Options& options) {
   if (options.command.empty() || options.module) return;
   const std::string& word = options.command.front();
-  const ProgramFacts& facts = snapshot.programs[word] =
-      capture_program(word, find_variable(snapshot, "PATH"));
+  const facts::ProgramFacts& facts = snapshot.programs[word] =
+      os::capture_program(word, facts::find_variable(snapshot, "PATH"));
   // The script of a PBS job starts in the home directory.
-  const std::string submitted = path_where_submitted(word, snapshot);
-  if (facts.kind != ProgramKind::missing || submitted.empty()) return;
-  snapshot.programs[submitted] = capture_program(submitted, std::nullopt);
+  const std::string submitted = plan::path_where_submitted(word, snapshot);
+  if (facts.kind != facts::ProgramKind::missing || submitted.empty()) return;
+  snapshot.programs[submitted] = os::capture_program(submitted, std::nullopt);
 }
 
-void read_hostfile(Snapshot& snapshot, Options& options) {
+void read_hostfile(facts::Snapshot& snapshot, options::Options& options) {
   const std::string& path = options.hostfile;
   // The ddprun that started this one has read it, on a host that has it.
-  if (path.empty() || find_variable(snapshot, k_started_hosts_variable)) return;
-  if (!snapshot.files.contains(path)) snapshot.files[path] = read_file(path, k_hostfile_limit);
-  HostFile file = parse_hostfile(snapshot.files.at(path), path);
+  if (path.empty() || facts::find_variable(snapshot, allocation::k_started_hosts_variable)) return;
+  if (!snapshot.files.contains(path)) snapshot.files[path] = os::read_file(path, k_hostfile_limit);
+  allocation::HostFile file = allocation::parse_hostfile(snapshot.files.at(path), path);
   options.place.hosts = sourced(std::move(file.hosts), "--hostfile");
   if (file.slots) {
     options.notices.push_back({fmt::format("the numbers of slots in {} have no effect", path),
@@ -91,31 +91,31 @@ void read_hostfile(Snapshot& snapshot, Options& options) {
 }
 
 // Several nodes without numbers: who has the coordinator's address shows only in what its name leads to.
-void look_up_coordinator(Snapshot& snapshot, const Options& options) {
-  const std::string name = name_to_look_up(snapshot, options.place);
-  if (!name.empty()) snapshot.names[name] = join(look_up_name(name), " ");
+void look_up_coordinator(facts::Snapshot& snapshot, const options::Options& options) {
+  const std::string name = allocation::name_to_look_up(snapshot, options.place);
+  if (!name.empty()) snapshot.names[name] = join(os::look_up_name(name), " ");
 }
 
 // A site that the user names by its file; it is of this machine even where the snapshot is of another.
-void add_site_file(Snapshot& snapshot, const Options& options) {
-  if (!names_site_file(options.site)) return;
-  const auto told = find_variable(snapshot, k_started_site_variable);
-  snapshot.files[options.site] = told ? *told : read_file(options.site, k_site_file_limit);
+void add_site_file(facts::Snapshot& snapshot, const options::Options& options) {
+  if (!site::names_site_file(options.site)) return;
+  const auto told = facts::find_variable(snapshot, allocation::k_started_site_variable);
+  snapshot.files[options.site] = told ? *told : os::read_file(options.site, facts::k_site_file_limit);
 }
 
 // A site's profile is known once the options are read, and may have options for what they leave open.
-bool follow_site_options(const Snapshot& snapshot, OptionLayers& layers, Options& options) {
+bool follow_site_options(const facts::Snapshot& snapshot, OptionLayers& layers, options::Options& options) {
   if (!options.capture_file.empty()) return false;
-  std::vector<OptionText> of_site = choose_site(snapshot, options.site).profile.options;
+  std::vector<facts::OptionText> of_site = site::choose_site(snapshot, options.site).profile.options;
   if (of_site.empty()) return false;
   layers.push_back(std::move(of_site));
-  options = std::get<Options>(parse_command_line(snapshot.arguments, snapshot.environment, layers));
+  options = std::get<options::Options>(parse_command_line(snapshot.arguments, snapshot.environment, layers));
   return true;
 }
 
 // --dry-run=svg FILE.svg: no training script ends like that.
-void take_picture_file(Options& options) {
-  if (options.dry_run != DryRun::svg || options.command.empty()) return;
+void take_picture_file(options::Options& options) {
+  if (options.dry_run != options::DryRun::svg || options.command.empty()) return;
   if (!options.command.front().ends_with(".svg")) return;
   if (options.command.size() > 1) {
     throw UsageError(fmt::format("unexpected argument {} after the SVG file", printable(options.command[1])),
@@ -127,48 +127,50 @@ void take_picture_file(Options& options) {
 }
 
 // A description that stands for this machine has to know its CPUs.
-void use_topology(HostFacts& host, Topology topology) {
-  const std::vector<int> known = all_cpus(topology);
+void use_topology(facts::HostFacts& host, facts::Topology topology) {
+  const std::vector<int> known = facts::all_cpus(topology);
   if (!std::includes(known.begin(), known.end(), host.allowed_cpus.begin(), host.allowed_cpus.end())) {
-    throw UsageError(fmt::format("{} describes CPUs {}, but this process may use {} on {}", topology.source,
-                                 render_cpu_list(known), render_cpu_list(host.allowed_cpus), host.name),
-                     "leave --topology out, or add --dry-run to plan for that other node");
+    throw UsageError(
+        fmt::format("{} describes CPUs {}, but this process may use {} on {}", topology.source,
+                    facts::render_cpu_list(known), facts::render_cpu_list(host.allowed_cpus), host.name),
+        "leave --topology out, or add --dry-run to plan for that other node");
   }
   topology.host.clear();
   host.topology = std::move(topology);
 }
 
 // What is read only once it is clear that somebody needs it.
-void look_at_hardware(Snapshot& snapshot, Options& options) {
+void look_at_hardware(facts::Snapshot& snapshot, options::Options& options) {
   if (!options.topology.empty()) {
-    if (options.topology == "-" && options.dry_run == DryRun::off) {
+    if (options.topology == "-" && options.dry_run == options::DryRun::off) {
       throw UsageError("--topology - reads standard input, which the workers need",
                        "write it into a file, or add --dry-run");
     }
-    Topology topology = load_topology(options.topology);
-    if (options.dry_run == DryRun::off) return use_topology(snapshot.host, std::move(topology));
-    return imagine_node(snapshot.host, topology, options.gpus);
+    facts::Topology topology = os::load_topology(options.topology);
+    if (options.dry_run == options::DryRun::off) return use_topology(snapshot.host, std::move(topology));
+    return placement::imagine_node(snapshot.host, topology, options.gpus);
   }
   if (options.snapshot_file.empty())
-    capture_hardware(snapshot.host, {options.bind.mode != BindMode::none || options.nic.value, true});
+    os::capture_hardware(snapshot.host,
+                         {options.bind.mode != options::BindMode::none || options.nic.value, true});
 }
 
 // What a site is recognised by belongs to a capture, also where no scheduler sets it. A profile that cannot
 // be read is no reason to write none: it is in there, and planning from it shows what is wrong.
-std::vector<std::string> recognising_variables(const Snapshot& snapshot) {
+std::vector<std::string> recognising_variables(const facts::Snapshot& snapshot) {
   try {
-    return site_variables(list_site_profiles(snapshot));
+    return site::site_variables(site::list_site_profiles(snapshot));
   } catch (const UsageError&) {
-    return site_variables(builtin_site_profiles());
+    return site::site_variables(site::builtin_site_profiles());
   }
 }
 
 // `ddprun --capture train.py` names the script, which is not to be lost for it.
 void refuse_overwriting(const std::string& path) {
-  const std::string contents = read_head(path, k_snapshot_limit);
+  const std::string contents = os::read_head(path, facts::k_snapshot_limit);
   if (contents.empty()) return;
   try {
-    parse_snapshot(contents, path);
+    facts::parse_snapshot(contents, path);
   } catch (const Error&) {
     throw UsageError(fmt::format("--capture would overwrite {}, which is not a capture", printable(path)),
                      "name another file, or - for standard output");
@@ -176,13 +178,13 @@ void refuse_overwriting(const std::string& path) {
 }
 
 // Only the user reads it until it is sent to somebody: what is no secret to the tables may be one.
-int write_capture(const Snapshot& snapshot, const Options& options) {
+int write_capture(const facts::Snapshot& snapshot, const options::Options& options) {
   const std::string& path = options.capture_file;
-  const Snapshot clean = without_secrets(snapshot, recognising_variables(snapshot));
-  const std::string text = render_snapshot(clean);
+  const facts::Snapshot clean = facts::without_secrets(snapshot, recognising_variables(snapshot));
+  const std::string text = facts::render_snapshot(clean);
   if (path == "-") return print_data(text), 0;
   refuse_overwriting(path);
-  set_umask(077);  // nothing is written after it
+  os::set_umask(077);  // nothing is written after it
   write_file(path, text, "name another file for --capture");
   say(fmt::format("wrote a snapshot of this host to {}; {}", path,
                   clean.removed_secrets.empty()
@@ -191,11 +193,11 @@ int write_capture(const Snapshot& snapshot, const Options& options) {
   return 0;
 }
 
-int print_picture(const LaunchPlan& plan, const Snapshot& snapshot) {
+int print_picture(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   if (!snapshot.host.topology) {
     throw UsageError("--dry-run=svg needs a topology", "leave out --bind none, or give --topology FILE");
   }
-  const std::string picture = draw_node_svg(plan, snapshot);
+  const std::string picture = render::draw_node_svg(plan, snapshot);
   if (plan.node->options.picture_file.empty()) return print_data(picture), 0;
   write_file(plan.node->options.picture_file, picture, "name another file for the picture");
   return 0;
@@ -203,67 +205,73 @@ int print_picture(const LaunchPlan& plan, const Snapshot& snapshot) {
 
 // With many agents one of them speaks for all, but where each was typed by hand; =env is for the shell that
 // asked, and a snapshot is of one.
-int print_plan(const LaunchPlan& plan, const Snapshot& snapshot) {
-  if (plan.node->options.dry_run == DryRun::env) {
-    if (const auto notice = find_missing_ranks(plan)) say_notice(notice->what, notice->hint);
-    return print_data(render_shell(plan, snapshot)), 0;
+int print_plan(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
+  if (plan.node->options.dry_run == options::DryRun::env) {
+    if (const auto notice = render::find_missing_ranks(plan)) say_notice(notice->what, notice->hint);
+    return print_data(render::render_shell(plan, snapshot)), 0;
   }
-  if (plan.node->options.dry_run == DryRun::svg) return print_picture(plan, snapshot);
-  const bool asked_here = is_by_flags(plan.node->allocation) || !plan.node->options.snapshot_file.empty();
+  if (plan.node->options.dry_run == options::DryRun::svg) return print_picture(plan, snapshot);
+  const bool asked_here =
+      plan::is_by_flags(plan.node->allocation) || !plan.node->options.snapshot_file.empty();
   if (plan.node->rendezvous.agent.value != 0 && !asked_here) return 0;
-  plan.node->options.dry_run == DryRun::json ? print_data(render_json(plan, snapshot))
-                                             : print_text(render_text(plan, snapshot));
+  plan.node->options.dry_run == options::DryRun::json ? print_data(render::render_json(plan, snapshot))
+                                                      : print_text(render::render_text(plan, snapshot));
   return 0;
 }
 
-void ask_libraries(Snapshot& snapshot, const Options& options) {
+void ask_libraries(facts::Snapshot& snapshot, const options::Options& options) {
   ask_pmix_for_size(snapshot);
-  if (options.dry_run != DryRun::off || !options.capture_file.empty()) ask_slurm_for_end(snapshot);
+  if (options.dry_run != options::DryRun::off || !options.capture_file.empty()) ask_slurm_for_end(snapshot);
 }
 
-void say_notices(const LaunchPlan& plan) {
-  for (const Notice& notice : plan.node->options.notices) say_detail(notice.what);
+void say_notices(const plan::LaunchPlan& plan) {
+  for (const allocation::Notice& notice : plan.node->options.notices) say_detail(notice.what);
   if (plan.node->rendezvous.agent.value != 0) return;
-  for (const Notice& notice : notices_of(plan)) say_notice(notice.what, notice.hint);
+  for (const allocation::Notice& notice : plan::notices_of(plan)) say_notice(notice.what, notice.hint);
 }
 
-std::optional<Notice> drop_left_over(Snapshot& snapshot) {
-  const std::vector<std::string> names = find_left_over(snapshot);
+std::optional<allocation::Notice> drop_left_over(facts::Snapshot& snapshot) {
+  const std::vector<std::string> names = allocation::find_left_over(snapshot);
   if (names.empty()) return std::nullopt;
-  Notice notice{fmt::format("ignored {} variables inherited from a ddprun worker of {} ({}, ...)",
-                            names.size(), describe_left_over(snapshot), names.front()),
-                {}};
+  allocation::Notice notice{
+      fmt::format("ignored {} variables inherited from a ddprun worker of {} ({}, ...)", names.size(),
+                  allocation::describe_left_over(snapshot), names.front()),
+      {}};
   for (const std::string& name : names) snapshot.environment.erase(name);
   return notice;
 }
 
-int start_everywhere(const SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot) {
-  if (options.dry_run != DryRun::off) {
-    options.dry_run == DryRun::json ? print_data(render_json(plan, snapshot)) : print_text(render_text(plan));
+int start_everywhere(const selflaunch::SelfLaunchPlan& plan, const options::Options& options,
+                     const facts::Snapshot& snapshot) {
+  if (options.dry_run != options::DryRun::off) {
+    options.dry_run == options::DryRun::json ? print_data(render::render_json(plan, snapshot))
+                                             : print_text(render::render_text(plan));
     return 0;
   }
-  for (const Notice& notice : options.notices) say_detail(notice.what);
-  for (const Notice& notice : plan.notices) say_notice(notice.what, notice.hint);
+  for (const allocation::Notice& notice : options.notices) say_detail(notice.what);
+  for (const allocation::Notice& notice : plan.notices) say_notice(notice.what, notice.hint);
   return FrontEnd(plan, options, snapshot).run();
 }
 
 // Nothing is started yet on hosts that are ours: the programs that could do it are looked for only then.
-std::optional<SelfLaunchPlan> plan_self_launch(Snapshot& snapshot, const Options& options,
-                                               const Allocation& allocation) {
-  if (options.dry_run == DryRun::env || allocation.style.value != LaunchStyle::not_started)
+std::optional<selflaunch::SelfLaunchPlan> plan_self_launch(facts::Snapshot& snapshot,
+                                                           const options::Options& options,
+                                                           const allocation::Allocation& allocation) {
+  if (options.dry_run == options::DryRun::env ||
+      allocation.style.value != allocation::LaunchStyle::not_started)
     return std::nullopt;
   if (options.snapshot_file.empty())
-    capture_remote_launchers(snapshot, remote_launcher_programs(allocation, options));
-  return make_self_launch_plan(snapshot, options, allocation);
+    os::capture_remote_launchers(snapshot, selflaunch::remote_launcher_programs(allocation, options));
+  return selflaunch::make_self_launch_plan(snapshot, options, allocation);
 }
 
-Talk talk_of(const Options& options) {
+Talk talk_of(const options::Options& options) {
   return options.quiet ? Talk::quiet : options.verbose ? Talk::verbose : Talk::normal;
 }
 
 // All of this host that planning asks for beside what capture_snapshot found, and what the options leave to
 // files.
-void read_named_files(Snapshot& snapshot, OptionLayers& layers, Options& options) {
+void read_named_files(facts::Snapshot& snapshot, OptionLayers& layers, options::Options& options) {
   take_picture_file(options);
   add_program(snapshot, options);
   read_hostfile(snapshot, options);
@@ -273,11 +281,12 @@ void read_named_files(Snapshot& snapshot, OptionLayers& layers, Options& options
 
 // Another host's facts instead of this one's, with the options of this command line: the PET_ variables of
 // that host count, not ours.
-std::optional<Notice> become_snapshot(Snapshot& snapshot, Options& options) {
+std::optional<allocation::Notice> become_snapshot(facts::Snapshot& snapshot, options::Options& options) {
   const std::vector<std::string> arguments = snapshot.arguments;
-  snapshot = parse_snapshot(read_file(options.snapshot_file, k_snapshot_limit), options.snapshot_file);
+  snapshot = facts::parse_snapshot(os::read_file(options.snapshot_file, facts::k_snapshot_limit),
+                                   options.snapshot_file);
   auto left_over = drop_left_over(snapshot);
-  options = std::get<Options>(parse_command_line(arguments, snapshot.environment));
+  options = std::get<options::Options>(parse_command_line(arguments, snapshot.environment));
   take_picture_file(options);
   read_hostfile(snapshot, options);
   add_site_file(snapshot, options);
@@ -286,17 +295,17 @@ std::optional<Notice> become_snapshot(Snapshot& snapshot, Options& options) {
 }
 
 // `environment` is what it was before anything was removed from it.
-int capture(Snapshot& snapshot, Options& options, Environment environment) {
-  capture_remote_launchers(snapshot, all_remote_launcher_programs());
+int capture(facts::Snapshot& snapshot, options::Options& options, facts::Environment environment) {
+  os::capture_remote_launchers(snapshot, selflaunch::all_remote_launcher_programs());
   look_at_hardware(snapshot, options);
   snapshot.environment = std::move(environment);
   ask_libraries(snapshot, options);
   return write_capture(snapshot, options);
 }
 
-NodeProposal propose_here(Snapshot& snapshot, const Options& options, Allocation allocation,
-                          CoreClaims& claims) {
-  NodeProposal node = propose(snapshot, options, std::move(allocation));
+plan::NodeProposal propose_here(facts::Snapshot& snapshot, const options::Options& options,
+                                allocation::Allocation allocation, os::CoreClaims& claims) {
+  plan::NodeProposal node = plan::propose(snapshot, options, std::move(allocation));
   const bool of_this_host = options.snapshot_file.empty();
   if (of_this_host && options.topology.empty())
     node = keep_to_granted_cpus(std::move(node), snapshot, claims);
@@ -308,24 +317,24 @@ NodeProposal propose_here(Snapshot& snapshot, const Options& options, Allocation
 
 // What the launch is, from what is known by now: printed, started on all hosts, or run here. `started` is set
 // where there is no way back.
-int launch(Snapshot& snapshot, Options& options, const std::optional<Notice>& left_over, bool& started,
-           OutputLink& output_link) {
-  Allocation allocation = detect_allocation(snapshot, options.place);
+int launch(facts::Snapshot& snapshot, options::Options& options,
+           const std::optional<allocation::Notice>& left_over, bool& started, OutputLink& output_link) {
+  allocation::Allocation allocation = allocation::detect_allocation(snapshot, options.place);
   if (auto self_launch = plan_self_launch(snapshot, options, allocation)) {
     if (left_over) self_launch->notices.push_back(*left_over);
     return start_everywhere(*self_launch, options, snapshot);
   }
-  refuse_unstarted(allocation, options, snapshot);
+  selflaunch::refuse_unstarted(allocation, options, snapshot);
   look_at_hardware(snapshot, options);
-  CoreClaims claims;
-  NodeProposal node = propose_here(snapshot, options, std::move(allocation), claims);
+  os::CoreClaims claims;
+  plan::NodeProposal node = propose_here(snapshot, options, std::move(allocation), claims);
   if (left_over) node.notices.push_back(*left_over);
-  const bool runs = options.dry_run == DryRun::off;
+  const bool runs = options.dry_run == options::DryRun::off;
   if (runs) check_log_folder(options.output, node.host);
   if (runs) settle_local_address(node, snapshot);  // all hear of it where it fails
-  const Assignment share = make_expected_assignment(node);
-  const LaunchPlan expected =
-      finalise(std::make_shared<const NodeProposal>(std::move(node)), share, snapshot);
+  const plan::Assignment share = plan::make_expected_assignment(node);
+  const plan::LaunchPlan expected =
+      plan::finalise(std::make_shared<const plan::NodeProposal>(std::move(node)), share, snapshot);
   if (!runs) return print_plan(expected, snapshot);
   say_notices(expected);
   started = true;
@@ -333,11 +342,12 @@ int launch(Snapshot& snapshot, Options& options, const std::optional<Notice>& le
 }
 
 // `understood` is where the options are left once they are read.
-int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, OutputLink& output_link) {
+int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, bool& started,
+        OutputLink& output_link) {
   set_up_log(Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
-  if (is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
-  if (const auto mask = find_front_end_umask(snapshot)) set_umask(*mask);
-  const Environment captured = snapshot.environment;
+  if (allocation::is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
+  if (const auto mask = allocation::find_front_end_umask(snapshot)) os::set_umask(*mask);
+  const facts::Environment captured = snapshot.environment;
   auto left_over = drop_left_over(snapshot);
 
   OptionLayers layers = read_configuration(snapshot);
@@ -346,7 +356,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, O
     print_data(printed->text);
     return printed->exit_code;
   }
-  Options& options = understood.emplace(std::move(std::get<Options>(parsed)));
+  options::Options& options = understood.emplace(std::move(std::get<options::Options>(parsed)));
   set_up_log(talk_of(options), snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (options.status) return show_jobs(options, snapshot.host.name);
   if (!options.timeline_file.empty()) return print_text(draw_timeline(options)), 0;
@@ -357,7 +367,7 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, O
   } else {
     read_named_files(snapshot, layers, options);
     if (options.print_config)
-      return print_text(render_config(options, config_files(snapshot.environment))), 0;
+      return print_text(render_config(options, facts::config_files(snapshot.environment))), 0;
     look_up_coordinator(snapshot, options);
   }
   snapshot.arguments = normalise_arguments(snapshot.arguments, option_table()).launch;
@@ -369,15 +379,15 @@ int run(Snapshot& snapshot, std::optional<Options>& understood, bool& started, O
 }  // namespace
 
 int run_program(int argc, char** argv) noexcept {
-  Snapshot snapshot;
-  std::optional<Options> options;
+  facts::Snapshot snapshot;
+  std::optional<options::Options> options;
   bool started = false;
   OutputLink output_link;
   int code = k_exit_own_failure;
   try {
     note_standard_output();
-    ensure_standard_descriptors();
-    snapshot = capture_snapshot(argc, argv);
+    os::ensure_standard_descriptors();
+    snapshot = os::capture_snapshot(argc, argv);
     return run(snapshot, options, started, output_link);
   } catch (const Error& error) {
     code = error.exit_code();
@@ -392,4 +402,4 @@ int run_program(int argc, char** argv) noexcept {
   return code;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -6,7 +6,7 @@
 #include "ddprun/os/descriptors.hpp"
 #include "waiting.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -20,12 +20,13 @@ TimePoint now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
-SignalWatch::SignalWatch(boost::asio::io_context& context, const std::vector<int>& signals, ChildGroup place)
+SignalWatch::SignalWatch(boost::asio::io_context& context, const std::vector<int>& signals,
+                         os::ChildGroup place)
     : context_(context),
       source_(signals),
       canary_(place),
-      source_watch_(context, duplicate(source_.descriptor().get()).release()),
-      canary_watch_(context, duplicate(canary_.descriptor().get()).release()),
+      source_watch_(context, os::duplicate(source_.descriptor().get()).release()),
+      canary_watch_(context, os::duplicate(canary_.descriptor().get()).release()),
       timer_(context) {}
 
 void SignalWatch::start(Hooks hooks) {
@@ -54,7 +55,7 @@ void SignalWatch::wait_for_canary() {
   });
 }
 
-void SignalWatch::judge(int number, SignalWay way, bool maybe_tree) {
+void SignalWatch::judge(int number, supervise::SignalWay way, bool maybe_tree) {
   ledger_.note_signal(number, way, maybe_tree, now());
   boost::asio::post(context_, [this] { settle(); });
 }
@@ -91,4 +92,4 @@ void SignalWatch::leave() {
   source_.keep_blocked();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

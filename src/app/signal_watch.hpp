@@ -11,22 +11,22 @@
 #include "ddprun/os/process/signals.hpp"
 #include "ddprun/supervise/signal_ledger.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 class SignalWatch {
  public:
   struct Hooks {
-    std::function<void(const SignalEvent& event)> on_signal;
-    std::function<void(const SignalLedger::Verdict& verdict)> on_verdict;
+    std::function<void(const os::SignalEvent& event)> on_signal;
+    std::function<void(const supervise::SignalLedger::Verdict& verdict)> on_verdict;
     std::function<void()> on_done;  // after one or several of these
   };
 
   // `place`: where the workers are, of which one tells for all. Throws Error.
-  SignalWatch(boost::asio::io_context& context, const std::vector<int>& signals, ChildGroup place);
+  SignalWatch(boost::asio::io_context& context, const std::vector<int>& signals, os::ChildGroup place);
 
   void start(Hooks hooks);
   // A verdict follows, soon but not before this returns (SignalLedger::note_signal).
-  void judge(int number, SignalWay way, bool maybe_tree);
+  void judge(int number, supervise::SignalWay way, bool maybe_tree);
   void note_worker();             // one was made
   void note_reached(int number);  // the workers have this one, whatever is told of it
 
@@ -41,14 +41,14 @@ class SignalWatch {
   void arm(TimePoint when);
 
   boost::asio::io_context& context_;
-  SignalSource source_;
-  SignalCanary canary_;
+  os::SignalSource source_;
+  os::SignalCanary canary_;
   boost::asio::posix::stream_descriptor source_watch_;
   boost::asio::posix::stream_descriptor canary_watch_;
   boost::asio::steady_timer timer_;
-  SignalLedger ledger_;
+  supervise::SignalLedger ledger_;
   Hooks hooks_;
   int looks_at_busy_canary_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -14,7 +14,7 @@
 #include "lifeline_authenticator.hpp"
 #include "log.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -22,13 +22,15 @@ constexpr const char* k_by_input = "input";
 
 std::string read_task_from_input() {
   std::string text;
-  if (!read_standard_input(k_max_task, text)) throw Error("launch message on standard input is too long");
-  drop_standard_input();
+  if (!os::read_standard_input(rendezvous::k_max_task, text))
+    throw Error("launch message on standard input is too long");
+  os::drop_standard_input();
   return text;
 }
 
 // The time limits are the dial's and the handshake's; after them the connection ends with the front end.
-std::string ask_front_end(const FrontEndAddress& front_end, int place, const Snapshot& snapshot) {
+std::string ask_front_end(const rendezvous::FrontEndAddress& front_end, int place,
+                          const facts::Snapshot& snapshot) {
   boost::asio::io_context context;
   std::string task;
   std::string problem;
@@ -36,17 +38,17 @@ std::string ask_front_end(const FrontEndAddress& front_end, int place, const Sna
     problem = why;
     context.stop();
   };
-  LifelineClient::Hooks hooks;
+  net::LifelineClient::Hooks hooks;
   hooks.on_connected = [] {};
-  hooks.on_signal = [](const lifeline::Signal&) {};
+  hooks.on_signal = [](const rendezvous::lifeline::Signal&) {};
   hooks.on_task = [&](std::string text) {
     task = std::move(text);
     context.stop();
   };
   hooks.on_gone = [&](const std::string& why) { stop_with(why); };
   hooks.on_unreachable = [&](const std::string& why) { stop_with(why); };
-  LifelineClient client(context, front_end, make_lifeline_authenticator(snapshot, Options{}),
-                        {place, snapshot.host.name, true}, std::move(hooks));
+  net::LifelineClient client(context, front_end, make_lifeline_authenticator(snapshot, options::Options{}),
+                             {place, snapshot.host.name, true}, std::move(hooks));
   client.start();
   context.run();
   if (task.empty()) {
@@ -57,30 +59,31 @@ std::string ask_front_end(const FrontEndAddress& front_end, int place, const Sna
   return task;
 }
 
-std::string get_task(const Snapshot& snapshot) {
+std::string get_task(const facts::Snapshot& snapshot) {
   const std::vector<std::string>& arguments = snapshot.arguments;
   const std::string from = arguments.size() > 1 ? arguments[1] : std::string();
   if (from == k_by_input) return read_task_from_input();
-  const auto front_end = parse_front_end_address(from);
+  const auto front_end = rendezvous::parse_front_end_address(from);
   const auto place = arguments.size() > 2 ? parse_integer(arguments[2]) : -1;
   if (!front_end || !place || *place < -1 || *place > 1 << 24)
-    throw UsageError(fmt::format("{} is internal to ddprun", k_started_by_option), "leave it out");
+    throw UsageError(fmt::format("{} is internal to ddprun", allocation::k_started_by_option),
+                     "leave it out");
   return ask_front_end(*front_end, static_cast<int>(*place), snapshot);
 }
 
 }  // namespace
 
-void become_started_agent(const Snapshot& snapshot) {
-  const auto task = decode_task(get_task(snapshot));
+void become_started_agent(const facts::Snapshot& snapshot) {
+  const auto task = rendezvous::decode_task(get_task(snapshot));
   if (!task) throw Error("truncated launch message");
   std::vector<std::string> arguments{"ddprun"};
   arguments.insert(arguments.end(), task->arguments.begin(), task->arguments.end());
   const std::vector<std::string> environment =
-      merge_environments(task->environment, capture_environment_strings());
+      rendezvous::merge_environments(task->environment, os::capture_environment_strings());
   try {
-    become_program(capture_own_file(), arguments, environment, task->directory, snapshot.host.name);
+    os::become_program(os::capture_own_file(), arguments, environment, task->directory, snapshot.host.name);
   } catch (const Error& error) {
-    Snapshot there = snapshot;
+    facts::Snapshot there = snapshot;
     for (const std::string& entry : environment) {
       const std::size_t end = entry.find('=');
       if (end != std::string::npos) there.environment[entry.substr(0, end)] = entry.substr(end + 1);
@@ -90,4 +93,4 @@ void become_started_agent(const Snapshot& snapshot) {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -9,9 +9,9 @@
 
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // Does not come back. Throws Error.
-[[noreturn]] void become_started_agent(const Snapshot& snapshot);
+[[noreturn]] void become_started_agent(const facts::Snapshot& snapshot);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -16,7 +16,7 @@
 #include "ddprun/status/job_status.hpp"
 #include "print.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -24,17 +24,17 @@ constexpr Milliseconds k_answer_limit{5000};  // above StatusRound's
 constexpr Milliseconds k_look{1000};          // between the two looks that CPU use is measured by
 constexpr const char* k_clear = "\x1b[H\x1b[J";
 
-using Jobs = std::vector<JobStatus>;
+using Jobs = std::vector<status::JobStatus>;
 
-bool is_named(const JobStatus& job, const std::string& name) {
+bool is_named(const status::JobStatus& job, const std::string& name) {
   return name.empty() || job.job == name || std::to_string(job.pid) == name;
 }
 
 // Several ddprun of one job on this host: the coordinator's answer has all of it.
 Jobs without_covered(const Jobs& jobs) {
   Jobs kept;
-  std::ranges::copy_if(jobs, std::back_inserter(kept), [&](const JobStatus& job) {
-    const bool covered = std::ranges::any_of(jobs, [&](const JobStatus& other) {
+  std::ranges::copy_if(jobs, std::back_inserter(kept), [&](const status::JobStatus& job) {
+    const bool covered = std::ranges::any_of(jobs, [&](const status::JobStatus& other) {
       return other.coordinator.empty() && !job.coordinator.empty() && other.launch_id == job.launch_id;
     });
     return !covered;
@@ -44,31 +44,31 @@ Jobs without_covered(const Jobs& jobs) {
 
 Jobs ask(const std::string& name) {
   Jobs jobs;
-  for (const std::string& answer : ask_status_sockets(list_status_sockets(), k_answer_limit)) {
-    if (auto job = parse_job_status(answer)) jobs.push_back(std::move(*job));
+  for (const std::string& answer : os::ask_status_sockets(os::list_status_sockets(), k_answer_limit)) {
+    if (auto job = status::parse_job_status(answer)) jobs.push_back(std::move(*job));
   }
-  if (!name.empty()) std::erase_if(jobs, [&](const JobStatus& job) { return !is_named(job, name); });
-  std::ranges::sort(jobs, {}, &JobStatus::pid);
+  if (!name.empty()) std::erase_if(jobs, [&](const status::JobStatus& job) { return !is_named(job, name); });
+  std::ranges::sort(jobs, {}, &status::JobStatus::pid);
   return name.empty() ? without_covered(jobs) : jobs;
 }
 
 // Those that were there before, in the order of `now`.
 Jobs matching(const Jobs& before, Jobs& now) {
   Jobs found;
-  std::erase_if(now, [&](const JobStatus& job) {
-    const auto earlier = std::ranges::find(before, job.pid, &JobStatus::pid);
+  std::erase_if(now, [&](const status::JobStatus& job) {
+    const auto earlier = std::ranges::find(before, job.pid, &status::JobStatus::pid);
     if (earlier != before.end()) found.push_back(*earlier);
     return earlier == before.end();
   });
   return found;
 }
 
-std::string describe(const Jobs& now, const Jobs& before, StatusForm form) {
-  if (form == StatusForm::json) return render_status_json(now, before);
+std::string describe(const Jobs& now, const Jobs& before, options::StatusForm form) {
+  if (form == options::StatusForm::json) return status::render_status_json(now, before);
   std::string text;
   for (std::size_t i = 0; i < now.size(); ++i) {
     if (i > 0) text += "\n";
-    text += render_status_table(now[i], before[i]);
+    text += status::render_status_table(now[i], before[i]);
   }
   return text;
 }
@@ -86,22 +86,22 @@ std::string describe(const Jobs& now, const Jobs& before, StatusForm form) {
 
 }  // namespace
 
-int show_jobs(const Options& options, const std::string& host) {
+int show_jobs(const options::Options& options, const std::string& host) {
   const std::string name = options.command.empty() ? "" : options.command.front();
   Jobs before = ask(name);
   if (before.empty()) fail_to_find(name, host);
-  const bool clears = options.watch && is_terminal(STDOUT_FILENO);
+  const bool clears = options.watch && os::is_terminal(STDOUT_FILENO);
   for (Milliseconds pause = k_look;; pause = *options.watch) {
     std::this_thread::sleep_for(pause);
     Jobs now = ask(name);
     if (now.empty()) return 0;
     const Jobs earlier = matching(before, now);
     if (clears) print_data(k_clear);
-    const bool is_table = options.status.value() == StatusForm::table;
+    const bool is_table = options.status.value() == options::StatusForm::table;
     (is_table ? print_text : print_data)(describe(now, earlier, options.status.value()));
     if (!options.watch) return 0;
     before = std::move(now);
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

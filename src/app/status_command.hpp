@@ -5,10 +5,10 @@
 
 #include "ddprun/options/options.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // Prints to standard output until there is no more to tell, or once without --watch; returns the exit code.
 // Throws Error where nobody answers, or none with the job id or process number that the user named.
-int show_jobs(const Options& options, const std::string& host);
+int show_jobs(const options::Options& options, const std::string& host);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

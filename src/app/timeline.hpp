@@ -3,9 +3,9 @@
 
 #include "ddprun/options/options.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // Text for standard output; empty where it was written to a file. Throws Error.
-std::string draw_timeline(const Options& options);
+std::string draw_timeline(const options::Options& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -1,6 +1,6 @@
 #include "torchrun_habits.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -57,4 +57,4 @@ std::optional<std::string> advice_for_habit(std::string_view word) {
   return std::nullopt;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

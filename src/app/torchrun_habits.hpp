@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::app {
 
 // What to do here instead of `word` ("-np", "--num-gpus"); nothing for a word no launcher is known to have.
 std::optional<std::string> advice_for_habit(std::string_view word);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

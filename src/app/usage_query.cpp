@@ -5,7 +5,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/os/capture/node_usage.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -14,16 +14,16 @@ constexpr Milliseconds k_limit{2000};
 
 }  // namespace
 
-UsageQuery::UsageQuery(boost::asio::io_context& context, NodeStatus status,
+UsageQuery::UsageQuery(boost::asio::io_context& context, status::NodeStatus status,
                        std::vector<std::vector<std::string>> gpus, OnAnswer on_answer)
-    : child_(measure_node_in_child(status, std::move(gpus))),
-      answer_(std::make_shared<WholeAnswer>(
-          context, child_.descriptor(), k_max_node_status, k_limit,
+    : child_(os::measure_node_in_child(status, std::move(gpus))),
+      answer_(std::make_shared<net::WholeAnswer>(
+          context, child_.descriptor(), status::k_max_node_status, k_limit,
           [status, on_answer = std::move(on_answer)](const std::string& answer, bool) {
-            const auto measured = parse_node_status(answer);
+            const auto measured = status::parse_node_status(answer);
             on_answer(measured ? *measured : status);
           })) {
   answer_->start();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -11,24 +11,24 @@
 #include "ddprun/os/process/answering_child.hpp"
 #include "ddprun/status/job_status.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 class UsageQuery {
  public:
   // Called once: `status` with what could be measured within two seconds.
-  using OnAnswer = std::function<void(NodeStatus)>;
+  using OnAnswer = std::function<void(status::NodeStatus)>;
 
   // Started. Throws Error where there can be no child.
-  UsageQuery(boost::asio::io_context& context, NodeStatus status, std::vector<std::vector<std::string>> gpus,
-             OnAnswer on_answer);
+  UsageQuery(boost::asio::io_context& context, status::NodeStatus status,
+             std::vector<std::vector<std::string>> gpus, OnAnswer on_answer);
   ~UsageQuery() { answer_->cancel(); }  // it is not wanted any more
   UsageQuery(const UsageQuery&) = delete;
   UsageQuery& operator=(const UsageQuery&) = delete;
   int child() const { return child_.pid(); }
 
  private:
-  AnsweringChild child_;
-  std::shared_ptr<WholeAnswer> answer_;
+  os::AnsweringChild child_;
+  std::shared_ptr<net::WholeAnswer> answer_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

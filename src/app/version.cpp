@@ -5,18 +5,18 @@
 #include <features.h>
 #include <fmt/format.h>
 
-namespace ddprun {
+namespace ddprun::app {
 
-std::string render_version(const std::vector<OptionalLibrary>& libraries, const std::string& hwloc) {
+std::string render_version(const std::vector<os::OptionalLibrary>& libraries, const std::string& hwloc) {
   const std::string commit = DDPRUN_COMMIT;
   std::string text = fmt::format("ddprun {}{}\n", DDPRUN_VERSION, commit.empty() ? "" : ", commit " + commit);
   text += fmt::format("built for {} with glibc {}.{} by {} ({})\n", DDPRUN_PROCESSOR, __GLIBC__,
                       __GLIBC_MINOR__, DDPRUN_COMPILER, DDPRUN_BUILD_TYPE);
   text += fmt::format("{:<10}{}, built in\n", "hwloc", hwloc);
-  for (const OptionalLibrary& library : libraries) {
+  for (const os::OptionalLibrary& library : libraries) {
     text += fmt::format("{:<10}{}\n", library.name, library.file.empty() ? "not found" : library.file);
   }
   return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -6,9 +6,9 @@
 
 #include "ddprun/os/libraries/optional_libraries.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // The version, the commit and the build, then a line for each optional library: its file or "not found".
-std::string render_version(const std::vector<OptionalLibrary>& libraries, const std::string& hwloc);
+std::string render_version(const std::vector<os::OptionalLibrary>& libraries, const std::string& hwloc);
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -7,7 +7,7 @@
 
 #include "ddprun/os/descriptors.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -21,9 +21,9 @@ double unix_seconds() {
 }  // namespace
 
 Watchdog::Watchdog(boost::asio::io_context& context, const std::string& path,
-                   std::function<void(const WatchdogTimers::Expired&)> on_expired)
+                   std::function<void(const supervise::WatchdogTimers::Expired&)> on_expired)
     : pipe_(path),
-      input_(context, duplicate(pipe_.descriptor()).release()),
+      input_(context, os::duplicate(pipe_.descriptor()).release()),
       timer_(context),
       on_expired_(std::move(on_expired)) {
   read();
@@ -54,4 +54,4 @@ void Watchdog::check() {
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

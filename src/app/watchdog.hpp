@@ -12,13 +12,13 @@
 #include "ddprun/os/named_pipe.hpp"
 #include "ddprun/supervise/watchdog_timers.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 class Watchdog {
  public:
   // Throws Error when there can be no pipe at `path`.
   Watchdog(boost::asio::io_context& context, const std::string& path,
-           std::function<void(const WatchdogTimers::Expired&)> on_expired);
+           std::function<void(const supervise::WatchdogTimers::Expired&)> on_expired);
 
   const std::string& path() const { return pipe_.path(); }
 
@@ -27,12 +27,12 @@ class Watchdog {
   void check();
 
   std::shared_ptr<int> alive_ = std::make_shared<int>();  // a handler may be called after the end
-  NamedPipe pipe_;
+  os::NamedPipe pipe_;
   boost::asio::posix::stream_descriptor input_;
   boost::asio::steady_timer timer_;
-  std::function<void(const WatchdogTimers::Expired&)> on_expired_;
-  WatchdogTimers timers_;
+  std::function<void(const supervise::WatchdogTimers::Expired&)> on_expired_;
+  supervise::WatchdogTimers timers_;
   std::array<char, 4096> buffer_{};
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -21,7 +21,7 @@
 #include "ddprun/supervise/error_file.hpp"
 #include "worker_streams.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -31,58 +31,58 @@ constexpr std::size_t k_error_file_limit = std::size_t{16} << 20U;  // torch put
 
 // Orphans are our children too, so without children beyond the known ones there is nothing below us.
 bool nothing_is_left(const std::vector<int>& known) {
-  const std::vector<int> children = capture_children();
+  const std::vector<int> children = os::capture_children();
   return std::all_of(children.begin(), children.end(),
                      [&](int child) { return std::find(known.begin(), known.end(), child) != known.end(); });
 }
 
 // The file of a program that was found on PATH, so that not every worker has to search again.
-std::string found_program(const std::string& word, const Snapshot& snapshot) {
+std::string found_program(const std::string& word, const facts::Snapshot& snapshot) {
   const auto found = snapshot.programs.find(word);
   const bool on_path = word.find('/') == std::string::npos && found != snapshot.programs.end();
-  return on_path && found->second.kind == ProgramKind::executable ? found->second.path : std::string();
+  return on_path && found->second.kind == facts::ProgramKind::executable ? found->second.path : std::string();
 }
 
 }  // namespace
 
-WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const NodeProposal> node,
-                         const Snapshot& snapshot, Ended ended)
+WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
+                         const facts::Snapshot& snapshot, Ended ended)
     : context_(context),
       node_(std::move(node)),
       snapshot_(snapshot),
       ended_(std::move(ended)),
-      agent_id_(make_random_id()),
-      folder_places_(temp_dir_places(find_variable(snapshot, "TMPDIR"), agent_id_)),
+      agent_id_(os::make_random_id()),
+      folder_places_(os::temp_dir_places(facts::find_variable(snapshot, "TMPDIR"), agent_id_)),
       reaper_(agent_id_, Milliseconds{0}, folder_places_),
       folder_(folder_places_),
       pumps_(context),
-      inherited_(capture_inherited_descriptors()),
-      ignored_signals_(capture_ignored_signals(handled_signals())),
-      open_files_(raise_open_files_limit()),
+      inherited_(os::capture_inherited_descriptors()),
+      ignored_signals_(os::capture_ignored_signals(os::handled_signals())),
+      open_files_(os::raise_open_files_limit()),
       logs_(context, node_, snapshot, [this](int pid) { spare(pid); }),
       binding_timer_(context) {
-  if (lends_terminal(*node_)) terminal_ = Terminal::open_controlling();
+  if (lends_terminal(*node_)) terminal_ = os::Terminal::open_controlling();
 }
 
 // One worker on a terminal gets the terminal itself; several share it through the pumps.
 // Not into a |: there a program beside us may want the keys, and would be stopped for it together with us.
-bool WorkerGroup::lends_terminal(const NodeProposal& node) {
-  return node.workers.value == 1 && is_terminal(STDIN_FILENO) && is_terminal(STDOUT_FILENO);
+bool WorkerGroup::lends_terminal(const plan::NodeProposal& node) {
+  return node.workers.value == 1 && os::is_terminal(STDIN_FILENO) && os::is_terminal(STDOUT_FILENO);
 }
 
-ChildGroup WorkerGroup::group_of_workers(const NodeProposal& node) {
-  const bool lends = lends_terminal(node) && Terminal::open_controlling();
-  return lends ? ChildGroup::own_group : ChildGroup::own_session;
+os::ChildGroup WorkerGroup::group_of_workers(const plan::NodeProposal& node) {
+  const bool lends = lends_terminal(node) && os::Terminal::open_controlling();
+  return lends ? os::ChildGroup::own_group : os::ChildGroup::own_session;
 }
 
-void WorkerGroup::begin_attempt(std::shared_ptr<const LaunchPlan> plan, const std::string& interface) {
+void WorkerGroup::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, const std::string& interface) {
   plan_ = std::move(plan);
   const Attempt attempt = plan_->assignment.attempt;
   interface_ = interface;
   tell_foreign_proc();
   std::error_code ignored;  // without the folder a worker cannot leave an error file, and that is all
   std::filesystem::remove_all(attempt_folder(Attempt{attempt.value - 1}), ignored);
-  make_private_folder(attempt_folder(attempt));
+  os::make_private_folder(attempt_folder(attempt));
   begin_watchdog();
   unseen_.clear();
   workers_.clear();
@@ -95,8 +95,8 @@ void WorkerGroup::begin_attempt(std::shared_ptr<const LaunchPlan> plan, const st
 // started this one, whose keys reach rank 0.
 bool WorkerGroup::is_typed_for(std::size_t worker) const {
   if (worker != 0) return false;
-  return is_terminal(STDIN_FILENO) ||
-         (plan_->assignment.workers[worker].rank.value == 0 && has_front_end_terminal(snapshot_));
+  return os::is_terminal(STDIN_FILENO) ||
+         (plan_->assignment.workers[worker].rank.value == 0 && allocation::has_front_end_terminal(snapshot_));
 }
 
 std::string WorkerGroup::attempt_folder(Attempt attempt) const {
@@ -112,30 +112,30 @@ WorkerGroup::Streams WorkerGroup::open_streams(std::size_t worker) {
 
 void WorkerGroup::open_input(std::size_t worker, Streams& streams) {
   if (worker != 0) {
-    streams.input = streams.own(open_null());
+    streams.input = streams.own(os::open_null());
   } else if (terminal_) {
     streams.terminal = terminal_->in_foreground() ? terminal_->descriptor() : -1;
-  } else if (is_terminal(STDIN_FILENO)) {
-    Pipe pipe = make_pipe();
+  } else if (os::is_terminal(STDIN_FILENO)) {
+    os::Pipe pipe = os::make_pipe();
     streams.input = streams.own(std::move(pipe.reader));
     if (!input_) input_.emplace(context_, STDIN_FILENO);
     input_->connect(std::move(pipe.writer));
   }
 }
 
-SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& streams) const {
-  const WorkerContext context{worker, workers_[worker]->error_file, agent_id_, interface_,
-                              watchdog_ ? watchdog_->path() : std::string()};
-  SpawnRequest request;
+os::SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& streams) const {
+  const plan::WorkerContext context{worker, workers_[worker]->error_file, agent_id_, interface_,
+                                    watchdog_ ? watchdog_->path() : std::string()};
+  os::SpawnRequest request;
   request.arguments = plan_->planned[worker].command;
   request.program = found_program(request.arguments.front(), snapshot_);
-  request.environment = make_environment_strings(
-      apply_changes(snapshot_.environment, make_worker_changes(*plan_, snapshot_.environment, context)));
+  request.environment = plan::make_environment_strings(plan::apply_changes(
+      snapshot_.environment, plan::make_worker_changes(*plan_, snapshot_.environment, context)));
   request.standard_input = streams.input;
   request.standard_output = streams.output;
   request.standard_error = streams.error;
   request.terminal = streams.terminal;
-  request.group = terminal_ ? ChildGroup::own_group : ChildGroup::own_session;
+  request.group = terminal_ ? os::ChildGroup::own_group : os::ChildGroup::own_session;
   request.ignored_signals = ignored_signals_;
   request.open_files = open_files_;
   request.binding = plan_->planned[worker].binding;
@@ -152,9 +152,9 @@ std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   if (state.error_file.empty())
     state.error_file = fmt::format("{}/error_{}.json", attempt_folder(plan_->assignment.attempt), worker);
   const Streams streams = open_streams(worker);
-  auto result = spawn(make_request(worker, streams));
-  if (const auto* failure = std::get_if<SpawnFailure>(&result)) return not_started(*failure);
-  state.child = std::move(std::get<Child>(result));
+  auto result = os::spawn(make_request(worker, streams));
+  if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) return os::not_started(*failure);
+  state.child = std::move(std::get<os::Child>(result));
   state.has_terminal = streams.terminal >= 0;
   reaper_.watch(state.child->pid());
   expect_binding(worker);
@@ -210,22 +210,22 @@ std::vector<int> WorkerGroup::main_processes() const {
 }
 
 std::size_t WorkerGroup::signal_descendants(int number) {
-  if (!sees_own_processes()) return signal_groups(number);
+  if (!os::sees_own_processes()) return signal_groups(number);
   const std::vector<int> known = main_processes();
-  reap_orphans(known);
+  os::reap_orphans(known);
   if (nothing_is_left(known)) return 0;
-  if (number == SIGKILL) return kill_descendants(known);
-  const ProcessTable below = find_descendants(capture_processes(), ::getpid(), known);
-  for (const ProcessEntry& process : below) send_signal_to(process, number);
+  if (number == SIGKILL) return os::kill_descendants(known);
+  const os::ProcessTable below = os::find_descendants(os::capture_processes(), ::getpid(), known);
+  for (const os::ProcessEntry& process : below) os::send_signal_to(process, number);
   return below.size();
 }
 
 std::size_t WorkerGroup::count_descendants() {
-  if (!sees_own_processes()) return presumed_left_;
+  if (!os::sees_own_processes()) return presumed_left_;
   const std::vector<int> known = main_processes();
-  reap_orphans(known);
+  os::reap_orphans(known);
   if (nothing_is_left(known)) return 0;
-  return find_descendants(capture_processes(), ::getpid(), known).size();
+  return os::find_descendants(os::capture_processes(), ::getpid(), known).size();
 }
 
 void WorkerGroup::end_attempt() {
@@ -234,7 +234,7 @@ void WorkerGroup::end_attempt() {
   look_at_bindings();  // of those that came and went meanwhile
   for (const auto& worker : workers_) {
     // What keeps a pipe open now is no process of ours any more.
-    const auto end_stream = [](OutputPump& pump, std::optional<StreamId> stream) {
+    const auto end_stream = [](OutputPump& pump, std::optional<supervise::StreamId> stream) {
       if (!stream) return;
       pump.close(*stream, k_pipe_grace);
       pump.forget(*stream);
@@ -258,9 +258,9 @@ void WorkerGroup::abandon() {
 }
 
 void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
-                                   std::function<void(Failure)> handler) {
+                                   std::function<void(supervise::Failure)> handler) {
   const Worker& state = *workers_[worker];
-  Failure failure;
+  supervise::Failure failure;
   failure.attempt = plan_->assignment.attempt;
   failure.rank = plan_->assignment.workers[worker].rank;
   failure.local_rank = plan_->assignment.workers[worker].local_rank;
@@ -268,7 +268,7 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
   failure.pid = state.child ? state.child->pid() : 0;
   failure.program = plan_->planned[worker].command.front();
   failure.status = status;
-  failure.unix_milliseconds = unix_milliseconds();
+  failure.unix_milliseconds = os::unix_milliseconds();
   when_known(state, [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
     failure.message = read_error_file(*workers_[worker]);
     failure.last_lines = last_lines(worker);
@@ -289,8 +289,8 @@ void WorkerGroup::when_known(const Worker& worker, std::function<void()> handler
 }
 
 std::string WorkerGroup::read_error_file(const Worker& worker) const {
-  const auto text = try_read_file(worker.error_file, k_error_file_limit);
-  return text ? parse_error_file(*text) : std::string();
+  const auto text = os::try_read_file(worker.error_file, k_error_file_limit);
+  return text ? supervise::parse_error_file(*text) : std::string();
 }
 
 // Of all of them at every SIGCHLD: one signal may stand for several, and while a tracer holds an ending back
@@ -298,7 +298,7 @@ std::string WorkerGroup::read_error_file(const Worker& worker) const {
 // early.
 void WorkerGroup::look_for_ends() {
   for (std::size_t i = 0; i < workers_.size(); ++i) note_end(i);
-  reap_orphans(main_processes());
+  os::reap_orphans(main_processes());
 }
 
 void WorkerGroup::look_for_stops() {
@@ -317,7 +317,7 @@ void WorkerGroup::follow_stop(Worker& worker, int signal) {
   const bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
   if (!wants_terminal || !terminal_->in_foreground()) {
     take_terminal(worker);
-    if (can_be_continued()) return stop_own_group();  // and SIGCONT will come
+    if (os::can_be_continued()) return os::stop_own_group();  // and SIGCONT will come
   }
   lend_terminal(worker);
   worker.child->send_signal_to_group(SIGCONT);
@@ -335,7 +335,7 @@ void WorkerGroup::take_terminal(Worker& worker) {
 bool WorkerGroup::is_hung_up_with_worker() const {
   const bool lent =
       std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->has_terminal; });
-  return lent && is_hung_up(terminal_->descriptor());
+  return lent && os::is_hung_up(terminal_->descriptor());
 }
 
 void WorkerGroup::stop_all() {
@@ -364,15 +364,16 @@ void WorkerGroup::when_read(std::function<void()> handler) {
 }
 
 void WorkerGroup::when_heard(std::function<void(std::size_t)> handler) {
-  const auto find = [this, handler = std::move(handler)](std::optional<StreamId> Worker::*which,
-                                                         StreamId id) {
+  const auto find = [this, handler = std::move(handler)](std::optional<supervise::StreamId> Worker::*which,
+                                                         supervise::StreamId id) {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       if (workers_[i].get()->*which != id || std::exchange(workers_[i]->heard, true)) continue;
       handler(i);
     }
   };
-  if (!pumps_.are_one()) pumps_.error().when_heard([find](StreamId id) { find(&Worker::error, id); });
-  pumps_.output().when_heard([find](StreamId id) { find(&Worker::output, id); });
+  if (!pumps_.are_one())
+    pumps_.error().when_heard([find](supervise::StreamId id) { find(&Worker::error, id); });
+  pumps_.output().when_heard([find](supervise::StreamId id) { find(&Worker::output, id); });
 }
 
 int WorkerGroup::pid(std::size_t worker) const {
@@ -381,4 +382,4 @@ int WorkerGroup::pid(std::size_t worker) const {
 
 void WorkerGroup::dismiss_reaper() { reaper_.dismiss(); }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -30,15 +30,15 @@
 #include "output_pumps.hpp"
 #include "watchdog.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 class WorkerGroup {
  public:
   // `ended`: a main process has ended, or could not be started.
   using Ended = std::function<void(std::size_t worker, const ExitStatus& status)>;
 
-  WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const NodeProposal> node,
-              const Snapshot& snapshot, Ended ended);
+  WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
+              const facts::Snapshot& snapshot, Ended ended);
   // Whether a line of ours would come neither behind an unfinished one of a worker's nor into a terminal that
   // a worker has.
   bool at_line_start() const {
@@ -46,14 +46,14 @@ class WorkerGroup {
            pumps_.error().at_line_start();
   }
   void before_output(const std::function<void()>& handler);  // calls before workers' output is written
-  static ChildGroup group_of_workers(const NodeProposal& node);
-  void remove_at_end(const RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }
+  static os::ChildGroup group_of_workers(const plan::NodeProposal& node);
+  void remove_at_end(const os::RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }
   void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's
   void spare_no_more(int helper) { std::erase(helpers_, helper); }
-  NodeStatus status() const;                           // of this attempt, without what has to be measured
+  status::NodeStatus status() const;                   // of this attempt, without what has to be measured
   std::vector<std::vector<std::string>> gpus() const;  // PCI addresses of each worker's
 
-  void begin_attempt(std::shared_ptr<const LaunchPlan> plan, const std::string& interface);
+  void begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, const std::string& interface);
   bool start(std::size_t worker);  // false: it could not be started, and `ended` was called; never throws
   void signal(std::size_t worker, int number);
   void kill_group(std::size_t worker);
@@ -69,7 +69,8 @@ class WorkerGroup {
 
   // Calls once what the worker has written is read, or shortly after its end where its descendants write on;
   // never waits for whoever reads our output.
-  void describe_failure(std::size_t worker, const ExitStatus& status, std::function<void(Failure)> handler);
+  void describe_failure(std::size_t worker, const ExitStatus& status,
+                        std::function<void(supervise::Failure)> handler);
   void look_for_ends();  // after SIGCHLD: of workers, and of orphans that came to us
   void
   look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker, and one that wants to be lent it
@@ -97,7 +98,7 @@ class WorkerGroup {
   // Standard output and standard error lead elsewhere now.
   void reopen_outputs();
   // Another host's output, from which `begun` was read already; it belongs to no worker.
-  void add_gathered(lifeline::Stream stream, Fd socket, std::string_view begun);
+  void add_gathered(rendezvous::lifeline::Stream stream, os::Fd socket, std::string_view begun);
   // Nobody writes any more whose output counts: as OutputPump::end_silent().
   void end_gathered(Milliseconds patience, bool in_any_case);
   // Sentences about output that was lost, or would be if ddprun ended now.
@@ -106,9 +107,9 @@ class WorkerGroup {
 
  private:
   struct Worker {
-    std::optional<Child> child;
-    std::optional<StreamId> output;
-    std::optional<StreamId> error;
+    std::optional<os::Child> child;
+    std::optional<supervise::StreamId> output;
+    std::optional<supervise::StreamId> error;
     std::optional<ExitStatus> status;
     std::string error_file;
     bool heard = false;
@@ -119,7 +120,7 @@ class WorkerGroup {
   };
   struct Streams;  // the descriptors one worker is started with
 
-  static bool lends_terminal(const NodeProposal& node);
+  static bool lends_terminal(const plan::NodeProposal& node);
   void follow_stop(Worker& worker, int signal);
   void lend_terminal(Worker& worker);
   void take_terminal(Worker& worker);
@@ -127,41 +128,42 @@ class WorkerGroup {
   Streams open_streams(std::size_t worker);
   void open_input(std::size_t worker, Streams& streams);
   void open_outputs(std::size_t worker, Streams& streams);
-  SpawnRequest make_request(std::size_t worker, const Streams& streams) const;
+  os::SpawnRequest make_request(std::size_t worker, const Streams& streams) const;
   std::optional<ExitStatus> try_start(std::size_t worker);  // why not; throws what set-up throws
   void expect_binding(std::size_t worker);
   void look_at_bindings();
   void look_soon();
   void tell_foreign_proc();
   void begin_watchdog();
-  void end_expired(const WatchdogTimers::Expired& expired);
-  void tell_refusal(std::size_t worker, const BindingRefusal& refusal);
-  void show_binding(std::size_t worker, const BindingRefusal& refusal);
+  void end_expired(const supervise::WatchdogTimers::Expired& expired);
+  void tell_refusal(std::size_t worker, const os::BindingRefusal& refusal);
+  void show_binding(std::size_t worker, const os::BindingRefusal& refusal);
   void note_end(std::size_t worker);
   void when_known(const Worker& worker, std::function<void()> handler);
   std::vector<int> main_processes() const;
   std::size_t signal_groups(int number);
   std::string attempt_folder(Attempt attempt) const;
   std::string read_error_file(const Worker& worker) const;
-  std::vector<LogIndexEntry> index_entries() const;
-  StreamRoute route(std::size_t worker, Stream stream) const;
-  std::optional<Milliseconds> output_age(std::size_t worker, Stream stream) const;
-  LineLabel label(std::size_t worker, const StreamRoute& route, bool terminal) const;
-  int open_stream(std::size_t worker, Stream stream, const StreamRoute& route, bool both, Streams& streams);
-  std::vector<std::string> last_lines(std::size_t worker, Stream stream) const;
+  std::vector<output::LogIndexEntry> index_entries() const;
+  output::StreamRoute route(std::size_t worker, output::Stream stream) const;
+  std::optional<Milliseconds> output_age(std::size_t worker, output::Stream stream) const;
+  output::LineLabel label(std::size_t worker, const output::StreamRoute& route, bool terminal) const;
+  int open_stream(std::size_t worker, output::Stream stream, const output::StreamRoute& route, bool both,
+                  Streams& streams);
+  std::vector<std::string> last_lines(std::size_t worker, output::Stream stream) const;
   std::vector<std::string> last_lines(std::size_t worker) const;
   std::string kept_output(std::size_t worker) const;
 
   boost::asio::io_context& context_;
-  std::shared_ptr<const NodeProposal> node_;
-  const Snapshot& snapshot_;
+  std::shared_ptr<const plan::NodeProposal> node_;
+  const facts::Snapshot& snapshot_;
   Ended ended_;
   std::string agent_id_;
   std::vector<std::string> folder_places_;
-  Reaper reaper_;  // made before the folder that it is to remove
-  TempDir folder_;
+  os::Reaper reaper_;  // made before the folder that it is to remove
+  os::TempDir folder_;
   OutputPumps pumps_;
-  std::optional<Terminal> terminal_;
+  std::optional<os::Terminal> terminal_;
   std::optional<InputPump> input_;
   std::vector<int> helpers_;
   std::vector<int> inherited_;
@@ -170,7 +172,8 @@ class WorkerGroup {
 
   LogFiles logs_;
 
-  std::shared_ptr<const LaunchPlan> plan_ = std::make_shared<const LaunchPlan>();  // of this attempt
+  std::shared_ptr<const plan::LaunchPlan> plan_ =
+      std::make_shared<const plan::LaunchPlan>();  // of this attempt
   std::string interface_;
   std::vector<std::unique_ptr<Worker>> workers_;
 
@@ -185,4 +188,4 @@ class WorkerGroup {
   bool memory_refusal_told_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -13,7 +13,7 @@
 #include "log.hpp"
 #include "worker_group.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -26,8 +26,8 @@ TimePoint now() { return std::chrono::steady_clock::now(); }
 }  // namespace
 
 void WorkerGroup::expect_binding(std::size_t worker) {
-  if (plan_->planned[worker].binding == Binding{} && !node_->options.show_binding) return;
-  unseen_until_ = now() + k_longest_hold;
+  if (plan_->planned[worker].binding == facts::Binding{} && !node_->options.show_binding) return;
+  unseen_until_ = now() + os::k_longest_hold;
   unseen_.push_back(worker);
   if (unseen_.size() == 1) look_soon();
 }
@@ -54,33 +54,33 @@ void WorkerGroup::look_at_bindings() {
   }
 }
 
-void WorkerGroup::tell_refusal(std::size_t worker, const BindingRefusal& refusal) {
+void WorkerGroup::tell_refusal(std::size_t worker, const os::BindingRefusal& refusal) {
   const int rank = plan_->assignment.workers[worker].rank.value;
-  const Binding& binding = plan_->planned[worker].binding;
+  const facts::Binding& binding = plan_->planned[worker].binding;
   if (refusal.cpus != 0 && !std::exchange(cpu_refusal_told_, true)) {
     say_notice(fmt::format("cannot bind rank {} to {} on {}: {}; it runs unbound", rank,
-                           describe({binding.cpus, {}, MemoryPolicy::untouched}), node_->host,
-                           describe_errno(refusal.cpus)),
+                           facts::describe({binding.cpus, {}, facts::MemoryPolicy::untouched}), node_->host,
+                           os::describe_errno(refusal.cpus)),
                "--bind none disables binding");
   }
   if (refusal.memory != 0 && !std::exchange(memory_refusal_told_, true)) {
     say_notice(fmt::format("cannot set the memory policy of rank {} on {}: {}; it stays unchanged", rank,
-                           node_->host, describe_errno(refusal.memory)),
+                           node_->host, os::describe_errno(refusal.memory)),
                "containers often forbid it; --membind none disables it");
   }
 }
 
-void WorkerGroup::show_binding(std::size_t worker, const BindingRefusal& refusal) {
-  Child& child = *workers_[worker]->child;
-  if (const auto binding = read_binding(child.pid())) {
+void WorkerGroup::show_binding(std::size_t worker, const os::BindingRefusal& refusal) {
+  os::Child& child = *workers_[worker]->child;
+  if (const auto binding = os::read_binding(child.pid())) {
     const bool bound = !plan_->planned[worker].binding.cpus.empty() && refusal.cpus == 0;
-    const RankAssignment& assigned = plan_->assignment.workers[worker];
-    const std::string memory = describe({{}, binding->memory_nodes, binding->policy});
+    const plan::RankAssignment& assigned = plan_->assignment.workers[worker];
+    const std::string memory = facts::describe({{}, binding->memory_nodes, binding->policy});
     say(fmt::format("rank {} (local rank {}) on {}: {}{}{}{}", assigned.rank.value, assigned.local_rank.value,
-                    node_->host, describe({binding->cpus, {}, MemoryPolicy::untouched}),
+                    node_->host, facts::describe({binding->cpus, {}, facts::MemoryPolicy::untouched}),
                     bound ? "" : " (not bound)", memory.empty() ? "" : ", ", memory));
   }
   child.release();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

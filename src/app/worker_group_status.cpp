@@ -3,7 +3,7 @@
 #include "ddprun/os/unix_time.hpp"
 #include "worker_group.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 namespace {
 
@@ -14,30 +14,30 @@ Milliseconds since(TimePoint moment) {
 }  // namespace
 
 // A file that the worker writes itself tells when it was written last.
-std::optional<Milliseconds> WorkerGroup::output_age(std::size_t worker, Stream stream) const {
+std::optional<Milliseconds> WorkerGroup::output_age(std::size_t worker, output::Stream stream) const {
   const Worker& state = *workers_[worker];
-  const bool is_output = stream == Stream::output;
+  const bool is_output = stream == output::Stream::output;
   if (const auto& opened = is_output ? state.output : state.error) {
     const auto last = (is_output ? pumps_.output() : pumps_.error()).last_read(*opened);
     return last ? std::optional(since(*last)) : std::nullopt;
   }
   const auto written = route(worker, stream).file
-                           ? last_written(logs_.path(plan_->assignment.workers[worker], stream))
+                           ? os::last_written(logs_.path(plan_->assignment.workers[worker], stream))
                            : std::nullopt;
   if (!written) return std::nullopt;
-  return std::max(Milliseconds{unix_milliseconds() - *written}, Milliseconds{0});
+  return std::max(Milliseconds{os::unix_milliseconds() - *written}, Milliseconds{0});
 }
 
-NodeStatus WorkerGroup::status() const {
-  NodeStatus status{node_->host, {}, {}};
+status::NodeStatus WorkerGroup::status() const {
+  status::NodeStatus status{node_->host, {}, {}};
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    WorkerStatus& worker = status.workers.emplace_back();
+    status::WorkerStatus& worker = status.workers.emplace_back();
     worker.rank = plan_->assignment.workers[i].rank.value;
     worker.local_rank = plan_->assignment.workers[i].local_rank.value;
     worker.pid = workers_[i]->ended ? 0 : pid(i);
     worker.gpu = plan_->planned[i].device;
-    const auto output = output_age(i, Stream::output);
-    const auto error = output_age(i, Stream::error);
+    const auto output = output_age(i, output::Stream::output);
+    const auto error = output_age(i, output::Stream::error);
     worker.output_age = output && error ? std::min(output, error) : std::max(output, error);
   }
   return status;
@@ -52,4 +52,4 @@ std::vector<std::vector<std::string>> WorkerGroup::gpus() const {
   return addresses;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -10,7 +10,7 @@
 #include "log.hpp"
 #include "worker_group.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 // Where /proc shows other processes than ours nobody can be counted: what may have ignored SIGTERM is given
 // the time to obey it, and then SIGKILL.
@@ -23,7 +23,7 @@ std::size_t WorkerGroup::signal_groups(int number) {
 }
 
 void WorkerGroup::tell_foreign_proc() {
-  if (sees_own_processes() || std::exchange(foreign_proc_told_, true)) return;
+  if (os::sees_own_processes() || std::exchange(foreign_proc_told_, true)) return;
   say_notice(
       fmt::format("/proc on {} does not show this process' PID namespace: processes that workers leave "
                   "behind outside their process groups are not stopped",
@@ -34,21 +34,21 @@ void WorkerGroup::tell_foreign_proc() {
 void WorkerGroup::tell_stuck(std::size_t worker, Milliseconds after) {
   const Worker& state = *workers_[worker];
   if (!state.child || state.ended) return;
-  const StuckProcess process = capture_stuck_process(state.child->pid());
+  const supervise::StuckProcess process = os::capture_stuck_process(state.child->pid());
   say_notice(fmt::format("rank {} on {} has not ended {} after SIGKILL: {}",
                          plan_->assignment.workers[worker].rank.value, node_->host, describe_duration(after),
-                         describe(process)),
-             hint_for(process, node_->host));
+                         supervise::describe(process)),
+             supervise::hint_for(process, node_->host));
 }
 
 void WorkerGroup::tell_left_behind(Milliseconds after) {
-  const ProcessTable left = find_descendants(capture_processes(), ::getpid(), main_processes());
+  const os::ProcessTable left = os::find_descendants(os::capture_processes(), ::getpid(), main_processes());
   if (left.empty()) return;
-  const StuckProcess process = capture_stuck_process(left.front().pid);
+  const supervise::StuckProcess process = os::capture_stuck_process(left.front().pid);
   const std::string others = left.size() > 1 ? fmt::format("; {} more are left", left.size() - 1) : "";
   say_notice(fmt::format("a process that a worker left behind on {} has not ended {} after SIGKILL: {}{}",
-                         node_->host, describe_duration(after), describe(process), others),
-             hint_for(process, node_->host));
+                         node_->host, describe_duration(after), supervise::describe(process), others),
+             supervise::hint_for(process, node_->host));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -12,16 +12,16 @@
 #include "log.hpp"
 #include "worker_group.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 void WorkerGroup::begin_watchdog() {
   watchdog_.reset();
-  if (find_variable(snapshot_, "TORCHELASTIC_ENABLE_FILE_TIMER") != "1") return;
-  const std::string named = find_variable(snapshot_, "TORCHELASTIC_TIMER_FILE").value_or("");
+  if (facts::find_variable(snapshot_, "TORCHELASTIC_ENABLE_FILE_TIMER") != "1") return;
+  const std::string named = facts::find_variable(snapshot_, "TORCHELASTIC_TIMER_FILE").value_or("");
   try {
     watchdog_.emplace(context_,
                       named.empty() ? attempt_folder(plan_->assignment.attempt) + "/watchdog" : named,
-                      [this](const WatchdogTimers::Expired& expired) { end_expired(expired); });
+                      [this](const supervise::WatchdogTimers::Expired& expired) { end_expired(expired); });
   } catch (const Error& error) {
     say_notice(fmt::format("no watchdog timers on {}: {}", node_->host, error.what()),
                "set TORCHELASTIC_TIMER_FILE to another path");
@@ -29,11 +29,12 @@ void WorkerGroup::begin_watchdog() {
 }
 
 // A process below ours only: whatever is written into the pipe.
-void WorkerGroup::end_expired(const WatchdogTimers::Expired& expired) {
-  const ProcessTable below = find_descendants(capture_processes(), ::getpid());
-  const auto found = std::find_if(below.begin(), below.end(),
-                                  [&](const ProcessEntry& process) { return process.pid == expired.pid; });
-  if (found == below.end() || !send_signal_to(*found, expired.signal)) return;
+void WorkerGroup::end_expired(const supervise::WatchdogTimers::Expired& expired) {
+  const os::ProcessTable below = os::find_descendants(os::capture_processes(), ::getpid());
+  const auto found = std::find_if(below.begin(), below.end(), [&](const os::ProcessEntry& process) {
+    return process.pid == expired.pid;
+  });
+  if (found == below.end() || !os::send_signal_to(*found, expired.signal)) return;
   const auto worker = std::find_if(workers_.begin(), workers_.end(), [&](const auto& each) {
     return each->child && each->child->pid() == expired.pid;
   });
@@ -42,8 +43,8 @@ void WorkerGroup::end_expired(const WatchdogTimers::Expired& expired) {
                               ? fmt::format("process {}", expired.pid)
                               : fmt::format("rank {}", plan_->assignment.workers[assigned].rank.value);
   say_notice(fmt::format("the watchdog timer '{}' of {} on {} has expired: {} sent", printable(expired.scope),
-                         who, node_->host, signal_name(expired.signal)),
+                         who, node_->host, options::signal_name(expired.signal)),
              {});
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -6,19 +6,19 @@
 
 #include "worker_group.hpp"
 
-namespace ddprun {
+namespace ddprun::app {
 
 struct WorkerGroup::Streams {
   int input = 0;
   int output = 1;
   int error = 2;
   int terminal = -1;
-  std::vector<Fd> owned;  // closed once the worker has them
+  std::vector<os::Fd> owned;  // closed once the worker has them
 
-  int own(Fd descriptor) {
+  int own(os::Fd descriptor) {
     owned.push_back(std::move(descriptor));
     return owned.back().get();
   }
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::app

@@ -8,7 +8,7 @@
 
 #include "ddprun/base/json_number.hpp"
 
-namespace ddprun {
+namespace ddprun::events {
 
 namespace {
 
@@ -128,4 +128,4 @@ std::optional<Event> parse_event(std::string_view line) {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::events

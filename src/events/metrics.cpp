@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::events {
 
 namespace {
 
@@ -104,4 +104,4 @@ std::string JobMetrics::render() const {
   return text.text();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::events

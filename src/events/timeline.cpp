@@ -6,7 +6,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::events {
 
 namespace {
 
@@ -137,4 +137,4 @@ std::string describe_moment(std::int64_t milliseconds) {
   return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::events

@@ -8,7 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/events/timeline.hpp"
 
-namespace ddprun {
+namespace ddprun::events {
 
 namespace {
 
@@ -212,4 +212,4 @@ class Page {
 
 std::string render_timeline_html(const Timeline& timeline) { return Page(timeline).render(); }
 
-}  // namespace ddprun
+}  // namespace ddprun::events

@@ -6,7 +6,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/events/timeline.hpp"
 
-namespace ddprun {
+namespace ddprun::events {
 
 namespace {
 
@@ -107,4 +107,4 @@ class Text {
 
 std::string render_timeline_text(const Timeline& timeline) { return Text(timeline).render(); }
 
-}  // namespace ddprun
+}  // namespace ddprun::events

@@ -4,7 +4,7 @@
 
 #include "ddprun/facts/proc_text.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -22,4 +22,4 @@ std::string describe(const Binding& binding) {
                      numbered("node", binding.memory_nodes));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -6,7 +6,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 std::string escape_bytes(std::string_view bytes) {
   std::string text;
@@ -38,4 +38,4 @@ std::string unescape_bytes(std::string_view text) {
   return bytes;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

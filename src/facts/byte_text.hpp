@@ -4,11 +4,11 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::facts {
 
 // Valid UTF-8 unchanged; each other byte as \xNN, and a backslash before an x as \x5c.
 std::string escape_bytes(std::string_view bytes);
 // unescape_bytes(escape_bytes(b)) == b for all b; a \x without two hexadecimal digits stays as it is.
 std::string unescape_bytes(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

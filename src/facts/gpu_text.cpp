@@ -8,7 +8,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 NvidiaInformation parse_nvidia_information(std::string_view text) {
   NvidiaInformation information;
@@ -117,4 +117,4 @@ std::optional<DeviceKind> judge_pci_device(std::uint32_t of_class, std::uint32_t
   return std::nullopt;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -4,7 +4,7 @@
 
 #include "ddprun/base/error.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 void JsonSource::refuse(const std::string& why) const {
   throw UsageError(fmt::format("cannot use {}: {}", name, why), hint);
@@ -79,4 +79,4 @@ Json parse_strictly(const std::string& json, const JsonSource& source) {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -14,7 +14,7 @@
 #include "byte_text.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 using Json = nlohmann::json;
 
@@ -156,4 +156,4 @@ class JsonReader {
   std::set<std::string> known_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -9,7 +9,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -100,4 +100,4 @@ LinedJson read_lined_json(const std::string& text, std::string subject, std::str
   return source;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -6,7 +6,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/secrets.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -190,4 +190,4 @@ std::string mask_text(std::string_view text) {
   return masked;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -6,7 +6,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -73,4 +73,4 @@ bool tells_oom_kill(std::string_view kernel_log_record, int pid) {
   return kernel_log_record.find(fmt::format("Killed process {} (", pid)) != std::string_view::npos;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -6,7 +6,7 @@
 #include "ddprun/facts/lined_json.hpp"
 #include "ddprun/facts/site_folders.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -55,4 +55,4 @@ std::vector<OptionText> parse_config(const std::string& text, const std::string&
   return read_option_texts(source, source.json, file);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

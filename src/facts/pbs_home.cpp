@@ -2,7 +2,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -32,4 +32,4 @@ Environment with_pbs_home(Environment environment, const std::string& configurat
   return environment;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

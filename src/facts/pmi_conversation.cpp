@@ -8,7 +8,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -208,4 +208,4 @@ std::string PmiConversation::end(KeyValueAnswer::Kind kind, std::string text) {
   return {};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

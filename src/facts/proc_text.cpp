@@ -6,7 +6,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -141,4 +141,4 @@ std::string parse_title(std::string_view cmdline) {
   return std::string(trim(title));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -6,7 +6,7 @@
 
 #include "ddprun/facts/own_python.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -102,4 +102,4 @@ std::optional<std::string> choose_python(const Environment& environment,
   return own && !chosen && (!found || is_of_system(*found)) ? own : found;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

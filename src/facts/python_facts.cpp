@@ -5,7 +5,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -64,4 +64,4 @@ VirtualEnvironment parse_virtual_environment(std::string_view text) {
   return environment;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::facts {
 
 const SchedulerTraits* find_traits(Scheduler scheduler) {
   const auto found = std::find_if(k_schedulers.begin(), k_schedulers.end(),
@@ -10,4 +10,4 @@ const SchedulerTraits* find_traits(Scheduler scheduler) {
   return found == k_schedulers.end() ? nullptr : &*found;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -5,7 +5,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/secrets.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -59,4 +59,4 @@ bool is_secret_option(std::string_view name) {
                      [&](std::string_view ending) { return lower.ends_with(ending); });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -6,7 +6,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -151,4 +151,4 @@ Snapshot without_secrets(const Snapshot& snapshot, const std::vector<std::string
   return result;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

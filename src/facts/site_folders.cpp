@@ -1,6 +1,6 @@
 #include "ddprun/facts/site_folders.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 std::vector<std::string> site_folders(const Environment& environment) {
   const auto value_of = [&](const char* name) {
@@ -18,4 +18,4 @@ std::vector<std::string> site_folders(const Environment& environment) {
   return folders;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -6,7 +6,7 @@
 #include "ddprun/facts/proc_text.hpp"
 #include "topology_json.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -113,4 +113,4 @@ std::string render_snapshot(const Snapshot& snapshot) {
   return object.dump(2) + "\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

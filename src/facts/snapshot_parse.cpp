@@ -4,7 +4,7 @@
 #include "json_reader.hpp"
 #include "topology_json.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -106,4 +106,4 @@ Snapshot parse_snapshot(const std::string& json, const std::string& source) {
   return snapshot;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

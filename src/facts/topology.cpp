@@ -7,7 +7,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -52,4 +52,4 @@ std::string normal_pci_address(const std::string& address) {
   return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", *domain, *bus, *device, *function);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

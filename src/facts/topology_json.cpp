@@ -6,7 +6,7 @@
 
 #include "ddprun/facts/proc_text.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 namespace {
 
@@ -262,4 +262,4 @@ Topology parse_topology(const std::string& json, const std::string& source) {
   return read_topology(JsonReader(file, named, ""));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

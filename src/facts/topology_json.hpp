@@ -6,7 +6,7 @@
 #include "ddprun/facts/topology.hpp"
 #include "json_reader.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 using OrderedJson = nlohmann::ordered_json;
 
@@ -15,4 +15,4 @@ inline constexpr const char* k_cpu_list = "a list of CPUs such as 0-3,8";
 OrderedJson render_topology_object(const Topology& topology);
 Topology read_topology(JsonReader object);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -13,7 +13,7 @@
 #include "ddprun/net/authenticator.hpp"
 #include "ddprun/net/bound_socket.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 namespace {
 
@@ -103,8 +103,8 @@ void AgentListener::admit(Tcp::socket socket) {
   ++counts_[address];
   place->conversation = std::make_shared<Authentication>(
       std::move(socket),
-      Handshake(HandshakeRole::coordinator, settings_.launch_key, make_key_exchange(),
-                settings_.authenticator),
+      rendezvous::Handshake(rendezvous::HandshakeRole::coordinator, settings_.launch_key, make_key_exchange(),
+                            settings_.authenticator),
       AuthenticationLimits{settings_.handshake_limit,
                            hooks_.on_foreign ? k_silence_of_foreigners : settings_.handshake_limit},
       [weak = weak_from_this(), place](AuthenticationResult result) {
@@ -136,7 +136,7 @@ void AgentListener::forget(std::list<Stranger>::iterator stranger) {
 }
 
 void AgentListener::conclude(const std::string& address, AuthenticationResult result) {
-  using State = HandshakeStep::State;
+  using State = rendezvous::HandshakeStep::State;
   if (result.state == State::done) return hooks_.on_agent(std::move(result));
   if (result.state == State::foreign && hooks_.on_foreign && hooks_.on_foreign(result.socket, result.text)) {
     return;
@@ -147,4 +147,4 @@ void AgentListener::conclude(const std::string& address, AuthenticationResult re
                                                                printable(result.text.substr(0, 16))));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

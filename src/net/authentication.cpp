@@ -5,9 +5,9 @@
 #include <boost/asio/write.hpp>
 #include <chrono>
 
-namespace ddprun {
+namespace ddprun::net {
 
-using State = HandshakeStep::State;
+using State = rendezvous::HandshakeStep::State;
 
 namespace {
 
@@ -15,8 +15,8 @@ constexpr Milliseconds k_last_words{1000};  // for a refusal to arrive, and the 
 
 }  // namespace
 
-Authentication::Authentication(Tcp::socket socket, Handshake handshake, AuthenticationLimits limits,
-                               OnResult on_result)
+Authentication::Authentication(Tcp::socket socket, rendezvous::Handshake handshake,
+                               AuthenticationLimits limits, OnResult on_result)
     : socket_(std::move(socket)),
       handshake_(std::move(handshake)),
       limits_(limits),
@@ -72,7 +72,7 @@ void Authentication::read() {
 }
 
 void Authentication::handle(std::string_view bytes) {
-  HandshakeStep step = handshake_.feed(bytes);
+  rendezvous::HandshakeStep step = handshake_.feed(bytes);
   if (step.state == State::more) {
     if (!step.send.empty()) write(std::move(step.send));
     return read();
@@ -105,7 +105,7 @@ void Authentication::report(State state, std::string text) {
   timer_.cancel();
   const OnResult on_result = std::exchange(on_result_, nullptr);
   if (on_result)
-    on_result({state, std::move(text), std::move(socket_), to_string(handshake_.method()), true,
+    on_result({state, std::move(text), std::move(socket_), rendezvous::to_string(handshake_.method()), true,
                handshake_.keys()});
 }
 
@@ -143,4 +143,4 @@ void Authentication::drain() {
                           });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

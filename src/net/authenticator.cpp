@@ -7,7 +7,7 @@
 
 #include "ddprun/base/error.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 namespace {
 
@@ -31,7 +31,7 @@ const unsigned char* bytes_of(const std::string& text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 
-ProofResult seal_with(const SecretKey& key, const std::string& payload) {
+rendezvous::ProofResult seal_with(const SecretKey& key, const std::string& payload) {
   std::string sealed(crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + payload.size(), '\0');
   randombytes_buf(sealed.data(), crypto_secretbox_NONCEBYTES);
   crypto_secretbox_easy(bytes_of(sealed) + crypto_secretbox_NONCEBYTES, bytes_of(payload), payload.size(),
@@ -39,13 +39,15 @@ ProofResult seal_with(const SecretKey& key, const std::string& payload) {
   return {true, std::move(sealed)};
 }
 
-std::string describe_stranger(ProofMethod method) {
-  const std::string key = method == ProofMethod::key_file ? "the key of this side's key file"
-                                                          : to_string(method) + " of this job";
+std::string describe_stranger(rendezvous::ProofMethod method) {
+  const std::string key = method == rendezvous::ProofMethod::key_file
+                              ? "the key of this side's key file"
+                              : rendezvous::to_string(method) + " of this job";
   return "the peer does not hold " + key;
 }
 
-ProofResult open_with(const SecretKey& key, ProofMethod method, const std::string& sealed) {
+rendezvous::ProofResult open_with(const SecretKey& key, rendezvous::ProofMethod method,
+                                  const std::string& sealed) {
   constexpr std::size_t k_overhead = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES;
   const std::string differs = describe_stranger(method);
   if (sealed.size() < k_overhead) return {false, differs};
@@ -59,18 +61,20 @@ ProofResult open_with(const SecretKey& key, ProofMethod method, const std::strin
 
 }  // namespace
 
-Authenticator make_key_authenticator(const SecretKey& key, ProofMethod method) {
+rendezvous::Authenticator make_key_authenticator(const SecretKey& key, rendezvous::ProofMethod method) {
   start_sodium();
-  Authenticator authenticator;
+  rendezvous::Authenticator authenticator;
   authenticator.methods = {method};
-  authenticator.seal = [key](ProofMethod, const std::string& payload) { return seal_with(key, payload); };
-  authenticator.open = [key, method](ProofMethod, const std::string& sealed) {
+  authenticator.seal = [key](rendezvous::ProofMethod, const std::string& payload) {
+    return seal_with(key, payload);
+  };
+  authenticator.open = [key, method](rendezvous::ProofMethod, const std::string& sealed) {
     return open_with(key, method, sealed);
   };
   return authenticator;
 }
 
-SecretKey derive_key(ProofMethod method, const std::string& secret) {
+SecretKey derive_key(rendezvous::ProofMethod method, const std::string& secret) {
   start_sodium();
   const std::string text = "ddprun key " + std::to_string(static_cast<int>(method)) + '\0' + secret;
   SecretKey key{};
@@ -78,18 +82,19 @@ SecretKey derive_key(ProofMethod method, const std::string& secret) {
   return key;
 }
 
-Authenticator join_authenticators(Authenticator first, Authenticator second) {
-  Authenticator both;
+rendezvous::Authenticator join_authenticators(rendezvous::Authenticator first,
+                                              rendezvous::Authenticator second) {
+  rendezvous::Authenticator both;
   both.methods = first.methods;
   both.methods.insert(both.methods.end(), second.methods.begin(), second.methods.end());
-  const auto choose = [](const Authenticator& a, const Authenticator& b,
-                         ProofMethod method) -> const Authenticator& {
+  const auto choose = [](const rendezvous::Authenticator& a, const rendezvous::Authenticator& b,
+                         rendezvous::ProofMethod method) -> const rendezvous::Authenticator& {
     return std::count(a.methods.begin(), a.methods.end(), method) > 0 ? a : b;
   };
-  both.seal = [=](ProofMethod method, const std::string& payload) {
+  both.seal = [=](rendezvous::ProofMethod method, const std::string& payload) {
     return choose(first, second, method).seal(method, payload);
   };
-  both.open = [=](ProofMethod method, const std::string& sealed) {
+  both.open = [=](rendezvous::ProofMethod method, const std::string& sealed) {
     return choose(first, second, method).open(method, sealed);
   };
   return both;
@@ -102,19 +107,20 @@ SecretKey make_random_key() {
   return key;
 }
 
-KeyExchange make_key_exchange() {
-  static_assert(std::tuple_size_v<PublicKey> == crypto_kx_PUBLICKEYBYTES);
+rendezvous::KeyExchange make_key_exchange() {
+  static_assert(std::tuple_size_v<rendezvous::PublicKey> == crypto_kx_PUBLICKEYBYTES);
   static_assert(std::tuple_size_v<SecretKey> == crypto_kx_SECRETKEYBYTES);
   static_assert(std::tuple_size_v<SecretKey> == crypto_kx_SESSIONKEYBYTES);
   start_sodium();
-  KeyExchange key_exchange;
+  rendezvous::KeyExchange key_exchange;
   SecretKey secret;
   crypto_kx_keypair(key_exchange.public_key.data(), secret.data());
   key_exchange.derive = [own = key_exchange.public_key, secret](
-                            HandshakeRole role, const PublicKey& peer) -> std::optional<SessionKeys> {
-    SessionKeys keys;
-    const auto derive =
-        role == HandshakeRole::member ? crypto_kx_client_session_keys : crypto_kx_server_session_keys;
+                            rendezvous::HandshakeRole role,
+                            const rendezvous::PublicKey& peer) -> std::optional<rendezvous::SessionKeys> {
+    rendezvous::SessionKeys keys;
+    const auto derive = role == rendezvous::HandshakeRole::member ? crypto_kx_client_session_keys
+                                                                  : crypto_kx_server_session_keys;
     if (derive(keys.receive.data(), keys.send.data(), own.data(), secret.data(), peer.data()) != 0)
       return std::nullopt;
     return keys;
@@ -122,4 +128,4 @@ KeyExchange make_key_exchange() {
   return key_exchange;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::net {
 namespace {
 
 // Closes on every way out but release().
@@ -76,4 +76,4 @@ BoundSocket bind_port(int port, int backlog) {
   return no_ipv6 ? try_bind(AF_INET, port, backlog) : result;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -3,7 +3,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
-namespace ddprun {
+namespace ddprun::net {
 
 namespace {
 
@@ -11,7 +11,7 @@ constexpr Milliseconds k_repeat_margin{2000};
 
 }  // namespace
 
-Connection::Connection(Tcp::socket socket, const SessionKeys& keys, Milliseconds limit)
+Connection::Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys, Milliseconds limit)
     : socket_(std::move(socket)),
       delivery_(socket_.get_executor()),
       delivery_limit_(repeat_every_second(socket_, limit) ? limit + k_repeat_margin : 2 * limit),
@@ -80,7 +80,7 @@ void Connection::take(std::string_view bytes) {
   while (hooks_.on_frame) {
     auto piece = sealed_in_.next();
     if (std::holds_alternative<std::monostate>(piece)) return;
-    if (const auto* error = std::get_if<CodecError>(&piece)) return end("it sent " + error->what);
+    if (const auto* error = std::get_if<rendezvous::CodecError>(&piece)) return end("it sent " + error->what);
     reader_.append(std::get<std::string>(piece));
     take_frames();
   }
@@ -90,7 +90,7 @@ void Connection::take_frames() {
   while (hooks_.on_frame) {
     auto item = reader_.next();
     if (std::holds_alternative<std::monostate>(item)) return;
-    if (const auto* error = std::get_if<CodecError>(&item)) return end("it sent " + error->what);
+    if (const auto* error = std::get_if<rendezvous::CodecError>(&item)) return end("it sent " + error->what);
     const auto on_frame = hooks_.on_frame;  // the hook may close this connection
     on_frame(std::get<std::string>(std::move(item)));
   }
@@ -114,4 +114,4 @@ void Connection::end(const std::string& why) {
   if (on_closed) on_closed(why);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

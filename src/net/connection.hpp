@@ -13,7 +13,7 @@
 #include "ddprun/net/tcp_tools.hpp"
 #include "ddprun/rendezvous/codec.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 // Keeps itself alive until it is closed by either side.
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -25,7 +25,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // `limit`: how long the other host may be out of reach. What is sent has two seconds more to arrive, or,
   // where the kernel cannot be told to repeat it that often, twice as long.
-  Connection(Tcp::socket socket, const SessionKeys& keys, Milliseconds limit = k_link_timeout);
+  Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys, Milliseconds limit = k_link_timeout);
   // `first_bytes` came with the handshake. Hooks are called from the event loop only.
   void start(Hooks hooks, std::string first_bytes);
   void send(const std::string& frame);
@@ -51,10 +51,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Hooks hooks_;
   SealedWriter sealed_out_;
   SealedReader sealed_in_;
-  FrameReader reader_;
+  rendezvous::FrameReader reader_;
   std::deque<std::string> outgoing_;
   std::array<char, 16384> buffer_{};
   bool finishing_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::net

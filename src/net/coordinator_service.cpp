@@ -10,7 +10,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/net/agent_listener.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 namespace {
 
@@ -33,8 +33,8 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
 
   void listen();
   void start();
-  void send(AgentMessage message);
-  void ask_about(ClientQuestion question) { add(StoreClient{std::move(question)}); }
+  void send(rendezvous::AgentMessage message);
+  void ask_about(rendezvous::ClientQuestion question) { add(StoreClient{std::move(question)}); }
   void ask_status() { add(StatusAsked{}); }
   void note_connections(int count) { add(ConnectionsCounted{count}); }
   void close();
@@ -42,11 +42,11 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
 
  private:
   struct MessageArrived {
-    ConnectionId connection;
-    AgentMessage message;
+    rendezvous::ConnectionId connection;
+    rendezvous::AgentMessage message;
   };
   struct ConnectionClosed {
-    ConnectionId connection;
+    rendezvous::ConnectionId connection;
     std::string why;
   };
   struct StrangerRefused {
@@ -54,7 +54,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
     std::string why;
   };
   struct StoreClient {
-    ClientQuestion question;
+    rendezvous::ClientQuestion question;
   };
   struct StatusAsked {};
   struct ConnectionsCounted {
@@ -72,29 +72,29 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
     if (hooks_.show_detail) hooks_.show_detail(text);
   }
   void tell_event(const Input& event) const;
-  void tell_action(const CoordinatorAction& action) const;
+  void tell_action(const rendezvous::CoordinatorAction& action) const;
   void add(Input event);
   void handle_events();
-  Coordinator::Actions handle(const Input& event, TimePoint now);
-  void perform(const CoordinatorAction& action);
+  rendezvous::Coordinator::Actions handle(const Input& event, TimePoint now);
+  void perform(const rendezvous::CoordinatorAction& action);
   void admit(AuthenticationResult agent);
-  void receive(ConnectionId id, const std::string& payload);
-  void hand_over(ConnectionId id, const lifeline::Output& output);
-  void deliver(const SendTo& send);
+  void receive(rendezvous::ConnectionId id, const std::string& payload);
+  void hand_over(rendezvous::ConnectionId id, const rendezvous::lifeline::Output& output);
+  void deliver(const rendezvous::SendTo& send);
   void set_timer();
-  void begin_flush(const Cause& cause);
+  void begin_flush(const supervise::Cause& cause);
   void check_flushed();
 
   boost::asio::io_context& context_;
   CoordinatorServiceSettings settings_;
   CoordinatorHooks hooks_;
   boost::asio::steady_timer timer_;
-  std::optional<Coordinator> coordinator_;
+  std::optional<rendezvous::Coordinator> coordinator_;
   std::shared_ptr<AgentListener> listener_;
-  std::map<ConnectionId, std::shared_ptr<Connection>> connections_;
-  int last_connection_ = k_local_connection.value;
+  std::map<rendezvous::ConnectionId, std::shared_ptr<Connection>> connections_;
+  int last_connection_ = rendezvous::k_local_connection.value;
   std::vector<Input> events_;
-  std::optional<Cause> flushing_;
+  std::optional<supervise::Cause> flushing_;
   bool flush_expired_ = false;
   bool closed_ = false;
 };
@@ -125,7 +125,7 @@ void CoordinatorService::Impl::listen() {
 
 void CoordinatorService::Impl::start() {
   coordinator_.emplace(settings_.coordinator, std::chrono::steady_clock::now());
-  Join join;
+  rendezvous::Join join;
   join.announcement = settings_.announcement;
   join.failure = settings_.failure;
   join.version = settings_.coordinator.version;
@@ -134,8 +134,8 @@ void CoordinatorService::Impl::start() {
   if (listener_) listener_->start();
 }
 
-void CoordinatorService::Impl::send(AgentMessage message) {
-  add(MessageArrived{k_local_connection, std::move(message)});
+void CoordinatorService::Impl::send(rendezvous::AgentMessage message) {
+  add(MessageArrived{rendezvous::k_local_connection, std::move(message)});
 }
 
 void CoordinatorService::Impl::close() {
@@ -157,11 +157,11 @@ void CoordinatorService::Impl::add(Input event) {
 
 void CoordinatorService::Impl::handle_events() {
   const TimePoint now = std::chrono::steady_clock::now();
-  Coordinator::Actions actions;
+  rendezvous::Coordinator::Actions actions;
   for (const Input& event : std::exchange(events_, {})) {
-    for (CoordinatorAction& action : handle(event, now)) actions.push_back(std::move(action));
+    for (rendezvous::CoordinatorAction& action : handle(event, now)) actions.push_back(std::move(action));
   }
-  for (const CoordinatorAction& action : actions) {
+  for (const rendezvous::CoordinatorAction& action : actions) {
     if (closed_) return;  // a hook may have ended it
     perform(action);
   }
@@ -176,9 +176,9 @@ void CoordinatorService::Impl::handle_events() {
 // Joins, refusals and losses, for those who want to follow the rendezvous.
 void CoordinatorService::Impl::tell_event(const Input& event) const {
   if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
-    const auto* join = std::get_if<Join>(&arrived->message);
+    const auto* join = std::get_if<rendezvous::Join>(&arrived->message);
     if (join == nullptr) return;
-    const Announcement& from = join->announcement;
+    const plan::Announcement& from = join->announcement;
     const std::string number = from.agent ? fmt::format("as number {} of {}", from.agent->value, join->agents)
                                           : fmt::format("as one of {}", join->agents);
     tell(fmt::format(
@@ -194,16 +194,16 @@ void CoordinatorService::Impl::tell_event(const Input& event) const {
   }
 }
 
-void CoordinatorService::Impl::tell_action(const CoordinatorAction& action) const {
-  if (const auto* open = std::get_if<OpenStore>(&action)) {
+void CoordinatorService::Impl::tell_action(const rendezvous::CoordinatorAction& action) const {
+  if (const auto* open = std::get_if<rendezvous::OpenStore>(&action)) {
     tell(fmt::format("all nodes have joined; MASTER_ADDR is {}", open->address));
-  } else if (const auto* send = std::get_if<SendTo>(&action)) {
-    const auto* probe = std::get_if<Probe>(&send->message);
+  } else if (const auto* send = std::get_if<rendezvous::SendTo>(&action)) {
+    const auto* probe = std::get_if<rendezvous::Probe>(&send->message);
     if (probe != nullptr) tell("asking a node which addresses it reaches: " + join(probe->addresses, ", "));
   }
 }
 
-Coordinator::Actions CoordinatorService::Impl::handle(const Input& event, TimePoint now) {
+rendezvous::Coordinator::Actions CoordinatorService::Impl::handle(const Input& event, TimePoint now) {
   tell_event(event);
   return std::visit(
       Overloaded{
@@ -224,37 +224,37 @@ Coordinator::Actions CoordinatorService::Impl::handle(const Input& event, TimePo
       event);
 }
 
-void CoordinatorService::Impl::perform(const CoordinatorAction& action) {
+void CoordinatorService::Impl::perform(const rendezvous::CoordinatorAction& action) {
   tell_action(action);
-  std::visit(Overloaded{[&](const SendTo& send) { deliver(send); },
-                        [&](const CloseConnection& close) {
+  std::visit(Overloaded{[&](const rendezvous::SendTo& send) { deliver(send); },
+                        [&](const rendezvous::CloseConnection& close) {
                           const auto found = connections_.find(close.connection);
                           if (found != connections_.end()) found->second->finish();
                         },
-                        [&](const OpenStore& open) {
+                        [&](const rendezvous::OpenStore& open) {
                           add(StoreAnswered{open.attempt, hooks_.open_store(open)});
                         },
-                        [&](const CloseStore& close) { hooks_.close_store(close.attempt); },
-                        [&](const JudgeClient& judged) {
+                        [&](const rendezvous::CloseStore& close) { hooks_.close_store(close.attempt); },
+                        [&](const rendezvous::JudgeClient& judged) {
                           if (hooks_.judge_client) hooks_.judge_client(judged.verdict);
                         },
-                        [&](const ShowJob& job) {
+                        [&](const rendezvous::ShowJob& job) {
                           if (hooks_.show_job) hooks_.show_job(job.status);
                         },
-                        [&](const ShowStatus& status) { hooks_.show_status(status.text); },
-                        [&](const ShowRestart& restart) { hooks_.show_restart(restart); },
-                        [&](const ShowNotice& show) {
+                        [&](const rendezvous::ShowStatus& status) { hooks_.show_status(status.text); },
+                        [&](const rendezvous::ShowRestart& restart) { hooks_.show_restart(restart); },
+                        [&](const rendezvous::ShowNotice& show) {
                           if (hooks_.show_notice) hooks_.show_notice(show.notice);
                         },
-                        [&](const Record& record) {
+                        [&](const rendezvous::Record& record) {
                           if (hooks_.record) hooks_.record(record.event);
                         },
-                        [&](const EndJob& end) { begin_flush(end.cause); }},
+                        [&](const rendezvous::EndJob& end) { begin_flush(end.cause); }},
              action);
 }
 
 void CoordinatorService::Impl::admit(AuthenticationResult agent) {
-  const ConnectionId id{++last_connection_};
+  const rendezvous::ConnectionId id{++last_connection_};
   const auto connection =
       std::make_shared<Connection>(std::move(agent.socket), agent.keys, settings_.link_timeout);
   connections_[id] = connection;
@@ -268,17 +268,19 @@ void CoordinatorService::Impl::admit(AuthenticationResult agent) {
   connection->start(std::move(hooks), std::move(agent.text));
 }
 
-void CoordinatorService::Impl::receive(ConnectionId id, const std::string& payload) {
-  auto decoded = decode_agent_message(payload);
-  if (auto* message = std::get_if<AgentMessage>(&decoded)) {
-    if (const auto* output = std::get_if<lifeline::Output>(message)) return hand_over(id, *output);
+void CoordinatorService::Impl::receive(rendezvous::ConnectionId id, const std::string& payload) {
+  auto decoded = rendezvous::decode_agent_message(payload);
+  if (auto* message = std::get_if<rendezvous::AgentMessage>(&decoded)) {
+    if (const auto* output = std::get_if<rendezvous::lifeline::Output>(message))
+      return hand_over(id, *output);
     return add(MessageArrived{id, std::move(*message)});
   }
   if (const auto found = connections_.find(id); found != connections_.end()) found->second->close();
-  add(ConnectionClosed{id, "it sent " + std::get<CodecError>(decoded).what});
+  add(ConnectionClosed{id, "it sent " + std::get<rendezvous::CodecError>(decoded).what});
 }
 
-void CoordinatorService::Impl::hand_over(ConnectionId id, const lifeline::Output& output) {
+void CoordinatorService::Impl::hand_over(rendezvous::ConnectionId id,
+                                         const rendezvous::lifeline::Output& output) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   const std::shared_ptr<Connection> connection = found->second;
@@ -288,10 +290,10 @@ void CoordinatorService::Impl::hand_over(ConnectionId id, const lifeline::Output
   hooks_.on_output(output, std::move(socket), std::move(first_bytes));
 }
 
-void CoordinatorService::Impl::deliver(const SendTo& send) {
-  if (send.connection == k_local_connection) return hooks_.on_message(send.message);
+void CoordinatorService::Impl::deliver(const rendezvous::SendTo& send) {
+  if (send.connection == rendezvous::k_local_connection) return hooks_.on_message(send.message);
   const auto found = connections_.find(send.connection);
-  if (found != connections_.end()) found->second->send(encode(send.message));
+  if (found != connections_.end()) found->second->send(rendezvous::encode(send.message));
 }
 
 void CoordinatorService::Impl::set_timer() {
@@ -307,7 +309,7 @@ void CoordinatorService::Impl::set_timer() {
   });
 }
 
-void CoordinatorService::Impl::begin_flush(const Cause& cause) {
+void CoordinatorService::Impl::begin_flush(const supervise::Cause& cause) {
   flushing_ = cause;
   for (const auto& [id, connection] : connections_) connection->finish();
   timer_.expires_after(settings_.flush_timeout);
@@ -334,10 +336,12 @@ CoordinatorService::CoordinatorService(boost::asio::io_context& context, Coordin
 
 CoordinatorService::~CoordinatorService() { impl_->close(); }
 void CoordinatorService::start() { impl_->start(); }
-void CoordinatorService::send(AgentMessage message) { impl_->send(std::move(message)); }
-void CoordinatorService::ask_about(ClientQuestion question) { impl_->ask_about(std::move(question)); }
+void CoordinatorService::send(rendezvous::AgentMessage message) { impl_->send(std::move(message)); }
+void CoordinatorService::ask_about(rendezvous::ClientQuestion question) {
+  impl_->ask_about(std::move(question));
+}
 void CoordinatorService::note_connections(int count) { impl_->note_connections(count); }
 void CoordinatorService::ask_status() { impl_->ask_status(); }
 int CoordinatorService::port() const { return impl_->port(); }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

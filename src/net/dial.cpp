@@ -4,9 +4,9 @@
 
 #include <boost/asio/post.hpp>
 
-namespace ddprun {
+namespace ddprun::net {
 
-Dial::Dial(boost::asio::io_context& context, Handshake handshake, DialLimits limits,
+Dial::Dial(boost::asio::io_context& context, rendezvous::Handshake handshake, DialLimits limits,
            Authentication::OnResult on_result)
     : socket_(context),
       timer_(context),
@@ -53,7 +53,7 @@ void Dial::fail(const std::string& why) {
   const auto on_result = std::exchange(on_result_, nullptr);
   cancel();
   if (on_result)
-    on_result({HandshakeStep::State::failed, why, Tcp::socket(timer_.get_executor()), {}, false});
+    on_result({rendezvous::HandshakeStep::State::failed, why, Tcp::socket(timer_.get_executor()), {}, false});
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -7,10 +7,10 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/net/authenticator.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
-FirstDial::FirstDial(boost::asio::io_context& context, FrontEndAddress front_end, Authenticator authenticator,
-                     Milliseconds link_timeout, OnResult on_result)
+FirstDial::FirstDial(boost::asio::io_context& context, rendezvous::FrontEndAddress front_end,
+                     rendezvous::Authenticator authenticator, Milliseconds link_timeout, OnResult on_result)
     : context_(context),
       front_end_(std::move(front_end)),
       authenticator_(std::move(authenticator)),
@@ -23,7 +23,8 @@ void FirstDial::start() {
   for (std::size_t i = 0; i < front_end_.addresses.size(); ++i) {
     dials_.push_back(std::make_shared<Dial>(
         context_,
-        Handshake(HandshakeRole::member, lifeline_key(front_end_.id), make_key_exchange(), authenticator_),
+        rendezvous::Handshake(rendezvous::HandshakeRole::member, rendezvous::lifeline_key(front_end_.id),
+                              make_key_exchange(), authenticator_),
         limits, [this, i](AuthenticationResult result) { conclude(i, std::move(result)); }));
     dials_.back()->start(front_end_.addresses[i], front_end_.port);
   }
@@ -37,7 +38,7 @@ void FirstDial::cancel() {
 
 void FirstDial::conclude(std::size_t dial, AuthenticationResult result) {
   dials_[dial].reset();
-  if (result.state != HandshakeStep::State::done) {
+  if (result.state != rendezvous::HandshakeStep::State::done) {
     problems_.push_back(fmt::format("{}: {}", front_end_.addresses[dial], result.text));
     if (problems_.size() < dials_.size()) return;
     result.text = join(problems_, ", ");
@@ -46,4 +47,4 @@ void FirstDial::conclude(std::size_t dial, AuthenticationResult result) {
   on_result_(std::move(result));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

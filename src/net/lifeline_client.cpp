@@ -4,7 +4,7 @@
 
 #include "connection.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 namespace {
 
@@ -12,9 +12,9 @@ constexpr std::chrono::milliseconds k_telling_limit{1000};
 
 }  // namespace
 
-LifelineClient::LifelineClient(boost::asio::io_context& context, FrontEndAddress front_end,
-                               Authenticator authenticator, lifeline::Hello hello, Hooks hooks,
-                               Milliseconds link_timeout)
+LifelineClient::LifelineClient(boost::asio::io_context& context, rendezvous::FrontEndAddress front_end,
+                               rendezvous::Authenticator authenticator, rendezvous::lifeline::Hello hello,
+                               Hooks hooks, Milliseconds link_timeout)
     : authenticator_(std::move(authenticator)),
       hello_(std::move(hello)),
       hooks_(std::move(hooks)),
@@ -30,9 +30,9 @@ LifelineClient::~LifelineClient() {
 void LifelineClient::start() { dial_.start(); }
 
 void LifelineClient::conclude(AuthenticationResult result) {
-  if (result.state != HandshakeStep::State::done) return hooks_.on_unreachable(result.text);
+  if (result.state != rendezvous::HandshakeStep::State::done) return hooks_.on_unreachable(result.text);
   connection_ = std::make_shared<Connection>(std::move(result.socket), result.keys, link_timeout_);
-  connection_->send(encode(lifeline::Message(hello_)));
+  connection_->send(encode(rendezvous::lifeline::Message(hello_)));
   Connection::Hooks hooks;
   hooks.on_frame = [this](const std::string& payload) { take(payload); };
   hooks.on_closed = [this](const std::string& why) {
@@ -45,17 +45,17 @@ void LifelineClient::conclude(AuthenticationResult result) {
 
 void LifelineClient::take(const std::string& payload) {
   if (told_) return;
-  const auto message = lifeline::decode(payload);
+  const auto message = rendezvous::lifeline::decode(payload);
   if (!message) return;
-  if (const auto* signal = std::get_if<lifeline::Signal>(&*message)) hooks_.on_signal(*signal);
-  if (const auto* task = std::get_if<lifeline::Task>(&*message)) hooks_.on_task(task->bytes);
+  if (const auto* signal = std::get_if<rendezvous::lifeline::Signal>(&*message)) hooks_.on_signal(*signal);
+  if (const auto* task = std::get_if<rendezvous::lifeline::Task>(&*message)) hooks_.on_task(task->bytes);
 }
 
-void LifelineClient::end(const lifeline::Ended& ended, std::function<void()> told) {
+void LifelineClient::end(const rendezvous::lifeline::Ended& ended, std::function<void()> told) {
   dial_.cancel();
   if (!connection_) return told();
   told_ = std::move(told);
-  connection_->send(encode(lifeline::Message(ended)));
+  connection_->send(encode(rendezvous::lifeline::Message(ended)));
   connection_->finish();
   timer_.expires_after(k_telling_limit);
   timer_.async_wait([this](const boost::system::error_code& error) {
@@ -63,4 +63,4 @@ void LifelineClient::end(const lifeline::Ended& ended, std::function<void()> tol
   });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -6,14 +6,14 @@
 #include "connection.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
-LifelineServer::LifelineServer(boost::asio::io_context& context, Authenticator authenticator,
+LifelineServer::LifelineServer(boost::asio::io_context& context, rendezvous::Authenticator authenticator,
                                const std::string& id, Hooks hooks, Milliseconds link_timeout)
     : authenticator_(std::move(authenticator)), hooks_(std::move(hooks)), link_timeout_(link_timeout) {
   AgentListenerSettings settings;
   settings.ports = {0};
-  settings.launch_key = lifeline_key(id);
+  settings.launch_key = rendezvous::lifeline_key(id);
   settings.authenticator = authenticator_;
   settings.link_timeout = link_timeout_;
   AgentListenerHooks listening;
@@ -35,9 +35,10 @@ std::size_t LifelineServer::connected() const {
   return count;
 }
 
-void LifelineServer::signal_all(const lifeline::Signal& signal) {
+void LifelineServer::signal_all(const rendezvous::lifeline::Signal& signal) {
   for (auto& [arrival, peer] : peers_) {
-    if (peer.greeted && !peer.hello.wants_task) peer.connection->send(encode(lifeline::Message(signal)));
+    if (peer.greeted && !peer.hello.wants_task)
+      peer.connection->send(encode(rendezvous::lifeline::Message(signal)));
   }
 }
 
@@ -59,41 +60,41 @@ void LifelineServer::admit(AuthenticationResult agent) {
 void LifelineServer::take(int number, const std::string& payload) {
   const auto found = peers_.find(number);
   if (found == peers_.end()) return;
-  auto message = lifeline::decode(payload);
+  auto message = rendezvous::lifeline::decode(payload);
   Peer& peer = found->second;
-  if (message && !peer.greeted && std::holds_alternative<lifeline::Hello>(*message)) {
-    return handle(number, std::get<lifeline::Hello>(std::move(*message)));
+  if (message && !peer.greeted && std::holds_alternative<rendezvous::lifeline::Hello>(*message)) {
+    return handle(number, std::get<rendezvous::lifeline::Hello>(std::move(*message)));
   }
-  if (message && !peer.greeted && std::holds_alternative<lifeline::Output>(*message)) {
-    return hand_over(number, std::get<lifeline::Output>(*message));
+  if (message && !peer.greeted && std::holds_alternative<rendezvous::lifeline::Output>(*message)) {
+    return hand_over(number, std::get<rendezvous::lifeline::Output>(*message));
   }
-  const auto* ended = message ? std::get_if<lifeline::Ended>(&*message) : nullptr;
+  const auto* ended = message ? std::get_if<rendezvous::lifeline::Ended>(&*message) : nullptr;
   if (ended == nullptr || !peer.greeted || peer.ended) {
     peer.connection->close();
     return lose(number, "it sent something unexpected");
   }
   peer.ended = true;
-  const lifeline::Hello hello = peer.hello;
+  const rendezvous::lifeline::Hello hello = peer.hello;
   peer.connection->finish();
   hooks_.on_ended(hello, *ended);
 }
 
-void LifelineServer::handle(int number, lifeline::Hello hello) {
+void LifelineServer::handle(int number, rendezvous::lifeline::Hello hello) {
   Peer& peer = peers_.at(number);
   peer.greeted = true;
   hello.host = printable(hello.host);
   peer.hello = std::move(hello);
   if (!peer.hello.wants_task) return hooks_.on_agent(peer.hello);
-  peer.connection->send(encode(lifeline::Task{hooks_.make_task(peer.hello)}));
+  peer.connection->send(encode(rendezvous::lifeline::Task{hooks_.make_task(peer.hello)}));
   peer.connection->finish();
 }
 
-void LifelineServer::hand_over(int number, const lifeline::Output& output) {
+void LifelineServer::hand_over(int number, const rendezvous::lifeline::Output& output) {
   const std::shared_ptr<Connection> connection = peers_.at(number).connection;
   peers_.erase(number);
   auto [socket, first_bytes] = connection->release();
   boost::system::error_code error;
-  socket.send(boost::asio::buffer(&lifeline::k_output_taken, 1), 0, error);
+  socket.send(boost::asio::buffer(&rendezvous::lifeline::k_output_taken, 1), 0, error);
   if (error) return;  // the agent finds it closed, and writes elsewhere
   hooks_.on_output(output, std::move(socket), std::move(first_bytes));
 }
@@ -106,4 +107,4 @@ void LifelineServer::lose(int number, const std::string& why) {
   if (peer.greeted && !peer.ended && !peer.hello.wants_task) hooks_.on_lost(peer.hello, why);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -15,12 +15,12 @@
 #include "ddprun/rendezvous/expected_messages.hpp"
 #include "name_query.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 namespace {
 
 using Code = boost::system::error_code;
-using State = HandshakeStep::State;
+using State = rendezvous::HandshakeStep::State;
 
 template <class... Handlers>
 struct Overloaded : Handlers... {
@@ -53,8 +53,8 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
       : context_(context), settings_(std::move(settings)), hooks_(std::move(hooks)), timer_(context) {}
 
   void start();
-  void on_told(DiscoveryWay way, const ToldPlace& told);
-  void send(const AgentMessage& message);
+  void on_told(rendezvous::DiscoveryWay way, const ToldPlace& told);
+  void send(const rendezvous::AgentMessage& message);
   void close();
   std::string local_end(const std::string& address) const {
     const auto found = local_ends_.find(address);
@@ -66,25 +66,25 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
     if (hooks_.show_detail) hooks_.show_detail(text);
   }
   void tell_candidates() const;
-  void tell_dial(CandidateId candidate, const std::string& outcome);
-  void perform(const MemberJoin::Actions& actions);
+  void tell_dial(rendezvous::CandidateId candidate, const std::string& outcome);
+  void perform(const rendezvous::MemberJoin::Actions& actions);
   void look_up(const std::string& name);
   void fail_lookup(const std::string& name, const std::string& why);
   void look_at_rendezvous_file();
-  void dial(const DialCandidate& candidate);
-  void dial_ended(CandidateId candidate, AuthenticationResult result);
+  void dial(const rendezvous::DialCandidate& candidate);
+  void dial_ended(rendezvous::CandidateId candidate, AuthenticationResult result);
   void drop_attempts();
   void join(AuthenticationResult result);
   void receive(const std::string& payload);
-  void pass_on(const CoordinatorMessage& message);
+  void pass_on(const rendezvous::CoordinatorMessage& message);
   void open_output();
   void note_output(const std::shared_ptr<Opening>& opening, std::size_t stream, AuthenticationResult result);
-  void probe(const Probe& request);
+  void probe(const rendezvous::Probe& request);
   void lose(const std::string& what, const std::string& hint);
   void set_timer();
   void expect_word(Milliseconds limit, const std::string& before);
   std::string coordinator() const;
-  Handshake handshake() const;
+  rendezvous::Handshake handshake() const;
 
   boost::asio::io_context& context_;
   MemberServiceSettings settings_;
@@ -93,19 +93,19 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   std::string reached_;  // the coordinator's end of the connection, once joined
   int reached_port_ = 0;
   std::map<std::string, std::string> local_ends_;  // by address of the coordinator that this host has reached
-  std::optional<MemberJoin> join_;
+  std::optional<rendezvous::MemberJoin> join_;
   std::map<std::string, std::shared_ptr<WholeAnswer>> queries_;
-  std::map<CandidateId, std::shared_ptr<Dial>> dials_;
+  std::map<rendezvous::CandidateId, std::shared_ptr<Dial>> dials_;
   struct Told {
     std::string place;    // "10.0.0.1 port 29500"
     std::string outcome;  // of the last dial
   };
-  std::map<CandidateId, Told> told_;  // what show_detail has heard of each candidate
+  std::map<rendezvous::CandidateId, Told> told_;  // what show_detail has heard of each candidate
   std::vector<std::shared_ptr<Dial>> probes_;
   std::vector<std::shared_ptr<Dial>> output_dials_;
   bool output_asked_ = false;
-  MemberState state_ = MemberState::joined;
-  std::vector<CoordinatorMessage> held_;  // until the output has its connections
+  rendezvous::MemberState state_ = rendezvous::MemberState::joined;
+  std::vector<rendezvous::CoordinatorMessage> held_;  // until the output has its connections
   std::optional<AuthenticationResult> found_;
   std::shared_ptr<Connection> connection_;
   bool closed_ = false;
@@ -122,13 +122,13 @@ void MemberService::Impl::start() {
   });
 }
 
-void MemberService::Impl::send(const AgentMessage& message) {
+void MemberService::Impl::send(const rendezvous::AgentMessage& message) {
   if (!connection_) return;
-  connection_->send(encode(message));
-  state_ = after_sent(message, state_);
-  const bool to_be_answered = std::holds_alternative<AttemptFailed>(message) ||
-                              std::holds_alternative<Stopped>(message) ||
-                              std::holds_alternative<StopRequest>(message);
+  connection_->send(rendezvous::encode(message));
+  state_ = rendezvous::after_sent(message, state_);
+  const bool to_be_answered = std::holds_alternative<rendezvous::AttemptFailed>(message) ||
+                              std::holds_alternative<rendezvous::Stopped>(message) ||
+                              std::holds_alternative<rendezvous::StopRequest>(message);
   if (to_be_answered) expect_word(settings_.answer_limit, "sent nothing for");
 }
 
@@ -145,7 +145,7 @@ void MemberService::Impl::close() {
 // ---- finding the coordinator
 
 void MemberService::Impl::tell_candidates() const {
-  const MemberJoinSettings& join_settings = settings_.join;
+  const rendezvous::MemberJoinSettings& join_settings = settings_.join;
   std::vector<std::string> ways;
   if (!join_settings.addresses.empty()) {
     ways.push_back(fmt::format("{}, port {}", ddprun::join(join_settings.addresses, ", "),
@@ -158,25 +158,25 @@ void MemberService::Impl::tell_candidates() const {
 }
 
 // A candidate is tried again and again; only what differs from the time before is told.
-void MemberService::Impl::tell_dial(CandidateId candidate, const std::string& outcome) {
+void MemberService::Impl::tell_dial(rendezvous::CandidateId candidate, const std::string& outcome) {
   Told& told = told_[candidate];
   if (told.outcome == outcome) return;
   told.outcome = outcome;
   tell(fmt::format("{}: {}", told.place, outcome));
 }
 
-void MemberService::Impl::perform(const MemberJoin::Actions& actions) {
-  for (const MemberJoinAction& action : actions) {
+void MemberService::Impl::perform(const rendezvous::MemberJoin::Actions& actions) {
+  for (const rendezvous::MemberJoinAction& action : actions) {
     if (closed_) return;
-    std::visit(Overloaded{[&](const ResolveName& resolve) { look_up(resolve.name); },
-                          [&](const DialCandidate& candidate) { dial(candidate); },
-                          [&](const LookAtRendezvousFile&) { look_at_rendezvous_file(); },
-                          [&](const TakeCandidate&) {
+    std::visit(Overloaded{[&](const rendezvous::ResolveName& resolve) { look_up(resolve.name); },
+                          [&](const rendezvous::DialCandidate& candidate) { dial(candidate); },
+                          [&](const rendezvous::LookAtRendezvousFile&) { look_at_rendezvous_file(); },
+                          [&](const rendezvous::TakeCandidate&) {
                             drop_attempts();
                             join(std::move(*found_));
                           },
-                          [&](const GiveUp& end) { lose(end.what, end.hint); },
-                          [&](const ShowJoinStatus& status) { hooks_.show_status(status.text); }},
+                          [&](const rendezvous::GiveUp& end) { lose(end.what, end.hint); },
+                          [&](const rendezvous::ShowJoinStatus& status) { hooks_.show_status(status.text); }},
                action);
   }
   if (!closed_ && !join_->over()) set_timer();
@@ -215,20 +215,20 @@ void MemberService::Impl::fail_lookup(const std::string& name, const std::string
 void MemberService::Impl::look_at_rendezvous_file() {
   boost::asio::post(context_, [weak = weak_from_this()] {
     const auto self = weak.lock();
-    if (self) self->on_told(DiscoveryWay::file, self->hooks_.look_at_rendezvous_file());
+    if (self) self->on_told(rendezvous::DiscoveryWay::file, self->hooks_.look_at_rendezvous_file());
   });
 }
 
-void MemberService::Impl::on_told(DiscoveryWay way, const ToldPlace& told) {
+void MemberService::Impl::on_told(rendezvous::DiscoveryWay way, const ToldPlace& told) {
   if (closed_ || join_->over()) return;
   const TimePoint now = std::chrono::steady_clock::now();
-  const auto* const place = std::get_if<CoordinatorPlace>(&told);
+  const auto* const place = std::get_if<rendezvous::CoordinatorPlace>(&told);
   perform(place != nullptr ? join_->on_place(way, *place, now)
                            : join_->on_no_place(way, std::get<std::string>(told), now));
 }
 
-void MemberService::Impl::dial(const DialCandidate& candidate) {
-  const CandidateId id = candidate.candidate;
+void MemberService::Impl::dial(const rendezvous::DialCandidate& candidate) {
+  const rendezvous::CandidateId id = candidate.candidate;
   const std::string place = fmt::format("{} port {}", candidate.address, candidate.port);
   if (told_[id].place != place) {
     told_[id] = {place, {}};
@@ -243,7 +243,7 @@ void MemberService::Impl::dial(const DialCandidate& candidate) {
   attempt->start(candidate.address, candidate.port);
 }
 
-void MemberService::Impl::dial_ended(CandidateId candidate, AuthenticationResult result) {
+void MemberService::Impl::dial_ended(rendezvous::CandidateId candidate, AuthenticationResult result) {
   if (closed_) return;
   dials_.erase(candidate);
   const TimePoint now = std::chrono::steady_clock::now();
@@ -270,14 +270,15 @@ void MemberService::Impl::set_timer() {
   });
 }
 
-Handshake MemberService::Impl::handshake() const {
-  return {HandshakeRole::member, settings_.launch_key, make_key_exchange(), settings_.authenticator};
+rendezvous::Handshake MemberService::Impl::handshake() const {
+  return {rendezvous::HandshakeRole::member, settings_.launch_key, make_key_exchange(),
+          settings_.authenticator};
 }
 
 // ---- joined
 
 void MemberService::Impl::join(AuthenticationResult result) {
-  Join join;
+  rendezvous::Join join;
   join.announcement = settings_.announcement;
   join.failure = settings_.failure;
   join.version = settings_.version;
@@ -289,7 +290,7 @@ void MemberService::Impl::join(AuthenticationResult result) {
   local_ends_[reached_] = local;
   // What was proven between the two hosts comes first.
   std::vector<std::string>& addresses = join.announcement.addresses;
-  if (crosses_hosts(local)) {
+  if (rendezvous::crosses_hosts(local)) {
     std::erase(addresses, local);
     addresses.insert(addresses.begin(), local);
   }
@@ -306,7 +307,7 @@ void MemberService::Impl::join(AuthenticationResult result) {
     if (self) self->lose(fmt::format("lost the coordinator {}: {}", self->coordinator(), why), "");
   };
   connection_->start(std::move(hooks), std::move(result.text));
-  connection_->send(encode(AgentMessage{std::move(join)}));
+  connection_->send(rendezvous::encode(rendezvous::AgentMessage{std::move(join)}));
   if (hooks_.on_joined) hooks_.on_joined();
 
   expect_word(settings_.join.join_timeout + settings_.start_margin,
@@ -331,30 +332,32 @@ std::string MemberService::Impl::coordinator() const {
 }
 
 void MemberService::Impl::receive(const std::string& payload) {
-  auto decoded = decode_coordinator_message(payload);
-  if (const auto* error = std::get_if<CodecError>(&decoded)) {
+  auto decoded = rendezvous::decode_coordinator_message(payload);
+  if (const auto* error = std::get_if<rendezvous::CodecError>(&decoded)) {
     return lose(fmt::format("lost the coordinator {}: it sent {}", coordinator(), error->what), "");
   }
-  const auto& message = std::get<CoordinatorMessage>(decoded);
-  if (judge(message, state_) == Reception::wrong) {
-    const std::string why = describe_wrong(message);
+  const auto& message = std::get<rendezvous::CoordinatorMessage>(decoded);
+  if (rendezvous::judge(message, state_) == rendezvous::Reception::wrong) {
+    const std::string why = rendezvous::describe_wrong(message);
     return lose(fmt::format("lost the coordinator {}: {}", coordinator(), why), "");
   }
-  state_ = after_received(message, state_);
-  if (const auto* request = std::get_if<Probe>(&message)) return probe(*request);
-  const bool asks =
-      std::holds_alternative<ClientQuestion>(message) || std::holds_alternative<StatusQuestion>(message);
+  state_ = rendezvous::after_received(message, state_);
+  if (const auto* request = std::get_if<rendezvous::Probe>(&message)) return probe(*request);
+  const bool asks = std::holds_alternative<rendezvous::ClientQuestion>(message) ||
+                    std::holds_alternative<rendezvous::StatusQuestion>(message);
   if (asks) return hooks_.on_message(message);
   timer_.cancel();
-  const bool begins_output = std::holds_alternative<Start>(message) && settings_.output_streams > 0 &&
-                             !std::exchange(output_asked_, true);
+  const bool begins_output = std::holds_alternative<rendezvous::Start>(message) &&
+                             settings_.output_streams > 0 && !std::exchange(output_asked_, true);
   if (begins_output) open_output();
   if (!output_dials_.empty()) return held_.push_back(message);
   pass_on(message);
 }
 
-void MemberService::Impl::pass_on(const CoordinatorMessage& message) {
-  if (std::holds_alternative<Finish>(message) || std::holds_alternative<Refused>(message)) close();
+void MemberService::Impl::pass_on(const rendezvous::CoordinatorMessage& message) {
+  if (std::holds_alternative<rendezvous::Finish>(message) ||
+      std::holds_alternative<rendezvous::Refused>(message))
+    close();
   hooks_.on_message(message);
 }
 
@@ -377,8 +380,10 @@ void MemberService::Impl::open_output() {
 void MemberService::Impl::note_output(const std::shared_ptr<Opening>& opening, std::size_t stream,
                                       AuthenticationResult result) {
   if (result.state == State::done) {
-    const auto name = stream == 0 ? lifeline::Stream::output : lifeline::Stream::error;
-    const std::string hello = encode(AgentMessage(lifeline::Output{name, settings_.announcement.host}));
+    const auto name =
+        stream == 0 ? rendezvous::lifeline::Stream::output : rendezvous::lifeline::Stream::error;
+    const std::string hello = rendezvous::encode(
+        rendezvous::AgentMessage(rendezvous::lifeline::Output{name, settings_.announcement.host}));
     Code error;
     boost::asio::write(result.socket, boost::asio::buffer(SealedWriter(result.keys.send).seal(hello)), error);
     if (error) opening->problem = describe_error(error);
@@ -393,18 +398,18 @@ void MemberService::Impl::note_output(const std::shared_ptr<Opening>& opening, s
     for (auto& socket : opening->sockets) sockets.push_back(std::move(*socket));
   }
   hooks_.on_output(std::move(sockets), opening->problem);
-  for (const CoordinatorMessage& message : std::exchange(held_, {})) {
+  for (const rendezvous::CoordinatorMessage& message : std::exchange(held_, {})) {
     if (!closed_) pass_on(message);
   }
 }
 
-void MemberService::Impl::probe(const Probe& request) {
+void MemberService::Impl::probe(const rendezvous::Probe& request) {
   const auto probing = std::make_shared<Probing>();
   probing->addresses = request.addresses;
   probing->reached.assign(request.addresses.size(), false);
   probing->why.resize(request.addresses.size());
   probing->open = request.addresses.size();
-  if (probing->open == 0) return send(Probed{});
+  if (probing->open == 0) return send(rendezvous::Probed{});
   probes_.clear();
   for (std::size_t i = 0; i < request.addresses.size(); ++i) {
     const auto attempt = std::make_shared<Dial>(
@@ -416,7 +421,7 @@ void MemberService::Impl::probe(const Probe& request) {
           probing->why[i] = result.text;
           if (probing->reached[i]) self->local_ends_[probing->addresses[i]] = local_address(result.socket);
           if (--probing->open > 0) return;
-          Probed answer;
+          rendezvous::Probed answer;
           for (std::size_t k = 0; k < probing->addresses.size(); ++k) {
             if (probing->reached[k]) {
               answer.reachable.push_back(probing->addresses[k]);
@@ -448,9 +453,9 @@ void MemberService::start() { impl_->start(); }
 std::string MemberService::local_end(const std::string& address) const { return impl_->local_end(address); }
 
 void MemberService::on_key_value_space(const ToldPlace& told) {
-  impl_->on_told(DiscoveryWay::key_value_space, told);
+  impl_->on_told(rendezvous::DiscoveryWay::key_value_space, told);
 }
 
-void MemberService::send(AgentMessage message) { impl_->send(message); }
+void MemberService::send(rendezvous::AgentMessage message) { impl_->send(message); }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -6,7 +6,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 namespace {
 
@@ -37,4 +37,4 @@ std::shared_ptr<WholeAnswer> query_name(boost::asio::io_context& context, NameLo
   return query;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

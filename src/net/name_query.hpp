@@ -10,7 +10,7 @@
 #include "ddprun/net/member_service.hpp"
 #include "ddprun/net/whole_answer.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 using OnAddresses = std::function<void(std::vector<std::string> addresses, std::string error)>;
 
@@ -19,4 +19,4 @@ using OnAddresses = std::function<void(std::vector<std::string> addresses, std::
 std::shared_ptr<WholeAnswer> query_name(boost::asio::io_context& context, NameLookup lookup,
                                         Milliseconds limit, OnAddresses on_addresses);
 
-}  // namespace ddprun
+}  // namespace ddprun::net

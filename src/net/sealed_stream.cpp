@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::net {
 
 namespace {
 
@@ -73,9 +73,9 @@ void SealedReader::append(std::string_view bytes) { state_->buffer += bytes; }
 
 std::string SealedReader::take_rest() { return std::exchange(state_->buffer, {}); }
 
-std::variant<std::monostate, std::string, CodecError> SealedReader::next() {
+std::variant<std::monostate, std::string, rendezvous::CodecError> SealedReader::next() {
   State& state = *state_;
-  const CodecError changed{"a message altered in transit"};
+  const rendezvous::CodecError changed{"a message altered in transit"};
   if (!state.begun) {
     if (state.buffer.size() < k_header) return std::monostate{};
     if (crypto_secretstream_xchacha20poly1305_init_pull(
@@ -88,7 +88,7 @@ std::variant<std::monostate, std::string, CodecError> SealedReader::next() {
   const std::size_t size = read_length(state.buffer);
   if (size < k_overhead) return changed;
   if (size > k_max_piece + k_overhead) {
-    return CodecError{fmt::format("a message of {} bytes, the limit is {}", size, k_max_piece)};
+    return rendezvous::CodecError{fmt::format("a message of {} bytes, the limit is {}", size, k_max_piece)};
   }
   if (state.buffer.size() - k_length < size) return std::monostate{};
   std::string text(size - k_overhead, '\0');
@@ -100,4 +100,4 @@ std::variant<std::monostate, std::string, CodecError> SealedReader::next() {
   return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -2,7 +2,7 @@
 
 #include "ddprun/net/authenticator.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 namespace {
 
@@ -22,7 +22,7 @@ std::string make_secret_text() { return to_text(make_random_key()); }
 
 // A purpose in front, so that it is not the key that the rendezvous derives from the same secret.
 std::string make_secret_text_from(std::string_view secret) {
-  return to_text(derive_key(ProofMethod::front_end, "lifeline " + std::string(secret)));
+  return to_text(derive_key(rendezvous::ProofMethod::front_end, "lifeline " + std::string(secret)));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

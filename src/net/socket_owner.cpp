@@ -23,7 +23,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 namespace {
 
@@ -151,9 +151,9 @@ std::optional<SocketRow> find_in_tables(const Endpoint& local, const Endpoint& r
 // A kernel that does not know of a connection's other end either cannot be asked.
 bool tells(const std::variant<SocketRow, int>& answer) { return std::holds_alternative<SocketRow>(answer); }
 
-Holder judge(const SocketRow& row, uid_t user) {
-  if (!row.open) return Holder::elsewhere;
-  return row.user == user || row.user == 0 ? Holder::own : Holder::foreign;
+rendezvous::Holder judge(const SocketRow& row, uid_t user) {
+  if (!row.open) return rendezvous::Holder::elsewhere;
+  return row.user == user || row.user == 0 ? rendezvous::Holder::own : rendezvous::Holder::foreign;
 }
 
 // Whether a connection of our own can be found, where this host has the server's end too: else "no such
@@ -188,12 +188,12 @@ std::optional<TcpEnds> ends_of(int descriptor) {
   return TcpEnds{plain_endpoint(peer), plain_endpoint(own)};
 }
 
-StoreConnection as_text(const TcpEnds& ends) {
+rendezvous::StoreConnection as_text(const TcpEnds& ends) {
   return {ends.client.address().to_string(), ends.client.port(), ends.server.address().to_string(),
           ends.server.port()};
 }
 
-std::optional<TcpEnds> from_text(const StoreConnection& connection) {
+std::optional<TcpEnds> from_text(const rendezvous::StoreConnection& connection) {
   boost::system::error_code error;
   const auto end = [&error](const std::string& address, int port) -> Endpoint {
     boost::system::error_code failure;
@@ -228,13 +228,13 @@ std::optional<SocketRow> find_in_socket_table(std::string_view text, const Endpo
   return SocketRow{*user, *inode != 0 && (*state == TCP_ESTABLISHED || *state == TCP_CLOSE_WAIT)};
 }
 
-Holder find_holder(const TcpEnds& ends, uid_t user) {
+rendezvous::Holder find_holder(const TcpEnds& ends, uid_t user) {
   const auto answer = ask_kernel(ends.client, ends.server);
   if (const auto* row = std::get_if<SocketRow>(&answer)) return judge(*row, user);
-  if (std::get<int>(answer) == ENOENT && can_ask_kernel()) return Holder::elsewhere;
+  if (std::get<int>(answer) == ENOENT && can_ask_kernel()) return rendezvous::Holder::elsewhere;
   if (const auto row = find_in_tables(ends.client, ends.server)) return judge(*row, user);
   const bool readable = !read_table("/proc/net/tcp").empty();
-  return readable ? Holder::elsewhere : Holder::unknown;
+  return readable ? rendezvous::Holder::elsewhere : rendezvous::Holder::unknown;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -11,7 +11,7 @@
 
 #include "ddprun/base/duration.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 namespace {
 
@@ -126,4 +126,4 @@ StatusServer::~StatusServer() { impl_->close(); }
 void StatusServer::answer(const std::string& text) { impl_->answer(text); }
 bool StatusServer::listens() const { return impl_->listens(); }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

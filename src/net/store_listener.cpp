@@ -10,7 +10,7 @@
 
 #include "ddprun/base/error.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 namespace {
 
 constexpr std::size_t k_descriptors_kept = 256;  // for the rest of the program
@@ -44,4 +44,4 @@ bool out_of_room(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -6,7 +6,7 @@
 
 #include "ddprun/net/bound_socket.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 std::string error_text(int error);
 // Throws Error naming the port.
@@ -16,4 +16,4 @@ std::size_t connections_allowed();
 // Whether accept failed for want of something that may be there again later.
 bool out_of_room(int error);
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -24,7 +24,7 @@
 #include "ddprun/store/service.hpp"
 #include "store_listener.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 namespace {
 
 namespace asio = boost::asio;
@@ -91,26 +91,26 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   void resume_accepting();
   bool room_for(const asio::ip::address& host);
   void add_connection(int descriptor, const asio::ip::address& host, std::string_view first_bytes);
-  void serve_in_turn(StoreClient client, bool busy);
+  void serve_in_turn(store::StoreClient client, bool busy);
   bool serve_busy();
   void wake_for_busy();
-  void queue(StoreClient client);
+  void queue(store::StoreClient client);
   void feed_starved();
-  void watch(StoreClient client);
-  void read_from(StoreClient client);
-  bool take(StoreClient client, std::string_view bytes);
-  void finish_turn(StoreClient client);
-  void send_to(StoreClient client, std::string_view bytes);
-  void keep_unsent(StoreClient client, std::string_view bytes);
-  void send_rest(StoreClient client);
-  void drop(StoreClient client, std::string_view why);
+  void watch(store::StoreClient client);
+  void read_from(store::StoreClient client);
+  bool take(store::StoreClient client, std::string_view bytes);
+  void finish_turn(store::StoreClient client);
+  void send_to(store::StoreClient client, std::string_view bytes);
+  void keep_unsent(store::StoreClient client, std::string_view bytes);
+  void send_rest(store::StoreClient client);
+  void drop(store::StoreClient client, std::string_view why);
   void report(const std::string& text, bool memory = false) const {
     if (options_.report) options_.report(text, memory);
   }
-  Connection& at(StoreClient client) { return connections_[static_cast<std::size_t>(client.value)]; }
+  Connection& at(store::StoreClient client) { return connections_[static_cast<std::size_t>(client.value)]; }
 
   StoreServerOptions options_;
-  StoreService service_;
+  store::StoreService service_;
   BoundSocket listener_;
   asio::posix::stream_descriptor epoll_;
   asio::steady_timer pause_;
@@ -119,9 +119,9 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   bool reached_ = false;
   std::size_t open_ = 0;
   // Turns of those that have much to do.
-  std::deque<StoreClient> busy_;
-  std::vector<StoreClient> starved_;  // for them there is no memory now
-  Clock::time_point turn_began_{};    // or a little earlier
+  std::deque<store::StoreClient> busy_;
+  std::vector<store::StoreClient> starved_;  // for them there is no memory now
+  Clock::time_point turn_began_{};           // or a little earlier
   Clock::time_point others_until_{};
   std::size_t work_ = 0;         // bytes of this turn
   std::size_t short_turns_ = 0;  // since the last long one
@@ -134,7 +134,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   // Used again from read to read.
   std::array<char, k_read_size> input_;
   std::string reply_;
-  std::vector<StoreDelivery> deliveries_;
+  std::vector<store::StoreDelivery> deliveries_;
 };
 
 int StoreServer::Impl::make_epoll() {
@@ -179,7 +179,7 @@ bool StoreServer::Impl::serve_busy() {
   if (busy_.empty()) return false;
   turn_began_ = Clock::now();
   if (turn_began_ < others_until_) return false;
-  const StoreClient client = busy_.front();
+  const store::StoreClient client = busy_.front();
   busy_.pop_front();
   if (at(client).descriptor < 0 || !std::exchange(at(client).busy, false)) return true;
   if (at(client).unsent.empty()) {
@@ -198,7 +198,7 @@ void StoreServer::Impl::wake_for_busy() {
   });
 }
 
-void StoreServer::Impl::serve_in_turn(StoreClient client, bool busy) {
+void StoreServer::Impl::serve_in_turn(store::StoreClient client, bool busy) {
   work_ = 0;
   if (service_.paused(client)) {
     take(client, {});
@@ -220,7 +220,7 @@ void StoreServer::Impl::serve_in_turn(StoreClient client, bool busy) {
 }
 
 // Where requests are left, whether they wait for a turn, for memory, or until an answer is read.
-void StoreServer::Impl::finish_turn(StoreClient client) {
+void StoreServer::Impl::finish_turn(store::StoreClient client) {
   if (service_.starved(client)) {
     starved_.push_back(client);
   } else if (service_.paused(client) && at(client).unsent.empty()) {
@@ -229,20 +229,20 @@ void StoreServer::Impl::finish_turn(StoreClient client) {
   watch(client);
 }
 
-void StoreServer::Impl::queue(StoreClient client) {
+void StoreServer::Impl::queue(store::StoreClient client) {
   if (!std::exchange(at(client).busy, true)) busy_.push_back(client);
 }
 
 // Those whose answer had no room have another try.
 void StoreServer::Impl::feed_starved() {
-  for (const StoreClient client : std::exchange(starved_, {})) {
+  for (const store::StoreClient client : std::exchange(starved_, {})) {
     if (at(client).descriptor >= 0 && service_.starved(client)) queue(client);
   }
   wake_for_busy();
 }
 
 // What is to be read waits where an answer is not read, or the turn is another's.
-void StoreServer::Impl::watch(StoreClient client) {
+void StoreServer::Impl::watch(store::StoreClient client) {
   Connection& connection = at(client);
   const bool unread = !connection.unsent.empty();
   const bool reads = !unread && !connection.busy && !service_.paused(client);
@@ -255,7 +255,7 @@ void StoreServer::Impl::watch(StoreClient client) {
 // Then there is nothing to read or write, which does no harm.
 void StoreServer::Impl::serve(const epoll_event& event) {
   if (event.data.u32 == k_listener) return accept_some();
-  const StoreClient client{static_cast<int>(event.data.u32)};
+  const store::StoreClient client{static_cast<int>(event.data.u32)};
   if ((event.events & EPOLLOUT) != 0 && at(client).descriptor >= 0) send_rest(client);
   if ((event.events & ~std::uint32_t{EPOLLOUT}) == 0 || at(client).descriptor < 0) return;
   if ((at(client).events & EPOLLIN) != 0) return serve_in_turn(client, false);
@@ -335,7 +335,7 @@ void StoreServer::Impl::add_connection(int descriptor, const asio::ip::address& 
   const int on = 1;
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   reached_ = true;
-  const StoreClient client = service_.connect();
+  const store::StoreClient client = service_.connect();
   const auto slot = static_cast<std::size_t>(client.value);
   if (slot >= connections_.size()) {
     connections_.resize(slot + 1);
@@ -354,7 +354,7 @@ void StoreServer::Impl::add_connection(int descriptor, const asio::ip::address& 
   wake_for_busy();
 }
 
-void StoreServer::Impl::read_from(StoreClient client) {
+void StoreServer::Impl::read_from(store::StoreClient client) {
   for (int i = 0; i < k_reads_a_turn; ++i) {
     const ssize_t count = ::recv(at(client).descriptor, input_.data(), input_.size(), 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -366,7 +366,7 @@ void StoreServer::Impl::read_from(StoreClient client) {
 }
 
 // False when the connection is closed.
-bool StoreServer::Impl::take(StoreClient client, std::string_view bytes) {
+bool StoreServer::Impl::take(store::StoreClient client, std::string_view bytes) {
   std::optional<std::string> complaint;
   try {
     complaint = service_.receive(client, bytes, reply_, deliveries_);
@@ -375,9 +375,9 @@ bool StoreServer::Impl::take(StoreClient client, std::string_view bytes) {
   }
   work_ += bytes.size() + reply_.size();
   if (!reply_.empty()) send_to(client, reply_);
-  for (const StoreDelivery& delivery : deliveries_) {
+  for (const store::StoreDelivery& delivery : deliveries_) {
     work_ += delivery.clients.size() * delivery.bytes.size();
-    for (const StoreClient each : delivery.clients) send_to(each, delivery.bytes);
+    for (const store::StoreClient each : delivery.clients) send_to(each, delivery.bytes);
   }
   deliveries_.clear();
   if (reply_.capacity() > k_reply_kept) {
@@ -390,7 +390,7 @@ bool StoreServer::Impl::take(StoreClient client, std::string_view bytes) {
   return !complaint;
 }
 
-void StoreServer::Impl::send_to(StoreClient client, std::string_view bytes) {
+void StoreServer::Impl::send_to(store::StoreClient client, std::string_view bytes) {
   const Connection& connection = at(client);
   if (connection.descriptor < 0) return;
   if (!connection.unsent.empty()) return keep_unsent(client, bytes);
@@ -401,14 +401,14 @@ void StoreServer::Impl::send_to(StoreClient client, std::string_view bytes) {
   if (sent < bytes.size()) keep_unsent(client, bytes.substr(sent));
 }
 
-void StoreServer::Impl::keep_unsent(StoreClient client, std::string_view bytes) {
+void StoreServer::Impl::keep_unsent(store::StoreClient client, std::string_view bytes) {
   Connection& connection = at(client);
   if (!service_.hold(client, bytes.size())) return drop(client, "it does not read its answers");
   connection.unsent.append(bytes);
   watch(client);
 }
 
-void StoreServer::Impl::send_rest(StoreClient client) {
+void StoreServer::Impl::send_rest(store::StoreClient client) {
   Connection& connection = at(client);
   if (connection.unsent.empty()) return;
   const std::string_view rest = std::string_view(connection.unsent).substr(connection.sent);
@@ -425,7 +425,7 @@ void StoreServer::Impl::send_rest(StoreClient client) {
 }
 
 // `why` is empty when the peer ended the connection.
-void StoreServer::Impl::drop(StoreClient client, std::string_view why) {
+void StoreServer::Impl::drop(store::StoreClient client, std::string_view why) {
   Connection& connection = at(client);
   if (!why.empty()) {
     const auto process = service_.process(client);
@@ -489,4 +489,4 @@ std::size_t StoreServer::memory_used() const { return impl_->memory_used(); }
 
 bool StoreServer::reached() const { return impl_->reached(); }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -13,7 +13,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 namespace {
 
@@ -104,13 +104,13 @@ std::string describe_error(const boost::system::error_code& error) {
 std::string remote_address(const Tcp::socket& socket) {
   boost::system::error_code error;
   const Tcp::endpoint endpoint = socket.remote_endpoint(error);
-  return error ? std::string() : plain_address(endpoint.address().to_string());
+  return error ? std::string() : rendezvous::plain_address(endpoint.address().to_string());
 }
 
 std::string local_address(const Tcp::socket& socket) {
   boost::system::error_code error;
   const Tcp::endpoint endpoint = socket.local_endpoint(error);
-  return error ? std::string() : plain_address(endpoint.address().to_string());
+  return error ? std::string() : rendezvous::plain_address(endpoint.address().to_string());
 }
 
 std::string routed_local_address(const std::string& address) {
@@ -123,7 +123,7 @@ std::string routed_local_address(const std::string& address) {
   socket.connect({numeric, k_discard_port}, error);
   if (error) return {};
   const auto endpoint = socket.local_endpoint(error);
-  return error ? std::string() : plain_address(endpoint.address().to_string());
+  return error ? std::string() : rendezvous::plain_address(endpoint.address().to_string());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

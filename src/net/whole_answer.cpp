@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::net {
 
 using boost::system::error_code;
 
@@ -45,4 +45,4 @@ void WholeAnswer::conclude(bool timed_out) {
   if (on_read) on_read(std::move(text_), timed_out);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::net

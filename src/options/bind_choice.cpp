@@ -13,7 +13,7 @@
 #include "ddprun/facts/proc_text.hpp"
 #include "ddprun/options/options.hpp"
 
-namespace ddprun {
+namespace ddprun::options {
 
 namespace {
 
@@ -38,7 +38,7 @@ constexpr std::array<std::pair<const char*, BindMode>, 7> k_words{{{"auto", Bind
 std::optional<Cpus> parse_list(std::string_view text) {
   Cpus cpus;
   for (const std::string& part : split(text, ',')) {
-    const auto range = trim(part).empty() ? std::nullopt : parse_cpu_list(part);
+    const auto range = trim(part).empty() ? std::nullopt : facts::parse_cpu_list(part);
     if (!range || cpus.size() + range->size() > k_most_cpus) return std::nullopt;
     cpus.insert(cpus.end(), range->begin(), range->end());
   }
@@ -49,7 +49,7 @@ std::optional<Cpus> parse_list(std::string_view text) {
 
 std::optional<int> parse_cpu(std::string_view text) {
   const auto number = parse_integer(text);
-  if (!number || *number < 0 || *number > k_highest_cpu) return std::nullopt;
+  if (!number || *number < 0 || *number > facts::k_highest_cpu) return std::nullopt;
   return static_cast<int>(*number);
 }
 
@@ -67,7 +67,7 @@ int hex_digit(char c) {
 std::optional<Cpus> parse_mask(std::string_view text) {
   std::string digits = to_lower(text);
   if (digits.starts_with("0x")) digits.erase(0, 2);
-  if (digits.empty() || digits.size() > (k_highest_cpu + 1) / 4) return std::nullopt;
+  if (digits.empty() || digits.size() > (facts::k_highest_cpu + 1) / 4) return std::nullopt;
   Cpus cpus;
   for (std::size_t i = 0; i < digits.size(); ++i) {
     const int value = hex_digit(digits[digits.size() - 1 - i]);
@@ -165,4 +165,4 @@ std::string to_string(BindMode mode) {
   return "lists";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::options

@@ -8,7 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/options/options.hpp"
 
-namespace ddprun {
+namespace ddprun::options {
 
 namespace {
 
@@ -100,4 +100,4 @@ std::string parse_host(const std::string& text, const std::string& origin) {
   return endpoint.host;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::options

@@ -5,7 +5,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::options {
 
 namespace {
 
@@ -105,4 +105,4 @@ std::map<std::string, std::string> parse_rendezvous_conf(const std::string& text
   return conf;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::options

@@ -8,7 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/options/options.hpp"
 
-namespace ddprun {
+namespace ddprun::options {
 
 namespace {
 
@@ -101,4 +101,4 @@ std::string signal_name(int number) {
   return fmt::format("signal {}", number);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::options

@@ -11,7 +11,7 @@
 #include "ddprun/os/fd.hpp"
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -45,4 +45,4 @@ std::string replace_file(const std::string& path, std::string_view text) {
   return written ? std::string() : describe_errno(error);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -42,4 +42,4 @@ std::vector<int> CoreClaims::claim(const std::vector<std::vector<int>>& cores, i
   return cpus;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -19,7 +19,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -142,4 +142,4 @@ bool is_hung_up(int descriptor) {
   return ::poll(&look, 1, 0) == 1 && (look.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

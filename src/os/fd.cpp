@@ -2,10 +2,10 @@
 
 #include <unistd.h>
 
-namespace ddprun {
+namespace ddprun::os {
 
 void Fd::close() noexcept {
   if (number_ >= 0) ::close(std::exchange(number_, -1));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -7,44 +7,50 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/read_file.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
 constexpr std::size_t k_head = 128;
 
-ProgramFacts look_at(const std::string& word, const std::string& path) {
+facts::ProgramFacts look_at(const std::string& word, const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return {};
   const bool directory = S_ISDIR(status.st_mode);
   const bool may_execute =
       S_ISREG(status.st_mode) && ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
   const bool needs_head = !directory && !may_execute;
-  return {judge_program(word, directory, may_execute, needs_head ? read_head(path, k_head) : ""), path};
+  return {facts::judge_program(word, directory, may_execute, needs_head ? read_head(path, k_head) : ""),
+          path};
 }
 
 // The first executable file on the path; else the first that only lacks permission (execvp's EACCES).
-ProgramFacts search(const std::string& name, const std::string& path_variable) {
-  ProgramFacts refused;
+facts::ProgramFacts search(const std::string& name, const std::string& path_variable) {
+  facts::ProgramFacts refused;
   for (const std::string& folder : split(path_variable, ':')) {
-    ProgramFacts found = look_at(name, folder.empty() ? name : folder + "/" + name);
-    if (found.kind == ProgramKind::executable || found.kind == ProgramKind::python_file) return found;
-    if (found.kind == ProgramKind::not_executable && refused.kind == ProgramKind::missing) refused = found;
+    facts::ProgramFacts found = look_at(name, folder.empty() ? name : folder + "/" + name);
+    if (found.kind == facts::ProgramKind::executable || found.kind == facts::ProgramKind::python_file)
+      return found;
+    if (found.kind == facts::ProgramKind::not_executable && refused.kind == facts::ProgramKind::missing)
+      refused = found;
   }
   return refused;
 }
 
 }  // namespace
 
-ProgramFacts capture_program(const std::string& word, const std::optional<std::string>& path_variable) {
+facts::ProgramFacts capture_program(const std::string& word,
+                                    const std::optional<std::string>& path_variable) {
   if (word.empty()) return {};
-  const ProgramFacts here = look_at(word, word);
+  const facts::ProgramFacts here = look_at(word, word);
   if (word.find('/') != std::string::npos) return here;
-  if (here.kind == ProgramKind::python_file && word.ends_with(".py")) return here;
-  const ProgramFacts found = search(word, path_variable.value_or("/bin:/usr/bin"));
-  if (found.kind != ProgramKind::missing) return found;
+  if (here.kind == facts::ProgramKind::python_file && word.ends_with(".py")) return here;
+  const facts::ProgramFacts found = search(word, path_variable.value_or("/bin:/usr/bin"));
+  if (found.kind != facts::ProgramKind::missing) return found;
   // What lies here is most likely what the user meant: it can be explained, but not started by this name.
-  return here.kind == ProgramKind::executable ? ProgramFacts{ProgramKind::missing, here.path} : here;
+  return here.kind == facts::ProgramKind::executable
+             ? facts::ProgramFacts{facts::ProgramKind::missing, here.path}
+             : here;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

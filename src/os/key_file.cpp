@@ -16,7 +16,7 @@
 #include "ddprun/os/fd.hpp"
 #include "ddprun/os/private_folder.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -128,4 +128,4 @@ SecretKey read_or_make_key_file(const std::string& path) {
   return read_key_file(path);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

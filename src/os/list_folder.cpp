@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-namespace ddprun {
+namespace ddprun::os {
 
 std::vector<std::string> list_folder(const std::string& path) {
   std::vector<std::string> names;
@@ -18,4 +18,4 @@ std::vector<std::string> list_folder(const std::string& path) {
   return names;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -17,7 +17,7 @@
 #include "ddprun/os/libraries/zstd.hpp"
 #include "ddprun/os/process/helper_child.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -114,4 +114,4 @@ LogCompressor::Done LogCompressor::take_end() {
   return {job.id, job.dropped ? 0 : error};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

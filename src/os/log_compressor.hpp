@@ -10,7 +10,7 @@
 
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // "PATH", "PATH.1": the name of a log file that was rotated so many times since.
 std::string log_file_name_of_age(const std::string& path, int age);
@@ -53,4 +53,4 @@ class LogCompressor {
   Fd watch_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

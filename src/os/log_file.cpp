@@ -12,7 +12,7 @@
 #include "ddprun/base/duration.hpp"
 #include "log_compressor.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -85,4 +85,4 @@ void LogFile::store(std::string_view bytes) {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -10,7 +10,7 @@
 #include "ddprun/os/log_writer.hpp"
 #include "ddprun/output/line_label.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 class LogFile {
  public:
@@ -32,11 +32,11 @@ class LogFile {
   std::string path_;
   LogStyle style_;
   std::function<void()> rotated_;
-  Labeller times_;
+  output::Labeller times_;
   bool mid_line_ = false;
   std::uint64_t size_ = 0;
   int error_ = 0;
   std::uint64_t lost_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -23,7 +23,7 @@
 #include "log_compressor.hpp"
 #include "log_file.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -229,4 +229,4 @@ std::optional<LogWriter::News> LogWriter::news() {
   return std::nullopt;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

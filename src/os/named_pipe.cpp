@@ -9,7 +9,7 @@
 
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 NamedPipe::NamedPipe(std::string path) : path_(std::move(path)) {
   struct stat status {};
@@ -24,4 +24,4 @@ NamedPipe::NamedPipe(std::string path) : path_(std::move(path)) {
 
 NamedPipe::~NamedPipe() { ::unlink(path_.c_str()); }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

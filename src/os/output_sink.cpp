@@ -13,7 +13,7 @@
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/terminal.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -81,4 +81,4 @@ std::size_t OutputSink::write(std::string_view text) {
   return taken;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

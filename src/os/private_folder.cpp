@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace ddprun {
+namespace ddprun::os {
 
 int make_private_folder(const std::string& path) {
   constexpr mode_t k_mode = 0700;
@@ -15,4 +15,4 @@ int make_private_folder(const std::string& path) {
   return usable || ::chmod(path.c_str(), k_mode) == 0 ? 0 : errno;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -12,7 +12,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -94,4 +94,4 @@ std::string read_standard_input(std::size_t limit) {
   return contents;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

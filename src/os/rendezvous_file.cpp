@@ -14,7 +14,7 @@
 #include "ddprun/os/private_folder.hpp"
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -93,4 +93,4 @@ RendezvousFileLook look_at_rendezvous_file(const std::string& path) {
   return {std::move(text), {}};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -14,7 +14,7 @@
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/output/log_index.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -54,14 +54,14 @@ void write_index(const std::string& run_folder, int first_rank, const std::strin
   std::error_code ignored;
   fs::create_directories(folder, ignored);
   replace_file(fmt::format("{}/rank-{:05}.json", folder, first_rank), part);
-  if (first_rank != 0 && !is_index_of(launch_id, try_read_file(index, k_limit).value_or(""))) return;
+  if (first_rank != 0 && !output::is_index_of(launch_id, try_read_file(index, k_limit).value_or(""))) return;
   std::vector<std::string> seen;
   for (int round = 0; round < k_rounds; ++round) {
     std::vector<std::string> parts = read_parts(folder);
     if (round > 0 && parts == seen) return;
-    replace_file(index, merge_index_parts(launch_id, parts));
+    replace_file(index, output::merge_index_parts(launch_id, parts));
     seen = std::move(parts);
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

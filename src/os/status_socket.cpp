@@ -15,7 +15,7 @@
 #include "ddprun/os/fd.hpp"
 #include "ddprun/os/read_file.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -97,4 +97,4 @@ std::vector<std::string> ask_status_sockets(const std::vector<std::string>& name
   return answers;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

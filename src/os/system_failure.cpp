@@ -5,7 +5,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 std::string describe_errno(int error) {
   std::string text = std::strerror(error);
@@ -21,4 +21,4 @@ Error system_failure(const std::string& what, int error) {
   return Error(what + ": " + describe_errno(error), hint);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -13,7 +13,7 @@
 #include "ddprun/os/process/reaper.hpp"
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -58,4 +58,4 @@ TempDir::~TempDir() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -9,7 +9,7 @@
 #include "ddprun/os/process/blocked_signals.hpp"
 #include "ddprun/os/process/process_table.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 bool is_terminal(int descriptor) { return ::isatty(descriptor) == 1; }
 
@@ -59,4 +59,4 @@ void stop_own_group() {
   ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);  // we stand still in here
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -11,7 +11,7 @@
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/process/blocked_signals.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 TerminalInput::TerminalInput(int descriptor)
     : descriptor_(descriptor), watch_(watch_readiness(descriptor, Readiness::readable)) {}
@@ -45,4 +45,4 @@ TerminalInput::Result TerminalInput::read() const {
   return {State::ended, {}};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

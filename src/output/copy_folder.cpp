@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::output {
 
 namespace {
 
@@ -199,4 +199,4 @@ std::string describe_copies(const std::vector<int>& ranks, std::string_view text
                      lines > 1 ? fmt::format(" {} lines", lines) : "", last);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::output

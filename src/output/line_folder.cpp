@@ -8,7 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/output/line_label.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 bool LineFolder::Group::has(int stream) const {
   return std::any_of(members.begin(), members.end(),
                      [&](const Member& member) { return member.stream == stream; });
@@ -158,4 +158,4 @@ std::string describe_rank_list(const std::vector<int>& ascending) {
   return join(parts, ", ");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::output

@@ -8,7 +8,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 
 namespace {
 
@@ -126,4 +126,4 @@ bool decide_colour(std::string_view no_color, std::string_view clicolor_force, b
   return terminal || (!clicolor_force.empty() && clicolor_force != "0");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::output

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::output {
 
 namespace {
 
@@ -64,4 +64,4 @@ std::string describe_left_out(const LineRate::LeftOut& left_out, const std::stri
                      whose);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::output

@@ -6,7 +6,7 @@
 
 #include "ddprun/base/json_number.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 
 namespace {
 
@@ -81,4 +81,4 @@ bool is_index_of(const std::string& launch_id, const std::string& text) {
   return read_workers(launch_id, text).has_value();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::output

@@ -7,7 +7,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 
 namespace {
 
@@ -90,4 +90,4 @@ std::string filtered_file_name(Stream stream) {
   return stream == Stream::output ? "filtered_stdout.log" : "filtered_stderr.log";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::output

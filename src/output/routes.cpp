@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::output {
 
 namespace {
 
@@ -89,4 +89,4 @@ std::string LineFilter::end() {
   return last;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::output

@@ -10,7 +10,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 
 namespace {
 
@@ -134,4 +134,4 @@ std::vector<std::string> parse_line_filters(const std::string& text) {
   return filters;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::output

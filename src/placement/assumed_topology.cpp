@@ -8,17 +8,17 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/placement/common_numbers.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 namespace {
 
 // One for each device that the driver shows: a card's tiles or partitions follow each other, as the live
 // ones.
-std::vector<Gpu> described_gpus(const Topology& topology, int parts_of_each) {
-  std::vector<Gpu> gpus;
-  for (const PciDevice& device : topology.devices) {
-    if (device.kind != DeviceKind::gpu) continue;
-    const Gpu gpu{
+std::vector<facts::Gpu> described_gpus(const facts::Topology& topology, int parts_of_each) {
+  std::vector<facts::Gpu> gpus;
+  for (const facts::PciDevice& device : topology.devices) {
+    if (device.kind != facts::DeviceKind::gpu) continue;
+    const facts::Gpu gpu{
         device.vendor.empty() ? "nvidia" : device.vendor, device.address, {}, device.cpus, {}, device.model};
     const auto parts = static_cast<std::size_t>(device.parts) * static_cast<std::size_t>(parts_of_each);
     gpus.insert(gpus.end(), parts, gpu);
@@ -26,12 +26,12 @@ std::vector<Gpu> described_gpus(const Topology& topology, int parts_of_each) {
   return gpus;
 }
 
-std::vector<Gpu> spread_gpus(const Topology& topology, int count) {
-  std::vector<const MemoryNode*> nodes;
-  for (const MemoryNode& node : topology.nodes) {
+std::vector<facts::Gpu> spread_gpus(const facts::Topology& topology, int count) {
+  std::vector<const facts::MemoryNode*> nodes;
+  for (const facts::MemoryNode& node : topology.nodes) {
     if (!node.cpus.empty()) nodes.push_back(&node);
   }
-  std::vector<Gpu> gpus;
+  std::vector<facts::Gpu> gpus;
   for (int i = 0; i < count; ++i) {
     const std::size_t node = static_cast<std::size_t>(i) * nodes.size() / static_cast<std::size_t>(count);
     gpus.push_back({"nvidia", {}, {}, nodes.empty() ? std::vector<int>() : nodes[node]->cpus, {}});
@@ -41,18 +41,18 @@ std::vector<Gpu> spread_gpus(const Topology& topology, int count) {
 
 }  // namespace
 
-void imagine_node(HostFacts& host, const Topology& topology, const std::optional<Sourced<int>>& gpus) {
+void imagine_node(facts::HostFacts& host, const facts::Topology& topology,
+                  const std::optional<Sourced<int>>& gpus) {
   host.topology = topology;
   if (topology.host.empty()) host.topology->host = topology.source;
-  host.allowed_cpus = topology.allowed.empty() ? all_cpus(topology) : topology.allowed;
-  host.allowed_cores =
-      static_cast<int>(std::count_if(topology.cores.begin(), topology.cores.end(), [&](const Core& core) {
-        return overlap(core.cpus, host.allowed_cpus);
-      }));
+  host.allowed_cpus = topology.allowed.empty() ? facts::all_cpus(topology) : topology.allowed;
+  host.allowed_cores = static_cast<int>(
+      std::count_if(topology.cores.begin(), topology.cores.end(),
+                    [&](const facts::Core& core) { return overlap(core.cpus, host.allowed_cpus); }));
   host.online_cpus = static_cast<int>(host.allowed_cpus.size());
   host.cpu_quota.reset();
   host.allowed_memory_nodes.clear();
-  for (const MemoryNode& node : topology.nodes) host.allowed_memory_nodes.push_back(node.number);
+  for (const facts::MemoryNode& node : topology.nodes) host.allowed_memory_nodes.push_back(node.number);
   host.gpus = described_gpus(topology, 1);
   if (!gpus) return;
   const auto wanted = static_cast<std::size_t>(gpus->value);
@@ -81,8 +81,8 @@ void imagine_node(HostFacts& host, const Topology& topology, const std::optional
   host.gpus.resize(wanted);
 }
 
-std::string node_name(const HostFacts& facts, const std::string& host) {
+std::string node_name(const facts::HostFacts& facts, const std::string& host) {
   return facts.topology && !facts.topology->host.empty() ? printable(facts.topology->host, 60) : host;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

@@ -10,7 +10,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 namespace {
 
@@ -51,26 +51,27 @@ std::vector<std::string> cut_list(const std::string& text) {
 }
 
 // "MIG-GPU-<uuid of the GPU>/gi/ci" until driver 470, then "MIG-<uuid of its own>".
-bool is_instance_of(const Gpu& gpu, const std::string& entry) {
+bool is_instance_of(const facts::Gpu& gpu, const std::string& entry) {
   constexpr std::string_view k_old = "MIG-";
   const bool listed = std::find(gpu.mig.begin(), gpu.mig.end(), entry) != gpu.mig.end();
   return listed || (!gpu.uuid.empty() && entry.starts_with(std::string(k_old) + gpu.uuid + "/"));
 }
 
-bool is_named_by(const Gpu& gpu, const std::string& entry) {
+bool is_named_by(const facts::Gpu& gpu, const std::string& entry) {
   if (form_of(entry) == Form::mig) return is_instance_of(gpu, entry);
   return form_of(entry) == Form::gpu && gpu.uuid.starts_with(entry);
 }
 
 // Whether the machine has told enough to say that an entry names nothing.
-bool all_named(const std::vector<Gpu>& gpus, Form form) {
-  return std::all_of(gpus.begin(), gpus.end(), [&](const Gpu& gpu) {
+bool all_named(const std::vector<facts::Gpu>& gpus, Form form) {
+  return std::all_of(gpus.begin(), gpus.end(), [&](const facts::Gpu& gpu) {
     return form == Form::mig ? !gpu.mig.empty() : !gpu.uuid.empty();
   });
 }
 
 // CUDA and HIP take what is before the first invalid entry; HIP takes a repeated one once.
-Devices choose(const Offer& offer, const std::vector<std::string>& entries, const std::vector<Gpu>& gpus) {
+Devices choose(const Offer& offer, const std::vector<std::string>& entries,
+               const std::vector<facts::Gpu>& gpus) {
   Devices chosen;
   for (const std::string& entry : entries) {
     const auto is_same = [&](const Device& device) { return device.entry == entry; };
@@ -91,7 +92,7 @@ Devices choose(const Offer& offer, const std::vector<std::string>& entries, cons
 }
 
 // A GPU in MIG mode is only there as its instances, and CUDA does not look at whole GPUs beside an instance.
-void replace_by_instances(Devices& devices, const std::vector<Gpu>& gpus) {
+void replace_by_instances(Devices& devices, const std::vector<facts::Gpu>& gpus) {
   Devices instances;
   for (const Device& device : devices) {
     if (form_of(device.entry) == Form::mig) {
@@ -105,17 +106,17 @@ void replace_by_instances(Devices& devices, const std::vector<Gpu>& gpus) {
   if (!instances.empty()) devices = instances;
 }
 
-bool has_instances(const std::vector<Gpu>& gpus) {
-  return std::any_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return !gpu.mig.empty(); });
+bool has_instances(const std::vector<facts::Gpu>& gpus) {
+  return std::any_of(gpus.begin(), gpus.end(), [](const facts::Gpu& gpu) { return !gpu.mig.empty(); });
 }
 
-std::string vendor_of(const Snapshot& snapshot) {
-  const std::vector<Gpu>& gpus = snapshot.host.gpus;
+std::string vendor_of(const facts::Snapshot& snapshot) {
+  const std::vector<facts::Gpu>& gpus = snapshot.host.gpus;
   for (const char* vendor : {"nvidia", "amd", "intel"}) {  // others may be the processor's own graphics
-    const auto is_of = [&](const Gpu& gpu) { return gpu.vendor == vendor; };
+    const auto is_of = [&](const facts::Gpu& gpu) { return gpu.vendor == vendor; };
     if (std::any_of(gpus.begin(), gpus.end(), is_of)) return vendor;
   }
-  const auto is_set = [&](const char* name) { return find_variable(snapshot, name).has_value(); };
+  const auto is_set = [&](const char* name) { return facts::find_variable(snapshot, name).has_value(); };
   if (is_set("CUDA_VISIBLE_DEVICES")) return "nvidia";
   if (is_set("HIP_VISIBLE_DEVICES") || is_set("ROCR_VISIBLE_DEVICES")) return "amd";
   return is_set("ZE_AFFINITY_MASK") ? "intel" : "nvidia";
@@ -123,7 +124,7 @@ std::string vendor_of(const Snapshot& snapshot) {
 
 // In the order of the PCI bus. That is CUDA's own order with CUDA_DEVICE_ORDER=PCI_BUS_ID and where all GPUs
 // are alike; where they are not, find_unsure_order says so. ROCr's is that of KFD, as captured.
-Offer offer_of(const HostFacts& host, const std::string& vendor) {
+Offer offer_of(const facts::HostFacts& host, const std::string& vendor) {
   Offer offer;
   for (std::size_t i = 0; i < host.gpus.size(); ++i) {
     if (host.gpus[i].vendor != vendor) continue;
@@ -133,12 +134,12 @@ Offer offer_of(const HostFacts& host, const std::string& vendor) {
   return offer;
 }
 
-bool is_composite(const Snapshot& snapshot) {
-  return find_variable(snapshot, "ZE_FLAT_DEVICE_HIERARCHY") == "COMPOSITE";
+bool is_composite(const facts::Snapshot& snapshot) {
+  return facts::find_variable(snapshot, "ZE_FLAT_DEVICE_HIERARCHY") == "COMPOSITE";
 }
 
 // A card stands for its first tile: HostFacts has an entry a tile, all with the card's address.
-Offer cards_of(const Offer& tiles, const std::vector<Gpu>& gpus) {
+Offer cards_of(const Offer& tiles, const std::vector<facts::Gpu>& gpus) {
   Offer cards{{}, tiles.complete};
   std::set<std::string> seen;
   for (const Device& tile : tiles.devices) {
@@ -151,7 +152,7 @@ Offer cards_of(const Offer& tiles, const std::vector<Gpu>& gpus) {
 
 // A card's tiles follow each other in HostFacts, with the same address.
 std::optional<int> find_tile(std::optional<int> card, const std::string& number,
-                             const std::vector<Gpu>& gpus) {
+                             const std::vector<facts::Gpu>& gpus) {
   const auto tile = parse_integer(number).value_or(-1);
   const auto count = static_cast<std::int64_t>(gpus.size());
   if (!card || tile < 0 || tile >= count - *card) return std::nullopt;
@@ -165,7 +166,7 @@ std::optional<int> find_tile(std::optional<int> card, const std::string& number,
 // The mask is a set: its devices come in their own order, and what names none is skipped. Where cards are
 // devices, "0.0,0.1,1.0" leaves two, one of them with two tiles; where tiles are, "0.0" names none.
 // (compute-runtime, parseAffinityMask)
-Devices choose_by_mask(const Offer& offer, const std::string& mask, const std::vector<Gpu>& gpus,
+Devices choose_by_mask(const Offer& offer, const std::string& mask, const std::vector<facts::Gpu>& gpus,
                        bool composite) {
   std::map<std::int64_t, Device> chosen;
   for (const std::string& piece : split(mask, ',')) {
@@ -210,9 +211,9 @@ std::size_t count_different(const std::vector<std::string>& entries) {
   return std::set<std::string>(entries.begin(), entries.end()).size();
 }
 
-std::optional<Found> find_cuda(const Snapshot& snapshot, const Offer& offer) {
+std::optional<Found> find_cuda(const facts::Snapshot& snapshot, const Offer& offer) {
   const char* name = "CUDA_VISIBLE_DEVICES";
-  const auto text = find_variable(snapshot, name);
+  const auto text = facts::find_variable(snapshot, name);
   if (!text) return std::nullopt;
   const std::vector<std::string> entries = parse_device_list(*text);
   return Found{choose(offer, entries, snapshot.host.gpus), name, name, entries.size()};
@@ -220,16 +221,16 @@ std::optional<Found> find_cuda(const Snapshot& snapshot, const Offer& offer) {
 
 // ROCr leaves devices and numbers them anew; HIP counts within those. It takes CUDA's variable for its own
 // where that is not set, and an empty one for one that is not.
-std::optional<Found> find_rocm(const Snapshot& snapshot, Offer offer) {
-  const std::vector<Gpu>& gpus = snapshot.host.gpus;
+std::optional<Found> find_rocm(const facts::Snapshot& snapshot, Offer offer) {
+  const std::vector<facts::Gpu>& gpus = snapshot.host.gpus;
   std::optional<Found> found;
-  if (const auto text = find_variable(snapshot, "ROCR_VISIBLE_DEVICES")) {
+  if (const auto text = facts::find_variable(snapshot, "ROCR_VISIBLE_DEVICES")) {
     const std::vector<std::string> entries = cut_list(*text);
     offer = {choose(offer, entries, gpus), true};
     found = {offer.devices, "ROCR_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", count_different(entries)};
   }
   for (const char* name : {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}) {
-    const auto text = find_variable(snapshot, name);
+    const auto text = facts::find_variable(snapshot, name);
     if (!text || text->empty()) continue;
     const std::string origin = found ? fmt::format("{} within {}", name, found->variable) : name;
     const std::vector<std::string> entries = cut_list(*text);
@@ -239,9 +240,9 @@ std::optional<Found> find_rocm(const Snapshot& snapshot, Offer offer) {
 }
 
 // ONEAPI_DEVICE_SELECTOR is SYCL's own and counts within what the mask leaves.
-std::optional<Found> find_level_zero(const Snapshot& snapshot, const Offer& offer) {
+std::optional<Found> find_level_zero(const facts::Snapshot& snapshot, const Offer& offer) {
   const char* name = "ZE_AFFINITY_MASK";
-  const auto text = find_variable(snapshot, name);
+  const auto text = facts::find_variable(snapshot, name);
   if (!text || text->empty()) return std::nullopt;
   const bool composite = is_composite(snapshot);
   return Found{choose_by_mask(offer, *text, snapshot.host.gpus, composite), name, name,
@@ -265,7 +266,7 @@ Found find_step(const Offer& offer, const std::string& text) {
   return found;
 }
 
-Found find_devices(const Snapshot& snapshot, const std::string& vendor) {
+Found find_devices(const facts::Snapshot& snapshot, const std::string& vendor) {
   Offer offer = offer_of(snapshot.host, vendor);
   const bool intel = vendor == "intel";
   if (intel && is_composite(snapshot)) offer = cards_of(offer, snapshot.host.gpus);
@@ -274,7 +275,7 @@ Found find_devices(const Snapshot& snapshot, const std::string& vendor) {
                                              : find_cuda(snapshot, offer);
   if (by_variable) return *by_variable;
   // In MIG mode the step's numbers may count instances.
-  const auto step = find_variable(snapshot, "SLURM_STEP_GPUS");
+  const auto step = facts::find_variable(snapshot, "SLURM_STEP_GPUS");
   if (step && !has_instances(snapshot.host.gpus)) return find_step(offer, *step);
   return {offer.devices, {}, {}, 0};
 }
@@ -287,7 +288,7 @@ std::string narrowing_variable(const std::string& vendor) {
 }
 
 // A GPU that fell off its bus, or a list written for another machine: fewer workers would be all one sees.
-std::string describe_missing(const Snapshot& snapshot, const Found& found, bool mig) {
+std::string describe_missing(const facts::Snapshot& snapshot, const Found& found, bool mig) {
   const std::size_t there = snapshot.host.gpus.empty() ? 0 : found.devices.size();
   const auto tell = [&](const std::string& promise) {
     return fmt::format("{}, {} visible", promise,
@@ -298,7 +299,7 @@ std::string describe_missing(const Snapshot& snapshot, const Found& found, bool 
   }
   if (!found.variable.empty() || mig) return {};  // Slurm may count instances
   const char* const grant = "SLURM_GPUS_ON_NODE";
-  const auto granted = parse_integer(find_variable(snapshot, grant).value_or("0")).value_or(0);
+  const auto granted = parse_integer(facts::find_variable(snapshot, grant).value_or("0")).value_or(0);
   if (granted <= static_cast<std::int64_t>(there)) return {};
   return tell(fmt::format("{} is {}", grant, granted));
 }
@@ -310,7 +311,7 @@ std::vector<std::string> parse_device_list(const std::string& text) {
   return count_different(entries) < entries.size() ? std::vector<std::string>{} : entries;
 }
 
-std::optional<int> find_gpu(const std::vector<Gpu>& gpus, const std::string& entry) {
+std::optional<int> find_gpu(const std::vector<facts::Gpu>& gpus, const std::string& entry) {
   if (form_of(entry) == Form::index) {
     const auto index = parse_integer(entry).value_or(k_too_large);
     if (index >= static_cast<std::int64_t>(gpus.size())) return std::nullopt;
@@ -325,7 +326,7 @@ std::optional<int> find_gpu(const std::vector<Gpu>& gpus, const std::string& ent
   return found;
 }
 
-VisibleDevices find_visible_devices(const Snapshot& snapshot) {
+VisibleDevices find_visible_devices(const facts::Snapshot& snapshot) {
   const std::string vendor = vendor_of(snapshot);
   Found found = find_devices(snapshot, vendor);
   VisibleDevices visible;
@@ -349,21 +350,21 @@ VisibleDevices find_visible_devices(const Snapshot& snapshot) {
   return visible;
 }
 
-std::optional<Notice> find_unsure_order(const Snapshot& snapshot, const VisibleDevices& devices,
-                                        const std::string& host) {
+std::optional<allocation::Notice> find_unsure_order(const facts::Snapshot& snapshot,
+                                                    const VisibleDevices& devices, const std::string& host) {
   std::set<std::string> models;
-  for (const Gpu& gpu : snapshot.host.gpus) {
+  for (const facts::Gpu& gpu : snapshot.host.gpus) {
     if (gpu.vendor == "nvidia" && !gpu.model.empty()) models.insert(printable(gpu.model, 60));
   }
   const bool numbered = std::any_of(devices.entries.begin(), devices.entries.end(),
                                     [](const auto& entry) { return form_of(entry) == Form::index; });
-  const bool by_address = find_variable(snapshot, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID";
+  const bool by_address = facts::find_variable(snapshot, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID";
   if (models.size() < 2 || !numbered || by_address) return std::nullopt;
-  return Notice{
+  return allocation::Notice{
       fmt::format("{} has unlike GPUs ({}): CUDA numbers the fastest first, ddprun the one with the "
                   "lowest PCI address",
                   host, join({models.begin(), models.end()}, ", ")),
       "export CUDA_DEVICE_ORDER=PCI_BUS_ID, so that both number them alike"};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

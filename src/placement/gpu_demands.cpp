@@ -7,7 +7,7 @@
 
 #include "placement_parts.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 namespace {
 
@@ -193,4 +193,4 @@ NearShares share_near_gpus(const PlacementInput& input, bool whole_caches) {
   return shares;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

@@ -8,7 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/placement/common_numbers.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 namespace {
 
@@ -27,8 +27,8 @@ bool starts_with_any(const std::string& name, const Prefixes& prefixes) {
                      [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
-std::string rdma_name(const PciDevice& device) {
-  if (device.kind != DeviceKind::network) return {};
+std::string rdma_name(const facts::PciDevice& device) {
+  if (device.kind != facts::DeviceKind::network) return {};
   if (!device.rdma.empty()) return device.rdma;
   for (const std::string& name : device.names) {
     if (starts_with_any(name, k_rdma_prefixes) || starts_with_any(name, k_efa_prefixes)) return name;
@@ -38,7 +38,7 @@ std::string rdma_name(const PciDevice& device) {
 
 struct Card {
   std::string name;
-  const PciDevice* device = nullptr;
+  const facts::PciDevice* device = nullptr;
   int workers = 0;
 };
 
@@ -48,9 +48,9 @@ struct Place {
   std::vector<int> packages;
 };
 
-Place place_of(const Topology& topology, const std::vector<int>& cpus) {
+Place place_of(const facts::Topology& topology, const std::vector<int>& cpus) {
   Place place;
-  for (const Core& core : topology.cores) {
+  for (const facts::Core& core : topology.cores) {
     if (!overlap(core.cpus, cpus)) continue;
     place.nodes.push_back(core.node);
     place.packages.push_back(core.package);
@@ -72,14 +72,15 @@ struct Nearness {
   static constexpr int k_farthest = 1 << 16;
 };
 
-std::size_t shared_bridges(const PciDevice& one, const PciDevice& other) {
+std::size_t shared_bridges(const facts::PciDevice& one, const facts::PciDevice& other) {
   const auto [end, unused] =
       std::mismatch(one.path.begin(), one.path.end(), other.path.begin(), other.path.end());
   return static_cast<std::size_t>(end - one.path.begin());
 }
 
 // How near a card is to CPUs.
-Nearness nearness_of(const Topology& topology, const PciDevice& card, const std::vector<int>& cpus) {
+Nearness nearness_of(const facts::Topology& topology, const facts::PciDevice& card,
+                     const std::vector<int>& cpus) {
   Nearness nearness;
   nearness.cpus = overlap(card.cpus, cpus);
   const Place one = place_of(topology, card.cpus);
@@ -95,11 +96,11 @@ Nearness nearness_of(const Topology& topology, const PciDevice& card, const std:
   return nearness;
 }
 
-Nearness nearness_of(const Topology& topology, const Card& card, const std::vector<const PciDevice*>& gpus,
-                     const std::vector<int>& cpus) {
+Nearness nearness_of(const facts::Topology& topology, const Card& card,
+                     const std::vector<const facts::PciDevice*>& gpus, const std::vector<int>& cpus) {
   if (gpus.empty()) return nearness_of(topology, *card.device, cpus);
   Nearness nearest;
-  for (const PciDevice* gpu : gpus) {
+  for (const facts::PciDevice* gpu : gpus) {
     Nearness nearness = nearness_of(topology, *card.device, gpu->cpus);
     nearness.bridges = shared_bridges(*card.device, *gpu);
     nearest = std::max(nearest, nearness);
@@ -107,10 +108,10 @@ Nearness nearness_of(const Topology& topology, const Card& card, const std::vect
   return nearest;
 }
 
-std::vector<const PciDevice*> devices_at(const Topology& topology,
-                                         const std::vector<std::string>& addresses) {
-  std::vector<const PciDevice*> found;
-  for (const PciDevice& device : topology.devices) {
+std::vector<const facts::PciDevice*> devices_at(const facts::Topology& topology,
+                                                const std::vector<std::string>& addresses) {
+  std::vector<const facts::PciDevice*> found;
+  for (const facts::PciDevice& device : topology.devices) {
     const bool wanted = std::any_of(addresses.begin(), addresses.end(),
                                     [&](const std::string& address) { return address == device.address; });
     if (wanted) found.push_back(&device);
@@ -120,8 +121,8 @@ std::vector<const PciDevice*> devices_at(const Topology& topology,
 
 // Of equally near ones those with fewest workers, and of these one by local rank: agents of a host that each
 // choose for one worker spread as well.
-Card& choose_card(const Topology& topology, std::vector<Card>& cards, const CardSeeker& seeker) {
-  const std::vector<const PciDevice*> gpus = devices_at(topology, seeker.addresses);
+Card& choose_card(const facts::Topology& topology, std::vector<Card>& cards, const CardSeeker& seeker) {
+  const std::vector<const facts::PciDevice*> gpus = devices_at(topology, seeker.addresses);
   std::vector<std::pair<Nearness, Card*>> rated;
   Nearness best;
   for (Card& card : cards) {
@@ -139,26 +140,27 @@ Card& choose_card(const Topology& topology, std::vector<Card>& cards, const Card
 
 // Cards that can be used. An Ethernet one beside InfiniBand is for storage or the outside, unless there are
 // more of its kind.
-std::vector<Card> find_cards(const Topology& topology) {
+std::vector<Card> find_cards(const facts::Topology& topology) {
   std::vector<Card> cards;
-  for (const PciDevice& device : topology.devices) {
+  for (const facts::PciDevice& device : topology.devices) {
     std::string name = rdma_name(device);
-    if (name.empty() || device.link == CardLink::down || starts_with_any(name, k_efa_prefixes)) continue;
+    if (name.empty() || device.link == facts::CardLink::down || starts_with_any(name, k_efa_prefixes))
+      continue;
     cards.push_back({std::move(name), &device});
   }
-  const auto count = [&](CardLink link) {
+  const auto count = [&](facts::CardLink link) {
     return std::count_if(cards.begin(), cards.end(),
                          [&](const Card& card) { return card.device->link == link; });
   };
-  const auto infiniband = count(CardLink::infiniband);
-  if (infiniband > 0 && infiniband >= count(CardLink::ethernet))
-    std::erase_if(cards, [](const Card& card) { return card.device->link == CardLink::ethernet; });
+  const auto infiniband = count(facts::CardLink::infiniband);
+  if (infiniband > 0 && infiniband >= count(facts::CardLink::ethernet))
+    std::erase_if(cards, [](const Card& card) { return card.device->link == facts::CardLink::ethernet; });
   return cards;
 }
 
 }  // namespace
 
-std::vector<std::string> choose_network_cards(const Topology& topology,
+std::vector<std::string> choose_network_cards(const facts::Topology& topology,
                                               const std::vector<CardSeeker>& seekers) {
   std::vector<Card> cards = find_cards(topology);
   std::vector<std::string> chosen(seekers.size());
@@ -171,10 +173,10 @@ std::vector<std::string> choose_network_cards(const Topology& topology,
   return chosen;
 }
 
-std::string why_no_card(const Topology& topology, const std::string& host) {
+std::string why_no_card(const facts::Topology& topology, const std::string& host) {
   std::vector<std::string> down;
   std::vector<std::string> efa;
-  for (const PciDevice& device : topology.devices) {
+  for (const facts::PciDevice& device : topology.devices) {
     const std::string name = printable(rdma_name(device), 40);
     if (name.empty()) continue;
     (starts_with_any(name, k_efa_prefixes) ? efa : down).push_back(name);
@@ -190,4 +192,4 @@ CardVariable card_variable(const std::string& card) {
   return {"NCCL_IB_HCA", "=" + card};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

@@ -9,7 +9,7 @@
 #include "ddprun/facts/proc_text.hpp"
 #include "placement_parts.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 namespace {
 
@@ -63,7 +63,7 @@ std::string name_numa_nodes(const PlacementInput& input, const Nodes& nodes) {
   std::vector<int> numbers;
   for (const int node : nodes)
     numbers.push_back(input.request.topology.nodes[static_cast<std::size_t>(node)].number);
-  return fmt::format("NUMA node{} {}", numbers.size() == 1 ? "" : "s", render_cpu_list(numbers));
+  return fmt::format("NUMA node{} {}", numbers.size() == 1 ? "" : "s", facts::render_cpu_list(numbers));
 }
 
 // What each worker gets, and the NUMA nodes its memory comes from.
@@ -74,8 +74,8 @@ struct Shares {
 
 // The cores near the GPUs; an even split where no GPU's place is known.
 Shares share_all(const PlacementInput& input, Placement& placement) {
-  const BindMode mode = input.request.bind.mode;
-  const bool whole_caches = mode != BindMode::exclusive;
+  const options::BindMode mode = input.request.bind.mode;
+  const bool whole_caches = mode != options::BindMode::exclusive;
   report_unknown_gpus(input, placement);
   NearShares near;
   if (knows_a_gpu(input)) {
@@ -87,11 +87,11 @@ Shares share_all(const PlacementInput& input, Placement& placement) {
   Shares shares{std::move(near.workers), {}};
   shares.memory = nodes_of_each(input, shares.cores);
   placement.origin = near.even ? "even split of " + count_cores(input.cores.size()) : "cores near each GPU";
-  if (mode != BindMode::automatic || near.even) return shares;
+  if (mode != options::BindMode::automatic || near.even) return shares;
   const Nodes idle = share_idle_nodes(input, shares.cores);
   if (!idle.empty()) placement.origin += ", then those of " + name_numa_nodes(input, idle);
   // Who wants no memory but its own nodes' has to have that of all of them.
-  if (input.request.memory == MemoryBind::bind) shares.memory = nodes_of_each(input, shares.cores);
+  if (input.request.memory == options::MemoryBind::bind) shares.memory = nodes_of_each(input, shares.cores);
   return shares;
 }
 
@@ -108,10 +108,10 @@ std::vector<Cores> take(const PlacementInput& input, Placement& placement) {
   }
   report_far_workers(far, placement);
   switch (input.request.bind.mode) {
-    case BindMode::node:
+    case options::BindMode::node:
       placement.origin = by_gpu ? "NUMA node of each GPU" : "a NUMA node each";
       return take_nodes(input, numa_nodes);
-    case BindMode::socket:
+    case options::BindMode::socket:
       placement.origin = by_gpu ? "package of each GPU" : "a package each";
       return take_packages(input, numa_nodes);
     default:
@@ -122,7 +122,7 @@ std::vector<Cores> take(const PlacementInput& input, Placement& placement) {
 
 void find_spare(const PlacementRequest& request, Placement& placement) {
   std::vector<int> held;
-  for (const Binding& worker : placement.workers)
+  for (const facts::Binding& worker : placement.workers)
     held.insert(held.end(), worker.cpus.begin(), worker.cpus.end());
   if (held.empty()) return;
   std::sort(held.begin(), held.end());
@@ -132,8 +132,9 @@ void find_spare(const PlacementRequest& request, Placement& placement) {
 
 Placement place_by_topology(const PlacementRequest& request) {
   const PlacementInput input = make_placement_input(request);
-  const BindMode mode = request.bind.mode;
-  const bool shared = mode == BindMode::automatic || mode == BindMode::near || mode == BindMode::exclusive;
+  const options::BindMode mode = request.bind.mode;
+  const bool shared = mode == options::BindMode::automatic || mode == options::BindMode::near ||
+                      mode == options::BindMode::exclusive;
   Placement placement;
   placement.workers.resize(request.near_gpus.size());
   std::vector<Nodes> memory(placement.workers.size());
@@ -151,8 +152,9 @@ Placement place_by_topology(const PlacementRequest& request) {
       placement.workers[i].cpus = cpus_of(input, shares.cores[i]);
     memory = std::move(shares.memory);
   }
-  Binding& first = placement.workers.front();
-  const bool single = memory.size() == 1 && (mode == BindMode::automatic || mode == BindMode::near);
+  facts::Binding& first = placement.workers.front();
+  const bool single =
+      memory.size() == 1 && (mode == options::BindMode::automatic || mode == options::BindMode::near);
   if (single && first.cpus == request.allowed_cpus && memory.front() == nodes_of(input, every_core(input))) {
     first.cpus.clear();
     placement.origin = "not bound: one worker has all CPUs";
@@ -171,7 +173,7 @@ Placement place_by_own_lists(const PlacementRequest& request, std::vector<std::v
       if (overlap(input.core(core).cpus, list)) cores.push_back(core);
     }
     nodes.push_back(nodes_of(input, cores));
-    placement.workers.push_back({std::move(list), {}, MemoryPolicy::untouched});
+    placement.workers.push_back({std::move(list), {}, facts::MemoryPolicy::untouched});
   }
   placement.origin = "a list for each worker";
   place_memory(input, nodes, placement);
@@ -180,7 +182,7 @@ Placement place_by_own_lists(const PlacementRequest& request, std::vector<std::v
 
 // Too few for one each: these CPUs are still the ones that were asked for.
 void share_list(const PlacementRequest& request, Placement& placement) {
-  for (Binding& worker : placement.workers) worker.cpus = request.allowed_cpus;
+  for (facts::Binding& worker : placement.workers) worker.cpus = request.allowed_cpus;
   placement.origin = "the same CPUs for all workers";
   const auto cpus = static_cast<std::int64_t>(request.allowed_cpus.size());
   placement.notices = {{fmt::format("{} share the {} of {}",
@@ -197,7 +199,7 @@ Placement place_by_lists(const PlacementRequest& request) {
   } else {
     PlacementRequest within = request;
     within.allowed_cpus = std::move(read.lists.front());
-    within.bind.mode = BindMode::automatic;
+    within.bind.mode = options::BindMode::automatic;
     placement = place_by_topology(within);
     if (placement.workers.front().cpus.empty()) share_list(within, placement);
   }
@@ -208,19 +210,19 @@ Placement place_by_lists(const PlacementRequest& request) {
 }  // namespace
 
 Placement place_workers(const PlacementRequest& request) {
-  const BindMode mode = request.bind.mode;
+  const options::BindMode mode = request.bind.mode;
   Placement placement;
-  if (mode == BindMode::none || request.near_gpus.empty()) {
+  if (mode == options::BindMode::none || request.near_gpus.empty()) {
     placement.workers.resize(request.near_gpus.size());
     placement.origin = "not bound";
   } else {
-    placement = mode == BindMode::lists ? place_by_lists(request) : place_by_topology(request);
+    placement = mode == options::BindMode::lists ? place_by_lists(request) : place_by_topology(request);
     find_spare(request, placement);
   }
-  if (mode == BindMode::automatic) return placement;
-  const std::string word = mode == BindMode::lists ? "" : " " + to_string(mode);
+  if (mode == options::BindMode::automatic) return placement;
+  const std::string word = mode == options::BindMode::lists ? "" : " " + options::to_string(mode);
   placement.origin += fmt::format(" ({}{})", request.bind.origin, word);
   return placement;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

@@ -8,7 +8,7 @@
 
 #include "placement_parts.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 namespace {
 
@@ -100,4 +100,4 @@ Nodes share_idle_nodes(const PlacementInput& input, std::vector<Cores>& workers)
   return given;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

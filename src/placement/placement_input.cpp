@@ -5,7 +5,7 @@
 #include "ddprun/facts/proc_text.hpp"
 #include "placement_parts.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 namespace {
 
@@ -26,10 +26,10 @@ struct Count {
 // The nodes most of whose cores are near, else the one with most. A list that the scheduler's cgroup has cut
 // is compared with what it left of a node; where it left nothing, with the whole node. What is near every
 // node is near none: so the kernel answers where the firmware tells nothing.
-Nodes find_near_nodes(const Topology& topology, const CpuSet& allowed, const CpuSet& near) {
+Nodes find_near_nodes(const facts::Topology& topology, const CpuSet& allowed, const CpuSet& near) {
   std::vector<Count> whole(topology.nodes.size());
   std::vector<Count> left(topology.nodes.size());
-  for (const Core& core : topology.cores) {
+  for (const facts::Core& core : topology.cores) {
     const auto node = static_cast<std::size_t>(core.node);
     const int is_near = near.contains_any(core.cpus) ? 1 : 0;
     const int is_left = allowed.contains_any(core.cpus) ? 1 : 0;
@@ -70,7 +70,7 @@ bool CpuSet::contains_any(const std::vector<int>& cpus) const {
 PlacementInput make_placement_input(const PlacementRequest& request) {
   PlacementInput input{request, CpuSet(request.allowed_cpus), {}, {}, {}, {}};
   input.by_node.resize(request.topology.nodes.size());
-  for (const Core& core : request.topology.cores) {
+  for (const facts::Core& core : request.topology.cores) {
     if (!input.allowed.contains_any(core.cpus)) continue;
     input.by_node[static_cast<std::size_t>(core.node)].push_back(static_cast<int>(input.cores.size()));
     input.cores.push_back(&core);
@@ -121,7 +121,7 @@ std::vector<int> cpus_of(const PlacementInput& input, const Cores& cores) {
   return cpus;
 }
 
-int distance_between(const Topology& topology, int from, int to) {
+int distance_between(const facts::Topology& topology, int from, int to) {
   if (topology.distances.empty()) return from == to ? k_local_distance : k_unknown_distance;
   return topology.distances[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
 }
@@ -132,7 +132,7 @@ bool knows_a_gpu(const PlacementInput& input) {
 }
 
 std::string name_workers(const std::vector<int>& workers) {
-  return fmt::format("worker{} {}", workers.size() == 1 ? "" : "s", render_cpu_list(workers));
+  return fmt::format("worker{} {}", workers.size() == 1 ? "" : "s", facts::render_cpu_list(workers));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

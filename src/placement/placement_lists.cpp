@@ -8,12 +8,12 @@
 #include "ddprun/facts/proc_text.hpp"
 #include "placement_parts.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 namespace {
 
 std::string allowed_hint(const PlacementRequest& request) {
-  return fmt::format("the CPUs that may be used here: {}", render_cpu_list(request.allowed_cpus));
+  return fmt::format("the CPUs that may be used here: {}", facts::render_cpu_list(request.allowed_cpus));
 }
 
 // The listed CPUs cut to the allowed ones; with whole cores, a listed CPU stands for all of its core.
@@ -40,7 +40,7 @@ class ListReader {
  private:
   std::vector<int> meant_by(int cpu) const {
     if (request_.bind.whole_cores) {
-      for (const Core& core : request_.topology.cores) {
+      for (const facts::Core& core : request_.topology.cores) {
         if (std::binary_search(core.cpus.begin(), core.cpus.end(), cpu)) return core.cpus;
       }
     }
@@ -71,16 +71,16 @@ ReadLists read_lists(const PlacementRequest& request) {
     const std::string whom = lists.size() == workers ? fmt::format("worker {}", read.lists.size() - 1)
                                                      : std::string("the workers");
     throw UsageError(fmt::format("{} leaves {} no CPU: none of {} may be used here", request.bind.origin,
-                                 whom, render_cpu_list(listed)),
+                                 whom, facts::render_cpu_list(listed)),
                      allowed_hint(request));
   }
   const std::vector<int> left_out = reader.left_out();
   if (!left_out.empty()) {
     read.notices.push_back({fmt::format("{} names CPUs that may not be used here and are left out: {}",
-                                        request.bind.origin, render_cpu_list(left_out)),
+                                        request.bind.origin, facts::render_cpu_list(left_out)),
                             allowed_hint(request)});
   }
   return read;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

@@ -6,7 +6,7 @@
 #include "ddprun/facts/proc_text.hpp"
 #include "placement_parts.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 namespace {
 
@@ -16,21 +16,23 @@ class MemoryMap {
  public:
   explicit MemoryMap(const PlacementRequest& request) : request_(request) {
     const auto& nodes = request.topology.nodes;
-    sizes_known_ = std::any_of(nodes.begin(), nodes.end(), [](const MemoryNode& n) { return n.bytes > 0; });
+    sizes_known_ =
+        std::any_of(nodes.begin(), nodes.end(), [](const facts::MemoryNode& n) { return n.bytes > 0; });
   }
 
   // A single one leaves nothing to choose.
   bool has_choice() const {
     const auto& nodes = request_.topology.nodes;
-    return std::count_if(nodes.begin(), nodes.end(), [&](const MemoryNode& n) { return has_memory(n); }) > 1;
+    return std::count_if(nodes.begin(), nodes.end(),
+                         [&](const facts::MemoryNode& n) { return has_memory(n); }) > 1;
   }
 
   // The kernel's numbers of the nodes that cores of `nodes` take memory from.
   std::vector<int> of(const Nodes& nodes) const {
     std::vector<int> numbers;
     for (const int node : nodes) {
-      const MemoryNode& own = request_.topology.nodes[static_cast<std::size_t>(node)];
-      const MemoryNode* source = has_memory(own) ? &own : nearest(node);
+      const facts::MemoryNode& own = request_.topology.nodes[static_cast<std::size_t>(node)];
+      const facts::MemoryNode* source = has_memory(own) ? &own : nearest(node);
       if (source != nullptr && is_allowed(*source)) numbers.push_back(source->number);
     }
     std::sort(numbers.begin(), numbers.end());
@@ -39,17 +41,17 @@ class MemoryMap {
   }
 
  private:
-  bool has_memory(const MemoryNode& node) const {
+  bool has_memory(const facts::MemoryNode& node) const {
     return !node.cpus.empty() && (node.bytes > 0 || !sizes_known_);
   }
 
-  bool is_allowed(const MemoryNode& node) const {
+  bool is_allowed(const facts::MemoryNode& node) const {
     const std::vector<int>& allowed = request_.allowed_memory_nodes;
     return allowed.empty() || std::binary_search(allowed.begin(), allowed.end(), node.number);
   }
 
-  const MemoryNode* nearest(int from) const {
-    const MemoryNode* best = nullptr;
+  const facts::MemoryNode* nearest(int from) const {
+    const facts::MemoryNode* best = nullptr;
     int least = std::numeric_limits<int>::max();
     const auto& nodes = request_.topology.nodes;
     for (std::size_t to = 0; to < nodes.size(); ++to) {
@@ -69,21 +71,22 @@ class MemoryMap {
 }  // namespace
 
 void place_memory(const PlacementInput& input, const std::vector<Nodes>& workers, Placement& placement) {
-  const MemoryBind wish = input.request.memory;
-  if (wish == MemoryBind::none) return;
+  const options::MemoryBind wish = input.request.memory;
+  if (wish == options::MemoryBind::none) return;
   const MemoryMap memory(input.request);
-  if (wish == MemoryBind::automatic && !memory.has_choice()) return;
+  if (wish == options::MemoryBind::automatic && !memory.has_choice()) return;
   std::vector<int> without;
   for (std::size_t i = 0; i < placement.workers.size(); ++i) {
-    Binding& worker = placement.workers[i];
+    facts::Binding& worker = placement.workers[i];
     const bool bound = !worker.cpus.empty();
     const Nodes nodes = bound ? workers[i] : nodes_of(input, every_core(input));
-    if (wish == MemoryBind::automatic && (!bound || nodes.size() != 1)) continue;
+    if (wish == options::MemoryBind::automatic && (!bound || nodes.size() != 1)) continue;
     worker.memory_nodes = memory.of(nodes);
     if (worker.memory_nodes.empty()) {
       without.push_back(static_cast<int>(i));
     } else {
-      worker.policy = wish == MemoryBind::bind ? MemoryPolicy::bind : MemoryPolicy::preferred;
+      worker.policy =
+          wish == options::MemoryBind::bind ? facts::MemoryPolicy::bind : facts::MemoryPolicy::preferred;
     }
   }
   if (without.empty()) return;
@@ -91,7 +94,9 @@ void place_memory(const PlacementInput& input, const std::vector<Nodes>& workers
   placement.notices.push_back(
       {fmt::format("no memory near the cores of {} may be used here: the kernel chooses the NUMA nodes",
                    name_workers(without)),
-       allowed.empty() ? "" : fmt::format("the NUMA nodes that may be used: {}", render_cpu_list(allowed))});
+       allowed.empty()
+           ? ""
+           : fmt::format("the NUMA nodes that may be used: {}", facts::render_cpu_list(allowed))});
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

@@ -6,7 +6,7 @@
 
 #include "placement_parts.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 namespace {
 
@@ -38,9 +38,9 @@ Cores all_cores_of(const PlacementInput& input, const Nodes& nodes) {
 // The largest first, then by lowest CPU.
 std::vector<Cores> core_complexes(const PlacementInput& input, const Nodes& nodes) {
   std::vector<Cores> groups;
-  const Core* last = nullptr;
+  const facts::Core* last = nullptr;
   for (const int core : all_cores_of(input, nodes)) {
-    const Core& now = input.core(core);
+    const facts::Core& now = input.core(core);
     if (last == nullptr || last->node != now.node || last->cache != now.cache) groups.emplace_back();
     groups.back().push_back(core);
     last = &now;
@@ -97,4 +97,4 @@ std::vector<Cores> take_core_complexes(const PlacementInput& input, const std::v
   return workers;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

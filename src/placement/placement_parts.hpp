@@ -7,7 +7,7 @@
 #include "ddprun/placement/common_numbers.hpp"
 #include "ddprun/placement/placement.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 using Cores = std::vector<int>;  // indexes into PlacementInput::cores, ascending
 using Nodes = std::vector<int>;  // indexes into Topology::nodes, ascending
@@ -26,14 +26,14 @@ class CpuSet {
 struct PlacementInput {
   const PlacementRequest& request;
   CpuSet allowed;
-  std::vector<const Core*>
+  std::vector<const facts::Core*>
       cores;  // in the order of the topology; whole, though not all their CPUs may be allowed
   std::vector<Cores> by_node;  // for each NUMA node
   // For each worker, for each of its GPUs: the NUMA nodes near it, allowed or not; empty: not known.
   std::vector<std::vector<Nodes>> near;
   std::vector<Nodes> near_any;  // for each worker: near any of its GPUs
 
-  const Core& core(int index) const { return *cores[static_cast<std::size_t>(index)]; }
+  const facts::Core& core(int index) const { return *cores[static_cast<std::size_t>(index)]; }
 
   int workers() const { return static_cast<int>(request.near_gpus.size()); }
 };
@@ -45,7 +45,7 @@ Nodes nodes_of(const PlacementInput& input, const Cores& cores);
 Nodes with_cores(const PlacementInput& input, const Nodes& nodes);          // those that have allowed ones
 std::vector<int> cpus_of(const PlacementInput& input, const Cores& cores);  // the allowed ones, ascending
 // 10 is local, as in the SLIT; where that is not known, all others are equally far.
-int distance_between(const Topology& topology, int from, int to);
+int distance_between(const facts::Topology& topology, int from, int to);
 
 // Whether any GPU's place is known.
 bool knows_a_gpu(const PlacementInput& input);
@@ -82,7 +82,7 @@ std::vector<Cores> take_core_complexes(const PlacementInput& input, const std::v
 // UsageError where they do not fit the workers or leave one nothing.
 struct ReadLists {
   std::vector<std::vector<int>> lists;
-  std::vector<Notice> notices;
+  std::vector<allocation::Notice> notices;
 };
 ReadLists read_lists(const PlacementRequest& request);
 
@@ -92,4 +92,4 @@ void place_memory(const PlacementInput& input, const std::vector<Nodes>& workers
 // "worker 3", "workers 0-2,5".
 std::string name_workers(const std::vector<int>& workers);
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

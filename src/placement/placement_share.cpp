@@ -9,7 +9,7 @@
 
 #include "placement_parts.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 namespace {
 
@@ -49,8 +49,8 @@ class Sharer {
 
  private:
   bool is_boundary(int left, int right, Level level) const {
-    const Core& a = input_.core(left);
-    const Core& b = input_.core(right);
+    const facts::Core& a = input_.core(left);
+    const facts::Core& b = input_.core(right);
     if (a.package != b.package) return true;
     if (level == Level::package) return false;
     return a.node != b.node || (level == Level::cache && a.cache != b.cache);
@@ -133,4 +133,4 @@ std::vector<Cores> share_out(const PlacementInput& input, const Cores& cores, in
   return std::move(sharer.shares);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

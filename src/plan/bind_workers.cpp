@@ -10,33 +10,33 @@
 #include "ddprun/placement/placement.hpp"
 #include "ddprun/plan/worker_count.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
 using NearGpus = std::vector<std::vector<int>>;
 
 bool is_task(const LaunchPlan& plan) {
-  return plan.node->allocation.style.value == LaunchStyle::agent_per_task;
+  return plan.node->allocation.style.value == allocation::LaunchStyle::agent_per_task;
 }
 
-std::vector<int> cpus_near_address(const std::string& address, const Snapshot& snapshot) {
+std::vector<int> cpus_near_address(const std::string& address, const facts::Snapshot& snapshot) {
   if (address.empty()) return {};
-  for (const PciDevice& device : snapshot.host.topology->devices) {
+  for (const facts::PciDevice& device : snapshot.host.topology->devices) {
     if (device.address == address && !device.cpus.empty()) return device.cpus;
   }
-  for (const Gpu& gpu : snapshot.host.gpus) {
-    if (normal_pci_address(gpu.pci_address) == address) return gpu.local_cpus;
+  for (const facts::Gpu& gpu : snapshot.host.gpus) {
+    if (facts::normal_pci_address(gpu.pci_address) == address) return gpu.local_cpus;
   }
   return {};
 }
 
-std::vector<int> cpus_near_gpu(const Gpu& gpu, const Snapshot& snapshot) {
-  const std::vector<int> cpus = cpus_near_address(normal_pci_address(gpu.pci_address), snapshot);
+std::vector<int> cpus_near_gpu(const facts::Gpu& gpu, const facts::Snapshot& snapshot) {
+  const std::vector<int> cpus = cpus_near_address(facts::normal_pci_address(gpu.pci_address), snapshot);
   return cpus.empty() ? gpu.local_cpus : cpus;
 }
 
-NearGpus near_gpus_of(const PlannedWorker& worker, const Snapshot& snapshot) {
+NearGpus near_gpus_of(const PlannedWorker& worker, const facts::Snapshot& snapshot) {
   NearGpus near;
   for (const int gpu : worker.gpus) {
     near.push_back(cpus_near_gpu(snapshot.host.gpus.at(static_cast<std::size_t>(gpu)), snapshot));
@@ -44,7 +44,7 @@ NearGpus near_gpus_of(const PlannedWorker& worker, const Snapshot& snapshot) {
   return near;
 }
 
-NearGpus near_gpus_of(const LocalPeerWorker& worker, const Snapshot& snapshot) {
+NearGpus near_gpus_of(const LocalPeerWorker& worker, const facts::Snapshot& snapshot) {
   NearGpus near;
   for (const std::string& address : worker.gpus) near.push_back(cpus_near_address(address, snapshot));
   return near;
@@ -57,17 +57,18 @@ struct Sharers {
   bool keep = false;  // this agent is the only one with these CPUs, and somebody chose them for it
 };
 
-Sharers own_workers(const LaunchPlan& plan, const Snapshot& snapshot) {
+Sharers own_workers(const LaunchPlan& plan, const facts::Snapshot& snapshot) {
   Sharers sharers;
   for (const PlannedWorker& worker : plan.planned)
     sharers.near_gpus.push_back(near_gpus_of(worker, snapshot));
-  const bool narrowed = snapshot.host.allowed_cpus.size() < all_cpus(*snapshot.host.topology).size();
+  const bool narrowed = snapshot.host.allowed_cpus.size() < facts::all_cpus(*snapshot.host.topology).size();
   sharers.keep = is_task(plan) && narrowed;
   return sharers;
 }
 
 // As the coordinator told: every agent of the host computes the same list.
-Sharers among(const std::vector<LocalPeer>& local_peers, const LaunchPlan& plan, const Snapshot& snapshot) {
+Sharers among(const std::vector<LocalPeer>& local_peers, const LaunchPlan& plan,
+              const facts::Snapshot& snapshot) {
   Sharers sharers;
   for (const LocalPeer& local_peer : local_peers) {
     const bool own = local_peer.first_local_rank == plan.planned.front().local_rank;
@@ -83,7 +84,8 @@ Sharers among(const std::vector<LocalPeer>& local_peers, const LaunchPlan& plan,
 
 // Before they have met: as many tasks as the scheduler says, each with the GPU of its local rank where every
 // task sees them all.
-Sharers expected_tasks(const LaunchPlan& plan, const Snapshot& snapshot, const VisibleDevices& devices) {
+Sharers expected_tasks(const LaunchPlan& plan, const facts::Snapshot& snapshot,
+                       const placement::VisibleDevices& devices) {
   Sharers sharers;
   const auto own = static_cast<std::size_t>(plan.planned.front().local_rank.value);
   for (std::size_t local = 0; local < static_cast<std::size_t>(plan.node->local_world_size); ++local) {
@@ -95,7 +97,7 @@ Sharers expected_tasks(const LaunchPlan& plan, const Snapshot& snapshot, const V
   return sharers;
 }
 
-Sharers find_sharers(const LaunchPlan& plan, const Snapshot& snapshot) {
+Sharers find_sharers(const LaunchPlan& plan, const facts::Snapshot& snapshot) {
   const std::vector<LocalPeer>& local_peers = plan.assignment.local_peers;
   const auto shares = [&](const LocalPeer& each) {
     return each.same_cpus && each.first_local_rank != plan.planned.front().local_rank;
@@ -103,12 +105,12 @@ Sharers find_sharers(const LaunchPlan& plan, const Snapshot& snapshot) {
   if (std::any_of(local_peers.begin(), local_peers.end(), shares)) return among(local_peers, plan, snapshot);
   const bool met = !local_peers.empty() || !is_task(plan) || plan.node->local_world_size < 2;
   if (met || !shares_mask(plan.node->allocation, snapshot)) return own_workers(plan, snapshot);
-  return expected_tasks(plan, snapshot, find_visible_devices(snapshot));
+  return expected_tasks(plan, snapshot, placement::find_visible_devices(snapshot));
 }
 
-PlacementRequest make_request(const LaunchPlan& plan, const Snapshot& snapshot,
-                              std::vector<NearGpus> near_gpus) {
-  PlacementRequest request;
+placement::PlacementRequest make_request(const LaunchPlan& plan, const facts::Snapshot& snapshot,
+                                         std::vector<NearGpus> near_gpus) {
+  placement::PlacementRequest request;
   request.topology = *snapshot.host.topology;
   request.allowed_cpus = snapshot.host.allowed_cpus;
   request.allowed_memory_nodes = snapshot.host.allowed_memory_nodes;
@@ -120,7 +122,7 @@ PlacementRequest make_request(const LaunchPlan& plan, const Snapshot& snapshot,
 
 // A task with CPUs of its own is the only worker there; of a list for each of the host's workers it takes its
 // own.
-void pick_own_list(PlacementRequest& request, const LaunchPlan& plan) {
+void pick_own_list(placement::PlacementRequest& request, const LaunchPlan& plan) {
   std::vector<std::vector<int>>& lists = request.bind.lists;
   const auto workers = static_cast<std::size_t>(plan.node->local_world_size);
   if (request.near_gpus.size() != 1 || workers < 2 || lists.size() != workers) return;
@@ -129,29 +131,30 @@ void pick_own_list(PlacementRequest& request, const LaunchPlan& plan) {
 }
 
 // That there are too few cores is said with the launcher's own option; the placement knows none.
-bool is_said(const Placement& placement, const LaunchPlan& plan, const Snapshot& snapshot) {
+bool is_said(const placement::Placement& placement, const LaunchPlan& plan, const facts::Snapshot& snapshot) {
   const bool unbound = std::all_of(placement.workers.begin(), placement.workers.end(),
-                                   [](const Binding& worker) { return worker.cpus.empty(); });
-  return unbound && find_crowded_cores(plan.node->allocation, snapshot,
-                                       node_name(snapshot.host, plan.node->host), plan.node->workers.value);
+                                   [](const facts::Binding& worker) { return worker.cpus.empty(); });
+  return unbound &&
+         find_crowded_cores(plan.node->allocation, snapshot,
+                            placement::node_name(snapshot.host, plan.node->host), plan.node->workers.value);
 }
 
 }  // namespace
 
-void bind_workers(LaunchPlan& plan, const Snapshot& snapshot) {
-  if (plan.node->options.bind.mode == BindMode::none || plan.planned.empty()) {
+void bind_workers(LaunchPlan& plan, const facts::Snapshot& snapshot) {
+  if (plan.node->options.bind.mode == options::BindMode::none || plan.planned.empty()) {
     plan.binding.origin = plan.node->options.bind.origin;
     return;
   }
   if (!snapshot.host.topology || snapshot.host.allowed_cpus.empty()) return;
   Sharers sharers = find_sharers(plan, snapshot);
-  if (sharers.keep && plan.node->options.bind.mode == BindMode::automatic) {
+  if (sharers.keep && plan.node->options.bind.mode == options::BindMode::automatic) {
     plan.binding.origin = "CPUs that were chosen for this task";
     return;
   }
-  PlacementRequest request = make_request(plan, snapshot, std::move(sharers.near_gpus));
+  placement::PlacementRequest request = make_request(plan, snapshot, std::move(sharers.near_gpus));
   pick_own_list(request, plan);
-  Placement placement = place_workers(request);
+  placement::Placement placement = placement::place_workers(request);
   for (std::size_t i = 0; i < plan.planned.size(); ++i) {
     plan.planned[i].binding = std::move(placement.workers.at(sharers.first + i));
   }
@@ -159,4 +162,4 @@ void bind_workers(LaunchPlan& plan, const Snapshot& snapshot) {
   if (!is_said(placement, plan, snapshot)) plan.notices = std::move(placement.notices);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -5,11 +5,11 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/launch_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // Binds the planned workers. Before the agents have met the assignment has no local peers, and agents of one
 // host that seem to share their CPUs are taken to be alike. Agents with CPUs of their own keep them; those
 // that share a mask share out its cores, each computing the same answer.
-void bind_workers(LaunchPlan& plan, const Snapshot& snapshot);
+void bind_workers(LaunchPlan& plan, const facts::Snapshot& snapshot);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -5,23 +5,23 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/placement/devices.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
 // The GPU that a local peer's only worker calls `device`, if this process calls it so too.
-std::optional<int> find_same(const std::vector<Gpu>& gpus, const LocalPeer& local_peer) {
+std::optional<int> find_same(const std::vector<facts::Gpu>& gpus, const LocalPeer& local_peer) {
   if (local_peer.workers.size() != 1 || local_peer.workers.front().gpus.size() != 1) return std::nullopt;
   const LocalPeerWorker& worker = local_peer.workers.front();
-  const auto found = find_gpu(gpus, worker.device);
+  const auto found = placement::find_gpu(gpus, worker.device);
   if (!found || worker.gpus.front().empty()) return std::nullopt;
-  const Gpu& gpu = gpus[static_cast<std::size_t>(*found)];
+  const facts::Gpu& gpu = gpus[static_cast<std::size_t>(*found)];
   return gpu.pci_address == worker.gpus.front() && gpu.mig.empty() ? found : std::nullopt;
 }
 
 }  // namespace
 
-std::vector<std::string> find_shared_devices(const std::vector<Gpu>& gpus,
+std::vector<std::string> find_shared_devices(const std::vector<facts::Gpu>& gpus,
                                              const std::vector<LocalPeer>& local_peers) {
   std::vector<std::string> entries;
   std::set<int> taken;
@@ -33,8 +33,9 @@ std::vector<std::string> find_shared_devices(const std::vector<Gpu>& gpus,
     if (gpus[static_cast<std::size_t>(*gpu)].vendor == "intel" && *taken.rbegin() != *gpu) return {};
     entries.push_back(local_peer.workers.front().device);
   }
-  const bool valid = parse_device_list(join(entries, ",")).size() == entries.size();  // all of one form
+  const bool valid =
+      placement::parse_device_list(join(entries, ",")).size() == entries.size();  // all of one form
   return valid && entries.size() > 1 ? entries : std::vector<std::string>{};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

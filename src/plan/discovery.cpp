@@ -5,35 +5,37 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/plan/ports.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
 // Every agent of the launch knows where the coordinator is.
-bool all_told(const Allocation& allocation) {
+bool all_told(const allocation::Allocation& allocation) {
   return allocation.first_address.has_value() || allocation.first_known;
 }
 
-KeyValueSpace choose_key_value_space(const Allocation& allocation, const Options& options) {
-  if (options.discovery == Discovery::pmi) {
-    if (allocation.key_value_space != KeyValueSpace::none) return allocation.key_value_space;
+allocation::KeyValueSpace choose_key_value_space(const allocation::Allocation& allocation,
+                                                 const options::Options& options) {
+  if (options.discovery == options::Discovery::pmi) {
+    if (allocation.key_value_space != allocation::KeyValueSpace::none) return allocation.key_value_space;
     throw UsageError("--rdzv pmi requires a launcher with PMI or PMIx, but its variables show neither",
                      "leave --rdzv out, or use --rdzv file");
   }
-  const bool harmless = options.discovery == Discovery::automatic &&
-                        allocation.key_value_space == KeyValueSpace::pmi1 && !all_told(allocation) &&
-                        allocation.style.value == LaunchStyle::agent_per_node;
-  return harmless ? KeyValueSpace::pmi1 : KeyValueSpace::none;
+  const bool harmless = options.discovery == options::Discovery::automatic &&
+                        allocation.key_value_space == allocation::KeyValueSpace::pmi1 &&
+                        !all_told(allocation) &&
+                        allocation.style.value == allocation::LaunchStyle::agent_per_node;
+  return harmless ? allocation::KeyValueSpace::pmi1 : allocation::KeyValueSpace::none;
 }
 
-Sourced<std::string> choose_file(const RendezvousPlan& rendezvous, const Allocation& allocation,
-                                 const Options& options, const Snapshot& snapshot) {
-  const bool asked = options.discovery == Discovery::file;
+Sourced<std::string> choose_file(const RendezvousPlan& rendezvous, const allocation::Allocation& allocation,
+                                 const options::Options& options, const facts::Snapshot& snapshot) {
+  const bool asked = options.discovery == options::Discovery::file;
   const bool named = !options.rendezvous_directory.empty();
-  const bool useful = options.discovery == Discovery::automatic && !allocation.first_address &&
+  const bool useful = options.discovery == options::Discovery::automatic && !allocation.first_address &&
                       (!allocation.first_known || named);
   if (!asked && !useful) return {};
-  const std::string home = find_variable(snapshot, "HOME").value_or("");
+  const std::string home = facts::find_variable(snapshot, "HOME").value_or("");
   if (!named && home.empty()) {
     if (!asked) return {};
     throw UsageError("cannot place the rendezvous file: HOME is not set", "name a folder with --rdzv-dir");
@@ -44,9 +46,9 @@ Sourced<std::string> choose_file(const RendezvousPlan& rendezvous, const Allocat
 }
 
 // Members that know nothing would look nowhere until their deadline.
-void check_findable(const RendezvousPlan& rendezvous, const Allocation& allocation,
-                    const Snapshot& snapshot) {
-  const bool told = rendezvous.key_value_space != KeyValueSpace::none ||
+void check_findable(const RendezvousPlan& rendezvous, const allocation::Allocation& allocation,
+                    const facts::Snapshot& snapshot) {
+  const bool told = rendezvous.key_value_space != allocation::KeyValueSpace::none ||
                     !rendezvous.rendezvous_file.value.empty() || !rendezvous.addresses.value.empty();
   if (told) return;
   throw Error(fmt::format("cannot locate the coordinator from {}, one of {} ddprun processes: {} names no "
@@ -57,8 +59,8 @@ void check_findable(const RendezvousPlan& rendezvous, const Allocation& allocati
 
 }  // namespace
 
-void choose_discovery(RendezvousPlan& rendezvous, const Allocation& allocation, const Options& options,
-                      const Snapshot& snapshot) {
+void choose_discovery(RendezvousPlan& rendezvous, const allocation::Allocation& allocation,
+                      const options::Options& options, const facts::Snapshot& snapshot) {
   if (rendezvous.role == RendezvousRole::solo) return;
   rendezvous.secrets = allocation.secrets;
   rendezvous.key_value_space = choose_key_value_space(allocation, options);
@@ -66,4 +68,4 @@ void choose_discovery(RendezvousPlan& rendezvous, const Allocation& allocation, 
   check_findable(rendezvous, allocation, snapshot);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -5,7 +5,7 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/node_proposal.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // Fills key_value_space, rendezvous_file and secrets. All agents of a launch must come to the same answer, so
 // it follows from the launcher and the options, never from what one host happens to know.
@@ -16,7 +16,7 @@ namespace ddprun {
 // rendezvous file is there wherever the first host is not known to all.
 //
 // Throws UsageError for a way that was asked for and cannot be gone.
-void choose_discovery(RendezvousPlan& rendezvous, const Allocation& allocation, const Options& options,
-                      const Snapshot& snapshot);
+void choose_discovery(RendezvousPlan& rendezvous, const allocation::Allocation& allocation,
+                      const options::Options& options, const facts::Snapshot& snapshot);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

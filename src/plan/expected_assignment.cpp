@@ -7,21 +7,22 @@
 #include "ddprun/allocation/left_over.hpp"
 #include "ddprun/plan/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
 std::string store_host(const NodeProposal& node) {
   if (node.rendezvous.agents == 1) return node.host;
   const std::string& first = node.rendezvous.peers.front();
-  return node.options.store == StoreHost::worker || first.empty() ? "rank 0's host" : first;
+  return node.options.store == options::StoreHost::worker || first.empty() ? "rank 0's host" : first;
 }
 
 // How many nodes there are, and their order, may show only when the agents meet.
 bool is_node_count_open(const NodeProposal& node) { return node.allocation.hosts.value.empty(); }
 
 bool is_node_open(const NodeProposal& node) {
-  return !node.allocation.node_index.value && node.allocation.style.value == LaunchStyle::agent_per_task &&
+  return !node.allocation.node_index.value &&
+         node.allocation.style.value == allocation::LaunchStyle::agent_per_task &&
          node.allocation.hosts.value.size() != 1;
 }
 
@@ -37,7 +38,7 @@ std::string describe_open(const VariableChange& change, const NodeProposal& node
   if (change.name == "GROUP_WORLD_SIZE" && is_node_count_open(node)) return "(set at the rendezvous)";
   if (change.name == "TORCHELASTIC_ERROR_FILE") return "(a temporary file)";
   if (change.name == "DDPRUN_LAUNCH_ID" || change.name == "DDPRUN_AGENT_ID") return "(a random number)";
-  if (change.name == k_worker_list_variable) return "(the names of these variables)";
+  if (change.name == allocation::k_worker_list_variable) return "(the names of these variables)";
   if (change.open) return "(interface to other nodes)";
   return {};
 }
@@ -49,11 +50,11 @@ Assignment make_expected_assignment(const NodeProposal& node) {
   assignment.world_size = node.world_size.value;
   assignment.local_world_size = node.local_world_size;
   // With one agent on each node their order is that of the launcher's ranks.
-  const bool per_node = node.allocation.style.value == LaunchStyle::agent_per_node;
+  const bool per_node = node.allocation.style.value == allocation::LaunchStyle::agent_per_node;
   assignment.node =
       node.allocation.node_index.value.value_or(NodeIndex{per_node ? node.allocation.task_rank.value : 0});
   assignment.node_count = std::max<int>(1, static_cast<int>(node.allocation.hosts.value.size()));
-  const bool per_task = node.allocation.style.value == LaunchStyle::agent_per_task;
+  const bool per_task = node.allocation.style.value == allocation::LaunchStyle::agent_per_task;
   assignment.several_workers = !per_task && node.workers.value > 1;
   assignment.workers_of_nodes =
       assignment.node_count == 1 ? fmt::format("{}", assignment.local_world_size)
@@ -62,7 +63,8 @@ Assignment make_expected_assignment(const NodeProposal& node) {
   const bool solo = node.rendezvous.agents == 1;
   if (solo) assignment.master_address = node.solo_address.value;
   // The rendezvous is on the port that was asked for, and the store shares it where ddprun hosts both.
-  if (solo || node.options.store == StoreHost::agent) assignment.master_port = node.store_port.value_or(0);
+  if (solo || node.options.store == options::StoreHost::agent)
+    assignment.master_port = node.store_port.value_or(0);
   for (const OfferedWorker& worker : node.offered) {
     assignment.workers.push_back(
         {worker.expected_rank, worker.local_rank, worker.expected_rank.value, assignment.world_size});
@@ -70,8 +72,8 @@ Assignment make_expected_assignment(const NodeProposal& node) {
   return assignment;
 }
 
-std::vector<ExpectedVariable> expected_variables(const LaunchPlan& plan, const Environment& environment,
-                                                 std::size_t worker) {
+std::vector<ExpectedVariable> expected_variables(const LaunchPlan& plan,
+                                                 const facts::Environment& environment, std::size_t worker) {
   const NodeProposal& node = *plan.node;
   WorkerContext context;
   context.worker = worker;
@@ -86,4 +88,4 @@ std::vector<ExpectedVariable> expected_variables(const LaunchPlan& plan, const E
   return variables;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -10,7 +10,7 @@
 #include "device_sharing.hpp"
 #include "follow_binding.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
@@ -42,10 +42,10 @@ void add_workers(LaunchPlan& plan) {
 }  // namespace
 
 LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignment,
-                    const Snapshot& snapshot) {
+                    const facts::Snapshot& snapshot) {
   LaunchPlan plan;
   const bool as_task =
-      assignment.agent_per_task && node->allocation.style.value != LaunchStyle::agent_per_task;
+      assignment.agent_per_task && node->allocation.style.value != allocation::LaunchStyle::agent_per_task;
   plan.node =
       as_task ? std::make_shared<const NodeProposal>(propose_as_task(*node, snapshot)) : std::move(node);
   plan.assignment = std::move(assignment);
@@ -63,4 +63,4 @@ LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignm
   return plan;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -8,17 +8,17 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/launch_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // Fills LaunchPlan::threads and each worker's network_card and omp_places from the bindings.
-void follow_binding(LaunchPlan& plan, const Snapshot& snapshot);
+void follow_binding(LaunchPlan& plan, const facts::Snapshot& snapshot);
 
 // --nic without a card to name.
-std::optional<Notice> find_many_threads(const LaunchPlan& plan, const Snapshot& snapshot);
-std::optional<Notice> find_no_card(const LaunchPlan& plan, const Snapshot& snapshot);
+std::optional<allocation::Notice> find_many_threads(const LaunchPlan& plan, const facts::Snapshot& snapshot);
+std::optional<allocation::Notice> find_no_card(const LaunchPlan& plan, const facts::Snapshot& snapshot);
 
 // One place a core, "{0,64},{1,65}": the hardware threads of each that are among `cpus` (ascending). Without
 // a topology every CPU is a place.
-std::string render_omp_places(const std::vector<int>& cpus, const std::optional<Topology>& topology);
+std::string render_omp_places(const std::vector<int>& cpus, const std::optional<facts::Topology>& topology);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

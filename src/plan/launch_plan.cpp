@@ -1,11 +1,11 @@
 #include "ddprun/plan/launch_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
-std::vector<Notice> notices_of(const LaunchPlan& plan) {
-  std::vector<Notice> notices = plan.node->notices;
+std::vector<allocation::Notice> notices_of(const LaunchPlan& plan) {
+  std::vector<allocation::Notice> notices = plan.node->notices;
   notices.insert(notices.end(), plan.notices.begin(), plan.notices.end());
   return notices;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

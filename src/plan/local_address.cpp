@@ -8,7 +8,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
@@ -17,9 +17,9 @@ std::string describe(const Sourced<std::string>& given, const std::vector<std::s
   return fmt::format("{} {}{}", given.origin, given.value, numeric ? "" : " (" + join(leads_to, ", ") + ")");
 }
 
-std::string own_addresses_hint(const HostFacts& host) {
+std::string own_addresses_hint(const facts::HostFacts& host) {
   std::vector<std::string> own;
-  for (const InterfaceAddress& each : host.addresses) {
+  for (const facts::InterfaceAddress& each : host.addresses) {
     if (!each.loopback) own.push_back(each.address);
   }
   return own.empty() ? "leave it out" : fmt::format("leave it out, or give one of {}", join(own, ", "));
@@ -29,14 +29,17 @@ std::string own_addresses_hint(const HostFacts& host) {
 
 std::optional<Sourced<std::string>> choose_local_address(const Sourced<std::string>& given,
                                                          const std::vector<std::string>& leads_to,
-                                                         const NodeProposal& node, const HostFacts& host) {
+                                                         const NodeProposal& node,
+                                                         const facts::HostFacts& host) {
   for (const std::string& address : leads_to) {
-    const auto is_it = [&](const InterfaceAddress& own) { return !own.loopback && own.address == address; };
+    const auto is_it = [&](const facts::InterfaceAddress& own) {
+      return !own.loopback && own.address == address;
+    };
     if (std::any_of(host.addresses.begin(), host.addresses.end(), is_it))
       return sourced(address, given.origin);
   }
   const RendezvousRole role = node.rendezvous.role;
-  if (std::any_of(leads_to.begin(), leads_to.end(), is_loopback_name)) {
+  if (std::any_of(leads_to.begin(), leads_to.end(), allocation::is_loopback_name)) {
     if (role == RendezvousRole::solo) return given;
     if (same_host(given.value, host.name)) return std::nullopt;
     throw UsageError(fmt::format("{} is a different host on each of the {} nodes", describe(given, leads_to),
@@ -48,4 +51,4 @@ std::optional<Sourced<std::string>> choose_local_address(const Sourced<std::stri
                    own_addresses_hint(host));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -8,14 +8,14 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
 constexpr const char* k_address = "MASTER_ADDR";
 constexpr const char* k_port = "MASTER_PORT";
 
-std::string value_of(const Environment& environment, const char* name) {
+std::string value_of(const facts::Environment& environment, const char* name) {
   const auto found = environment.find(name);
   return found == environment.end() ? std::string() : std::string(trim(found->second));
 }
@@ -24,7 +24,7 @@ std::string origin_of(const char* name) { return fmt::format("{} of the environm
 
 // Of torchrun or ddprun; other launchers set the rank on the host beside RANK, which scripts for a whole job
 // do not.
-bool is_inside_launch(const Environment& environment) {
+bool is_inside_launch(const facts::Environment& environment) {
   const auto is_set = [&](const char* name) { return environment.contains(name); };
   return is_set("TORCHELASTIC_RUN_ID") || is_set("DDPRUN_LAUNCH_ID") ||
          (is_set("RANK") && is_set("LOCAL_RANK"));
@@ -32,7 +32,7 @@ bool is_inside_launch(const Environment& environment) {
 
 std::optional<std::string> parse_address(const std::string& text) {
   try {
-    return parse_host(text, k_address);
+    return options::parse_host(text, k_address);
   } catch (const UsageError&) {
     return std::nullopt;
   }
@@ -45,17 +45,18 @@ std::optional<int> parse_port(const std::string& text) {
 }
 
 // Several hosts, or nobody knows how many.
-bool is_ambiguous(const std::string& address, const Allocation& allocation) {
-  return is_loopback_name(address) && allocation.hosts.value.size() != 1;
+bool is_ambiguous(const std::string& address, const allocation::Allocation& allocation) {
+  return allocation::is_loopback_name(address) && allocation.hosts.value.size() != 1;
 }
 
-Notice not_followed(const char* name, const std::string& value, const std::string& why,
-                    const std::string& hint) {
+allocation::Notice not_followed(const char* name, const std::string& value, const std::string& why,
+                                const std::string& hint) {
   return {fmt::format("{}={} of the environment is ignored: {}", name, printable(value, 80), why), hint};
 }
 
-std::optional<Notice> find_unfollowed_address(const NodeProposal& node, const Snapshot& snapshot,
-                                              const std::string& text) {
+std::optional<allocation::Notice> find_unfollowed_address(const NodeProposal& node,
+                                                          const facts::Snapshot& snapshot,
+                                                          const std::string& text) {
   const auto address = parse_address(text);
   if (!address) {
     return not_followed(k_address, text, "it is not an address",
@@ -74,7 +75,7 @@ std::optional<Notice> find_unfollowed_address(const NodeProposal& node, const Sn
 
 }  // namespace
 
-MasterVariables read_master_variables(const Environment& environment) {
+MasterVariables read_master_variables(const facts::Environment& environment) {
   MasterVariables found;
   if (is_inside_launch(environment)) return found;
   const std::string address = value_of(environment, k_address);
@@ -87,15 +88,16 @@ MasterVariables read_master_variables(const Environment& environment) {
   return found;
 }
 
-std::optional<Sourced<std::string>> find_own_master_address(const PlaceOptions& options,
-                                                            const HostFacts& host) {
+std::optional<Sourced<std::string>> find_own_master_address(const allocation::PlaceOptions& options,
+                                                            const facts::HostFacts& host) {
   const auto& likely = options.likely_address;
   if (!likely) return std::nullopt;
-  return is_own_address(likely->value, host) ? likely : std::nullopt;
+  return allocation::is_own_address(likely->value, host) ? likely : std::nullopt;
 }
 
-void try_likely_address_first(Sourced<std::vector<std::string>>& addresses, const Allocation& allocation,
-                              const PlaceOptions& options) {
+void try_likely_address_first(Sourced<std::vector<std::string>>& addresses,
+                              const allocation::Allocation& allocation,
+                              const allocation::PlaceOptions& options) {
   const auto& likely = options.likely_address;
   if (!likely || allocation.first_address || is_ambiguous(likely->value, allocation)) return;
   std::vector<std::string>& known = addresses.value;
@@ -106,9 +108,10 @@ void try_likely_address_first(Sourced<std::vector<std::string>>& addresses, cons
       known.size() == 1 ? likely->origin : fmt::format("{}, then {}", likely->origin, addresses.origin);
 }
 
-std::vector<Notice> find_unfollowed_master(const NodeProposal& node, const Snapshot& snapshot) {
-  const Environment& environment = snapshot.environment;
-  std::vector<Notice> notices;
+std::vector<allocation::Notice> find_unfollowed_master(const NodeProposal& node,
+                                                       const facts::Snapshot& snapshot) {
+  const facts::Environment& environment = snapshot.environment;
+  std::vector<allocation::Notice> notices;
   if (node.options.place.standalone || is_inside_launch(environment)) return notices;
   const std::string port = value_of(environment, k_port);
   if (!port.empty() && !parse_port(port)) {
@@ -127,4 +130,4 @@ std::string other_port_hint(const std::optional<Sourced<int>>& port) {
                   : "choose another --master-port, or none: ddprun finds a free one";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -9,7 +9,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
@@ -19,7 +19,7 @@ std::string name_hosts(const std::vector<Announcement>& announcements) {
     std::string host = printable(each.host);
     if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(std::move(host));
   }
-  return compress_hostlist(hosts);
+  return allocation::compress_hostlist(hosts);
 }
 
 std::string one_on_each(const ExpectedNodes& expected, int nodes) {
@@ -29,18 +29,19 @@ std::string one_on_each(const ExpectedNodes& expected, int nodes) {
 
 }  // namespace
 
-std::optional<ExpectedNodes> expect_nodes(const Allocation& allocation, const PlaceOptions& options,
-                                          const Snapshot& snapshot) {
+std::optional<ExpectedNodes> expect_nodes(const allocation::Allocation& allocation,
+                                          const allocation::PlaceOptions& options,
+                                          const facts::Snapshot& snapshot) {
   if (!allocation.numbered_by_launcher) return std::nullopt;
-  for (const LaunchPlace& place : find_launch_places(snapshot)) {
+  for (const allocation::LaunchPlace& place : allocation::find_launch_places(snapshot)) {
     if (place.launcher != allocation.launcher.value) continue;
     return ExpectedNodes{options.nodes, allocation.job_nodes, place.launcher, place.one_a_node};
   }
   return std::nullopt;
 }
 
-std::optional<Notice> check_node_count(const std::vector<Announcement>& announcements, const WorldPlan& world,
-                                       const ExpectedNodes& expected) {
+std::optional<allocation::Notice> check_node_count(const std::vector<Announcement>& announcements,
+                                                   const WorldPlan& world, const ExpectedNodes& expected) {
   const int nodes = world.assignments.front().node_count;
   const std::string where = fmt::format("{} ({})", count_of(nodes, "node"), name_hosts(announcements));
   if (expected.asked && expected.asked->value != nodes) {
@@ -49,10 +50,11 @@ std::optional<Notice> check_node_count(const std::vector<Announcement>& announce
                 one_on_each(expected, expected.asked->value));
   }
   if (expected.asked || expected.of_job.value <= nodes) return std::nullopt;
-  return Notice{fmt::format("{} started ddprun on {} of the job's {} nodes ({})", expected.launcher, nodes,
-                            expected.of_job.value, name_hosts(announcements)),
-                one_on_each(expected, expected.of_job.value) +
-                    fmt::format("; to use {} on purpose, add --nnodes {}", nodes, nodes)};
+  return allocation::Notice{
+      fmt::format("{} started ddprun on {} of the job's {} nodes ({})", expected.launcher, nodes,
+                  expected.of_job.value, name_hosts(announcements)),
+      one_on_each(expected, expected.of_job.value) +
+          fmt::format("; to use {} on purpose, add --nnodes {}", nodes, nodes)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -5,14 +5,14 @@
 #include "ddprun/output/log_layout.hpp"
 #include "ddprun/output/routes.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
 std::string run_folder(const LaunchPlan& plan) {
-  const OutputOptions& options = plan.node->options.output;
-  const std::string name = folder_name(plan.node->run_id.value);
-  if (layout_of(options) == LogLayout::ranks) return options.logs.value + "/" + name;
+  const output::OutputOptions& options = plan.node->options.output;
+  const std::string name = output::folder_name(plan.node->run_id.value);
+  if (output::layout_of(options) == output::LogLayout::ranks) return options.logs.value + "/" + name;
   const std::string base =
       options.log_dir.value.empty() ? "$TMPDIR/torchelastic_XXXXXX" : options.log_dir.value;
   return fmt::format("{}/{}_XXXXXX", base, name);
@@ -20,28 +20,28 @@ std::string run_folder(const LaunchPlan& plan) {
 
 }  // namespace
 
-OutputWay output_way(const LaunchPlan& plan, std::size_t worker, Stream stream) {
-  const OutputOptions& options = plan.node->options.output;
+OutputWay output_way(const LaunchPlan& plan, std::size_t worker, output::Stream stream) {
+  const output::OutputOptions& options = plan.node->options.output;
   const PlannedWorker& planned = plan.planned[worker];
-  const StreamRoute route = route_stream(options, planned.local_rank, planned.rank, stream);
+  const output::StreamRoute route = output::route_stream(options, planned.local_rank, planned.rank, stream);
   OutputWay way;
   way.console = route.console;
   way.gathered = route.console && options.gather && plan.node->rendezvous.agents > 1;
   if (route.file) {
-    const LogLayout layout = layout_of(options);
-    way.file = fmt::format("{}/{}/{}", run_folder(plan), attempt_folder_name(layout, Attempt{0}),
-                           log_file_name(layout, planned.local_rank, planned.rank, stream));
-    way.by_worker = !route.console && !writes_for_workers(options);
+    const output::LogLayout layout = output::layout_of(options);
+    way.file = fmt::format("{}/{}/{}", run_folder(plan), output::attempt_folder_name(layout, Attempt{0}),
+                           output::log_file_name(layout, planned.local_rank, planned.rank, stream));
+    way.by_worker = !route.console && !output::writes_for_workers(options);
   }
-  const LabelFacts facts{planned.rank, planned.local_rank, Attempt{0}, plan.node->host,
-                         plan.node->options.role.value};
+  const output::LabelFacts facts{planned.rank, planned.local_rank, Attempt{0}, plan.node->host,
+                                 plan.node->options.role.value};
   const int hosts = plan.node->rendezvous.agents > 1 ? 2 : 1;
-  if (route.console) way.label = label_of(options, route, facts, hosts, false).at(Milliseconds{0});
+  if (route.console) way.label = output::label_of(options, route, facts, hosts, false).at(Milliseconds{0});
   return way;
 }
 
-bool directs_output(const OutputOptions& options) {
-  return wants_files(options) || options.label || options.gather || !options.ranks.all ||
+bool directs_output(const output::OutputOptions& options) {
+  return output::wants_files(options) || options.label || options.gather || !options.ranks.all ||
          !options.local_ranks.empty();
 }
 
@@ -52,4 +52,4 @@ std::string describe(const OutputWay& way) {
   return fmt::format("{}{}{}", text, text.empty() ? "" : "; ", way.file);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

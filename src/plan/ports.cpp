@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
@@ -39,4 +39,4 @@ std::vector<int> make_port_sequence(const std::string& launch_key, int count, Po
   return ports;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

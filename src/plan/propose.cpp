@@ -16,18 +16,20 @@
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/plan/world_plan.hpp"
 #include "discovery.hpp"
+#include "site_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
-std::string host_of(const Allocation& allocation, const Snapshot& snapshot) {
-  const bool named = allocation.scheduler.value == Scheduler::slurm || !allocation.launcher.value.empty();
-  const Host* const own = find_own_host(allocation);
+std::string host_of(const allocation::Allocation& allocation, const facts::Snapshot& snapshot) {
+  const bool named =
+      allocation.scheduler.value == facts::Scheduler::slurm || !allocation.launcher.value.empty();
+  const allocation::Host* const own = allocation::find_own_host(allocation);
   return named && own != nullptr ? own->name : snapshot.host.name;
 }
 
-void check_agents(const Allocation& allocation) {
+void check_agents(const allocation::Allocation& allocation) {
   if (allocation.task_count.value <= k_max_agents) return;
   throw Error(fmt::format("{} counts {} ddprun processes, more than {}", allocation.task_count.origin,
                           allocation.task_count.value, k_max_agents),
@@ -35,8 +37,8 @@ void check_agents(const Allocation& allocation) {
                                               : "start one ddprun per node: srun --ntasks-per-node=1 ...");
 }
 
-Sourced<std::string> make_run_id(const Allocation& allocation, const Options& options,
-                                 const Snapshot& snapshot) {
+Sourced<std::string> make_run_id(const allocation::Allocation& allocation, const options::Options& options,
+                                 const facts::Snapshot& snapshot) {
   if (options.place.run_id) return *options.place.run_id;
   // Under an MPI launcher over ssh only its first host may know the job.
   if (!allocation.launch_id.value.empty()) return allocation.launch_id;
@@ -49,8 +51,8 @@ Sourced<std::string> make_run_id(const Allocation& allocation, const Options& op
   return {fmt::format("{}.{}", job.value, step.value), fmt::format("{} and {}", job.origin, step.origin)};
 }
 
-Sourced<std::string> choose_solo_address(const Allocation& allocation, const Options& options,
-                                         const HostFacts& host) {
+Sourced<std::string> choose_solo_address(const allocation::Allocation& allocation,
+                                         const options::Options& options, const facts::HostFacts& host) {
   if (options.local_address) return *options.local_address;
   if (allocation.first_address) return *allocation.first_address;
   if (const auto own = find_own_master_address(options.place, host)) return *own;
@@ -59,7 +61,8 @@ Sourced<std::string> choose_solo_address(const Allocation& allocation, const Opt
 
 Sourced<int> expect_world_size(const NodeProposal& node) {
   if (node.rendezvous.agents == 1) return node.workers;
-  if (node.allocation.style.value == LaunchStyle::agent_per_task) return node.allocation.task_count;
+  if (node.allocation.style.value == allocation::LaunchStyle::agent_per_task)
+    return node.allocation.task_count;
   const std::int64_t size = std::int64_t{node.rendezvous.agents} * node.workers.value;
   if (size > k_max_world) {
     throw Error(fmt::format("{} nodes with {} each are {} in all, more than {}", node.rendezvous.agents,
@@ -72,7 +75,8 @@ Sourced<int> expect_world_size(const NodeProposal& node) {
 
 std::string explain_ranks(const NodeProposal& node) {
   if (node.rendezvous.by_arrival && node.rendezvous.agent.value > 0) return "order of arrival";
-  if (node.allocation.style.value == LaunchStyle::agent_per_task) return node.allocation.task_rank.origin;
+  if (node.allocation.style.value == allocation::LaunchStyle::agent_per_task)
+    return node.allocation.task_rank.origin;
   if (node.rendezvous.agents == 1) return "order on this host";
   std::string origin = "node order, then local rank";
   // The first node's ranks start at 0 whatever the others have.
@@ -84,7 +88,7 @@ std::string explain_ranks(const NodeProposal& node) {
 
 // By position in the list, whatever its entries are. A task that sees no more than one worker's share has
 // that.
-void give_devices(OfferedWorker& worker, const VisibleDevices& devices, std::size_t each) {
+void give_devices(OfferedWorker& worker, const placement::VisibleDevices& devices, std::size_t each) {
   const std::size_t count = devices.entries.size();
   const std::size_t first = count == each ? 0 : static_cast<std::size_t>(worker.local_rank.value) * each;
   if (count < each || first > count - each) return;
@@ -96,10 +100,12 @@ void give_devices(OfferedWorker& worker, const VisibleDevices& devices, std::siz
   worker.device = join(entries, ",");
 }
 
-void offer_workers(NodeProposal& node, const VisibleDevices& devices, const Snapshot& snapshot) {
-  const bool per_task = node.allocation.style.value == LaunchStyle::agent_per_task;
+void offer_workers(NodeProposal& node, const placement::VisibleDevices& devices,
+                   const facts::Snapshot& snapshot) {
+  const bool per_task = node.allocation.style.value == allocation::LaunchStyle::agent_per_task;
   const bool runs = !node.options.command.empty();
-  const ProgramKind kind = runs ? find_program_kind(node.options, snapshot) : ProgramKind::missing;
+  const facts::ProgramKind kind =
+      runs ? find_program_kind(node.options, snapshot) : facts::ProgramKind::missing;
   const std::string python = runs && needs_python(node.options, kind) ? find_python(snapshot) : std::string();
   for (int i = 0; i < node.workers.value; ++i) {
     OfferedWorker worker;
@@ -119,7 +125,7 @@ void adapt_to_one_gpu(NodeProposal& node) {
 }
 
 // Where a process can use one MIG instance only, each worker sees its own.
-void adapt_to_instances(NodeProposal& node, const VisibleDevices& devices) {
+void adapt_to_instances(NodeProposal& node, const placement::VisibleDevices& devices) {
   if (!devices.one_a_process || node.virtual_local_rank.value) return;
   node.virtual_local_rank = {true, "one MIG instance per process"};
 }
@@ -127,8 +133,9 @@ void adapt_to_instances(NodeProposal& node, const VisibleDevices& devices) {
 // One agent a task where every task was given its own GPU: each sees it as number 0, whatever its local rank.
 // Without a visibility variable it sees all that it can open. Where that is more than its own, the agents may
 // find at the start that they can all open each other's; until then nothing is said.
-void adapt_to_own_device(NodeProposal& node, const VisibleDevices& devices) {
-  if (node.allocation.style.value != LaunchStyle::agent_per_task || node.local_world_size < 2) return;
+void adapt_to_own_device(NodeProposal& node, const placement::VisibleDevices& devices) {
+  if (node.allocation.style.value != allocation::LaunchStyle::agent_per_task || node.local_world_size < 2)
+    return;
   if (devices.entries.size() != 1 || node.virtual_local_rank.value) return;
   const bool opens_more = node.gpus.size() > 1;
   if (devices.variable.empty() && opens_more) return;
@@ -147,9 +154,9 @@ void adapt_to_own_device(NodeProposal& node, const VisibleDevices& devices) {
 
 // Slurm's step has GPUs of its own, but no variable tells the runtime: without one, number 0 would be the
 // host's first.
-void show_step_devices(NodeProposal& node, const VisibleDevices& devices) {
+void show_step_devices(NodeProposal& node, const placement::VisibleDevices& devices) {
   const bool from_step = devices.variable.empty() && devices.of_step;
-  const bool per_task = node.allocation.style.value == LaunchStyle::agent_per_task;
+  const bool per_task = node.allocation.style.value == allocation::LaunchStyle::agent_per_task;
   const bool narrowed = node.virtual_local_rank.value || node.options.gpus_per_worker.value > 1;
   if (!from_step || per_task || narrowed || devices.entries.size() >= node.gpus.size()) return;
   node.changes.push_back({node.device_variable, join(devices.entries, ","), devices.origin});
@@ -157,22 +164,24 @@ void show_step_devices(NodeProposal& node, const VisibleDevices& devices) {
 
 void shorten_grace(NodeProposal& node) {
   Sourced<Milliseconds>& grace = node.options.shutdown_timeout;
-  const SchedulerTraits* const traits = find_traits(node.allocation.scheduler.value);
+  const facts::SchedulerTraits* const traits = facts::find_traits(node.allocation.scheduler.value);
   if (grace.by_default() && traits != nullptr && traits->grace > Milliseconds{0})
     grace = {traits->grace, std::string(traits->grace_origin)};
 }
 
 // After ddprun has used it, the connection still serves an MPI program of the only worker under hydra, but
 // neither Slurm's pmi2 (MPI_Init hangs) nor PMIx (it fails).
-bool spoils_connection(const NodeProposal& node, const Snapshot& snapshot) {
-  const KeyValueSpace key_value_space = node.rendezvous.key_value_space;
-  return key_value_space == KeyValueSpace::pmix || find_variable(snapshot, "PMIX_JOB_SIZE") ||
-         (key_value_space == KeyValueSpace::pmi1 && node.allocation.launcher.value == "srun");
+bool spoils_connection(const NodeProposal& node, const facts::Snapshot& snapshot) {
+  const allocation::KeyValueSpace key_value_space = node.rendezvous.key_value_space;
+  return key_value_space == allocation::KeyValueSpace::pmix ||
+         facts::find_variable(snapshot, "PMIX_JOB_SIZE") ||
+         (key_value_space == allocation::KeyValueSpace::pmi1 && node.allocation.launcher.value == "srun");
 }
 
 }  // namespace
 
-NodeProposal propose_to_join(const Snapshot& snapshot, const Options& options, Allocation allocation) {
+NodeProposal propose_to_join(const facts::Snapshot& snapshot, const options::Options& options,
+                             allocation::Allocation allocation) {
   NodeProposal node;
   node.options = options;
   node.allocation = std::move(allocation);
@@ -187,12 +196,13 @@ NodeProposal propose_to_join(const Snapshot& snapshot, const Options& options, A
   return node;
 }
 
-NodeProposal propose(const Snapshot& snapshot, const Options& options, Allocation allocation) {
+NodeProposal propose(const facts::Snapshot& snapshot, const options::Options& options,
+                     allocation::Allocation allocation) {
   NodeProposal node = propose_to_join(snapshot, options, std::move(allocation));
-  const VisibleDevices devices = find_visible_devices(snapshot);
+  const placement::VisibleDevices devices = placement::find_visible_devices(snapshot);
   node.device_variable = devices.narrowing;
   node.workers = count_workers(node.allocation, options, snapshot, devices);
-  node.local_world_size = node.allocation.style.value == LaunchStyle::agent_per_task
+  node.local_world_size = node.allocation.style.value == allocation::LaunchStyle::agent_per_task
                               ? tasks_on_this_host(node.allocation)
                               : node.workers.value;
   node.world_size = expect_world_size(node);
@@ -208,15 +218,16 @@ NodeProposal propose(const Snapshot& snapshot, const Options& options, Allocatio
   shorten_grace(node);
   for (const auto& notice :
        {find_unused_count(node.allocation, options), find_too_few_gpus(devices, node.workers),
-        find_crowded_cores(node.allocation, snapshot, node_name(snapshot.host, node.host),
+        find_crowded_cores(node.allocation, snapshot, placement::node_name(snapshot.host, node.host),
                            node.workers.value),
-        find_unsure_order(snapshot, devices, node_name(snapshot.host, node.host)),
+        placement::find_unsure_order(snapshot, devices, placement::node_name(snapshot.host, node.host)),
         find_foreign_address(node, snapshot.host)}) {
     if (notice) node.notices.push_back(*notice);
   }
   node.missing_gpus = devices.missing;
   if (!devices.missing.empty()) node.notices.push_back(describe_missing_gpus(node.host, devices.missing));
-  for (Notice& notice : find_unfollowed_master(node, snapshot)) node.notices.push_back(std::move(notice));
+  for (allocation::Notice& notice : find_unfollowed_master(node, snapshot))
+    node.notices.push_back(std::move(notice));
   for (const std::string& doubt : snapshot.host.warnings) node.notices.push_back({doubt, ""});
   offer_workers(node, devices, snapshot);
   node.changes = scrub_changes(snapshot.environment, node.allocation, node.workers.value,
@@ -225,9 +236,10 @@ NodeProposal propose(const Snapshot& snapshot, const Options& options, Allocatio
   return node;
 }
 
-NodeProposal propose_as_task(const NodeProposal& node, const Snapshot& snapshot) {
-  Allocation allocation = node.allocation;
-  allocation.style = sourced(LaunchStyle::agent_per_task, "another host runs several ddprun processes");
+NodeProposal propose_as_task(const NodeProposal& node, const facts::Snapshot& snapshot) {
+  allocation::Allocation allocation = node.allocation;
+  allocation.style =
+      sourced(allocation::LaunchStyle::agent_per_task, "another host runs several ddprun processes");
   allocation.style_assumed = false;
   NodeProposal task = propose(snapshot, node.options, std::move(allocation));
   task.rendezvous = node.rendezvous;  // the agents have met already
@@ -242,4 +254,4 @@ NodeProposal propose_as_member(const NodeProposal& node) {
   return member;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

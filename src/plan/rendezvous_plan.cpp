@@ -12,7 +12,7 @@
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/ports.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
@@ -20,14 +20,14 @@ namespace {
 constexpr std::size_t k_most_addresses = 33;
 
 // The scheduler's hosts, by name. Flags alone know none but this one.
-bool knows_hosts(const Allocation& allocation) {
+bool knows_hosts(const allocation::Allocation& allocation) {
   return !is_by_flags(allocation) && !allocation.numbered_by_launcher && allocation.hosts.value.size() > 1;
 }
 
-std::optional<std::size_t> find_named_host(const Allocation& allocation) {
+std::optional<std::size_t> find_named_host(const allocation::Allocation& allocation) {
   if (!allocation.first_address || !knows_hosts(allocation)) return std::nullopt;
   const auto& hosts = allocation.hosts.value;
-  const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const Host& host) {
+  const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const allocation::Host& host) {
     return same_host(host.name, allocation.first_address->value);
   });
   if (found == hosts.end()) return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<std::size_t> find_named_host(const Allocation& allocation) {
 }
 
 // Positions in the scheduler's list: the host that the user names coordinates wherever it stands.
-std::vector<std::size_t> order_hosts(const Allocation& allocation) {
+std::vector<std::size_t> order_hosts(const allocation::Allocation& allocation) {
   std::vector<std::size_t> order(allocation.hosts.value.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const std::size_t first = find_named_host(allocation).value_or(0);
@@ -45,7 +45,7 @@ std::vector<std::size_t> order_hosts(const Allocation& allocation) {
 }
 
 // The coordinator's name is the only one that anybody knows before the others come.
-void number_by_arrival(const Allocation& allocation, RendezvousPlan& rendezvous) {
+void number_by_arrival(const allocation::Allocation& allocation, RendezvousPlan& rendezvous) {
   rendezvous.by_arrival = true;
   rendezvous.agents = allocation.task_count.value;
   rendezvous.agent = AgentIndex{allocation.task_rank.value};
@@ -53,7 +53,8 @@ void number_by_arrival(const Allocation& allocation, RendezvousPlan& rendezvous)
   rendezvous.peers.front() = allocation.first_address->value;
 }
 
-void number_agents(const Allocation& allocation, const std::string& host, RendezvousPlan& rendezvous) {
+void number_agents(const allocation::Allocation& allocation, const std::string& host,
+                   RendezvousPlan& rendezvous) {
   if (allocation.numbered_by_arrival) return number_by_arrival(allocation, rendezvous);
   if (allocation.numbered_by_launcher) {
     rendezvous.agents = allocation.task_count.value;
@@ -65,7 +66,7 @@ void number_agents(const Allocation& allocation, const std::string& host, Rendez
   int before_this_host = 0;
   bool passed = false;
   for (const std::size_t i : order_hosts(allocation)) {
-    const Host& each = allocation.hosts.value[i];
+    const allocation::Host& each = allocation.hosts.value[i];
     for (int task = 0; task < each.tasks; ++task) rendezvous.peers.push_back(each.name);
     passed = passed || NodeIndex{static_cast<int>(i)} == allocation.node_index.value;
     if (!passed) before_this_host += each.tasks;
@@ -74,7 +75,7 @@ void number_agents(const Allocation& allocation, const std::string& host, Rendez
   rendezvous.agent = AgentIndex{before_this_host + allocation.task_local.value.value};
 }
 
-Sourced<std::vector<std::string>> find_known_addresses(const Allocation& allocation,
+Sourced<std::vector<std::string>> find_known_addresses(const allocation::Allocation& allocation,
                                                        const RendezvousPlan& rendezvous) {
   if (!allocation.numbered_by_launcher && allocation.hosts.value.size() == 1)
     return {{"127.0.0.1", rendezvous.peers.front()}, "all tasks are on this host"};
@@ -91,7 +92,7 @@ Sourced<std::vector<std::string>> find_known_addresses(const Allocation& allocat
 
 // An address may be right in ways that nothing here can see, so where it is none of the hosts' names it is
 // tried first and the host that coordinates beside it.
-Sourced<std::vector<std::string>> find_addresses(const Allocation& allocation,
+Sourced<std::vector<std::string>> find_addresses(const allocation::Allocation& allocation,
                                                  const RendezvousPlan& rendezvous) {
   if (!allocation.first_address) return find_known_addresses(allocation, rendezvous);
   const auto& [address, origin, source] = *allocation.first_address;
@@ -102,7 +103,7 @@ Sourced<std::vector<std::string>> find_addresses(const Allocation& allocation,
   return addresses;
 }
 
-void choose_ports(RendezvousPlan& rendezvous, const Allocation& allocation) {
+void choose_ports(RendezvousPlan& rendezvous, const allocation::Allocation& allocation) {
   follow_sequence(rendezvous, {}, "follows from " + rendezvous.key);
   if (allocation.first_port) {
     rendezvous.spare_ports = {rendezvous.ports.value.front()};
@@ -116,18 +117,18 @@ void choose_ports(RendezvousPlan& rendezvous, const Allocation& allocation) {
 
 // Nothing else tells two launches apart that start at once: two pbsdsh in one job, torchrun's default id. A
 // step, a launch of mpiexec and an id that the user chose are names of their own; the job's id is none.
-bool is_named(const Allocation& allocation) {
+bool is_named(const allocation::Allocation& allocation) {
   if (allocation.numbered_by_launcher) return !allocation.launch_id.value.empty();
   const std::string& instance = allocation.instance.value;
   if (!instance.empty() && !allocation.job_id.value.starts_with(instance)) return true;
-  return !allocation.step_id.value.empty() || allocation.scheduler.value == Scheduler::none;
+  return !allocation.step_id.value.empty() || allocation.scheduler.value == facts::Scheduler::none;
 }
 
 // By hand the directories of two hosts may differ; a scheduler's tasks start in the same one.
-std::string digest_of_command(const Allocation& allocation, const Options& options,
-                              const Snapshot& snapshot) {
+std::string digest_of_command(const allocation::Allocation& allocation, const options::Options& options,
+                              const facts::Snapshot& snapshot) {
   std::string text = join(options.command, std::string(1, '\0'));
-  if (allocation.scheduler.value != Scheduler::manual) text += '\n' + snapshot.working_directory;
+  if (allocation.scheduler.value != facts::Scheduler::manual) text += '\n' + snapshot.working_directory;
   return fmt::format("{:08x}", launch_hash(text) >> 32U);
 }
 
@@ -140,11 +141,11 @@ void follow_sequence(RendezvousPlan& rendezvous, PortRange range, const std::str
   rendezvous.spare_ports = {cut, all.end()};
 }
 
-RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options& options,
-                                    const Snapshot& snapshot) {
+RendezvousPlan make_rendezvous_plan(const allocation::Allocation& allocation, const options::Options& options,
+                                    const facts::Snapshot& snapshot) {
   const std::string& host = snapshot.host.name;
   RendezvousPlan rendezvous;
-  rendezvous.key = launch_key(allocation);
+  rendezvous.key = allocation::launch_key(allocation);
   rendezvous.join_timeout = options.join_timeout.value;
   number_agents(allocation, host, rendezvous);
   if (rendezvous.agents > 1 && !is_named(allocation))
@@ -157,8 +158,8 @@ RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options&
   return rendezvous;
 }
 
-bool is_by_flags(const Allocation& allocation) {
-  return allocation.scheduler.value == Scheduler::manual && allocation.launcher.value.empty();
+bool is_by_flags(const allocation::Allocation& allocation) {
+  return allocation.scheduler.value == facts::Scheduler::manual && allocation.launcher.value.empty();
 }
 
 int place_among_hosts(const NodeProposal& node) {
@@ -178,8 +179,9 @@ bool is_by_another_network(const std::string& name, const std::string& host) {
 
 }  // namespace
 
-std::optional<Notice> find_foreign_address(const NodeProposal& node, const HostFacts& host) {
-  const Allocation& allocation = node.allocation;
+std::optional<allocation::Notice> find_foreign_address(const NodeProposal& node,
+                                                       const facts::HostFacts& host) {
+  const allocation::Allocation& allocation = node.allocation;
   if (node.rendezvous.role != RendezvousRole::coordinator || !allocation.first_address ||
       !knows_hosts(allocation) || find_named_host(allocation))
     return std::nullopt;
@@ -188,22 +190,22 @@ std::optional<Notice> find_foreign_address(const NodeProposal& node, const HostF
   const std::string& origin = allocation.first_address->origin;
   if (is_by_another_network(address, node.host)) return std::nullopt;
   const bool own = std::any_of(host.addresses.begin(), host.addresses.end(),
-                               [&](const InterfaceAddress& each) { return each.address == address; });
+                               [&](const facts::InterfaceAddress& each) { return each.address == address; });
   if (own) return std::nullopt;
   std::vector<std::string> names;
-  for (const Host& each : allocation.hosts.value) names.push_back(each.name);
-  return Notice{
+  for (const allocation::Host& each : allocation.hosts.value) names.push_back(each.name);
+  return allocation::Notice{
       fmt::format("{} {} is not a node of this launch ({}), so {} coordinates", origin, address,
-                  compress_hostlist(names), node.host),
+                  allocation::compress_hostlist(names), node.host),
       fmt::format("leave {} out; ignore this if it is another name or address of {}", origin, node.host)};
 }
 
-std::optional<Notice> explain_waiting_alone(const NodeProposal& node) {
-  const Allocation& allocation = node.allocation;
-  const PlaceOptions& place = node.options.place;
-  if (!is_by_flags(allocation) || !is_complete_manual(place) || allocation.job_nodes.value < 2)
+std::optional<allocation::Notice> explain_waiting_alone(const NodeProposal& node) {
+  const allocation::Allocation& allocation = node.allocation;
+  const allocation::PlaceOptions& place = node.options.place;
+  if (!is_by_flags(allocation) || !allocation::is_complete_manual(place) || allocation.job_nodes.value < 2)
     return std::nullopt;
-  return Notice{
+  return allocation::Notice{
       fmt::format("no other node has joined: with {} {} and {} {} ddprun runs on {} only, and a batch script "
                   "runs on the job's first node only",
                   place.nodes->origin, place.nodes->value, place.node_rank->origin, place.node_rank->value,
@@ -212,4 +214,4 @@ std::optional<Notice> explain_waiting_alone(const NodeProposal& node) {
                   place.nodes->origin, place.node_rank->origin)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

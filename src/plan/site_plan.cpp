@@ -1,4 +1,5 @@
-// What a site's profile adds to a node.
+#include "site_plan.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/site/site.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
@@ -20,7 +21,7 @@ bool is_numeric(const std::string& host) {
 }
 
 // "n1.cluster" with the suffix "i" is n1i.cluster; with the domain d it is n1.d.
-std::vector<std::string> names_at_site(const std::string& host, const SiteProfile& profile) {
+std::vector<std::string> names_at_site(const std::string& host, const site::SiteProfile& profile) {
   const std::string first{host.substr(0, host.find('.'))};
   const std::string rest = host.substr(first.size());
   std::vector<std::string> names;
@@ -32,7 +33,7 @@ std::vector<std::string> names_at_site(const std::string& host, const SiteProfil
 }
 
 // Best first: a name that does not resolve fails by itself, and the plain one is tried beside it.
-void add_names(RendezvousPlan& rendezvous, const SitePlan& site) {
+void add_names(RendezvousPlan& rendezvous, const site::SitePlan& site) {
   std::vector<std::string> names;
   const auto add = [&names](const std::string& name) {
     const bool known = std::find(names.begin(), names.end(), name) != names.end();
@@ -50,7 +51,7 @@ void add_names(RendezvousPlan& rendezvous, const SitePlan& site) {
 }
 
 void note_missing_interfaces(NodeProposal& node) {
-  const SiteProfile& profile = node.site.profile;
+  const site::SiteProfile& profile = node.site.profile;
   std::vector<std::string> missing;
   if (!profile.gloo_interfaces.empty() && !node.site.interfaces.contains("GLOO_SOCKET_IFNAME")) {
     missing = profile.gloo_interfaces;
@@ -68,13 +69,13 @@ void note_missing_interfaces(NodeProposal& node) {
 
 }  // namespace
 
-void apply_site(NodeProposal& node, const Snapshot& snapshot) {
-  node.site = choose_site(snapshot, node.options.site);
+void apply_site(NodeProposal& node, const facts::Snapshot& snapshot) {
+  node.site = site::choose_site(snapshot, node.options.site);
   node.notices.insert(node.notices.end(), node.site.notices.begin(), node.site.notices.end());
   RendezvousPlan& rendezvous = node.rendezvous;
   if (!node.site.known() || rendezvous.role == RendezvousRole::solo) return;
   note_missing_interfaces(node);
-  const Allocation& allocation = node.allocation;
+  const allocation::Allocation& allocation = node.allocation;
   if (!allocation.first_address) add_names(rendezvous, node.site);
   const auto& range = node.site.profile.ports;
   const bool reserved = allocation.reserved_ports && !allocation.reserved_ports->value.empty();
@@ -83,14 +84,4 @@ void apply_site(NodeProposal& node, const Snapshot& snapshot) {
                   fmt::format("{}, follows from {}", node.site.as_origin(), rendezvous.key));
 }
 
-std::vector<InterfaceAddress> prefer_site_interfaces(std::vector<InterfaceAddress> addresses,
-                                                     const SitePlan& site) {
-  const auto& names = site.profile.gloo_interfaces;
-  std::stable_sort(addresses.begin(), addresses.end(), [&](const auto& a, const auto& b) {
-    return std::find(names.begin(), names.end(), a.interface) <
-           std::find(names.begin(), names.end(), b.interface);
-  });
-  return addresses;
-}
-
-}  // namespace ddprun
+}  // namespace ddprun::plan

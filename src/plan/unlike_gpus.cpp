@@ -9,7 +9,7 @@
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
@@ -25,28 +25,28 @@ void add_host(Groups& groups, const Key& key, const Announcement& announcement) 
   if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
 }
 
-std::vector<Notice> find_missing(const std::vector<Announcement>& announcements) {
+std::vector<allocation::Notice> find_missing(const std::vector<Announcement>& announcements) {
   HostsBy<std::string, std::less<>> groups;
   for (const Announcement& each : announcements) {
     if (!each.missing_gpus.empty()) add_host(groups, printable(each.missing_gpus), each);
   }
-  std::vector<Notice> notices;
+  std::vector<allocation::Notice> notices;
   for (const auto& [missing, hosts] : groups) {
     if (notices.size() == k_groups_shown) break;
-    notices.push_back(describe_missing_gpus(compress_hostlist(hosts), missing));
+    notices.push_back(describe_missing_gpus(allocation::compress_hostlist(hosts), missing));
   }
   return notices;
 }
 
 }  // namespace
 
-Notice describe_missing_gpus(const std::string& hosts, const std::string& missing) {
+allocation::Notice describe_missing_gpus(const std::string& hosts, const std::string& missing) {
   return {fmt::format("{}: {}", hosts, missing),
           "check the node's GPUs, or correct the number if it has no more"};
 }
 
-std::vector<Notice> find_unlike_gpus(const std::vector<Announcement>& announcements) {
-  std::vector<Notice> notices = find_missing(announcements);
+std::vector<allocation::Notice> find_unlike_gpus(const std::vector<Announcement>& announcements) {
+  std::vector<allocation::Notice> notices = find_missing(announcements);
   HostsBy<int, std::greater<>> groups;
   std::int64_t world = 0;
   for (const Announcement& each : announcements) {
@@ -58,7 +58,7 @@ std::vector<Notice> find_unlike_gpus(const std::vector<Announcement>& announceme
   std::vector<std::string> parts;
   for (const auto& [workers, hosts] : groups) {
     if (parts.size() == k_groups_shown) break;
-    parts.push_back(fmt::format("{} on {}", workers, compress_hostlist(hosts)));
+    parts.push_back(fmt::format("{} on {}", workers, allocation::compress_hostlist(hosts)));
   }
   if (groups.size() > parts.size()) parts.push_back(fmt::format("{} more", groups.size() - parts.size()));
   notices.push_back({fmt::format("the nodes start different numbers of workers: {} (world size {})",
@@ -67,4 +67,4 @@ std::vector<Notice> find_unlike_gpus(const std::vector<Announcement>& announceme
   return notices;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

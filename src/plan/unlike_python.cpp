@@ -8,7 +8,7 @@
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
@@ -31,18 +31,19 @@ HostsByVersions group_by_versions(const std::vector<Announcement>& announcements
 
 }  // namespace
 
-std::optional<Notice> find_unlike_python(const std::vector<Announcement>& announcements) {
+std::optional<allocation::Notice> find_unlike_python(const std::vector<Announcement>& announcements) {
   const HostsByVersions groups = group_by_versions(announcements);
   if (groups.size() < 2) return std::nullopt;
   std::vector<std::string> parts;
   for (const auto& [versions, hosts] : groups) {
     if (parts.size() == k_combinations_shown) break;
-    parts.push_back(fmt::format("{} on {}", versions, compress_hostlist(hosts)));
+    parts.push_back(fmt::format("{} on {}", versions, allocation::compress_hostlist(hosts)));
   }
   if (groups.size() > parts.size()) parts.push_back(fmt::format("{} more", groups.size() - parts.size()));
-  return Notice{"the nodes have different versions: " + join(parts, ", "),
-                "workers of different torch versions can wait for each other forever: use one Python "
-                "environment on all nodes"};
+  return allocation::Notice{
+      "the nodes have different versions: " + join(parts, ", "),
+      "workers of different torch versions can wait for each other forever: use one Python "
+      "environment on all nodes"};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

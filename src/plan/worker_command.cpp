@@ -7,7 +7,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
@@ -23,24 +23,26 @@ std::string replace_macro(std::string word, const std::string& number) {
 }
 
 // python looks for a script by its path alone.
-void refuse_from_path(const std::string& word, const ProgramFacts& facts, const Snapshot& snapshot) {
+void refuse_from_path(const std::string& word, const facts::ProgramFacts& facts,
+                      const facts::Snapshot& snapshot) {
   if (word.find('/') != std::string::npos || facts.path.find('/') == std::string::npos) return;
   throw Error(fmt::format("cannot start {} on {}: no such file in {}", printable(word), snapshot.host.name,
                           printable(snapshot.working_directory)),
               fmt::format("it is on PATH: write {}", shell_quote(facts.path)), k_exit_not_found);
 }
 
-std::string explain_missing(const std::string& word, const ProgramFacts& facts, const Snapshot& snapshot) {
+std::string explain_missing(const std::string& word, const facts::ProgramFacts& facts,
+                            const facts::Snapshot& snapshot) {
   if (!facts.path.empty()) {
     return fmt::format("it is in {}, but not on PATH: write ./{}", printable(snapshot.working_directory),
                        printable(word));
   }
   const auto submitted = snapshot.programs.find(path_where_submitted(word, snapshot));
-  if (submitted != snapshot.programs.end() && submitted->second.kind != ProgramKind::missing) {
+  if (submitted != snapshot.programs.end() && submitted->second.kind != facts::ProgramKind::missing) {
     return fmt::format(
         "it is in {}, where the job was submitted; PBS starts scripts in the home directory: write "
         "cd \"$PBS_O_WORKDIR\" before ddprun",
-        printable(*find_variable(snapshot, "PBS_O_WORKDIR")));
+        printable(*facts::find_variable(snapshot, "PBS_O_WORKDIR")));
   }
   const std::string folder = printable(snapshot.working_directory);
   if (folder.empty()) return "the working directory has been removed: cd to another one";
@@ -50,53 +52,56 @@ std::string explain_missing(const std::string& word, const ProgramFacts& facts, 
 
 }  // namespace
 
-std::string path_where_submitted(const std::string& word, const Snapshot& snapshot) {
-  const auto folder = find_variable(snapshot, "PBS_O_WORKDIR");
+std::string path_where_submitted(const std::string& word, const facts::Snapshot& snapshot) {
+  const auto folder = facts::find_variable(snapshot, "PBS_O_WORKDIR");
   const bool relative = !word.empty() && word.front() != '/';
-  if (!folder || folder->empty() || !relative || !find_variable(snapshot, "PBS_JOBID")) return {};
+  if (!folder || folder->empty() || !relative || !facts::find_variable(snapshot, "PBS_JOBID")) return {};
   return *folder + "/" + word;
 }
 
-bool needs_python(const Options& options, ProgramKind kind) {
+bool needs_python(const options::Options& options, facts::ProgramKind kind) {
   if (options.run_path) return true;
   if (options.no_python) return false;
-  return options.module || kind != ProgramKind::executable;
+  return options.module || kind != facts::ProgramKind::executable;
 }
 
-std::string find_python(const Snapshot& snapshot) {
-  const auto chosen = find_variable(snapshot, "PYTHON_EXEC");
+std::string find_python(const facts::Snapshot& snapshot) {
+  const auto chosen = facts::find_variable(snapshot, "PYTHON_EXEC");
   const auto found = chosen ? snapshot.programs.find(*chosen) : snapshot.programs.end();
-  if (found != snapshot.programs.end() && found->second.kind != ProgramKind::executable) {
+  if (found != snapshot.programs.end() && found->second.kind != facts::ProgramKind::executable) {
     throw UsageError(
-        fmt::format("PYTHON_EXEC={} cannot be started on {}: {}", printable(*chosen), snapshot.host.name,
-                    found->second.kind == ProgramKind::missing ? "no such file" : "it is not executable"),
+        fmt::format(
+            "PYTHON_EXEC={} cannot be started on {}: {}", printable(*chosen), snapshot.host.name,
+            found->second.kind == facts::ProgramKind::missing ? "no such file" : "it is not executable"),
         "set it to an existing python, or unset PYTHON_EXEC");
   }
-  return choose_python(snapshot.environment, snapshot.programs).value_or("python3");
+  return facts::choose_python(snapshot.environment, snapshot.programs).value_or("python3");
 }
 
-ProgramKind find_program_kind(const Options& options, const Snapshot& snapshot) {
+facts::ProgramKind find_program_kind(const options::Options& options, const facts::Snapshot& snapshot) {
   const std::string& word = options.command.front();
   const auto found = snapshot.programs.find(word);
   if (options.module || found == snapshot.programs.end()) {
-    return word.ends_with(".py") || !options.no_python ? ProgramKind::python_file : ProgramKind::executable;
+    return word.ends_with(".py") || !options.no_python ? facts::ProgramKind::python_file
+                                                       : facts::ProgramKind::executable;
   }
-  const ProgramKind kind = found->second.kind;
+  const facts::ProgramKind kind = found->second.kind;
   const std::string what = fmt::format("cannot start {} on {}: ", printable(word), snapshot.host.name);
-  if (kind == ProgramKind::missing) {
+  if (kind == facts::ProgramKind::missing) {
     throw Error(what + "no such file", explain_missing(word, found->second, snapshot), k_exit_not_found);
   }
-  if (options.no_python && kind != ProgramKind::executable && kind != ProgramKind::python_file) {
-    throw Error(what + (kind == ProgramKind::directory ? "it is a directory" : "it is not executable"),
-                kind == ProgramKind::directory ? "" : fmt::format("chmod +x {}", shell_quote(word)),
+  if (options.no_python && kind != facts::ProgramKind::executable &&
+      kind != facts::ProgramKind::python_file) {
+    throw Error(what + (kind == facts::ProgramKind::directory ? "it is a directory" : "it is not executable"),
+                kind == facts::ProgramKind::directory ? "" : fmt::format("chmod +x {}", shell_quote(word)),
                 k_exit_not_executable);
   }
   if (needs_python(options, kind)) refuse_from_path(word, found->second, snapshot);
   return kind;
 }
 
-std::vector<std::string> make_worker_command(const Options& options, const std::string& python,
-                                             ProgramKind kind, LocalRank local_rank) {
+std::vector<std::string> make_worker_command(const options::Options& options, const std::string& python,
+                                             facts::ProgramKind kind, LocalRank local_rank) {
   std::vector<std::string> command;
   if (needs_python(options, kind)) {
     command = {python, "-u"};
@@ -111,4 +116,4 @@ std::vector<std::string> make_worker_command(const Options& options, const std::
   return command;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -11,21 +11,21 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/placement/common_numbers.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
-bool one_a_task(const Allocation& allocation) {
-  return allocation.style.value == LaunchStyle::agent_per_task;
+bool one_a_task(const allocation::Allocation& allocation) {
+  return allocation.style.value == allocation::LaunchStyle::agent_per_task;
 }
 
-int gpus_a_worker(const Options& options) { return options.gpus_per_worker.value; }
+int gpus_a_worker(const options::Options& options) { return options.gpus_per_worker.value; }
 
-std::string gpus_each(const Options& options) {
+std::string gpus_each(const options::Options& options) {
   return fmt::format("{} each ({})", count_of(gpus_a_worker(options), "GPU"), options.gpus_per_worker.origin);
 }
 
-std::string shown_gpus(const Snapshot& snapshot, const VisibleDevices& devices) {
+std::string shown_gpus(const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const auto gpus = static_cast<std::int64_t>(devices.entries.size());
   const std::string variable = devices.variable.empty() ? "" : fmt::format(" ({})", devices.origin);
   return fmt::format("{} shows {}{}", snapshot.host.name, gpus > 0 ? count_of(gpus, "GPU") : "no GPU",
@@ -33,8 +33,8 @@ std::string shown_gpus(const Snapshot& snapshot, const VisibleDevices& devices) 
 }
 
 // K GPUs for each of `workers` that this host's agents have together.
-void check_gpus_fit(const Sourced<int>& workers, const Options& options, const Snapshot& snapshot,
-                    const VisibleDevices& devices) {
+void check_gpus_fit(const Sourced<int>& workers, const options::Options& options,
+                    const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   if (!asks_for_gpus(options)) return;
   const std::int64_t each = gpus_a_worker(options);
   const auto gpus = static_cast<std::int64_t>(devices.entries.size());
@@ -60,8 +60,8 @@ void check_gpus_fit(const Sourced<int>& workers, const Options& options, const S
 
 // Scripts take device LOCAL_RANK: CUDA's "invalid device ordinal" in the last of them. A task that sees one
 // GPU may have it to itself, and takes it as number 0.
-void check_gpu_for_each_task(const Sourced<int>& tasks, const Options& options, const Snapshot& snapshot,
-                             const VisibleDevices& devices) {
+void check_gpu_for_each_task(const Sourced<int>& tasks, const options::Options& options,
+                             const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const auto gpus = static_cast<std::int64_t>(devices.entries.size());
   if (gpus < 2 || tasks.value <= gpus || asks_for_gpus(options)) return;
   throw UsageError(
@@ -73,8 +73,8 @@ void check_gpu_for_each_task(const Sourced<int>& tasks, const Options& options, 
 }
 
 // Every worker has LOCAL_RANK 0 and its own device, or all would share the first one.
-void check_virtual_ranks(const Sourced<int>& workers, const Options& options, const Snapshot& snapshot,
-                         const VisibleDevices& devices) {
+void check_virtual_ranks(const Sourced<int>& workers, const options::Options& options,
+                         const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const auto gpus = static_cast<std::int64_t>(devices.entries.size());
   if (!options.virtual_local_rank || gpus == 0 || workers.value <= gpus) return;
   throw UsageError(
@@ -85,8 +85,8 @@ void check_virtual_ranks(const Sourced<int>& workers, const Options& options, co
 }
 
 // All visible GPUs are used: what would be left over is a mistake in one of the numbers.
-Sourced<int> share_out_gpus(const std::string& origin, const Options& options, const Snapshot& snapshot,
-                            const VisibleDevices& devices) {
+Sourced<int> share_out_gpus(const std::string& origin, const options::Options& options,
+                            const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const auto gpus = static_cast<int>(devices.entries.size());
   const int each = gpus_a_worker(options);
   if (each == 1) return {gpus, fmt::format("{}: {}", origin, devices.origin)};
@@ -100,8 +100,8 @@ Sourced<int> share_out_gpus(const std::string& origin, const Options& options, c
   return {gpus / each, fmt::format("{}: {}, {}", origin, devices.origin, gpus_each(options))};
 }
 
-Sourced<int> one_for_each_gpu(const Options& options, const Snapshot& snapshot,
-                              const VisibleDevices& devices) {
+Sourced<int> one_for_each_gpu(const options::Options& options, const facts::Snapshot& snapshot,
+                              const placement::VisibleDevices& devices) {
   const std::string& origin = options.workers.origin;
   if (!devices.entries.empty()) return share_out_gpus(origin, options, snapshot, devices);
   throw UsageError(
@@ -109,26 +109,26 @@ Sourced<int> one_for_each_gpu(const Options& options, const Snapshot& snapshot,
       devices.variable.empty()
           ? "ask the scheduler for GPUs, or set the number of workers with --nproc-per-node N"
           : fmt::format("{} is '{}'", devices.variable,
-                        printable(*find_variable(snapshot, devices.variable))));
+                        printable(*facts::find_variable(snapshot, devices.variable))));
 }
 
-Sourced<int> count_unlimited(const Options& options, const Snapshot& snapshot,
-                             const VisibleDevices& devices) {
+Sourced<int> count_unlimited(const options::Options& options, const facts::Snapshot& snapshot,
+                             const placement::VisibleDevices& devices) {
   const auto gpus = static_cast<int>(devices.entries.size());
   const int cpus = std::max<int>(1, static_cast<int>(snapshot.host.allowed_cpus.size()));
   const std::string& origin = options.workers.origin;
   switch (options.workers.kind) {
-    case WorkersKind::number:
+    case options::WorkersKind::number:
       return {options.workers.number, origin};
-    case WorkersKind::cpu:
+    case options::WorkersKind::cpu:
       return {cpus, fmt::format("{}: CPUs this process may use", origin)};
-    case WorkersKind::auto_count:
+    case options::WorkersKind::auto_count:
       if (gpus > 0) return one_for_each_gpu(options, snapshot, devices);
       return {cpus, fmt::format("{}: no GPU, so CPUs", origin)};
-    case WorkersKind::gpu:
-    case WorkersKind::xpu:
+    case options::WorkersKind::gpu:
+    case options::WorkersKind::xpu:
       return one_for_each_gpu(options, snapshot, devices);
-    case WorkersKind::unset:
+    case options::WorkersKind::unset:
       break;
   }
   if (gpus > 0) return share_out_gpus("default", options, snapshot, devices);
@@ -137,27 +137,27 @@ Sourced<int> count_unlimited(const Options& options, const Snapshot& snapshot,
 
 // PBS gives the CPUs of a whole chunk in OMP_NUM_THREADS, the same as in NCPUS, whether or not the user asked
 // for ompthreads (start_exec.c). Where several workers share them that is nobody's wish.
-bool is_set_by_pbs(const Allocation& allocation, const Snapshot& snapshot, const std::string& threads,
-                   int workers) {
-  return allocation.scheduler.value == Scheduler::pbs && find_variable(snapshot, "NCPUS") == threads &&
-         workers * tasks_on_this_host(allocation) > 1;
+bool is_set_by_pbs(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
+                   const std::string& threads, int workers) {
+  return allocation.scheduler.value == facts::Scheduler::pbs &&
+         facts::find_variable(snapshot, "NCPUS") == threads && workers * tasks_on_this_host(allocation) > 1;
 }
 
 // Physical cores of this agent's mask; without a topology every CPU is one.
-std::int64_t cores_of(const HostFacts& host) {
+std::int64_t cores_of(const facts::HostFacts& host) {
   return host.allowed_cores > 0 ? host.allowed_cores : static_cast<std::int64_t>(host.allowed_cpus.size());
 }
 
 // A core counts however many of its hardware threads are there.
-std::int64_t cores_in(const std::vector<int>& cpus, const std::optional<Topology>& topology) {
+std::int64_t cores_in(const std::vector<int>& cpus, const std::optional<facts::Topology>& topology) {
   if (!topology) return static_cast<std::int64_t>(cpus.size());
-  const auto is_used = [&](const Core& core) { return overlap(core.cpus, cpus); };
+  const auto is_used = [&](const facts::Core& core) { return placement::overlap(core.cpus, cpus); };
   const auto count = std::count_if(topology->cores.begin(), topology->cores.end(), is_used);
   return count > 0 ? count : static_cast<std::int64_t>(cpus.size());
 }
 
 // The cgroup's limit in whole CPUs, where it is lower.
-std::optional<Sourced<std::int64_t>> quota_below(const HostFacts& host, std::int64_t cores) {
+std::optional<Sourced<std::int64_t>> quota_below(const facts::HostFacts& host, std::int64_t cores) {
   if (!host.cpu_quota || *host.cpu_quota >= static_cast<double>(cores)) return std::nullopt;
   const auto whole = static_cast<std::int64_t>(std::ceil(*host.cpu_quota));
   return sourced(std::max<std::int64_t>(1, whole),
@@ -165,9 +165,10 @@ std::optional<Sourced<std::int64_t>> quota_below(const HostFacts& host, std::int
 }
 
 // What PBS granted on this host, where nothing else keeps its jobs to it.
-std::optional<Sourced<std::int64_t>> granted_below(const Allocation& allocation, std::int64_t cores) {
+std::optional<Sourced<std::int64_t>> granted_below(const allocation::Allocation& allocation,
+                                                   std::int64_t cores) {
   const Sourced<int>& granted = allocation.cpus_on_node;
-  if (allocation.scheduler.value != Scheduler::pbs || granted.value < 1 || granted.value >= cores)
+  if (allocation.scheduler.value != facts::Scheduler::pbs || granted.value < 1 || granted.value >= cores)
     return std::nullopt;
   return sourced(std::int64_t{granted.value},
                  fmt::format("{} ({})", count_of(granted.value, "CPU"), granted.origin));
@@ -175,7 +176,7 @@ std::optional<Sourced<std::int64_t>> granted_below(const Allocation& allocation,
 
 // Agents either own a part of their host each, or were left unbound: then their masks together are larger
 // than what was granted.
-std::int64_t agents_of_mask(const Allocation& allocation, const HostFacts& host) {
+std::int64_t agents_of_mask(const allocation::Allocation& allocation, const facts::HostFacts& host) {
   const std::int64_t tasks = tasks_on_this_host(allocation);
   const auto cpus = static_cast<std::int64_t>(host.allowed_cpus.size());
   const int granted = allocation.cpus_on_node.value > 0 ? allocation.cpus_on_node.value : host.online_cpus;
@@ -183,10 +184,11 @@ std::int64_t agents_of_mask(const Allocation& allocation, const HostFacts& host)
 }
 
 // srun cannot give more than the job has, which a batch script and a step that ddprun started itself have.
-std::string slurm_hint(const Allocation& allocation, const Snapshot& snapshot, int workers) {
+std::string slurm_hint(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
+                       int workers) {
   const int each = allocation.cpus_on_node.value / std::max(1, tasks_on_this_host(allocation));
-  const bool by_srun =
-      allocation.style.value != LaunchStyle::alone && !find_variable(snapshot, k_front_end_variable);
+  const bool by_srun = allocation.style.value != allocation::LaunchStyle::alone &&
+                       !facts::find_variable(snapshot, allocation::k_front_end_variable);
   if (!by_srun) return fmt::format("ask the job for more CPUs: #SBATCH --cpus-per-task={}", workers);
   if (each < workers) {
     return fmt::format(
@@ -201,7 +203,8 @@ std::string slurm_hint(const Allocation& allocation, const Snapshot& snapshot, i
 }
 
 // The option of each launcher that leaves the binding to us.
-std::string widen_hint(const Allocation& allocation, const Snapshot& snapshot, int workers) {
+std::string widen_hint(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
+                       int workers) {
   struct Row {
     const char* launcher;
     const char* hint;
@@ -222,7 +225,7 @@ std::string widen_hint(const Allocation& allocation, const Snapshot& snapshot, i
         "launcher's binding: --cpu-bind none",
         cpus);
   }
-  if (allocation.scheduler.value == Scheduler::slurm) {
+  if (allocation.scheduler.value == facts::Scheduler::slurm) {
     return slurm_hint(allocation, snapshot, workers);
   }
   return "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell";
@@ -230,20 +233,20 @@ std::string widen_hint(const Allocation& allocation, const Snapshot& snapshot, i
 
 }  // namespace
 
-bool asks_for_gpus(const Options& options) { return !options.gpus_per_worker.by_default(); }
+bool asks_for_gpus(const options::Options& options) { return !options.gpus_per_worker.by_default(); }
 
-int tasks_on_this_host(const Allocation& allocation) {
+int tasks_on_this_host(const allocation::Allocation& allocation) {
   if (allocation.tasks_here.value > 0) return allocation.tasks_here.value;
-  const Host* const own = find_own_host(allocation);
+  const allocation::Host* const own = allocation::find_own_host(allocation);
   return own != nullptr ? own->tasks : 1;
 }
 
-const std::string& tasks_origin(const Allocation& allocation) {
+const std::string& tasks_origin(const allocation::Allocation& allocation) {
   return allocation.tasks_here.value > 0 ? allocation.tasks_here.origin : allocation.task_count.origin;
 }
 
-Sourced<int> count_workers(const Allocation& allocation, const Options& options, const Snapshot& snapshot,
-                           const VisibleDevices& devices) {
+Sourced<int> count_workers(const allocation::Allocation& allocation, const options::Options& options,
+                           const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   if (one_a_task(allocation)) {
     // A task that was given its GPUs sees no more than those.
     const bool own = static_cast<int>(devices.entries.size()) == gpus_a_worker(options);
@@ -255,21 +258,22 @@ Sourced<int> count_workers(const Allocation& allocation, const Options& options,
   Sourced<int> count = count_unlimited(options, snapshot, devices);
   check_gpus_fit(count, options, snapshot, devices);
   check_virtual_ranks(count, options, snapshot, devices);
-  if (count.value > k_max_workers) {
+  if (count.value > options::k_max_workers) {
     throw UsageError(fmt::format("{} would start {} on {}, more than {}", count.origin,
-                                 count_of(count.value, "worker"), snapshot.host.name, k_max_workers),
+                                 count_of(count.value, "worker"), snapshot.host.name, options::k_max_workers),
                      "set the number with --nproc-per-node N");
   }
   return count;
 }
 
-bool shares_mask(const Allocation& allocation, const Snapshot& snapshot) {
+bool shares_mask(const allocation::Allocation& allocation, const facts::Snapshot& snapshot) {
   return agents_of_mask(allocation, snapshot.host) > 1;
 }
 
 namespace {
 
-Sourced<int> share_cores(const Allocation& allocation, const Snapshot& snapshot, int workers) {
+Sourced<int> share_cores(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
+                         int workers) {
   std::int64_t usable = std::max<std::int64_t>(1, cores_of(snapshot.host));
   std::string origin = count_of(usable, "core");
   if (const auto quota = quota_below(snapshot.host, usable)) {
@@ -286,13 +290,14 @@ Sourced<int> share_cores(const Allocation& allocation, const Snapshot& snapshot,
 }
 
 // Nothing where somebody is not bound, or a control group allows less than the bindings have.
-std::optional<Sourced<int>> cores_of_bindings(const Allocation& allocation, const Snapshot& snapshot,
-                                              const std::vector<Binding>& bindings) {
-  const auto is_free = [](const Binding& binding) { return binding.cpus.empty(); };
+std::optional<Sourced<int>> cores_of_bindings(const allocation::Allocation& allocation,
+                                              const facts::Snapshot& snapshot,
+                                              const std::vector<facts::Binding>& bindings) {
+  const auto is_free = [](const facts::Binding& binding) { return binding.cpus.empty(); };
   if (std::any_of(bindings.begin(), bindings.end(), is_free)) return std::nullopt;
   std::int64_t least = std::numeric_limits<int>::max();
   std::int64_t most = 0;
-  for (const Binding& binding : bindings) {
+  for (const facts::Binding& binding : bindings) {
     const std::int64_t cores = cores_in(binding.cpus, snapshot.host.topology);
     least = std::min(least, cores);
     most = std::max(most, cores);
@@ -306,11 +311,11 @@ std::optional<Sourced<int>> cores_of_bindings(const Allocation& allocation, cons
 }
 
 // Hardware threads of the worker that has the fewest.
-std::int64_t fewest_cpus(const Allocation& allocation, const Snapshot& snapshot,
-                         const std::vector<Binding>& bindings) {
+std::int64_t fewest_cpus(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
+                         const std::vector<facts::Binding>& bindings) {
   auto fewest = static_cast<std::int64_t>(snapshot.host.allowed_cpus.size()) /
                 (static_cast<std::int64_t>(bindings.size()) * agents_of_mask(allocation, snapshot.host));
-  for (const Binding& binding : bindings) {
+  for (const facts::Binding& binding : bindings) {
     const auto cpus = static_cast<std::int64_t>(binding.cpus.size());
     if (cpus > 0) fewest = std::min(fewest, cpus);
   }
@@ -319,8 +324,9 @@ std::int64_t fewest_cpus(const Allocation& allocation, const Snapshot& snapshot,
 
 }  // namespace
 
-Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapshot, int workers) {
-  const auto set = find_variable(snapshot, "OMP_NUM_THREADS");
+Sourced<int> count_threads(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
+                           int workers) {
+  const auto set = facts::find_variable(snapshot, "OMP_NUM_THREADS");
   const bool by_pbs = set && is_set_by_pbs(allocation, snapshot, *set, workers);
   if (set && !by_pbs) return {0, "OMP_NUM_THREADS of the environment"};
   Sourced<int> threads = share_cores(allocation, snapshot, workers);
@@ -328,17 +334,18 @@ Sourced<int> count_threads(const Allocation& allocation, const Snapshot& snapsho
   return threads;
 }
 
-Sourced<int> threads_of_bindings(const Allocation& allocation, const Snapshot& snapshot,
-                                 const std::vector<Binding>& bindings) {
+Sourced<int> threads_of_bindings(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
+                                 const std::vector<facts::Binding>& bindings) {
   const Sourced<int> unbound = count_threads(allocation, snapshot, static_cast<int>(bindings.size()));
   if (unbound.value == 0) return unbound;
   return cores_of_bindings(allocation, snapshot, bindings).value_or(unbound);
 }
 
-std::optional<Notice> find_many_threads(const Allocation& allocation, const Snapshot& snapshot,
-                                        const std::string& host, const std::vector<Binding>& bindings) {
+std::optional<allocation::Notice> find_many_threads(const allocation::Allocation& allocation,
+                                                    const facts::Snapshot& snapshot, const std::string& host,
+                                                    const std::vector<facts::Binding>& bindings) {
   const auto workers = static_cast<int>(bindings.size());
-  const auto set = find_variable(snapshot, "OMP_NUM_THREADS");
+  const auto set = facts::find_variable(snapshot, "OMP_NUM_THREADS");
   if (!set || workers == 0 || snapshot.host.allowed_cpus.empty()) return std::nullopt;
   if (is_set_by_pbs(allocation, snapshot, *set, workers)) return std::nullopt;
   const auto threads = parse_integer(trim(split(*set, ',').front()));  // "4,2": the outer level
@@ -347,51 +354,55 @@ std::optional<Notice> find_many_threads(const Allocation& allocation, const Snap
   const bool limited = quota_below(snapshot.host, cores_of(snapshot.host)).has_value();
   const std::int64_t cpus = limited ? cores : fewest_cpus(allocation, snapshot, bindings);
   if (!threads || *threads <= std::max<std::int64_t>(cores, cpus)) return std::nullopt;
-  return Notice{
+  return allocation::Notice{
       fmt::format("OMP_NUM_THREADS={} of the environment is more than the {} that each worker has on {}",
                   *threads, count_of(cores, "core"), host),
       fmt::format("unset it, and ddprun sets it to {}", cores)};
 }
 
-std::optional<Notice> find_unused_count(const Allocation& allocation, const Options& options) {
-  const WorkersKind kind = options.workers.kind;
-  const bool one = kind == WorkersKind::number && options.workers.number == 1;
-  const bool refused = kind == WorkersKind::number && !allocation.numbered_by_launcher;
-  if (!one_a_task(allocation) || kind == WorkersKind::unset || one || refused) return std::nullopt;
+std::optional<allocation::Notice> find_unused_count(const allocation::Allocation& allocation,
+                                                    const options::Options& options) {
+  const options::WorkersKind kind = options.workers.kind;
+  const bool one = kind == options::WorkersKind::number && options.workers.number == 1;
+  const bool refused = kind == options::WorkersKind::number && !allocation.numbered_by_launcher;
+  if (!one_a_task(allocation) || kind == options::WorkersKind::unset || one || refused) return std::nullopt;
   if (allocation.numbered_by_launcher) {
-    return Notice{fmt::format("{} has no effect: {} started one ddprun per worker", options.workers.origin,
-                              allocation.launcher.value),
-                  "to let ddprun start the workers of a node, start one ddprun on each node"};
+    return allocation::Notice{fmt::format("{} has no effect: {} started one ddprun per worker",
+                                          options.workers.origin, allocation.launcher.value),
+                              "to let ddprun start the workers of a node, start one ddprun on each node"};
   }
-  return Notice{
+  return allocation::Notice{
       fmt::format("{} has no effect: the scheduler started one ddprun per worker", options.workers.origin),
       "to let ddprun start the workers of a node: srun --ntasks-per-node=1 ..."};
 }
 
 // Scripts take device LOCAL_RANK, which is not there for the last workers.
-std::optional<Notice> find_too_few_gpus(const VisibleDevices& devices, const Sourced<int>& workers) {
+std::optional<allocation::Notice> find_too_few_gpus(const placement::VisibleDevices& devices,
+                                                    const Sourced<int>& workers) {
   const auto gpus = static_cast<std::int64_t>(devices.entries.size());
   if (gpus == 0 || workers.value <= gpus) return std::nullopt;
-  return Notice{fmt::format("{} ({}) have {} ({})", count_of(workers.value, "worker"), workers.origin,
-                            count_of(gpus, devices.one_a_process ? "MIG instance" : "GPU"), devices.origin),
-                "for one worker per GPU, leave --nproc-per-node out"};
+  return allocation::Notice{
+      fmt::format("{} ({}) have {} ({})", count_of(workers.value, "worker"), workers.origin,
+                  count_of(gpus, devices.one_a_process ? "MIG instance" : "GPU"), devices.origin),
+      "for one worker per GPU, leave --nproc-per-node out"};
 }
 
-std::optional<Notice> find_crowded_cores(const Allocation& allocation, const Snapshot& snapshot,
-                                         const std::string& host, int workers) {
-  const HostFacts& facts = snapshot.host;
+std::optional<allocation::Notice> find_crowded_cores(const allocation::Allocation& allocation,
+                                                     const facts::Snapshot& snapshot, const std::string& host,
+                                                     int workers) {
+  const facts::HostFacts& facts = snapshot.host;
   const auto cpus = static_cast<std::int64_t>(facts.allowed_cpus.size());
   if (cpus == 0) return std::nullopt;
   const std::int64_t cores = std::min(cores_of(facts), cpus);
   const std::string hint = widen_hint(allocation, snapshot, workers);
   if (workers > cores) {
     const std::string shared = workers > cpus ? count_of(cpus, "CPU") : count_of(cores, "core");
-    return Notice{fmt::format("{} workers share {} on {}", workers, shared, host), hint};
+    return allocation::Notice{fmt::format("{} workers share {} on {}", workers, shared, host), hint};
   }
   const std::int64_t granted = allocation.cpus_on_node.value;
   if (cores > 1 || granted <= cpus * tasks_on_this_host(allocation)) return std::nullopt;
-  return Notice{fmt::format("the worker has a single core of the {} CPUs granted on {}", granted, host),
-                hint};
+  return allocation::Notice{
+      fmt::format("the worker has a single core of the {} CPUs granted on {}", granted, host), hint};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

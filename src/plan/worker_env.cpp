@@ -11,12 +11,12 @@
 #include "ddprun/placement/nearest_nic.hpp"
 #include "ddprun/plan/worker_count.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
-bool stands_for_several_workers(const Allocation& allocation, int workers) {
-  return workers > 1 && allocation.style.value != LaunchStyle::agent_per_task;
+bool stands_for_several_workers(const allocation::Allocation& allocation, int workers) {
+  return workers > 1 && allocation.style.value != allocation::LaunchStyle::agent_per_task;
 }
 
 constexpr const char* k_workers_origin = "this worker's, not ddprun's";
@@ -36,7 +36,7 @@ class Changes {
   void remove(std::string name, std::string origin) {
     list_.push_back({std::move(name), std::nullopt, std::move(origin)});
   }
-  void set_default(const Environment& environment, const std::string& name, std::string value,
+  void set_default(const facts::Environment& environment, const std::string& name, std::string value,
                    std::string origin) {
     if (!environment.contains(name)) set(name, std::move(value), std::move(origin));
   }
@@ -56,7 +56,7 @@ class Changes {
 
 // Scripts that set themselves up from Slurm's numbers get those of the worker instead of the agent's.
 void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const RankAssignment& assigned,
-                           const Environment& environment) {
+                           const facts::Environment& environment) {
   const auto set = [&](const char* name, std::string value) {
     if (environment.contains(name)) changes.set(name, std::move(value), k_workers_origin);
   };
@@ -81,16 +81,16 @@ void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const
 }
 
 // Another agent has several workers, so this one's number is not its only worker's rank either.
-void remove_launcher_variables(Changes& changes, const Environment& environment) {
+void remove_launcher_variables(Changes& changes, const facts::Environment& environment) {
   for (const auto& [name, value] : environment) {
-    if (is_launcher_variable(name)) changes.remove(name, "ddprun's, not a worker's");
+    if (allocation::is_launcher_variable(name)) changes.remove(name, "ddprun's, not a worker's");
   }
 }
 
 void set_ranks(Changes& changes, const LaunchPlan& plan, const RankAssignment& assigned,
                const DeviceView& view) {
   const Assignment& assignment = plan.assignment;
-  const bool per_task = plan.node->allocation.style.value == LaunchStyle::agent_per_task;
+  const bool per_task = plan.node->allocation.style.value == allocation::LaunchStyle::agent_per_task;
   changes.set("RANK", assigned.rank.value, plan.node->rank_origin);
   changes.set("LOCAL_RANK", view.virtual_rank ? 0 : assigned.local_rank.value,
               view.virtual_rank ? view.origin
@@ -124,19 +124,21 @@ void set_elastic(Changes& changes, const LaunchPlan& plan, const WorkerContext& 
   changes.set("TORCHELASTIC_RUN_ID", assignment.run_id, plan.node->run_id.origin);
   changes.set("TORCHELASTIC_USE_AGENT_STORE", by_worker ? "False" : "True",
               by_worker ? "rank 0 hosts the store" : "ddprun hosts the store");
-  changes.set("TORCHELASTIC_ERROR_FILE", context.error_file,
-              keeps_error_files(plan.node->options.output) ? "the folder of the logs" : "temporary folder");
+  changes.set(
+      "TORCHELASTIC_ERROR_FILE", context.error_file,
+      output::keeps_error_files(plan.node->options.output) ? "the folder of the logs" : "temporary folder");
   if (!context.timer_file.empty())
     changes.set("TORCHELASTIC_TIMER_FILE", context.timer_file, "TORCHELASTIC_ENABLE_FILE_TIMER");
   std::vector<std::string> names;
-  for (const int signal : plan.node->options.stop_signals.value) names.push_back(signal_name(signal));
+  for (const int signal : plan.node->options.stop_signals.value)
+    names.push_back(options::signal_name(signal));
   if (names.empty()) names = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"};
   changes.set("TORCHELASTIC_SIGNALS_TO_HANDLE", join(names, ","), plan.node->options.stop_signals.origin);
 }
 
 // The user's word, then the site's where its interface is here, then what the hosts met by: Gloo would
 // otherwise publish whatever the host's own name resolves to, often 127.0.1.1.
-void set_interfaces(Changes& changes, const LaunchPlan& plan, const Environment& environment,
+void set_interfaces(Changes& changes, const LaunchPlan& plan, const facts::Environment& environment,
                     const std::string& proven) {
   if (plan.assignment.node_count < 2 && proven.empty()) return;
   for (const char* name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
@@ -152,7 +154,7 @@ void set_interfaces(Changes& changes, const LaunchPlan& plan, const Environment&
 }
 
 void show_devices(Changes& changes, const LaunchPlan& plan, const DeviceView& view,
-                  const Environment& environment) {
+                  const facts::Environment& environment) {
   const auto seen = environment.find(plan.node->device_variable);
   if (view.entries.empty() || (seen != environment.end() && seen->second == view.entries)) return;
   changes.set(plan.node->device_variable, view.entries, view.origin);
@@ -160,45 +162,47 @@ void show_devices(Changes& changes, const LaunchPlan& plan, const DeviceView& vi
 
 // The user's word and the site's count for more.
 void set_card(Changes& changes, const LaunchPlan& plan, const PlannedWorker& worker,
-              const Environment& environment) {
+              const facts::Environment& environment) {
   if (worker.network_card.empty()) return;
-  const CardVariable variable = card_variable(worker.network_card);
+  const placement::CardVariable variable = placement::card_variable(worker.network_card);
   if (plan.node->site.profile.environment.contains(variable.name)) return;
   changes.set_default(environment, variable.name, variable.value, plan.node->options.nic.origin);
 }
 
-void set_places(Changes& changes, const PlannedWorker& worker, const Environment& environment) {
+void set_places(Changes& changes, const PlannedWorker& worker, const facts::Environment& environment) {
   if (worker.omp_places.empty()) return;
   changes.set_default(environment, "OMP_PLACES", worker.omp_places, "--omp-places");
   changes.set_default(environment, "OMP_PROC_BIND", "close", "--omp-places");
 }
 
 // What ties this agent to the ddprun that started it; a worker that started a ddprun would hand it on.
-void cut_from_front_end(Changes& changes, const Environment& environment) {
+void cut_from_front_end(Changes& changes, const facts::Environment& environment) {
   for (const auto& [name, value] : environment) {
-    if (is_front_end_variable(name)) changes.remove(name, "ddprun's, not a worker's");
+    if (allocation::is_front_end_variable(name)) changes.remove(name, "ddprun's, not a worker's");
   }
-  const auto cpus = environment.find(k_cpus_per_task_variable);
+  const auto cpus = environment.find(allocation::k_cpus_per_task_variable);
   if (cpus != environment.end()) changes.set("SLURM_CPUS_PER_TASK", cpus->second, "the job's");
 }
 
 }  // namespace
 
-std::vector<VariableChange> scrub_changes(const Environment& environment, const Allocation& allocation,
-                                          int workers, bool key_value_space_used) {
+std::vector<VariableChange> scrub_changes(const facts::Environment& environment,
+                                          const allocation::Allocation& allocation, int workers,
+                                          bool key_value_space_used) {
   std::vector<VariableChange> changes;
   if (!stands_for_several_workers(allocation, workers) && !key_value_space_used) return changes;
   for (const auto& [name, value] : environment) {
-    if (is_launcher_variable(name)) changes.push_back({name, std::nullopt, "ddprun's, not a worker's"});
+    if (allocation::is_launcher_variable(name))
+      changes.push_back({name, std::nullopt, "ddprun's, not a worker's"});
   }
   return changes;
 }
 
-bool worker_hosts_store(const Options& options, int world_size) {
-  return options.store == StoreHost::worker || world_size == 1;
+bool worker_hosts_store(const options::Options& options, int world_size) {
+  return options.store == options::StoreHost::worker || world_size == 1;
 }
 
-std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const Environment& environment,
+std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const facts::Environment& environment,
                                                 const WorkerContext& context) {
   const Assignment& assignment = plan.assignment;
   const RankAssignment& assigned = assignment.workers.at(context.worker);
@@ -225,12 +229,12 @@ std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const En
   cut_from_front_end(changes, environment);
   changes.set("DDPRUN_LAUNCH_ID", assignment.launch_id, "the same on all nodes");
   changes.set("DDPRUN_AGENT_ID", context.agent_id, "marks the processes of this agent");
-  changes.set(k_worker_list_variable, make_worker_list(environment, changes.names()),
+  changes.set(allocation::k_worker_list_variable, allocation::make_worker_list(environment, changes.names()),
               "variables that submitted jobs drop");
   return changes.take();
 }
 
-Environment apply_changes(Environment environment, const std::vector<VariableChange>& changes) {
+facts::Environment apply_changes(facts::Environment environment, const std::vector<VariableChange>& changes) {
   for (const VariableChange& change : changes) {
     if (change.value) {
       environment[change.name] = *change.value;
@@ -241,11 +245,11 @@ Environment apply_changes(Environment environment, const std::vector<VariableCha
   return environment;
 }
 
-std::vector<std::string> make_environment_strings(const Environment& environment) {
+std::vector<std::string> make_environment_strings(const facts::Environment& environment) {
   std::vector<std::string> strings;
   strings.reserve(environment.size());
   for (const auto& [name, value] : environment) strings.push_back(name + "=" + value);
   return strings;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -8,7 +8,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 namespace {
 
@@ -325,4 +325,4 @@ WorldPlan make_world_plan(const Announcements& announced) {
   return world;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -6,7 +6,7 @@
 #include "ddprun/render/render_json.hpp"
 #include "node_words.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 namespace {
 
@@ -14,19 +14,19 @@ using Json = nlohmann::ordered_json;
 
 Json unless_empty(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-Json nodes_json(const Topology& topology) {
+Json nodes_json(const facts::Topology& topology) {
   Json nodes = Json::array();
-  for (const MemoryNode& node : topology.nodes) {
+  for (const facts::MemoryNode& node : topology.nodes) {
     nodes.push_back({{"number", node.number},
-                     {"cpus", render_cpu_list(node.cpus)},
+                     {"cpus", facts::render_cpu_list(node.cpus)},
                      {"memory_bytes", node.bytes > 0 ? Json(node.bytes) : Json()}});
   }
   return nodes;
 }
 
-Json gpus_json(const HostFacts& host) {
+Json gpus_json(const facts::HostFacts& host) {
   Json gpus = Json::array();
-  for (const Gpu& gpu : host.gpus) {
+  for (const facts::Gpu& gpu : host.gpus) {
     gpus.push_back({{"vendor", gpu.vendor},
                     {"pci_address", unless_empty(gpu.pci_address)},
                     {"uuid", unless_empty(gpu.uuid)}});
@@ -34,36 +34,36 @@ Json gpus_json(const HostFacts& host) {
   return gpus;
 }
 
-Json cards_json(const Topology& topology) {
+Json cards_json(const facts::Topology& topology) {
   Json cards = Json::array();
-  for (const PciDevice& device : topology.devices) {
-    if (device.kind == DeviceKind::network)
+  for (const facts::PciDevice& device : topology.devices) {
+    if (device.kind == facts::DeviceKind::network)
       cards.push_back({{"pci_address", device.address}, {"names", device.names}});
   }
   return cards;
 }
 
-std::string not_allowed(const HostFacts& host) {
+std::string not_allowed(const facts::HostFacts& host) {
   std::vector<int> cpus;
-  for (const Core& core : host.topology->cores) {
+  for (const facts::Core& core : host.topology->cores) {
     for (const int cpu : core.cpus) {
       if (!std::binary_search(host.allowed_cpus.begin(), host.allowed_cpus.end(), cpu)) cpus.push_back(cpu);
     }
   }
   std::sort(cpus.begin(), cpus.end());
-  return render_cpu_list(cpus);
+  return facts::render_cpu_list(cpus);
 }
 
-std::ptrdiff_t count_cores(const std::vector<int>& cpus, const Topology& topology) {
+std::ptrdiff_t count_cores(const std::vector<int>& cpus, const facts::Topology& topology) {
   const auto held = [&](int cpu) { return std::binary_search(cpus.begin(), cpus.end(), cpu); };
-  return std::count_if(topology.cores.begin(), topology.cores.end(), [&](const Core& core) {
+  return std::count_if(topology.cores.begin(), topology.cores.end(), [&](const facts::Core& core) {
     return std::any_of(core.cpus.begin(), core.cpus.end(), held);
   });
 }
 
 }  // namespace
 
-Json binding_json(const LaunchPlan& plan, const HostFacts& host) {
+Json binding_json(const plan::LaunchPlan& plan, const facts::HostFacts& host) {
   if (!host.topology) return {};
   Json json;
   json["origin"] = plan.binding.origin;
@@ -72,26 +72,26 @@ Json binding_json(const LaunchPlan& plan, const HostFacts& host) {
   json["nodes"] = nodes_json(*host.topology);
   json["gpus"] = gpus_json(host);
   json["network_cards"] = cards_json(*host.topology);
-  json["spare"] = render_cpu_list(plan.binding.spare);
+  json["spare"] = facts::render_cpu_list(plan.binding.spare);
   json["not_allowed"] = not_allowed(host);
   return json;
 }
 
-Json worker_binding_json(const Binding& binding, const HostFacts& host) {
-  if (binding == Binding{}) return {};
+Json worker_binding_json(const facts::Binding& binding, const facts::HostFacts& host) {
+  if (binding == facts::Binding{}) return {};
   Json json;
-  json["cpus"] = render_cpu_list(binding.cpus);
+  json["cpus"] = facts::render_cpu_list(binding.cpus);
   json["cores"] = host.topology ? Json(count_cores(binding.cpus, *host.topology)) : Json();
   json["memory_nodes"] = binding.memory_nodes;
   json["memory_policy"] = policy_name(binding.policy);
   return json;
 }
 
-Json worker_gpus_json(const PlannedWorker& worker, const HostFacts& host) {
+Json worker_gpus_json(const plan::PlannedWorker& worker, const facts::HostFacts& host) {
   Json gpus = Json::array();
   for (const int gpu : worker.gpus)
     gpus.push_back(unless_empty(host.gpus.at(static_cast<std::size_t>(gpu)).pci_address));
   return gpus;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -4,7 +4,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 namespace {
 
@@ -60,4 +60,4 @@ CellTable::Cell break_list(const std::string& list, std::size_t width) {
   return lines;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::render {
 
 class CellTable {
  public:
@@ -28,4 +28,4 @@ class CellTable {
 // Lines of at most `width` characters, broken after commas; a longer piece has a line for itself.
 CellTable::Cell break_list(const std::string& list, std::size_t width);
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -9,7 +9,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 namespace {
 
@@ -20,23 +20,23 @@ constexpr std::size_t k_holders_told = 4;
 using CpuHolders = std::map<int, CpuHolder>;
 
 // A later one does not replace an earlier one.
-void add_worker(CpuHolders& holders, const PlannedWorker& worker) {
+void add_worker(CpuHolders& holders, const plan::PlannedWorker& worker) {
   for (const int cpu : worker.binding.cpus) {
     const auto [place, added] = holders.insert({cpu, {CpuHolder::Kind::worker, worker.local_rank.value}});
     if (!added) place->second = {CpuHolder::Kind::several};
   }
 }
 
-CpuHolders find_holders(const LaunchPlan& plan, const HostFacts& host) {
+CpuHolders find_holders(const plan::LaunchPlan& plan, const facts::HostFacts& host) {
   CpuHolders holders;
-  for (const PlannedWorker& worker : plan.planned) add_worker(holders, worker);
+  for (const plan::PlannedWorker& worker : plan.planned) add_worker(holders, worker);
   for (const int cpu : plan.binding.spare) holders.insert({cpu, {CpuHolder::Kind::spare}});
   for (const int cpu : host.allowed_cpus) holders.insert({cpu, {CpuHolder::Kind::elsewhere}});
   return holders;
 }
 
 // The threads of a core may have different holders: workers count first, then what is free.
-CpuHolder holder_of(const Core& core, const CpuHolders& holders) {
+CpuHolder holder_of(const facts::Core& core, const CpuHolders& holders) {
   CpuHolder found{CpuHolder::Kind::forbidden};
   for (const int cpu : core.cpus) {
     const auto place = holders.find(cpu);
@@ -58,7 +58,7 @@ PackageBox& package_box(NodeLayout& layout, int number) {
   return layout.packages.back();
 }
 
-NodeBox& node_box(PackageBox& package, const MemoryNode& node) {
+NodeBox& node_box(PackageBox& package, const facts::MemoryNode& node) {
   const auto found = std::find_if(package.nodes.begin(), package.nodes.end(),
                                   [&](const NodeBox& box) { return box.numbers.front() == node.number; });
   if (found != package.nodes.end()) return *found;
@@ -66,9 +66,9 @@ NodeBox& node_box(PackageBox& package, const MemoryNode& node) {
   return package.nodes.back();
 }
 
-void add_cores(NodeLayout& layout, const Topology& topology, const CpuHolders& holders) {
-  const Core* before = nullptr;
-  for (const Core& core : topology.cores) {
+void add_cores(NodeLayout& layout, const facts::Topology& topology, const CpuHolders& holders) {
+  const facts::Core* before = nullptr;
+  for (const facts::Core& core : topology.cores) {
     NodeBox& box =
         node_box(package_box(layout, core.package), topology.nodes.at(static_cast<std::size_t>(core.node)));
     const bool same_cache = before != nullptr && before->cache == core.cache && !box.groups.empty();
@@ -79,12 +79,12 @@ void add_cores(NodeLayout& layout, const Topology& topology, const CpuHolders& h
 }
 
 // The package of the nearest cores, if there is one such package.
-std::optional<int> nearest_package(const Topology& topology, std::size_t node) {
+std::optional<int> nearest_package(const facts::Topology& topology, std::size_t node) {
   if (node >= topology.distances.size()) return std::nullopt;
   const std::vector<int>& distances = topology.distances[node];
   int nearest = -1;
   std::set<int> packages;
-  for (const Core& core : topology.cores) {
+  for (const facts::Core& core : topology.cores) {
     const int distance = distances.at(static_cast<std::size_t>(core.node));
     if (nearest >= 0 && distance > nearest) continue;
     if (distance != nearest) packages.clear();
@@ -95,9 +95,9 @@ std::optional<int> nearest_package(const Topology& topology, std::size_t node) {
   return *packages.begin();
 }
 
-void add_memory(NodeLayout& layout, const Topology& topology) {
+void add_memory(NodeLayout& layout, const facts::Topology& topology) {
   for (std::size_t i = 0; i < topology.nodes.size(); ++i) {
-    const MemoryNode& node = topology.nodes[i];
+    const facts::MemoryNode& node = topology.nodes[i];
     if (!node.cpus.empty()) continue;
     if (node.bytes == 0) {
       layout.empty_nodes.push_back(node.number);
@@ -142,22 +142,22 @@ std::vector<DeviceMark>& place_of(NodeLayout& layout, const std::vector<int>& lo
   return layout.devices;
 }
 
-const PciDevice* find_device(const Topology& topology, const std::string& address) {
+const facts::PciDevice* find_device(const facts::Topology& topology, const std::string& address) {
   const auto found = std::find_if(topology.devices.begin(), topology.devices.end(),
-                                  [&](const PciDevice& device) { return device.address == address; });
+                                  [&](const facts::PciDevice& device) { return device.address == address; });
   return found == topology.devices.end() || address.empty() ? nullptr : &*found;
 }
 
 // A task cannot tell what the others of its host hold, so only its own devices are marked.
 std::vector<CpuHolder> holders_or_spare(std::vector<CpuHolder> holders, bool any_given,
-                                        const LaunchPlan& plan) {
+                                        const plan::LaunchPlan& plan) {
   const bool alone = static_cast<std::size_t>(plan.node->local_world_size) == plan.planned.size();
   if (holders.empty() && any_given && alone) holders.push_back({CpuHolder::Kind::spare});
   if (holders.size() > k_holders_told) holders = {{CpuHolder::Kind::several}};
   return holders;
 }
 
-std::string model_name(const Gpu& gpu) {
+std::string model_name(const facts::Gpu& gpu) {
   std::string_view name = gpu.model;
   for (const std::string_view vendor : {"NVIDIA ", "AMD ", "Intel(R) "}) {
     if (name.starts_with(vendor)) name.remove_prefix(vendor.size());
@@ -165,59 +165,59 @@ std::string model_name(const Gpu& gpu) {
   return printable(name, k_longest_model);
 }
 
-void add_gpus(NodeLayout& layout, const LaunchPlan& plan, const HostFacts& host) {
+void add_gpus(NodeLayout& layout, const plan::LaunchPlan& plan, const facts::HostFacts& host) {
   const bool any_given = std::any_of(plan.planned.begin(), plan.planned.end(),
-                                     [](const PlannedWorker& worker) { return !worker.gpus.empty(); });
+                                     [](const plan::PlannedWorker& worker) { return !worker.gpus.empty(); });
   for (std::size_t i = 0; i < host.gpus.size(); ++i) {
-    const Gpu& gpu = host.gpus[i];
+    const facts::Gpu& gpu = host.gpus[i];
     std::vector<CpuHolder> holders;
-    for (const PlannedWorker& worker : plan.planned) {
+    for (const plan::PlannedWorker& worker : plan.planned) {
       if (std::count(worker.gpus.begin(), worker.gpus.end(), static_cast<int>(i)) > 0)
         holders.push_back({CpuHolder::Kind::worker, worker.local_rank.value});
     }
-    const PciDevice* device = find_device(*host.topology, gpu.pci_address);
+    const facts::PciDevice* device = find_device(*host.topology, gpu.pci_address);
     const bool told = device != nullptr && !device->cpus.empty();
     std::string label = fmt::format("GPU {}", i);
     if (!gpu.pci_address.empty()) label += " " + printable(gpu.pci_address, k_longest_name);
     place_of(layout, told ? device->cpus : gpu.local_cpus)
-        .push_back({DeviceKind::gpu, label, holders_or_spare(holders, any_given, plan), static_cast<int>(i),
-                    model_name(gpu)});
+        .push_back({facts::DeviceKind::gpu, label, holders_or_spare(holders, any_given, plan),
+                    static_cast<int>(i), model_name(gpu)});
   }
 }
 
-void add_cards(NodeLayout& layout, const LaunchPlan& plan, const Topology& topology) {
+void add_cards(NodeLayout& layout, const plan::LaunchPlan& plan, const facts::Topology& topology) {
   const bool any_given = std::any_of(plan.planned.begin(), plan.planned.end(),
                                      [](const auto& worker) { return !worker.network_card.empty(); });
   int number = static_cast<int>(devices_of(layout).size()) - 1;
-  for (const PciDevice& device : topology.devices) {
-    if (device.kind != DeviceKind::network) continue;
+  for (const facts::PciDevice& device : topology.devices) {
+    if (device.kind != facts::DeviceKind::network) continue;
     ++number;
     std::vector<CpuHolder> holders;
-    for (const PlannedWorker& worker : plan.planned) {
+    for (const plan::PlannedWorker& worker : plan.planned) {
       if (std::count(device.names.begin(), device.names.end(), worker.network_card) == 0) continue;
       holders.push_back({CpuHolder::Kind::worker, worker.local_rank.value});
       for (const int gpu : worker.gpus) layout.pairs.push_back({gpu, number, worker.local_rank.value});
     }
     std::string name =
         printable(device.names.empty() ? device.address : join(device.names, "/"), k_longest_name);
-    const bool down = device.link == CardLink::down;
+    const bool down = device.link == facts::CardLink::down;
     if (down) name += " (down)";
     if (!down) holders = holders_or_spare(holders, any_given, plan);
-    place_of(layout, device.cpus).push_back({DeviceKind::network, name, holders, number, {}});
+    place_of(layout, device.cpus).push_back({facts::DeviceKind::network, name, holders, number, {}});
   }
 }
 
-int find_sibling_distance(const Topology& topology) {
+int find_sibling_distance(const facts::Topology& topology) {
   std::set<int> distances;
-  for (const Core& core : topology.cores)
+  for (const facts::Core& core : topology.cores)
     distances.insert(core.cpus.size() == 2 ? core.cpus[1] - core.cpus[0] : 0);
   return distances.size() == 1 ? *distances.begin() : 0;
 }
 
 }  // namespace
 
-NodeLayout make_node_layout(const LaunchPlan& plan, const Snapshot& snapshot) {
-  const Topology& topology = snapshot.host.topology.value();
+NodeLayout make_node_layout(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
+  const facts::Topology& topology = snapshot.host.topology.value();
   NodeLayout layout;
   layout.sibling_distance = find_sibling_distance(topology);
   add_cores(layout, topology, find_holders(plan, snapshot.host));
@@ -289,4 +289,4 @@ std::vector<CoreLine> arrange(const std::vector<CoreGroup>& groups, std::size_t 
   return lines;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -8,7 +8,7 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/launch_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 // Who holds a core or a device.
 struct CpuHolder {
@@ -31,7 +31,7 @@ struct CoreMark {
 using CoreGroup = std::vector<CoreMark>;  // cores that share an L3
 
 struct DeviceMark {
-  DeviceKind kind = DeviceKind::gpu;
+  facts::DeviceKind kind = facts::DeviceKind::gpu;
   std::string label;  // "GPU 3 0000:c1:00.0", "mlx5_2", "mlx5_3 (down)"; printable
   std::vector<CpuHolder>
       holders;          // up to four workers, else one of another kind; empty: none is given to workers
@@ -70,7 +70,7 @@ struct NodeLayout {
 };
 
 // The snapshot has a topology.
-NodeLayout make_node_layout(const LaunchPlan& plan, const Snapshot& snapshot);
+NodeLayout make_node_layout(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot);
 
 std::vector<const NodeBox*> boxes_of(const NodeLayout& layout);
 std::vector<const DeviceMark*> devices_of(const NodeLayout& layout);
@@ -80,4 +80,4 @@ std::vector<const DeviceMark*> devices_of(const NodeLayout& layout);
 using CoreLine = std::vector<CoreGroup>;
 std::vector<CoreLine> arrange(const std::vector<CoreGroup>& groups, std::size_t columns);
 
-}  // namespace ddprun
+}  // namespace ddprun::render

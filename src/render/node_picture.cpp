@@ -12,7 +12,7 @@
 #include "ddprun/placement/common_numbers.hpp"
 #include "node_words.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 namespace {
 
@@ -107,7 +107,7 @@ Widths find_widths(const NodeLayout& layout, bool numbers) {
 Cell device_cell(const std::vector<DeviceMark>& devices, const Widths& widths) {
   const std::size_t columns = widths.devices;
   Cell lines;
-  for (const DeviceKind kind : {DeviceKind::gpu, DeviceKind::network}) {
+  for (const facts::DeviceKind kind : {facts::DeviceKind::gpu, facts::DeviceKind::network}) {
     std::vector<std::string> texts;
     std::size_t widest = 0;
     for (const DeviceMark& device : devices) {
@@ -168,14 +168,14 @@ std::string wrapped(const std::vector<std::string>& words, std::string_view gap,
   return text + "\n";
 }
 
-std::string local_ranks_meaning(const LaunchPlan& plan) {
+std::string local_ranks_meaning(const plan::LaunchPlan& plan) {
   const CpuHolder first{CpuHolder::Kind::worker, plan.planned.front().local_rank.value};
   const CpuHolder last{CpuHolder::Kind::worker, plan.planned.back().local_rank.value};
   if (plan.planned.size() == 1) return fmt::format("{} local rank", symbol_of(first));
   return fmt::format("{}-{} local rank", symbol_of(first), symbol_of(last));
 }
 
-std::string draw_legend(const NodeLayout& layout, const LaunchPlan& plan) {
+std::string draw_legend(const NodeLayout& layout, const plan::LaunchPlan& plan) {
   const bool numbers = needs_numbers(plan);
   std::vector<std::string> words{numbers ? "grouped by cache:" : "one symbol per core, grouped by cache:"};
   if (any_bound(plan)) words.push_back(numbers ? "N..N cores of local rank N" : local_ranks_meaning(plan));
@@ -194,36 +194,36 @@ struct RankRow {
   Cell card;
 };
 
-RankRow rank_row(const PlannedWorker& worker, const HostFacts& host, bool numbers) {
+RankRow rank_row(const plan::PlannedWorker& worker, const facts::HostFacts& host, bool numbers) {
   RankRow row;
   row.rank = {std::to_string(worker.rank.value)};
   row.symbol = {mark_of({CpuHolder::Kind::worker, worker.local_rank.value}, numbers)};
-  row.cpus = worker.binding.cpus.empty() ? "not bound" : render_cpu_list(worker.binding.cpus);
+  row.cpus = worker.binding.cpus.empty() ? "not bound" : facts::render_cpu_list(worker.binding.cpus);
   row.memory = break_list(describe_memory(worker.binding), k_memory_columns);
   for (const int gpu : worker.gpus) row.gpus.push_back(gpu_name(host, gpu));
   if (!worker.network_card.empty()) row.card = {printable(worker.network_card, 16)};
   return row;
 }
 
-std::vector<RankRow> rank_rows(const LaunchPlan& plan, const HostFacts& host) {
+std::vector<RankRow> rank_rows(const plan::LaunchPlan& plan, const facts::HostFacts& host) {
   std::vector<RankRow> rows;
-  for (const PlannedWorker& worker : plan.planned) {
+  for (const plan::PlannedWorker& worker : plan.planned) {
     if (rows.size() < k_workers_shown) rows.push_back(rank_row(worker, host, needs_numbers(plan)));
   }
   return rows;
 }
 
 // "24 of 48 cores are idle, in NUMA nodes 0,2,4,6: ddprun itself keeps to these".
-std::string idle_line(const LaunchPlan& plan, const Topology& topology) {
+std::string idle_line(const plan::LaunchPlan& plan, const facts::Topology& topology) {
   std::set<int> nodes;
   std::int64_t idle = 0;
-  for (const Core& core : topology.cores) {
-    if (!overlap(core.cpus, plan.binding.spare)) continue;
+  for (const facts::Core& core : topology.cores) {
+    if (!placement::overlap(core.cpus, plan.binding.spare)) continue;
     ++idle;
     nodes.insert(topology.nodes.at(static_cast<std::size_t>(core.node)).number);
   }
   if (!any_bound(plan) || idle == 0) return {};
-  const std::string list = render_cpu_list({nodes.begin(), nodes.end()});
+  const std::string list = facts::render_cpu_list({nodes.begin(), nodes.end()});
   const std::string where = list.size() > k_list_columns
                                 ? count_of(static_cast<std::int64_t>(nodes.size()), "NUMA node")
                                 : (nodes.size() == 1 ? "NUMA node " : "NUMA nodes ") + list;
@@ -239,7 +239,7 @@ std::size_t width_of(const std::vector<RankRow>& rows, Cell RankRow::*column) {
   return width;
 }
 
-std::string draw_ranks(const LaunchPlan& plan, const HostFacts& host) {
+std::string draw_ranks(const plan::LaunchPlan& plan, const facts::HostFacts& host) {
   const std::vector<RankRow> rows = rank_rows(plan, host);
   std::size_t others = 0;
   Cell headings;
@@ -266,8 +266,8 @@ std::string draw_ranks(const LaunchPlan& plan, const HostFacts& host) {
 
 }  // namespace
 
-std::string draw_node_text(const LaunchPlan& plan, const Snapshot& snapshot) {
-  const HostFacts& host = snapshot.host;
+std::string draw_node_text(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
+  const facts::HostFacts& host = snapshot.host;
   if (!host.topology) return "";
   const NodeLayout layout = make_node_layout(plan, snapshot);
   return wrapped(split_words(describe_node(layout, host)), " ", 0) + "\n" +
@@ -275,4 +275,4 @@ std::string draw_node_text(const LaunchPlan& plan, const Snapshot& snapshot) {
          draw_ranks(plan, host);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

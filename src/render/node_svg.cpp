@@ -15,7 +15,7 @@
 #include "svg_marks.hpp"
 #include "svg_words.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 namespace {
 
@@ -42,28 +42,28 @@ int width_of(const CoreLine& line) {
   return width;
 }
 
-int rows_of(const std::vector<DeviceMark>& devices, DeviceKind kind) {
+int rows_of(const std::vector<DeviceMark>& devices, facts::DeviceKind kind) {
   return static_cast<int>(std::count_if(devices.begin(), devices.end(),
                                         [&](const DeviceMark& device) { return device.kind == kind; }));
 }
 
 // Cards that would make a box higher than its GPUs do stand in several columns.
 int card_columns(const std::vector<DeviceMark>& devices) {
-  return rows_of(devices, DeviceKind::network) > std::max(1, rows_of(devices, DeviceKind::gpu))
+  return rows_of(devices, facts::DeviceKind::network) > std::max(1, rows_of(devices, facts::DeviceKind::gpu))
              ? k_card_columns
              : 1;
 }
 
 int height_of(const std::vector<DeviceMark>& devices) {
   const int columns = card_columns(devices);
-  const int cards = (rows_of(devices, DeviceKind::network) + columns - 1) / columns;
-  return std::max(rows_of(devices, DeviceKind::gpu), cards) * k_device_step;
+  const int cards = (rows_of(devices, facts::DeviceKind::network) + columns - 1) / columns;
+  return std::max(rows_of(devices, facts::DeviceKind::gpu), cards) * k_device_step;
 }
 
 // One picture: what is drawn where follows from the widths, which are the same for all boxes.
 class NodeSvg {
  public:
-  NodeSvg(const LaunchPlan& plan, const Snapshot& snapshot)
+  NodeSvg(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot)
       : plan_(plan),
         host_(snapshot.host),
         layout_(make_node_layout(plan, snapshot)),
@@ -91,12 +91,13 @@ class NodeSvg {
 
  private:
   std::string heading() const {
-    return fmt::format("{}: {}", node_name(host_, plan_.node->host), describe_node(layout_, host_));
+    return fmt::format("{}: {}", placement::node_name(host_, plan_.node->host),
+                       describe_node(layout_, host_));
   }
 
   void measure_devices() {
     for (const DeviceMark* device : devices_of(layout_)) {
-      int& width = device->kind == DeviceKind::gpu ? gpu_width_ : card_width_;
+      int& width = device->kind == facts::DeviceKind::gpu ? gpu_width_ : card_width_;
       width = std::max(width, static_cast<int>(device_words(*device, numbers_).size()) * k_character + k_pad);
     }
     const auto columns = [&](const std::vector<DeviceMark>& devices) {
@@ -195,7 +196,7 @@ class NodeSvg {
     const int columns = card_columns(devices);
     const int cards_x = x + (gpu_width_ > 0 ? gpu_width_ + k_pair_gap : 0);
     for (const DeviceMark& device : devices) {
-      if (device.kind == DeviceKind::gpu) {
+      if (device.kind == facts::DeviceKind::gpu) {
         draw_device(device, {x, y + k_device_step * gpus++, gpu_width_, k_device});
         continue;
       }
@@ -225,7 +226,8 @@ class NodeSvg {
 
   void draw_group(const CoreGroup& group, int x, int y) {
     for (const CoreMark& core : group) {
-      svg_.open_group(fmt::format("CPU {}: {}", render_cpu_list(core.cpus), holder_title(core.holder)));
+      svg_.open_group(
+          fmt::format("CPU {}: {}", facts::render_cpu_list(core.cpus), holder_title(core.holder)));
       draw_square(svg_, x, y, core.holder, numbers_);
       svg_.close_group();
       x += k_step;
@@ -316,7 +318,7 @@ class NodeSvg {
 
   int draw_legend(int y) {
     for (std::size_t i = 0; i < std::min(plan_.planned.size(), k_workers_shown); ++i) {
-      const PlannedWorker& worker = plan_.planned[i];
+      const plan::PlannedWorker& worker = plan_.planned[i];
       draw_legend_line({CpuHolder::Kind::worker, worker.local_rank.value}, worker_text(worker), y);
       y += k_step + 2;
     }
@@ -338,8 +340,8 @@ class NodeSvg {
     return y;
   }
 
-  const LaunchPlan& plan_;
-  const HostFacts& host_;
+  const plan::LaunchPlan& plan_;
+  const facts::HostFacts& host_;
   NodeLayout layout_;
   SvgWriter svg_;
   bool numbers_ = false;           // of local ranks, instead of symbols
@@ -355,7 +357,7 @@ class NodeSvg {
 
 }  // namespace
 
-std::string draw_node_svg(const LaunchPlan& plan, const Snapshot& snapshot) {
+std::string draw_node_svg(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   if (!snapshot.host.topology) {
     throw Error("cannot draw " + plan.node->host + ": its topology is not known",
                 "leave out --bind none, or give a --topology file");
@@ -363,4 +365,4 @@ std::string draw_node_svg(const LaunchPlan& plan, const Snapshot& snapshot) {
   return NodeSvg(plan, snapshot).draw();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -8,7 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 namespace {
 
@@ -27,7 +27,7 @@ std::set<CpuHolder::Kind> kinds_of(const NodeLayout& layout) {
   return kinds;
 }
 
-std::string meaning(CpuHolder::Kind kind, const LaunchPlan& plan) {
+std::string meaning(CpuHolder::Kind kind, const plan::LaunchPlan& plan) {
   switch (kind) {
     case CpuHolder::Kind::worker:
       return "local rank";
@@ -52,10 +52,10 @@ int allowed_cores(const NodeLayout& layout) {
   return static_cast<int>(count);
 }
 
-std::string threads_text(const NodeLayout& layout, const Topology& topology) {
+std::string threads_text(const NodeLayout& layout, const facts::Topology& topology) {
   std::size_t least = SIZE_MAX;
   std::size_t most = 1;
-  for (const Core& core : topology.cores) {
+  for (const facts::Core& core : topology.cores) {
     least = std::min(least, core.cpus.size());
     most = std::max(most, core.cpus.size());
   }
@@ -89,17 +89,17 @@ std::string mark_of(const CpuHolder& holder, bool numbers) {
   return worker && numbers ? std::to_string(holder.local_rank) : std::string(1, symbol_of(holder));
 }
 
-bool needs_numbers(const LaunchPlan& plan) {
-  return std::any_of(plan.planned.begin(), plan.planned.end(), [](const PlannedWorker& worker) {
+bool needs_numbers(const plan::LaunchPlan& plan) {
+  return std::any_of(plan.planned.begin(), plan.planned.end(), [](const plan::PlannedWorker& worker) {
     return worker.local_rank.value >= static_cast<int>(k_digits.size());
   });
 }
 
 std::string box_name(const NodeBox& box) {
-  return fmt::format("node{} {}", box.numbers.size() == 1 ? "" : "s", render_cpu_list(box.numbers));
+  return fmt::format("node{} {}", box.numbers.size() == 1 ? "" : "s", facts::render_cpu_list(box.numbers));
 }
 
-std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const LaunchPlan& plan) {
+std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const plan::LaunchPlan& plan) {
   std::vector<SymbolMeaning> meanings;
   for (const CpuHolder::Kind kind : kinds_of(layout)) {
     if (kind != CpuHolder::Kind::worker) meanings.push_back({{kind}, meaning(kind, plan)});
@@ -107,10 +107,10 @@ std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const LaunchPla
   return meanings;
 }
 
-std::string describe_node(const NodeLayout& layout, const HostFacts& host) {
-  const Topology& topology = host.topology.value();
+std::string describe_node(const NodeLayout& layout, const facts::HostFacts& host) {
+  const facts::Topology& topology = host.topology.value();
   const auto nodes = std::count_if(topology.nodes.begin(), topology.nodes.end(),
-                                   [](const MemoryNode& node) { return !node.cpus.empty(); });
+                                   [](const facts::MemoryNode& node) { return !node.cpus.empty(); });
   const int cores = static_cast<int>(topology.cores.size());
   const int allowed = allowed_cores(layout);
   return fmt::format("{}, {}, {}{}{}; from {}", count_of(topology.packages, "package"),
@@ -134,7 +134,7 @@ std::string core_list(const NodeLayout& layout, const NodeBox& box) {
       cpus.insert(core.cpus.begin(), first_alone ? core.cpus.begin() + 1 : core.cpus.end());
     }
   }
-  return render_cpu_list({cpus.begin(), cpus.end()});
+  return facts::render_cpu_list({cpus.begin(), cpus.end()});
 }
 
 std::string empty_nodes_text(const NodeLayout& layout) {
@@ -142,28 +142,28 @@ std::string empty_nodes_text(const NodeLayout& layout) {
          " without CPUs or memory";
 }
 
-bool any_bound(const LaunchPlan& plan) {
+bool any_bound(const plan::LaunchPlan& plan) {
   return std::any_of(plan.planned.begin(), plan.planned.end(),
-                     [](const PlannedWorker& worker) { return !worker.binding.cpus.empty(); });
+                     [](const plan::PlannedWorker& worker) { return !worker.binding.cpus.empty(); });
 }
 
-std::string policy_name(MemoryPolicy policy) {
+std::string policy_name(facts::MemoryPolicy policy) {
   switch (policy) {
-    case MemoryPolicy::untouched:
+    case facts::MemoryPolicy::untouched:
       return "untouched";
-    case MemoryPolicy::preferred:
+    case facts::MemoryPolicy::preferred:
       return "preferred";
-    case MemoryPolicy::bind:
+    case facts::MemoryPolicy::bind:
       return "bind";
   }
   return {};
 }
 
-std::string describe_memory(const Binding& binding) {
-  if (binding.policy == MemoryPolicy::untouched) return "";
+std::string describe_memory(const facts::Binding& binding) {
+  if (binding.policy == facts::MemoryPolicy::untouched) return "";
   return fmt::format("{} {}, {}", binding.memory_nodes.size() == 1 ? "node" : "nodes",
-                     render_cpu_list(binding.memory_nodes),
-                     binding.policy == MemoryPolicy::preferred ? "preferred" : "no other");
+                     facts::render_cpu_list(binding.memory_nodes),
+                     binding.policy == facts::MemoryPolicy::preferred ? "preferred" : "no other");
 }
 
 std::string describe_bytes(std::int64_t bytes) {
@@ -172,9 +172,9 @@ std::string describe_bytes(std::int64_t bytes) {
   return mebi < 1024 ? fmt::format("{:.0f} MiB", mebi) : fmt::format("{:.0f} GiB", mebi / 1024);
 }
 
-std::string gpu_name(const HostFacts& host, int gpu) {
+std::string gpu_name(const facts::HostFacts& host, int gpu) {
   const std::string& address = host.gpus.at(static_cast<std::size_t>(gpu)).pci_address;
   return address.empty() ? fmt::format("GPU {}", gpu) : printable(address, 20);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -6,16 +6,16 @@
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/render/render_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* role_word(RendezvousRole role) {
-  return role == RendezvousRole::solo          ? "solo"
-         : role == RendezvousRole::coordinator ? "coordinator"
-                                               : "member";
+const char* role_word(plan::RendezvousRole role) {
+  return role == plan::RendezvousRole::solo          ? "solo"
+         : role == plan::RendezvousRole::coordinator ? "coordinator"
+                                                     : "member";
 }
 
 Json unless_empty(const Sourced<std::string>& text) {
@@ -23,11 +23,11 @@ Json unless_empty(const Sourced<std::string>& text) {
 }
 
 // By hand nobody knows the names of the other hosts before they have met, unless they were listed.
-Json hosts_json(const Allocation& allocation) {
-  const bool unnamed =
-      allocation.scheduler.value == Scheduler::manual && allocation.style.value != LaunchStyle::not_started;
+Json hosts_json(const allocation::Allocation& allocation) {
+  const bool unnamed = allocation.scheduler.value == facts::Scheduler::manual &&
+                       allocation.style.value != allocation::LaunchStyle::not_started;
   Json hosts = Json::array();
-  for (const Host& host : allocation.hosts.value) {
+  for (const allocation::Host& host : allocation.hosts.value) {
     const bool own = NodeIndex{static_cast<int>(hosts.size())} == allocation.node_index.value;
     const bool known = !host.name.empty() && (!unnamed || own);
     hosts.push_back(
@@ -38,7 +38,7 @@ Json hosts_json(const Allocation& allocation) {
 
 double seconds(Milliseconds duration) { return static_cast<double>(duration.count()) / 1000.0; }
 
-Json site_json(const SitePlan& site) {
+Json site_json(const site::SitePlan& site) {
   if (!site.known()) return {};
   Json json;
   json["name"] = with_origin(site.profile.name, site.origin);
@@ -47,14 +47,14 @@ Json site_json(const SitePlan& site) {
   return json;
 }
 
-Json rendezvous_json(const LaunchPlan& plan) {
-  const RendezvousPlan& rendezvous = plan.node->rendezvous;
+Json rendezvous_json(const plan::LaunchPlan& plan) {
+  const plan::RendezvousPlan& rendezvous = plan.node->rendezvous;
   Json json;
   json["role"] = role_word(rendezvous.role);
   json["agents"] = rendezvous.agents;
   json["agent"] = rendezvous.agent.value;
   json["key"] = rendezvous.key;
-  const bool solo = rendezvous.role == RendezvousRole::solo;
+  const bool solo = rendezvous.role == plan::RendezvousRole::solo;
   json["addresses"] = solo ? Json() : with_origin(rendezvous.addresses.value, rendezvous.addresses.origin);
   json["ports"] = solo ? Json() : with_origin(rendezvous.ports.value, rendezvous.ports.origin);
   const std::string key_value_space = key_value_space_name(rendezvous.key_value_space);
@@ -62,18 +62,19 @@ Json rendezvous_json(const LaunchPlan& plan) {
       key_value_space.empty() ? Json() : with_origin(key_value_space, plan.node->allocation.launcher.value);
   json["rendezvous_file"] = unless_empty(rendezvous.rendezvous_file);
   json["secrets"] = Json::array();
-  for (const JobSecret& secret : rendezvous.secrets) json["secrets"].push_back(secret.origin);
+  for (const allocation::JobSecret& secret : rendezvous.secrets) json["secrets"].push_back(secret.origin);
   json["join_timeout_seconds"] =
       with_origin(seconds(rendezvous.join_timeout), plan.node->options.join_timeout.origin);
   json["link_timeout_seconds"] =
       with_origin(seconds(plan.node->options.link_timeout.value), plan.node->options.link_timeout.origin);
-  json["store"] = worker_hosts_store(plan.node->options, plan.node->world_size.value) ? "worker" : "agent";
+  json["store"] =
+      plan::worker_hosts_store(plan.node->options, plan.node->world_size.value) ? "worker" : "agent";
   if (const auto& memory = plan.node->options.store_memory)
     json["store_memory_bytes"] = with_origin(memory->value, memory->origin);
   return json;
 }
 
-Json way_json(const OutputWay& way) {
+Json way_json(const plan::OutputWay& way) {
   Json json;
   json["console"] = way.console;
   json["gathered"] = way.gathered;
@@ -82,18 +83,18 @@ Json way_json(const OutputWay& way) {
   return json;
 }
 
-Json output_json(const LaunchPlan& plan, std::size_t index) {
-  if (!directs_output(plan.node->options.output)) return {};
-  return {{"stdout", way_json(output_way(plan, index, Stream::output))},
-          {"stderr", way_json(output_way(plan, index, Stream::error))}};
+Json output_json(const plan::LaunchPlan& plan, std::size_t index) {
+  if (!plan::directs_output(plan.node->options.output)) return {};
+  return {{"stdout", way_json(plan::output_way(plan, index, output::Stream::output))},
+          {"stderr", way_json(plan::output_way(plan, index, output::Stream::error))}};
 }
 
-Json worker_json(const LaunchPlan& plan, const Snapshot& snapshot, std::size_t index) {
-  const PlannedWorker& worker = plan.planned[index];
+Json worker_json(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot, std::size_t index) {
+  const plan::PlannedWorker& worker = plan.planned[index];
   Json env = Json::object();
   Json unset = Json::array();
   Json origins = Json::object();
-  for (const auto& [change, open] : expected_variables(plan, snapshot.environment, index)) {
+  for (const auto& [change, open] : plan::expected_variables(plan, snapshot.environment, index)) {
     origins[change.name] = change.origin;
     if (change.value || !open.empty()) {
       env[change.name] = change.value ? Json(*change.value) : Json();
@@ -118,10 +119,11 @@ Json worker_json(const LaunchPlan& plan, const Snapshot& snapshot, std::size_t i
 
 }  // namespace
 
-Json allocation_json(const Allocation& allocation) {
+Json allocation_json(const allocation::Allocation& allocation) {
   Json json;
-  json["scheduler"] = with_origin(to_string(allocation.scheduler.value), allocation.scheduler.origin);
-  json["style"] = with_origin(to_string(allocation.style.value), allocation.style.origin);
+  json["scheduler"] =
+      with_origin(allocation::to_string(allocation.scheduler.value), allocation.scheduler.origin);
+  json["style"] = with_origin(allocation::to_string(allocation.style.value), allocation.style.origin);
   json["style_assumed"] = allocation.style_assumed;
   json["launcher"] = unless_empty(allocation.launcher);
   json["job_id"] = unless_empty(allocation.job_id);
@@ -138,13 +140,14 @@ Json allocation_json(const Allocation& allocation) {
   return json;
 }
 
-Json notices_json(const std::vector<Notice>& notices) {
+Json notices_json(const std::vector<allocation::Notice>& notices) {
   Json json = Json::array();
-  for (const Notice& notice : notices) json.push_back({{"what", notice.what}, {"hint", notice.hint}});
+  for (const allocation::Notice& notice : notices)
+    json.push_back({{"what", notice.what}, {"hint", notice.hint}});
   return json;
 }
 
-std::string render_json(const LaunchPlan& plan, const Snapshot& snapshot) {
+std::string render_json(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   Json json;
   json["format"] = 1;
   json["version"] = DDPRUN_VERSION;
@@ -161,8 +164,8 @@ std::string render_json(const LaunchPlan& plan, const Snapshot& snapshot) {
   json["workers"] = Json::array();
   for (std::size_t i = 0; i < plan.planned.size(); ++i)
     json["workers"].push_back(worker_json(plan, snapshot, i));
-  json["notices"] = notices_json(notices_of(plan));
+  json["notices"] = notices_json(plan::notices_of(plan));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -8,7 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/render/text_table.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 namespace {
 
@@ -17,48 +17,50 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t k_commands_shown = 8;
 
 // Flux starts its tasks by number and tells no names.
-std::string hosts_text(const SelfLaunchPlan& plan) {
+std::string hosts_text(const selflaunch::SelfLaunchPlan& plan) {
   const bool named = !plan.hosts.empty() && !plan.hosts.front().empty();
-  return named ? fmt::format("{}: {}", plan.hosts.size(), compress_hostlist(plan.hosts))
+  return named ? fmt::format("{}: {}", plan.hosts.size(), allocation::compress_hostlist(plan.hosts))
                : std::to_string(plan.hosts.size());
 }
 
-std::size_t world_size(const SelfLaunchPlan& plan) {
+std::size_t world_size(const selflaunch::SelfLaunchPlan& plan) {
   return plan.hosts.size() * static_cast<std::size_t>(plan.workers.value);
 }
 
-std::string world_origin(const SelfLaunchPlan& plan) {
+std::string world_origin(const selflaunch::SelfLaunchPlan& plan) {
   return fmt::format("{}, if all have {}", count_of(static_cast<std::int64_t>(plan.hosts.size()), "node"),
                      count_of(plan.workers.value, "worker"));
 }
 
-const char* task_word(TaskWay way) {
-  return way == TaskWay::environment ? "remote_launcher" : way == TaskWay::input ? "input" : "network";
+const char* task_word(selflaunch::TaskWay way) {
+  return way == selflaunch::TaskWay::environment ? "remote_launcher"
+         : way == selflaunch::TaskWay::input     ? "input"
+                                                 : "network";
 }
 
-std::string task_text(TaskWay way) {
+std::string task_text(selflaunch::TaskWay way) {
   switch (way) {
-    case TaskWay::environment:
+    case selflaunch::TaskWay::environment:
       return "passed by the remote launcher";
-    case TaskWay::input:
+    case selflaunch::TaskWay::input:
       return "sent through the remote launcher's standard input";
-    case TaskWay::lifeline:
+    case selflaunch::TaskWay::lifeline:
       return fmt::format("fetched from this ddprun over the network; {} is set at run time",
-                         k_front_end_word);
+                         selflaunch::k_front_end_word);
   }
   return {};
 }
 
-void show_where(TextTable& table, const SelfLaunchPlan& plan) {
-  const Allocation& allocation = plan.allocation;
+void show_where(TextTable& table, const selflaunch::SelfLaunchPlan& plan) {
+  const allocation::Allocation& allocation = plan.allocation;
   table.heading("where");
-  table.row("scheduler", to_string(allocation.scheduler.value), allocation.scheduler.origin);
+  table.row("scheduler", allocation::to_string(allocation.scheduler.value), allocation.scheduler.origin);
   if (!allocation.job_id.value.empty()) table.row("job", allocation.job_id.value, allocation.job_id.origin);
-  table.row("launch", to_string(allocation.style.value), allocation.style.origin);
+  table.row("launch", allocation::to_string(allocation.style.value), allocation.style.origin);
   table.row("hosts", hosts_text(plan), allocation.hosts.origin);
 }
 
-void show_remote_launcher(TextTable& table, const SelfLaunchPlan& plan) {
+void show_remote_launcher(TextTable& table, const selflaunch::SelfLaunchPlan& plan) {
   table.heading("remote launcher");
   table.row("name", plan.remote_launcher.value, plan.remote_launcher.origin);
   table.row("environment", task_text(plan.task));
@@ -72,7 +74,7 @@ void show_remote_launcher(TextTable& table, const SelfLaunchPlan& plan) {
   }
 }
 
-void show_workers(TextTable& table, const SelfLaunchPlan& plan) {
+void show_workers(TextTable& table, const selflaunch::SelfLaunchPlan& plan) {
   table.heading("workers");
   if (plan.workers.value == 0) {
     table.row("on each node", "decided on each node", plan.workers.origin);
@@ -82,26 +84,26 @@ void show_workers(TextTable& table, const SelfLaunchPlan& plan) {
   table.row("world size", std::to_string(world_size(plan)), world_origin(plan));
 }
 
-Json remote_launcher_json(const SelfLaunchPlan& plan) {
+Json remote_launcher_json(const selflaunch::SelfLaunchPlan& plan) {
   Json json;
   json["name"] = with_origin(plan.remote_launcher.value, plan.remote_launcher.origin);
   json["hosts"] = Json::array();
   for (const std::string& host : plan.hosts) json["hosts"].push_back(host.empty() ? Json() : Json(host));
   json["environment"] = task_word(plan.task);
   json["commands"] = Json::array();
-  for (const RemoteCommand& command : plan.commands) {
+  for (const selflaunch::RemoteCommand& command : plan.commands) {
     json["commands"].push_back(
         {{"host", command.host.empty() ? Json() : Json(command.host)}, {"words", command.words}});
   }
   json["variables"] = Json::object();
-  for (const VariableChange& change : plan.changes)
+  for (const plan::VariableChange& change : plan.changes)
     json["variables"][change.name] = change.value ? Json(*change.value) : Json();
   return json;
 }
 
 }  // namespace
 
-std::string render_text(const SelfLaunchPlan& plan) {
+std::string render_text(const selflaunch::SelfLaunchPlan& plan) {
   TextTable table;
   table.heading(fmt::format("ddprun {}: how it would start itself on {}; nothing is started", DDPRUN_VERSION,
                             count_of(static_cast<std::int64_t>(plan.hosts.size()), "host")));
@@ -109,18 +111,18 @@ std::string render_text(const SelfLaunchPlan& plan) {
   show_remote_launcher(table, plan);
   show_workers(table, plan);
   if (!plan.changes.empty()) table.heading("variables of the remote ddprun", 31, 30);
-  for (const VariableChange& change : plan.changes) {
+  for (const plan::VariableChange& change : plan.changes) {
     table.row(change.name, change.value.value_or("(removed)"), change.origin);
   }
   if (!plan.notices.empty()) table.heading("notices");
-  for (const Notice& notice : plan.notices) {
+  for (const allocation::Notice& notice : plan.notices) {
     table.line(notice.what);
     if (!notice.hint.empty()) table.line("hint: " + notice.hint);
   }
   return table.text();
 }
 
-std::string render_json(const SelfLaunchPlan& plan, const Snapshot& snapshot) {
+std::string render_json(const selflaunch::SelfLaunchPlan& plan, const facts::Snapshot& snapshot) {
   Json json;
   json["format"] = 1;
   json["version"] = DDPRUN_VERSION;
@@ -135,4 +137,4 @@ std::string render_json(const SelfLaunchPlan& plan, const Snapshot& snapshot) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

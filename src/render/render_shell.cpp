@@ -6,7 +6,7 @@
 #include "ddprun/plan/ports.hpp"
 #include "ddprun/render/render_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 namespace {
 
@@ -18,20 +18,20 @@ bool is_shell_name(const std::string& name) {
 }
 
 // Where all who read these lines agree without meeting.
-std::optional<std::string> first_candidate(const std::string& name, const RendezvousPlan& rendezvous) {
+std::optional<std::string> first_candidate(const std::string& name, const plan::RendezvousPlan& rendezvous) {
   if (name == "MASTER_ADDR" && !rendezvous.addresses.value.empty()) return rendezvous.addresses.value.front();
   if (name != "MASTER_PORT") return std::nullopt;
   const std::vector<int>& ports = rendezvous.ports.value;
-  return std::to_string(ports.empty() ? make_port_sequence(rendezvous.key, 1).front() : ports.front());
+  return std::to_string(ports.empty() ? plan::make_port_sequence(rendezvous.key, 1).front() : ports.front());
 }
 
 }  // namespace
 
-std::optional<Notice> find_missing_ranks(const LaunchPlan& plan) {
+std::optional<allocation::Notice> find_missing_ranks(const plan::LaunchPlan& plan) {
   const int workers = static_cast<int>(plan.planned.size());
   if (workers < 2) return std::nullopt;
   const int rank = plan.planned.front().rank.value;
-  return Notice{
+  return allocation::Notice{
       fmt::format("these are the variables of rank {} alone, one of {} on {}: a script that joins the others "
                   "waits for them, and nothing starts them",
                   rank, count_of(workers, "worker"), plan.node->host),
@@ -39,9 +39,9 @@ std::optional<Notice> find_missing_ranks(const LaunchPlan& plan) {
       "processes itself (mp.spawn) needs neither"};
 }
 
-std::string render_shell(const LaunchPlan& plan, const Snapshot& snapshot) {
+std::string render_shell(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   std::string lines;
-  for (const auto& [change, open] : expected_variables(plan, snapshot.environment, 0)) {
+  for (const auto& [change, open] : plan::expected_variables(plan, snapshot.environment, 0)) {
     if (!is_shell_name(change.name)) continue;
     std::optional<std::string> value =
         open.empty() ? change.value : first_candidate(change.name, plan.node->rendezvous);
@@ -56,4 +56,4 @@ std::string render_shell(const LaunchPlan& plan, const Snapshot& snapshot) {
   return lines;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

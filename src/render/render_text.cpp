@@ -17,7 +17,7 @@
 #include "ddprun/render/render_plan.hpp"
 #include "ddprun/render/text_table.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 namespace {
 
@@ -26,20 +26,20 @@ constexpr std::size_t k_ports_shown = 8;
 
 constexpr std::size_t k_addresses_shown = 4;
 
-std::vector<std::string> host_names(const Allocation& allocation) {
+std::vector<std::string> host_names(const allocation::Allocation& allocation) {
   std::vector<std::string> names;
-  for (const Host& host : allocation.hosts.value) names.push_back(host.name);
+  for (const allocation::Host& host : allocation.hosts.value) names.push_back(host.name);
   return names;
 }
 
 // By hand nobody knows the names of the other hosts.
-std::string hosts_text(const Allocation& allocation) {
+std::string hosts_text(const allocation::Allocation& allocation) {
   const std::size_t count = allocation.hosts.value.size();
   if (count == 0) return "set at the rendezvous";
   const bool unnamed = std::any_of(allocation.hosts.value.begin(), allocation.hosts.value.end(),
-                                   [](const Host& host) { return host.name.empty(); });
-  if (unnamed || allocation.scheduler.value == Scheduler::manual) return std::to_string(count);
-  return fmt::format("{}: {}", count, compress_hostlist(host_names(allocation)));
+                                   [](const allocation::Host& host) { return host.name.empty(); });
+  if (unnamed || allocation.scheduler.value == facts::Scheduler::manual) return std::to_string(count);
+  return fmt::format("{}: {}", count, allocation::compress_hostlist(host_names(allocation)));
 }
 
 // "node 2 of 0-3", since a bare "2 of 4" leaves open where counting starts; nothing where there is only one,
@@ -49,7 +49,7 @@ std::string place_among(std::string_view what, int number, int count) {
   return count == 1 ? "" : fmt::format("{}{} of 0-{}", what, number, count - 1);
 }
 
-void show_time_left(TextTable& table, const Allocation& allocation, std::int64_t now) {
+void show_time_left(TextTable& table, const allocation::Allocation& allocation, std::int64_t now) {
   if (!allocation.end_time) return;
   const std::int64_t left = allocation.end_time->value - now;
   const std::int64_t minutes = left / 60;
@@ -57,23 +57,24 @@ void show_time_left(TextTable& table, const Allocation& allocation, std::int64_t
             allocation.end_time->origin);
 }
 
-void show_site(TextTable& table, const SitePlan& site) {
+void show_site(TextTable& table, const site::SitePlan& site) {
   if (!site.known()) return;
   table.row("site", fmt::format("{} ({})", site.profile.name, site.profile.source), site.origin);
   for (const std::string& note : site.profile.notes) table.row("", note);
 }
 
-void show_allocation(TextTable& table, const LaunchPlan& plan, const Snapshot& snapshot) {
-  const Allocation& allocation = plan.node->allocation;
+void show_allocation(TextTable& table, const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
+  const allocation::Allocation& allocation = plan.node->allocation;
   table.heading("where");
-  table.row("scheduler", to_string(allocation.scheduler.value), allocation.scheduler.origin);
+  table.row("scheduler", allocation::to_string(allocation.scheduler.value), allocation.scheduler.origin);
   if (!allocation.job_id.value.empty()) table.row("job", allocation.job_id.value, allocation.job_id.origin);
   if (!allocation.step_id.value.empty())
     table.row("step", allocation.step_id.value, allocation.step_id.origin);
   show_time_left(table, allocation, snapshot.unix_time);
   if (allocation.numbered_by_launcher)
     table.row("launcher", allocation.launcher.value, allocation.launcher.origin);
-  table.row("launch", to_string(allocation.style.value) + (allocation.style_assumed ? " (assumed)" : ""),
+  table.row("launch",
+            allocation::to_string(allocation.style.value) + (allocation.style_assumed ? " (assumed)" : ""),
             allocation.style.origin);
   table.row("hosts", hosts_text(allocation), allocation.hosts.origin);
   table.row("this host",
@@ -82,24 +83,24 @@ void show_allocation(TextTable& table, const LaunchPlan& plan, const Snapshot& s
                                                  static_cast<int>(allocation.hosts.value.size()))
                                    : std::string()),
             allocation.node_index.origin);
-  if (allocation.style.value == LaunchStyle::agent_per_task) {
+  if (allocation.style.value == allocation::LaunchStyle::agent_per_task) {
     table.row("this task", place_among("rank ", allocation.task_rank.value, allocation.task_count.value),
               allocation.task_rank.origin);
   }
   show_site(table, plan.node->site);
 }
 
-std::string first_peer(const RendezvousPlan& rendezvous) {
+std::string first_peer(const plan::RendezvousPlan& rendezvous) {
   return rendezvous.peers.front().empty() ? "number 0" : rendezvous.peers.front();
 }
 
-std::string role_text(const RendezvousPlan& rendezvous) {
+std::string role_text(const plan::RendezvousPlan& rendezvous) {
   switch (rendezvous.role) {
-    case RendezvousRole::solo:
+    case plan::RendezvousRole::solo:
       return "not needed: this is the only ddprun";
-    case RendezvousRole::coordinator:
+    case plan::RendezvousRole::coordinator:
       return place_among("number ", 0, rendezvous.agents) + "; coordinates";
-    case RendezvousRole::member:
+    case plan::RendezvousRole::member:
       if (rendezvous.by_arrival)
         return fmt::format("one of {}, numbered in order of arrival, shown as the next; {} coordinates",
                            rendezvous.agents, first_peer(rendezvous));
@@ -117,9 +118,9 @@ std::string addresses_text(const std::vector<std::string>& addresses) {
   return text;
 }
 
-std::string keys_text(const std::vector<JobSecret>& secrets) {
+std::string keys_text(const std::vector<allocation::JobSecret>& secrets) {
   std::vector<std::string> origins;
-  for (const JobSecret& secret : secrets) origins.push_back(secret.origin);
+  for (const allocation::JobSecret& secret : secrets) origins.push_back(secret.origin);
   return join(origins, ", ");
 }
 
@@ -132,8 +133,8 @@ std::string ports_text(const std::vector<int>& ports) {
   return join(shown, " ");
 }
 
-std::string store_text(const LaunchPlan& plan) {
-  if (worker_hosts_store(plan.node->options, plan.node->world_size.value))
+std::string store_text(const plan::LaunchPlan& plan) {
+  if (plan::worker_hosts_store(plan.node->options, plan.node->world_size.value))
     return "hosted by the worker of rank 0";
   return plan.node->rendezvous.agents == 1 ? "hosted by this ddprun"
          : plan.node->rendezvous.peers.front().empty()
@@ -141,14 +142,14 @@ std::string store_text(const LaunchPlan& plan) {
              : "hosted by ddprun on " + plan.node->rendezvous.peers.front();
 }
 
-void show_rendezvous(TextTable& table, const LaunchPlan& plan) {
-  const RendezvousPlan& rendezvous = plan.node->rendezvous;
+void show_rendezvous(TextTable& table, const plan::LaunchPlan& plan) {
+  const plan::RendezvousPlan& rendezvous = plan.node->rendezvous;
   table.heading("rendezvous");
   table.row("this ddprun", role_text(rendezvous));
-  if (rendezvous.role != RendezvousRole::solo) {
+  if (rendezvous.role != plan::RendezvousRole::solo) {
     if (!rendezvous.addresses.value.empty())
       table.row("address", addresses_text(rendezvous.addresses.value), rendezvous.addresses.origin);
-    if (rendezvous.key_value_space != KeyValueSpace::none)
+    if (rendezvous.key_value_space != allocation::KeyValueSpace::none)
       table.row("key-value", key_value_space_name(rendezvous.key_value_space),
                 plan.node->allocation.launcher.value);
     if (!rendezvous.rendezvous_file.value.empty())
@@ -163,13 +164,13 @@ void show_rendezvous(TextTable& table, const LaunchPlan& plan) {
   }
   table.row("store", store_text(plan));
   if (plan.node->options.store_memory)
-    table.row("store memory", describe_bytes(plan.node->options.store_memory->value),
+    table.row("store memory", facts::describe_bytes(plan.node->options.store_memory->value),
               plan.node->options.store_memory->origin);
 }
 
-void show_ranks(TextTable& table, const LaunchPlan& plan, bool with_command) {
+void show_ranks(TextTable& table, const plan::LaunchPlan& plan, bool with_command) {
   for (std::size_t i = 0; i < std::min(plan.planned.size(), k_workers_shown); ++i) {
-    const PlannedWorker& worker = plan.planned[i];
+    const plan::PlannedWorker& worker = plan.planned[i];
     const std::string device = worker.device.empty() ? "" : ", device " + worker.device;
     table.row(fmt::format("rank {}", worker.rank.value),
               fmt::format("local rank {}{}", worker.local_rank.value, device));
@@ -181,11 +182,11 @@ void show_ranks(TextTable& table, const LaunchPlan& plan, bool with_command) {
   }
 }
 
-void show_workers(TextTable& table, const LaunchPlan& plan) {
-  const bool per_task = plan.node->allocation.style.value == LaunchStyle::agent_per_task;
+void show_workers(TextTable& table, const plan::LaunchPlan& plan) {
+  const bool per_task = plan.node->allocation.style.value == allocation::LaunchStyle::agent_per_task;
   table.heading("workers");
   table.row("on this host", std::to_string(plan.node->local_world_size),
-            per_task ? tasks_origin(plan.node->allocation) : plan.node->workers.origin);
+            per_task ? plan::tasks_origin(plan.node->allocation) : plan.node->workers.origin);
   table.row("total", std::to_string(plan.node->world_size.value), plan.node->world_size.origin);
   table.row("threads", plan.threads.value == 0 ? "as set" : fmt::format("{} each", plan.threads.value),
             plan.threads.origin);
@@ -194,7 +195,7 @@ void show_workers(TextTable& table, const LaunchPlan& plan) {
   table.row("shutdown", describe_duration(plan.node->options.shutdown_timeout.value) + ", then SIGKILL",
             plan.node->options.shutdown_timeout.origin);
   if (plan.planned.empty() || plan.planned.front().command.empty()) return show_ranks(table, plan, false);
-  const auto differs = [&](const PlannedWorker& worker) {
+  const auto differs = [&](const plan::PlannedWorker& worker) {
     return worker.command != plan.planned.front().command;
   };
   const bool one_command = std::none_of(plan.planned.begin(), plan.planned.end(), differs);
@@ -203,40 +204,40 @@ void show_workers(TextTable& table, const LaunchPlan& plan) {
 }
 
 // A row for each stream of the first workers; nothing where all is on the console as it comes.
-void show_output(TextTable& table, const LaunchPlan& plan) {
-  if (!directs_output(plan.node->options.output) || plan.planned.empty()) return;
+void show_output(TextTable& table, const plan::LaunchPlan& plan) {
+  if (!plan::directs_output(plan.node->options.output) || plan.planned.empty()) return;
   table.heading("output");
   for (std::size_t i = 0; i < std::min(plan.planned.size(), k_workers_shown); ++i) {
-    const std::string output = describe(output_way(plan, i, Stream::output));
-    const std::string error = describe(output_way(plan, i, Stream::error));
+    const std::string output = plan::describe(plan::output_way(plan, i, output::Stream::output));
+    const std::string error = plan::describe(plan::output_way(plan, i, output::Stream::error));
     const std::string rank = fmt::format("rank {}", plan.planned[i].rank.value);
     table.row(rank, output == error ? output : "stdout: " + output);
     if (output != error) table.row("", "stderr: " + error);
   }
 }
 
-std::string memory_text(const LaunchPlan& plan) {
-  std::set<MemoryPolicy> policies;
-  for (const PlannedWorker& worker : plan.planned) policies.insert(worker.binding.policy);
+std::string memory_text(const plan::LaunchPlan& plan) {
+  std::set<facts::MemoryPolicy> policies;
+  for (const plan::PlannedWorker& worker : plan.planned) policies.insert(worker.binding.policy);
   if (policies.size() != 1) return "differs";
   switch (*policies.begin()) {
-    case MemoryPolicy::untouched:
+    case facts::MemoryPolicy::untouched:
       return "not bound";
-    case MemoryPolicy::preferred:
+    case facts::MemoryPolicy::preferred:
       return "their own NUMA nodes first";
-    case MemoryPolicy::bind:
+    case facts::MemoryPolicy::bind:
       return "their own NUMA nodes only";
   }
   return {};
 }
 
-std::string cores_text(const LaunchPlan& plan) {
-  if (plan.node->options.bind.mode == BindMode::none) return "not bound";
+std::string cores_text(const plan::LaunchPlan& plan) {
+  if (plan.node->options.bind.mode == options::BindMode::none) return "not bound";
   return plan.binding.origin.empty() ? "not bound" : plan.binding.origin;
 }
 
 // Without a topology there is nothing to draw, and nothing to tell where nobody decided anything.
-void show_binding(TextTable& table, const LaunchPlan& plan, const Snapshot& snapshot) {
+void show_binding(TextTable& table, const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   if (plan.planned.empty()) return;
   if (!snapshot.host.topology) {
     if (!plan.binding.origin.empty()) table.row("binding", cores_text(plan), plan.node->options.bind.origin);
@@ -249,11 +250,11 @@ void show_binding(TextTable& table, const LaunchPlan& plan, const Snapshot& snap
   for (const std::string& line : split(trim(picture), '\n')) table.line(line);
 }
 
-void show_variables(TextTable& table, const LaunchPlan& plan, const Snapshot& snapshot) {
+void show_variables(TextTable& table, const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   if (plan.planned.empty()) return;
   table.heading(fmt::format("variables of rank {}", plan.planned.front().rank.value), 31, 30);
-  for (const ExpectedVariable& variable : expected_variables(plan, snapshot.environment, 0)) {
-    const VariableChange& change = variable.change;
+  for (const plan::ExpectedVariable& variable : plan::expected_variables(plan, snapshot.environment, 0)) {
+    const plan::VariableChange& change = variable.change;
     const std::string absent = variable.open.empty() ? "(removed)" : variable.open;
     table.row(change.name, change.value.value_or(absent), change.origin);
   }
@@ -261,29 +262,29 @@ void show_variables(TextTable& table, const LaunchPlan& plan, const Snapshot& sn
 
 }  // namespace
 
-std::string key_value_space_name(KeyValueSpace key_value_space) {
-  return key_value_space == KeyValueSpace::pmi1   ? "PMI"
-         : key_value_space == KeyValueSpace::pmix ? "PMIx"
-                                                  : "";
+std::string key_value_space_name(allocation::KeyValueSpace key_value_space) {
+  return key_value_space == allocation::KeyValueSpace::pmi1   ? "PMI"
+         : key_value_space == allocation::KeyValueSpace::pmix ? "PMIx"
+                                                              : "";
 }
 
-std::string render_text(const LaunchPlan& plan, const Snapshot& snapshot) {
+std::string render_text(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   TextTable table;
   table.heading(fmt::format("ddprun {}: what would happen on {}; nothing is started", DDPRUN_VERSION,
-                            node_name(snapshot.host, plan.node->host)));
+                            placement::node_name(snapshot.host, plan.node->host)));
   show_allocation(table, plan, snapshot);
   show_rendezvous(table, plan);
   show_workers(table, plan);
   show_output(table, plan);
   show_binding(table, plan, snapshot);
   show_variables(table, plan, snapshot);
-  const std::vector<Notice> notices = notices_of(plan);
+  const std::vector<allocation::Notice> notices = plan::notices_of(plan);
   if (!notices.empty()) table.heading("notices");
-  for (const Notice& notice : notices) {
+  for (const allocation::Notice& notice : notices) {
     table.line(notice.what);
     if (!notice.hint.empty()) table.line("hint: " + notice.hint);
   }
   return table.text();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -6,7 +6,7 @@
 
 #include "node_words.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 namespace {
 
@@ -86,4 +86,4 @@ std::string colour_of(int local_rank) {
   return k_colours[static_cast<std::size_t>(local_rank) % k_colours.size()];
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -9,7 +9,7 @@
 #include "node_layout.hpp"
 #include "svg_writer.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 inline constexpr int k_square = 16;
 
@@ -19,4 +19,4 @@ void draw_area(SvgWriter& svg, const Frame& frame, const CpuHolder& holder);
 void draw_square(SvgWriter& svg, int x, int y, const CpuHolder& holder, bool numbers);
 std::string colour_of(int local_rank);
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -5,7 +5,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 std::string holder_title(const CpuHolder& holder) {
   switch (holder.kind) {
@@ -24,11 +24,11 @@ std::string holder_title(const CpuHolder& holder) {
 }
 
 std::string cpus_text(const std::vector<int>& cpus) {
-  const std::string list = render_cpu_list(cpus);
+  const std::string list = facts::render_cpu_list(cpus);
   return "CPUs " + (list.size() > 80 ? list.substr(0, 77) + "..." : list);
 }
 
-std::string worker_text(const PlannedWorker& worker) {
+std::string worker_text(const plan::PlannedWorker& worker) {
   std::vector<std::string> parts;
   parts.push_back(worker.binding.cpus.empty() ? "not bound" : cpus_text(worker.binding.cpus));
   const std::string memory = describe_memory(worker.binding);
@@ -54,4 +54,4 @@ std::string device_words(const DeviceMark& device, bool numbers) {
   return device.model.empty() ? text : text + ", " + device.model;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -4,7 +4,7 @@
 
 #include "ddprun/base/markup.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 void SvgWriter::rectangle(const Frame& frame, std::string_view css, std::string_view fill) {
   const std::string style = fill.empty() ? "" : fmt::format(" style=\"fill:{}\"", escape_markup(fill));
@@ -37,4 +37,4 @@ std::string SvgWriter::document(int width, int height, std::string_view title, s
       width, height, escape_markup(title), head, body_);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::render {
 
 // In the units of the drawing: pixels, unless it is shown larger or smaller.
 struct Frame {
@@ -31,4 +31,4 @@ class SvgWriter {
   std::string body_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::render

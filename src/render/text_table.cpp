@@ -5,7 +5,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 namespace {
 
@@ -91,4 +91,4 @@ void TextTable::line(std::string_view text) {
   append_wrapped(text_, std::string(k_margin, ' '), printable(text, k_longest));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -9,7 +9,7 @@
 #include "ddprun/rendezvous/codec.hpp"
 #include "ddprun/rendezvous/waiting_text.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -52,9 +52,9 @@ bool crosses_hosts(const std::string& address) {
          !link_local;
 }
 
-std::string interface_of(const std::vector<InterfaceAddress>& own, const std::string& address) {
+std::string interface_of(const std::vector<facts::InterfaceAddress>& own, const std::string& address) {
   const std::string plain = plain_address(address);
-  const auto found = std::find_if(own.begin(), own.end(), [&](const InterfaceAddress& each) {
+  const auto found = std::find_if(own.begin(), own.end(), [&](const facts::InterfaceAddress& each) {
     return !each.loopback && plain_address(each.address) == plain;
   });
   return found == own.end() ? std::string() : found->interface;
@@ -127,4 +127,4 @@ std::string describe_no_common_address(const std::string& coordinator,
                      join(candidates, ", "), join(parts, "; "));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 void ClientQuestions::ask(const StoreConnection& connection, std::set<ConnectionId> agents, TimePoint now) {
   questions_[connection] = {std::move(agents), now + k_limit};
@@ -37,4 +37,4 @@ std::optional<TimePoint> ClientQuestions::deadline() const {
   return soonest;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -6,7 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -47,7 +47,7 @@ Json to_json(const ExitStatus& status) {
           {"reason", cut(status.reason)}};
 }
 
-Json to_json(const Failure& failure, std::size_t text_limit, std::size_t line_limit) {
+Json to_json(const supervise::Failure& failure, std::size_t text_limit, std::size_t line_limit) {
   // The last lines matter most.
   const auto& lines = failure.last_lines;
   const auto skipped = static_cast<std::ptrdiff_t>(lines.size() - std::min(lines.size(), line_limit));
@@ -68,23 +68,23 @@ Json to_json(const Failure& failure, std::size_t text_limit, std::size_t line_li
   if (!failure.out_of_memory.empty()) json["out_of_memory"] = cut(failure.out_of_memory);
   if (!failure.log_file.empty()) json["log_file"] = cut(failure.log_file);
   if (failure.after_stop) json["after_stop"] = true;
-  if (!failure.alike.empty()) json["alike"] = first_of(failure.alike, k_max_workers);
+  if (!failure.alike.empty()) json["alike"] = first_of(failure.alike, options::k_max_workers);
   return json;
 }
 
-Json first_failure(const Failure& failure) {
+Json first_failure(const supervise::Failure& failure) {
   return to_json(failure, k_max_failure_text, k_max_failure_lines);
 }
 
-Json further_failures(const std::vector<Failure>& failures) {
+Json further_failures(const std::vector<supervise::Failure>& failures) {
   Json list = Json::array();
-  for (const Failure& failure : first_of(failures, k_max_further_failures)) {
+  for (const supervise::Failure& failure : first_of(failures, k_max_further_failures)) {
     list.push_back(to_json(failure, k_max_further_text, k_max_further_lines));
   }
   return list;
 }
 
-Json to_json(const Cause& cause) {
+Json to_json(const supervise::Cause& cause) {
   return {{"kind", static_cast<int>(cause.kind)},
           {"failure", first_failure(cause.failure)},
           {"signal", cause.signal},
@@ -104,17 +104,17 @@ Json to_json(const LaunchFailure& failure) {
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-using Workers = std::vector<LocalPeerWorker>;
+using Workers = std::vector<plan::LocalPeerWorker>;
 
 // For each worker its device, then the addresses of its GPUs. Nothing where no device is known: most agents
 // have none to tell, and 128 of them may be on a host.
 void add_devices(Json& json, const Workers& workers) {
-  const auto is_known = [](const LocalPeerWorker& worker) {
+  const auto is_known = [](const plan::LocalPeerWorker& worker) {
     return !worker.device.empty() || !worker.gpus.empty();
   };
   if (std::none_of(workers.begin(), workers.end(), is_known)) return;
   Json list = Json::array();
-  for (const LocalPeerWorker& worker : workers) {
+  for (const plan::LocalPeerWorker& worker : workers) {
     Json row = texts_to_json(worker.gpus, k_max_worker_gpus);
     row.insert(row.begin(), cut(worker.device));
     list.push_back(std::move(row));
@@ -123,26 +123,26 @@ void add_devices(Json& json, const Workers& workers) {
 }
 
 void add_workers(Json& json, const Workers& workers) {
-  const Workers told = first_of(workers, k_max_workers);
+  const Workers told = first_of(workers, options::k_max_workers);
   json["local_workers"] = told.size();
   add_devices(json, told);
 }
 
 // All agents of a host or none: a part of them would be taken for the whole.
-void add_local_peers(Json& json, const std::vector<LocalPeer>& local_peers) {
+void add_local_peers(Json& json, const std::vector<plan::LocalPeer>& local_peers) {
   Workers workers;
   Json rows = Json::array();
-  for (const LocalPeer& local_peer : local_peers) {
+  for (const plan::LocalPeer& local_peer : local_peers) {
     rows.push_back(
         {local_peer.first_local_rank.value, local_peer.same_cpus ? 1 : 0, local_peer.workers.size()});
     workers.insert(workers.end(), local_peer.workers.begin(), local_peer.workers.end());
   }
-  if (std::max(rows.size(), workers.size()) > k_max_workers) return;
+  if (std::max(rows.size(), workers.size()) > options::k_max_workers) return;
   json["local_peers"] = std::move(rows);
   add_devices(json, workers);
 }
 
-Json to_json(const Announcement& announcement) {
+Json to_json(const plan::Announcement& announcement) {
   Json json = {{"host", cut(announcement.host)},
                {"style_assumed", announcement.style_assumed},
                {"workers", announcement.workers},
@@ -164,9 +164,9 @@ Json to_json(const Announcement& announcement) {
   return json;
 }
 
-Json to_json(const Assignment& assignment) {
+Json to_json(const plan::Assignment& assignment) {
   Json workers = Json::array();
-  for (const RankAssignment& assigned : assignment.workers) {
+  for (const plan::RankAssignment& assigned : assignment.workers) {
     workers.push_back(
         {assigned.rank.value, assigned.local_rank.value, assigned.role_rank, assigned.role_world_size});
   }
@@ -220,7 +220,7 @@ struct ToJson {
     return {{"type", "stopped"},
             {"attempt", stopped.attempt.value},
             {"failures", further_failures(stopped.failures)},
-            {"stopped", first_of(stopped.stopped, k_max_workers)}};
+            {"stopped", first_of(stopped.stopped, options::k_max_workers)}};
   }
   Json operator()(const StopRequest& request) const {
     return {{"type", "stop_request"},
@@ -234,14 +234,15 @@ struct ToJson {
             {"holder", static_cast<int>(verdict.holder)}};
   }
   Json operator()(const Happened& happened) const {
-    return {{"type", "happened"}, {"line", render_event(happened.event)}};
+    return {{"type", "happened"}, {"line", events::render_event(happened.event)}};
   }
   Json operator()(const lifeline::Output& output) const {
     return {
         {"type", "output"}, {"error", output.stream == lifeline::Stream::error}, {"host", cut(output.host)}};
   }
   Json operator()(const StatusAnswer& answer) const {
-    return {{"type", "status"}, {"question", answer.question}, {"node", render_status(answer.status)}};
+    return {
+        {"type", "status"}, {"question", answer.question}, {"node", status::render_status(answer.status)}};
   }
   Json operator()(const StatusQuestion& asked) const {
     return {{"type", "status_question"}, {"question", asked.question}};
@@ -293,4 +294,4 @@ std::string encode_any(const Message& message) {
 std::string encode(const AgentMessage& message) { return encode_any(message); }
 std::string encode(const CoordinatorMessage& message) { return encode_any(message); }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

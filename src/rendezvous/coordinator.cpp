@@ -13,7 +13,7 @@
 #include "ddprun/rendezvous/launch_failure.hpp"
 #include "ddprun/rendezvous/waiting_text.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -75,9 +75,9 @@ void Coordinator::expel(ConnectionId connection, const std::string& why, TimePoi
 }
 
 // A failure of a rank that the agent does not run would be another host's in the report.
-bool Coordinator::check_rank(ConnectionId connection, const Failure& failure, TimePoint now) {
+bool Coordinator::check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now) {
   const auto index = static_cast<std::size_t>(by_connection_.at(connection).value);
-  const auto is_its = [&](const RankAssignment& assigned) { return assigned.rank == failure.rank; };
+  const auto is_its = [&](const plan::RankAssignment& assigned) { return assigned.rank == failure.rank; };
   if (std::ranges::any_of(world_.assignments[index].workers, is_its)) return true;
   expel(connection,
         fmt::format("it reported a failure of rank {}, which it does not run", failure.rank.value), now);
@@ -147,9 +147,9 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
   const std::string problem = disagreement(join);
   if (!problem.empty() && state_ != State::gathering) return refuse_late(connection, join);
   if (!problem.empty()) {
-    const Cause cause = join.failure
-                            ? describe_failed_start({{printable(join.announcement.host), *join.failure}}, {})
-                            : failed_here(problem);
+    const supervise::Cause cause =
+        join.failure ? describe_failed_start({{printable(join.announcement.host), *join.failure}}, {})
+                     : failed_here(problem);
     ++told_;
     actions_.push_back(SendTo{connection, Finish{cause, {}, {}, false}});
     actions_.push_back(CloseConnection{connection});
@@ -193,7 +193,7 @@ void Coordinator::refuse_late(ConnectionId connection, const Join& join) {
 
 void Coordinator::tell_alone(TimePoint now) {
   if (!settings_.when_alone || state_ != State::gathering || now < alone_due_) return;
-  const Notice notice = *std::exchange(settings_.when_alone, std::nullopt);
+  const allocation::Notice notice = *std::exchange(settings_.when_alone, std::nullopt);
   if (joined_ == 1) actions_.push_back(ShowNotice{notice});
 }
 
@@ -228,19 +228,22 @@ std::string Coordinator::disagreement(const Join& join) const {
 }
 
 void Coordinator::everybody_here(TimePoint now) {
-  std::vector<Announcement> announcements;
+  std::vector<plan::Announcement> announcements;
   for (const Agent& agent : agents_) announcements.push_back(*agent.announcement);
   try {
-    world_ = make_world_plan(announcements);
-    auto notice = settings_.nodes ? check_node_count(announcements, world_, *settings_.nodes) : std::nullopt;
+    world_ = plan::make_world_plan(announcements);
+    auto notice =
+        settings_.nodes ? plan::check_node_count(announcements, world_, *settings_.nodes) : std::nullopt;
     if (notice) actions_.push_back(ShowNotice{std::move(*notice)});
   } catch (const Error& error) {
     const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
     return finish(failed_here(error.what() + hint));
   }
   record_plan();
-  if (auto notice = find_unlike_python(announcements)) actions_.push_back(ShowNotice{std::move(*notice)});
-  for (Notice& notice : find_unlike_gpus(announcements)) actions_.push_back(ShowNotice{std::move(notice)});
+  if (auto notice = plan::find_unlike_python(announcements))
+    actions_.push_back(ShowNotice{std::move(*notice)});
+  for (allocation::Notice& notice : plan::find_unlike_gpus(announcements))
+    actions_.push_back(ShowNotice{std::move(notice)});
   const std::string& named = settings_.named_address;
   const auto agreed = agreed_address(witnesses(), settings_.addresses);
   const bool provable = named.empty() || crosses_hosts(named);  // a name is for the workers to look up
@@ -298,10 +301,11 @@ void Coordinator::check_probes(TimePoint now) {
 
 AgentIndex Coordinator::owner_of_rank_zero() const {
   const auto& assignments = world_.assignments;
-  const auto owner = std::find_if(assignments.begin(), assignments.end(), [](const Assignment& assignment) {
-    return std::any_of(assignment.workers.begin(), assignment.workers.end(),
-                       [](const RankAssignment& assigned) { return assigned.rank.value == 0; });
-  });
+  const auto owner =
+      std::find_if(assignments.begin(), assignments.end(), [](const plan::Assignment& assignment) {
+        return std::any_of(assignment.workers.begin(), assignment.workers.end(),
+                           [](const plan::RankAssignment& assigned) { return assigned.rank.value == 0; });
+      });
   return {static_cast<int>(owner - assignments.begin())};
 }
 
@@ -312,7 +316,7 @@ void Coordinator::start_all(const std::string& address, int port) {
   record_attempt();
   for (int index = 0; index < settings_.agents; ++index) {
     const AgentIndex agent{index};
-    Assignment assignment = world_.assignments[static_cast<std::size_t>(index)];
+    plan::Assignment assignment = world_.assignments[static_cast<std::size_t>(index)];
     assignment.attempt = attempt_;
     assignment.master_address = address;
     assignment.master_port = port;
@@ -327,7 +331,7 @@ void Coordinator::open_store() {
   state_ = State::opening;
   state_deadline_.reset();
   // A worker that hosts the store elsewhere: its agent has kept ports for it since before it joined.
-  const Announcement& host = *at(owner_of_rank_zero()).announcement;
+  const plan::Announcement& host = *at(owner_of_rank_zero()).announcement;
   if (owner_of_rank_zero() != AgentIndex{0} && !host.store_ports.empty() && !host.addresses.empty()) {
     const auto turn = static_cast<std::size_t>(attempt_.value) % host.store_ports.size();
     return start_all(host.addresses.front(), host.store_ports[turn]);
@@ -354,7 +358,7 @@ void Coordinator::join_deadline_passed() {
     seen.push_back(fmt::format("refused {}: {}", printable(address), why));
   }
   if (!seen.empty()) text += "; " + join(seen, "; ");
-  finish({Cause::Kind::deadline, {}, 0, {}, text});
+  finish({supervise::Cause::Kind::deadline, {}, 0, {}, text});
 }
 
 // ---- running and stopping
@@ -366,7 +370,7 @@ void Coordinator::handle(ConnectionId connection, const AttemptFailed& failed, T
     failed_at_ = now;
     begin_stop({attempt_}, now);
   } else {
-    Failure further = failed.failure;
+    supervise::Failure further = failed.failure;
     const bool same_wake_up = first_failure_ && now == failed_at_;
     if (same_wake_up && further.rank < first_failure_->rank) std::swap(further, *first_failure_);
     note_further(further);
@@ -379,7 +383,7 @@ void Coordinator::handle(ConnectionId connection, const AttemptSucceeded&, TimeP
 }
 
 void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePoint now) {
-  for (const Failure& failure : stopped.failures) {
+  for (const supervise::Failure& failure : stopped.failures) {
     if (!check_rank(connection, failure, now)) return;
     note_further(failure);
   }
@@ -389,7 +393,7 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
 }
 
 void Coordinator::handle(ConnectionId, const StopRequest& request, TimePoint now) {
-  end_with({Cause::Kind::stopped_by_signal, {}, request.signal, printable(request.host), {}}, now,
+  end_with({supervise::Cause::Kind::stopped_by_signal, {}, request.signal, printable(request.host), {}}, now,
            request.whole_tree);
 }
 
@@ -412,11 +416,11 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
     status_stale_ = true;
     return;
   }
-  end_with({Cause::Kind::agent_lost, {}, 0, host_of(agent), sentence}, now);
+  end_with({supervise::Cause::Kind::agent_lost, {}, 0, host_of(agent), sentence}, now);
   if (state_ != State::stopping) return;
   const bool is_the_cause = final_cause_ && final_cause_->detail == sentence;
   if (!is_the_cause && remarks_.size() < k_max_remarks) remarks_.push_back(sentence);
   check_stopped();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -8,7 +8,7 @@
 #include "ddprun/rendezvous/launch_failure.hpp"
 #include "ddprun/rendezvous/waiting_text.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -30,7 +30,7 @@ std::optional<AgentIndex> Coordinator::free_place() const {
 }
 
 // Nothing where it has none, or another agent has it by right.
-std::optional<AgentIndex> Coordinator::find_place(const Announcement& announcement) {
+std::optional<AgentIndex> Coordinator::find_place(const plan::Announcement& announcement) {
   const auto free = free_place();
   if (!announcement.agent) return free;
   Agent& holder = at(*announcement.agent);
@@ -42,7 +42,7 @@ std::optional<AgentIndex> Coordinator::find_place(const Announcement& announceme
   return announcement.agent;
 }
 
-void Coordinator::place_agent(AgentIndex place, ConnectionId connection, Announcement announcement) {
+void Coordinator::place_agent(AgentIndex place, ConnectionId connection, plan::Announcement announcement) {
   Agent& agent = at(place);
   if (agent.by_arrival) {
     announcement.agent = place;
@@ -87,7 +87,7 @@ std::set<ConnectionId> Coordinator::agents_to_ask(const std::string& client) con
   std::set<ConnectionId> asked;
   std::set<std::string> hosts;
   for (const auto& [connection, index] : by_connection_) {
-    const Announcement& announced = *at(index).announcement;
+    const plan::Announcement& announced = *at(index).announcement;
     const bool has_it = std::ranges::find(announced.addresses, client) != announced.addresses.end();
     if (has_it && hosts.insert(announced.host).second) asked.insert(connection);
   }
@@ -126,8 +126,8 @@ std::vector<int> Coordinator::missing() const {
 
 // On the coordinator's own host, whose word about its addresses proves nothing to others.
 bool Coordinator::is_beside(const Agent& agent) const {
-  const Announcement& own = *agents_.front().announcement;
-  const Announcement& other = *agent.announcement;
+  const plan::Announcement& own = *agents_.front().announcement;
+  const plan::Announcement& other = *agent.announcement;
   if (reached_here(agent.reached) && same_host(own.host, other.host)) return true;
   if (own.node && other.node) return *own.node == *other.node;
   return same_host(own.host, other.host);
@@ -153,13 +153,13 @@ std::string Coordinator::name_of(AgentIndex agent) const {
   const auto index = static_cast<std::size_t>(agent.value);
   if (index >= world_.assignments.size()) return host_of(agent);
   std::vector<int> ranks;
-  for (const RankAssignment& assigned : world_.assignments[index].workers)
+  for (const plan::RankAssignment& assigned : world_.assignments[index].workers)
     ranks.push_back(assigned.rank.value);
   return fmt::format("{} ({})", host_of(agent), describe_ranks(std::move(ranks)));
 }
 
-Cause Coordinator::failed_here(std::string detail) const {
-  return {Cause::Kind::launcher_failed, {}, 0, host_of({0}), std::move(detail)};
+supervise::Cause Coordinator::failed_here(std::string detail) const {
+  return {supervise::Cause::Kind::launcher_failed, {}, 0, host_of({0}), std::move(detail)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

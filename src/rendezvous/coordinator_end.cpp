@@ -9,7 +9,7 @@
 #include "ddprun/rendezvous/coordinator.hpp"
 #include "ddprun/supervise/root_cause.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -20,17 +20,17 @@ constexpr std::size_t k_max_seen = 512;  // failures of one attempt that are not
 void Coordinator::check_stopped() {
   if (!all_done(stopped_, [](const Agent& agent) { return agent.stopped || !agent.connection; })) return;
   settle_cause();
-  const bool signalled = final_cause_ && final_cause_->kind == Cause::Kind::stopped_by_signal;
+  const bool signalled = final_cause_ && final_cause_->kind == supervise::Cause::Kind::stopped_by_signal;
   if (signalled && all_succeeded()) return finish({});
   if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
   if (final_cause_) return finish(*final_cause_);
   if (may_restart()) return restart();
-  finish({Cause::Kind::worker_failed, *first_failure_, 0, {}, {}});
+  finish({supervise::Cause::Kind::worker_failed, *first_failure_, 0, {}, {}});
 }
 
 bool Coordinator::may_restart() const {
   return first_failure_ && attempt_.value < settings_.max_restarts &&
-         !would_fail_again(first_failure_->status);
+         !supervise::would_fail_again(first_failure_->status);
 }
 
 void Coordinator::restart() {
@@ -46,7 +46,7 @@ void Coordinator::restart() {
 }
 
 // Ends the job at once, or after the workers have been stopped.
-void Coordinator::end_with(Cause cause, TimePoint now, bool whole_tree) {
+void Coordinator::end_with(supervise::Cause cause, TimePoint now, bool whole_tree) {
   if (state_ == State::stopping) {
     if (!final_cause_ && may_restart()) final_cause_ = std::move(cause);
   } else if (state_ == State::running) {
@@ -70,7 +70,7 @@ void Coordinator::stop_deadline_passed(TimePoint now) {
   }
 }
 
-void Coordinator::finish(const Cause& cause) {
+void Coordinator::finish(const supervise::Cause& cause) {
   if (store_asked_) actions_.push_back(CloseStore{attempt_});
   state_ = State::finished;
   state_deadline_.reset();
@@ -94,8 +94,8 @@ void Coordinator::send_all(const CoordinatorMessage& message) {
   for (const auto& [connection, agent] : by_connection_) actions_.push_back(SendTo{connection, message});
 }
 
-void Coordinator::note_further(const Failure& failure) {
-  if (others_.size() >= k_max_seen) others_ = fold_alike(std::move(others_));
+void Coordinator::note_further(const supervise::Failure& failure) {
+  if (others_.size() >= k_max_seen) others_ = supervise::fold_alike(std::move(others_));
   if (others_.size() < k_max_seen) others_.push_back(failure);
 }
 
@@ -106,9 +106,9 @@ void Coordinator::settle_cause() {
     victims_.clear();
     return;
   }
-  std::vector<Failure> seen{std::move(*first_failure_)};
+  std::vector<supervise::Failure> seen{std::move(*first_failure_)};
   seen.insert(seen.end(), std::make_move_iterator(others_.begin()), std::make_move_iterator(others_.end()));
-  RankedFailures ranked = rank_failures(std::move(seen), std::move(victims_));
+  supervise::RankedFailures ranked = supervise::rank_failures(std::move(seen), std::move(victims_));
   first_failure_ = std::move(ranked.cause);
   others_ = std::move(ranked.others);
   if (others_.size() > k_max_further_failures) others_.resize(k_max_further_failures);
@@ -116,4 +116,4 @@ void Coordinator::settle_cause() {
   record_cause();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

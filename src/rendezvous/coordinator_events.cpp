@@ -3,78 +3,78 @@
 #include "ddprun/options/options.hpp"
 #include "ddprun/rendezvous/coordinator.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
-void set_ending(Event& event, const Failure& failure) {
+void set_ending(events::Event& event, const supervise::Failure& failure) {
   const ExitStatus& status = failure.status;
-  if (status.kind == ExitStatus::Kind::signalled) event.signal = signal_name(status.value);
+  if (status.kind == ExitStatus::Kind::signalled) event.signal = options::signal_name(status.value);
   if (status.kind == ExitStatus::Kind::exited) event.exit_code = status.value;
 }
 
 }  // namespace
 
 // The driver knows the time, and this host's name where the event has no other.
-void Coordinator::record(Event event) {
+void Coordinator::record(events::Event event) {
   if (settings_.record) actions_.push_back(Record{std::move(event)});
 }
 
 void Coordinator::handle(ConnectionId, const Happened& happened, TimePoint) { record(happened.event); }
 
 void Coordinator::record_join(AgentIndex agent) {
-  Event event;
-  event.kind = EventKind::joined;
+  events::Event event;
+  event.kind = events::EventKind::joined;
   event.host = host_of(agent);
   event.workers = at(agent).announcement->workers;
   record(std::move(event));
 }
 
 void Coordinator::record_refusal(const std::string& address, const std::string& why) {
-  Event event;
-  event.kind = EventKind::refused;
+  events::Event event;
+  event.kind = events::EventKind::refused;
   event.what = printable(address) + ": " + why;
   record(std::move(event));
 }
 
 void Coordinator::record_plan() {
-  Event event;
-  event.kind = EventKind::plan;
+  events::Event event;
+  event.kind = events::EventKind::plan;
   event.nodes = world_.assignments.empty() ? 0 : world_.assignments.front().node_count;
   event.workers = world_.world_size;
   record(std::move(event));
 }
 
 void Coordinator::record_attempt() {
-  Event event;
-  event.kind = EventKind::attempt;
+  events::Event event;
+  event.kind = events::EventKind::attempt;
   event.attempt = attempt_.value;
   event.workers = world_.world_size;
   record(std::move(event));
 }
 
 void Coordinator::record_stop() {
-  Event event;
-  event.kind = EventKind::stop;
+  events::Event event;
+  event.kind = events::EventKind::stop;
   event.attempt = attempt_.value;
-  event.what = "stopping all workers: " + (final_cause_     ? describe(*final_cause_)
-                                           : first_failure_ ? describe(*first_failure_)
+  event.what = "stopping all workers: " + (final_cause_     ? supervise::describe(*final_cause_)
+                                           : first_failure_ ? supervise::describe(*first_failure_)
                                                             : "");
   record(std::move(event));
 }
 
 void Coordinator::record_loss(AgentIndex agent, const std::string& sentence) {
-  Event event;
-  event.kind = EventKind::lost;
+  events::Event event;
+  event.kind = events::EventKind::lost;
   event.host = host_of(agent);
   event.what = sentence;
   record(std::move(event));
 }
 
 void Coordinator::record_cause() {
-  const Failure& failure = *first_failure_;
-  Event event;
-  event.kind = EventKind::failed;
+  const supervise::Failure& failure = *first_failure_;
+  events::Event event;
+  event.kind = events::EventKind::failed;
   event.host = failure.host;
   event.attempt = failure.attempt.value;
   event.rank = failure.rank.value;
@@ -82,28 +82,28 @@ void Coordinator::record_cause() {
   event.pid = failure.pid;
   event.gpu = failure.gpu;
   set_ending(event, failure);
-  event.what = describe(failure);
+  event.what = supervise::describe(failure);
   event.hint = failure.hint;
   event.lines = failure.message.empty() ? failure.last_lines : split(failure.message, '\n');
   record(std::move(event));
 }
 
 void Coordinator::record_restart() {
-  Event event;
-  event.kind = EventKind::restart;
+  events::Event event;
+  event.kind = events::EventKind::restart;
   event.attempt = attempt_.value;
-  event.what = describe(*first_failure_) + "; starting all workers again";
+  event.what = supervise::describe(*first_failure_) + "; starting all workers again";
   set_ending(event, *first_failure_);
   record(std::move(event));
 }
 
 void Coordinator::record_end() {
-  Event event;
-  event.kind = EventKind::end;
+  events::Event event;
+  event.kind = events::EventKind::end;
   event.attempt = attempt_.value;
-  event.exit_code = exit_code_of(ended_with_);
-  event.what = describe(ended_with_);
+  event.exit_code = supervise::exit_code_of(ended_with_);
+  event.what = supervise::describe(ended_with_);
   record(std::move(event));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -7,7 +7,7 @@
 #include "ddprun/base/text.hpp"
 #include "json_fields.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -76,4 +76,4 @@ std::variant<CoordinatorNote, std::string> parse_note(std::string_view text, con
   return note;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

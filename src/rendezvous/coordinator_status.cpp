@@ -8,7 +8,7 @@
 #include "ddprun/rendezvous/coordinator.hpp"
 #include "ddprun/rendezvous/waiting_text.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -34,7 +34,7 @@ void Coordinator::handle(ConnectionId connection, const StatusAnswer& answer, Ti
 }
 
 void Coordinator::show_job() {
-  JobStatus status;
+  status::JobStatus status;
   status.launch_id = settings_.launch_id;
   status.phase = describe_phase();
   status.attempt = attempt_.value;
@@ -142,4 +142,4 @@ std::string Coordinator::describe_waiting(TimePoint now) const {
   return text + since;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

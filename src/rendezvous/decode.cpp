@@ -5,7 +5,7 @@
 #include "ddprun/rendezvous/codec.hpp"
 #include "json_fields.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -14,7 +14,7 @@ constexpr int k_highest_exit_code = 255;
 constexpr int k_highest_errno = 4095;
 
 using Json = nlohmann::json;
-using Workers = std::vector<LocalPeerWorker>;
+using Workers = std::vector<plan::LocalPeerWorker>;
 
 // A number that a process cannot end with would become another exit code of ddprun, 0 among them.
 int read_status_value(const Fields& fields, ExitStatus::Kind kind) {
@@ -40,8 +40,8 @@ ExitStatus read_status(const Fields& fields) {
   return status;
 }
 
-Failure read_failure(const Fields& fields, std::size_t text_limit, std::size_t line_limit) {
-  Failure failure;
+supervise::Failure read_failure(const Fields& fields, std::size_t text_limit, std::size_t line_limit) {
+  supervise::Failure failure;
   failure.attempt.value = fields.count("attempt");
   failure.rank.value = fields.count("rank");
   failure.local_rank.value = fields.count("local_rank");
@@ -61,20 +61,20 @@ Failure read_failure(const Fields& fields, std::size_t text_limit, std::size_t l
   failure.out_of_memory = optional_text("out_of_memory");
   failure.log_file = optional_text("log_file");
   failure.after_stop = fields.has("after_stop") && fields.flag("after_stop");
-  if (fields.has("alike")) failure.alike = fields.counts("alike", k_max_workers);
+  if (fields.has("alike")) failure.alike = fields.counts("alike", options::k_max_workers);
   return failure;
 }
 
-Failure read_first_failure(const Fields& fields) {
+supervise::Failure read_first_failure(const Fields& fields) {
   return read_failure(fields, k_max_failure_text, k_max_failure_lines);
 }
 
-void check_is_failure(const Fields& fields, const Failure& failure) {
+void check_is_failure(const Fields& fields, const supervise::Failure& failure) {
   if (failure.status.success()) fields.fail("\"failure\" is of a worker that succeeded");
 }
 
-std::vector<Failure> read_further_failures(const Fields& fields, const char* name) {
-  std::vector<Failure> failures;
+std::vector<supervise::Failure> read_further_failures(const Fields& fields, const char* name) {
+  std::vector<supervise::Failure> failures;
   for (const Fields& item : fields.objects(name, k_max_further_failures)) {
     failures.push_back(read_failure(item, k_max_further_text, k_max_further_lines));
     check_is_failure(fields, failures.back());
@@ -82,12 +82,12 @@ std::vector<Failure> read_further_failures(const Fields& fields, const char* nam
   return failures;
 }
 
-Cause read_cause(const Fields& fields) {
-  Cause cause;
-  cause.kind = static_cast<Cause::Kind>(fields.integer("kind", 0, 5));
+supervise::Cause read_cause(const Fields& fields) {
+  supervise::Cause cause;
+  cause.kind = static_cast<supervise::Cause::Kind>(fields.integer("kind", 0, 5));
   cause.failure = read_first_failure(fields.object("failure"));
-  if (cause.kind == Cause::Kind::worker_failed) check_is_failure(fields, cause.failure);
-  const bool signalled = cause.kind == Cause::Kind::stopped_by_signal;
+  if (cause.kind == supervise::Cause::Kind::worker_failed) check_is_failure(fields, cause.failure);
+  const bool signalled = cause.kind == supervise::Cause::Kind::stopped_by_signal;
   cause.signal = fields.integer("signal", signalled ? 1 : 0, k_highest_signal);
   cause.host = fields.text("host");
   cause.detail = fields.text("detail");
@@ -112,15 +112,15 @@ Workers read_devices(const Fields& fields, std::size_t workers) {
   return result;
 }
 
-std::vector<LocalPeer> read_local_peers(const Fields& fields) {
-  const auto rows = fields.rows<3>("local_peers", k_max_workers);
+std::vector<plan::LocalPeer> read_local_peers(const Fields& fields) {
+  const auto rows = fields.rows<3>("local_peers", options::k_max_workers);
   std::size_t workers = 0;
   for (const auto& row : rows) workers += static_cast<std::size_t>(row[2]);
-  if (workers > k_max_workers)
-    return fields.fail("\"local_peers\" have too many workers"), std::vector<LocalPeer>{};
+  if (workers > options::k_max_workers)
+    return fields.fail("\"local_peers\" have too many workers"), std::vector<plan::LocalPeer>{};
   const Workers all = read_devices(fields, workers);
   auto next = all.begin();
-  std::vector<LocalPeer> local_peers;
+  std::vector<plan::LocalPeer> local_peers;
   for (const auto& row : rows) {
     const auto end = next + row[2];
     local_peers.push_back({{row[0]}, row[1] != 0, {next, end}});
@@ -129,14 +129,14 @@ std::vector<LocalPeer> read_local_peers(const Fields& fields) {
   return local_peers;
 }
 
-Announcement read_announcement(const Fields& fields) {
-  Announcement announcement;
+plan::Announcement read_announcement(const Fields& fields) {
+  plan::Announcement announcement;
   if (fields.has("agent")) announcement.agent = AgentIndex{fields.count("agent")};
   announcement.host = fields.text("host");
   if (fields.has("node")) announcement.node = NodeIndex{fields.count("node")};
   if (fields.has("launcher_rank")) announcement.launcher_rank = GlobalRank{fields.count("launcher_rank")};
   announcement.style_assumed = fields.flag("style_assumed");
-  announcement.workers = fields.integer("workers", 1, k_max_workers);
+  announcement.workers = fields.integer("workers", 1, options::k_max_workers);
   announcement.first_local_rank.value = fields.count("first_local_rank");
   announcement.role = fields.text("role");
   announcement.max_restarts = fields.count("max_restarts");
@@ -149,14 +149,14 @@ Announcement read_announcement(const Fields& fields) {
   if (fields.has("counted")) announcement.counted = fields.flag("counted");
   if (fields.has("missing_gpus")) announcement.missing_gpus = fields.text("missing_gpus");
   if (fields.has("local_workers")) {
-    const int workers = fields.integer("local_workers", 0, k_max_workers);
+    const int workers = fields.integer("local_workers", 0, options::k_max_workers);
     announcement.local_workers = read_devices(fields, static_cast<std::size_t>(workers));
   }
   return announcement;
 }
 
-void check_places(const Fields& fields, const Assignment& assignment) {
-  const auto fits = [&](const RankAssignment& assigned) {
+void check_places(const Fields& fields, const plan::Assignment& assignment) {
+  const auto fits = [&](const plan::RankAssignment& assigned) {
     return assigned.rank.value < assignment.world_size &&
            assigned.local_rank.value < assignment.local_world_size &&
            assigned.role_rank < assigned.role_world_size && assigned.role_world_size <= assignment.world_size;
@@ -167,8 +167,8 @@ void check_places(const Fields& fields, const Assignment& assignment) {
   if (assignment.node.value >= assignment.node_count) fields.fail("\"node\" is not below \"node_count\"");
 }
 
-Assignment read_assignment(const Fields& fields) {
-  Assignment assignment;
+plan::Assignment read_assignment(const Fields& fields) {
+  plan::Assignment assignment;
   assignment.attempt.value = fields.count("attempt");
   assignment.world_size = fields.count("world_size");
   assignment.local_world_size = fields.count("local_world_size");
@@ -181,7 +181,7 @@ Assignment read_assignment(const Fields& fields) {
   if (fields.has("workers_of_nodes")) assignment.workers_of_nodes = fields.text("workers_of_nodes");
   if (fields.has("run_id")) assignment.run_id = fields.text("run_id");
   if (fields.has("launch_id")) assignment.launch_id = fields.text("launch_id");
-  for (const auto& assigned : fields.rows<4>("workers", k_max_workers)) {
+  for (const auto& assigned : fields.rows<4>("workers", options::k_max_workers)) {
     assignment.workers.push_back({{assigned[0]}, {assigned[1]}, assigned[2], assigned[3]});
   }
   if (fields.has("local_peers")) assignment.local_peers = read_local_peers(fields);
@@ -195,15 +195,15 @@ StoreConnection read_store_connection(const Fields& fields) {
 }
 
 Happened read_happened(const Fields& fields) {
-  const auto event = parse_event(fields.text("line", k_max_event));
+  const auto event = events::parse_event(fields.text("line", events::k_max_event));
   if (!event) fields.fail("\"line\" is not an event");
-  return {event.value_or(Event{})};
+  return {event.value_or(events::Event{})};
 }
 
 StatusAnswer read_status_answer(const Fields& fields) {
-  const auto status = parse_node_status(fields.text("node", k_max_node_status));
+  const auto status = status::parse_node_status(fields.text("node", status::k_max_node_status));
   if (!status) fields.fail("\"node\" is not a status");
-  return {fields.count("question"), status.value_or(NodeStatus{})};
+  return {fields.count("question"), status.value_or(status::NodeStatus{})};
 }
 
 std::optional<AgentMessage> read_agent_message(const std::string& type, const Fields& fields) {
@@ -230,7 +230,7 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
   if (type == "stopped") {
     return Stopped{{fields.count("attempt")},
                    read_further_failures(fields, "failures"),
-                   fields.counts("stopped", k_max_workers)};
+                   fields.counts("stopped", options::k_max_workers)};
   }
   if (type == "stop_request") {
     return StopRequest{fields.integer("signal", 1, k_highest_signal), fields.text("host"),
@@ -250,7 +250,7 @@ std::optional<CoordinatorMessage> read_coordinator_message(const std::string& ty
   }
   if (type == "client_question") {
     return ClientQuestion{read_store_connection(fields.object("connection")),
-                          static_cast<StoreAccess>(fields.integer("access", 0, 1))};
+                          static_cast<options::StoreAccess>(fields.integer("access", 0, 1))};
   }
   if (type == "status_question") return StatusQuestion{fields.count("question")};
   if (type == "start") return Start{read_assignment(fields.object("assignment"))};
@@ -286,4 +286,4 @@ std::variant<CoordinatorMessage, CodecError> decode_coordinator_message(std::str
   return decode_any<CoordinatorMessage>(payload, read_coordinator_message);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -5,7 +5,7 @@
 #include <array>
 #include <type_traits>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -98,4 +98,4 @@ MemberState after_sent(const AgentMessage& message, MemberState state) {
 std::string describe_wrong(const AgentMessage& message) { return describe_wrong(row_of(message).name); }
 std::string describe_wrong(const CoordinatorMessage& message) { return describe_wrong(row_of(message).name); }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

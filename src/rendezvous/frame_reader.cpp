@@ -2,7 +2,7 @@
 
 #include "ddprun/rendezvous/codec.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 std::variant<std::monostate, std::string, CodecError> FrameReader::next() {
   if (buffer_.size() < k_frame_header) return std::monostate{};
@@ -19,4 +19,4 @@ std::variant<std::monostate, std::string, CodecError> FrameReader::next() {
   return payload;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -7,7 +7,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -65,8 +65,8 @@ std::string describe_stranger(std::string_view first_bytes) {
 }
 
 std::string describe_other_launch(std::string_view own, std::string_view other) {
-  const std::size_t end = own.find(k_command_mark);
-  if (end != std::string_view::npos && end == other.find(k_command_mark) &&
+  const std::size_t end = own.find(plan::k_command_mark);
+  if (end != std::string_view::npos && end == other.find(plan::k_command_mark) &&
       own.substr(0, end) == other.substr(0, end)) {
     return fmt::format(
         "both belong to {}, but their command lines differ (to train together nevertheless, add the same "
@@ -250,4 +250,4 @@ std::string Handshake::payload(HandshakeRole sender) const {
   return bytes + launch_key_;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -13,7 +13,7 @@
 
 #include "ddprun/rendezvous/codec.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class Fields {
  public:
@@ -162,4 +162,4 @@ class Fields {
   std::string& problem_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

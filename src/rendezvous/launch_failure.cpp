@@ -8,7 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/rendezvous/waiting_text.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -38,7 +38,8 @@ LaunchFailure make_launch_failure(const std::string& what, const std::string& hi
   return {what.substr(0, at), what.substr(at + name.size()), true, hint, exit_code};
 }
 
-Cause describe_failed_start(const std::vector<FailedStart>& failed, const std::vector<std::string>& well) {
+supervise::Cause describe_failed_start(const std::vector<FailedStart>& failed,
+                                       const std::vector<std::string>& well) {
   const LaunchFailure& first = failed.front().failure;
   std::vector<std::string> sentences;
   std::vector<std::string> hints;
@@ -57,10 +58,11 @@ Cause describe_failed_start(const std::vector<FailedStart>& failed, const std::v
     if (is_a_file && !well.empty())
       sentences.back() += fmt::format(" (the same path exists on {})", describe_hosts(well));
   }
-  Cause cause{Cause::Kind::launcher_failed, {}, 0, failed.front().host, join(sentences, "; ")};
+  supervise::Cause cause{
+      supervise::Cause::Kind::launcher_failed, {}, 0, failed.front().host, join(sentences, "; ")};
   cause.hint = join(hints, "; ");
   cause.exit_code = first.exit_code;
   return cause;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

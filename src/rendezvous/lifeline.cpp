@@ -8,7 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/rendezvous/codec.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -221,4 +221,4 @@ std::vector<std::string> merge_environments(const std::vector<std::string>& fron
   return merged;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

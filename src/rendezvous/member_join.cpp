@@ -6,7 +6,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -317,4 +317,4 @@ GiveUp MemberJoin::give_up(Milliseconds after) const {
                       settings_.coordinator)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

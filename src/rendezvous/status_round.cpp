@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 std::optional<int> StatusRound::begin(std::set<ConnectionId> agents, TimePoint now) {
   if (deadline_) return std::nullopt;
@@ -18,13 +18,13 @@ void StatusRound::note(ConnectionId agent, const StatusAnswer& answer) {
   if (deadline_ && answer.question == number_ && asked_.erase(agent) > 0) answers_.push_back(answer.status);
 }
 
-std::vector<NodeStatus> StatusRound::take_answers() {
+std::vector<status::NodeStatus> StatusRound::take_answers() {
   deadline_.reset();
-  const auto first_rank = [](const NodeStatus& node) {
+  const auto first_rank = [](const status::NodeStatus& node) {
     return node.workers.empty() ? std::numeric_limits<int>::max() : node.workers.front().rank;
   };
   std::ranges::stable_sort(answers_, {}, first_rank);
   return std::exchange(answers_, {});
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

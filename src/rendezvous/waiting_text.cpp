@@ -8,7 +8,7 @@
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 namespace {
 
@@ -36,7 +36,7 @@ std::string describe_hosts(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (seen.insert(name).second) unique.push_back(printable(name));
   }
-  return compress_hostlist(unique);
+  return allocation::compress_hostlist(unique);
 }
 
 std::string describe_ranks(std::vector<int> ranks) {
@@ -64,4 +64,4 @@ std::string describe_missing(const std::vector<int>& missing, int agents,
                      shared ? "tasks on" : "nodes:", describe_hosts(hosts));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -13,37 +13,38 @@
 #include "ddprun/plan/worker_count.hpp"
 #include "remote_launcher_lines.hpp"
 
-namespace ddprun {
+namespace ddprun::selflaunch {
 
 namespace {
 
 struct RemoteLauncher {
   const char* name;
   const char* program;  // looked for on PATH
-  Scheduler of;         // Scheduler::none: any
-  void (*use)(SelfLaunchPlan&, const Options&, const Snapshot&);
+  facts::Scheduler of;  // Scheduler::none: any
+  void (*use)(SelfLaunchPlan&, const options::Options&, const facts::Snapshot&);
 };
 
 constexpr std::array<RemoteLauncher, 7> k_remote_launchers{
-    {{"srun", "srun", Scheduler::slurm, use_srun},
-     {"mpiexec", "mpiexec", Scheduler::none, use_mpiexec},
-     {"pbsdsh", "pbsdsh", Scheduler::pbs, use_pbsdsh},
-     {"pbs_tmrsh", "pbs_tmrsh", Scheduler::pbs, use_pbs_tmrsh},
-     {"ssh", "ssh", Scheduler::none, use_ssh},
-     {"flux", "flux", Scheduler::flux, use_flux},
-     {"blaunch", "blaunch", Scheduler::lsf, use_blaunch}}};
+    {{"srun", "srun", facts::Scheduler::slurm, use_srun},
+     {"mpiexec", "mpiexec", facts::Scheduler::none, use_mpiexec},
+     {"pbsdsh", "pbsdsh", facts::Scheduler::pbs, use_pbsdsh},
+     {"pbs_tmrsh", "pbs_tmrsh", facts::Scheduler::pbs, use_pbs_tmrsh},
+     {"ssh", "ssh", facts::Scheduler::none, use_ssh},
+     {"flux", "flux", facts::Scheduler::flux, use_flux},
+     {"blaunch", "blaunch", facts::Scheduler::lsf, use_blaunch}}};
 
 // What a scheduler's jobs are started with, best first.
-std::vector<std::string> usual_remote_launchers(Scheduler scheduler) {
-  const SchedulerTraits* const traits = find_traits(scheduler);
+std::vector<std::string> usual_remote_launchers(facts::Scheduler scheduler) {
+  const facts::SchedulerTraits* const traits = facts::find_traits(scheduler);
   if (traits == nullptr) return {"ssh"};
   const auto& names = traits->remote_launchers;
   return {names.begin(), std::find(names.begin(), names.end(), "")};
 }
 
-std::string usual_for(Scheduler scheduler) {
-  return scheduler == Scheduler::manual ? "usual for hosts that you list"
-                                        : fmt::format("usual under {}", to_string(scheduler));
+std::string usual_for(facts::Scheduler scheduler) {
+  return scheduler == facts::Scheduler::manual
+             ? "usual for hosts that you list"
+             : fmt::format("usual under {}", allocation::to_string(scheduler));
 }
 
 const RemoteLauncher& find_remote_launcher(const std::string& name) {
@@ -51,19 +52,19 @@ const RemoteLauncher& find_remote_launcher(const std::string& name) {
                        [&](const RemoteLauncher& remote_launcher) { return name == remote_launcher.name; });
 }
 
-const ProgramFacts* find_executable(const Snapshot& snapshot, const std::string& name) {
+const facts::ProgramFacts* find_executable(const facts::Snapshot& snapshot, const std::string& name) {
   const auto found = snapshot.programs.find(name);
-  const bool there = found != snapshot.programs.end() && found->second.kind == ProgramKind::executable;
+  const bool there = found != snapshot.programs.end() && found->second.kind == facts::ProgramKind::executable;
   return there ? &found->second : nullptr;
 }
 
-bool is_usable(const std::string& name, const Snapshot& snapshot) {
-  const ProgramFacts* const program = find_executable(snapshot, name);
+bool is_usable(const std::string& name, const facts::Snapshot& snapshot) {
+  const facts::ProgramFacts* const program = find_executable(snapshot, name);
   return program != nullptr && (name != "mpiexec" || knows_pbs(*program));
 }
 
 // A snapshot of an earlier ddprun, or one written by hand, may know nothing of remote launchers.
-void refuse_unknown_programs(const Snapshot& snapshot, const std::vector<std::string>& programs) {
+void refuse_unknown_programs(const facts::Snapshot& snapshot, const std::vector<std::string>& programs) {
   const bool known = std::any_of(programs.begin(), programs.end(), [&](const std::string& program) {
     return snapshot.programs.contains(program);
   });
@@ -73,20 +74,20 @@ void refuse_unknown_programs(const Snapshot& snapshot, const std::vector<std::st
 }
 
 // A program that hosts of several can be started by, but only this one of them.
-bool needs_only_self(const SelfLaunchPlan& plan, const Snapshot& snapshot) {
+bool needs_only_self(const SelfLaunchPlan& plan, const facts::Snapshot& snapshot) {
   return plan.hosts.size() == 1 && same_host(plan.hosts.front(), snapshot.host.name);
 }
 
-Sourced<std::string> choose_remote_launcher(const SelfLaunchPlan& plan, const Options& options,
-                                            const Snapshot& snapshot) {
-  const Scheduler scheduler = plan.allocation.scheduler.value;
+Sourced<std::string> choose_remote_launcher(const SelfLaunchPlan& plan, const options::Options& options,
+                                            const facts::Snapshot& snapshot) {
+  const facts::Scheduler scheduler = plan.allocation.scheduler.value;
   if (!options.remote_launcher.value.empty()) {
     const RemoteLauncher& remote_launcher = find_remote_launcher(options.remote_launcher.value);
-    if (remote_launcher.of != Scheduler::none && remote_launcher.of != scheduler) {
+    if (remote_launcher.of != facts::Scheduler::none && remote_launcher.of != scheduler) {
       throw UsageError(
           fmt::format("{} {} cannot start processes on {} ({})", options.remote_launcher.origin,
                       remote_launcher.name,
-                      scheduler == Scheduler::manual ? "hosts that you list" : "these hosts",
+                      scheduler == facts::Scheduler::manual ? "hosts that you list" : "these hosts",
                       plan.allocation.hosts.origin),
           fmt::format("leave it out, or choose {}", join(usual_remote_launchers(scheduler), " or ")));
     }
@@ -108,44 +109,47 @@ Sourced<std::string> choose_remote_launcher(const SelfLaunchPlan& plan, const Op
               "load its module, or choose another remote launcher with --launcher");
 }
 
-std::vector<std::string> chosen_hosts(const Allocation& allocation, const Options& options) {
+std::vector<std::string> chosen_hosts(const allocation::Allocation& allocation,
+                                      const options::Options& options) {
   std::vector<std::string> hosts;
-  for (const Host& host : allocation.hosts.value) hosts.push_back(host.name);
+  for (const allocation::Host& host : allocation.hosts.value) hosts.push_back(host.name);
   const bool fewer = options.place.nodes && options.place.nodes->value < static_cast<int>(hosts.size());
   if (fewer) hosts.resize(static_cast<std::size_t>(options.place.nodes->value));
   return hosts;
 }
 
 // Started again and again, a launch that does not know its place would never come to its workers.
-void refuse_second_start(const Snapshot& snapshot) {
-  if (find_variable(snapshot, k_front_end_variable)) {
+void refuse_second_start(const facts::Snapshot& snapshot) {
+  if (facts::find_variable(snapshot, allocation::k_front_end_variable)) {
     throw Error(
         fmt::format("ddprun was started on {} by another ddprun, but its place in that launch is unknown",
                     snapshot.host.name),
         fmt::format(
             "if {} is left from an earlier launch, unset it; else choose another remote launcher with "
             "--launcher",
-            k_front_end_variable));
+            allocation::k_front_end_variable));
   }
-  if (find_variable(snapshot, "DDPRUN_LAUNCH_ID")) {
+  if (facts::find_variable(snapshot, "DDPRUN_LAUNCH_ID")) {
     throw Error("ddprun was started by a worker of another ddprun and would start itself on all hosts again",
                 "add --standalone to use this host alone");
   }
 }
 
-Sourced<int> expect_workers(const SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot) {
-  if (!plan.allocation.node_index.known() && options.workers.kind != WorkersKind::number) {
+Sourced<int> expect_workers(const SelfLaunchPlan& plan, const options::Options& options,
+                            const facts::Snapshot& snapshot) {
+  if (!plan.allocation.node_index.known() && options.workers.kind != options::WorkersKind::number) {
     const bool named = !plan.hosts.front().empty();
     return {0, named ? "this host is not one of them" : "hosts are numbered when they start"};
   }
-  Allocation there = plan.allocation;
-  there.style.value = LaunchStyle::agent_per_node;
-  return count_workers(there, options, snapshot, find_visible_devices(snapshot));
+  allocation::Allocation there = plan.allocation;
+  there.style.value = allocation::LaunchStyle::agent_per_node;
+  return plan::count_workers(there, options, snapshot, placement::find_visible_devices(snapshot));
 }
 
 // The exact line that starts one agent on every node of the allocation. -n is there because srun prefers the
 // SLURM_NTASKS of the job to --ntasks-per-node; of a heterogeneous job each component brings its own nodes.
-std::string srun_line(const Allocation& allocation, const Options& options, const Snapshot& snapshot) {
+std::string srun_line(const allocation::Allocation& allocation, const options::Options& options,
+                      const facts::Snapshot& snapshot) {
   std::vector<std::string> words{"srun"};
   if (allocation.components.value > 1) {
     words.push_back(fmt::format("--het-group=0-{}", allocation.components.value - 1));
@@ -172,7 +176,8 @@ const std::vector<std::string>& remote_launcher_names() {
   return k_names;
 }
 
-std::vector<std::string> remote_launcher_programs(const Allocation& allocation, const Options& options) {
+std::vector<std::string> remote_launcher_programs(const allocation::Allocation& allocation,
+                                                  const options::Options& options) {
   if (options.remote_launcher.value.empty()) return usual_remote_launchers(allocation.scheduler.value);
   return {options.remote_launcher.value};
 }
@@ -184,12 +189,13 @@ std::vector<std::string> all_remote_launcher_programs() {
   return programs;
 }
 
-std::optional<SelfLaunchPlan> make_self_launch_plan(const Snapshot& snapshot, const Options& options,
-                                                    const Allocation& allocation) {
+std::optional<SelfLaunchPlan> make_self_launch_plan(const facts::Snapshot& snapshot,
+                                                    const options::Options& options,
+                                                    const allocation::Allocation& allocation) {
   if (options.remote_launcher.value == "none") return std::nullopt;
   SelfLaunchPlan plan;
   plan.allocation = allocation;
-  if (plan.allocation.style.value != LaunchStyle::not_started) return std::nullopt;
+  if (plan.allocation.style.value != allocation::LaunchStyle::not_started) return std::nullopt;
   refuse_second_start(snapshot);
   plan.notices = plan.allocation.notices;
   plan.hosts = chosen_hosts(plan.allocation, options);
@@ -199,8 +205,9 @@ std::optional<SelfLaunchPlan> make_self_launch_plan(const Snapshot& snapshot, co
   return plan;
 }
 
-void refuse_unstarted(const Allocation& allocation, const Options& options, const Snapshot& snapshot) {
-  if (allocation.style.value != LaunchStyle::not_started) return;
+void refuse_unstarted(const allocation::Allocation& allocation, const options::Options& options,
+                      const facts::Snapshot& snapshot) {
+  if (allocation.style.value != allocation::LaunchStyle::not_started) return;
   const std::size_t nodes = allocation.hosts.value.size();
   const bool on_node = allocation.node_index.known();
   const std::string where = fmt::format("{}{}", snapshot.host.name,
@@ -208,33 +215,33 @@ void refuse_unstarted(const Allocation& allocation, const Options& options, cons
                                         : nodes == 1 ? ", which is not that node"
                                                      : ", which is not one of them");
   const std::string hosts = count_of(static_cast<std::int64_t>(nodes), "node");
-  if (options.dry_run == DryRun::env) {
+  if (options.dry_run == options::DryRun::env) {
     throw UsageError(
         fmt::format("--dry-run=env prints the variables of one worker, and nothing is started yet on the {} "
                     "of {}",
                     hosts, allocation.hosts.origin),
         fmt::format("run it in each task, as in {}; --dry-run alone shows how ddprun would start itself",
-                    allocation.scheduler.value == Scheduler::slurm
+                    allocation.scheduler.value == facts::Scheduler::slurm
                         ? "srun sh -c 'eval \"$(ddprun --dry-run=env)\" && python train.py'"
                         : "sh -c 'eval \"$(ddprun --dry-run=env)\" && python train.py'"));
   }
-  if (allocation.scheduler.value == Scheduler::manual) {
+  if (allocation.scheduler.value == facts::Scheduler::manual) {
     throw UsageError(
         fmt::format("{} names {}, but ddprun was started on {}", allocation.hosts.origin, hosts, where),
         "leave out --launcher none to let ddprun start itself there");
   }
   throw Error(fmt::format("job {} has {}, but ddprun was started on {}, outside any step of it",
                           allocation.job_id.value, hosts, where),
-              allocation.scheduler.value == Scheduler::slurm
+              allocation.scheduler.value == facts::Scheduler::slurm
                   ? fmt::format("start it on {} with: {}", nodes == 1 ? "that node" : "every node",
                                 srun_line(allocation, options, snapshot))
                   : "leave out --launcher none to let ddprun start itself there");
 }
 
-Allocation detect_started(const Snapshot& snapshot, const Options& options) {
-  Allocation allocation = detect_allocation(snapshot, options.place);
+allocation::Allocation detect_started(const facts::Snapshot& snapshot, const options::Options& options) {
+  allocation::Allocation allocation = allocation::detect_allocation(snapshot, options.place);
   refuse_unstarted(allocation, options, snapshot);
   return allocation;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::selflaunch

@@ -11,26 +11,28 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/placement/devices.hpp"
 
-namespace ddprun {
+namespace ddprun::selflaunch {
 
 namespace {
 
 using Words = std::vector<std::string>;
 
 void name_hosts(SelfLaunchPlan& plan) {
-  set_variable(plan, k_started_hosts_variable, compress_hostlist(plan.hosts), plan.allocation.hosts.origin);
-  set_variable(plan, k_started_job_variable, describe_job(plan.allocation), plan.allocation.job_id.origin);
-  set_variable(plan, k_started_remote_launcher_variable, plan.remote_launcher.value,
+  set_variable(plan, allocation::k_started_hosts_variable, allocation::compress_hostlist(plan.hosts),
+               plan.allocation.hosts.origin);
+  set_variable(plan, allocation::k_started_job_variable, allocation::describe_job(plan.allocation),
+               plan.allocation.job_id.origin);
+  set_variable(plan, allocation::k_started_remote_launcher_variable, plan.remote_launcher.value,
                plan.remote_launcher.origin);
 }
 
 std::string count(const SelfLaunchPlan& plan) { return std::to_string(plan.hosts.size()); }
 
-std::string first_word_of_version(const ProgramFacts& program) { return to_lower(program.version); }
+std::string first_word_of_version(const facts::ProgramFacts& program) { return to_lower(program.version); }
 
 // The line of the node file by which the Task Manager knows this host's first slot.
-std::size_t line_of(const Snapshot& snapshot, const std::string& host, std::size_t otherwise) {
-  const auto path = find_variable(snapshot, "PBS_NODEFILE");
+std::size_t line_of(const facts::Snapshot& snapshot, const std::string& host, std::size_t otherwise) {
+  const auto path = facts::find_variable(snapshot, "PBS_NODEFILE");
   const auto file = path ? snapshot.files.find(*path) : snapshot.files.end();
   if (file == snapshot.files.end()) return otherwise;
   const Words lines = split_words(file->second);
@@ -41,9 +43,9 @@ std::size_t line_of(const Snapshot& snapshot, const std::string& host, std::size
 
 // The scheduler chose them for this host. Elsewhere the same numbers may be another job's GPUs, and ssh
 // starts outside of whatever would tell.
-void refuse_granted_devices(const SelfLaunchPlan& plan, const Snapshot& snapshot) {
-  const std::string jobs = name_jobs(snapshot.environment);
-  const VisibleDevices devices = find_visible_devices(snapshot);
+void refuse_granted_devices(const SelfLaunchPlan& plan, const facts::Snapshot& snapshot) {
+  const std::string jobs = allocation::name_jobs(snapshot.environment);
+  const placement::VisibleDevices devices = placement::find_visible_devices(snapshot);
   const auto other = std::find_if(plan.hosts.begin(), plan.hosts.end(), [&](const std::string& host) {
     return !same_host(host, snapshot.host.name);
   });
@@ -59,13 +61,13 @@ void refuse_granted_devices(const SelfLaunchPlan& plan, const Snapshot& snapshot
 
 }  // namespace
 
-const std::string& own_file(const Snapshot& snapshot) {
+const std::string& own_file(const facts::Snapshot& snapshot) {
   static const std::string k_unknown = "ddprun";
   const auto found = snapshot.programs.find("ddprun");
   return found == snapshot.programs.end() || found->second.path.empty() ? k_unknown : found->second.path;
 }
 
-std::vector<std::string> with_arguments(std::vector<std::string> words, const Snapshot& snapshot) {
+std::vector<std::string> with_arguments(std::vector<std::string> words, const facts::Snapshot& snapshot) {
   words.push_back(own_file(snapshot));
   words.insert(words.end(), snapshot.arguments.begin(), snapshot.arguments.end());
   return words;
@@ -75,7 +77,7 @@ void set_variable(SelfLaunchPlan& plan, const char* name, std::string value, std
   plan.changes.push_back({name, std::move(value), std::move(origin)});
 }
 
-Mpiexec tell_mpiexec(const ProgramFacts& program) {
+Mpiexec tell_mpiexec(const facts::ProgramFacts& program) {
   const std::string version = first_word_of_version(program);
   const auto says = [&](const char* text) { return version.find(text) != std::string::npos; };
   if (says("hydra") || says("intel(r) mpi")) return Mpiexec::hydra;
@@ -86,11 +88,11 @@ Mpiexec tell_mpiexec(const ProgramFacts& program) {
 
 // A script that hands over to a program which only sites with SGI's MPI have; what it says of itself is the
 // version of PBS.
-bool is_of_openpbs(const ProgramFacts& program) {
+bool is_of_openpbs(const facts::ProgramFacts& program) {
   return first_word_of_version(program).find("pbs_version") != std::string::npos;
 }
 
-bool knows_pbs(const ProgramFacts& program) {
+bool knows_pbs(const facts::ProgramFacts& program) {
   const std::string version = first_word_of_version(program);
   switch (tell_mpiexec(program)) {
     case Mpiexec::pals:
@@ -105,7 +107,7 @@ bool knows_pbs(const ProgramFacts& program) {
   return false;
 }
 
-void use_mpiexec(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
+void use_mpiexec(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   name_hosts(plan);
   const auto program = snapshot.programs.find("mpiexec");
   const Mpiexec kind = program == snapshot.programs.end() ? Mpiexec::unknown : tell_mpiexec(program->second);
@@ -113,8 +115,8 @@ void use_mpiexec(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot)
     plan.task = TaskWay::lifeline;
     plan.commands = {{{},
                       {"mpiexec", "-n", count(plan), "--map-by", "ppr:1:node", "--bind-to", "none", "-x",
-                       k_front_end_variable, "-x", k_front_end_key_variable, own_file(snapshot),
-                       k_started_by_option, k_front_end_word},
+                       allocation::k_front_end_variable, "-x", allocation::k_front_end_key_variable,
+                       own_file(snapshot), allocation::k_started_by_option, k_front_end_word},
                       false}};
   } else if (kind == Mpiexec::pals) {
     plan.commands = {
@@ -137,8 +139,8 @@ void use_mpiexec(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot)
 }
 
 // One task a node has one core unless it is the node's only one (flux-run(1), --exclusive).
-void use_flux(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
-  set_variable(plan, k_started_remote_launcher_variable, plan.remote_launcher.value,
+void use_flux(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
+  set_variable(plan, allocation::k_started_remote_launcher_variable, plan.remote_launcher.value,
                plan.remote_launcher.origin);
   plan.commands = {{{},
                     with_arguments({"flux", "run", fmt::format("--nodes={}", count(plan)),
@@ -148,40 +150,41 @@ void use_flux(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
                     false}};
 }
 
-void use_blaunch(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
+void use_blaunch(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   name_hosts(plan);
   plan.commands = {{{}, with_arguments({"blaunch", "-z", join(plan.hosts, " ")}, snapshot), false}};
 }
 
-void use_pbsdsh(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
+void use_pbsdsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   name_hosts(plan);
   plan.passes_exit_code = false;
   plan.task = TaskWay::lifeline;
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
-    plan.commands.push_back({plan.hosts[i],
-                             {"pbsdsh", "-n", std::to_string(line_of(snapshot, plan.hosts[i], i)), "--",
-                              own_file(snapshot), k_started_by_option, k_front_end_word, std::to_string(i)},
-                             false});
+    plan.commands.push_back(
+        {plan.hosts[i],
+         {"pbsdsh", "-n", std::to_string(line_of(snapshot, plan.hosts[i], i)), "--", own_file(snapshot),
+          allocation::k_started_by_option, k_front_end_word, std::to_string(i)},
+         false});
   }
 }
 
-void use_pbs_tmrsh(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
+void use_pbs_tmrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   name_hosts(plan);
   plan.task = TaskWay::lifeline;
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
     plan.commands.push_back({plan.hosts[i],
-                             {"pbs_tmrsh", plan.hosts[i], own_file(snapshot), k_started_by_option,
+                             {"pbs_tmrsh", plan.hosts[i], own_file(snapshot), allocation::k_started_by_option,
                               k_front_end_word, std::to_string(i)},
                              false});
   }
 }
 
 // This host needs no ssh. ControlMaster: a shared connection would outlive the ssh that is to end.
-void use_ssh(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
+void use_ssh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   name_hosts(plan);
   refuse_granted_devices(plan, snapshot);
   plan.task = TaskWay::input;
-  const Words start{own_file(snapshot), k_started_by_option, "input"};
+  const Words start{own_file(snapshot), allocation::k_started_by_option, "input"};
   for (const std::string& host : plan.hosts) {
     if (same_host(host, snapshot.host.name)) {
       plan.commands.push_back({host, start, true});
@@ -194,4 +197,4 @@ void use_ssh(SelfLaunchPlan& plan, const Options&, const Snapshot& snapshot) {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::selflaunch

@@ -4,28 +4,28 @@
 
 #include "ddprun/selflaunch/remote_launcher.hpp"
 
-namespace ddprun {
+namespace ddprun::selflaunch {
 
 // Which program is behind the name mpiexec.
 enum class Mpiexec { unknown, hydra, open_mpi, pals };
-Mpiexec tell_mpiexec(const ProgramFacts& program);
+Mpiexec tell_mpiexec(const facts::ProgramFacts& program);
 // Whether it starts processes on the nodes of a PBS job by itself.
-bool is_of_openpbs(const ProgramFacts& program);  // passed over
-bool knows_pbs(const ProgramFacts& program);
+bool is_of_openpbs(const facts::ProgramFacts& program);  // passed over
+bool knows_pbs(const facts::ProgramFacts& program);
 
 // This program's file.
-const std::string& own_file(const Snapshot& snapshot);
+const std::string& own_file(const facts::Snapshot& snapshot);
 // The words, this program's file and its arguments.
-std::vector<std::string> with_arguments(std::vector<std::string> words, const Snapshot& snapshot);
+std::vector<std::string> with_arguments(std::vector<std::string> words, const facts::Snapshot& snapshot);
 void set_variable(SelfLaunchPlan& plan, const char* name, std::string value, std::string origin);
 
 // Each fills in commands, task and changes of a plan that has its allocation, hosts and remote launcher.
-void use_srun(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
-void use_mpiexec(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
-void use_flux(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
-void use_blaunch(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
-void use_pbsdsh(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
-void use_pbs_tmrsh(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
-void use_ssh(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot);
+void use_srun(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
+void use_mpiexec(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
+void use_flux(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
+void use_blaunch(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
+void use_pbsdsh(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
+void use_pbs_tmrsh(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
+void use_ssh(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
 
-}  // namespace ddprun
+}  // namespace ddprun::selflaunch

@@ -7,7 +7,7 @@
 #include "ddprun/supervise/outcome.hpp"
 #include "self_launch_text.hpp"
 
-namespace ddprun {
+namespace ddprun::selflaunch {
 
 namespace {
 
@@ -28,7 +28,7 @@ SelfLaunch::Actions SelfLaunch::start(TimePoint now) {
   return take();
 }
 
-SelfLaunch::Actions SelfLaunch::on_agent(const lifeline::Hello& hello, TimePoint now) {
+SelfLaunch::Actions SelfLaunch::on_agent(const rendezvous::lifeline::Hello& hello, TimePoint now) {
   ++connected_;
   silence_due_.reset();
   actions_.push_back(say_connected(hello));
@@ -42,8 +42,8 @@ SelfLaunch::Actions SelfLaunch::on_agent(const lifeline::Hello& hello, TimePoint
   return take();
 }
 
-SelfLaunch::Actions SelfLaunch::on_agent_ended(const lifeline::Hello& hello, const lifeline::Ended& ended,
-                                               TimePoint now) {
+SelfLaunch::Actions SelfLaunch::on_agent_ended(const rendezvous::lifeline::Hello& hello,
+                                               const rendezvous::lifeline::Ended& ended, TimePoint now) {
   --connected_;
   actions_.push_back(say_ended(hello, ended.code));
   told_.push_back(ended.code);
@@ -52,8 +52,8 @@ SelfLaunch::Actions SelfLaunch::on_agent_ended(const lifeline::Hello& hello, con
   return take();
 }
 
-SelfLaunch::Actions SelfLaunch::on_agent_lost(const lifeline::Hello& hello, const std::string& why,
-                                              TimePoint now) {
+SelfLaunch::Actions SelfLaunch::on_agent_lost(const rendezvous::lifeline::Hello& hello,
+                                              const std::string& why, TimePoint now) {
   --connected_;
   actions_.push_back(say_lost(hello, why));
   lost_.push_back(hello.host);
@@ -64,7 +64,7 @@ SelfLaunch::Actions SelfLaunch::on_agent_lost(const lifeline::Hello& hello, cons
 SelfLaunch::Actions SelfLaunch::on_remote_launcher_ended(std::size_t number, const ExitStatus& status,
                                                          const std::string& words, TimePoint now) {
   RemoteLauncher& remote_launcher = remote_launchers_[number];
-  const int code = exit_code_of(status);
+  const int code = supervise::exit_code_of(status);
   remote_launcher.code = code;
   ++ended_;
   if (could_not_start(number, status) && !failure_code_) {
@@ -80,7 +80,7 @@ SelfLaunch::Actions SelfLaunch::on_remote_launcher_ended(std::size_t number, con
 
 // Other codes may be the job's, from an agent that could not reach us.
 bool SelfLaunch::could_not_start(std::size_t number, const ExitStatus& status) const {
-  const int code = exit_code_of(status);
+  const int code = supervise::exit_code_of(status);
   if (code == 0 || stopped_by_ || remote_launchers_[number].connected) return false;
   if (plan_.task != TaskWay::input || status.kind == ExitStatus::Kind::not_started) return true;
   return std::find(std::begin(k_no_start_codes), std::end(k_no_start_codes), code) !=
@@ -153,4 +153,4 @@ void SelfLaunch::tell_of_silence(TimePoint now) {
   actions_.push_back(say_silence(plan_, settings_.limits.silence, settings_.port));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::selflaunch

@@ -6,7 +6,7 @@
 #include "ddprun/selflaunch/self_launch.hpp"
 #include "self_launch_text.hpp"
 
-namespace ddprun {
+namespace ddprun::selflaunch {
 
 void SelfLaunch::finish_when_over() {
   const bool none_to_start = started_ == remote_launchers_.size() || stopped_by_ || failure_code_;
@@ -71,4 +71,4 @@ int SelfLaunch::exit_code() const {
 // One that was abandoned has passed nothing.
 bool SelfLaunch::knows_by_remote_launchers() const { return plan_.passes_exit_code && !abandoned_; }
 
-}  // namespace ddprun
+}  // namespace ddprun::selflaunch

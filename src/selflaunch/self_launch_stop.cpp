@@ -4,12 +4,12 @@
 
 #include "ddprun/selflaunch/self_launch.hpp"
 
-namespace ddprun {
+namespace ddprun::selflaunch {
 
 namespace {
 
-constexpr lifeline::Signal k_explained_stop{SIGTERM, /*hurry=*/false, /*whole_tree=*/false,
-                                            /*explained=*/true};
+constexpr rendezvous::lifeline::Signal k_explained_stop{SIGTERM, /*hurry=*/false, /*whole_tree=*/false,
+                                                        /*explained=*/true};
 
 }  // namespace
 
@@ -22,8 +22,8 @@ SelfLaunch::Actions SelfLaunch::on_signal(const OwnSignal& signal, TimePoint now
   return take();
 }
 
-SelfLaunch::Actions SelfLaunch::on_verdict(const SignalLedger::Verdict& verdict, TimePoint now) {
-  const lifeline::Signal signal{verdict.number, /*hurry=*/false, verdict.whole_tree};
+SelfLaunch::Actions SelfLaunch::on_verdict(const supervise::SignalLedger::Verdict& verdict, TimePoint now) {
+  const rendezvous::lifeline::Signal signal{verdict.number, /*hurry=*/false, verdict.whole_tree};
   if (is_stop_signal(verdict.number)) {
     stop(signal, now);
   } else if (connected_ > 0) {
@@ -55,7 +55,7 @@ void SelfLaunch::note_stop_signal(const OwnSignal& signal, TimePoint now) {
     actions_.push_back(selflaunch::Judge{signal.number, signal.from_above});
 }
 
-void SelfLaunch::stop(const lifeline::Signal& signal, TimePoint now) {
+void SelfLaunch::stop(const rendezvous::lifeline::Signal& signal, TimePoint now) {
   signal_agents(signal);
   signal_remote_launchers(SIGTERM, /*only_unconnected=*/true);
   const SelfLaunchLimits& limits = settings_.limits;
@@ -117,7 +117,7 @@ void SelfLaunch::take_step(TimePoint now, bool busy) {
   }
 }
 
-void SelfLaunch::signal_agents(const lifeline::Signal& signal) {
+void SelfLaunch::signal_agents(const rendezvous::lifeline::Signal& signal) {
   if (connected_ > 0) actions_.push_back(selflaunch::SignalAgents{signal});
 }
 
@@ -128,4 +128,4 @@ void SelfLaunch::signal_remote_launchers(int number, bool only_unconnected) {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::selflaunch

@@ -8,7 +8,7 @@
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::selflaunch {
 
 namespace {
 
@@ -17,7 +17,7 @@ using Level = selflaunch::Say::Level;
 // What shows the reason that a remote launcher keeps to itself: no such file on that host, say.
 std::string hint_without_agent(const RemoteCommand& command) {
   if (command.words.front() == "ssh") return fmt::format("try ssh {} ddprun --version", command.host);
-  const auto own = std::find(command.words.begin(), command.words.end(), k_started_by_option);
+  const auto own = std::find(command.words.begin(), command.words.end(), allocation::k_started_by_option);
   if (own == command.words.end()) return {};
   std::vector<std::string> words(command.words.begin(), own);
   words.push_back("--version");
@@ -26,29 +26,30 @@ std::string hint_without_agent(const RemoteCommand& command) {
 
 }  // namespace
 
-selflaunch::Say say_connected(const lifeline::Hello& hello) {
+selflaunch::Say say_connected(const rendezvous::lifeline::Hello& hello) {
   return {Level::detail, fmt::format("ddprun on {} has connected", hello.host)};
 }
 
-selflaunch::Say say_ended(const lifeline::Hello& hello, int code) {
+selflaunch::Say say_ended(const rendezvous::lifeline::Hello& hello, int code) {
   return {Level::detail, fmt::format("ddprun on {} ended with {}", hello.host, code)};
 }
 
-selflaunch::Say say_lost(const lifeline::Hello& hello, const std::string& why) {
+selflaunch::Say say_lost(const rendezvous::lifeline::Hello& hello, const std::string& why) {
   return {Level::detail, fmt::format("lost ddprun on {}: {}", hello.host, why)};
 }
 
 // A step that waits for CPUs another one holds, a host that does not answer, a firewall: all look like this.
 selflaunch::Say say_silence(const SelfLaunchPlan& plan, Milliseconds silence, int port) {
-  return {Level::normal,
-          fmt::format(
-              "{} has been starting ddprun on {} for {}, but none has connected to port {} of this host",
-              plan.remote_launcher.value, compress_hostlist(plan.hosts), describe_duration(silence), port)};
+  return {
+      Level::normal,
+      fmt::format("{} has been starting ddprun on {} for {}, but none has connected to port {} of this host",
+                  plan.remote_launcher.value, allocation::compress_hostlist(plan.hosts),
+                  describe_duration(silence), port)};
 }
 
 selflaunch::Say say_failed_start(const SelfLaunchPlan& plan, const RemoteCommand& command, int code,
                                  const std::string& words) {
-  const std::string where = command.host.empty() ? compress_hostlist(plan.hosts) : command.host;
+  const std::string where = command.host.empty() ? allocation::compress_hostlist(plan.hosts) : command.host;
   return {Level::error,
           fmt::format("cannot start ddprun on {}: {} ended with {}{}{}", where, command.words.front(), code,
                       words.empty() ? "" : ": ", words),
@@ -65,7 +66,7 @@ selflaunch::Say say_without_agent(const RemoteCommand& command, int code) {
 selflaunch::Say say_no_agent_connected(const SelfLaunchPlan& plan, int code) {
   return {Level::error,
           fmt::format("{} ended with {}, and no ddprun on {} connected back", plan.remote_launcher.value,
-                      code, compress_hostlist(plan.hosts)),
+                      code, allocation::compress_hostlist(plan.hosts)),
           "see the output above for the cause"};
 }
 
@@ -83,4 +84,4 @@ selflaunch::Say say_unreported(const SelfLaunchPlan& plan, std::size_t hosts) {
                             plan.remote_launcher.value)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::selflaunch

@@ -9,11 +9,11 @@
 #include "ddprun/selflaunch/remote_launcher.hpp"
 #include "ddprun/selflaunch/self_launch_action.hpp"
 
-namespace ddprun {
+namespace ddprun::selflaunch {
 
-selflaunch::Say say_connected(const lifeline::Hello& hello);
-selflaunch::Say say_ended(const lifeline::Hello& hello, int code);
-selflaunch::Say say_lost(const lifeline::Hello& hello, const std::string& why);
+selflaunch::Say say_connected(const rendezvous::lifeline::Hello& hello);
+selflaunch::Say say_ended(const rendezvous::lifeline::Hello& hello, int code);
+selflaunch::Say say_lost(const rendezvous::lifeline::Hello& hello, const std::string& why);
 // No agent has connected to this port of ours for so long.
 selflaunch::Say say_silence(const SelfLaunchPlan& plan, Milliseconds silence, int port);
 // `words`: of the remote launcher, or why it could not be run; may be empty.
@@ -27,4 +27,4 @@ selflaunch::Say say_no_agent_connected(const SelfLaunchPlan& plan, int code);
 selflaunch::Say say_lost_hosts(const std::vector<std::string>& hosts);
 selflaunch::Say say_unreported(const SelfLaunchPlan& plan, std::size_t hosts);
 
-}  // namespace ddprun
+}  // namespace ddprun::selflaunch

@@ -14,7 +14,7 @@
 #include "ddprun/base/text.hpp"
 #include "remote_launcher_lines.hpp"
 
-namespace ddprun {
+namespace ddprun::selflaunch {
 
 namespace {
 
@@ -46,7 +46,7 @@ constexpr std::array<const char*, 23> k_shapes_of_steps{{"SLURM_NTASKS",
                                                          "SLURM_THREADS_PER_CORE",
                                                          "SLURM_EXPORT_ENV"}};
 
-void remove_variable(SelfLaunchPlan& plan, const Snapshot& snapshot, const std::string& name,
+void remove_variable(SelfLaunchPlan& plan, const facts::Snapshot& snapshot, const std::string& name,
                      const char* origin) {
   if (snapshot.environment.contains(name)) plan.changes.push_back({name, std::nullopt, origin});
 }
@@ -54,7 +54,7 @@ void remove_variable(SelfLaunchPlan& plan, const Snapshot& snapshot, const std::
 // The job's CPUs per task times its tasks on a node, where that is the same everywhere: in the units in which
 // the job was granted, so that srun cannot find it too much. Without -c a step has all CPUs of the job
 // anyway.
-std::optional<std::int64_t> cpus_per_agent(const Variables& variables) {
+std::optional<std::int64_t> cpus_per_agent(const allocation::Variables& variables) {
   constexpr std::int64_t k_most = std::numeric_limits<std::uint16_t>::max();
   const auto each = variables.number("SLURM_CPUS_PER_TASK", 1, k_most);
   const auto tasks = variables.text("SLURM_TASKS_PER_NODE");
@@ -65,7 +65,7 @@ std::optional<std::int64_t> cpus_per_agent(const Variables& variables) {
   return each->value * *number;
 }
 
-void clear_way_for_srun(SelfLaunchPlan& plan, const Snapshot& snapshot) {
+void clear_way_for_srun(SelfLaunchPlan& plan, const facts::Snapshot& snapshot) {
   for (const char* name : k_shapes_of_steps) {
     remove_variable(plan, snapshot, name, "would change the layout of ddprun's step");
   }
@@ -74,8 +74,8 @@ void clear_way_for_srun(SelfLaunchPlan& plan, const Snapshot& snapshot) {
         name.starts_with("SLURM_MEM_BIND_"))
       plan.changes.push_back({name, std::nullopt, "of another step"});
   }
-  if (const auto each = Variables(snapshot.environment).text("SLURM_CPUS_PER_TASK")) {
-    set_variable(plan, k_cpus_per_task_variable, each->value, "restored for the workers");
+  if (const auto each = allocation::Variables(snapshot.environment).text("SLURM_CPUS_PER_TASK")) {
+    set_variable(plan, allocation::k_cpus_per_task_variable, each->value, "restored for the workers");
   }
 }
 
@@ -99,11 +99,11 @@ std::optional<std::string> gpus_among(const std::string& resources) {
 }
 
 // The job's tasks on its first `nodes` nodes.
-std::optional<std::int64_t> tasks_on(const Variables& variables, std::size_t nodes) {
+std::optional<std::int64_t> tasks_on(const allocation::Variables& variables, std::size_t nodes) {
   const auto all = variables.number("SLURM_NTASKS", 1, std::numeric_limits<std::uint32_t>::max());
   const auto counts = variables.text("SLURM_TASKS_PER_NODE");
   if (!all || !counts) return all ? std::optional(all->value) : std::nullopt;
-  const std::vector<int> each = expand_counts(counts->value, counts->origin);
+  const std::vector<int> each = allocation::expand_counts(counts->value, counts->origin);
   if (nodes >= each.size()) return all->value;
   const auto end = each.begin() + static_cast<std::ptrdiff_t>(nodes);
   return std::min(all->value, std::accumulate(each.begin(), end, std::int64_t{0}));
@@ -111,7 +111,7 @@ std::optional<std::int64_t> tasks_on(const Variables& variables, std::size_t nod
 
 // A step that asks for no GPUs gets those of the job, unless the job asked for them by task: then it gets
 // them for its own number of tasks, one a node. So it asks for as many as the job was granted there.
-std::optional<std::string> gpus_of_job(const Variables& variables, std::size_t nodes) {
+std::optional<std::string> gpus_of_job(const allocation::Variables& variables, std::size_t nodes) {
   auto each = variables.text("SLURM_GPUS_PER_TASK");
   if (const auto resources = variables.text("SLURM_TRES_PER_TASK"); !each && resources) {
     if (auto gpus = gpus_among(resources->value)) each = sourced(std::move(*gpus), resources->origin);
@@ -120,8 +120,8 @@ std::optional<std::string> gpus_of_job(const Variables& variables, std::size_t n
   return tasks ? times(each->value, *tasks) : std::nullopt;
 }
 
-Words srun_options(const SelfLaunchPlan& plan, const Snapshot& snapshot, std::size_t nodes) {
-  const Variables variables(snapshot.environment);
+Words srun_options(const SelfLaunchPlan& plan, const facts::Snapshot& snapshot, std::size_t nodes) {
+  const allocation::Variables variables(snapshot.environment);
   Words words{fmt::format("--nodes={}", nodes), fmt::format("--ntasks={}", nodes), "--ntasks-per-node=1"};
   const auto cpus = plan.allocation.components.value == 1 ? cpus_per_agent(variables) : std::nullopt;
   if (cpus) words.push_back(fmt::format("--cpus-per-task={}", *cpus));
@@ -136,23 +136,23 @@ Words srun_options(const SelfLaunchPlan& plan, const Snapshot& snapshot, std::si
 // slurmstepd keeps what has no line end, a prompt, until one comes; unbuffered it passes on what it has, at
 // once and in portions, so that lines of two nodes may come to be mixed: for a person at a terminal, not for
 // a file.
-bool shows_prompts(const SelfLaunchPlan& plan, const Snapshot& snapshot) {
+bool shows_prompts(const SelfLaunchPlan& plan, const facts::Snapshot& snapshot) {
   return snapshot.host.stdin_is_terminal && (plan.hosts.size() == 1 || snapshot.host.stdout_is_terminal);
 }
 
-std::size_t nodes_of_component(const Snapshot& snapshot, int component) {
+std::size_t nodes_of_component(const facts::Snapshot& snapshot, int component) {
   const std::string name = fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", component);
-  const auto list = Variables(snapshot.environment).text(name);
+  const auto list = allocation::Variables(snapshot.environment).text(name);
   if (!list) throw Error(fmt::format("SLURM_HET_SIZE counts more components than {} is set for", name));
-  return expand_hostlist(list->value, name).size();
+  return allocation::expand_hostlist(list->value, name).size();
 }
 
 }  // namespace
 
-void use_srun(SelfLaunchPlan& plan, const Options& options, const Snapshot& snapshot) {
+void use_srun(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot) {
   const int components = plan.allocation.components.value;
   clear_way_for_srun(plan, snapshot);
-  set_variable(plan, k_started_remote_launcher_variable, plan.remote_launcher.value,
+  set_variable(plan, allocation::k_started_remote_launcher_variable, plan.remote_launcher.value,
                plan.remote_launcher.origin);
   if (components == 1) {
     Words words{"srun"};
@@ -180,4 +180,4 @@ void use_srun(SelfLaunchPlan& plan, const Options& options, const Snapshot& snap
   plan.commands = {{{}, std::move(words), false}};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::selflaunch

@@ -2,7 +2,7 @@
 
 #include <cctype>
 
-namespace ddprun {
+namespace ddprun::site {
 
 namespace {
 
@@ -39,7 +39,7 @@ bool is_home(const std::string& text, std::size_t at) {
 
 }  // namespace
 
-ExpandedValue expand_value(const std::string& text, const Environment& environment) {
+ExpandedValue expand_value(const std::string& text, const facts::Environment& environment) {
   ExpandedValue result;
   const auto append_variable = [&](const std::string& name) {
     const auto found = environment.find(name);
@@ -65,4 +65,4 @@ ExpandedValue expand_value(const std::string& text, const Environment& environme
   return result;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::site

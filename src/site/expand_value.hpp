@@ -5,7 +5,7 @@
 
 #include "ddprun/facts/program.hpp"
 
-namespace ddprun {
+namespace ddprun::site {
 
 struct ExpandedValue {
   std::string text;
@@ -14,6 +14,6 @@ struct ExpandedValue {
 
 // "$NAME" and "${NAME}" are replaced, "~" at the start of the value or after ':' is HOME where the name ends
 // there, and "$$" is a dollar sign. Any other '$' or '~' stays.
-ExpandedValue expand_value(const std::string& text, const Environment& environment);
+ExpandedValue expand_value(const std::string& text, const facts::Environment& environment);
 
-}  // namespace ddprun
+}  // namespace ddprun::site

@@ -9,7 +9,7 @@
 #include "ddprun/facts/site_folders.hpp"
 #include "expand_value.hpp"
 
-namespace ddprun {
+namespace ddprun::site {
 
 namespace {
 
@@ -38,15 +38,15 @@ bool matches(std::string_view text, std::string_view pattern) {
 }
 
 // What told that the condition holds; nothing when it does not.
-std::optional<std::string> holds(const SiteCondition& condition, const Snapshot& snapshot) {
+std::optional<std::string> holds(const SiteCondition& condition, const facts::Snapshot& snapshot) {
   std::vector<std::string> told;
   for (const auto& [name, pattern] : condition.variables) {
-    const auto value = find_variable(snapshot, name);
+    const auto value = facts::find_variable(snapshot, name);
     if (!value || !matches(*value, pattern)) return std::nullopt;
     told.push_back(name);
   }
   if (!condition.cluster.empty()) {
-    const auto cluster = find_variable(snapshot, "SLURM_CLUSTER_NAME");
+    const auto cluster = facts::find_variable(snapshot, "SLURM_CLUSTER_NAME");
     if (!cluster || !matches(*cluster, condition.cluster)) return std::nullopt;
     told.emplace_back("SLURM_CLUSTER_NAME");
   }
@@ -57,15 +57,15 @@ std::optional<std::string> holds(const SiteCondition& condition, const Snapshot&
   return join(told, ", ");
 }
 
-bool is_here(const Snapshot& snapshot, std::string_view prefix, bool exact) {
+bool is_here(const facts::Snapshot& snapshot, std::string_view prefix, bool exact) {
   return std::any_of(snapshot.host.addresses.begin(), snapshot.host.addresses.end(),
-                     [&](const InterfaceAddress& each) {
+                     [&](const facts::InterfaceAddress& each) {
                        return exact ? each.interface == prefix : each.interface.starts_with(prefix);
                      });
 }
 
 // Whether NCCL would find an interface by such a list; one of exclusions always leaves some.
-bool nccl_finds(const Snapshot& snapshot, const std::string& list) {
+bool nccl_finds(const facts::Snapshot& snapshot, const std::string& list) {
   if (list.starts_with('^')) return true;
   const bool exact = list.starts_with('=');
   const std::vector<std::string> names = split(list.substr(exact ? 1 : 0), ',');
@@ -75,7 +75,7 @@ bool nccl_finds(const Snapshot& snapshot, const std::string& list) {
 
 // Variables of the user's environment in the profile's values. A value with a part missing would name another
 // place than the one that was meant.
-void expand_values(SitePlan& plan, const Environment& environment) {
+void expand_values(SitePlan& plan, const facts::Environment& environment) {
   std::map<std::string, std::string>& values = plan.profile.environment;
   for (auto entry = values.begin(); entry != values.end();) {
     auto& [name, value] = *entry;
@@ -93,7 +93,7 @@ void expand_values(SitePlan& plan, const Environment& environment) {
   }
 }
 
-SitePlan on_this_host(SiteProfile profile, std::string origin, const Snapshot& snapshot) {
+SitePlan on_this_host(SiteProfile profile, std::string origin, const facts::Snapshot& snapshot) {
   SitePlan plan{std::move(profile), std::move(origin), {}, {}};
   expand_values(plan, snapshot.environment);
   const auto& gloo = plan.profile.gloo_interfaces;
@@ -105,7 +105,7 @@ SitePlan on_this_host(SiteProfile profile, std::string origin, const Snapshot& s
   return plan;
 }
 
-SitePlan choose_named(const Snapshot& snapshot, const std::string& wanted) {
+SitePlan choose_named(const facts::Snapshot& snapshot, const std::string& wanted) {
   std::vector<std::string> names;
   for (SiteProfile& profile : list_site_profiles(snapshot)) {
     if (profile.name == wanted) return on_this_host(std::move(profile), "--site", snapshot);
@@ -120,9 +120,9 @@ SitePlan choose_named(const Snapshot& snapshot, const std::string& wanted) {
 
 }  // namespace
 
-std::vector<SiteProfile> list_site_profiles(const Snapshot& snapshot) {
+std::vector<SiteProfile> list_site_profiles(const facts::Snapshot& snapshot) {
   std::vector<SiteProfile> profiles;
-  for (const std::string& folder : site_folders(snapshot.environment)) {
+  for (const std::string& folder : facts::site_folders(snapshot.environment)) {
     for (const auto& [path, text] : snapshot.files) {
       const bool inside = path.starts_with(folder + "/") && path.find('/', folder.size() + 1) == path.npos;
       if (inside) profiles.push_back(parse_site_profile(text, path));
@@ -147,7 +147,7 @@ bool names_site_file(const std::string& wanted) {
   return wanted.find('/') != std::string::npos || wanted.ends_with(".json");
 }
 
-SitePlan choose_site(const Snapshot& snapshot, const std::string& wanted) {
+SitePlan choose_site(const facts::Snapshot& snapshot, const std::string& wanted) {
   if (wanted == "none") return {};
   if (names_site_file(wanted)) {
     const auto file = snapshot.files.find(wanted);
@@ -165,4 +165,14 @@ SitePlan choose_site(const Snapshot& snapshot, const std::string& wanted) {
   return {};
 }
 
-}  // namespace ddprun
+std::vector<facts::InterfaceAddress> prefer_site_interfaces(std::vector<facts::InterfaceAddress> addresses,
+                                                            const SitePlan& site) {
+  const auto& names = site.profile.gloo_interfaces;
+  std::stable_sort(addresses.begin(), addresses.end(), [&](const auto& a, const auto& b) {
+    return std::find(names.begin(), names.end(), a.interface) <
+           std::find(names.begin(), names.end(), b.interface);
+  });
+  return addresses;
+}
+
+}  // namespace ddprun::site

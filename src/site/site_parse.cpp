@@ -12,11 +12,11 @@
 #include "ddprun/facts/site_folders.hpp"
 #include "ddprun/site/site.hpp"
 
-namespace ddprun {
+namespace ddprun::site {
 
 namespace {
 
-using Json = LinedJson::Json;
+using Json = facts::LinedJson::Json;
 
 constexpr int k_format = 1;
 constexpr std::size_t k_most_elements = 64;
@@ -33,7 +33,7 @@ bool consists_of(const std::string& text, const std::string& characters) {
   return !text.empty() && text.find_first_not_of(characters) == std::string::npos;
 }
 
-using ProfileSource = LinedJson;
+using ProfileSource = facts::LinedJson;
 
 // One object while it is read: every key must be asked for, and what was not is unknown.
 class Reader {
@@ -149,7 +149,7 @@ void read_environment(Reader& reader, SiteProfile& profile) {
     const Json& value = *reader.find("environment")->find(variable);
     const std::string path = "environment." + variable;
     // A capture holds the profiles as they are.
-    if (is_secret_variable(variable))
+    if (facts::is_secret_variable(variable))
       reader.fail(value, path, "looks like a secret, which does not belong in a profile");
     if (variable == "GLOO_SOCKET_IFNAME" || variable == "NCCL_SOCKET_IFNAME") {
       reader.fail(value, path, "belongs under interfaces");
@@ -167,7 +167,7 @@ void read_ports(Reader& reader, SiteProfile& profile) {
   const std::string text = reader.text("ports");
   if (value == nullptr) return;
   const std::vector<std::string> ends = split(text, '-');
-  const auto range = ends.size() == 2 ? parse_port_range(ends[0] + " " + ends[1]) : std::nullopt;
+  const auto range = ends.size() == 2 ? facts::parse_port_range(ends[0] + " " + ends[1]) : std::nullopt;
   if (!range || range->first < 1024 || range->first == range->second) {
     reader.fail(*value, "ports", "must be a range of several ports above 1023, such as 20000-20099");
   }
@@ -186,7 +186,7 @@ void check_format(Reader& reader, const Json& whole) {
 
 SiteProfile parse_site_profile(const std::string& json, const std::string& name) {
   const ProfileSource source =
-      read_lined_json(json, "the site profile " + printable(name), k_hint, k_site_file_limit);
+      facts::read_lined_json(json, "the site profile " + printable(name), k_hint, facts::k_site_file_limit);
   const std::string word = std::string(k_letters) + "0123456789-_.";
   Reader reader(source, source.json, "");
   check_format(reader, source.json);
@@ -212,11 +212,11 @@ SiteProfile parse_site_profile(const std::string& json, const std::string& name)
   read_ports(reader, profile);
   if (const Json* const options = reader.find("options")) {
     if (!options->is_object()) reader.fail(*options, "options", "must be an object");
-    profile.options = read_option_texts(source, *options, name);
+    profile.options = facts::read_option_texts(source, *options, name);
   }
   profile.notes = reader.texts("notes");
   reader.finish();
   return profile;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::site

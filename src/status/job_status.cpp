@@ -5,7 +5,7 @@
 
 #include "ddprun/base/json_number.hpp"
 
-namespace ddprun {
+namespace ddprun::status {
 
 namespace {
 
@@ -172,4 +172,4 @@ std::string render_status_json(const std::vector<JobStatus>& now, const std::vec
   return dump(jobs, 2) + "\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::status

@@ -7,7 +7,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/status/job_status.hpp"
 
-namespace ddprun {
+namespace ddprun::status {
 
 namespace {
 
@@ -132,4 +132,4 @@ std::string render_status_table(const JobStatus& now, const JobStatus& before) {
   return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::status

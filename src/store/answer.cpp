@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::store {
 namespace {
 
 using Complaint = std::optional<std::string>;
@@ -235,4 +235,4 @@ void append_watch_notice(std::string& bytes, const WatchNotice& notice) {
   append_text(bytes, notice.new_value);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::store

@@ -7,7 +7,7 @@
 #include "ddprun/store/request.hpp"
 #include "ddprun/store/store_state.hpp"
 
-namespace ddprun {
+namespace ddprun::store {
 
 // One-byte answers, the same in all releases.
 inline constexpr char k_store_ready = 0;
@@ -28,4 +28,4 @@ std::size_t reply_bytes(const StoreRequest& request, const StoreState& state);
 // What torch 2.0 and older read on a connection that watches keys.
 void append_watch_notice(std::string& bytes, const WatchNotice& notice);
 
-}  // namespace ddprun
+}  // namespace ddprun::store

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::store {
 namespace {
 
 std::string mebibytes(std::size_t bytes) {
@@ -41,4 +41,4 @@ std::string StoreMemory::complaint(StoreClient client, std::size_t more) const {
       mebibytes(held(client)), mebibytes(limit_), mebibytes(more), mebibytes(left()));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::store

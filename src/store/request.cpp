@@ -5,7 +5,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::store {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers on the wire are little-endian");
@@ -88,4 +88,4 @@ std::string_view describe(StoreOperation operation) { return facts_of(operation)
 
 RequestShape request_shape(StoreOperation operation) { return facts_of(operation).shape; }
 
-}  // namespace ddprun
+}  // namespace ddprun::store

@@ -1,6 +1,6 @@
 #include "ddprun/store/request_scanner.hpp"
 
-namespace ddprun {
+namespace ddprun::store {
 namespace {
 
 std::uint64_t load(std::string_view body, std::size_t position) {
@@ -64,4 +64,4 @@ RequestScanner::Result RequestScanner::scan_field(char kind, std::string_view bo
   return Result::complete;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::store

@@ -5,7 +5,7 @@
 
 #include "answer.hpp"
 
-namespace ddprun {
+namespace ddprun::store {
 namespace {
 
 constexpr std::size_t k_small_answer = 64 * 1024;  // what any connection may have
@@ -135,4 +135,4 @@ std::size_t StoreService::deliver(StoreClient requester, std::string& reply,
   return sum;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::store

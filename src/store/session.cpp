@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace ddprun {
+namespace ddprun::store {
 
 // `bytes` begins where a request begins, the same one until it is complete.
 StoreSession::Step StoreSession::next(std::string_view bytes, const StoreLimits& limits,
@@ -100,4 +100,4 @@ void StoreSession::keep(std::string_view rest) {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::store

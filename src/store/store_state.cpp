@@ -6,7 +6,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::store {
 namespace {
 
 // Room for names that a client keeps from one wait to the next.
@@ -330,4 +330,4 @@ void StoreState::notify(std::string_view key, KeyChange change, std::string_view
       {found->second, change, std::string(key), std::string(old_value), std::string(new_value)});
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::store

@@ -8,7 +8,7 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/options/options.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 using Actions = AgentLifecycle::Actions;
 
@@ -90,8 +90,8 @@ Actions AgentLifecycle::on_stop_signal(int signal, SignalWay way, bool maybe_tre
     actions.push_back(life::Judge{signal, way, maybe_tree});
   if (first || !by_person || now - last_stop_signal_ < limits_.same_signal) return actions;
   last_stop_signal_ = now;
-  actions.push_back(
-      life::Say{fmt::format("{} again on {}: killing the remaining processes", signal_name(signal), host_)});
+  actions.push_back(life::Say{
+      fmt::format("{} again on {}: killing the remaining processes", options::signal_name(signal), host_)});
   actions.push_back(life::StopWorkers{signal, /*hurry=*/true});
   return actions;
 }
@@ -246,4 +246,4 @@ void AgentLifecycle::note_loss() {
   if (exit_code_ == 0) exit_code_ = k_exit_own_failure;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

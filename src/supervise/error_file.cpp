@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 namespace {
 
@@ -31,4 +31,4 @@ std::string parse_error_file(const std::string& text) {
   return text_of(find(*message, "message"));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

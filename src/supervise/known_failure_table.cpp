@@ -7,7 +7,7 @@
 
 #include "ddprun/supervise/known_failures.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 namespace {
 
@@ -156,4 +156,4 @@ constexpr KnownFailure k_known[] = {
 
 std::span<const KnownFailure> known_failures() { return k_known; }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

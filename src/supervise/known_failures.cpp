@@ -6,7 +6,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 namespace {
 
@@ -50,4 +50,4 @@ std::string find_failure_hint(const Failure& failure, int world_size) {
   return found.empty() ? std::string() : fmt::format("{}: {}", found.front()->meaning, found.front()->remedy);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

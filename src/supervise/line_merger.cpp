@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 namespace {
 
@@ -18,7 +18,7 @@ std::size_t ended_length(std::string_view text) {
 
 }  // namespace
 
-StreamId LineMerger::open(bool interactive, LineLabel label) {
+StreamId LineMerger::open(bool interactive, output::LineLabel label) {
   const StreamId id = next_;
   ++next_.value;
   streams_[id].interactive = interactive;
@@ -165,4 +165,4 @@ void LineMerger::write(std::optional<StreamId> from, std::string_view text, std:
   if (another || !mid_line_) reserved_until_.reset();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 void LineTail::add(std::string_view text) {
   // Of a flood only its end matters: skip all but the last lines before looking at every byte.
@@ -52,4 +52,4 @@ std::vector<std::string> LineTail::lines() const {
   return result;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -11,7 +11,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/options/options.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 namespace {
 
@@ -97,7 +97,7 @@ int exit_code_of(const Cause& cause) {
 
 std::string describe(const ExitStatus& status) {
   if (status.kind == ExitStatus::Kind::exited) return fmt::format("exited with code {}", status.value);
-  return fmt::format("was killed by {}{}", signal_name(status.value),
+  return fmt::format("was killed by {}{}", options::signal_name(status.value),
                      status.core_dumped ? " (core dumped)" : "");
 }
 
@@ -108,7 +108,7 @@ std::string describe(const Failure& failure) {
   }
   if (stopped_while_ending(failure)) {
     return fmt::format("rank {} on {} failed, and was stopped by {} before it exited", failure.rank.value,
-                       failure.host, signal_name(failure.status.value));
+                       failure.host, options::signal_name(failure.status.value));
   }
   const std::string memory = failure.out_of_memory.empty() ? "" : ", out of memory";
   return fmt::format("rank {} on {} {}{}", failure.rank.value, failure.host, describe(failure.status),
@@ -122,7 +122,7 @@ std::string describe(const Cause& cause) {
     case Cause::Kind::worker_failed:
       return describe(cause.failure);
     case Cause::Kind::stopped_by_signal:
-      return fmt::format("stopped by {} on {}", signal_name(cause.signal), cause.host);
+      return fmt::format("stopped by {} on {}", options::signal_name(cause.signal), cause.host);
     case Cause::Kind::agent_lost:
     case Cause::Kind::deadline:
     case Cause::Kind::launcher_failed:
@@ -131,4 +131,4 @@ std::string describe(const Cause& cause) {
   return cause.detail;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

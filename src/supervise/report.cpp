@@ -8,7 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/proc_text.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 namespace {
 
@@ -78,7 +78,7 @@ std::string render_report(const Cause& cause, int max_restarts) {
 }
 
 std::string name_ranks(const std::vector<int>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + render_cpu_list(ranks);
+  return (ranks.size() == 1 ? "rank " : "ranks ") + facts::render_cpu_list(ranks);
 }
 
 std::string render_others(const std::vector<Failure>& others, const std::vector<int>& victims) {
@@ -96,4 +96,4 @@ std::string render_restart(const Cause& cause, Attempt next, int max_restarts) {
                      max_restarts);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -6,7 +6,7 @@
 #include "ddprun/options/options.hpp"
 #include "ddprun/supervise/report.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 namespace {
 
@@ -35,7 +35,7 @@ Json to_json(const Failure& failure) {
           {"time", static_cast<double>(failure.unix_milliseconds) / 1000},
           {"started", status.kind != ExitStatus::Kind::not_started},
           {"exit_code", exited ? Json(status.value) : Json()},
-          {"signal", signalled ? Json(signal_name(status.value)) : Json()},
+          {"signal", signalled ? Json(options::signal_name(status.value)) : Json()},
           {"core_dumped", status.core_dumped},
           {"out_of_memory", or_null(failure.out_of_memory)},
           {"error", or_null(failure.message)},
@@ -82,4 +82,4 @@ std::string render_error_file(const Cause& cause) {
   return dump({{"message", message}}, -1);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

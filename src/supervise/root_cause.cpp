@@ -9,7 +9,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 namespace {
 
@@ -135,4 +135,4 @@ RankedFailures rank_failures(std::vector<Failure> seen, std::vector<int> stopped
   return ranked;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 void SignalLedger::note_worker(TimePoint now) { newest_worker_ = now; }
 
@@ -69,4 +69,4 @@ void SignalLedger::forget(TimePoint now) {
   std::erase_if(hits_, [&](const Hit& hit) { return now - hit.at >= times_.canary_memory; });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 bool starts_python(const std::vector<std::string>& command) {
   if (command.empty()) return false;
@@ -10,7 +10,7 @@ bool starts_python(const std::vector<std::string>& command) {
   return program.compare(program.rfind('/') + 1, 6, "python") == 0;
 }
 
-Notice describe_silent_store(Milliseconds waited) {
+allocation::Notice describe_silent_store(Milliseconds waited) {
   return {fmt::format("no worker has reached the store within {}; does the script set MASTER_PORT or start "
                       "ranks itself?",
                       describe_duration(waited)),
@@ -18,7 +18,7 @@ Notice describe_silent_store(Milliseconds waited) {
           "ranks of its own; this is printed once, and nothing is stopped"};
 }
 
-Notice describe_unused_store(int workers) {
+allocation::Notice describe_unused_store(int workers) {
   return {
       fmt::format("no worker connected to the store that torch.distributed uses: the script ran {} times, "
                   "once in each worker",
@@ -27,4 +27,4 @@ Notice describe_unused_store(int workers) {
       "--nproc-per-node 1"};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -4,7 +4,7 @@
 
 #include "ddprun/base/text.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 std::string describe(const StuckProcess& process) {
   const std::string who = fmt::format("pid {} ({})", process.pid, printable(process.name));
@@ -23,4 +23,4 @@ std::string hint_for(const StuckProcess& process, const std::string& host) {
       "a driver, a file system or a frozen cgroup holds it, and no signal ends it; see dmesg on {}", host);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

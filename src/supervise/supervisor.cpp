@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 namespace {
 
@@ -24,11 +24,11 @@ int signal_of(const ExitStatus& status) {
 
 }  // namespace
 
-void Supervisor::note_start(const Assignment& assignment) {
+void Supervisor::note_start(const plan::Assignment& assignment) {
   if (state_ != State::idle) return;
   attempt_ = assignment.attempt;
   workers_.clear();
-  for (const RankAssignment& assigned : assignment.workers)
+  for (const plan::RankAssignment& assigned : assignment.workers)
     workers_.push_back({assigned.rank, false, std::nullopt});
   start_wanted_ = true;
   failure_reported_ = false;
@@ -224,4 +224,4 @@ bool Supervisor::all_succeeded() const {
                      [](const Worker& worker) { return worker.ended && worker.ended->success(); });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

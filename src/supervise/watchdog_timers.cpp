@@ -4,7 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 namespace {
 
@@ -77,4 +77,4 @@ std::optional<double> WatchdogTimers::next() const {
   return first == timers_.end() ? std::nullopt : std::optional(first->second.expires);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -8,7 +8,7 @@ using fuzz::require;
 namespace {
 
 std::vector<std::string> payloads_of(std::string_view stream, std::size_t piece) {
-  FrameReader reader;
+  rendezvous::FrameReader reader;
   std::vector<std::string> payloads;
   for (; !stream.empty(); stream.remove_prefix(std::min(piece, stream.size()))) {
     reader.append(stream.substr(0, piece));
@@ -16,7 +16,7 @@ std::vector<std::string> payloads_of(std::string_view stream, std::size_t piece)
     for (; std::holds_alternative<std::string>(item); item = reader.next()) {
       payloads.push_back(std::get<std::string>(item));
     }
-    if (std::holds_alternative<CodecError>(item)) return payloads;
+    if (std::holds_alternative<rendezvous::CodecError>(item)) return payloads;
   }
   return payloads;
 }
@@ -26,12 +26,12 @@ std::vector<std::string> payloads_of(std::string_view stream, std::size_t piece)
 template <class Message, class Decode>
 void check(const std::string& payload, const Decode& decode) {
   const auto decoded = decode(payload);
-  if (std::holds_alternative<CodecError>(decoded))
-    return require(!std::get<CodecError>(decoded).what.empty());
+  if (std::holds_alternative<rendezvous::CodecError>(decoded))
+    return require(!std::get<rendezvous::CodecError>(decoded).what.empty());
   const auto again = [&](const Message& message) {
-    const std::string frame = encode(message);
-    require(frame.size() <= k_frame_header + k_max_frame);
-    const auto read = decode(frame.substr(k_frame_header));
+    const std::string frame = rendezvous::encode(message);
+    require(frame.size() <= rendezvous::k_frame_header + rendezvous::k_max_frame);
+    const auto read = decode(frame.substr(rendezvous::k_frame_header));
     require(std::holds_alternative<Message>(read));
     return std::get<Message>(read);
   };
@@ -47,8 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::vector<std::string> payloads = payloads_of(stream, stream.size() + 1);
   require(payloads_of(stream, std::size_t{data[0]} + 1) == payloads);
   for (const std::string& payload : payloads) {
-    check<AgentMessage>(payload, decode_agent_message);
-    check<CoordinatorMessage>(payload, decode_coordinator_message);
+    check<rendezvous::AgentMessage>(payload, rendezvous::decode_agent_message);
+    check<rendezvous::CoordinatorMessage>(payload, rendezvous::decode_coordinator_message);
   }
   return 0;
 }

@@ -19,8 +19,8 @@ namespace {
 constexpr int k_agents = 2;
 constexpr int k_peers = 4;  // connections at a time; the first is the coordinator's own agent
 
-CoordinatorSettings settings() {
-  CoordinatorSettings of;
+rendezvous::CoordinatorSettings settings() {
+  rendezvous::CoordinatorSettings of;
   of.agents = k_agents;
   of.peers = {"n1", "n2"};
   of.version = "0.1.0";
@@ -35,8 +35,8 @@ CoordinatorSettings settings() {
   return of;
 }
 
-Announcement announce(int agent) {
-  Announcement of;
+plan::Announcement announce(int agent) {
+  plan::Announcement of;
   of.agent = {agent};
   of.host = agent == 0 ? "n1" : "n2";
   of.node = NodeIndex{agent};
@@ -57,17 +57,18 @@ class Scene {
   }
 
  private:
-  using Actions = Coordinator::Actions;
+  using Actions = rendezvous::Coordinator::Actions;
 
   static std::size_t at(int peer) { return static_cast<std::size_t>(peer); }
 
   void step() {
     const int command = input_.byte();
     const int peer = input_.byte() % k_peers;
-    const ConnectionId connection = connections_[at(peer)];
+    const rendezvous::ConnectionId connection = connections_[at(peer)];
     switch (command % 12) {
       case 0:
-        return say(peer, Join{announce(peer % k_agents), "0.1.0", peer == 0 ? "" : "10.0.0.1", k_agents});
+        return say(peer, rendezvous::Join{announce(peer % k_agents), "0.1.0", peer == 0 ? "" : "10.0.0.1",
+                                          k_agents});
       case 1:
         return say_bytes(peer);
       case 2:
@@ -82,11 +83,11 @@ class Scene {
       case 6:
         return check(coordinator_.on_status_request(now_));
       case 7:
-        return say(peer, AttemptSucceeded{{input_.byte() % 3}});
+        return say(peer, rendezvous::AttemptSucceeded{{input_.byte() % 3}});
       case 8:
-        return say(peer, AttemptFailed{{input_.byte() % 3}, failure()});
+        return say(peer, rendezvous::AttemptFailed{{input_.byte() % 3}, failure()});
       case 9:
-        return say(peer, Stopped{{input_.byte() % 3}, {}, {}});
+        return say(peer, rendezvous::Stopped{{input_.byte() % 3}, {}, {}});
       case 10:
         check(coordinator_.on_connections(input_.byte(), now_));
         return check(coordinator_.on_refused("10.0.0.9", "no key", now_));
@@ -96,8 +97,8 @@ class Scene {
     }
   }
 
-  Failure failure() {
-    Failure of;
+  supervise::Failure failure() {
+    supervise::Failure of;
     of.rank = {input_.byte() % 6};
     of.host = "n2";
     of.program = "python";
@@ -108,30 +109,33 @@ class Scene {
 
   void say_bytes(int peer) {
     const auto length = static_cast<std::size_t>(input_.number());
-    const auto message = decode_agent_message(input_.piece(length));
-    if (std::holds_alternative<AgentMessage>(message)) return say(peer, std::get<AgentMessage>(message));
+    const auto message = rendezvous::decode_agent_message(input_.piece(length));
+    if (std::holds_alternative<rendezvous::AgentMessage>(message))
+      return say(peer, std::get<rendezvous::AgentMessage>(message));
     if (peer != 0) close(peer, "its message cannot be read");
   }
 
   // An agent's first word is Join (net/coordinator_service.cpp), and the own agent says it once.
-  void say(int peer, const AgentMessage& message) {
-    const bool join = std::holds_alternative<Join>(message);
+  void say(int peer, const rendezvous::AgentMessage& message) {
+    const bool join = std::holds_alternative<rendezvous::Join>(message);
     if (join && (joined_.contains(peer) || (peer == 0 && ended_))) return;
     if (!join && !joined_.contains(peer)) return;
-    if (join && peer == 0 && std::get<Join>(message).announcement.agent != AgentIndex{0}) return;
+    if (join && peer == 0 && std::get<rendezvous::Join>(message).announcement.agent != AgentIndex{0}) return;
     if (peer == 0 && !join && !is_own_kind(message)) return;
     joined_.insert(peer);
-    if (const auto* told = std::get_if<AttemptSucceeded>(&message)) succeeded_.emplace(peer, told->attempt);
+    if (const auto* told = std::get_if<rendezvous::AttemptSucceeded>(&message))
+      succeeded_.emplace(peer, told->attempt);
     check(coordinator_.on_message(connections_[at(peer)], message, now_));
   }
 
   // The own agent's messages do not pass through the codec, and are what they should be.
-  static bool is_own_kind(const AgentMessage& message) {
-    return std::holds_alternative<AttemptSucceeded>(message) || std::holds_alternative<Stopped>(message);
+  static bool is_own_kind(const rendezvous::AgentMessage& message) {
+    return std::holds_alternative<rendezvous::AttemptSucceeded>(message) ||
+           std::holds_alternative<rendezvous::Stopped>(message);
   }
 
   void close(int peer, const std::string& why) {
-    const ConnectionId gone = connections_[at(peer)];
+    const rendezvous::ConnectionId gone = connections_[at(peer)];
     connections_[at(peer)] = {next_++};
     joined_.erase(peer);
     closed_.insert(gone);
@@ -147,43 +151,46 @@ class Scene {
   }
 
   void check(const Actions& actions) {
-    std::set<ConnectionId> dropped;
-    for (const CoordinatorAction& action : actions) {
-      require(!ended_ || !std::holds_alternative<EndJob>(action));
+    std::set<rendezvous::ConnectionId> dropped;
+    for (const rendezvous::CoordinatorAction& action : actions) {
+      require(!ended_ || !std::holds_alternative<rendezvous::EndJob>(action));
       std::visit([this](const auto& each) { look_at(each); }, action);
-      if (const auto* close = std::get_if<CloseConnection>(&action)) dropped.insert(close->connection);
+      if (const auto* close = std::get_if<rendezvous::CloseConnection>(&action))
+        dropped.insert(close->connection);
     }
     for (int peer = 1; peer < k_peers; ++peer) {
       if (dropped.contains(connections_[at(peer)])) close(peer, "it was closed");
     }
   }
 
-  void look_at(const SendTo& send) {
+  void look_at(const rendezvous::SendTo& send) {
     require(!closed_.contains(send.connection));
-    const std::string frame = encode(send.message);
-    require(frame.size() <= k_frame_header + k_max_frame);
-    const auto read = decode_coordinator_message(frame.substr(k_frame_header));
-    require(std::holds_alternative<CoordinatorMessage>(read));
-    if (const auto* finish = std::get_if<Finish>(&send.message)) show(*finish);
+    const std::string frame = rendezvous::encode(send.message);
+    require(frame.size() <= rendezvous::k_frame_header + rendezvous::k_max_frame);
+    const auto read = rendezvous::decode_coordinator_message(frame.substr(rendezvous::k_frame_header));
+    require(std::holds_alternative<rendezvous::CoordinatorMessage>(read));
+    if (const auto* finish = std::get_if<rendezvous::Finish>(&send.message)) show(*finish);
   }
-  static void show(const Finish& finish) {
-    fuzz::require_printable(render_report(finish.cause, 1));
-    fuzz::require_printable(render_others(finish.others, finish.victims));
+  static void show(const rendezvous::Finish& finish) {
+    fuzz::require_printable(supervise::render_report(finish.cause, 1));
+    fuzz::require_printable(supervise::render_others(finish.others, finish.victims));
   }
-  void look_at(const ShowRestart& restart) {
-    Cause cause;
-    cause.kind = Cause::Kind::worker_failed;
+  void look_at(const rendezvous::ShowRestart& restart) {
+    supervise::Cause cause;
+    cause.kind = supervise::Cause::Kind::worker_failed;
     cause.failure = restart.cause;
-    fuzz::require_printable(render_restart(cause, restart.next, restart.max_restarts));
+    fuzz::require_printable(supervise::render_restart(cause, restart.next, restart.max_restarts));
     succeeded_.clear();
   }
-  void look_at(const ShowJob& job) { fuzz::require_printable(render_status_table(job.status, job.status)); }
-  void look_at(const EndJob& end) {
+  void look_at(const rendezvous::ShowJob& job) {
+    fuzz::require_printable(status::render_status_table(job.status, job.status));
+  }
+  void look_at(const rendezvous::EndJob& end) {
     ended_ = true;
-    fuzz::require_printable(render_report(end.cause, 1));
-    const int code = exit_code_of(end.cause);
+    fuzz::require_printable(supervise::render_report(end.cause, 1));
+    const int code = supervise::exit_code_of(end.cause);
     require(code >= 0 && code <= 255);
-    require((code == 0) == (end.cause.kind == Cause::Kind::success));
+    require((code == 0) == (end.cause.kind == supervise::Cause::Kind::success));
     if (code == 0) require(succeeded_.size() >= k_agents);
   }
   template <class Other>
@@ -191,12 +198,12 @@ class Scene {
 
   fuzz::Input input_;
   TimePoint now_{};
-  Coordinator coordinator_{settings(), now_};
+  rendezvous::Coordinator coordinator_{settings(), now_};
   int next_ = 0;
-  std::array<ConnectionId, k_peers> connections_;
+  std::array<rendezvous::ConnectionId, k_peers> connections_;
   std::set<int> joined_;
   std::set<std::pair<int, Attempt>> succeeded_;
-  std::set<ConnectionId> closed_;
+  std::set<rendezvous::ConnectionId> closed_;
   bool ended_ = false;
 };
 

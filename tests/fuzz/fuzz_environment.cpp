@@ -14,7 +14,7 @@ using fuzz::require;
 
 namespace {
 
-void read_fact(const std::string& line, Snapshot& snapshot, PlaceOptions& options) {
+void read_fact(const std::string& line, facts::Snapshot& snapshot, allocation::PlaceOptions& options) {
   const std::size_t blank = std::min(line.find(' '), line.size());
   const std::string name = line.substr(0, blank);
   const std::string value = blank == line.size() ? "" : line.substr(blank + 1);
@@ -33,16 +33,17 @@ void read_fact(const std::string& line, Snapshot& snapshot, PlaceOptions& option
   if (name == "@address") options.address = sourced(value, name);
   if (name == "@id") options.run_id = sourced(value, name);
   if (name == "@scheduler") options.scheduler = sourced(value, name);
-  if (name == "@hosts") options.hosts = sourced(parse_hosts(value, name), name);
+  if (name == "@hosts") options.hosts = sourced(allocation::parse_hosts(value, name), name);
 }
 
-void read_lines(const std::string& text, Snapshot& snapshot, PlaceOptions& options) {
+void read_lines(const std::string& text, facts::Snapshot& snapshot, allocation::PlaceOptions& options) {
   snapshot.environment = test::parse_environment_lines(text);
   std::string* file = nullptr;
   for (const std::string& line : split(text, '\n')) {
     if (line.starts_with("@file ")) {
       const std::string name = line.substr(6);
-      file = &snapshot.files[name.starts_with('/') ? name : find_variable(snapshot, name).value_or(name)];
+      file =
+          &snapshot.files[name.starts_with('/') ? name : facts::find_variable(snapshot, name).value_or(name)];
     } else if (line == "@end") {
       file = nullptr;
     } else if (file != nullptr) {
@@ -53,16 +54,16 @@ void read_lines(const std::string& text, Snapshot& snapshot, PlaceOptions& optio
   }
 }
 
-void check_promises(const Allocation& allocation) {
-  require(!launch_key(allocation).empty());
-  const std::vector<Host>& hosts = allocation.hosts.value;
+void check_promises(const allocation::Allocation& allocation) {
+  require(!allocation::launch_key(allocation).empty());
+  const std::vector<allocation::Host>& hosts = allocation.hosts.value;
   const int node = allocation.node_index.value.value_or(NodeIndex{-1}).value;
   // A launcher's numbers may be all that is known: then there are no hosts.
   require(node >= -1 && (hosts.empty() || node < static_cast<int>(hosts.size())));
   require(allocation.task_rank.value >= 0 && allocation.task_local.value.value >= 0);
   require(allocation.task_count.value >= 1 && allocation.tasks_here.value >= 0);
-  for (const Notice& notice : allocation.notices) require(!notice.what.empty());
-  if (allocation.style.value == LaunchStyle::not_started) return require(!hosts.empty());
+  for (const allocation::Notice& notice : allocation.notices) require(!notice.what.empty());
+  if (allocation.style.value == allocation::LaunchStyle::not_started) return require(!hosts.empty());
   require(allocation.task_rank.value < allocation.task_count.value);
   if (node < 0 || hosts.empty()) return;
   const int tasks = hosts[static_cast<std::size_t>(node)].tasks;
@@ -73,10 +74,10 @@ void check_promises(const Allocation& allocation) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::try_to([&] {
-    Snapshot snapshot;
-    PlaceOptions options;
+    facts::Snapshot snapshot;
+    allocation::PlaceOptions options;
     read_lines(fuzz::text_of(data, size), snapshot, options);
-    check_promises(detect_allocation(snapshot, options));
+    check_promises(allocation::detect_allocation(snapshot, options));
   });
   return 0;
 }

@@ -4,7 +4,7 @@
 #include "promise.hpp"
 
 using namespace ddprun;
-using State = HandshakeStep::State;
+using State = rendezvous::HandshakeStep::State;
 
 namespace {
 
@@ -13,18 +13,22 @@ struct Heard {
   std::string sent;
 };
 
-Heard listen(HandshakeRole role, std::string_view bytes, std::size_t piece) {
-  Authenticator authenticator;
-  authenticator.methods = {ProofMethod::munge, ProofMethod::key_file};
-  authenticator.seal = [](ProofMethod, const std::string& payload) { return ProofResult{true, payload}; };
+Heard listen(rendezvous::HandshakeRole role, std::string_view bytes, std::size_t piece) {
+  rendezvous::Authenticator authenticator;
+  authenticator.methods = {rendezvous::ProofMethod::munge, rendezvous::ProofMethod::key_file};
+  authenticator.seal = [](rendezvous::ProofMethod, const std::string& payload) {
+    return rendezvous::ProofResult{true, payload};
+  };
   authenticator.open = authenticator.seal;
-  KeyExchange key_exchange;
-  key_exchange.public_key.fill(role == HandshakeRole::member ? 1 : 2);
-  key_exchange.derive = [](HandshakeRole, const PublicKey&) { return SessionKeys{}; };
-  Handshake handshake(role, "slurm/29/0/0", key_exchange, authenticator);
+  rendezvous::KeyExchange key_exchange;
+  key_exchange.public_key.fill(role == rendezvous::HandshakeRole::member ? 1 : 2);
+  key_exchange.derive = [](rendezvous::HandshakeRole, const rendezvous::PublicKey&) {
+    return rendezvous::SessionKeys{};
+  };
+  rendezvous::Handshake handshake(role, "slurm/29/0/0", key_exchange, authenticator);
   Heard heard;
   for (; !bytes.empty() && heard.state == State::more; bytes.remove_prefix(std::min(piece, bytes.size()))) {
-    HandshakeStep step = handshake.feed(bytes.substr(0, piece));
+    rendezvous::HandshakeStep step = handshake.feed(bytes.substr(0, piece));
     heard.state = step.state;
     heard.sent += step.send;
     if (step.state != State::failed) continue;
@@ -38,7 +42,8 @@ Heard listen(HandshakeRole role, std::string_view bytes, std::size_t piece) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  const HandshakeRole role = data[0] % 2 == 0 ? HandshakeRole::coordinator : HandshakeRole::member;
+  const rendezvous::HandshakeRole role =
+      data[0] % 2 == 0 ? rendezvous::HandshakeRole::coordinator : rendezvous::HandshakeRole::member;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const Heard whole = listen(role, bytes, bytes.size() + 1);
   const Heard pieces = listen(role, bytes, 1);

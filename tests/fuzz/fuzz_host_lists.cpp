@@ -16,7 +16,7 @@ using fuzz::try_to;
 namespace {
 
 void require_hosts(const std::vector<std::string>& hosts) {
-  require(!hosts.empty() && hosts.size() <= k_max_hosts);
+  require(!hosts.empty() && hosts.size() <= allocation::k_max_hosts);
   for (const std::string& host : hosts) fuzz::require_printable(host);
 }
 
@@ -30,20 +30,21 @@ void require_once(const std::vector<std::string>& hosts) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text = fuzz::text_of(data, size);
   try_to([&] {
-    const auto hosts = expand_hostlist(text, "LIST");
-    require(expand_hostlist(compress_hostlist(hosts), "LIST") == hosts);
+    const auto hosts = allocation::expand_hostlist(text, "LIST");
+    require(allocation::expand_hostlist(allocation::compress_hostlist(hosts), "LIST") == hosts);
   });
-  try_to([&] { expand_counts(text, "COUNTS"); });
+  try_to([&] { allocation::expand_counts(text, "COUNTS"); });
   try_to([&] {
-    for (const int number : expand_numbers(text, "NUMBERS", 65535)) require(number >= 0 && number <= 65535);
+    for (const int number : allocation::expand_numbers(text, "NUMBERS", 65535))
+      require(number >= 0 && number <= 65535);
   });
-  try_to([&] { require_hosts(expand_node_regex(text, "REGEX")); });
+  try_to([&] { require_hosts(allocation::expand_node_regex(text, "REGEX")); });
   try_to([&] {
-    const NodeFile file = parse_node_file(text, "FILE");
+    const allocation::NodeFile file = allocation::parse_node_file(text, "FILE");
     require_once(file.hosts);
     require(file.slots.size() == file.hosts.size());
   });
-  try_to([&] { require_once(parse_hostfile(text, "--hostfile").hosts); });
-  try_to([&] { require_once(parse_hosts(text, "--hosts")); });
+  try_to([&] { require_once(allocation::parse_hostfile(text, "--hostfile").hosts); });
+  try_to([&] { require_once(allocation::parse_hosts(text, "--hosts")); });
   return 0;
 }

@@ -15,51 +15,51 @@ namespace {
 
 void require_cpus(const std::vector<int>& cpus) {
   for (std::size_t i = 0; i < cpus.size(); ++i) {
-    require(cpus[i] >= 0 && cpus[i] <= k_highest_cpu);
+    require(cpus[i] >= 0 && cpus[i] <= facts::k_highest_cpu);
     require(i == 0 || cpus[i - 1] < cpus[i]);
   }
 }
 
 void check_processes(const std::string& text) {
-  if (const auto cpus = parse_cpu_list(text)) {
+  if (const auto cpus = facts::parse_cpu_list(text)) {
     require_cpus(*cpus);
-    require(parse_cpu_list(render_cpu_list(*cpus)) == cpus);
+    require(facts::parse_cpu_list(facts::render_cpu_list(*cpus)) == cpus);
   }
-  if (const auto nodes = parse_allowed_memory_nodes(text)) require_cpus(*nodes);
-  parse_numa_maps(text);
-  parse_tracer_pid(text);
-  parse_parent_pid(text);
-  require(parse_title(text).size() <= 1000);
-  parse_cgroups(text);
-  const auto quota = parse_cpu_max(text);
+  if (const auto nodes = facts::parse_allowed_memory_nodes(text)) require_cpus(*nodes);
+  facts::parse_numa_maps(text);
+  facts::parse_tracer_pid(text);
+  facts::parse_parent_pid(text);
+  require(facts::parse_title(text).size() <= 1000);
+  facts::parse_cgroups(text);
+  const auto quota = facts::parse_cpu_max(text);
   require(!quota || *quota > 0);
-  parse_cfs_quota(text, "100000");
-  parse_cfs_quota("150000", text);
-  if (const auto ports = parse_port_range(text)) {
+  facts::parse_cfs_quota(text, "100000");
+  facts::parse_cfs_quota("150000", text);
+  if (const auto ports = facts::parse_port_range(text)) {
     require(ports->first >= 0 && ports->first <= ports->second && ports->second <= 65535);
   }
 }
 
 void check_hardware(const std::string& text) {
-  parse_memory_group(text);
-  parse_oom_kills(text);
-  if (const auto limit = parse_memory_limit(text)) describe_bytes(*limit);
-  parse_total_memory(text);
-  describe_memory_limit(text);
-  tells_oom_kill(text, 4000);
-  parse_nvidia_information(text);
-  parse_kfd_properties(text);
-  if (const auto id = parse_pci_id(text)) judge_pci_device(*id, *id, *id);
-  normal_pci_address(text);
+  facts::parse_memory_group(text);
+  facts::parse_oom_kills(text);
+  if (const auto limit = facts::parse_memory_limit(text)) facts::describe_bytes(*limit);
+  facts::parse_total_memory(text);
+  facts::describe_memory_limit(text);
+  facts::tells_oom_kill(text, 4000);
+  facts::parse_nvidia_information(text);
+  facts::parse_kfd_properties(text);
+  if (const auto id = facts::parse_pci_id(text)) facts::judge_pci_device(*id, *id, *id);
+  facts::normal_pci_address(text);
 }
 
 void check_programs(const std::string& text) {
-  with_pbs_home({{"PBS_JOBID", "1"}}, text);
-  parse_python_name(text);
-  if (const auto version = parse_torch_version(text)) fuzz::require_printable(*version);
-  parse_virtual_environment(text);
-  judge_program("train", false, true, text);
-  judge_program(text, false, false, text);
+  facts::with_pbs_home({{"PBS_JOBID", "1"}}, text);
+  facts::parse_python_name(text);
+  if (const auto version = facts::parse_torch_version(text)) fuzz::require_printable(*version);
+  facts::parse_virtual_environment(text);
+  facts::judge_program("train", false, true, text);
+  facts::judge_program(text, false, false, text);
 }
 
 }  // namespace

@@ -10,12 +10,12 @@ using fuzz::require;
 namespace {
 
 void converse(int choice, const std::vector<std::string>& lines) {
-  PmiRequest request;
+  facts::PmiRequest request;
   request.size = 1 + choice / 8;
   request.all_take_part = choice % 2 == 1;
   if (choice / 2 % 2 == 1) request.value = "20480,10.0.0.1,fd00::1";
   if (choice / 4 % 2 == 1) request.id = "3";
-  PmiConversation conversation(request);
+  facts::PmiConversation conversation(request);
   require(conversation.start().ends_with('\n'));
   for (const std::string& line : lines) {
     if (conversation.over()) break;
@@ -24,21 +24,23 @@ void converse(int choice, const std::vector<std::string>& lines) {
     require(!conversation.over() || asked.empty());
   }
   if (!conversation.over()) return;
-  const KeyValueAnswer& answer = conversation.answer();
-  require(answer.kind != KeyValueAnswer::Kind::failed || !answer.text.empty());
-  if (answer.kind == KeyValueAnswer::Kind::failed) fuzz::require_printable(answer.text);
-  require(parse_answer(render_answer(answer)) == answer);
+  const facts::KeyValueAnswer& answer = conversation.answer();
+  require(answer.kind != facts::KeyValueAnswer::Kind::failed || !answer.text.empty());
+  if (answer.kind == facts::KeyValueAnswer::Kind::failed) fuzz::require_printable(answer.text);
+  require(facts::parse_answer(facts::render_answer(answer)) == answer);
 }
 
 void check_places(const std::string& text) {
-  const KeyValueAnswer answer = parse_answer(text);
-  require(parse_answer(render_answer(answer)) == answer);
-  if (const auto place = parse_place(text)) require(parse_place(render_place(*place)) == place);
-  const auto note = parse_note(text, "slurm/29/0/0");
+  const facts::KeyValueAnswer answer = facts::parse_answer(text);
+  require(facts::parse_answer(facts::render_answer(answer)) == answer);
+  if (const auto place = rendezvous::parse_place(text))
+    require(rendezvous::parse_place(rendezvous::render_place(*place)) == place);
+  const auto note = rendezvous::parse_note(text, "slurm/29/0/0");
   if (std::holds_alternative<std::string>(note)) return fuzz::require_printable(std::get<std::string>(note));
-  const CoordinatorNote& read = std::get<CoordinatorNote>(note);
-  const auto again = parse_note(render_note(read), "slurm/29/0/0");
-  require(std::holds_alternative<CoordinatorNote>(again) && std::get<CoordinatorNote>(again) == read);
+  const rendezvous::CoordinatorNote& read = std::get<rendezvous::CoordinatorNote>(note);
+  const auto again = rendezvous::parse_note(rendezvous::render_note(read), "slurm/29/0/0");
+  require(std::holds_alternative<rendezvous::CoordinatorNote>(again) &&
+          std::get<rendezvous::CoordinatorNote>(again) == read);
 }
 
 }  // namespace

@@ -9,20 +9,22 @@ using fuzz::require;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text = fuzz::text_of(data, size);
-  if (const auto message = lifeline::decode(text)) {
-    FrameReader reader;
-    reader.append(lifeline::encode(*message));
+  if (const auto message = rendezvous::lifeline::decode(text)) {
+    rendezvous::FrameReader reader;
+    reader.append(rendezvous::lifeline::encode(*message));
     const auto frame = reader.next();
     require(std::holds_alternative<std::string>(frame));
-    const auto again = lifeline::decode(std::get<std::string>(frame));
+    const auto again = rendezvous::lifeline::decode(std::get<std::string>(frame));
     require(again == message);
   }
-  if (const auto task = decode_task(text)) require(decode_task(encode(*task)) == task);
-  if (const auto address = parse_front_end_address(text)) {
-    require(parse_front_end_address(to_string(*address)) == address);
+  if (const auto task = rendezvous::decode_task(text))
+    require(rendezvous::decode_task(rendezvous::encode(*task)) == task);
+  if (const auto address = rendezvous::parse_front_end_address(text)) {
+    require(rendezvous::parse_front_end_address(rendezvous::to_string(*address)) == address);
   }
   const std::vector<std::string> lines = split(text, '\n');
-  for (const std::string& entry : merge_environments(lines, {"CUDA_VISIBLE_DEVICES=0", "HOSTNAME=n1"})) {
+  for (const std::string& entry :
+       rendezvous::merge_environments(lines, {"CUDA_VISIBLE_DEVICES=0", "HOSTNAME=n1"})) {
     require(!entry.starts_with("HOSTNAME=") || entry == "HOSTNAME=n1");
   }
   return 0;

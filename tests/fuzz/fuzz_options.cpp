@@ -30,54 +30,54 @@ void parse(const Act& act) {
 
 void parse_values(const std::string& text) {
   parse([&] {
-    const NodeRange range = parse_node_range(text, "--x");
+    const options::NodeRange range = options::parse_node_range(text, "--x");
     fuzz::require(1 <= range.least && range.least <= range.most);
   });
   parse([&] {
-    const WorkersPerNode workers = parse_workers_per_node(text, "--x");
-    fuzz::require(workers.kind != WorkersKind::number || workers.number >= 1);
+    const options::WorkersPerNode workers = options::parse_workers_per_node(text, "--x");
+    fuzz::require(workers.kind != options::WorkersKind::number || workers.number >= 1);
   });
   parse([&] {
-    for (const auto& [rank, streams] : parse_stream_choice(text, "--x").by_local_rank) {
+    for (const auto& [rank, streams] : output::parse_stream_choice(text, "--x").by_local_rank) {
       fuzz::require(rank >= 0 && streams >= 0 && streams <= 3);
     }
   });
-  parse([&] { fuzz::require(!parse_rank_list(text, "--x").empty()); });
+  parse([&] { fuzz::require(!output::parse_rank_list(text, "--x").empty()); });
   parse([&] {
-    for (const auto& [key, value] : parse_rendezvous_conf(text, "--x"))
+    for (const auto& [key, value] : options::parse_rendezvous_conf(text, "--x"))
       fuzz::require(!key.empty() && !value.empty());
   });
 }
 
 void parse_output(const std::string& text) {
-  parse([&] { parse_rank_ranges(text, "--x"); });
-  parse([&] { parse_rotation(text, "--x"); });
-  parse([&] { parse_store_memory(text, "--x"); });
-  parse([&] { parse_rate(text, "--x"); });
-  parse([&] { make_label(text, {}, true, "--x"); });
-  make_torchrun_prefix(text, {});
-  parse_line_filters(text);
+  parse([&] { output::parse_rank_ranges(text, "--x"); });
+  parse([&] { output::parse_rotation(text, "--x"); });
+  parse([&] { output::parse_store_memory(text, "--x"); });
+  parse([&] { output::parse_rate(text, "--x"); });
+  parse([&] { output::make_label(text, {}, true, "--x"); });
+  output::make_torchrun_prefix(text, {});
+  output::parse_line_filters(text);
 }
 
 void parse_places(const std::string& text) {
-  parse([&] { parse_bind(text, "--x"); });
-  parse_device_list(text);
+  parse([&] { options::parse_bind(text, "--x"); });
+  placement::parse_device_list(text);
   parse_duration(text);
-  fuzz::try_to([&] { expand_value(text, {{"HOME", "/home/lab"}}); });
+  fuzz::try_to([&] { site::expand_value(text, {{"HOME", "/home/lab"}}); });
 }
 
 void parse_names(const std::string& text) {
   parse([&] {
-    const Endpoint endpoint = parse_endpoint(text, "--x");
+    const options::Endpoint endpoint = options::parse_endpoint(text, "--x");
     fuzz::require(!endpoint.host.empty() && endpoint.port.value_or(0) >= 0 &&
                   endpoint.port.value_or(0) <= 65535);
     const bool ipv6 = endpoint.host.find(':') != std::string::npos;
-    fuzz::require(!ipv6 || parse_endpoint("[" + endpoint.host + "]:1", "--x").host == endpoint.host);
+    fuzz::require(!ipv6 || options::parse_endpoint("[" + endpoint.host + "]:1", "--x").host == endpoint.host);
   });
-  parse([&] { fuzz::require(!parse_host(text, "--x").empty()); });
+  parse([&] { fuzz::require(!options::parse_host(text, "--x").empty()); });
   parse([&] {
-    for (const int number : parse_signals(text, "--x")) {
-      fuzz::require(parse_signals(signal_name(number), "--x") == std::vector<int>{number});
+    for (const int number : options::parse_signals(text, "--x")) {
+      fuzz::require(options::parse_signals(options::signal_name(number), "--x") == std::vector<int>{number});
     }
   });
 }

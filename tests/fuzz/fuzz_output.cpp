@@ -65,12 +65,12 @@ std::size_t count_of_line_ends(std::string_view text) {
 
 // All bytes come out; beside them only the line ends that part two streams.
 void merge(const std::vector<Event>& events) {
-  LineMerger::Settings settings;
+  supervise::LineMerger::Settings settings;
   settings.long_line = 64;
   settings.longest_line = 256;
   settings.backlog = 512;
-  LineMerger merger(settings);
-  std::array<StreamId, k_streams> ids;
+  supervise::LineMerger merger(settings);
+  std::array<supervise::StreamId, k_streams> ids;
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = merger.open(i == 0);
   TimePoint now{};
   std::string written;
@@ -82,7 +82,7 @@ void merge(const std::vector<Event>& events) {
     }
   };
   for (const Event& event : events) {
-    const StreamId id = ids[static_cast<std::size_t>(event.stream)];
+    const supervise::StreamId id = ids[static_cast<std::size_t>(event.stream)];
     now += event.passed;
     if (event.kind == Event::Kind::text) merger.add(id, event.text, now);
     if (event.kind == Event::Kind::close) merger.close(id, now);
@@ -111,10 +111,10 @@ void fold(const std::vector<Event>& events) {
   std::size_t bytes = 0;
   std::set<int> open{0, 1, 2, 3};
   const auto take = [&] {
-    for (const LineFolder::Piece& piece : folder.take()) {
+    for (const output::LineFolder::Piece& piece : folder.take()) {
       if (piece.ended) open.erase(piece.stream);
       bytes += piece.text.size() * std::max<std::size_t>(piece.ranks.size(), 1);
-      if (!piece.ranks.empty()) fuzz::require_printable(describe_copies(piece.ranks, piece.text));
+      if (!piece.ranks.empty()) fuzz::require_printable(output::describe_copies(piece.ranks, piece.text));
     }
   };
   for (const Event& event : events) {
@@ -134,27 +134,27 @@ void fold(const std::vector<Event>& events) {
 }
 
 void report(const std::vector<Event>& events) {
-  LineTail tail;
+  supervise::LineTail tail;
   for (const Event& event : events) tail.add(event.text);
-  Failure failure;
+  supervise::Failure failure;
   failure.host = "n1";
   failure.program = "python";
   failure.status = {ExitStatus::Kind::exited, 1, {}, false};
   failure.last_lines = tail.lines();
-  require(failure.last_lines.size() <= LineTail::k_lines);
+  require(failure.last_lines.size() <= supervise::LineTail::k_lines);
   for (const std::string& line : failure.last_lines) {
-    require(line.size() <= LineTail::k_line_length && line.find('\n') == std::string::npos);
+    require(line.size() <= supervise::LineTail::k_line_length && line.find('\n') == std::string::npos);
   }
-  failure.hint = find_failure_hint(failure, 8);
-  Cause cause;
-  cause.kind = Cause::Kind::worker_failed;
+  failure.hint = supervise::find_failure_hint(failure, 8);
+  supervise::Cause cause;
+  cause.kind = supervise::Cause::Kind::worker_failed;
   cause.failure = failure;
-  fuzz::require_printable(render_report(cause, 3));
+  fuzz::require_printable(supervise::render_report(cause, 3));
   failure.last_lines.clear();
   for (const Event& event : events) failure.message += event.text;
   cause.failure = failure;
-  fuzz::require_printable(render_report(cause, 3));
-  render_report_json({cause, {failure}, {1, 2}, {}, "29", "n1"});
+  fuzz::require_printable(supervise::render_report(cause, 3));
+  supervise::render_report_json({cause, {failure}, {1, 2}, {}, "29", "n1"});
 }
 
 }  // namespace
@@ -164,8 +164,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int choice = input.byte() % 4;
   const std::vector<Event> events = read_events(input);
   if (choice == 0) merge(events);
-  if (choice == 1) fold<LineFolder>(events);
-  if (choice == 2) fold<CopyFolder>(events);
+  if (choice == 1) fold<output::LineFolder>(events);
+  if (choice == 2) fold<output::CopyFolder>(events);
   if (choice == 3) report(events);
   return 0;
 }

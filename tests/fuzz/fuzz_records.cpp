@@ -13,36 +13,37 @@ using fuzz::require;
 namespace {
 
 void check_events(const std::string& text) {
-  JobMetrics metrics;
+  events::JobMetrics metrics;
   for (const std::string& line : split(text, '\n')) {
-    const auto event = parse_event(line);
+    const auto event = events::parse_event(line);
     if (!event) continue;
     metrics.note(*event);
-    const std::string rendered = render_event(*event);
+    const std::string rendered = events::render_event(*event);
     require(rendered.ends_with('\n') && rendered.find('\n') == rendered.size() - 1);
-    require(parse_event(rendered).has_value());
+    require(events::parse_event(rendered).has_value());
   }
   metrics.render();
-  const Timeline timeline = make_timeline(text);
-  fuzz::require_printable(render_timeline_text(timeline));
-  render_timeline_html(timeline);
+  const events::Timeline timeline = events::make_timeline(text);
+  fuzz::require_printable(events::render_timeline_text(timeline));
+  events::render_timeline_html(timeline);
 }
 
 void check_status(const std::string& text) {
-  if (const auto node = parse_node_status(text)) {
-    require(parse_node_status(render_status(*node)) == node);
+  if (const auto node = status::parse_node_status(text)) {
+    require(status::parse_node_status(status::render_status(*node)) == node);
   }
-  const auto job = parse_job_status(text);
+  const auto job = status::parse_job_status(text);
   if (!job) return;
-  require(parse_job_status(render_status(*job)) == job);
-  fuzz::require_printable(render_status_table(*job, *job));
-  render_status_json({*job}, {*job});
+  require(status::parse_job_status(status::render_status(*job)) == job);
+  fuzz::require_printable(status::render_status_table(*job, *job));
+  status::render_status_json({*job}, {*job});
 }
 
 void check_index(const std::string& text) {
-  const std::string merged = merge_index_parts("launch", {text, render_index_part("launch", {})});
-  require(is_index_of("launch", merged));
-  require(merge_index_parts("launch", {merged}) == merged);
+  const std::string merged =
+      output::merge_index_parts("launch", {text, output::render_index_part("launch", {})});
+  require(output::is_index_of("launch", merged));
+  require(output::merge_index_parts("launch", {merged}) == merged);
 }
 
 }  // namespace

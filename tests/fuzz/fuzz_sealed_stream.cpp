@@ -21,8 +21,8 @@ SecretKey key() {
 
 // What a reader says to them in the end; every text but the peer's own is a lie.
 bool refuses(bool after_first, std::string_view bytes, std::size_t cut) {
-  SealedWriter writer(key());
-  SealedReader reader(key());
+  net::SealedWriter writer(key());
+  net::SealedReader reader(key());
   if (after_first) {
     reader.append(writer.seal(k_first));
     const auto first = reader.next();
@@ -32,8 +32,8 @@ bool refuses(bool after_first, std::string_view bytes, std::size_t cut) {
     reader.append(bytes.substr(0, cut));
     const auto next = reader.next();
     require(!std::holds_alternative<std::string>(next));
-    if (!std::holds_alternative<CodecError>(next)) continue;
-    fuzz::require_printable(std::get<CodecError>(next).what);
+    if (!std::holds_alternative<rendezvous::CodecError>(next)) continue;
+    fuzz::require_printable(std::get<rendezvous::CodecError>(next).what);
     return true;
   }
   return false;
@@ -41,8 +41,8 @@ bool refuses(bool after_first, std::string_view bytes, std::size_t cut) {
 
 // And what was sealed comes out again, however it is cut.
 void check_own(std::string_view bytes, std::size_t cut) {
-  SealedWriter writer(key());
-  SealedReader reader(key());
+  net::SealedWriter writer(key());
+  net::SealedReader reader(key());
   const std::string half(bytes.substr(0, bytes.size() / 2));
   const std::string sealed = writer.seal(bytes) + writer.seal(half);
   std::vector<std::string> texts;

@@ -6,9 +6,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ddprun;
   const std::string text = fuzz::text_of(data, size);
-  fuzz::try_to([&] { parse_site_profile(text, "fuzz.json"); });
+  fuzz::try_to([&] { site::parse_site_profile(text, "fuzz.json"); });
   fuzz::try_to([&] {
-    for (const OptionText& option : parse_config(text, "fuzz.json")) fuzz::require(!option.origin.empty());
+    for (const facts::OptionText& option : facts::parse_config(text, "fuzz.json"))
+      fuzz::require(!option.origin.empty());
   });
   return 0;
 }

@@ -7,15 +7,16 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ddprun;
   const std::string bytes(data, data + size);
-  fuzz::require(unescape_bytes(escape_bytes(bytes)) == bytes);
-  mask_text(bytes);
+  fuzz::require(facts::unescape_bytes(facts::escape_bytes(bytes)) == bytes);
+  facts::mask_text(bytes);
   fuzz::try_to([&] {
-    const Snapshot snapshot = parse_snapshot(bytes, "fuzz");
-    const std::string json = render_snapshot(snapshot);
-    fuzz::require(parse_snapshot(json, "fuzz") == snapshot && render_snapshot(snapshot) == json);
-    const Snapshot clean = without_secrets(snapshot);
-    fuzz::require(without_secrets(clean) == clean);
-    parse_snapshot(render_snapshot(clean), "fuzz");
+    const facts::Snapshot snapshot = facts::parse_snapshot(bytes, "fuzz");
+    const std::string json = facts::render_snapshot(snapshot);
+    fuzz::require(facts::parse_snapshot(json, "fuzz") == snapshot &&
+                  facts::render_snapshot(snapshot) == json);
+    const facts::Snapshot clean = facts::without_secrets(snapshot);
+    fuzz::require(facts::without_secrets(clean) == clean);
+    facts::parse_snapshot(facts::render_snapshot(clean), "fuzz");
   });
   return 0;
 }

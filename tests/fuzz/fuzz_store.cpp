@@ -17,8 +17,8 @@ using fuzz::require;
 
 constexpr int k_clients = 4;
 
-StoreLimits small_limits() {
-  StoreLimits limits;
+store::StoreLimits small_limits() {
+  store::StoreLimits limits;
   limits.key = 64;
   limits.value = 512;
   limits.items = 32;
@@ -28,33 +28,33 @@ StoreLimits small_limits() {
 }
 
 struct Store {
-  explicit Store(std::optional<StoreDialect> old_dialect) : service(small_limits(), old_dialect) {
+  explicit Store(std::optional<store::StoreDialect> old_dialect) : service(small_limits(), old_dialect) {
     for (int i = 0; i < k_clients; ++i) service.connect();
   }
 
-  bool send(StoreClient client, std::string_view bytes) {
+  bool send(store::StoreClient client, std::string_view bytes) {
     std::string reply;
-    std::vector<StoreDelivery> deliveries;
+    std::vector<store::StoreDelivery> deliveries;
     bool fine = !service.receive(client, bytes, reply, deliveries);
     while (fine && service.paused(client) && !service.starved(client))
       fine = !service.proceed(client, reply, deliveries);
     received[static_cast<std::size_t>(client.value)] += reply;
-    for (const StoreDelivery& delivery : deliveries) {
-      for (const StoreClient each : delivery.clients)
+    for (const store::StoreDelivery& delivery : deliveries) {
+      for (const store::StoreClient each : delivery.clients)
         received[static_cast<std::size_t>(each.value)] += delivery.bytes;
     }
     return fine;
   }
-  void replace(StoreClient client) {
+  void replace(store::StoreClient client) {
     service.disconnect(client);
     if (service.connect() != client) std::abort();
   }
 
-  StoreService service;
+  store::StoreService service;
   std::array<std::string, k_clients> received;
 };
 
-bool send_byte_by_byte(Store& store, StoreClient client, std::string_view bytes) {
+bool send_byte_by_byte(Store& store, store::StoreClient client, std::string_view bytes) {
   for (const char& byte : bytes) {
     if (!store.send(client, {&byte, 1})) return false;
   }
@@ -65,14 +65,14 @@ bool send_byte_by_byte(Store& store, StoreClient client, std::string_view bytes)
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  constexpr std::array<std::optional<StoreDialect>, 3> k_known{std::nullopt, StoreDialect::torch_2_1,
-                                                               StoreDialect::torch_2_0};
+  constexpr std::array<std::optional<store::StoreDialect>, 3> k_known{
+      std::nullopt, store::StoreDialect::torch_2_1, store::StoreDialect::torch_2_0};
   const auto known = k_known[data[0] % k_known.size()];
   Store whole(known);
   Store pieces(known);
   for (std::size_t at = 1; at < size;) {
     const std::uint8_t command = data[at++];
-    const StoreClient client{command % k_clients};
+    const store::StoreClient client{command % k_clients};
     if ((command & 0x40) != 0) {
       whole.replace(client);
       pieces.replace(client);
@@ -89,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!fine) whole.replace(client);
     if (!fine) pieces.replace(client);
   }
-  for (int i = 0; i < k_clients; ++i) whole.replace(StoreClient{i});
+  for (int i = 0; i < k_clients; ++i) whole.replace(store::StoreClient{i});
   require(whole.service.state().listed() == 0);
   require(whole.service.memory().used() == whole.service.state().bytes());
   return 0;

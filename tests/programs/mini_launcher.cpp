@@ -42,18 +42,18 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-SpawnRequest request_for(const Arguments& arguments) {
-  SpawnRequest request;
+os::SpawnRequest request_for(const Arguments& arguments) {
+  os::SpawnRequest request;
   request.arguments = arguments;
   for (char** variable = environ; *variable != nullptr; ++variable)
     request.environment.emplace_back(*variable);
   return request;
 }
 
-Child start(const SpawnRequest& request) {
-  auto started = spawn(request);
-  if (auto* child = std::get_if<Child>(&started)) return std::move(*child);
-  say("cannot start: " + std::string(stage_name(std::get<SpawnFailure>(started).stage)));
+os::Child start(const os::SpawnRequest& request) {
+  auto started = os::spawn(request);
+  if (auto* child = std::get_if<os::Child>(&started)) return std::move(*child);
+  say("cannot start: " + std::string(stage_name(std::get<os::SpawnFailure>(started).stage)));
   ::_exit(1);
 }
 
@@ -62,14 +62,14 @@ Child start(const SpawnRequest& request) {
 }
 
 int keep(const Arguments& arguments, bool with_reaper) {
-  const std::string id = make_random_id();
-  std::optional<Reaper> reaper;
+  const std::string id = os::make_random_id();
+  std::optional<os::Reaper> reaper;
   if (with_reaper) reaper.emplace(id);
-  SpawnRequest request = request_for(arguments);
-  if (with_reaper) request.environment.push_back(std::string(k_agent_variable) + "=" + id);
+  os::SpawnRequest request = request_for(arguments);
+  if (with_reaper) request.environment.push_back(std::string(os::k_agent_variable) + "=" + id);
   // Only the reaper is to reach the worker where one is tested.
   request.die_with_parent = !with_reaper;
-  Child worker = start(request);
+  os::Child worker = start(request);
   if (reaper) reaper->watch(worker.pid());
   say("worker " + std::to_string(worker.pid()));
   if (reaper) say("reaper " + std::to_string(reaper->pid()));
@@ -78,7 +78,7 @@ int keep(const Arguments& arguments, bool with_reaper) {
 
 // Follows a job through stops until it ends, as the driver and a shell do.
 template <class OnStop>
-ExitStatus follow(Child& child, SignalSource& signals, const OnStop& on_stop) {
+ExitStatus follow(os::Child& child, os::SignalSource& signals, const OnStop& on_stop) {
   while (true) {
     if (const auto status = child.reap()) return *status;
     if (const auto stop = child.take_stop()) on_stop(*stop);
@@ -89,16 +89,16 @@ ExitStatus follow(Child& child, SignalSource& signals, const OnStop& on_stop) {
 }
 
 int lend(const Arguments& arguments) {
-  SignalSource signals({SIGCHLD});
-  auto terminal = Terminal::open_controlling();
+  os::SignalSource signals({SIGCHLD});
+  auto terminal = os::Terminal::open_controlling();
   if (!terminal) return 1;
-  SpawnRequest request = request_for(arguments);
+  os::SpawnRequest request = request_for(arguments);
   request.terminal = terminal->descriptor();
-  Child worker = start(request);
+  os::Child worker = start(request);
   follow(worker, signals, [&](int) {
     terminal->take_back(worker.pid());
     say("launcher stops");
-    stop_own_group();
+    os::stop_own_group();
     say(std::string("launcher continues ") + (terminal->in_foreground() ? "in front" : "behind"));
     terminal->give_to(worker.pid());
     worker.send_signal_to_group(SIGCONT);
@@ -109,8 +109,8 @@ int lend(const Arguments& arguments) {
 }
 
 int keep_terminal(const Arguments& arguments) {
-  SignalSource signals({SIGCHLD});
-  Child worker = start(request_for(arguments));
+  os::SignalSource signals({SIGCHLD});
+  os::Child worker = start(request_for(arguments));
   follow(worker, signals, [&](int signal) {
     say("worker stopped by " + std::to_string(signal));
     worker.send_signal(SIGKILL);
@@ -120,12 +120,12 @@ int keep_terminal(const Arguments& arguments) {
 
 int type_for(const Arguments& arguments) {
   boost::asio::io_context context;
-  Pipe pipe = make_pipe();
-  SpawnRequest request = request_for(arguments);
+  os::Pipe pipe = os::make_pipe();
+  os::SpawnRequest request = request_for(arguments);
   request.standard_input = pipe.reader.get();
-  Child worker = start(request);
+  os::Child worker = start(request);
   pipe.reader.close();
-  InputPump pump(context, 0);
+  app::InputPump pump(context, 0);
   pump.connect(std::move(pipe.writer));
   context.run();  // until the worker has closed its input, or the terminal is at its end
   pollfd ended{worker.pidfd().get(), POLLIN, 0};
@@ -151,19 +151,19 @@ void wait_for_three_lines(boost::asio::io_context& context, int pipe) {
 
 int type_for_next(const Arguments& arguments) {
   boost::asio::io_context context;
-  InputPump pump(context, 0);
-  Pipe pipe = make_pipe();
+  app::InputPump pump(context, 0);
+  os::Pipe pipe = os::make_pipe();
   ::fcntl(pipe.writer.get(), F_SETPIPE_SZ, 4096);
-  const Fd look = duplicate(pipe.reader.get());
+  const os::Fd look = os::duplicate(pipe.reader.get());
   pump.connect(std::move(pipe.writer));
   say("nobody reads");
   wait_for_three_lines(context, look.get());
   pump.disconnect();
 
-  pipe = make_pipe();
-  SpawnRequest request = request_for(arguments);
+  pipe = os::make_pipe();
+  os::SpawnRequest request = request_for(arguments);
   request.standard_input = pipe.reader.get();
-  Child worker = start(request);
+  os::Child worker = start(request);
   pipe.reader.close();
   pump.connect(std::move(pipe.writer));
   context.restart();
@@ -178,7 +178,7 @@ int type_for_next(const Arguments& arguments) {
 // Slurm's and sudo's pipes belong to another user.
 int pour(const Arguments& arguments) {
   if (::geteuid() == 0 && ::setuid(65534) != 0) return 1;
-  OutputSink sink(1);
+  os::OutputSink sink(1);
   std::string text(std::stoul(arguments.at(0)), 'x');
   while (!text.empty()) {
     text.erase(0, sink.write(text));
@@ -189,13 +189,13 @@ int pour(const Arguments& arguments) {
 }
 
 int shell(const Arguments& arguments, bool in_background_first) {
-  SignalSource signals({SIGCHLD});
+  os::SignalSource signals({SIGCHLD});
   ::ioctl(0, TIOCSCTTY, 0);
-  auto terminal = Terminal::open_controlling();
+  auto terminal = os::Terminal::open_controlling();
   if (!terminal) return 1;
-  SpawnRequest request = request_for(arguments);
+  os::SpawnRequest request = request_for(arguments);
   if (!in_background_first) request.terminal = terminal->descriptor();
-  Child job = start(request);
+  os::Child job = start(request);
   if (in_background_first) {
     char line[256];
     if (std::fgets(line, sizeof line, stdin) == nullptr) return 1;

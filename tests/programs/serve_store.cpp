@@ -13,16 +13,17 @@
 
 int main(int argc, char** argv) {
   namespace asio = boost::asio;
-  ddprun::StoreServerOptions options;
+  ddprun::net::StoreServerOptions options;
   if (argc > 1) options.port = static_cast<int>(ddprun::parse_integer(argv[1]).value_or(0));
   if (argc > 2) {
     const bool newest = std::string_view(argv[2]) == "2.1";
-    options.old_dialect = newest ? ddprun::StoreDialect::torch_2_1 : ddprun::StoreDialect::torch_2_0;
+    options.old_dialect =
+        newest ? ddprun::store::StoreDialect::torch_2_1 : ddprun::store::StoreDialect::torch_2_0;
   }
   options.report = [](const std::string& text, bool) { fmt::print(stderr, "{}\n", text); };
   try {
     asio::io_context context;
-    ddprun::StoreServer server(context, options);
+    ddprun::net::StoreServer server(context, options);
     fmt::print("{}\n", server.port());
     std::fflush(stdout);
     asio::posix::stream_descriptor input(context, 0);

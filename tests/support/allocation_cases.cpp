@@ -26,8 +26,8 @@ json read_json(const fs::path& path) {
 
 fs::path data_folder(const std::string& name) { return fs::path(DDPRUN_TEST_DATA) / name; }
 
-Snapshot read_case_snapshot(const fs::path& folder) {
-  Snapshot snapshot;
+facts::Snapshot read_case_snapshot(const fs::path& folder) {
+  facts::Snapshot snapshot;
   snapshot.environment = parse_environment_lines(read_text(folder / "environment"));
   const json facts = read_json(folder / "facts.json");
   snapshot.host.name = facts.value("host", "n1");
@@ -45,8 +45,8 @@ Snapshot read_case_snapshot(const fs::path& folder) {
   return snapshot;
 }
 
-PlaceOptions read_place_options(const json& flags) {
-  PlaceOptions options;
+allocation::PlaceOptions read_place_options(const json& flags) {
+  allocation::PlaceOptions options;
   for (const auto& [flag, value] : flags.items()) {
     if (flag == "--nnodes") options.nodes = sourced(value.get<int>(), flag);
     if (flag == "--node-rank") options.node_rank = sourced(value.get<int>(), flag);
@@ -58,7 +58,8 @@ PlaceOptions read_place_options(const json& flags) {
       options.address = sourced(value.get<std::string>(), flag, Source::endpoint);
     if (flag == "--rdzv-id") options.run_id = sourced(value.get<std::string>(), flag);
     if (flag == "--scheduler") options.scheduler = sourced(value.get<std::string>(), flag);
-    if (flag == "--hosts") options.hosts = sourced(parse_hosts(value.get<std::string>(), flag), flag);
+    if (flag == "--hosts")
+      options.hosts = sourced(allocation::parse_hosts(value.get<std::string>(), flag), flag);
     if (flag == "--standalone") options.standalone = value.get<bool>();
   }
   return options;

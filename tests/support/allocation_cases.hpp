@@ -16,7 +16,7 @@ nlohmann::json read_json(const std::filesystem::path& path);
 
 std::filesystem::path data_folder(const std::string& name);
 
-Snapshot read_case_snapshot(const std::filesystem::path& folder);
-PlaceOptions read_place_options(const nlohmann::json& flags);
+facts::Snapshot read_case_snapshot(const std::filesystem::path& folder);
+allocation::PlaceOptions read_place_options(const nlohmann::json& flags);
 
 }  // namespace ddprun::test

@@ -8,8 +8,8 @@
 
 namespace ddprun::test {
 
-inline Environment parse_environment_lines(const std::string& text) {
-  Environment environment;
+inline facts::Environment parse_environment_lines(const std::string& text) {
+  facts::Environment environment;
   for (const std::string& line : split(text, '\n')) {
     const std::size_t equals = line.find('=');
     if (equals != std::string::npos) environment[line.substr(0, equals)] = line.substr(equals + 1);

@@ -26,7 +26,7 @@ class FakeRoot {
   }
 
  private:
-  TempDir folder_;
+  os::TempDir folder_;
 };
 
 }  // namespace ddprun

@@ -25,7 +25,7 @@ constexpr std::chrono::seconds k_limit{30};
 
 [[noreturn]] void run(std::vector<std::string> words, const std::string& folder,
                       const std::map<std::string, std::string>& variables, int output, int error) {
-  const Fd input(::open("/dev/null", O_RDONLY));
+  const os::Fd input(::open("/dev/null", O_RDONLY));
   ::dup2(input.get(), STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(error, STDERR_FILENO);
@@ -40,11 +40,11 @@ constexpr std::chrono::seconds k_limit{30};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  ::_exit(run_program(static_cast<int>(words.size()), arguments.data()));
+  ::_exit(app::run_program(static_cast<int>(words.size()), arguments.data()));
 }
 
 // What has come; false at the end.
-bool read_some(const Fd& descriptor, std::string& text) {
+bool read_some(const os::Fd& descriptor, std::string& text) {
   char buffer[4096];
   const ssize_t count = ::read(descriptor.get(), buffer, sizeof buffer);
   if (count > 0) text.append(buffer, static_cast<std::size_t>(count));
@@ -55,8 +55,8 @@ bool read_some(const Fd& descriptor, std::string& text) {
 
 ForkedDdprun::ForkedDdprun(std::vector<std::string> arguments, const std::string& folder,
                            const std::map<std::string, std::string>& variables) {
-  Pipe output = make_pipe();
-  Pipe error = make_pipe();
+  os::Pipe output = os::make_pipe();
+  os::Pipe error = os::make_pipe();
   std::cout.flush();  // what the test has written is not to be written by the child too
   std::fflush(nullptr);
   pid_ = ::fork();

@@ -31,8 +31,8 @@ class ForkedDdprun {
 
  private:
   int pid_ = -1;
-  Fd output_;
-  Fd error_;
+  os::Fd output_;
+  os::Fd error_;
 };
 
 }  // namespace ddprun::testing

@@ -11,16 +11,16 @@ int core_count(const NodeShape& shape) { return shape.packages * shape.nodes * s
 
 }  // namespace
 
-Topology build_topology(const NodeShape& shape) {
+facts::Topology build_topology(const NodeShape& shape) {
   const int all = core_count(shape);
   const int in_node = shape.caches * shape.cores;
-  Topology topology;
+  facts::Topology topology;
   topology.source = "hwloc 2.9.0";
   topology.packages = shape.packages;
   for (int node = 0; node < shape.packages * shape.nodes; ++node)
     topology.nodes.push_back({node, {}, shape.node_bytes});
   for (int number = 0; number < all; ++number) {
-    Core core;
+    facts::Core core;
     core.node = number / in_node;
     core.package = core.node / shape.nodes;
     core.cache = number / shape.cores;
@@ -30,7 +30,7 @@ Topology build_topology(const NodeShape& shape) {
     cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
     topology.cores.push_back(std::move(core));
   }
-  for (MemoryNode& node : topology.nodes) std::sort(node.cpus.begin(), node.cpus.end());
+  for (facts::MemoryNode& node : topology.nodes) std::sort(node.cpus.begin(), node.cpus.end());
   return topology;
 }
 
@@ -40,15 +40,15 @@ std::vector<int> cpus_of(const NodeShape& shape) {
   return cpus;
 }
 
-void add_memory(Topology& topology, int number, std::int64_t bytes) {
+void add_memory(facts::Topology& topology, int number, std::int64_t bytes) {
   topology.nodes.push_back({number, {}, bytes});
 }
 
-void add_device(Topology& topology, DeviceKind kind, const std::string& address, int node,
+void add_device(facts::Topology& topology, facts::DeviceKind kind, const std::string& address, int node,
                 const std::vector<std::string>& names) {
-  PciDevice device{kind, address, names, {}, {}};
+  facts::PciDevice device{kind, address, names, {}, {}};
   if (node >= 0) device.cpus = topology.nodes[static_cast<std::size_t>(node)].cpus;
-  const auto later = [&](const PciDevice& other) { return other.address > address; };
+  const auto later = [&](const facts::PciDevice& other) { return other.address > address; };
   topology.devices.insert(std::find_if(topology.devices.begin(), topology.devices.end(), later),
                           std::move(device));
 }

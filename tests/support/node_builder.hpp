@@ -21,16 +21,16 @@ struct NodeShape {
 };
 
 // Nodes, packages and caches count from 0, cores of one cache are local peers; no devices, no distances.
-Topology build_topology(const NodeShape& shape);
+facts::Topology build_topology(const NodeShape& shape);
 
 // 0 .. number of hardware threads - 1.
 std::vector<int> cpus_of(const NodeShape& shape);
 
 // A NUMA node without CPUs; ascending numbers are the caller's business.
-void add_memory(Topology& topology, int number, std::int64_t bytes);
+void add_memory(facts::Topology& topology, int number, std::int64_t bytes);
 
 // A device local to the CPUs of the NUMA node with that index, or to none (-1); kept by address.
-void add_device(Topology& topology, DeviceKind kind, const std::string& address, int node,
+void add_device(facts::Topology& topology, facts::DeviceKind kind, const std::string& address, int node,
                 const std::vector<std::string>& names = {});
 
 }  // namespace ddprun::test

@@ -10,12 +10,12 @@ namespace ddprun::test {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-std::vector<int> cpus(const std::string& list) { return parse_cpu_list(list).value(); }
+std::vector<int> cpus(const std::string& list) { return facts::parse_cpu_list(list).value(); }
 
 NodeCase read_node_case(const std::string& machine) {
   NodeCase node;
   node.folder = data_folder("nodes") / machine;
-  node.topology = parse_topology(read_text(node.folder / "node.json"), machine);
+  node.topology = facts::parse_topology(read_text(node.folder / "node.json"), machine);
   const json facts = read_json(node.folder / "facts.json");
   node.allowed = cpus(facts.at("allowed"));
   for (const json& worker : facts.at("workers"))
@@ -44,8 +44,8 @@ std::vector<std::vector<std::vector<int>>> near_gpus(const NodeCase& node, int w
   return near;
 }
 
-PlacementRequest request_for(const NodeCase& node, int workers) {
-  PlacementRequest request;
+placement::PlacementRequest request_for(const NodeCase& node, int workers) {
+  placement::PlacementRequest request;
   request.topology = node.topology;
   request.allowed_cpus = node.allowed;
   request.near_gpus = near_gpus(node, workers);

@@ -16,7 +16,7 @@ struct NodeCase {
     std::vector<int> expected;  // of its worker, with one worker for each device on the whole node
   };
   std::filesystem::path folder;
-  Topology topology;
+  facts::Topology topology;
   std::vector<int> allowed;  // CPUs that the system leaves to jobs
   std::vector<Device> devices;
 };
@@ -27,7 +27,7 @@ NodeCase read_node_case(const std::string& machine);
 
 // PlacementRequest::near_gpus: worker i has device i; where there are more workers, the last have none.
 std::vector<std::vector<std::vector<int>>> near_gpus(const NodeCase& node, int workers);
-PlacementRequest request_for(const NodeCase& node, int workers);
+placement::PlacementRequest request_for(const NodeCase& node, int workers);
 
 // CPUs in place of a list; throws for what is none.
 std::vector<int> cpus(const std::string& list);

@@ -19,14 +19,14 @@ constexpr std::int64_t k_gib = std::int64_t{1} << 30;
 
 std::vector<int> sorted(const std::set<int>& cpus) { return {cpus.begin(), cpus.end()}; }
 
-PlannedWorker& worker(NodeScene& scene, int index) {
+plan::PlannedWorker& worker(NodeScene& scene, int index) {
   return scene.plan.planned.at(static_cast<std::size_t>(index));
 }
 
 // Cores by their place in the topology, first to last.
 void bind(NodeScene& scene, int index, std::size_t first, std::size_t last,
-          MemoryPolicy policy = MemoryPolicy::preferred) {
-  const Topology& topology = *scene.snapshot.host.topology;
+          facts::MemoryPolicy policy = facts::MemoryPolicy::preferred) {
+  const facts::Topology& topology = *scene.snapshot.host.topology;
   const std::set<int> allowed(scene.snapshot.host.allowed_cpus.begin(),
                               scene.snapshot.host.allowed_cpus.end());
   std::set<int> cpus;
@@ -44,7 +44,7 @@ void bind(NodeScene& scene, int index, std::size_t first, std::size_t last,
 // What the workers leave is spare.
 NodeScene finished(NodeScene scene, const std::string& origin) {
   std::set<int> spare(scene.snapshot.host.allowed_cpus.begin(), scene.snapshot.host.allowed_cpus.end());
-  for (const PlannedWorker& each : scene.plan.planned) {
+  for (const plan::PlannedWorker& each : scene.plan.planned) {
     for (const int cpu : each.binding.cpus) spare.erase(cpu);
   }
   scene.plan.binding = {origin, sorted(spare)};
@@ -59,24 +59,24 @@ void forbid(NodeScene& scene, const std::set<int>& cpus) {
 
 NodeScene laptop() {
   NodeScene scene = make_scene("laptop", build_topology({1, 1, 1, 4, 2, false, 16 * k_gib}), 2);
-  bind(scene, 0, 0, 1, MemoryPolicy::untouched);
-  bind(scene, 1, 2, 3, MemoryPolicy::untouched);
+  bind(scene, 0, 0, 1, facts::MemoryPolicy::untouched);
+  bind(scene, 1, 2, 3, facts::MemoryPolicy::untouched);
   return finished(std::move(scene), "even split of 4 cores");
 }
 
 NodeScene dgx_a100() {
-  Topology topology = build_topology({2, 4, 4, 4, 2, true, 126 * k_gib});
+  facts::Topology topology = build_topology({2, 4, 4, 4, 2, true, 126 * k_gib});
   const std::vector<std::string> buses{"07", "0f", "47", "4e", "87", "90", "b7", "bd"};
   const std::vector<std::string> cards{"0c", "12", "4b", "54", "8d", "94", "ba", "cc"};
   const std::vector<int> nodes{3, 3, 1, 1, 7, 7, 5, 5};
   for (std::size_t i = 0; i < buses.size(); ++i) {
-    add_device(topology, DeviceKind::gpu, fmt::format("0000:{}:00.0", buses[i]), nodes[i]);
+    add_device(topology, facts::DeviceKind::gpu, fmt::format("0000:{}:00.0", buses[i]), nodes[i]);
     const std::size_t card = i + (i > 3 ? 2 : 0);
-    add_device(topology, DeviceKind::network, fmt::format("0000:{}:00.0", cards[i]), nodes[i],
+    add_device(topology, facts::DeviceKind::network, fmt::format("0000:{}:00.0", cards[i]), nodes[i],
                {fmt::format("mlx5_{}", card), fmt::format("ib{}", card)});
   }
-  add_device(topology, DeviceKind::network, "0000:61:00.0", 2, {"mlx5_4", "enp97s0f0"});
-  add_device(topology, DeviceKind::network, "0000:e1:00.0", 6, {"mlx5_10", "enp225s0f0"});
+  add_device(topology, facts::DeviceKind::network, "0000:61:00.0", 2, {"mlx5_4", "enp97s0f0"});
+  add_device(topology, facts::DeviceKind::network, "0000:e1:00.0", 6, {"mlx5_10", "enp225s0f0"});
   NodeScene scene = make_scene("dgx-a100", std::move(topology), 8);
   for (int i = 0; i < 8; ++i) {
     const auto first = static_cast<std::size_t>(nodes[static_cast<std::size_t>(i)] * 16 + i % 2 * 8);
@@ -89,7 +89,7 @@ NodeScene dgx_a100() {
 }
 
 NodeScene gh200() {
-  Topology topology = build_topology({4, 1, 1, 72, 1, true, 120 * k_gib});
+  facts::Topology topology = build_topology({4, 1, 1, 72, 1, true, 120 * k_gib});
   topology.distances.resize(36, std::vector<int>(36, 40));
   for (int number = 4; number < 36; ++number) {
     const bool memory = number % 8 == 4;
@@ -97,8 +97,9 @@ NodeScene gh200() {
     topology.distances[static_cast<std::size_t>(number)][static_cast<std::size_t>((number - 4) / 8)] = 20;
   }
   for (int i = 0; i < 4; ++i) {
-    add_device(topology, DeviceKind::gpu, fmt::format("00{}9:01:00.0", i), i);
-    add_device(topology, DeviceKind::network, fmt::format("00{}2:01:00.0", i), i, {fmt::format("cxi{}", i)});
+    add_device(topology, facts::DeviceKind::gpu, fmt::format("00{}9:01:00.0", i), i);
+    add_device(topology, facts::DeviceKind::network, fmt::format("00{}2:01:00.0", i), i,
+               {fmt::format("cxi{}", i)});
   }
   NodeScene scene = make_scene("gh200", std::move(topology), 4);
   for (int i = 0; i < 4; ++i) {
@@ -110,14 +111,14 @@ NodeScene gh200() {
 
 // The first core of each L3 is the system's.
 NodeScene frontier() {
-  Topology topology = build_topology({1, 4, 2, 8, 2, true, 128 * k_gib});
+  facts::Topology topology = build_topology({1, 4, 2, 8, 2, true, 128 * k_gib});
   const std::vector<std::string> buses{"c1", "c6", "c9", "ce", "d1", "d6", "d9", "de"};
   const std::vector<int> caches{6, 7, 2, 3, 0, 1, 4, 5};
   for (std::size_t i = 0; i < buses.size(); ++i)
-    add_device(topology, DeviceKind::gpu, fmt::format("0000:{}:00.0", buses[i]), caches[i] / 2);
+    add_device(topology, facts::DeviceKind::gpu, fmt::format("0000:{}:00.0", buses[i]), caches[i] / 2);
   const std::vector<int> card_nodes{3, 1, 0, 2};
   for (std::size_t i = 0; i < card_nodes.size(); ++i) {
-    add_device(topology, DeviceKind::network, fmt::format("0000:{}:00.0", 0xc2 + i), card_nodes[i],
+    add_device(topology, facts::DeviceKind::network, fmt::format("0000:{}:00.0", 0xc2 + i), card_nodes[i],
                {fmt::format("cxi{}", i), fmt::format("hsn{}", i)});
   }
   NodeScene scene = make_scene("frontier", std::move(topology), 8);
@@ -134,8 +135,9 @@ NodeScene frontier() {
 }
 
 NodeScene unbound() {
-  Topology topology = build_topology({2, 1, 1, 8, 2, true, 64 * k_gib});
-  for (int i = 0; i < 2; ++i) add_device(topology, DeviceKind::gpu, fmt::format("0000:{}a:00.0", i + 1), i);
+  facts::Topology topology = build_topology({2, 1, 1, 8, 2, true, 64 * k_gib});
+  for (int i = 0; i < 2; ++i)
+    add_device(topology, facts::DeviceKind::gpu, fmt::format("0000:{}a:00.0", i + 1), i);
   NodeScene scene = make_scene("unbound", std::move(topology), 2);
   for (int i = 0; i < 2; ++i) worker(scene, i).gpus = {i};
   scene.plan.binding.origin = "CPUs that were chosen for this task";
@@ -144,24 +146,26 @@ NodeScene unbound() {
 
 // Two workers a NUMA node that both hold all of it; the firmware does not tell where the GPUs are.
 NodeScene shared_cores() {
-  Topology topology = build_topology({2, 1, 4, 4, 1, true, 64 * k_gib});
-  for (int i = 0; i < 3; ++i) add_device(topology, DeviceKind::gpu, fmt::format("0000:{}a:00.0", i + 1), -1);
+  facts::Topology topology = build_topology({2, 1, 4, 4, 1, true, 64 * k_gib});
+  for (int i = 0; i < 3; ++i)
+    add_device(topology, facts::DeviceKind::gpu, fmt::format("0000:{}a:00.0", i + 1), -1);
   NodeScene scene = make_scene("shared-cores", std::move(topology), 3);
-  bind(scene, 0, 0, 15, MemoryPolicy::bind);
-  bind(scene, 1, 0, 15, MemoryPolicy::bind);
-  bind(scene, 2, 16, 31, MemoryPolicy::bind);
+  bind(scene, 0, 0, 15, facts::MemoryPolicy::bind);
+  bind(scene, 1, 0, 15, facts::MemoryPolicy::bind);
+  bind(scene, 2, 16, 31, facts::MemoryPolicy::bind);
   for (int i = 0; i < 3; ++i) worker(scene, i).gpus = {i};
   return finished(std::move(scene), "all cores of the GPU's NUMA node");
 }
 
 // One of four tasks that share a mask: what the others take is neither its own nor spare.
 NodeScene one_task() {
-  Topology topology = build_topology({1, 4, 2, 8, 2, true, 64 * k_gib});
+  facts::Topology topology = build_topology({1, 4, 2, 8, 2, true, 64 * k_gib});
   const std::vector<std::string> buses{"03", "41", "81", "c1"};
   for (std::size_t i = 0; i < buses.size(); ++i)
-    add_device(topology, DeviceKind::gpu, fmt::format("0000:{}:00.0", buses[i]), 3 - static_cast<int>(i));
+    add_device(topology, facts::DeviceKind::gpu, fmt::format("0000:{}:00.0", buses[i]),
+               3 - static_cast<int>(i));
   NodeScene scene = make_scene("one-task", std::move(topology), 1);
-  change_node(scene.plan, [](NodeProposal& node) { node.local_world_size = 4; });
+  change_node(scene.plan, [](plan::NodeProposal& node) { node.local_world_size = 4; });
   worker(scene, 0).local_rank = {2};
   worker(scene, 0).rank = {6};
   worker(scene, 0).gpus = {2};
@@ -198,13 +202,13 @@ NodeShape random_shape(Random& random) {
   return shape;
 }
 
-void add_random_devices(Topology& topology, Random& random) {
+void add_random_devices(facts::Topology& topology, Random& random) {
   const int nodes = static_cast<int>(topology.nodes.size());
   const int devices = pick(random, 0, 20);
   for (int i = 0; i < devices; ++i) {
     const bool gpu = pick(random, 0, 1) == 1;
-    add_device(topology, gpu ? DeviceKind::gpu : DeviceKind::network, std::to_string(10000 + i) + ":c1:00.0",
-               pick(random, -1, nodes - 1),
+    add_device(topology, gpu ? facts::DeviceKind::gpu : facts::DeviceKind::network,
+               std::to_string(10000 + i) + ":c1:00.0", pick(random, -1, nodes - 1),
                {"mlx5_" + std::to_string(i), "a-long-name-of-an-interface" + std::to_string(i)});
   }
   if (pick(random, 0, 1) == 1) add_memory(topology, 200, 1);
@@ -212,21 +216,21 @@ void add_random_devices(Topology& topology, Random& random) {
 
 }  // namespace
 
-NodeScene make_scene(const std::string& name, Topology topology, int workers) {
-  Options options;
+NodeScene make_scene(const std::string& name, facts::Topology topology, int workers) {
+  options::Options options;
   options.command = {"train.py"};
-  options.workers = parse_workers_per_node(std::to_string(workers), "--nproc-per-node");
+  options.workers = options::parse_workers_per_node(std::to_string(workers), "--nproc-per-node");
   NodeScene scene{name, read_case_snapshot(""), {}};
-  HostFacts& host = scene.snapshot.host;
+  facts::HostFacts& host = scene.snapshot.host;
   host.allowed_cpus.clear();
-  for (const Core& core : topology.cores)
+  for (const facts::Core& core : topology.cores)
     host.allowed_cpus.insert(host.allowed_cpus.end(), core.cpus.begin(), core.cpus.end());
   std::sort(host.allowed_cpus.begin(), host.allowed_cpus.end());
   host.allowed_cores = static_cast<int>(topology.cores.size());
   host.online_cpus = static_cast<int>(host.allowed_cpus.size());
   scene.plan = plan_node(scene.snapshot, options);
-  for (const PciDevice& device : topology.devices) {
-    if (device.kind == DeviceKind::gpu) host.gpus.push_back({"nvidia", device.address});
+  for (const facts::PciDevice& device : topology.devices) {
+    if (device.kind == facts::DeviceKind::gpu) host.gpus.push_back({"nvidia", device.address});
   }
   host.topology = std::move(topology);
   return scene;
@@ -247,11 +251,11 @@ NodeScene scene_of(const std::string& name) {
 
 NodeScene random_scene(std::mt19937& random) {
   const NodeShape shape = random_shape(random);
-  Topology topology = build_topology(shape);
+  facts::Topology topology = build_topology(shape);
   add_random_devices(topology, random);
   NodeScene scene = make_scene("random", std::move(topology), pick(random, 1, 40));
   const int cpus = static_cast<int>(cpus_of(shape).size());
-  for (PlannedWorker& worker : scene.plan.planned) {
+  for (plan::PlannedWorker& worker : scene.plan.planned) {
     for (int cpu = 0; cpu < cpus; ++cpu) {
       if (pick(random, 0, 3) == 0) worker.binding.cpus.push_back(cpu);
     }
@@ -259,7 +263,7 @@ NodeScene random_scene(std::mt19937& random) {
       if (pick(random, 0, 3) == 0) worker.gpus.push_back(static_cast<int>(i));
     }
     worker.binding.memory_nodes = {0, 2, 4, 6, 8, 10, 200};
-    worker.binding.policy = MemoryPolicy::preferred;
+    worker.binding.policy = facts::MemoryPolicy::preferred;
     worker.network_card = "a-long-name-of-an-interface1";
     worker.rank = {10000000};
   }

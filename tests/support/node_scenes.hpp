@@ -13,13 +13,13 @@ namespace ddprun::test {
 
 struct NodeScene {
   std::string name;
-  Snapshot snapshot;
-  LaunchPlan plan;
+  facts::Snapshot snapshot;
+  plan::LaunchPlan plan;
 };
 
 // The plan of a host on its own that has this topology and may use all of it; its GPUs are the topology's.
 // Nothing is bound, and no worker holds a device.
-NodeScene make_scene(const std::string& name, Topology topology, int workers);
+NodeScene make_scene(const std::string& name, facts::Topology topology, int workers);
 
 // All that have a name, made once.
 const std::vector<NodeScene>& node_scenes();

@@ -12,10 +12,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void read_host(const json& host, Snapshot& snapshot) {
-  HostFacts& facts = snapshot.host;
+void read_host(const json& host, facts::Snapshot& snapshot) {
+  facts::HostFacts& facts = snapshot.host;
   facts.name = host.value("name", facts.name);
-  facts.allowed_cpus = parse_cpu_list(host.value("cpus", "0-7")).value();
+  facts.allowed_cpus = facts::parse_cpu_list(host.value("cpus", "0-7")).value();
   facts.allowed_cores = host.value("cores", static_cast<int>(facts.allowed_cpus.size()));
   facts.online_cpus = host.value("online", static_cast<int>(facts.allowed_cpus.size()));
   if (host.contains("quota")) facts.cpu_quota = host.at("quota").get<double>();
@@ -26,22 +26,22 @@ void read_host(const json& host, Snapshot& snapshot) {
   snapshot.unix_time = host.value("unix_time", snapshot.unix_time);
 }
 
-void read_programs(const json& programs, Snapshot& snapshot) {
+void read_programs(const json& programs, facts::Snapshot& snapshot) {
   for (const auto& [name, value] : programs.items()) {
     const bool alone = value.is_string();
-    snapshot.programs[name] = {ProgramKind::executable,
+    snapshot.programs[name] = {facts::ProgramKind::executable,
                                alone ? value.get<std::string>() : value.at("path").get<std::string>(),
                                alone ? std::string() : value.at("version").get<std::string>()};
   }
 }
 
-Options read_options(const json& flags) {
-  Options options;
+options::Options read_options(const json& flags) {
+  options::Options options;
   options.place = read_place_options(flags);
   for (const auto& [flag, value] : flags.items()) {
     if (flag == "--nproc-per-node") {
       options.workers =
-          parse_workers_per_node(value.is_string() ? value.get<std::string>() : value.dump(), flag);
+          options::parse_workers_per_node(value.is_string() ? value.get<std::string>() : value.dump(), flag);
     }
     if (flag == "--max-restarts") options.max_restarts = sourced(value.get<int>(), flag);
     if (flag == "--role") options.role = sourced(value.get<std::string>(), flag);
@@ -51,7 +51,7 @@ Options read_options(const json& flags) {
     if (flag == "--launcher") options.remote_launcher = sourced(value.get<std::string>(), flag);
     if (flag == "--logs") options.output.logs = sourced(value.get<std::string>(), flag);
     if (flag == "--label") options.output.label = sourced(value.get<std::string>(), flag);
-    if (flag == "--store" && value == "worker") options.store = StoreHost::worker;
+    if (flag == "--store" && value == "worker") options.store = options::StoreHost::worker;
   }
   return options;
 }

@@ -11,8 +11,8 @@ namespace ddprun::test {
 
 struct PlanCase {
   std::filesystem::path folder;
-  Snapshot snapshot;
-  Options options;
+  facts::Snapshot snapshot;
+  options::Options options;
 };
 
 // options.json has the keys

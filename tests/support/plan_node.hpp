@@ -12,36 +12,38 @@
 
 namespace ddprun::test {
 
-inline NodeProposal propose_node(const Snapshot& snapshot, const Options& options) {
-  return propose(snapshot, options, detect_started(snapshot, options));
+inline plan::NodeProposal propose_node(const facts::Snapshot& snapshot, const options::Options& options) {
+  return plan::propose(snapshot, options, selflaunch::detect_started(snapshot, options));
 }
 
 // Of the share that the node expects.
-inline LaunchPlan plan_node(const Snapshot& snapshot, const Options& options) {
-  const auto node = std::make_shared<const NodeProposal>(propose_node(snapshot, options));
-  return finalise(node, make_expected_assignment(*node), snapshot);
+inline plan::LaunchPlan plan_node(const facts::Snapshot& snapshot, const options::Options& options) {
+  const auto node = std::make_shared<const plan::NodeProposal>(propose_node(snapshot, options));
+  return plan::finalise(node, plan::make_expected_assignment(*node), snapshot);
 }
 
 // As above, with these local peers.
-inline LaunchPlan plan_node(const Snapshot& snapshot, const Options& options,
-                            std::vector<LocalPeer> local_peers) {
-  const auto node = std::make_shared<const NodeProposal>(propose_node(snapshot, options));
-  Assignment assignment = make_expected_assignment(*node);
+inline plan::LaunchPlan plan_node(const facts::Snapshot& snapshot, const options::Options& options,
+                                  std::vector<plan::LocalPeer> local_peers) {
+  const auto node = std::make_shared<const plan::NodeProposal>(propose_node(snapshot, options));
+  plan::Assignment assignment = plan::make_expected_assignment(*node);
   assignment.local_peers = std::move(local_peers);
-  return finalise(node, std::move(assignment), snapshot);
+  return plan::finalise(node, std::move(assignment), snapshot);
 }
 
 // The same plan of another node.
 template <class Change>
-void change_node(LaunchPlan& plan, const Change& change) {
-  NodeProposal node = *plan.node;
+void change_node(plan::LaunchPlan& plan, const Change& change) {
+  plan::NodeProposal node = *plan.node;
   change(node);
-  plan.node = std::make_shared<const NodeProposal>(std::move(node));
+  plan.node = std::make_shared<const plan::NodeProposal>(std::move(node));
 }
 
 // And of a launch on other hosts, where there is one.
-inline std::optional<SelfLaunchPlan> plan_self_launch(const Snapshot& snapshot, const Options& options) {
-  return make_self_launch_plan(snapshot, options, detect_allocation(snapshot, options.place));
+inline std::optional<selflaunch::SelfLaunchPlan> plan_self_launch(const facts::Snapshot& snapshot,
+                                                                  const options::Options& options) {
+  return selflaunch::make_self_launch_plan(snapshot, options,
+                                           allocation::detect_allocation(snapshot, options.place));
 }
 
 }  // namespace ddprun::test

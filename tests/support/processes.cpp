@@ -16,11 +16,11 @@ namespace {
 
 constexpr int k_deadline = 10'000;  // ms
 
-SpawnRequest request_for(const char* program, std::vector<std::string> arguments) {
-  SpawnRequest request;
+os::SpawnRequest request_for(const char* program, std::vector<std::string> arguments) {
+  os::SpawnRequest request;
   request.arguments = std::move(arguments);
   request.arguments.insert(request.arguments.begin(), program);
-  static const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  static const os::Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   request.standard_output = null.get();
   return request;
 }
@@ -32,29 +32,29 @@ void wait_until_readable(int descriptor) {
 
 }  // namespace
 
-SpawnRequest worker_request(std::vector<std::string> arguments) {
+os::SpawnRequest worker_request(std::vector<std::string> arguments) {
   return request_for(DDPRUN_TEST_WORKER, std::move(arguments));
 }
 
-SpawnRequest launcher_request(std::vector<std::string> arguments) {
+os::SpawnRequest launcher_request(std::vector<std::string> arguments) {
   return request_for(DDPRUN_MINI_LAUNCHER, std::move(arguments));
 }
 
-Child start(const SpawnRequest& request) {
-  auto started = spawn(request);
-  if (const auto* failure = std::get_if<SpawnFailure>(&started))
+os::Child start(const os::SpawnRequest& request) {
+  auto started = os::spawn(request);
+  if (const auto* failure = std::get_if<os::SpawnFailure>(&started))
     FAIL(stage_name(failure->stage) << ": errno " << failure->error);
-  return std::move(std::get<Child>(started));
+  return std::move(std::get<os::Child>(started));
 }
 
-ExitStatus wait_for_end(Child& child) {
+ExitStatus wait_for_end(os::Child& child) {
   wait_until_readable(child.pidfd().get());
   const auto status = child.reap();
   REQUIRE(status.has_value());
   return *status;
 }
 
-void wait_until_gone(const Fd& pidfd) {
+void wait_until_gone(const os::Fd& pidfd) {
   REQUIRE(pidfd);
   wait_until_readable(pidfd.get());
 }
@@ -77,10 +77,10 @@ std::string read_until(int descriptor, const std::string& text) {
   return all;
 }
 
-std::string output_of(SpawnRequest request) {
-  Pipe pipe = make_pipe();
+std::string output_of(os::SpawnRequest request) {
+  os::Pipe pipe = os::make_pipe();
   request.standard_output = pipe.writer.get();
-  Child child = start(request);
+  os::Child child = start(request);
   pipe.writer.close();
   const std::string text = read_until(pipe.reader.get(), "");
   wait_for_end(child);

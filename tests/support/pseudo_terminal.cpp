@@ -12,20 +12,20 @@ namespace ddprun::testing {
 
 namespace {
 
-Fd open_master() {
-  Fd master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+os::Fd open_master() {
+  os::Fd master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   REQUIRE(master);
   REQUIRE(::grantpt(master.get()) == 0);
   REQUIRE(::unlockpt(master.get()) == 0);
   return master;
 }
 
-Child start_shell(int master, const std::string& shell, std::vector<std::string> arguments) {
+os::Child start_shell(int master, const std::string& shell, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {shell, DDPRUN_MINI_LAUNCHER});
-  const Fd slave(::open(::ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  const os::Fd slave(::open(::ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC));
   REQUIRE(slave);
-  SpawnRequest request = launcher_request(std::move(arguments));
-  request.group = ChildGroup::own_session;
+  os::SpawnRequest request = launcher_request(std::move(arguments));
+  request.group = os::ChildGroup::own_session;
   request.standard_input = request.standard_output = request.standard_error = slave.get();
   return start(request);
 }

@@ -20,9 +20,9 @@ class PseudoTerminal {
   ExitStatus wait_for_end();
 
  private:
-  Fd master_;
+  os::Fd master_;
   std::string shown_;  // not yet expected
-  Child shell_;
+  os::Child shell_;
 };
 
 }  // namespace ddprun::testing

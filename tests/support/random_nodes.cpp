@@ -5,7 +5,7 @@
 
 namespace ddprun::test {
 
-const PlacementRequest& RandomNodes::next() {
+const placement::PlacementRequest& RandomNodes::next() {
   if (masks_left_-- == 0) {
     make_topology();
     masks_left_ = 3;
@@ -22,7 +22,7 @@ const PlacementRequest& RandomNodes::next() {
 }
 
 void RandomNodes::make_topology() {
-  Topology& topology = request_.topology;
+  facts::Topology& topology = request_.topology;
   topology = {};
   topology.source = "random";
   topology.packages = 1 + below(3);
@@ -45,10 +45,10 @@ void RandomNodes::make_topology() {
   add_memory();
 }
 
-void RandomNodes::add_cache(Core place, std::vector<int>& numbers) {
+void RandomNodes::add_cache(facts::Core place, std::vector<int>& numbers) {
   const int threads = 1 + below(2);
   for (int cores = 1 + below(4); cores > 0 && !numbers.empty(); --cores) {
-    Core core = place;
+    facts::Core core = place;
     for (int thread = 0; thread < threads && !numbers.empty(); ++thread) {
       core.cpus.push_back(numbers.back());
       numbers.pop_back();
@@ -62,14 +62,14 @@ void RandomNodes::add_cache(Core place, std::vector<int>& numbers) {
 }
 
 void RandomNodes::add_memory() {
-  Topology& topology = request_.topology;
+  facts::Topology& topology = request_.topology;
   if (!one_in(4)) {
-    for (MemoryNode& node : topology.nodes) node.bytes = one_in(6) ? 0 : 1 << 30;
+    for (facts::MemoryNode& node : topology.nodes) node.bytes = one_in(6) ? 0 : 1 << 30;
   }
   if (one_in(4)) topology.nodes.push_back({topology.nodes.back().number + 3, {}, 1 << 28});
   request_.allowed_memory_nodes.clear();
   if (one_in(3)) {
-    for (const MemoryNode& node : topology.nodes) {
+    for (const facts::MemoryNode& node : topology.nodes) {
       if (!one_in(3)) request_.allowed_memory_nodes.push_back(node.number);
     }
   }
@@ -89,7 +89,7 @@ void RandomNodes::cut() {
   const int package = below(request_.topology.packages);
   std::vector<int>& allowed = request_.allowed_cpus;
   allowed.clear();
-  for (const Core& core : request_.topology.cores) {
+  for (const facts::Core& core : request_.topology.cores) {
     for (const int cpu : core.cpus) {
       if (way == 1 && one_in(3)) continue;
       if (way == 2 && !one_in(5)) continue;

@@ -16,7 +16,7 @@ class RandomNodes {
 
   // Each GPU is near whole NUMA nodes, as these are or as the mask has cut them, or its place is not known.
   // Valid until the next call: a topology is met with several masks and GPUs.
-  const PlacementRequest& next();
+  const placement::PlacementRequest& next();
 
   static constexpr int k_most_cpus = 64;
 
@@ -25,13 +25,13 @@ class RandomNodes {
   bool one_in(int count) { return below(count) == 0; }
 
   void make_topology();
-  void add_cache(Core place, std::vector<int>& numbers);
+  void add_cache(facts::Core place, std::vector<int>& numbers);
   void add_memory();
   void cut();
   std::vector<int> near_gpu();
 
   std::mt19937 random_;
-  PlacementRequest request_;
+  placement::PlacementRequest request_;
   int masks_left_ = 0;
 };
 

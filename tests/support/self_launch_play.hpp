@@ -14,10 +14,10 @@
 namespace ddprun::test {
 
 // An ssh for every host, n1 and so on.
-inline SelfLaunchPlan by_ssh(int hosts) {
-  SelfLaunchPlan plan;
+inline selflaunch::SelfLaunchPlan by_ssh(int hosts) {
+  selflaunch::SelfLaunchPlan plan;
   plan.remote_launcher = sourced(std::string("ssh"), "default");
-  plan.task = TaskWay::input;
+  plan.task = selflaunch::TaskWay::input;
   for (int i = 1; i <= hosts; ++i) {
     plan.hosts.push_back("n" + std::to_string(i));
     plan.commands.push_back({plan.hosts.back(), {"ssh", plan.hosts.back(), "ddprun"}, true});
@@ -26,27 +26,27 @@ inline SelfLaunchPlan by_ssh(int hosts) {
 }
 
 // One srun for all hosts.
-inline SelfLaunchPlan by_srun(int hosts) {
-  SelfLaunchPlan plan = by_ssh(hosts);
+inline selflaunch::SelfLaunchPlan by_srun(int hosts) {
+  selflaunch::SelfLaunchPlan plan = by_ssh(hosts);
   plan.remote_launcher.value = "srun";
-  plan.task = TaskWay::environment;
+  plan.task = selflaunch::TaskWay::environment;
   plan.commands = {{"", {"srun", "ddprun"}, false}};
   return plan;
 }
 
 // A pbsdsh for every host, which ends with 0 whatever its task ends with.
-inline SelfLaunchPlan by_pbsdsh(int hosts) {
-  SelfLaunchPlan plan = by_ssh(hosts);
+inline selflaunch::SelfLaunchPlan by_pbsdsh(int hosts) {
+  selflaunch::SelfLaunchPlan plan = by_ssh(hosts);
   plan.remote_launcher.value = "pbsdsh";
-  plan.task = TaskWay::lifeline;
+  plan.task = selflaunch::TaskWay::lifeline;
   plan.passes_exit_code = false;
-  for (RemoteCommand& command : plan.commands)
+  for (selflaunch::RemoteCommand& command : plan.commands)
     command.words = {"pbsdsh", "-n", "1", "/opt/ddprun", "--started-by", "pbsdsh"};
   return plan;
 }
 
-inline SelfLaunchSettings settings() {
-  SelfLaunchSettings result;
+inline selflaunch::SelfLaunchSettings settings() {
+  selflaunch::SelfLaunchSettings result;
   result.stop_signals = {SIGTERM, SIGINT};
   result.shutdown_timeout = Milliseconds{30000};
   result.port = 40123;
@@ -79,22 +79,24 @@ struct Describe {
 
 using Words = std::vector<std::string>;
 
-inline bool is_detail(const SelfLaunchAction& action) {
+inline bool is_detail(const selflaunch::SelfLaunchAction& action) {
   const auto* say = std::get_if<selflaunch::Say>(&action);
   return say != nullptr && say->level == selflaunch::Say::Level::detail;
 }
 
 // Plays a launch. What the machine does is collected; said() returns it once, without the details.
 struct Play {
-  explicit Play(SelfLaunchPlan chosen, const SelfLaunchSettings& given = settings())
+  explicit Play(selflaunch::SelfLaunchPlan chosen, const selflaunch::SelfLaunchSettings& given = settings())
       : plan(std::move(chosen)), launch(plan, given) {
     take(launch.start(now));
   }
   Play(const Play&) = delete;
   Play& operator=(const Play&) = delete;
 
-  void take(const SelfLaunch::Actions& actions) { log.insert(log.end(), actions.begin(), actions.end()); }
-  lifeline::Hello hello(int place) const {
+  void take(const selflaunch::SelfLaunch::Actions& actions) {
+    log.insert(log.end(), actions.begin(), actions.end());
+  }
+  rendezvous::lifeline::Hello hello(int place) const {
     return {place, plan.hosts.at(static_cast<std::size_t>(place)), false};
   }
 
@@ -146,7 +148,7 @@ struct Play {
   void forget() { read = log.size(); }
   std::vector<std::string> details() const {
     std::vector<std::string> found;
-    for (const SelfLaunchAction& action : log) {
+    for (const selflaunch::SelfLaunchAction& action : log) {
       if (is_detail(action)) found.push_back(std::get<selflaunch::Say>(action).text);
     }
     return found;
@@ -158,10 +160,10 @@ struct Play {
     return said();
   }
 
-  SelfLaunchPlan plan;
+  selflaunch::SelfLaunchPlan plan;
   TimePoint now{};
-  SelfLaunch launch;
-  std::vector<SelfLaunchAction> log;
+  selflaunch::SelfLaunch launch;
+  std::vector<selflaunch::SelfLaunchAction> log;
   std::size_t read = 0;
   std::size_t waits = 0;
 };

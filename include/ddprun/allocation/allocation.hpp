@@ -10,7 +10,7 @@
 #include "ddprun/base/sourced.hpp"
 #include "ddprun/facts/schedulers.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 // How many ddprun processes there are and what each one stands for.
 enum class LaunchStyle {
@@ -46,7 +46,7 @@ struct Notice {
 };
 
 struct Allocation {
-  Sourced<Scheduler> scheduler;
+  Sourced<facts::Scheduler> scheduler;
   Sourced<LaunchStyle> style;
   // agent_per_node follows from one process on this host alone: should another host have several, all of them
   // stand for one worker each. The coordinator finds out.
@@ -92,8 +92,8 @@ struct Allocation {
 // This process' host among `hosts`; nothing where it is not told.
 const Host* find_own_host(const Allocation& allocation);
 
-std::string to_string(Scheduler scheduler);  // "none", "manual", "slurm"
-std::string to_string(LaunchStyle style);    // "alone", "one ddprun per node", ...
+std::string to_string(facts::Scheduler scheduler);  // "none", "manual", "slurm"
+std::string to_string(LaunchStyle style);           // "alone", "one ddprun per node", ...
 
 // What every process of this launch shares and no other launch has: "slurm/29/0/0" (job, restart count, step,
 // then the --rdzv-id if there is one), "slurm/29/0/-/n1.1829" (alone in a batch script), "manual/<rdzv id>",
@@ -102,4 +102,4 @@ std::string to_string(LaunchStyle style);    // "alone", "one ddprun per node", 
 // are keyed by it.
 std::string launch_key(const Allocation& allocation);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

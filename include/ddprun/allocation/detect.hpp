@@ -8,7 +8,7 @@
 #include "ddprun/allocation/place_options.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 // Throws Error or UsageError when the variables contradict each other, belong to another job, or make a
 // launch that cannot be right; what is odd but workable comes back in Allocation::notices.
@@ -17,9 +17,9 @@ namespace ddprun {
 // above this one); without any of them the flags of a launch by hand where they are complete, a launcher of
 // MPI processes, by hand, alone. A launcher's place goes with the job of the scheduler around it.
 // --standalone needs no scheduler: what is wrong with its variables is then only a notice.
-Allocation detect_allocation(const Snapshot& snapshot, const PlaceOptions& options);
+Allocation detect_allocation(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
 // What --scheduler takes: "flux", "slurm", "pbs", "lsf", "mpi" (a launcher's variables alone), "none".
 std::vector<std::string> scheduler_names();
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

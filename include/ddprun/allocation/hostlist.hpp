@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 inline constexpr std::size_t k_max_hosts_per_range = 65536;  // libslurm's MAX_RANGE
 inline constexpr std::size_t k_max_hosts = 131072;           // of one list; Slurm has 64 Ki nodes
@@ -31,4 +31,4 @@ std::vector<std::string> expand_hostlist(std::string_view text, const std::strin
 // share stay outside the bracket: "nid00[12-14],login1".
 std::string compress_hostlist(const std::vector<std::string>& hosts);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

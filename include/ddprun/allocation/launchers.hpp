@@ -10,7 +10,7 @@
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 // One launcher's word on this process. What it does not tell is absent; each origin is the variable.
 struct LaunchPlace {
@@ -35,30 +35,30 @@ struct LaunchPlace {
 
 // Every launcher whose rank is set, the most telling first. Throws Error for a malformed variable and for a
 // launch that needs what no variable says.
-std::vector<LaunchPlace> find_launch_places(const Snapshot& snapshot);
+std::vector<LaunchPlace> find_launch_places(const facts::Snapshot& snapshot);
 
 // Throws Error when only shells are between this process and the scheduler's daemon or somebody's terminal:
 // then no launcher started it, and the place is another launch's.
-void check_not_left_over(const LaunchPlace& place, const HostFacts& host);
+void check_not_left_over(const LaunchPlace& place, const facts::HostFacts& host);
 
 // Throws Error when hydra, Open MPI or PRRTE started this process and no launcher's rank is set: it would be
 // one of several worlds of one.
-void check_rank_not_lost(const Snapshot& snapshot);
+void check_rank_not_lost(const facts::Snapshot& snapshot);
 
 // Whether only shells are between this process and the daemon of Slurm or PBS that runs a job's scripts and
 // tasks: then no launcher of MPI processes started it.
-bool is_started_by_scheduler(const HostFacts& host);
+bool is_started_by_scheduler(const facts::HostFacts& host);
 
 // A shell somebody types at, "-bash" or "zsh -i": no script and no -c.
-bool is_interactive_shell(const Ancestor& ancestor);
+bool is_interactive_shell(const facts::Ancestor& ancestor);
 
 // Whether a process of one of these programs is among the ancestors.
-bool has_ancestor(const HostFacts& host, const std::vector<std::string>& programs);
+bool has_ancestor(const facts::HostFacts& host, const std::vector<std::string>& programs);
 
 // The same, and no daemon of a launcher or scheduler is between.
-bool is_run_by(const HostFacts& host, std::string_view program);
+bool is_run_by(const facts::HostFacts& host, std::string_view program);
 
 // "OMPI_COMM_WORLD_RANK=2 (of 4)".
 std::string describe(const LaunchPlace& place);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 // "4(x2),3" -> 4 4 3 (SLURM_TASKS_PER_NODE and the like): one count of at least 1 for each node of the list
 // the variable belongs to. Throws Error naming `variable` and the piece that is wrong.
@@ -15,4 +15,4 @@ std::vector<int> expand_counts(std::string_view text, const std::string& variabl
 // order. Throws Error naming `variable` and the piece that is wrong.
 std::vector<int> expand_numbers(std::string_view text, const std::string& variable, int most);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

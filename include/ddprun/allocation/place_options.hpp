@@ -7,7 +7,7 @@
 
 #include "ddprun/base/sourced.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 struct PlaceOptions {
   std::optional<Sourced<int>> nodes;      // --nnodes
@@ -25,4 +25,4 @@ struct PlaceOptions {
   std::optional<Sourced<std::vector<std::string>>> hosts;  // --hosts, --hostfile: each once, in that order
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -8,7 +8,7 @@
 
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 enum class SlurmContext {
   step,         // a task of srun
@@ -36,6 +36,6 @@ std::optional<SlurmPlace> parse_slurm_cgroup(std::string_view cgroup);
 
 // The nearest slurmstepd among the ancestors, else the cgroup. Nothing is no proof of anything: a container
 // with its own process namespace shows neither.
-std::optional<SlurmPlace> find_slurm_place(const HostFacts& host);
+std::optional<SlurmPlace> find_slurm_place(const facts::HostFacts& host);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

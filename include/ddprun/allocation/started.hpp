@@ -24,7 +24,7 @@
 #include "ddprun/allocation/place_options.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 inline constexpr const char* k_front_end_variable = "DDPRUN_FRONT_END";
 inline constexpr const char* k_front_end_key_variable = "DDPRUN_FRONT_END_KEY";
@@ -48,23 +48,23 @@ bool is_front_end_variable(std::string_view name);
 std::string describe_job(const Allocation& allocation);
 
 // The front end's umask; nothing where no ddprun started this one. Throws Error for what is none.
-std::optional<int> find_front_end_umask(const Snapshot& snapshot);
+std::optional<int> find_front_end_umask(const facts::Snapshot& snapshot);
 
 // Whether DDPRUN_TERMINAL is set: prompts are to be shown, though standard input is no terminal here.
-bool has_front_end_terminal(const Snapshot& snapshot);
+bool has_front_end_terminal(const facts::Snapshot& snapshot);
 
 // Whether DDPRUN_HOSTS is set.
-bool is_started(const Snapshot& snapshot, const PlaceOptions& options);
+bool is_started(const facts::Snapshot& snapshot, const PlaceOptions& options);
 // One agent a node. Throws Error when this host's place cannot be told.
-Allocation parse_started(const Snapshot& snapshot, const PlaceOptions& options);
+Allocation parse_started(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
 // --hosts or --hostfile, and this process is the one the user started.
-bool has_listed_hosts(const Snapshot& snapshot, const PlaceOptions& options);
+bool has_listed_hosts(const facts::Snapshot& snapshot, const PlaceOptions& options);
 // LaunchStyle::not_started on these hosts; alone where the only one is this host.
-Allocation parse_listed_hosts(const Snapshot& snapshot, const PlaceOptions& options);
+Allocation parse_listed_hosts(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
 // The secret of the launch first, where the environment has one.
-void add_front_end_secret(const Snapshot& snapshot, Allocation& allocation);
+void add_front_end_secret(const facts::Snapshot& snapshot, Allocation& allocation);
 
 // One host a line, Open MPI's "n1 slots=4" and hydra's "n1:4" alike, '#' starts a comment; each host once, in
 // that order. `slots`: some line had a number of slots, or its host again. Throws UsageError naming `origin`
@@ -82,4 +82,4 @@ std::vector<std::string> parse_hosts(std::string_view text, const std::string& o
 inline constexpr const char* k_started_by_option = "--started-by";
 bool is_started_agent(const std::vector<std::string>& arguments);
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -8,11 +8,11 @@
 #include "ddprun/base/sourced.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::allocation {
 
 class Variables {
  public:
-  explicit Variables(const Environment& environment) : environment_(environment) {}
+  explicit Variables(const facts::Environment& environment) : environment_(environment) {}
 
   // Set and not empty; the origin is the variable's name.
   std::optional<Sourced<std::string>> text(const std::string& name) const;
@@ -24,7 +24,7 @@ class Variables {
   bool has(const std::string& name) const { return text(name).has_value(); }
 
  private:
-  const Environment& environment_;
+  const facts::Environment& environment_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::allocation

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::events {
 
 enum class EventKind {
   begin,    // the coordinator starts to wait for the nodes
@@ -57,4 +57,4 @@ std::string render_event(const Event& event);
 // Nothing for what is no such line.
 std::optional<Event> parse_event(std::string_view line);
 
-}  // namespace ddprun
+}  // namespace ddprun::events

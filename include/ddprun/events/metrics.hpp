@@ -7,7 +7,7 @@
 
 #include "ddprun/events/event.hpp"
 
-namespace ddprun {
+namespace ddprun::events {
 
 class JobMetrics {
  public:
@@ -29,4 +29,4 @@ class JobMetrics {
   std::map<std::string, int> restarts_;  // by cause: "exit_code_1", "SIGSEGV"
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::events

@@ -9,7 +9,7 @@
 
 #include "ddprun/events/event.hpp"
 
-namespace ddprun {
+namespace ddprun::events {
 
 struct TimelineBar {
   int attempt = 0;
@@ -61,4 +61,4 @@ std::string render_timeline_text(const Timeline& timeline);
 // "03:07", "1:02:03" since the beginning.
 std::string describe_moment(std::int64_t milliseconds);
 
-}  // namespace ddprun
+}  // namespace ddprun::events

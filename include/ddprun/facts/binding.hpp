@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::facts {
 
 enum class MemoryPolicy {
   untouched,  // as ddprun itself
@@ -22,4 +22,4 @@ struct Binding {
 // "CPUs 24-31,88-95, memory preferred on node 3"; without CPUs or policy that part is left out.
 std::string describe(const Binding& binding);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -8,7 +8,7 @@
 
 #include "ddprun/facts/topology.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 // /proc/driver/nvidia/gpus/<pci>/information.
 struct NvidiaInformation {
@@ -42,4 +42,4 @@ std::string gpu_vendor(std::uint32_t vendor);  // "nvidia", "amd", "intel", else
 std::optional<DeviceKind> judge_pci_device(std::uint32_t of_class, std::uint32_t vendor,
                                            std::uint32_t device);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -9,7 +9,7 @@
 
 #include "ddprun/facts/option_texts.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 struct LinedJson {
   using Json = nlohmann::ordered_json;
@@ -32,4 +32,4 @@ LinedJson read_lined_json(const std::string& text, std::string subject, std::str
 std::vector<OptionText> read_option_texts(const LinedJson& source, const LinedJson::Json& object,
                                           const std::string& file);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::facts {
 
 // Where a process' memory is accounted: a folder under /sys/fs/cgroup, and which files tell.
 struct MemoryGroup {
@@ -33,4 +33,4 @@ std::string describe_memory_limit(std::string_view text);
 // A record of the kernel log says that the OOM killer killed this process.
 bool tells_oom_kill(std::string_view kernel_log_record, int pid);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

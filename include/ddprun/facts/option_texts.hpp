@@ -7,7 +7,7 @@
 
 #include "ddprun/facts/program.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 struct OptionText {
   std::string name;    // as on the command line, without dashes
@@ -24,4 +24,4 @@ std::vector<std::string> config_files(const Environment& environment);
 // Throws UsageError with the file and the line.
 std::vector<OptionText> parse_config(const std::string& text, const std::string& file);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

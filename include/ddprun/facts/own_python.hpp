@@ -2,8 +2,8 @@
 // `pbsdsh /home/u/venv/bin/ddprun` does where nothing of the submitter's environment is left.
 #pragma once
 
-namespace ddprun {
+namespace ddprun::facts {
 
 inline constexpr const char* k_own_python = "python beside ddprun";  // in Snapshot::programs
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

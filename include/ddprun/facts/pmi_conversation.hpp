@@ -20,7 +20,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::facts {
 
 inline constexpr std::size_t k_max_pmi_line = 16384;
 inline constexpr std::string_view k_pmi_finalize = "cmd=finalize\n";
@@ -79,4 +79,4 @@ class PmiConversation {
   std::optional<KeyValueAnswer> answer_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

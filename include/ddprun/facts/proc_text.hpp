@@ -10,7 +10,7 @@
 
 #include "ddprun/facts/binding.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 // No CPU number is above this; keeps a hostile "0-4000000000" small.
 inline constexpr int k_highest_cpu = 65535;
@@ -53,4 +53,4 @@ std::optional<int> parse_parent_pid(std::string_view stat);
 // over its arguments.
 std::string parse_title(std::string_view cmdline);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

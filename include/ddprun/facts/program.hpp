@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::facts {
 
 using Environment = std::map<std::string, std::string>;
 
@@ -44,4 +44,4 @@ std::vector<std::string> python_candidates(const Environment& environment);
 std::optional<std::string> choose_python(const Environment& environment,
                                          const std::map<std::string, ProgramFacts>& programs);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

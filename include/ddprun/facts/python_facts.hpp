@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::facts {
 
 struct PythonFacts {
   std::string version;  // "3.11"; empty: not known
@@ -25,4 +25,4 @@ struct VirtualEnvironment {
 };
 VirtualEnvironment parse_virtual_environment(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

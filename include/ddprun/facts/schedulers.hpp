@@ -7,7 +7,7 @@
 
 #include "ddprun/base/duration.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 // Who granted the hosts. Which MPI launcher started this process on them is Allocation::launcher.
 enum class Scheduler { none, manual, slurm, pbs, lsf, flux };
@@ -46,4 +46,4 @@ inline constexpr std::array<SchedulerTraits, 4> k_schedulers{
 // Nothing for `none` and `manual`, which are no schedulers.
 const SchedulerTraits* find_traits(Scheduler scheduler);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::facts {
 
 // Stands where a secret was: that there was one is a fact planning may need (a job's own secret is a key).
 inline constexpr std::string_view k_removed_secret = "<secret-removed>";
@@ -33,4 +33,4 @@ std::vector<std::string> mask_words(const std::vector<std::string>& words, std::
 // An ancestor's command line: whole (but masked) for launchers' processes, else its first word alone.
 std::string mask_title(std::string_view title);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

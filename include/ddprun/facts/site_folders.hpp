@@ -6,7 +6,7 @@
 
 #include "ddprun/facts/program.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 // A longer description is refused, and so are more of them in one folder.
 inline constexpr std::size_t k_site_file_limit = 64 << 10;
@@ -16,4 +16,4 @@ inline constexpr std::size_t k_site_files_limit = 64;
 // then /etc/ddprun/sites.d. Files that end in .json are read.
 std::vector<std::string> site_folders(const Environment& environment);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

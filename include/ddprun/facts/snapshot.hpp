@@ -13,7 +13,7 @@
 #include "ddprun/facts/program.hpp"
 #include "ddprun/facts/topology.hpp"
 
-namespace ddprun {
+namespace ddprun::facts {
 
 struct InterfaceAddress {
   std::string interface;  // "eth0"
@@ -104,4 +104,4 @@ std::string render_snapshot(const Snapshot& snapshot);
 // what is wrong with it; unknown and repeated keys are errors.
 Snapshot parse_snapshot(const std::string& json, const std::string& source);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

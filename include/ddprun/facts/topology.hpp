@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::facts {
 
 // A physical core.
 struct Core {
@@ -79,4 +79,4 @@ std::string render_topology(const Topology& topology);
 // Throws Error naming `source`, the key and what is wrong with it.
 Topology parse_topology(const std::string& json, const std::string& source);
 
-}  // namespace ddprun
+}  // namespace ddprun::facts

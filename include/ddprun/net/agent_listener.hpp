@@ -16,12 +16,12 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/net/authentication.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 struct AgentListenerSettings {
   std::vector<int> ports;  // the first that is free; 0 is any free one
   std::string launch_key;
-  Authenticator authenticator;
+  rendezvous::Authenticator authenticator;
   Milliseconds handshake_limit{10000};
   Milliseconds link_timeout{k_link_timeout};  // as in watch_connection
   std::string port_hint;  // where none of the ports is free; empty: to choose another --master-port
@@ -74,4 +74,4 @@ class AgentListener : public std::enable_shared_from_this<AgentListener> {
   int port_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -10,7 +10,7 @@
 #include "ddprun/net/tcp_tools.hpp"
 #include "ddprun/rendezvous/handshake.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 struct AuthenticationLimits {
   Milliseconds whole;  // for the whole conversation
@@ -19,12 +19,13 @@ struct AuthenticationLimits {
 };
 
 struct AuthenticationResult {
-  HandshakeStep::State state = HandshakeStep::State::failed;  // done, failed or foreign
-  std::string text;                                           // as in HandshakeStep
-  Tcp::socket socket;                                         // open when done or foreign
-  std::string proof;                                          // done: by what the peer proved itself, "munge"
-  bool answered = false;                                      // the peer has said something
-  SessionKeys keys{};                                         // done: for what is said from now on
+  rendezvous::HandshakeStep::State state =
+      rendezvous::HandshakeStep::State::failed;  // done, failed or foreign
+  std::string text;                              // as in HandshakeStep
+  Tcp::socket socket;                            // open when done or foreign
+  std::string proof;                             // done: by what the peer proved itself, "munge"
+  bool answered = false;                         // the peer has said something
+  rendezvous::SessionKeys keys{};                // done: for what is said from now on
 };
 
 // Keeps itself alive while it works. `on_result` is called once, from the event loop, unless cancelled. After
@@ -33,7 +34,8 @@ class Authentication : public std::enable_shared_from_this<Authentication> {
  public:
   using OnResult = std::function<void(AuthenticationResult)>;
 
-  Authentication(Tcp::socket socket, Handshake handshake, AuthenticationLimits limits, OnResult on_result);
+  Authentication(Tcp::socket socket, rendezvous::Handshake handshake, AuthenticationLimits limits,
+                 OnResult on_result);
   void start();
   void cancel();
 
@@ -42,13 +44,13 @@ class Authentication : public std::enable_shared_from_this<Authentication> {
   void read();
   void write(std::string bytes);
   void handle(std::string_view bytes);
-  void report(HandshakeStep::State state, std::string text);
+  void report(rendezvous::HandshakeStep::State state, std::string text);
   void fail(std::string why);
   void close_politely();
   void drain();
 
   Tcp::socket socket_;
-  Handshake handshake_;
+  rendezvous::Handshake handshake_;
   AuthenticationLimits limits_;
   OnResult on_result_;
   boost::asio::steady_timer timer_;
@@ -56,4 +58,4 @@ class Authentication : public std::enable_shared_from_this<Authentication> {
   std::string outgoing_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -2,7 +2,7 @@
 // no IPv6. None is inherited by workers.
 #pragma once
 
-namespace ddprun {
+namespace ddprun::net {
 
 // Not blocking. The receiver closes the descriptor.
 struct BoundSocket {
@@ -16,4 +16,4 @@ struct BoundSocket {
 // and another process of this host that sets SO_REUSEADDR, as torch does, can bind it beside us and listen.
 BoundSocket bind_port(int port, int backlog);
 
-}  // namespace ddprun
+}  // namespace ddprun::net

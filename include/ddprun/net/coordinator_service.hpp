@@ -16,15 +16,15 @@
 #include "ddprun/rendezvous/coordinator.hpp"
 #include "ddprun/rendezvous/handshake.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 struct CoordinatorServiceSettings {
-  CoordinatorSettings coordinator;       // its port is filled in here
-  Announcement announcement;             // of agent 0
-  std::optional<LaunchFailure> failure;  // it has nothing to start, and joins to tell so
-  std::vector<int> ports;                // the first free one is used; 0 is any
+  rendezvous::CoordinatorSettings coordinator;       // its port is filled in here
+  plan::Announcement announcement;                   // of agent 0
+  std::optional<rendezvous::LaunchFailure> failure;  // it has nothing to start, and joins to tell so
+  std::vector<int> ports;                            // the first free one is used; 0 is any
   std::string launch_key;
-  Authenticator authenticator;
+  rendezvous::Authenticator authenticator;
   Milliseconds flush_timeout{
       5000};  // for the last messages to be taken, and for latecomers of a failed launch
   Milliseconds handshake_limit{10000};
@@ -40,21 +40,22 @@ struct StoreOpened {
 // Called from the event loop only, never from within start() or send(). All must be set but on_foreign,
 // judge_client, show_job, show_notice, show_detail and on_output.
 struct CoordinatorHooks {
-  std::function<StoreOpened(const OpenStore&)> open_store;
+  std::function<StoreOpened(const rendezvous::OpenStore&)> open_store;
   std::function<void(Attempt)> close_store;
   std::function<void(const std::string& text)> show_status;  // empty: nothing is waited for any more
-  std::function<void(const ShowRestart&)> show_restart;
-  std::function<void(const CoordinatorMessage&)> on_message;  // for this process' agent; Finish is the last
-  std::function<void(const Cause&)> on_end;                   // once: all agents have been told
-  std::function<void(const ClientVerdict&)> judge_client;     // the answer to ask_about
-  std::function<void(JobStatus)> show_job;                    // the answer to ask_status
-  std::function<void(const Notice&)> show_notice;
-  std::function<void(const Event&)> record;
+  std::function<void(const rendezvous::ShowRestart&)> show_restart;
+  std::function<void(const rendezvous::CoordinatorMessage&)>
+      on_message;                                       // for this process' agent; Finish is the last
+  std::function<void(const supervise::Cause&)> on_end;  // once: all agents have been told
+  std::function<void(const rendezvous::ClientVerdict&)> judge_client;  // the answer to ask_about
+  std::function<void(status::JobStatus)> show_job;                     // the answer to ask_status
+  std::function<void(const allocation::Notice&)> show_notice;
+  std::function<void(const events::Event&)> record;
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
   // As in AgentListenerHooks, for a store that is reached on the very port the user gave.
   std::function<bool(Tcp::socket&, std::string& first_bytes)> on_foreign;
   // A connection that carries an agent's output, with what was read of it already.
-  std::function<void(const lifeline::Output&, Tcp::socket, std::string first_bytes)> on_output;
+  std::function<void(const rendezvous::lifeline::Output&, Tcp::socket, std::string first_bytes)> on_output;
 };
 
 class CoordinatorService final : public AgentLink {
@@ -67,9 +68,9 @@ class CoordinatorService final : public AgentLink {
   CoordinatorService& operator=(const CoordinatorService&) = delete;
 
   void start();
-  void send(AgentMessage message) override;  // from agent 0
+  void send(rendezvous::AgentMessage message) override;  // from agent 0
   // Whose a connection to the store is.
-  void ask_about(ClientQuestion question);
+  void ask_about(rendezvous::ClientQuestion question);
   void ask_status();
   void note_connections(int count);  // of the store that serves this attempt
   int port() const;                  // 0 when there is one agent
@@ -79,4 +80,4 @@ class CoordinatorService final : public AgentLink {
   std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -7,7 +7,7 @@
 
 #include "ddprun/net/authentication.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 struct DialLimits {
   Milliseconds connect{3000};
@@ -18,7 +18,7 @@ struct DialLimits {
 // Keeps itself alive while it works; `on_result` is called once, from the event loop, unless cancelled.
 class Dial : public std::enable_shared_from_this<Dial> {
  public:
-  Dial(boost::asio::io_context& context, Handshake handshake, DialLimits limits,
+  Dial(boost::asio::io_context& context, rendezvous::Handshake handshake, DialLimits limits,
        Authentication::OnResult on_result);
   void start(const std::string& address, int port);
   void cancel();
@@ -28,10 +28,10 @@ class Dial : public std::enable_shared_from_this<Dial> {
 
   Tcp::socket socket_;
   boost::asio::steady_timer timer_;
-  Handshake handshake_;
+  rendezvous::Handshake handshake_;
   DialLimits limits_;
   Authentication::OnResult on_result_;
   std::weak_ptr<Authentication> authentication_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::net

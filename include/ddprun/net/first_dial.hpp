@@ -10,15 +10,15 @@
 #include "ddprun/net/dial.hpp"
 #include "ddprun/rendezvous/lifeline.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 class FirstDial {
  public:
   // Called once, from the event loop, unless cancelled: done; or failed, with what each address said.
   using OnResult = std::function<void(AuthenticationResult)>;
 
-  FirstDial(boost::asio::io_context& context, FrontEndAddress front_end, Authenticator authenticator,
-            Milliseconds link_timeout, OnResult on_result);
+  FirstDial(boost::asio::io_context& context, rendezvous::FrontEndAddress front_end,
+            rendezvous::Authenticator authenticator, Milliseconds link_timeout, OnResult on_result);
   ~FirstDial() { cancel(); }
   FirstDial(const FirstDial&) = delete;
   FirstDial& operator=(const FirstDial&) = delete;
@@ -30,12 +30,12 @@ class FirstDial {
   void conclude(std::size_t dial, AuthenticationResult result);
 
   boost::asio::io_context& context_;
-  FrontEndAddress front_end_;
-  Authenticator authenticator_;
+  rendezvous::FrontEndAddress front_end_;
+  rendezvous::Authenticator authenticator_;
   Milliseconds link_timeout_;
   OnResult on_result_;
   std::vector<std::shared_ptr<Dial>> dials_;  // empty where one is over
   std::vector<std::string> problems_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::net

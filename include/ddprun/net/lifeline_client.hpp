@@ -10,7 +10,7 @@
 #include "ddprun/net/first_dial.hpp"
 #include "ddprun/rendezvous/lifeline.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 class Connection;
 
@@ -20,14 +20,15 @@ class LifelineClient {
   // address leads to the front end, and that is the end of it.
   struct Hooks {
     std::function<void()> on_connected;
-    std::function<void(const lifeline::Signal& signal)> on_signal;
+    std::function<void(const rendezvous::lifeline::Signal& signal)> on_signal;
     std::function<void(std::string task)> on_task;
     std::function<void(const std::string& why)> on_gone;
     std::function<void(const std::string& why)> on_unreachable;
   };
 
-  LifelineClient(boost::asio::io_context& context, FrontEndAddress front_end, Authenticator authenticator,
-                 lifeline::Hello hello, Hooks hooks, Milliseconds link_timeout = k_link_timeout);
+  LifelineClient(boost::asio::io_context& context, rendezvous::FrontEndAddress front_end,
+                 rendezvous::Authenticator authenticator, rendezvous::lifeline::Hello hello, Hooks hooks,
+                 Milliseconds link_timeout = k_link_timeout);
   ~LifelineClient();
   LifelineClient(const LifelineClient&) = delete;
   LifelineClient& operator=(const LifelineClient&) = delete;
@@ -36,14 +37,14 @@ class LifelineClient {
   void start();
   // Tells the exit code and calls `told` when the front end has it, or after a second; at once without a
   // connection. No hook is called any more.
-  void end(const lifeline::Ended& ended, std::function<void()> told);
+  void end(const rendezvous::lifeline::Ended& ended, std::function<void()> told);
 
  private:
   void conclude(AuthenticationResult result);
   void take(const std::string& payload);
 
-  Authenticator authenticator_;
-  lifeline::Hello hello_;
+  rendezvous::Authenticator authenticator_;
+  rendezvous::lifeline::Hello hello_;
   Hooks hooks_;
   Milliseconds link_timeout_;
   boost::asio::steady_timer timer_;
@@ -52,4 +53,4 @@ class LifelineClient {
   std::function<void()> told_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -11,27 +11,29 @@
 #include "ddprun/net/agent_listener.hpp"
 #include "ddprun/rendezvous/lifeline.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 class Connection;
 
 class LifelineServer {
  public:
   struct Hooks {
-    std::function<void(const lifeline::Hello& hello)> on_agent;
+    std::function<void(const rendezvous::lifeline::Hello& hello)> on_agent;
     // What an agent that asks is to become; empty bytes where there is no such place.
-    std::function<std::string(const lifeline::Hello& hello)> make_task;
-    std::function<void(const lifeline::Hello& hello, const lifeline::Ended& ended)> on_ended;
-    std::function<void(const lifeline::Hello& hello, const std::string& why)> on_lost;
+    std::function<std::string(const rendezvous::lifeline::Hello& hello)> make_task;
+    std::function<void(const rendezvous::lifeline::Hello& hello, const rendezvous::lifeline::Ended& ended)>
+        on_ended;
+    std::function<void(const rendezvous::lifeline::Hello& hello, const std::string& why)> on_lost;
     // The socket and the first bytes of an agent's output.
-    std::function<void(const lifeline::Output& output, Tcp::socket socket, std::string first_bytes)>
+    std::function<void(const rendezvous::lifeline::Output& output, Tcp::socket socket,
+                       std::string first_bytes)>
         on_output;
     std::function<void(const std::string& address, const std::string& why)> on_refused;
   };
 
   // Listens on a free port of all addresses. Throws Error.
-  LifelineServer(boost::asio::io_context& context, Authenticator authenticator, const std::string& id,
-                 Hooks hooks, Milliseconds link_timeout = k_link_timeout);
+  LifelineServer(boost::asio::io_context& context, rendezvous::Authenticator authenticator,
+                 const std::string& id, Hooks hooks, Milliseconds link_timeout = k_link_timeout);
   ~LifelineServer();
   LifelineServer(const LifelineServer&) = delete;
   LifelineServer& operator=(const LifelineServer&) = delete;
@@ -39,24 +41,24 @@ class LifelineServer {
   int port() const { return listener_->port(); }
   // Agents that are there and have not told their end.
   std::size_t connected() const;
-  void signal_all(const lifeline::Signal& signal);
+  void signal_all(const rendezvous::lifeline::Signal& signal);
   void close();
 
  private:
   struct Peer {
     std::shared_ptr<Connection> connection;
-    lifeline::Hello hello;
+    rendezvous::lifeline::Hello hello;
     bool greeted = false;
     bool ended = false;
   };
 
   void admit(AuthenticationResult agent);
   void take(int number, const std::string& payload);
-  void handle(int number, lifeline::Hello hello);
-  void hand_over(int number, const lifeline::Output& output);
+  void handle(int number, rendezvous::lifeline::Hello hello);
+  void hand_over(int number, const rendezvous::lifeline::Output& output);
   void lose(int number, const std::string& why);
 
-  Authenticator authenticator_;
+  rendezvous::Authenticator authenticator_;
   Hooks hooks_;
   Milliseconds link_timeout_;
   std::shared_ptr<AgentListener> listener_;
@@ -64,4 +66,4 @@ class LifelineServer {
   int arrived_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::net

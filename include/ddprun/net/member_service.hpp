@@ -13,14 +13,14 @@
 #include "ddprun/rendezvous/handshake.hpp"
 #include "ddprun/rendezvous/member_join.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 struct MemberServiceSettings {
-  MemberJoinSettings join;
+  rendezvous::MemberJoinSettings join;
   std::string launch_key;
-  Authenticator authenticator;
-  Announcement announcement;
-  std::optional<LaunchFailure> failure;  // it has nothing to start, and joins to tell so
+  rendezvous::Authenticator authenticator;
+  plan::Announcement announcement;
+  std::optional<rendezvous::LaunchFailure> failure;  // it has nothing to start, and joins to tell so
   std::string version;
   int agents = 2;
   // Of standard output and standard error, as connections to the coordinator: 2, 1 where both are one, or 0.
@@ -43,7 +43,7 @@ struct NameLookup {
 };
 
 // Where the coordinator is, or why that is not known; an empty reason: not yet.
-using ToldPlace = std::variant<CoordinatorPlace, std::string>;
+using ToldPlace = std::variant<rendezvous::CoordinatorPlace, std::string>;
 
 // Called from the event loop only, never from within start() or send(). All must be set but
 // look_at_rendezvous_file where there is none, on_output where no streams are wanted, and show_detail.
@@ -51,7 +51,7 @@ struct MemberHooks {
   std::function<NameLookup(const std::string& name)> start_lookup;
   std::function<ToldPlace()> look_at_rendezvous_file;
   // ClientQuestion, Start, Stop, Finish or Refused; the last two are the last.
-  std::function<void(const CoordinatorMessage&)> on_message;
+  std::function<void(const rendezvous::CoordinatorMessage&)> on_message;
   // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
   std::function<void(const std::string& what, const std::string& hint)> on_lost;
   // Sockets for as many streams as are wanted; none where one of them cannot be had, and why.
@@ -71,7 +71,7 @@ class MemberService final : public AgentLink {
   void start();
   // What the launcher's key-value space ended with; of no use any more once the coordinator is found.
   void on_key_value_space(const ToldPlace& told);
-  void send(AgentMessage message) override;
+  void send(rendezvous::AgentMessage message) override;
   std::string local_end(const std::string& address) const override;
 
  private:
@@ -79,4 +79,4 @@ class MemberService final : public AgentLink {
   std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::net

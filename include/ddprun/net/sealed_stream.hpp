@@ -13,10 +13,10 @@
 #include "ddprun/rendezvous/codec.hpp"
 #include "ddprun/rendezvous/handshake.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 // A piece holds one frame at most.
-inline constexpr std::size_t k_max_piece = k_max_frame + k_frame_header;
+inline constexpr std::size_t k_max_piece = rendezvous::k_max_frame + rendezvous::k_frame_header;
 
 class SealedWriter {
  public:
@@ -43,7 +43,7 @@ class SealedReader {
   void append(std::string_view bytes);
   // The text of the next whole piece; nothing when more bytes are needed; an error for a piece that is not
   // the peer's next one, after which the stream cannot be used any more.
-  std::variant<std::monostate, std::string, CodecError> next();
+  std::variant<std::monostate, std::string, rendezvous::CodecError> next();
   // What follows the pieces that were taken, where no more of them come.
   std::string take_rest();
 
@@ -52,4 +52,4 @@ class SealedReader {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::net

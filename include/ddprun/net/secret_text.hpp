@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::net {
 
 // From the system's randomness. Throws Error when there is none.
 std::string make_secret_text();
@@ -12,4 +12,4 @@ std::string make_secret_text();
 // on all hosts.
 std::string make_secret_text_from(std::string_view secret);
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -13,7 +13,7 @@
 
 #include "ddprun/rendezvous/client_questions.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 // IPv4 as such, never mapped into IPv6.
 struct TcpEnds {
@@ -26,8 +26,8 @@ struct TcpEnds {
 
 // Of an accepted socket; nothing when its client is gone.
 std::optional<TcpEnds> ends_of(int descriptor);
-StoreConnection as_text(const TcpEnds& ends);
-std::optional<TcpEnds> from_text(const StoreConnection& connection);
+rendezvous::StoreConnection as_text(const TcpEnds& ends);
+std::optional<TcpEnds> from_text(const rendezvous::StoreConnection& connection);
 
 // A row of the kernel's tables. Only of a connection that is open at this end has the kernel kept the owner:
 // what was closed and still has bytes under way says 0, which is root's number.
@@ -41,6 +41,6 @@ std::optional<SocketRow> find_in_socket_table(std::string_view text,
                                               const boost::asio::ip::tcp::endpoint& remote);
 
 // The client's end as this host knows it. `own` is for processes of `user` and of root.
-Holder find_holder(const TcpEnds& ends, uid_t user);
+rendezvous::Holder find_holder(const TcpEnds& ends, uid_t user);
 
-}  // namespace ddprun
+}  // namespace ddprun::net

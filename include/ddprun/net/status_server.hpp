@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::net {
 
 class StatusServer {
  public:
@@ -31,4 +31,4 @@ class StatusServer {
   std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -23,7 +23,7 @@
 #include "ddprun/net/socket_owner.hpp"
 #include "ddprun/store/request.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 // `wait`: nothing is read from it until decide(). The one who decides sees to it that they do not pile up.
 enum class Admission { yes, no, wait };
@@ -35,8 +35,8 @@ struct StoreServerOptions {
   int backlog = boost::asio::socket_base::max_listen_connections;  // the kernel caps it at somaxconn
   // What clients before torch 2.2 are, where the installed torch was seen; else it is told from what they
   // send.
-  std::optional<StoreDialect> old_dialect;
-  StoreLimits limits;
+  std::optional<store::StoreDialect> old_dialect;
+  store::StoreLimits limits;
   std::size_t max_connections = 0;  // 0: as many as the process may have descriptors, less some
   // Told in one line when the server closes a connection of its own accord or cannot accept, and whether for
   // want of memory. For logs; may be unset.
@@ -71,4 +71,4 @@ class StoreServer {
   std::shared_ptr<Impl> impl_;  // shared with the handler that Asio may still hold
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::net

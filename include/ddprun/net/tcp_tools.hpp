@@ -6,7 +6,7 @@
 
 #include "ddprun/base/duration.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 using Tcp = boost::asio::ip::tcp;
 
@@ -35,4 +35,4 @@ std::string local_address(const Tcp::socket& socket);
 // Empty where no route leads there.
 std::string routed_local_address(const std::string& address);
 
-}  // namespace ddprun
+}  // namespace ddprun::net

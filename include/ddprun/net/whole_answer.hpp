@@ -12,7 +12,7 @@
 
 #include "ddprun/base/duration.hpp"
 
-namespace ddprun {
+namespace ddprun::net {
 
 // Keeps itself alive while it works.
 class WholeAnswer : public std::enable_shared_from_this<WholeAnswer> {
@@ -40,4 +40,4 @@ class WholeAnswer : public std::enable_shared_from_this<WholeAnswer> {
   std::string text_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::net

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::options {
 
 enum class BindMode {
   automatic,     // as near, and a share of the cores that are near no GPU; without GPUs an even split
@@ -37,4 +37,4 @@ std::string to_string(BindMode mode);  // "auto", "core-complex", "lists", ...
 
 enum class MemoryBind { automatic, preferred, bind, none };
 
-}  // namespace ddprun
+}  // namespace ddprun::options

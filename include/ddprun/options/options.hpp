@@ -17,7 +17,7 @@
 #include "ddprun/options/store_access.hpp"
 #include "ddprun/output/output_options.hpp"
 
-namespace ddprun {
+namespace ddprun::options {
 
 enum class WorkersKind { unset, number, auto_count, gpu, cpu, xpu };  // --nproc-per-node
 
@@ -39,7 +39,7 @@ enum class StoreHost { agent, worker };         // --store: who listens on MASTE
 
 struct Options {
   GivenOptions given;  // as text, for --print-config
-  PlaceOptions place;
+  allocation::PlaceOptions place;
   WorkersPerNode workers;
 
   // The command.
@@ -79,7 +79,7 @@ struct Options {
   std::string topology;              // --topology: a file, or hwloc's synthetic description
   std::optional<Sourced<int>> gpus;  // --gpus: of the node that --topology describes
 
-  OutputOptions output;
+  output::OutputOptions output;
 
   DryRun dry_run = DryRun::off;
   std::string picture_file;   // --dry-run=svg FILE.svg; empty: standard output
@@ -96,7 +96,7 @@ struct Options {
   bool print_config = false;
   bool quiet = false;
 
-  std::vector<Notice> notices;  // what was accepted without effect, and why; shown by --verbose
+  std::vector<allocation::Notice> notices;  // what was accepted without effect, and why; shown by --verbose
 };
 
 struct NodeRange {
@@ -130,4 +130,4 @@ std::map<std::string, std::string> parse_rendezvous_conf(const std::string& text
 std::vector<int> parse_signals(const std::string& text, const std::string& origin);
 std::string signal_name(int number);  // "SIGSEGV", "SIGRTMIN+1", "signal 99"
 
-}  // namespace ddprun
+}  // namespace ddprun::options

@@ -1,8 +1,8 @@
 #pragma once
 
-namespace ddprun {
+namespace ddprun::options {
 
 // --store-access: processes of the job's user, or all on its hosts.
 enum class StoreAccess { user, host };
 
-}  // namespace ddprun
+}  // namespace ddprun::options

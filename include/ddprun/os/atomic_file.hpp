@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Writes beside it, then renames; a device or a pipe (/dev/null, /dev/fd/3) is written to as it is. Why not,
 // as errno says; empty: done. Mode 0666 and the umask.
 std::string replace_file(const std::string& path, std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -8,7 +8,7 @@
 
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 class CoreClaims {
  public:
@@ -20,4 +20,4 @@ class CoreClaims {
   std::vector<Fd> claims_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -10,7 +10,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 struct Pipe {
   Fd reader;
@@ -66,4 +66,4 @@ std::optional<char> receive_byte(int socket, Milliseconds limit);
 // Whether nobody is at the other end of a pipe or socket any more; never so for other files.
 bool is_hung_up(int descriptor);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

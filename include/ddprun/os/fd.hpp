@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::os {
 
 class Fd {
  public:
@@ -28,4 +28,4 @@ class Fd {
   int number_ = -1;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -5,7 +5,7 @@
 
 #include "ddprun/base/secret_key.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // `explicit_path` (--key-file) if not empty, else `home`/.ddprun/key. Throws UsageError when both are empty.
 std::string default_key_path(const std::string& explicit_path, const std::string& home);
@@ -19,4 +19,4 @@ SecretKey read_key_file(const std::string& path);
 // first.
 SecretKey read_or_make_key_file(const std::string& path);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

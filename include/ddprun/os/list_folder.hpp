@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Without those that begin with a dot, sorted; empty when there is no such folder.
 std::vector<std::string> list_folder(const std::string& path);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -15,10 +15,10 @@
 #include "ddprun/os/fd.hpp"
 #include "ddprun/output/output_options.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 struct LogStyle {
-  LogRotation rotation;
+  output::LogRotation rotation;
   bool timestamps = false;
   bool compress = false;  // files that are complete
 };
@@ -60,4 +60,4 @@ class LogWriter {
   bool left_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -5,7 +5,7 @@
 
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 class NamedPipe {
  public:
@@ -25,4 +25,4 @@ class NamedPipe {
   Fd descriptor_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -15,7 +15,7 @@
 
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 class OutputSink {
  public:
@@ -47,4 +47,4 @@ class OutputSink {
   int lost_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Makes it; 0, else errno, EEXIST where something of that name is there.
 int make_private_folder(const std::string& path);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::os {
 
 // A file of /proc or /sys that ddprun looks at is never longer.
 inline constexpr std::size_t k_small_file = 64 << 10;
@@ -29,4 +29,4 @@ std::optional<std::int64_t> last_written(const std::string& path);
 // All of it, until its end. Throws Error.
 std::string read_standard_input(std::size_t limit);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::os {
 
 inline constexpr std::size_t k_max_rendezvous_file = 8192;
 
@@ -34,4 +34,4 @@ struct RendezvousFileLook {
 // k_max_rendezvous_file or reached through a symbolic link is not read.
 RendezvousFileLook look_at_rendezvous_file(const std::string& path);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

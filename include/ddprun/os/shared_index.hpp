@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Replaces the file at once: a reader finds the old text or the new one. Throws Error.
 void replace_file(const std::string& path, const std::string& text);
@@ -14,4 +14,4 @@ void replace_file(const std::string& path, const std::string& text);
 void write_index(const std::string& run_folder, int first_rank, const std::string& launch_id,
                  const std::string& part);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

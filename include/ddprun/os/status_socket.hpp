@@ -9,7 +9,7 @@
 
 #include "ddprun/base/duration.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Without the null byte in front: "ddprun/status/1000/4711".
 std::string status_socket_name(int pid);
@@ -26,4 +26,4 @@ std::vector<std::string> parse_status_sockets(std::string_view table, unsigned u
 // out.
 std::vector<std::string> ask_status_sockets(const std::vector<std::string>& names, Milliseconds limit);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -5,7 +5,7 @@
 
 #include "ddprun/base/error.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // "no such file or directory": strerror with a small first letter.
 std::string describe_errno(int error);
@@ -13,4 +13,4 @@ std::string describe_errno(int error);
 // "<what>: <errno in words>", with a hint where one errno always calls for the same remedy.
 Error system_failure(const std::string& what, int error);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Where it may lie, best first: the job's own TMPDIR, the user's /run/user, /tmp. The first two are emptied
 // by others at the latest when the job or the session is over. `name` tells the run from all others: whoever
@@ -31,4 +31,4 @@ class TempDir {
   int owner_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -18,7 +18,7 @@
 
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 bool is_terminal(int descriptor);
 
@@ -53,4 +53,4 @@ bool can_be_continued();
 // could continue us (an orphaned group).
 void stop_own_group();
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -5,7 +5,7 @@
 
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 class TerminalInput {
  public:
@@ -29,4 +29,4 @@ class TerminalInput {
   Fd watch_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

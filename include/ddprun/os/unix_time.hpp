@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cstdint>
 
-namespace ddprun {
+namespace ddprun::os {
 
 inline std::int64_t unix_milliseconds() {
   using namespace std::chrono;
   return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

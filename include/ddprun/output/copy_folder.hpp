@@ -21,7 +21,7 @@
 
 #include "ddprun/output/line_folder.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 
 class CopyFolder {
  public:
@@ -92,4 +92,4 @@ class CopyFolder {
 // One line: "[1-15] the same 12 lines: ModuleNotFoundError: No module named 'torch'".
 std::string describe_copies(const std::vector<int>& ranks, std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::output

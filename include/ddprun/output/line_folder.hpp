@@ -24,7 +24,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 
 class LineFolder {
  public:
@@ -96,4 +96,4 @@ std::string describe_alike(const std::vector<int>& ranks, std::string_view text)
 // "0-15", "0, 2-3".
 std::string describe_rank_list(const std::vector<int>& ascending);
 
-}  // namespace ddprun
+}  // namespace ddprun::output

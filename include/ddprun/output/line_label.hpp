@@ -8,7 +8,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 
 struct LabelFacts {
   GlobalRank rank;
@@ -64,4 +64,4 @@ class Labeller {
 // not set. https://no-color.org, https://bixense.com/clicolors
 bool decide_colour(std::string_view no_color, std::string_view clicolor_force, bool terminal);
 
-}  // namespace ddprun
+}  // namespace ddprun::output

@@ -9,7 +9,7 @@
 
 #include "ddprun/base/duration.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 
 class LineRate {
  public:
@@ -39,4 +39,4 @@ class LineRate {
 // "51,234 lines (5.1 MB) of rank 3 on n2 were left out (--output-rate)".
 std::string describe_left_out(const LineRate::LeftOut& left_out, const std::string& whose);
 
-}  // namespace ddprun
+}  // namespace ddprun::output

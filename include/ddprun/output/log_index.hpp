@@ -10,7 +10,7 @@
 
 #include "ddprun/base/ids.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 
 struct LogIndexEntry {
   GlobalRank rank;
@@ -30,4 +30,4 @@ std::string merge_index_parts(const std::string& launch_id, const std::vector<st
 // Whether the text is a merged index of this launch.
 bool is_index_of(const std::string& launch_id, const std::string& text);
 
-}  // namespace ddprun
+}  // namespace ddprun::output

@@ -6,7 +6,7 @@
 #include "ddprun/base/ids.hpp"
 #include "ddprun/output/output_options.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 
 // <log-dir>/<run id>_<random>/attempt_0/<local rank>/stdout.log, error.json beside it, and
 // filtered_stdout.log one folder above; or <logs>/<run id>/attempt-0/rank-00005.out.
@@ -29,4 +29,4 @@ std::string log_file_name(LogLayout layout, LocalRank local_rank, GlobalRank ran
 std::string kept_suffix(const OutputOptions& options);
 std::string filtered_file_name(Stream stream);
 
-}  // namespace ddprun
+}  // namespace ddprun::output

@@ -9,7 +9,7 @@
 #include "ddprun/base/sourced.hpp"
 #include "ddprun/output/stream_choice.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 
 struct LogRotation {
   std::uint64_t bytes = 0;  // of a file, at most; 0: it is never rotated
@@ -40,4 +40,4 @@ struct OutputOptions {
   bool compress = false;  // --log-compress zstd
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::output

@@ -7,7 +7,7 @@
 #include "ddprun/output/line_label.hpp"
 #include "ddprun/output/output_options.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 
 struct StreamRoute {
   bool file = false;
@@ -48,4 +48,4 @@ class LineFilter {
   std::string held_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::output

@@ -11,7 +11,7 @@
 
 #include "ddprun/base/ids.hpp"
 
-namespace ddprun {
+namespace ddprun::output {
 
 enum class Stream { output, error };  // a worker's stdout and stderr
 
@@ -40,4 +40,4 @@ std::string describe_ranges(const RankRanges& ranks);  // "0, 8-15", "none"
 // "apple,orange": a line has to contain one of them; ",," is a comma within one. Empty: none.
 std::vector<std::string> parse_line_filters(const std::string& text);
 
-}  // namespace ddprun
+}  // namespace ddprun::output

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::placement {
 
 inline bool overlap(const std::vector<int>& few, const std::vector<int>& many) {
   return std::any_of(few.begin(), few.end(),
                      [&](int number) { return std::binary_search(many.begin(), many.end(), number); });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

@@ -14,7 +14,7 @@
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 struct VisibleDevices {
   std::vector<std::string> entries;      // as written in the variable, else "0", "1", ...
@@ -33,13 +33,13 @@ std::vector<std::string> parse_device_list(const std::string& text);
 
 // The one of `gpus` that an entry names where no other variable renumbers them; nothing for none, or more
 // than one.
-std::optional<int> find_gpu(const std::vector<Gpu>& gpus, const std::string& entry);
+std::optional<int> find_gpu(const std::vector<facts::Gpu>& gpus, const std::string& entry);
 
-VisibleDevices find_visible_devices(const Snapshot& snapshot);
+VisibleDevices find_visible_devices(const facts::Snapshot& snapshot);
 
 // CUDA numbers unlike GPUs from fastest to slowest, unless CUDA_DEVICE_ORDER is PCI_BUS_ID, and nothing but
 // CUDA knows which is the fastest; they are taken in the order of their addresses.
-std::optional<Notice> find_unsure_order(const Snapshot& snapshot, const VisibleDevices& devices,
-                                        const std::string& host);
+std::optional<allocation::Notice> find_unsure_order(const facts::Snapshot& snapshot,
+                                                    const VisibleDevices& devices, const std::string& host);
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

@@ -7,7 +7,7 @@
 #include "ddprun/base/ids.hpp"
 #include "ddprun/facts/topology.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 struct CardSeeker {
   LocalRank local_rank;                // spreads agents that do not know of each other
@@ -19,11 +19,11 @@ struct CardSeeker {
 // be used. Cards without an active port are none, nor are EFA cards, nor Ethernet ones beside as many
 // InfiniBand ones. Nearest is what shares most bridges with one of its GPUs, then what has CPUs in common
 // with them, then what is in their package, then what is the least distance away.
-std::vector<std::string> choose_network_cards(const Topology& topology,
+std::vector<std::string> choose_network_cards(const facts::Topology& topology,
                                               const std::vector<CardSeeker>& seekers);
 
 // Why there is none: "no port of mlx5_0 is active on n1".
-std::string why_no_card(const Topology& topology, const std::string& host);
+std::string why_no_card(const facts::Topology& topology, const std::string& host);
 
 // The variable that takes such a name, and its value: NCCL_IB_HCA "=mlx5_2" (exactly that one),
 // FI_CXI_DEVICE_NAME "cxi0".
@@ -33,4 +33,4 @@ struct CardVariable {
 };
 CardVariable card_variable(const std::string& card);
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

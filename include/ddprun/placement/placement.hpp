@@ -9,24 +9,24 @@
 #include "ddprun/facts/topology.hpp"
 #include "ddprun/options/bind_choice.hpp"
 
-namespace ddprun {
+namespace ddprun::placement {
 
 struct PlacementRequest {
-  Topology topology;                      // of the whole node
+  facts::Topology topology;               // of the whole node
   std::vector<int> allowed_cpus;          // ascending; what these workers may use together
   std::vector<int> allowed_memory_nodes;  // ascending; empty: not known, all
-  BindChoice bind;
-  MemoryBind memory = MemoryBind::automatic;
+  options::BindChoice bind;
+  options::MemoryBind memory = options::MemoryBind::automatic;
   // For each worker, by local rank, for each of its GPUs the CPUs near it; an empty list, and one of all
   // CPUs: not known. A worker without GPUs has none.
   std::vector<std::vector<std::vector<int>>> near_gpus;
 };
 
 struct Placement {
-  std::vector<Binding> workers;  // in the order of the request
-  std::vector<int> spare;        // allowed CPUs that no worker holds; empty also where nothing is bound
-  std::string origin;            // for the user: "cores near each GPU", "even split of 64 cores", ...
-  std::vector<Notice> notices;   // what could not be had; the same for all agents of a node
+  std::vector<facts::Binding> workers;  // in the order of the request
+  std::vector<int> spare;  // allowed CPUs that no worker holds; empty also where nothing is bound
+  std::string origin;      // for the user: "cores near each GPU", "even split of 64 cores", ...
+  std::vector<allocation::Notice> notices;  // what could not be had; the same for all agents of a node
 };
 
 // Promises, for BindMode::near: a pure function of the request; nothing outside allowed_cpus; siblings
@@ -42,4 +42,4 @@ struct Placement {
 // Throws UsageError for lists that do not fit the workers, or leave one without any allowed CPU.
 Placement place_workers(const PlacementRequest& request);
 
-}  // namespace ddprun
+}  // namespace ddprun::placement

@@ -7,10 +7,10 @@
 #include "ddprun/plan/node_proposal.hpp"
 #include "ddprun/plan/world_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // Empty where it binds nothing and shows all its devices.
-std::string announced_cpus(const NodeProposal& node, const Snapshot& snapshot);
-std::vector<LocalPeerWorker> announced_workers(const NodeProposal& node, const Snapshot& snapshot);
+std::string announced_cpus(const NodeProposal& node, const facts::Snapshot& snapshot);
+std::vector<LocalPeerWorker> announced_workers(const NodeProposal& node, const facts::Snapshot& snapshot);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -7,7 +7,7 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/launch_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // This agent's share as it follows from its proposal alone; address empty and port 0 where the rendezvous
 // decides.
@@ -19,7 +19,7 @@ struct ExpectedVariable {
 };
 
 // The changes of the real run for one of the workers of a plan that was made of the expected assignment.
-std::vector<ExpectedVariable> expected_variables(const LaunchPlan& plan, const Environment& environment,
-                                                 std::size_t worker);
+std::vector<ExpectedVariable> expected_variables(const LaunchPlan& plan,
+                                                 const facts::Environment& environment, std::size_t worker);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -6,11 +6,11 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/launch_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // `snapshot` is the one of the proposal. Throws Error where the assignment is for another number of workers
 // than was offered, UsageError where the workers cannot be bound as was asked.
 LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignment,
-                    const Snapshot& snapshot);
+                    const facts::Snapshot& snapshot);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -7,7 +7,7 @@
 
 #include "ddprun/plan/node_proposal.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 struct GrantedCores {
   int count = 0;       // 0: this process' mask is all there is to follow
@@ -17,9 +17,9 @@ struct GrantedCores {
   std::vector<std::vector<int>> cores;
 };
 
-GrantedCores find_granted_cores(const NodeProposal& node, const Snapshot& snapshot);
+GrantedCores find_granted_cores(const NodeProposal& node, const facts::Snapshot& snapshot);
 
 // Where other jobs hold so many that they are not to be had.
-Notice describe_held_cores(const std::string& host, const GrantedCores& granted);
+allocation::Notice describe_held_cores(const std::string& host, const GrantedCores& granted);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

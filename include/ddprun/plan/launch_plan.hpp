@@ -11,7 +11,7 @@
 #include "ddprun/plan/node_proposal.hpp"
 #include "ddprun/plan/world_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // What a worker sees of its devices and the number it finds its own under: one follows from the other.
 struct DeviceView {
@@ -27,7 +27,7 @@ struct PlannedWorker {
   std::string device;
   std::vector<int> gpus{};
   DeviceView view{};
-  Binding binding{};
+  facts::Binding binding{};
   std::string network_card{};  // --nic auto: "mlx5_2", "cxi0"; empty: none near, or not asked for
   std::string omp_places{};    // --omp-places: "{0,64},{1,65}"; empty: not bound, or not asked for
 };
@@ -44,11 +44,11 @@ struct LaunchPlan {
   Assignment assignment;
   std::vector<PlannedWorker> planned;  // in the order of the assignment's workers
   BindingPlan binding;
-  Sourced<int> threads;         // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
-  std::vector<Notice> notices;  // what follows from the share; the node has its own
+  Sourced<int> threads;                     // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
+  std::vector<allocation::Notice> notices;  // what follows from the share; the node has its own
 };
 
 // The node's, then those of its share.
-std::vector<Notice> notices_of(const LaunchPlan& plan);
+std::vector<allocation::Notice> notices_of(const LaunchPlan& plan);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -12,7 +12,7 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/node_proposal.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 struct MasterVariables {
   std::optional<Sourced<std::string>> address;
@@ -21,20 +21,22 @@ struct MasterVariables {
 
 // Nothing for what is empty or cannot be used, and in a worker of another launch, where both are the address
 // of a store in use.
-MasterVariables read_master_variables(const Environment& environment);
+MasterVariables read_master_variables(const facts::Environment& environment);
 
 // Where rank 0 is in a launch of one agent: MASTER_ADDR, where that is this host.
-std::optional<Sourced<std::string>> find_own_master_address(const PlaceOptions& options,
-                                                            const HostFacts& host);
+std::optional<Sourced<std::string>> find_own_master_address(const allocation::PlaceOptions& options,
+                                                            const facts::HostFacts& host);
 
 // Puts the likely address before those that the scheduler tells.
-void try_likely_address_first(Sourced<std::vector<std::string>>& addresses, const Allocation& allocation,
-                              const PlaceOptions& options);
+void try_likely_address_first(Sourced<std::vector<std::string>>& addresses,
+                              const allocation::Allocation& allocation,
+                              const allocation::PlaceOptions& options);
 
 // What is set and not followed, and why.
-std::vector<Notice> find_unfollowed_master(const NodeProposal& node, const Snapshot& snapshot);
+std::vector<allocation::Notice> find_unfollowed_master(const NodeProposal& node,
+                                                       const facts::Snapshot& snapshot);
 
 // What to do where the port of node 0 is taken.
 std::string other_port_hint(const std::optional<Sourced<int>>& port);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -11,7 +11,7 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/world_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 struct ExpectedNodes {
   std::optional<Sourced<int>> asked;  // --nnodes
@@ -21,12 +21,13 @@ struct ExpectedNodes {
 };
 
 // What this agent knows of it; nothing where the hosts were not the launcher's choice.
-std::optional<ExpectedNodes> expect_nodes(const Allocation& allocation, const PlaceOptions& options,
-                                          const Snapshot& snapshot);
+std::optional<ExpectedNodes> expect_nodes(const allocation::Allocation& allocation,
+                                          const allocation::PlaceOptions& options,
+                                          const facts::Snapshot& snapshot);
 
 // Throws Error, with a hint, where --nnodes asked for another number of hosts; a notice where the job has
 // more and nobody asked for fewer.
-std::optional<Notice> check_node_count(const std::vector<Announcement>& announcements, const WorldPlan& world,
-                                       const ExpectedNodes& expected);
+std::optional<allocation::Notice> check_node_count(const std::vector<Announcement>& announcements,
+                                                   const WorldPlan& world, const ExpectedNodes& expected);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

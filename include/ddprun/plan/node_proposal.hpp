@@ -11,7 +11,7 @@
 #include "ddprun/options/options.hpp"
 #include "ddprun/site/site.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // A variable that differs from ddprun's own environment.
 struct VariableChange {
@@ -51,18 +51,18 @@ struct RendezvousPlan {
   std::vector<int> spare_ports;
   // The launcher's key-value space: the coordinator puts where it listens, everybody takes part. Either all
   // agents of a launch do this or none, so it follows from what all of them see.
-  KeyValueSpace key_value_space = KeyValueSpace::none;
+  allocation::KeyValueSpace key_value_space = allocation::KeyValueSpace::none;
   // A file on a file system that all hosts share: the coordinator writes where it listens, members look for
   // it beside the addresses above. Empty: not used.
   Sourced<std::string> rendezvous_file;
-  std::vector<JobSecret> secrets;  // keys of this job, best first
+  std::vector<allocation::JobSecret> secrets;  // keys of this job, best first
   Milliseconds join_timeout{0};
 };
 
 struct NodeProposal {
-  Allocation allocation;
+  allocation::Allocation allocation;
   RendezvousPlan rendezvous;
-  SitePlan site;
+  site::SitePlan site;
   std::string host;          // this host's name as the scheduler spells it, else gethostname()
   int local_world_size = 1;  // workers on this host, all its agents together
   Sourced<int> workers;      // workers of this agent
@@ -73,7 +73,7 @@ struct NodeProposal {
   // virtual_local_rank follows from a task that sees one GPU: undone at the start where those of its
   // local peers can be opened (plan/device_sharing.hpp).
   bool own_device = false;
-  std::vector<Gpu> gpus;  // HostFacts::gpus
+  std::vector<facts::Gpu> gpus;  // HostFacts::gpus
   std::vector<VariableChange>
       changes;                  // the same for every worker; per-rank ones are added by worker_environment
   Sourced<std::string> run_id;  // TORCHELASTIC_RUN_ID
@@ -81,10 +81,10 @@ struct NodeProposal {
   Sourced<std::string> solo_address;  // MASTER_ADDR where this is the only agent
   std::optional<int> store_port;      // asked for by --master-port; else any free one
   std::string missing_gpus;           // VisibleDevices::missing
-  std::vector<Notice> notices;
-  Options options;
+  std::vector<allocation::Notice> notices;
+  options::Options options;
 };
 
 inline constexpr int k_max_agents = 1 << 18;  // ddprun processes of one launch
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -6,14 +6,14 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/plan/node_proposal.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // Up to two processes are bound to a core each unless --bind-to says otherwise (mpirun(1)): with one ddprun a
 // node all its workers have that core.
-std::optional<Notice> find_bound_agent(const NodeProposal& node, const Snapshot& snapshot);
+std::optional<allocation::Notice> find_bound_agent(const NodeProposal& node, const facts::Snapshot& snapshot);
 
 // A stop signal to mpirun reaches every process, and odls_base_sigkill_timeout later, a second if nobody has
 // set it, all are killed: less than `grace`, which workers were promised.
-std::optional<Notice> find_early_kill(const Snapshot& snapshot, Milliseconds grace);
+std::optional<allocation::Notice> find_early_kill(const facts::Snapshot& snapshot, Milliseconds grace);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

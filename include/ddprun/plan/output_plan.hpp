@@ -6,7 +6,7 @@
 
 #include "ddprun/plan/launch_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 struct OutputWay {
   std::string file;  // empty: none
@@ -16,9 +16,9 @@ struct OutputWay {
   bool by_worker = false;  // the worker writes the file itself
 };
 
-OutputWay output_way(const LaunchPlan& plan, std::size_t worker, Stream stream);
+OutputWay output_way(const LaunchPlan& plan, std::size_t worker, output::Stream stream);
 // Whether the options say anything about it.
-bool directs_output(const OutputOptions& options);
+bool directs_output(const output::OutputOptions& options);
 std::string describe(const OutputWay& way);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // Ports of the deterministic sequence lie in [first, last): above the fixed ports of common services and
 // below Linux' default ephemeral range (32768-60999), where any outgoing connection may sit.
@@ -28,4 +28,4 @@ inline constexpr int k_spare_ports = 24;  // beyond those, for where others hold
 std::vector<int> make_port_sequence(const std::string& launch_key, int count = k_sequence_ports,
                                     PortRange range = {});
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

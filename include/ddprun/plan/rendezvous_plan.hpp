@@ -6,30 +6,31 @@
 #include "ddprun/plan/node_proposal.hpp"
 #include "ddprun/plan/ports.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // In a launch key: what follows is a digest of the command line, where nothing else names the launch.
 inline constexpr const char* k_command_mark = "/command-";
 
 // Who coordinates, which number this agent has, and where members look: names, addresses and ports. The other
 // ways of meeting are choose_discovery'.
-RendezvousPlan make_rendezvous_plan(const Allocation& allocation, const Options& options,
-                                    const Snapshot& snapshot);
+RendezvousPlan make_rendezvous_plan(const allocation::Allocation& allocation, const options::Options& options,
+                                    const facts::Snapshot& snapshot);
 
 // Takes `ports` and `spare_ports` from the sequence of its key.
 void follow_sequence(RendezvousPlan& rendezvous, PortRange range, const std::string& origin);
 
 // The agents were started by hand: nobody knows their hosts, and each has a terminal of its own.
-bool is_by_flags(const Allocation& allocation);
+bool is_by_flags(const allocation::Allocation& allocation);
 
 // This host's place in the scheduler's order; where nobody tells that order, the agent's number.
 int place_among_hosts(const NodeProposal& node);
 
 // The user named a coordinator that is none of the hosts, as far as names and this host's addresses show.
-std::optional<Notice> find_foreign_address(const NodeProposal& node, const HostFacts& host);
+std::optional<allocation::Notice> find_foreign_address(const NodeProposal& node,
+                                                       const facts::HostFacts& host);
 
 // Why this host may be waiting alone: its flags say that the others are started by hand, inside a job of
 // several.
-std::optional<Notice> explain_waiting_alone(const NodeProposal& node);
+std::optional<allocation::Notice> explain_waiting_alone(const NodeProposal& node);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

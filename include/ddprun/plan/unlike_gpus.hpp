@@ -8,13 +8,13 @@
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/plan/world_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // `missing` is a VisibleDevices::missing; `hosts` as a host list.
-Notice describe_missing_gpus(const std::string& hosts, const std::string& missing);
+allocation::Notice describe_missing_gpus(const std::string& hosts, const std::string& missing);
 
 // The coordinator's view of all hosts: at most one notice for each way in which GPUs are missing, and one for
 // numbers of workers that differ where nobody gave a number.
-std::vector<Notice> find_unlike_gpus(const std::vector<Announcement>& announcements);
+std::vector<allocation::Notice> find_unlike_gpus(const std::vector<Announcement>& announcements);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

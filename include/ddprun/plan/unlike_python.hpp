@@ -7,10 +7,10 @@
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/plan/world_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // One notice that names the hosts of each combination; nothing where they agree. An agent that found no torch
 // says nothing about it: in a container it may be elsewhere.
-std::optional<Notice> find_unlike_python(const std::vector<Announcement>& announcements);
+std::optional<allocation::Notice> find_unlike_python(const std::vector<Announcement>& announcements);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

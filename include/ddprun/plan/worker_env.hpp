@@ -7,7 +7,7 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/launch_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 // What is known only when the worker is about to start.
 struct WorkerContext {
@@ -21,20 +21,21 @@ struct WorkerContext {
 // Launcher leftovers to remove where one agent starts several workers: they would all carry the agent's own
 // rank, and frameworks look at them before RANK; and where ddprun used a key-value space of the launcher that
 // serves no second program.
-std::vector<VariableChange> scrub_changes(const Environment& environment, const Allocation& allocation,
-                                          int workers, bool key_value_space_used = false);
+std::vector<VariableChange> scrub_changes(const facts::Environment& environment,
+                                          const allocation::Allocation& allocation, int workers,
+                                          bool key_value_space_used = false);
 
 // Whether the workers' store is hosted by the worker of rank 0. A world of one is left to itself, so that a
 // script that starts processes of its own on an address of its own finds nobody else's rules.
-bool worker_hosts_store(const Options& options, int world_size);
+bool worker_hosts_store(const options::Options& options, int world_size);
 
 // What differs from the agent's environment for one worker.
-std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const Environment& environment,
+std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const facts::Environment& environment,
                                                 const WorkerContext& context);
 
-Environment apply_changes(Environment environment, const std::vector<VariableChange>& changes);
+facts::Environment apply_changes(facts::Environment environment, const std::vector<VariableChange>& changes);
 
 // "NAME=value" strings as exec wants them.
-std::vector<std::string> make_environment_strings(const Environment& environment);
+std::vector<std::string> make_environment_strings(const facts::Environment& environment);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

@@ -9,7 +9,7 @@
 #include "ddprun/base/ids.hpp"
 #include "ddprun/facts/python_facts.hpp"
 
-namespace ddprun {
+namespace ddprun::plan {
 
 inline constexpr int k_max_world = 1 << 24;  // workers of one launch
 
@@ -41,9 +41,9 @@ struct Announcement {
   std::vector<int> store_ports;        // kept free for the worker of rank 0, where that hosts the store
   std::string cpus;                    // its affinity mask, "0-63"; empty: it binds nothing
   std::vector<LocalPeerWorker> local_workers;  // where it stands for one task of several on its host
-  PythonFacts python;        // what its workers get; empty where they run something else or nobody looked
-  bool counted = false;      // `workers` follows from what this host has, not from a number of the user's
-  std::string missing_gpus;  // VisibleDevices::missing
+  facts::PythonFacts python;  // what its workers get; empty where they run something else or nobody looked
+  bool counted = false;       // `workers` follows from what this host has, not from a number of the user's
+  std::string missing_gpus;   // VisibleDevices::missing
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };
 
@@ -94,4 +94,4 @@ struct WorldPlan {
 // ranks, the scheduler's. Throws Error naming the host for gaps, duplicates or agents that disagree.
 WorldPlan make_world_plan(const std::vector<Announcement>& announcements);
 
-}  // namespace ddprun
+}  // namespace ddprun::plan

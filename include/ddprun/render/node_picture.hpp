@@ -8,11 +8,11 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/plan/launch_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
 // At most 100 columns for nodes of up to 256 hardware threads. Empty without a topology.
-std::string draw_node_text(const LaunchPlan& plan, const Snapshot& snapshot);
+std::string draw_node_text(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot);
 // A complete SVG document. Throws Error without a topology.
-std::string draw_node_svg(const LaunchPlan& plan, const Snapshot& snapshot);
+std::string draw_node_svg(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot);
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -6,9 +6,9 @@
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/selflaunch/remote_launcher.hpp"
 
-namespace ddprun {
+namespace ddprun::render {
 
-std::string render_text(const SelfLaunchPlan& plan);
-std::string render_json(const SelfLaunchPlan& plan, const Snapshot& snapshot);
+std::string render_text(const selflaunch::SelfLaunchPlan& plan);
+std::string render_json(const selflaunch::SelfLaunchPlan& plan, const facts::Snapshot& snapshot);
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::render {
 
 class TextTable {
  public:
@@ -26,4 +26,4 @@ class TextTable {
   std::size_t value_width_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::render

@@ -7,7 +7,7 @@
 
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // What one agent knows. Agents on the coordinator's own host reach every address of it.
 struct AddressWitness {
@@ -25,7 +25,7 @@ bool is_loopback_address(const std::string& address);
 bool crosses_hosts(const std::string& address);
 
 // The interface of this host that has an address of its own; empty for loopback ones and for other hosts'.
-std::string interface_of(const std::vector<InterfaceAddress>& own, const std::string& address);
+std::string interface_of(const std::vector<facts::InterfaceAddress>& own, const std::string& address);
 
 // The address when the joins alone decide; nothing when the witnesses have to be asked.
 std::optional<std::string> agreed_address(const std::vector<AddressWitness>& witnesses,
@@ -42,4 +42,4 @@ std::string describe_no_common_address(const std::string& coordinator,
                                        const std::vector<AddressWitness>& witnesses,
                                        const std::vector<std::string>& candidates);
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

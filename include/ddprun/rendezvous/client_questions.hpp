@@ -16,7 +16,7 @@
 #include "ddprun/base/ids.hpp"
 #include "ddprun/options/store_access.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 using ConnectionId = Id<struct ConnectionTag>;  // one authenticated connection; never used again
 
@@ -40,7 +40,8 @@ enum class Holder {
 // The question, and its whole answer.
 struct ClientQuestion {
   StoreConnection connection;
-  StoreAccess access = StoreAccess::user;  // host: it is own where one of the interfaces has the address
+  options::StoreAccess access =
+      options::StoreAccess::user;  // host: it is own where one of the interfaces has the address
   friend bool operator==(const ClientQuestion&, const ClientQuestion&) = default;
 };
 struct ClientVerdict {
@@ -68,4 +69,4 @@ class ClientQuestions {
   std::map<StoreConnection, Question> questions_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

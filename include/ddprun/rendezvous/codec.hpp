@@ -17,7 +17,7 @@
 #include "ddprun/options/options.hpp"
 #include "ddprun/rendezvous/message.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 inline constexpr std::size_t k_frame_header = 4;
 inline constexpr std::size_t k_max_frame = std::size_t{1} << 20;
@@ -63,4 +63,4 @@ class FrameReader {
   std::string buffer_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

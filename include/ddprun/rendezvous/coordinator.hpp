@@ -50,7 +50,7 @@
 #include "ddprun/rendezvous/message.hpp"
 #include "ddprun/rendezvous/status_round.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 inline constexpr ConnectionId k_local_connection{0};  // agent 0, in this process
 
@@ -68,14 +68,14 @@ struct CoordinatorSettings {
   std::string named_address;  // the user's word for MASTER_ADDR: no other is taken; empty: no such word
   int port = 0;               // where this process listens for agents, named in Probe
   // Shown where nobody else has joined for a while: why that may be.
-  std::optional<Notice> when_alone;
+  std::optional<allocation::Notice> when_alone;
   std::string
       cannot_start;       // why this launch is over before it begins: all that is left is to tell who joins
   bool record = false;    // somebody wants to have Record
   bool live = false;      // ShowStatus goes to a terminal: every second, with the time
   bool connects = false;  // workers are expected to connect to the store, and on_connections is told
-  Milliseconds grace{30000};           // of the workers when they are stopped, for messages
-  std::optional<ExpectedNodes> nodes;  // to compare with where the agents are
+  Milliseconds grace{30000};                 // of the workers when they are stopped, for messages
+  std::optional<plan::ExpectedNodes> nodes;  // to compare with where the agents are
 };
 
 class Coordinator {
@@ -103,7 +103,7 @@ class Coordinator {
   // True when the launch failed before some agents came: they should hear of it, or they would look for this
   // process until their own deadline.
   bool expects_latecomers() const {
-    return ended_with_.kind == Cause::Kind::launcher_failed && told_ < agents_.size();
+    return ended_with_.kind == supervise::Cause::Kind::launcher_failed && told_ < agents_.size();
   }
 
  private:
@@ -111,7 +111,7 @@ class Coordinator {
 
   struct Agent {
     std::optional<ConnectionId> connection;
-    std::optional<Announcement> announcement;
+    std::optional<plan::Announcement> announcement;
     bool by_arrival = false;  // numbered here, and as well off in another place
     std::string reached;
     std::optional<LaunchFailure> failure;            // it has joined to tell that it cannot start anything
@@ -145,9 +145,9 @@ class Coordinator {
   std::string disagreement(const Join& join) const;
   void refuse_late(ConnectionId connection, const Join& join);
   void tell_alone(TimePoint now);
-  std::optional<AgentIndex> find_place(const Announcement& announcement);
+  std::optional<AgentIndex> find_place(const plan::Announcement& announcement);
   std::optional<AgentIndex> free_place() const;
-  void place_agent(AgentIndex place, ConnectionId connection, Announcement announcement);
+  void place_agent(AgentIndex place, ConnectionId connection, plan::Announcement announcement);
   void everybody_here(TimePoint now);
   void note_failed_start(TimePoint now);
   bool any_failed_start() const;
@@ -161,23 +161,23 @@ class Coordinator {
   void begin_stop(const Stop& stop, TimePoint now);
   void drop(ConnectionId connection, const std::string& why, TimePoint now);
   void expel(ConnectionId connection, const std::string& why, TimePoint now);
-  bool check_rank(ConnectionId connection, const Failure& failure, TimePoint now);
+  bool check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now);
   std::set<ConnectionId> agents_to_ask(const std::string& client) const;
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
   void check_stopped();
   bool may_restart() const;
   void restart();
-  void end_with(Cause cause, TimePoint now, bool whole_tree = false);
-  void finish(const Cause& cause);
+  void end_with(supervise::Cause cause, TimePoint now, bool whole_tree = false);
+  void finish(const supervise::Cause& cause);
   void join_deadline_passed();
   void stop_deadline_passed(TimePoint now);
   void update_status(TimePoint now);
   void send_all(const CoordinatorMessage& message);
-  void note_further(const Failure& failure);
+  void note_further(const supervise::Failure& failure);
   void settle_cause();
   void handle(ConnectionId connection, const Happened& happened, TimePoint now);
   void handle(ConnectionId, const lifeline::Output&, TimePoint) {}  // the service hands that connection over
-  void record(Event event);
+  void record(events::Event event);
   void record_join(AgentIndex agent);
   void record_refusal(const std::string& address, const std::string& why);
   void record_plan();
@@ -194,7 +194,7 @@ class Coordinator {
   std::vector<AddressWitness> witnesses() const;
   std::string host_of(AgentIndex agent) const;
   std::string name_of(AgentIndex agent) const;  // "n3 (ranks 8-15)"
-  Cause failed_here(std::string detail) const;
+  supervise::Cause failed_here(std::string detail) const;
   Agent& at(AgentIndex agent) { return agents_[static_cast<std::size_t>(agent.value)]; }
   const Agent& at(AgentIndex agent) const { return agents_[static_cast<std::size_t>(agent.value)]; }
   Agent& of(ConnectionId connection) { return at(by_connection_.at(connection)); }
@@ -227,22 +227,22 @@ class Coordinator {
   bool status_stale_ = true;
   std::string status_shown_;
 
-  WorldPlan world_;
+  plan::WorldPlan world_;
   std::string address_;
   std::vector<std::string> candidates_;
   int probe_rounds_ = 0;
   Attempt attempt_;
   bool store_asked_ = false;
 
-  std::optional<Failure> first_failure_;  // of this attempt; settle_cause() may find another
+  std::optional<supervise::Failure> first_failure_;  // of this attempt; settle_cause() may find another
   std::vector<int> victims_;
   TimePoint failed_at_;
-  std::optional<Cause> final_cause_;  // decided while stopping
-  std::vector<Failure> others_;
+  std::optional<supervise::Cause> final_cause_;  // decided while stopping
+  std::vector<supervise::Failure> others_;
   std::vector<std::string> remarks_;
-  Cause ended_with_;
+  supervise::Cause ended_with_;
   std::size_t told_ = 0;  // agents that have been sent Finish
   Actions actions_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

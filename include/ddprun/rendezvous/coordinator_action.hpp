@@ -8,7 +8,7 @@
 #include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/rendezvous/message.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 struct SendTo {
   ConnectionId connection;
@@ -35,7 +35,7 @@ struct JudgeClient {
 };
 // The answer to on_status_request; what only this process knows of itself is to be filled in.
 struct ShowJob {
-  JobStatus status;
+  status::JobStatus status;
 };
 // One line that replaces the one before; empty: nothing to wait for any more.
 struct ShowStatus {
@@ -43,22 +43,22 @@ struct ShowStatus {
 };
 // A worker's failure was answered with another attempt.
 struct ShowRestart {
-  Failure cause;
+  supervise::Failure cause;
   Attempt next;
   int max_restarts = 0;
 };
 // A remark about the launch that stops nothing.
 struct ShowNotice {
-  Notice notice;
+  allocation::Notice notice;
 };
 struct Record {  // for --events: the time, and the host where it has none, are to be filled in
-  Event event;
+  events::Event event;
 };
 // Always the last action.
 struct EndJob {
-  Cause cause;
+  supervise::Cause cause;
 };
 using CoordinatorAction = std::variant<SendTo, CloseConnection, OpenStore, CloseStore, JudgeClient, ShowJob,
                                        ShowStatus, ShowRestart, ShowNotice, Record, EndJob>;
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

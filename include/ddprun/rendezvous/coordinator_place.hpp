@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 inline constexpr std::size_t k_max_place_addresses = 16;
 
@@ -37,4 +37,4 @@ std::string render_note(const CoordinatorNote& note);
 // The note, or why it is not followed: "it belongs to another launch, slurm/28/0/0", "it is not complete".
 std::variant<CoordinatorNote, std::string> parse_note(std::string_view text, const std::string& launch);
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

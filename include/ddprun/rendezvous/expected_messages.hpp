@@ -6,7 +6,7 @@
 
 #include "ddprun/rendezvous/message.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 enum class CoordinatorState { gathering, probing, opening, running, stopping, finished };
 
@@ -39,4 +39,4 @@ MemberState after_sent(const AgentMessage& message, MemberState state);
 std::string describe_wrong(const AgentMessage& message);
 std::string describe_wrong(const CoordinatorMessage& message);
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -27,7 +27,7 @@
 
 #include "ddprun/base/secret_key.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 inline constexpr std::uint8_t k_protocol_version = 2;
 inline constexpr std::string_view k_protocol_magic{"ddprun\0", 7};  // the version byte follows
@@ -129,4 +129,4 @@ class Handshake {
   SessionKeys keys_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -27,7 +27,7 @@
 
 #include "ddprun/rendezvous/handshake.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // Where a front end listens. The id is random and names the launch; it is no secret.
 struct FrontEndAddress {
@@ -107,4 +107,4 @@ std::optional<Message> decode(std::string_view payload);
 std::vector<std::string> merge_environments(const std::vector<std::string>& front_end,
                                             const std::vector<std::string>& own);
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

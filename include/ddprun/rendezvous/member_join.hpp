@@ -26,7 +26,7 @@
 #include "ddprun/base/ids.hpp"
 #include "ddprun/rendezvous/coordinator_place.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 using CandidateId = Id<struct CandidateTag>;
 
@@ -155,4 +155,4 @@ class MemberJoin {
   bool over_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -20,7 +20,7 @@
 #include "ddprun/status/job_status.hpp"
 #include "ddprun/supervise/outcome.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // ---- agent to coordinator
 
@@ -37,7 +37,7 @@ struct LaunchFailure {
 
 // The first message of an agent, once.
 struct Join {
-  Announcement announcement;
+  plan::Announcement announcement;
   std::string version;  // of ddprun
   std::string reached;  // numeric address of the coordinator that worked; empty for agent 0
   int agents = 1;       // how many agents this one believes there are
@@ -55,7 +55,7 @@ struct Probed {
 // A worker failed. The agent may stop its other workers at once; it still answers the Stop that follows.
 struct AttemptFailed {
   Attempt attempt;
-  Failure failure;
+  supervise::Failure failure;
   friend bool operator==(const AttemptFailed&, const AttemptFailed&) = default;
 };
 
@@ -68,8 +68,8 @@ struct AttemptSucceeded {
 // Answer to Stop, always, also when nothing was running: no worker of the attempt is left on this agent.
 struct Stopped {
   Attempt attempt;
-  std::vector<Failure> failures;  // beyond the one reported
-  std::vector<int> stopped{};     // ranks that did not fail by themselves, and did not succeed
+  std::vector<supervise::Failure> failures;  // beyond the one reported
+  std::vector<int> stopped{};                // ranks that did not fail by themselves, and did not succeed
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 
@@ -83,14 +83,14 @@ struct StopRequest {
 
 // For the coordinator's --events and --metrics.
 struct Happened {
-  Event event;
+  events::Event event;
   friend bool operator==(const Happened&, const Happened&) = default;
 };
 
 // Answer to StatusQuestion.
 struct StatusAnswer {
   int question = 0;
-  NodeStatus status;
+  status::NodeStatus status;
   friend bool operator==(const StatusAnswer&, const StatusAnswer&) = default;
 };
 
@@ -122,7 +122,7 @@ struct StatusQuestion {
 
 // Start the workers; the store at master_address:master_port is already listening.
 struct Start {
-  Assignment assignment;
+  plan::Assignment assignment;
   friend bool operator==(const Start&, const Start&) = default;
 };
 
@@ -136,11 +136,11 @@ struct Stop {
 
 // The last message to every agent, once: end with exit_code_of(cause). Workers still running are killed.
 struct Finish {
-  Cause cause;
-  std::vector<Failure> others;       // failures after the first; only where report_here
-  std::vector<std::string> remarks;  // sentences for the report, "lost n3 while stopping"; likewise
-  bool report_here = false;          // exactly one agent prints the report
-  std::vector<int> victims{};        // ranks that were stopped because of it; never sent to another host
+  supervise::Cause cause;
+  std::vector<supervise::Failure> others;  // failures after the first; only where report_here
+  std::vector<std::string> remarks;        // sentences for the report, "lost n3 while stopping"; likewise
+  bool report_here = false;                // exactly one agent prints the report
+  std::vector<int> victims{};  // ranks that were stopped because of it; never sent to another host
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
@@ -148,4 +148,4 @@ using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded,
                                   ClientVerdict, Happened, StatusAnswer, lifeline::Output>;
 using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, StatusQuestion, Start, Stop, Finish>;
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -9,7 +9,7 @@
 #include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/rendezvous/message.hpp"
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 class StatusRound {
  public:
@@ -21,15 +21,15 @@ class StatusRound {
   void drop(ConnectionId agent) { asked_.erase(agent); }
   // All have answered, or the time is over: then the answers by their first rank, and who gave none.
   bool is_over(TimePoint now) const { return deadline_ && (asked_.empty() || now >= *deadline_); }
-  std::vector<NodeStatus> take_answers();
+  std::vector<status::NodeStatus> take_answers();
   const std::set<ConnectionId>& silent() const { return asked_; }
   std::optional<TimePoint> deadline() const { return deadline_; }
 
  private:
   int number_ = 0;
   std::set<ConnectionId> asked_;
-  std::vector<NodeStatus> answers_;
+  std::vector<status::NodeStatus> answers_;
   std::optional<TimePoint> deadline_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

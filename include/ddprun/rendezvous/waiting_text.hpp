@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::rendezvous {
 
 // "n[1-3]": names once each, shortened. Text from peers is made printable.
 std::string describe_hosts(const std::vector<std::string>& names);
@@ -17,4 +17,4 @@ std::string describe_ranks(std::vector<int> ranks);
 std::string describe_missing(const std::vector<int>& missing, int agents,
                              const std::vector<std::string>& peers);
 
-}  // namespace ddprun
+}  // namespace ddprun::rendezvous

@@ -11,7 +11,7 @@
 
 #include "ddprun/plan/node_proposal.hpp"
 
-namespace ddprun {
+namespace ddprun::selflaunch {
 
 // A word of a command line that stands for where the front end listens, which is known only once it does.
 inline constexpr const char* k_front_end_word = "ADDRESS:PORT/ID";
@@ -31,16 +31,16 @@ enum class TaskWay {
 };
 
 struct SelfLaunchPlan {
-  Allocation allocation;
+  allocation::Allocation allocation;
   std::vector<std::string> hosts;        // where it starts one ddprun each, in node order
   Sourced<std::string> remote_launcher;  // "srun"
   TaskWay task = TaskWay::environment;
   bool passes_exit_code = true;  // false: it ends with 0 whatever the agent ended with (pbsdsh of OpenPBS 23)
   std::vector<RemoteCommand> commands;
-  std::vector<VariableChange>
+  std::vector<plan::VariableChange>
       changes;           // to the environment of the agents and, where it passes, the remote launcher
   Sourced<int> workers;  // on each node, as far as this host tells; 0: it does not
-  std::vector<Notice> notices;
+  std::vector<allocation::Notice> notices;
 };
 
 // The names --launcher takes, best known first: "srun", "mpiexec", "pbsdsh", "pbs_tmrsh", "ssh", "flux",
@@ -51,18 +51,21 @@ const std::vector<std::string>& remote_launcher_names();
 // program's file; a remote launcher's program that is not there at all has not been looked for); nothing
 // where ddprun has been started in its place already, or with --launcher none. Throws Error or UsageError,
 // with a hint, where no remote launcher can do it.
-std::optional<SelfLaunchPlan> make_self_launch_plan(const Snapshot& snapshot, const Options& options,
-                                                    const Allocation& allocation);
+std::optional<SelfLaunchPlan> make_self_launch_plan(const facts::Snapshot& snapshot,
+                                                    const options::Options& options,
+                                                    const allocation::Allocation& allocation);
 
 // The programs worth looking for before make_self_launch_plan is asked: the chosen one, else what the
 // scheduler's jobs are started with. Some take a while to tell what they are.
-std::vector<std::string> remote_launcher_programs(const Allocation& allocation, const Options& options);
+std::vector<std::string> remote_launcher_programs(const allocation::Allocation& allocation,
+                                                  const options::Options& options);
 // Those of every remote launcher: for a capture, from which anything may be planned.
 std::vector<std::string> all_remote_launcher_programs();
 
 // Throws Error with the command line to type instead where the style is LaunchStyle::not_started.
-void refuse_unstarted(const Allocation& allocation, const Options& options, const Snapshot& snapshot);
+void refuse_unstarted(const allocation::Allocation& allocation, const options::Options& options,
+                      const facts::Snapshot& snapshot);
 // The allocation, unless it is refused.
-Allocation detect_started(const Snapshot& snapshot, const Options& options);
+allocation::Allocation detect_started(const facts::Snapshot& snapshot, const options::Options& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::selflaunch

@@ -49,7 +49,7 @@
 #include "ddprun/selflaunch/self_launch_action.hpp"
 #include "ddprun/supervise/signal_ledger.hpp"
 
-namespace ddprun {
+namespace ddprun::selflaunch {
 
 struct SelfLaunchLimits {
   std::size_t starting_at_once = 32;
@@ -63,7 +63,7 @@ struct SelfLaunchLimits {
   Milliseconds mercy{1000};                // between the steps where no agent is left; else it is `patience`
   Milliseconds busy_within{1000};          // output that came so long ago still flows
   Milliseconds hurried_drain{2000};
-  Milliseconds same_signal = k_same_signal_window;
+  Milliseconds same_signal = supervise::k_same_signal_window;
 };
 
 struct SelfLaunchSettings {
@@ -88,16 +88,17 @@ class SelfLaunch {
   SelfLaunch(const SelfLaunchPlan& plan, SelfLaunchSettings settings);
 
   Actions start(TimePoint now);
-  Actions on_agent(const lifeline::Hello& hello, TimePoint now);
+  Actions on_agent(const rendezvous::lifeline::Hello& hello, TimePoint now);
   // One that did not start has a code other than 0.
-  Actions on_agent_ended(const lifeline::Hello& hello, const lifeline::Ended& ended, TimePoint now);
-  Actions on_agent_lost(const lifeline::Hello& hello, const std::string& why, TimePoint now);
+  Actions on_agent_ended(const rendezvous::lifeline::Hello& hello, const rendezvous::lifeline::Ended& ended,
+                         TimePoint now);
+  Actions on_agent_lost(const rendezvous::lifeline::Hello& hello, const std::string& why, TimePoint now);
   // Once for each that was started. `words`: why it could not be run, else the last line that it wrote on
   // standard error; may be empty.
   Actions on_remote_launcher_ended(std::size_t remote_launcher, const ExitStatus& status,
                                    const std::string& words, TimePoint now);
   Actions on_signal(const OwnSignal& signal, TimePoint now);
-  Actions on_verdict(const SignalLedger::Verdict& verdict, TimePoint now);
+  Actions on_verdict(const supervise::SignalLedger::Verdict& verdict, TimePoint now);
   Actions on_drained();
   Actions on_losses(const std::vector<std::string>& sentences);
   // `busy`: output of the remote launchers came within SelfLaunchLimits::busy_within, or waits for whoever
@@ -136,13 +137,13 @@ class SelfLaunch {
 
   bool is_stop_signal(int number) const;
   void note_stop_signal(const OwnSignal& signal, TimePoint now);
-  void stop(const lifeline::Signal& signal, TimePoint now);
+  void stop(const rendezvous::lifeline::Signal& signal, TimePoint now);
   void fail(int code, TimePoint now);
   void stop_late_agent();
   void release_remote_launchers(TimePoint now);
   void give_up_after(Milliseconds patience, Milliseconds mercy, TimePoint now);
   void take_step(TimePoint now, bool busy);
-  void signal_agents(const lifeline::Signal& signal);
+  void signal_agents(const rendezvous::lifeline::Signal& signal);
   void signal_remote_launchers(int number, bool only_unconnected);
 
   bool may_start() const { return state_ == State::working && !stopped_by_ && !failure_code_; }
@@ -177,4 +178,4 @@ class SelfLaunch {
   Actions actions_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::selflaunch

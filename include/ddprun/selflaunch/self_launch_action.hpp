@@ -9,9 +9,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/rendezvous/lifeline.hpp"
 
-namespace ddprun {
-
-namespace selflaunch {
+namespace ddprun::selflaunch {
 
 // Its process; a program that cannot be run is an end, too.
 struct Start {
@@ -22,7 +20,7 @@ struct SignalRemoteLauncher {  // with all processes of its session
   int number;
 };
 struct SignalAgents {  // all that are connected
-  lifeline::Signal signal;
+  rendezvous::lifeline::Signal signal;
 };
 // Whether this own signal has to be passed on (supervise/signal_ledger.hpp); answer with on_verdict.
 struct Judge {
@@ -48,10 +46,7 @@ struct Leave {
   int code;
 };
 
-}  // namespace selflaunch
+using SelfLaunchAction =
+    std::variant<Start, SignalRemoteLauncher, SignalAgents, Judge, Say, Drain, CountLosses, Leave>;
 
-using SelfLaunchAction = std::variant<selflaunch::Start, selflaunch::SignalRemoteLauncher,
-                                      selflaunch::SignalAgents, selflaunch::Judge, selflaunch::Say,
-                                      selflaunch::Drain, selflaunch::CountLosses, selflaunch::Leave>;
-
-}  // namespace ddprun
+}  // namespace ddprun::selflaunch

@@ -16,9 +16,7 @@
 #include "ddprun/facts/option_texts.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
-
-struct NodeProposal;
+namespace ddprun::site {
 
 // All of its parts hold at once. Patterns are a shell's: * and ? and nothing else.
 struct SiteCondition {
@@ -38,7 +36,7 @@ struct SiteProfile {
   std::string nccl_interfaces;               // as NCCL_SOCKET_IFNAME takes it: prefixes, or exact after "="
   std::map<std::string, std::string> environment;  // for workers
   std::optional<std::pair<int, int>> ports;        // first and last where agents may look for each other
-  std::vector<OptionText> options;                 // of ddprun, below everything the user gave
+  std::vector<facts::OptionText> options;          // of ddprun, below everything the user gave
   std::vector<std::string> notes;                  // for people: how to bind, what to load
 };
 
@@ -48,7 +46,7 @@ struct SitePlan {
   std::string origin;                             // what told: "SLURM_CLUSTER_NAME", "host name", "--site"
   std::map<std::string, std::string> interfaces;  // GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME as far as the
                                                   // interfaces are here
-  std::vector<Notice> notices;                    // variables of the profile that are left out, and why
+  std::vector<allocation::Notice> notices;        // variables of the profile that are left out, and why
   bool known() const { return !profile.name.empty(); }
   std::string as_origin() const { return "site " + profile.name; }
 };
@@ -58,21 +56,17 @@ SiteProfile parse_site_profile(const std::string& json, const std::string& sourc
 const std::vector<SiteProfile>& builtin_site_profiles();
 
 // Those of the user's folder, of /etc, then the built-in ones; in a folder by file name.
-std::vector<SiteProfile> list_site_profiles(const Snapshot& snapshot);
+std::vector<SiteProfile> list_site_profiles(const facts::Snapshot& snapshot);
 // Variables their conditions look at.
 std::vector<std::string> site_variables(const std::vector<SiteProfile>& profiles);
 
 bool names_site_file(const std::string& wanted);  // a --site that is a path
 // --site: "" is the first profile whose condition holds, "none" is none, a path is a file in snapshot.files,
 // anything else a profile's name, which has to exist. Throws UsageError.
-SitePlan choose_site(const Snapshot& snapshot, const std::string& wanted);
-
-// Adds the profile's names and ports to where the agents look for each other, unless the user gave them or
-// the scheduler reserved ports, and says where named interfaces are missing.
-void apply_site(NodeProposal& node, const Snapshot& snapshot);
+SitePlan choose_site(const facts::Snapshot& snapshot, const std::string& wanted);
 
 // Addresses of the profile's interfaces first; else their order stays.
-std::vector<InterfaceAddress> prefer_site_interfaces(std::vector<InterfaceAddress> addresses,
-                                                     const SitePlan& site);
+std::vector<facts::InterfaceAddress> prefer_site_interfaces(std::vector<facts::InterfaceAddress> addresses,
+                                                            const SitePlan& site);
 
-}  // namespace ddprun
+}  // namespace ddprun::site

@@ -10,7 +10,7 @@
 
 #include "ddprun/base/duration.hpp"
 
-namespace ddprun {
+namespace ddprun::status {
 
 struct WorkerStatus {
   int rank = 0;
@@ -65,4 +65,4 @@ std::string render_status_table(const JobStatus& now, const JobStatus& before);
 // What --status=json prints, in several lines: an array, with "cpu_percent". As many before as now.
 std::string render_status_json(const std::vector<JobStatus>& now, const std::vector<JobStatus>& before);
 
-}  // namespace ddprun
+}  // namespace ddprun::status

@@ -11,7 +11,7 @@
 
 #include "ddprun/base/ids.hpp"
 
-namespace ddprun {
+namespace ddprun::store {
 
 // A connection; numbers are small and used again after forget().
 using StoreClient = Id<struct StoreClientTag>;
@@ -60,4 +60,4 @@ class StoreMemory {
   std::vector<Life> lives_;  // by client
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::store

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::store {
 
 enum class StoreOperation : std::uint8_t {
   validate,
@@ -104,4 +104,4 @@ class FieldReader {
   std::string_view rest_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::store

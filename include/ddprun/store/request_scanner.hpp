@@ -4,7 +4,7 @@
 
 #include "ddprun/store/request.hpp"
 
-namespace ddprun {
+namespace ddprun::store {
 
 class RequestScanner {
  public:
@@ -31,4 +31,4 @@ class RequestScanner {
   std::string_view complaint_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::store

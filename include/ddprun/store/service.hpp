@@ -17,7 +17,7 @@
 #include "ddprun/store/session.hpp"
 #include "ddprun/store/store_state.hpp"
 
-namespace ddprun {
+namespace ddprun::store {
 
 struct StoreDelivery {
   std::vector<StoreClient> clients;
@@ -86,4 +86,4 @@ class StoreService {
   std::vector<StoreClient> free_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::store

@@ -29,7 +29,7 @@
 #include "ddprun/store/request.hpp"
 #include "ddprun/store/request_scanner.hpp"
 
-namespace ddprun {
+namespace ddprun::store {
 
 // What becomes of a request, and of those that came with it.
 struct StoreTurn {
@@ -107,4 +107,4 @@ std::optional<std::string> StoreSession::receive(std::string_view bytes, const S
   return std::nullopt;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::store

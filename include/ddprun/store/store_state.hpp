@@ -19,7 +19,7 @@
 
 #include "ddprun/store/memory.hpp"
 
-namespace ddprun {
+namespace ddprun::store {
 
 // What happened to a key somebody watches.
 enum class KeyChange { updated = 0, created = 1, deleted = 2 };
@@ -146,4 +146,4 @@ class StoreState {
   std::vector<Watches> watched_;  // by client
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::store

@@ -26,7 +26,7 @@
 #include "ddprun/supervise/outcome.hpp"
 #include "ddprun/supervise/signal_ledger.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 namespace life {
 struct SayError {
@@ -177,4 +177,4 @@ class AgentLifecycle {
   int exit_code_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -4,10 +4,10 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 // The traceback where there is one, else the message; empty for anything that is not such a file (a worker
 // may have died while writing it).
 std::string parse_error_file(const std::string& text);
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

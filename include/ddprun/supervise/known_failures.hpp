@@ -12,7 +12,7 @@
 
 #include "ddprun/supervise/outcome.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 inline constexpr std::size_t k_all_lines = std::numeric_limits<std::size_t>::max();
 
@@ -36,4 +36,4 @@ std::vector<const KnownFailure*> find_known_failures(const Failure& failure, int
 // `world_size` is that of the attempt: some endings have a usual cause in larger worlds only.
 std::string find_failure_hint(const Failure& failure, int world_size);
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -37,7 +37,7 @@
 #include "ddprun/base/ids.hpp"
 #include "ddprun/output/line_label.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 using StreamId = Id<struct StreamIdTag>;
 
@@ -56,7 +56,7 @@ class LineMerger {
   explicit LineMerger(const Settings& settings) : settings_(settings) {}
 
   // `label` stands in front of each of its lines.
-  StreamId open(bool interactive = false, LineLabel label = {});
+  StreamId open(bool interactive = false, output::LineLabel label = {});
   void add(StreamId stream, std::string_view text, TimePoint now);  // also without room; then it is held
   // The stream has ended. It is forgotten once all of it was passed on.
   void close(StreamId stream, TimePoint now);
@@ -77,8 +77,8 @@ class LineMerger {
  private:
   struct Stream {
     bool interactive = false;
-    LineLabel label{};
-    Labeller labeller{};
+    output::LineLabel label{};
+    output::Labeller labeller{};
     bool closed = false;
     bool waiting = false;   // is in waiting_
     std::string held;       // not passed on yet
@@ -110,4 +110,4 @@ class LineMerger {
   std::optional<TimePoint> reserved_until_;  // the writer has the output to itself; set only in mid-line
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 class LineTail {
  public:
@@ -31,4 +31,4 @@ class LineTail {
   bool returned_ = false;  // a '\r' came last: the next text starts the line anew
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

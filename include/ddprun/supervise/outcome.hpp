@@ -9,7 +9,7 @@
 #include "ddprun/base/exit_status.hpp"
 #include "ddprun/base/ids.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 // The code a launcher gives on: the exit code, 128+n for a signal, 126/127 for a program that cannot start,
 // 125 for a start that ddprun could not prepare.
@@ -60,4 +60,4 @@ std::string describe(const ExitStatus& status);  // "exited with code 1"; not fo
 std::string describe(const Failure& failure);
 std::string describe(const Cause& cause);
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

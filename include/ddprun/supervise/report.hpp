@@ -7,7 +7,7 @@
 
 #include "ddprun/supervise/outcome.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 // Lines without the "ddprun: " in front of the first; at most one screen. Text that came from workers or
 // peers is made printable. Empty for success.
@@ -42,4 +42,4 @@ std::string render_error_file(const Cause& cause);
 // "rank 3 on n2 exited with code 1; starting all workers again (restart 1 of 3)".
 std::string render_restart(const Cause& cause, Attempt next, int max_restarts);
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -16,7 +16,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/supervise/outcome.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 // What ends later than this after the first failure was stopped because of it.
 inline constexpr Milliseconds k_cause_window{2000};
@@ -37,4 +37,4 @@ RankedFailures rank_failures(std::vector<Failure> seen, std::vector<int> stopped
 // Failures with the same status and the same last words become one of them, with the ranks of the others.
 std::vector<Failure> fold_alike(std::vector<Failure> failures);
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -28,7 +28,7 @@
 
 #include "ddprun/base/duration.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 // Within this a second stop signal is the first again: a terminal and mpiexec both pass on one ^C.
 inline constexpr Milliseconds k_same_signal_window{100};
@@ -87,4 +87,4 @@ class SignalLedger {
   std::optional<TimePoint> newest_worker_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

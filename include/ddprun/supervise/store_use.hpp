@@ -7,14 +7,14 @@
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/base/duration.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 // Whether a worker is expected to connect: of other programs nothing is known.
 bool starts_python(const std::vector<std::string>& command);
 
 // The workers have been running for `waited`.
-Notice describe_silent_store(Milliseconds waited);
+allocation::Notice describe_silent_store(Milliseconds waited);
 // All workers have ended with success.
-Notice describe_unused_store(int workers);
+allocation::Notice describe_unused_store(int workers);
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

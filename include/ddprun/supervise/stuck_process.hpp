@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 struct StuckProcess {
   int pid = 0;
@@ -18,4 +18,4 @@ struct StuckProcess {
 std::string describe(const StuckProcess& process);
 std::string hint_for(const StuckProcess& process, const std::string& host);
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -36,7 +36,7 @@
 #include "ddprun/plan/world_plan.hpp"
 #include "ddprun/supervise/outcome.hpp"
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 namespace act {
 struct Spawn {
@@ -81,7 +81,7 @@ class Supervisor {
   // `grace`: between the stop signal and the kill.
   explicit Supervisor(Milliseconds grace) : grace_(grace) {}
 
-  void note_start(const Assignment& assignment);  // ignored unless idle
+  void note_start(const plan::Assignment& assignment);  // ignored unless idle
   void note_spawned(std::size_t worker);
   void note_ended(std::size_t worker, const ExitStatus& status);  // also a start that failed
   void note_descendants(std::size_t count);                       // how many are left after a sweep
@@ -146,4 +146,4 @@ class Supervisor {
   std::optional<TimePoint> deadline_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::supervise {
 
 class WatchdogTimers {
  public:
@@ -39,4 +39,4 @@ class WatchdogTimers {
   std::map<std::pair<int, std::string>, Timer> timers_;  // by process and scope
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::supervise

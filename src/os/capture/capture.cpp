@@ -21,7 +21,7 @@
 #include "ddprun/os/libraries/munge.hpp"
 #include "ddprun/os/read_file.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -29,8 +29,8 @@ namespace {
 constexpr std::array<const char*, 2> k_file_variables{"SLURM_HOSTFILE", "LSB_DJOB_HOSTFILE"};
 constexpr std::size_t k_file_limit = 1 << 20;
 
-Environment capture_environment() {
-  Environment environment;
+facts::Environment capture_environment() {
+  facts::Environment environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::size_t equals = text.find('=');
@@ -41,13 +41,13 @@ Environment capture_environment() {
   return environment;
 }
 
-std::vector<std::string> find_named_files(const Snapshot& snapshot) {
-  const std::string configuration = find_pbs_configuration(snapshot.environment);
+std::vector<std::string> find_named_files(const facts::Snapshot& snapshot) {
+  const std::string configuration = facts::find_pbs_configuration(snapshot.environment);
   const auto text = configuration.empty() ? std::nullopt : try_read_file(configuration, k_file_limit);
-  std::vector<std::string> paths{configuration,
-                                 find_pbs_node_file(with_pbs_home(snapshot.environment, text.value_or("")))};
+  std::vector<std::string> paths{configuration, facts::find_pbs_node_file(facts::with_pbs_home(
+                                                    snapshot.environment, text.value_or("")))};
   for (const char* variable : k_file_variables)
-    paths.push_back(find_variable(snapshot, variable).value_or(""));
+    paths.push_back(facts::find_variable(snapshot, variable).value_or(""));
   std::erase(paths, "");
   return paths;
 }
@@ -58,20 +58,20 @@ std::string capture_working_directory() {
 }
 
 // Not where PATH leads to it as well: then its order counts.
-void capture_own_python(Snapshot& snapshot, const std::string& self) {
+void capture_own_python(facts::Snapshot& snapshot, const std::string& self) {
   const std::size_t slash = self.rfind('/');
   if (slash == std::string::npos || slash == 0) return;
   const std::string folder = self.substr(0, slash);
-  const std::string path = ':' + find_variable(snapshot, "PATH").value_or("") + ':';
+  const std::string path = ':' + facts::find_variable(snapshot, "PATH").value_or("") + ':';
   if (path.find(':' + folder + ':') != std::string::npos) return;
   const auto has = [&](const char* name) { return ::access((folder + "/../" + name).c_str(), R_OK) == 0; };
   if (!has("pyvenv.cfg") && !has("conda-meta")) return;
-  const ProgramFacts python = capture_program(folder + "/python", std::nullopt);
-  if (python.kind == ProgramKind::executable) snapshot.programs[k_own_python] = python;
+  const facts::ProgramFacts python = capture_program(folder + "/python", std::nullopt);
+  if (python.kind == facts::ProgramKind::executable) snapshot.programs[facts::k_own_python] = python;
 }
 
-HostFacts capture_host() {
-  HostFacts host;
+facts::HostFacts capture_host() {
+  facts::HostFacts host;
   host.name = capture_host_name();
   host.uid = ::geteuid();
   host.pid = ::getpid();
@@ -80,10 +80,11 @@ HostFacts capture_host() {
   host.allowed_cores = capture_core_count(host.allowed_cpus);
   host.online_cpus = capture_online_cpus();
   host.cgroup = try_read_file("/proc/self/cgroup").value_or("");
-  host.cpu_quota = capture_cpu_quota(parse_cgroups(host.cgroup));
+  host.cpu_quota = capture_cpu_quota(facts::parse_cgroups(host.cgroup));
   host.gpus = capture_gpus();
-  host.allowed_memory_nodes = parse_allowed_memory_nodes(try_read_file("/proc/self/status").value_or(""))
-                                  .value_or(std::vector<int>{});
+  host.allowed_memory_nodes =
+      facts::parse_allowed_memory_nodes(try_read_file("/proc/self/status").value_or(""))
+          .value_or(std::vector<int>{});
   host.ephemeral_ports = capture_ephemeral_ports();
   host.munge = capture_munge_presence();
   host.ancestors = capture_ancestors();
@@ -95,19 +96,19 @@ HostFacts capture_host() {
 
 }  // namespace
 
-Snapshot capture_snapshot(int argc, const char* const* argv) {
-  Snapshot snapshot;
+facts::Snapshot capture_snapshot(int argc, const char* const* argv) {
+  facts::Snapshot snapshot;
   for (int i = 1; i < argc; ++i) snapshot.arguments.emplace_back(argv[i]);
   snapshot.working_directory = capture_working_directory();
   snapshot.environment = capture_environment();
   for (const std::string& path : find_named_files(snapshot)) {
     if (auto contents = try_read_file(path, k_file_limit)) snapshot.files[path] = std::move(*contents);
   }
-  for (auto& [path, contents] : capture_site_files(site_folders(snapshot.environment))) {
+  for (auto& [path, contents] : capture_site_files(facts::site_folders(snapshot.environment))) {
     snapshot.files[path] = std::move(contents);
   }
-  for (const std::string& candidate : python_candidates(snapshot.environment)) {
-    snapshot.programs[candidate] = capture_program(candidate, find_variable(snapshot, "PATH"));
+  for (const std::string& candidate : facts::python_candidates(snapshot.environment)) {
+    snapshot.programs[candidate] = capture_program(candidate, facts::find_variable(snapshot, "PATH"));
   }
   if (argc > 0) capture_own_python(snapshot, argv[0]);
   snapshot.host = capture_host();
@@ -115,4 +116,4 @@ Snapshot capture_snapshot(int argc, const char* const* argv) {
   return snapshot;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -5,10 +5,10 @@
 
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Parent first, at most 64; ends where /proc stops telling (another user's processes under hidepid, the edge
 // of a pid namespace).
-std::vector<Ancestor> capture_ancestors();
+std::vector<facts::Ancestor> capture_ancestors();
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -16,7 +16,7 @@
 #include "ddprun/os/list_folder.hpp"
 #include "ddprun/os/read_file.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -30,15 +30,15 @@ std::optional<int> number_after(std::string_view name, std::string_view prefix) 
 
 bool may_use(const std::string& path) { return ::access(path.c_str(), R_OK | W_OK) == 0; }
 
-std::vector<Gpu> capture_nvidia(const std::string& root) {
-  std::map<int, std::pair<std::string, NvidiaInformation>> known;  // by minor, with the PCI address
+std::vector<facts::Gpu> capture_nvidia(const std::string& root) {
+  std::map<int, std::pair<std::string, facts::NvidiaInformation>> known;  // by minor, with the PCI address
   const std::string folder = root + "/proc/driver/nvidia/gpus";
   for (const std::string& pci : list_folder(folder)) {
     const auto text = try_read_file(folder + "/" + pci + "/information");
-    const NvidiaInformation information = parse_nvidia_information(text.value_or(""));
+    const facts::NvidiaInformation information = facts::parse_nvidia_information(text.value_or(""));
     if (information.minor) known[*information.minor] = {pci, information};
   }
-  std::vector<std::pair<int, Gpu>> found;
+  std::vector<std::pair<int, facts::Gpu>> found;
   for (const std::string& name : list_folder(root + "/dev")) {
     const auto minor = number_after(name, "nvidia");
     if (!minor || !may_use(root + "/dev/" + name)) continue;
@@ -51,13 +51,13 @@ std::vector<Gpu> capture_nvidia(const std::string& root) {
     return std::tuple(a.second.pci_address.empty(), a.second.pci_address, a.first) <
            std::tuple(b.second.pci_address.empty(), b.second.pci_address, b.first);
   });
-  std::vector<Gpu> gpus;
+  std::vector<facts::Gpu> gpus;
   for (auto& [minor, gpu] : found) gpus.push_back(std::move(gpu));
   return gpus;
 }
 
-std::vector<Gpu> capture_amd(const std::string& root) {
-  std::vector<Gpu> gpus;
+std::vector<facts::Gpu> capture_amd(const std::string& root) {
+  std::vector<facts::Gpu> gpus;
   if (!may_use(root + "/dev/kfd")) return gpus;
   const std::string folder = root + "/sys/class/kfd/kfd/topology/nodes";
   std::vector<int> nodes;
@@ -67,7 +67,7 @@ std::vector<Gpu> capture_amd(const std::string& root) {
   std::sort(nodes.begin(), nodes.end());
   for (const int node : nodes) {
     const auto text = try_read_file(fmt::format("{}/{}/properties", folder, node));
-    const auto gpu = parse_kfd_properties(text.value_or(""));
+    const auto gpu = facts::parse_kfd_properties(text.value_or(""));
     if (!gpu) continue;
     const bool forbidden =
         gpu->render_minor > 0 && !may_use(fmt::format("{}/dev/dri/renderD{}", root, gpu->render_minor));
@@ -88,15 +88,15 @@ std::size_t count_tiles(const std::string& card_folder) {
   return std::max({count(card_folder + "/device", "tile"), count(card_folder + "/gt", "gt"), std::size_t{1}});
 }
 
-std::vector<Gpu> capture_intel(const std::string& root) {
-  std::vector<Gpu> gpus;
+std::vector<facts::Gpu> capture_intel(const std::string& root) {
+  std::vector<facts::Gpu> gpus;
   const std::string folder = root + "/sys/class/drm";
   for (const std::string& name : list_folder(folder)) {
     if (!number_after(name, "card")) continue;
     const std::string device = folder + "/" + name + "/device";
-    const auto vendor = parse_pci_id(try_read_file(device + "/vendor").value_or(""));
-    const auto id = parse_pci_id(try_read_file(device + "/device").value_or(""));
-    if (!vendor || !id || !is_intel_accelerator(*vendor, *id)) continue;
+    const auto vendor = facts::parse_pci_id(try_read_file(device + "/vendor").value_or(""));
+    const auto id = facts::parse_pci_id(try_read_file(device + "/device").value_or(""));
+    if (!vendor || !id || !facts::is_intel_accelerator(*vendor, *id)) continue;
     const std::vector<std::string> nodes = list_folder(device + "/drm");
     const auto render = std::find_if(nodes.begin(), nodes.end(),
                                      [](const std::string& node) { return node.starts_with("renderD"); });
@@ -104,23 +104,23 @@ std::vector<Gpu> capture_intel(const std::string& root) {
     const std::unique_ptr<char, void (*)(void*)> real(::realpath(device.c_str(), nullptr), ::free);
     const std::string path = real ? real.get() : "";
     const std::string pci = path.substr(path.rfind('/') + 1);
-    const Gpu gpu{"intel", pci, {}, capture_local_cpus(pci, root)};
+    const facts::Gpu gpu{"intel", pci, {}, capture_local_cpus(pci, root)};
     gpus.insert(gpus.end(), count_tiles(folder + "/" + name), gpu);
   }
   std::stable_sort(gpus.begin(), gpus.end(),
-                   [](const Gpu& a, const Gpu& b) { return a.pci_address < b.pci_address; });
+                   [](const facts::Gpu& a, const facts::Gpu& b) { return a.pci_address < b.pci_address; });
   return gpus;
 }
 
 }  // namespace
 
-std::vector<Gpu> capture_gpus(const std::string& root) {
-  std::vector<Gpu> gpus;
+std::vector<facts::Gpu> capture_gpus(const std::string& root) {
+  std::vector<facts::Gpu> gpus;
   for (const auto capture : {capture_nvidia, capture_amd, capture_intel}) {
-    const std::vector<Gpu> found = capture(root);
+    const std::vector<facts::Gpu> found = capture(root);
     gpus.insert(gpus.end(), found.begin(), found.end());
   }
   return gpus;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

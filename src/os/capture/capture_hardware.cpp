@@ -13,25 +13,25 @@
 #include "ddprun/os/libraries/topology.hpp"
 #include "ddprun/os/process/child_call.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
 // In the child: the topology as JSON, or why there is none behind '-'.
 std::string tell_topology() {
   try {
-    return render_topology(discover_topology());
+    return facts::render_topology(discover_topology());
   } catch (const Error& error) {
     return std::string("-") + error.what();
   }
 }
 
 // Throws Error with the reason where the answer is none.
-Topology read_answer(const ChildAnswer& answer, const std::vector<int>& allowed) {
+facts::Topology read_answer(const ChildAnswer& answer, const std::vector<int>& allowed) {
   if (!answer.bytes) throw Error(answer.problem);
   if (answer.bytes->starts_with('-')) throw Error(printable(answer.bytes->substr(1)));
-  Topology topology = parse_topology(*answer.bytes, "hwloc's answer");
-  const std::vector<int> cpus = all_cpus(topology);
+  facts::Topology topology = facts::parse_topology(*answer.bytes, "hwloc's answer");
+  const std::vector<int> cpus = facts::all_cpus(topology);
   for (const int cpu : allowed) {
     if (!std::binary_search(cpus.begin(), cpus.end(), cpu))
       throw Error(fmt::format("it does not show CPU {}, which ddprun may use", cpu));
@@ -39,14 +39,14 @@ Topology read_answer(const ChildAnswer& answer, const std::vector<int>& allowed)
   return topology;
 }
 
-Topology make_fallback(const std::vector<int>& allowed, const std::string& root) {
-  Topology topology = make_flat_topology(allowed);
+facts::Topology make_fallback(const std::vector<int>& allowed, const std::string& root) {
+  facts::Topology topology = facts::make_flat_topology(allowed);
   topology.cores.clear();
   for (const std::vector<int>& cpus : capture_cores(allowed, root)) topology.cores.push_back({cpus, 0, 0, 0});
   return topology;
 }
 
-void take_topology(HostFacts& host, const ChildAnswer& answer, const std::string& root) {
+void take_topology(facts::HostFacts& host, const ChildAnswer& answer, const std::string& root) {
   try {
     host.topology = read_answer(answer, host.allowed_cpus);
   } catch (const Error& error) {
@@ -57,7 +57,7 @@ void take_topology(HostFacts& host, const ChildAnswer& answer, const std::string
   }
 }
 
-bool is_nvidia(const Gpu& gpu) { return gpu.vendor == "nvidia"; }
+bool is_nvidia(const facts::Gpu& gpu) { return gpu.vendor == "nvidia"; }
 
 std::string doubt_about(const ChildAnswer& answer, const std::string& library, const std::string& problem) {
   if (answer.timed_out) return fmt::format("the GPU driver's library gave {}", answer.problem);
@@ -65,7 +65,7 @@ std::string doubt_about(const ChildAnswer& answer, const std::string& library, c
   return fmt::format("the GPU driver's library {} {}", library, problem);
 }
 
-void take_gpus(HostFacts& host, const ChildAnswer& answer, const HardwareWish& wish) {
+void take_gpus(facts::HostFacts& host, const ChildAnswer& answer, const HardwareWish& wish) {
   NvmlAnswer told = parse_nvml_answer(answer.bytes.value_or(""));
   if (!answer.bytes || !told.problem.empty()) {
     // Without a GPU to use there is nothing to be in doubt about.
@@ -77,14 +77,14 @@ void take_gpus(HostFacts& host, const ChildAnswer& answer, const HardwareWish& w
   }
   for (const std::string& lost : told.lost)
     host.warnings.push_back(fmt::format("the GPU driver reports an unusable GPU: {}", lost));
-  for (Gpu& gpu : told.gpus) gpu.local_cpus = capture_local_cpus(gpu.pci_address, wish.root);
+  for (facts::Gpu& gpu : told.gpus) gpu.local_cpus = capture_local_cpus(gpu.pci_address, wish.root);
   std::erase_if(host.gpus, is_nvidia);
   host.gpus.insert(host.gpus.begin(), told.gpus.begin(), told.gpus.end());
 }
 
 }  // namespace
 
-void capture_hardware(HostFacts& host, const HardwareWish& wish, Milliseconds deadline) {
+void capture_hardware(facts::HostFacts& host, const HardwareWish& wish, Milliseconds deadline) {
   std::optional<ChildCall> topology;
   std::optional<ChildCall> gpus;
   if (wish.topology) topology.emplace(tell_topology);
@@ -96,4 +96,4 @@ void capture_hardware(HostFacts& host, const HardwareWish& wish, Milliseconds de
   take_gpus(host, gpus->wait(deadline + wish.patience * cold), wish);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -13,7 +13,7 @@
 #include "ddprun/facts/proc_text.hpp"
 #include "ddprun/os/read_file.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -52,8 +52,8 @@ std::string capture_host_name() {
   return name;
 }
 
-std::vector<InterfaceAddress> capture_addresses() {
-  std::vector<InterfaceAddress> addresses;
+std::vector<facts::InterfaceAddress> capture_addresses() {
+  std::vector<facts::InterfaceAddress> addresses;
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) return addresses;
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
@@ -73,7 +73,7 @@ std::vector<InterfaceAddress> capture_addresses() {
 
 std::pair<int, int> capture_ephemeral_ports() {
   const auto text = try_read_file("/proc/sys/net/ipv4/ip_local_port_range");
-  return (text ? parse_port_range(*text) : std::nullopt).value_or(HostFacts{}.ephemeral_ports);
+  return (text ? facts::parse_port_range(*text) : std::nullopt).value_or(facts::HostFacts{}.ephemeral_ports);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

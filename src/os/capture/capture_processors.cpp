@@ -12,7 +12,7 @@
 #include "ddprun/os/capture/own_cpus.hpp"
 #include "ddprun/os/read_file.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -37,13 +37,13 @@ std::optional<double> tightest_upwards(const std::string& mount, std::string pat
 
 std::optional<double> read_unified_quota(const std::string& folder) {
   const auto text = try_read_file(folder + "/cpu.max");
-  return text ? parse_cpu_max(*text) : std::nullopt;
+  return text ? facts::parse_cpu_max(*text) : std::nullopt;
 }
 
 std::optional<double> read_cfs_quota(const std::string& folder) {
   const auto quota = try_read_file(folder + "/cpu.cfs_quota_us");
   const auto period = try_read_file(folder + "/cpu.cfs_period_us");
-  return quota && period ? parse_cfs_quota(*quota, *period) : std::nullopt;
+  return quota && period ? facts::parse_cfs_quota(*quota, *period) : std::nullopt;
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ std::vector<std::vector<int>> capture_cores(const std::vector<int>& cpus, const 
     }
     const std::string path = fmt::format("{}/cpu{}/topology/thread_siblings_list", folder, cpu);
     const auto text = single ? std::nullopt : try_read_file(path);
-    const auto siblings = text ? parse_cpu_list(*text) : std::nullopt;
+    const auto siblings = text ? facts::parse_cpu_list(*text) : std::nullopt;
     for (const int sibling : siblings.value_or(std::vector<int>{})) core_of.emplace(sibling, cores.size());
     cores.push_back({cpu});
   }
@@ -75,12 +75,12 @@ std::vector<std::vector<int>> capture_core_kinds(const std::string& root) {
   std::vector<std::vector<int>> kinds;
   for (const char* name : {"cpu_core", "cpu_atom", "cpu_lowpower"}) {
     const auto text = try_read_file(devices + "/" + name + "/cpus");
-    auto cpus = text ? parse_cpu_list(*text) : std::nullopt;
+    auto cpus = text ? facts::parse_cpu_list(*text) : std::nullopt;
     if (cpus && !cpus->empty()) kinds.push_back(std::move(*cpus));
   }
   if (!kinds.empty()) return kinds;
   std::map<std::int64_t, std::vector<int>, std::greater<>> by_capacity;
-  for (int cpu = 0; cpu <= k_highest_cpu; ++cpu) {
+  for (int cpu = 0; cpu <= facts::k_highest_cpu; ++cpu) {
     const auto text = try_read_file(fmt::format("{}/system/cpu/cpu{}/cpu_capacity", devices, cpu));
     const auto capacity = text ? parse_integer(trim(*text)) : std::nullopt;
     if (!capacity) break;
@@ -96,12 +96,12 @@ int capture_core_count(const std::vector<int>& cpus, const std::string& root) {
 
 int capture_online_cpus(const std::string& root) {
   const auto text = try_read_file(root + "/sys/devices/system/cpu/online");
-  const auto cpus = text ? parse_cpu_list(*text) : std::nullopt;
+  const auto cpus = text ? facts::parse_cpu_list(*text) : std::nullopt;
   if (cpus && !cpus->empty()) return static_cast<int>(cpus->size());
   return static_cast<int>(std::max(::sysconf(_SC_NPROCESSORS_ONLN), 1L));
 }
 
-std::optional<double> capture_cpu_quota(const CgroupPaths& cgroups, const std::string& root) {
+std::optional<double> capture_cpu_quota(const facts::CgroupPaths& cgroups, const std::string& root) {
   const std::string mount = root + "/sys/fs/cgroup";
   std::optional<double> quota;
   if (cgroups.unified) quota = tightest_upwards(mount, *cgroups.unified, read_unified_quota);
@@ -112,4 +112,4 @@ std::optional<double> capture_cpu_quota(const CgroupPaths& cgroups, const std::s
   return quota;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

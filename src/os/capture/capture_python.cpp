@@ -8,7 +8,7 @@
 #include "ddprun/os/list_folder.hpp"
 #include "ddprun/os/read_file.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t k_file_limit = std::size_t{64} << 10;
 constexpr std::size_t k_most_entries = 16;  // of PYTHONPATH
 
-std::string value_of(const Environment& environment, const char* name) {
+std::string value_of(const facts::Environment& environment, const char* name) {
   const auto found = environment.find(name);
   return found == environment.end() ? std::string() : found->second;
 }
@@ -32,10 +32,10 @@ fs::path prefix_of(const fs::path& interpreter) { return interpreter.parent_path
 
 // Of an interpreter called python3 or python, the only lib/python3.* beside it.
 std::string find_version(const fs::path& real) {
-  if (const auto named = parse_python_name(real.filename().string())) return *named;
+  if (const auto named = facts::parse_python_name(real.filename().string())) return *named;
   std::string version;
   for (const std::string& name : list_folder((prefix_of(real) / "lib").string())) {
-    const auto found = parse_python_name(name);
+    const auto found = facts::parse_python_name(name);
     if (found && !version.empty()) return {};
     if (found) version = *found;
   }
@@ -44,8 +44,8 @@ std::string find_version(const fs::path& real) {
 
 // In the order in which Python would find them.
 std::vector<fs::path> package_folders(const fs::path& interpreter, const std::string& version,
-                                      const std::optional<VirtualEnvironment>& virtual_environment,
-                                      const Environment& environment) {
+                                      const std::optional<facts::VirtualEnvironment>& virtual_environment,
+                                      const facts::Environment& environment) {
   std::vector<fs::path> folders;
   for (const std::string& entry : split(value_of(environment, "PYTHONPATH"), ':')) {
     if (!entry.empty() && folders.size() < k_most_entries) folders.emplace_back(entry);
@@ -68,21 +68,21 @@ std::vector<fs::path> package_folders(const fs::path& interpreter, const std::st
 
 }  // namespace
 
-PythonFacts capture_python(const std::string& interpreter, const Environment& environment) {
+facts::PythonFacts capture_python(const std::string& interpreter, const facts::Environment& environment) {
   if (interpreter.find('/') == std::string::npos) return {};
-  std::optional<VirtualEnvironment> virtual_environment;
+  std::optional<facts::VirtualEnvironment> virtual_environment;
   const fs::path settings = prefix_of(interpreter) / "pyvenv.cfg";
   if (const auto text = try_read_file(settings.string(), k_file_limit)) {
-    virtual_environment = parse_virtual_environment(*text);
+    virtual_environment = facts::parse_virtual_environment(*text);
   }
-  PythonFacts facts;
+  facts::PythonFacts facts;
   facts.version = virtual_environment ? virtual_environment->version : "";
   if (facts.version.empty()) facts.version = find_version(real_path(interpreter));
   if (facts.version.empty()) return facts;
   for (const fs::path& folder :
        package_folders(interpreter, facts.version, virtual_environment, environment)) {
     const auto text = try_read_file((folder / "torch" / "version.py").string(), k_file_limit);
-    const auto version = text ? parse_torch_version(*text) : std::nullopt;
+    const auto version = text ? facts::parse_torch_version(*text) : std::nullopt;
     if (!version) continue;
     facts.torch = *version;
     break;
@@ -90,4 +90,4 @@ PythonFacts capture_python(const std::string& interpreter, const Environment& en
   return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

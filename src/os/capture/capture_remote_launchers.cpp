@@ -16,7 +16,7 @@
 #include "ddprun/os/process/become.hpp"
 #include "ddprun/os/process/spawn.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -74,12 +74,12 @@ std::string ask_open_mpi(const std::string& mpiexec) {
 
 }  // namespace
 
-void capture_remote_launchers(Snapshot& snapshot, const std::vector<std::string>& names) {
-  snapshot.programs["ddprun"] = {ProgramKind::executable, capture_own_file(), {}};
-  const auto path = find_variable(snapshot, "PATH");
+void capture_remote_launchers(facts::Snapshot& snapshot, const std::vector<std::string>& names) {
+  snapshot.programs["ddprun"] = {facts::ProgramKind::executable, capture_own_file(), {}};
+  const auto path = facts::find_variable(snapshot, "PATH");
   for (const std::string& name : names) {
-    ProgramFacts facts = capture_program(name, path);
-    if (name == "mpiexec" && facts.kind == ProgramKind::executable) {
+    facts::ProgramFacts facts = capture_program(name, path);
+    if (name == "mpiexec" && facts.kind == facts::ProgramKind::executable) {
       facts.version = ask({facts.path, "--version"});
       if (facts.version.find("OpenRTE") != std::string::npos) facts.version += ask_open_mpi(facts.path);
     }
@@ -87,4 +87,4 @@ void capture_remote_launchers(Snapshot& snapshot, const std::vector<std::string>
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

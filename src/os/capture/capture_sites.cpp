@@ -6,7 +6,7 @@
 #include "ddprun/facts/site_folders.hpp"
 #include "ddprun/os/read_file.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -18,7 +18,7 @@ std::vector<std::string> list_json_files(const std::string& folder) {
     if (entry->path().extension() == ".json") paths.push_back(entry->path().string());
   }
   std::sort(paths.begin(), paths.end());
-  paths.resize(std::min(paths.size(), k_site_files_limit));
+  paths.resize(std::min(paths.size(), facts::k_site_files_limit));
   return paths;
 }
 
@@ -28,10 +28,10 @@ std::map<std::string, std::string> capture_site_files(const std::vector<std::str
   std::map<std::string, std::string> files;
   for (const std::string& folder : folders) {
     for (const std::string& path : list_json_files(folder)) {
-      files[path] = try_read_file(path, k_site_file_limit).value_or("");
+      files[path] = try_read_file(path, facts::k_site_file_limit).value_or("");
     }
   }
   return files;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -5,21 +5,21 @@
 #include "ddprun/os/libraries/nvml.hpp"
 #include "ddprun/os/process/process_usage.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
-void add_gpu(WorkerStatus& worker, const GpuUsage& gpu) {
+void add_gpu(status::WorkerStatus& worker, const GpuUsage& gpu) {
   if (gpu.percent) worker.gpu_percent = std::max(worker.gpu_percent.value_or(0), *gpu.percent);
   worker.gpu_memory = worker.gpu_memory.value_or(0) + gpu.memory;
 }
 
 }  // namespace
 
-NodeStatus measure_node(NodeStatus status, const std::vector<std::vector<std::string>>& gpus,
-                        const std::string& nvml, const std::string& root) {
+status::NodeStatus measure_node(status::NodeStatus status, const std::vector<std::vector<std::string>>& gpus,
+                                const std::string& nvml, const std::string& root) {
   std::vector<int> pids;
-  for (const WorkerStatus& worker : status.workers) pids.push_back(worker.pid);
+  for (const status::WorkerStatus& worker : status.workers) pids.push_back(worker.pid);
   const auto usages = measure_usage(pids);
   status.measured =
       std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now().time_since_epoch());
@@ -27,7 +27,7 @@ NodeStatus measure_node(NodeStatus status, const std::vector<std::vector<std::st
   const std::vector<GpuUsage> of_node =
       uses_gpus && shows_nvidia(root) ? parse_nvml_usage(ask_nvml_usage(nvml)) : std::vector<GpuUsage>();
   for (std::size_t i = 0; i < status.workers.size(); ++i) {
-    WorkerStatus& worker = status.workers[i];
+    status::WorkerStatus& worker = status.workers[i];
     if (const auto& usage = usages[i]) {
       worker.cpu_time = usage->cpu_time;
       worker.memory = usage->memory;
@@ -40,9 +40,9 @@ NodeStatus measure_node(NodeStatus status, const std::vector<std::vector<std::st
   return status;
 }
 
-AnsweringChild measure_node_in_child(NodeStatus status, std::vector<std::vector<std::string>> gpus) {
-  return AnsweringChild([&] { return render_status(measure_node(std::move(status), gpus)); },
+AnsweringChild measure_node_in_child(status::NodeStatus status, std::vector<std::vector<std::string>> gpus) {
+  return AnsweringChild([&] { return status::render_status(measure_node(std::move(status), gpus)); },
                         "measure what the workers use");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -10,7 +10,7 @@
 #include "ddprun/os/process/process_table.hpp"
 #include "ddprun/os/read_file.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -19,14 +19,14 @@ constexpr std::size_t k_first_mapping = 4096;  // the whole of numa_maps is long
 }  // namespace
 
 bool keep_to_cpus(const std::vector<int>& cpus) {
-  const BindingRefusal refusal = bind_self(prepare_binding({cpus, {}, MemoryPolicy::untouched}, {}));
+  const BindingRefusal refusal = bind_self(prepare_binding({cpus, {}, facts::MemoryPolicy::untouched}, {}));
   return !cpus.empty() && refusal.cpus == 0;
 }
 
 std::vector<int> read_affinity(int pid) {
   std::vector<int> cpus;
   // The kernel refuses a mask smaller than its own with EINVAL, so the mask grows until it fits.
-  for (std::size_t count = 1024; count <= std::size_t{k_highest_cpu} + 1; count *= 2) {
+  for (std::size_t count = 1024; count <= std::size_t{facts::k_highest_cpu} + 1; count *= 2) {
     std::vector<cpu_set_t> mask(CPU_ALLOC_SIZE(count) / sizeof(cpu_set_t));
     const std::size_t size = mask.size() * sizeof(cpu_set_t);
     if (::sched_getaffinity(pid, size, mask.data()) != 0) {
@@ -41,15 +41,15 @@ std::vector<int> read_affinity(int pid) {
   return cpus;
 }
 
-std::optional<Binding> read_binding(int pid) {
+std::optional<facts::Binding> read_binding(int pid) {
   // Looked at first: what has ended has no mappings, but keeps its mask until it is reaped.
   const std::string mappings =
       sees_own_processes() ? read_head(fmt::format("/proc/{}/numa_maps", pid), k_first_mapping) : "";
   std::vector<int> cpus = read_affinity(pid);
   if (cpus.empty()) return std::nullopt;
-  Binding binding = parse_numa_maps(mappings).value_or(Binding{});
+  facts::Binding binding = facts::parse_numa_maps(mappings).value_or(facts::Binding{});
   binding.cpus = std::move(cpus);
   return binding;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -7,7 +7,7 @@
 
 #include "ddprun/facts/gpu_text.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -20,7 +20,7 @@ std::string address_of(const PciAttributes& pci) {
 }
 
 // "Port1State" is the number of the state in verbs; a port of Ethernet has no LID.
-void read_ports(hwloc_obj_t device, PciDevice& card) {
+void read_ports(hwloc_obj_t device, facts::PciDevice& card) {
   constexpr std::string_view k_active = "4";
   if (device->type != HWLOC_OBJ_OS_DEVICE || device->name == nullptr ||
       device->attr->osdev.type != HWLOC_OBJ_OSDEV_OPENFABRICS)
@@ -32,20 +32,20 @@ void read_ports(hwloc_obj_t device, PciDevice& card) {
   card.rdma = device->name;
   for (int port = 1; !info(port, "State").empty(); ++port) {
     if (info(port, "State") != k_active) {
-      if (card.link == CardLink::unknown) card.link = CardLink::down;
-    } else if (card.link != CardLink::infiniband) {
+      if (card.link == facts::CardLink::unknown) card.link = facts::CardLink::down;
+    } else if (card.link != facts::CardLink::infiniband) {
       const bool lid = !info(port, "LID").empty() && info(port, "LID") != "0x0";
-      card.link = lid ? CardLink::infiniband : CardLink::ethernet;
+      card.link = lid ? facts::CardLink::infiniband : facts::CardLink::ethernet;
     }
   }
 }
 
 // ROCm's and Level Zero's own devices below a card, where lstopo was built to ask for them: rsmi0 to rsmi5
 // of an MI300A in CPX mode, ze0.0 and ze0.1 of a card with two tiles.
-void read_gpu(hwloc_obj_t device, PciDevice& gpu) {
+void read_gpu(hwloc_obj_t device, facts::PciDevice& gpu) {
   const PciAttributes& pci = device->attr->pcidev;
-  gpu.vendor = gpu_vendor(pci.vendor_id);
-  gpu.parts = gpu.vendor == "intel" ? tiles_of_intel(pci.device_id) : 1;
+  gpu.vendor = facts::gpu_vendor(pci.vendor_id);
+  gpu.parts = gpu.vendor == "intel" ? facts::tiles_of_intel(pci.device_id) : 1;
   const char* const name = hwloc_obj_get_info_by_name(device, "PCIDevice");
   if (name != nullptr) gpu.model = name;
   int shown = 0;
@@ -71,17 +71,17 @@ std::vector<std::string> bridges_above(hwloc_obj_t device) {
 
 }  // namespace
 
-std::optional<PciDevice> read_hwloc_device(hwloc_obj_t device) {
+std::optional<facts::PciDevice> read_hwloc_device(hwloc_obj_t device) {
   const PciAttributes& pci = device->attr->pcidev;
-  const auto kind = judge_pci_device(pci.class_id, pci.vendor_id, pci.device_id);
+  const auto kind = facts::judge_pci_device(pci.class_id, pci.vendor_id, pci.device_id);
   if (!kind) return std::nullopt;
-  PciDevice found{*kind, address_of(pci), {}, bridges_above(device), {}};
+  facts::PciDevice found{*kind, address_of(pci), {}, bridges_above(device), {}};
   for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
     if (child->type == HWLOC_OBJ_OS_DEVICE && child->name != nullptr) found.names.emplace_back(child->name);
     if (found.rdma.empty()) read_ports(child, found);
   }
-  if (*kind == DeviceKind::gpu) read_gpu(device, found);
+  if (*kind == facts::DeviceKind::gpu) read_gpu(device, found);
   return found;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

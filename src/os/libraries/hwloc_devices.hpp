@@ -7,9 +7,9 @@
 
 #include "ddprun/facts/topology.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // A GPU or a network card, without the CPUs near it; nothing for other devices.
-std::optional<PciDevice> read_hwloc_device(hwloc_obj_t device);
+std::optional<facts::PciDevice> read_hwloc_device(hwloc_obj_t device);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

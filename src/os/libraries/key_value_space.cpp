@@ -12,7 +12,7 @@
 #include "ddprun/os/system_failure.hpp"
 #include "pmi_client.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -23,12 +23,12 @@ struct PmiServer {
   int size = 1;
 };
 
-std::string variable_of(const Environment& environment, const char* name) {
+std::string variable_of(const facts::Environment& environment, const char* name) {
   const auto found = environment.find(name);
   return found == environment.end() ? std::string() : found->second;
 }
 
-PmiServer find_server(const Environment& environment) {
+PmiServer find_server(const facts::Environment& environment) {
   PmiServer server;
   server.size = static_cast<int>(parse_integer(variable_of(environment, "PMI_SIZE")).value_or(1));
   const std::string number = variable_of(environment, "PMI_FD");
@@ -48,10 +48,10 @@ PmiServer find_server(const Environment& environment) {
   return server;
 }
 
-KeyValueAnswer speak_pmi(int descriptor, const PmiServer& server, const KeyValueRequest& request) {
+facts::KeyValueAnswer speak_pmi(int descriptor, const PmiServer& server, const KeyValueRequest& request) {
   if (!server.port.empty()) {
     const std::string problem = connect_to_pmi(descriptor, server.port);
-    if (!problem.empty()) return {KeyValueAnswer::Kind::failed, problem};
+    if (!problem.empty()) return {facts::KeyValueAnswer::Kind::failed, problem};
   }
   return key_value_space_over_pmi(descriptor, {request.value, server.size, request.all_take_part, server.id},
                                   {request.answer_limit, request.barrier_limit});
@@ -61,10 +61,11 @@ constexpr const char* k_purpose = "start a process for the launcher's key-value 
 
 }  // namespace
 
-KeyValueClient::KeyValueClient(const Environment& environment, const KeyValueRequest& request) {
+KeyValueClient::KeyValueClient(const facts::Environment& environment, const KeyValueRequest& request) {
   if (request.service == KeyValueRequest::Service::pmix) {
     const auto key_value_space = [&] {
-      return render_answer(key_value_space_over_pmix(request.library, request.value, request.all_take_part));
+      return facts::render_answer(
+          key_value_space_over_pmix(request.library, request.value, request.all_take_part));
     };
     child_ = AnsweringChild(key_value_space, k_purpose);
     return;
@@ -77,7 +78,7 @@ KeyValueClient::KeyValueClient(const Environment& environment, const KeyValueReq
     if (!connection_) throw system_failure("cannot make a socket for PMI", errno);
     pmi_ = connection_.get();
   }
-  child_ = AnsweringChild([&] { return render_answer(speak_pmi(pmi_, server, request)); }, k_purpose);
+  child_ = AnsweringChild([&] { return facts::render_answer(speak_pmi(pmi_, server, request)); }, k_purpose);
 }
 
 void KeyValueClient::finish(Milliseconds limit) {
@@ -85,4 +86,4 @@ void KeyValueClient::finish(Milliseconds limit) {
   if (pmi_ >= 0) finish_pmi(pmi_, limit);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

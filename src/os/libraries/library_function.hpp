@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Fills a pointer to a function of the library behind `handle`; false when it has none of that name.
 template <class Function>
@@ -16,4 +16,4 @@ bool find_function(void* handle, const char* name, Function& function) {
   return symbol != nullptr;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

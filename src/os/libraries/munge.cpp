@@ -12,7 +12,7 @@
 #include "ddprun/base/text.hpp"
 #include "library_function.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -165,4 +165,4 @@ MungeDecoded Munge::decode(const std::string& credential) {
   return decoded;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

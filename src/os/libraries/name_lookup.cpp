@@ -9,7 +9,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/process/child_call.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -46,4 +46,4 @@ std::vector<std::string> look_up_name(const std::string& name, Milliseconds limi
 NameLookupChild::NameLookupChild(const std::string& name)
     : child_([&name] { return look_up(name); }, "look up the host name " + name) {}
 
-}  // namespace ddprun
+}  // namespace ddprun::os

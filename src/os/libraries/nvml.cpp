@@ -10,7 +10,7 @@
 #include "ddprun/base/text.hpp"
 #include "library_function.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -130,7 +130,7 @@ std::string describe_use(const Library& library, unsigned index) {
   if (!told) return {};
   pci.bus_id[sizeof pci.bus_id - 1] = '\0';
   const bool known = library.utilization(device, &use) == k_success;
-  return fmt::format("{}{} {} {}\n", k_use, normal_pci_address(pci.bus_id),
+  return fmt::format("{}{} {} {}\n", k_use, facts::normal_pci_address(pci.bus_id),
                      known ? std::to_string(use.gpu) : "-", memory.used);
 }
 
@@ -145,8 +145,8 @@ std::string describe_gpu(const Library& library, unsigned index) {
   pci.bus_id[sizeof pci.bus_id - 1] = '\0';
   const std::string uuid = library.uuid_of(device);
   const std::string mig = join(library.mig_of(device), ",");
-  return fmt::format("{}{} {} {} {}\n", k_gpu, normal_pci_address(pci.bus_id), uuid.empty() ? "-" : uuid,
-                     mig.empty() ? "-" : mig, library.model_of(device));
+  return fmt::format("{}{} {} {} {}\n", k_gpu, facts::normal_pci_address(pci.bus_id),
+                     uuid.empty() ? "-" : uuid, mig.empty() ? "-" : mig, library.model_of(device));
 }
 
 }  // namespace
@@ -202,14 +202,14 @@ NvmlAnswer parse_nvml_answer(std::string_view text) {
     if (!line.starts_with(k_gpu)) continue;
     const std::vector<std::string> words = split_words(line);
     if (words.size() < 4) continue;
-    Gpu& gpu = answer.gpus.emplace_back(Gpu{"nvidia", words[1]});
+    facts::Gpu& gpu = answer.gpus.emplace_back(facts::Gpu{"nvidia", words[1]});
     if (words[2] != "-") gpu.uuid = words[2];
     if (words[3] != "-") gpu.mig = split(words[3], ',');
     gpu.model = join({words.begin() + 4, words.end()}, " ");
   }
   std::stable_sort(answer.gpus.begin(), answer.gpus.end(),
-                   [](const Gpu& a, const Gpu& b) { return a.pci_address < b.pci_address; });
+                   [](const facts::Gpu& a, const facts::Gpu& b) { return a.pci_address < b.pci_address; });
   return answer;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

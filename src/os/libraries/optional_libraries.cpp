@@ -12,7 +12,7 @@
 #include "ddprun/os/libraries/slurm_api.hpp"
 #include "ddprun/os/libraries/zstd.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -43,4 +43,4 @@ std::vector<OptionalLibrary> find_optional_libraries() {
 
 std::string hwloc_version() { return HWLOC_VERSION; }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -11,7 +11,7 @@
 
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -36,7 +36,7 @@ bool wait_readable(int descriptor, Clock::time_point deadline) {
 // Byte by byte: what follows the line may be for somebody else.
 ReadLine read_line(int descriptor, Clock::time_point deadline) {
   ReadLine line;
-  while (line.text.size() < k_max_pmi_line) {
+  while (line.text.size() < facts::k_max_pmi_line) {
     if (!wait_readable(descriptor, deadline)) return {{}, "said nothing"};
     char byte = 0;
     const ssize_t got = ::read(descriptor, &byte, 1);
@@ -77,20 +77,22 @@ std::string connect_to_pmi(int socket, const std::string& host_and_port) {
                    : fmt::format("{} cannot be reached: {}", host_and_port, describe_errno(error));
 }
 
-KeyValueAnswer key_value_space_over_pmi(int descriptor, PmiRequest request, const PmiLimits& limits) {
-  PmiConversation conversation(std::move(request));
+facts::KeyValueAnswer key_value_space_over_pmi(int descriptor, facts::PmiRequest request,
+                                               const PmiLimits& limits) {
+  facts::PmiConversation conversation(std::move(request));
   std::string next = conversation.start();
   while (!conversation.over()) {
     const bool barrier = conversation.asked() == "barrier_in";
     if (!next.empty() && !send_line(descriptor, next)) {
-      return {KeyValueAnswer::Kind::failed, fmt::format("it accepts no requests: {}", describe_errno(errno))};
+      return {facts::KeyValueAnswer::Kind::failed,
+              fmt::format("it accepts no requests: {}", describe_errno(errno))};
     }
     const Milliseconds limit = barrier ? limits.barrier : limits.answer;
     const ReadLine line = read_line(descriptor, Clock::now() + limit);
     if (!line.problem.empty()) {
       const std::string waited =
           line.problem == "said nothing" ? " for " + describe_duration(limit) : std::string();
-      return {KeyValueAnswer::Kind::failed,
+      return {facts::KeyValueAnswer::Kind::failed,
               fmt::format("asked for {} it {}{}", conversation.asked(), line.problem, waited)};
     }
     next = conversation.take(line.text);
@@ -100,12 +102,12 @@ KeyValueAnswer key_value_space_over_pmi(int descriptor, PmiRequest request, cons
 
 void finish_pmi(int descriptor, Milliseconds limit) {
   const Clock::time_point deadline = Clock::now() + limit;
-  if (!send_line(descriptor, std::string(k_pmi_finalize))) return;
+  if (!send_line(descriptor, std::string(facts::k_pmi_finalize))) return;
   while (true) {
     const ReadLine line = read_line(descriptor, deadline);
     // The answer to what a killed child asked may come first.
-    if (!line.problem.empty() || line.text.starts_with(k_pmi_finalized)) return;
+    if (!line.problem.empty() || line.text.starts_with(facts::k_pmi_finalized)) return;
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -6,7 +6,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/facts/pmi_conversation.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 struct PmiLimits {
   Milliseconds answer{10000};
@@ -17,9 +17,10 @@ struct PmiLimits {
 std::string connect_to_pmi(int socket, const std::string& host_and_port);
 
 // The whole conversation. Bytes are read one line at a time, so that an MPI program may go on where it ends.
-KeyValueAnswer key_value_space_over_pmi(int descriptor, PmiRequest request, const PmiLimits& limits);
+facts::KeyValueAnswer key_value_space_over_pmi(int descriptor, facts::PmiRequest request,
+                                               const PmiLimits& limits);
 
 // Says finalize and reads to its answer, to the end of the connection or to the limit.
 void finish_pmi(int descriptor, Milliseconds limit);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

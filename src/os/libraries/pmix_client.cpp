@@ -10,7 +10,7 @@
 #include "ddprun/base/text.hpp"
 #include "library_function.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -66,9 +66,9 @@ class Client {
  public:
   explicit Client(const Library& library) : library_(library) {}
 
-  KeyValueAnswer key_value_space(const std::optional<std::string>& value, bool all_take_part) {
+  facts::KeyValueAnswer key_value_space(const std::optional<std::string>& value, bool all_take_part) {
     if (!good(library_.init(&self_, nullptr, 0), "PMIx_Init")) return failed();
-    KeyValueAnswer answer = key_value_space_initialized(value, all_take_part);
+    facts::KeyValueAnswer answer = key_value_space_initialized(value, all_take_part);
     library_.finalize(nullptr, 0);
     return answer;
   }
@@ -91,26 +91,27 @@ class Client {
     problem_ = fmt::format("{}: {} ({})", call, printable(library_.error_text(status)), status);
     return false;
   }
-  KeyValueAnswer failed() const { return {KeyValueAnswer::Kind::failed, problem_}; }
+  facts::KeyValueAnswer failed() const { return {facts::KeyValueAnswer::Kind::failed, problem_}; }
 
-  KeyValueAnswer key_value_space_initialized(const std::optional<std::string>& value, bool all_take_part) {
+  facts::KeyValueAnswer key_value_space_initialized(const std::optional<std::string>& value,
+                                                    bool all_take_part) {
     if (!all_take_part) {
       const auto processes = number("pmix.job.size");
       const auto nodes = processes ? number("pmix.num.nodes") : std::nullopt;
       if (!nodes) return failed();
-      if (*processes > *nodes) return {KeyValueAnswer::Kind::uneven, {}};
+      if (*processes > *nodes) return {facts::KeyValueAnswer::Kind::uneven, {}};
     }
     if (value && !put(*value)) return failed();
     if (!good(library_.fence(nullptr, 0, nullptr, 0), "PMIx_Fence")) return failed();
-    if (value) return {KeyValueAnswer::Kind::told, *value};
+    if (value) return {facts::KeyValueAnswer::Kind::told, *value};
     Value* found = nullptr;
     Process first = self_;
     first.rank = 0;
     if (!good(library_.get(&first, k_key, nullptr, 0, &found), "PMIx_Get")) return failed();
     if (found == nullptr || found->type != k_string || found->data.string == nullptr) {
-      return {KeyValueAnswer::Kind::failed, "PMIx_Get returned something other than a string"};
+      return {facts::KeyValueAnswer::Kind::failed, "PMIx_Get returned something other than a string"};
     }
-    return {KeyValueAnswer::Kind::told, printable(found->data.string, k_max_pmi_line)};
+    return {facts::KeyValueAnswer::Kind::told, printable(found->data.string, facts::k_max_pmi_line)};
   }
 
   bool put(std::string text) {
@@ -141,11 +142,11 @@ class Client {
 
 }  // namespace
 
-KeyValueAnswer key_value_space_over_pmix(const std::string& library, const std::optional<std::string>& value,
-                                         bool all_take_part) {
+facts::KeyValueAnswer key_value_space_over_pmix(const std::string& library,
+                                                const std::optional<std::string>& value, bool all_take_part) {
   Library loaded;
   const std::string problem = loaded.load(library);
-  if (!problem.empty()) return {KeyValueAnswer::Kind::failed, problem};
+  if (!problem.empty()) return {facts::KeyValueAnswer::Kind::failed, problem};
   return Client(loaded).key_value_space(value, all_take_part);
 }
 
@@ -154,4 +155,4 @@ std::string ask_pmix_place(const std::string& library) {
   return loaded.load(library).empty() ? Client(loaded).ask_place() : std::string();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -11,7 +11,7 @@
 
 #include "library_function.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -87,4 +87,4 @@ std::optional<std::vector<std::string>> SlurmApi::expand_hostlist(const std::str
   return hosts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -30,7 +30,7 @@
 #include "ddprun/os/read_file.hpp"
 #include "hwloc_devices.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -87,7 +87,7 @@ class KeptErrors {
 std::vector<int> numbers_of(hwloc_const_bitmap_t set) {
   std::vector<int> numbers;
   if (set == nullptr || hwloc_bitmap_weight(set) < 0) return numbers;
-  for (int i = hwloc_bitmap_first(set); i >= 0 && i <= k_highest_cpu; i = hwloc_bitmap_next(set, i))
+  for (int i = hwloc_bitmap_first(set); i >= 0 && i <= facts::k_highest_cpu; i = hwloc_bitmap_next(set, i))
     numbers.push_back(i);
   return numbers;
 }
@@ -155,7 +155,7 @@ class HwlocTopology {
     return fmt::format("hwloc{}{}", text == nullptr ? "" : " ", text == nullptr ? "" : text);
   }
 
-  Topology read(std::string source) {
+  facts::Topology read(std::string source) {
     result_.source = std::move(source);
     read_nodes();
     read_cores();
@@ -190,7 +190,7 @@ class HwlocTopology {
     std::sort(numa_.begin(), numa_.end(),
               [](hwloc_obj_t a, hwloc_obj_t b) { return a->os_index < b->os_index; });
     for (const hwloc_obj_t node : numa_) {
-      MemoryNode memory;
+      facts::MemoryNode memory;
       memory.number = static_cast<int>(node->os_index);
       memory.bytes = static_cast<std::int64_t>(node->attr->numanode.local_memory);
       for (const int cpu : numbers_of(node->cpuset)) {
@@ -217,7 +217,7 @@ class HwlocTopology {
     // Some virtual machines show CPUs without cores.
     const bool cores_known = hwloc_get_nbobjs_by_type(topology_, HWLOC_OBJ_CORE) > 0;
     each(cores_known ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU, [&](hwloc_obj_t object) {
-      Core core;
+      facts::Core core;
       core.cpus = numbers_of(object->cpuset);
       if (core.cpus.empty()) return;
       cpus_.insert(cpus_.end(), core.cpus.begin(), core.cpus.end());
@@ -232,7 +232,7 @@ class HwlocTopology {
     if (result_.cores.empty()) throw Error("it has no CPU");
     std::sort(cpus_.begin(), cpus_.end());
     result_.packages = static_cast<int>(packages.size());
-    for (MemoryNode& node : result_.nodes) node.cpus = common(node.cpus, cpus_);
+    for (facts::MemoryNode& node : result_.nodes) node.cpus = common(node.cpus, cpus_);
     sort_cores();
   }
 
@@ -240,10 +240,10 @@ class HwlocTopology {
   // are one, unless others of the package have one.
   void house_the_homeless() {
     std::map<int, int> nodes;  // by package
-    for (const Core& core : result_.cores) {
+    for (const facts::Core& core : result_.cores) {
       if (core.node != k_no_node) nodes.emplace(core.package, core.node);
     }
-    for (Core& core : result_.cores) {
+    for (facts::Core& core : result_.cores) {
       if (core.node != k_no_node) continue;
       const auto [place, added] = nodes.emplace(core.package, static_cast<int>(result_.nodes.size()));
       if (added) add_node_without_memory();
@@ -266,7 +266,7 @@ class HwlocTopology {
   }
 
   void sort_cores() {
-    std::sort(result_.cores.begin(), result_.cores.end(), [](const Core& a, const Core& b) {
+    std::sort(result_.cores.begin(), result_.cores.end(), [](const facts::Core& a, const facts::Core& b) {
       return std::tie(a.package, a.node, a.cache, a.cpus) < std::tie(b.package, b.node, b.cache, b.cpus);
     });
   }
@@ -292,7 +292,7 @@ class HwlocTopology {
       for (const int cpu : numbers_of(cpus.get())) names[cpu] = name;
     }
     std::map<std::string, int> kinds;  // in the order of the cores
-    for (Core& core : result_.cores) {
+    for (facts::Core& core : result_.cores) {
       core.kind = kinds.emplace(names[core.cpus.front()], static_cast<int>(kinds.size())).first->second;
     }
 #endif
@@ -342,7 +342,7 @@ class HwlocTopology {
       result_.devices.push_back(std::move(*found));
     }
     std::sort(result_.devices.begin(), result_.devices.end(),
-              [](const PciDevice& a, const PciDevice& b) { return a.address < b.address; });
+              [](const facts::PciDevice& a, const facts::PciDevice& b) { return a.address < b.address; });
   }
 
   // hwloc hangs a device whose NUMA node the firmware does not tell (-1) under the whole machine.
@@ -350,7 +350,7 @@ class HwlocTopology {
     const hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(topology_, device);
     std::vector<int> cpus = common(numbers_of(place->complete_cpuset), cpus_);
     const auto nodes = std::count_if(result_.nodes.begin(), result_.nodes.end(),
-                                     [](const MemoryNode& node) { return !node.cpus.empty(); });
+                                     [](const facts::MemoryNode& node) { return !node.cpus.empty(); });
     if (cpus == cpus_ && nodes > 1) cpus.clear();
     return cpus;
   }
@@ -363,11 +363,11 @@ class HwlocTopology {
   std::vector<hwloc_obj_t> numa_;   // by the kernel's number, as result_.nodes
   std::map<int, int> node_of_cpu_;  // index into result_.nodes
   std::vector<int> cpus_;           // of all cores, ascending
-  Topology result_;
+  facts::Topology result_;
 };
 
 [[noreturn]] void refuse(const std::string& source, const std::string& why,
-                         const std::string& hint = k_topology_forms) {
+                         const std::string& hint = facts::k_topology_forms) {
   throw UsageError(fmt::format("cannot use the topology {}: {}", printable(source), why), hint);
 }
 
@@ -389,18 +389,18 @@ std::string answer(const std::string& source, Load load) {
   try {
     HwlocTopology topology;
     load(topology);
-    return "+" + render_topology(topology.read(source));
+    return "+" + facts::render_topology(topology.read(source));
   } catch (const Error& error) {
     return std::string("-") + error.what();
   }
 }
 
 template <class Load>
-Topology load_in_child(const std::string& source, const std::string& name, Load load) {
+facts::Topology load_in_child(const std::string& source, const std::string& name, Load load) {
   const ChildAnswer told = call_in_child([&] { return answer(name, load); }, k_load_deadline, k_file_limit);
   if (!told.bytes) refuse(source, fmt::format("hwloc {}", told.problem));
   if (!told.bytes->starts_with('+')) refuse(source, printable(told.bytes->substr(1)));
-  return parse_topology(told.bytes->substr(1), name);
+  return facts::parse_topology(told.bytes->substr(1), name);
 }
 
 // "pack:2 core:8": no name of a file has such a look.
@@ -410,19 +410,19 @@ bool looks_synthetic(const std::string& source) {
 
 }  // namespace
 
-Topology discover_topology() {
+facts::Topology discover_topology() {
   HwlocTopology hwloc;
   hwloc.load_here();
-  Topology topology = hwloc.read(hwloc.version());
+  facts::Topology topology = hwloc.read(hwloc.version());
   topology.devices = capture_pci_devices();
   const auto kinds = capture_core_kinds();
-  for (Core& core : topology.cores) {
+  for (facts::Core& core : topology.cores) {
     for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
       if (!common(core.cpus, kinds[kind]).empty()) core.kind = static_cast<int>(kind);
     }
   }
-  const std::vector<int> cpus = all_cpus(topology);
-  for (PciDevice& device : topology.devices) {
+  const std::vector<int> cpus = facts::all_cpus(topology);
+  for (facts::PciDevice& device : topology.devices) {
     device.cpus = common(device.cpus, cpus);
     // On one NUMA node everything is near.
     if (device.cpus.empty() && topology.nodes.size() == 1) device.cpus = cpus;
@@ -430,7 +430,7 @@ Topology discover_topology() {
   return topology;
 }
 
-Topology load_topology(const std::string& source) {
+facts::Topology load_topology(const std::string& source) {
   struct stat status {};
   const bool input = source == k_standard_input;
   const bool exists = input || ::stat(source.c_str(), &status) == 0;
@@ -443,9 +443,9 @@ Topology load_topology(const std::string& source) {
   const std::string& shown = input ? name : source;
   refuse_other_formats(text, shown);
   const std::string_view start = trim(std::string_view(text).substr(0, 100));
-  if (start.starts_with('{')) return parse_topology(text, shown);
+  if (start.starts_with('{')) return facts::parse_topology(text, shown);
   if (!start.starts_with('<')) refuse(shown, "it is neither XML nor JSON");
   return load_in_child(shown, name, [&](HwlocTopology& hwloc) { hwloc.load_xml(text); });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -12,7 +12,7 @@
 #include "ddprun/os/process/helper_child.hpp"
 #include "library_function.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -89,4 +89,4 @@ int compress_by_zstd(int from, int to) {
   return 0;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

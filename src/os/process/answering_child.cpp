@@ -8,7 +8,7 @@
 #include "ddprun/os/process/helper_child.hpp"
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 AnsweringChild::AnsweringChild(const std::function<std::string()>& call, const std::string& purpose) {
   Pipe pipe = make_pipe();
@@ -39,4 +39,4 @@ std::optional<ExitStatus> AnsweringChild::end() {
   return end_helper(std::exchange(child_, -1), std::exchange(process_, Fd()));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

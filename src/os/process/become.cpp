@@ -11,7 +11,7 @@
 
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -72,4 +72,4 @@ void drop_standard_input() {
   if (null != STDIN_FILENO) ::close(null);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

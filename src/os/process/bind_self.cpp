@@ -8,16 +8,16 @@
 #include <cerrno>
 #include <climits>
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
 constexpr std::size_t k_bits = sizeof(unsigned long) * CHAR_BIT;
 constexpr int k_preferred_many = 5;  // MPOL_PREFERRED_MANY; headers before Linux 5.15 do not know it
 
-int mode_of(const Binding& binding) {
-  if (binding.policy == MemoryPolicy::untouched || binding.memory_nodes.empty()) return MPOL_DEFAULT;
-  if (binding.policy == MemoryPolicy::bind) return MPOL_BIND;
+int mode_of(const facts::Binding& binding) {
+  if (binding.policy == facts::MemoryPolicy::untouched || binding.memory_nodes.empty()) return MPOL_DEFAULT;
+  if (binding.policy == facts::MemoryPolicy::bind) return MPOL_BIND;
   return binding.memory_nodes.size() == 1 ? MPOL_PREFERRED : k_preferred_many;
 }
 
@@ -44,7 +44,7 @@ std::vector<unsigned long> make_bit_mask(const std::vector<int>& numbers) {
   return mask;
 }
 
-PreparedBinding prepare_binding(const Binding& binding, const std::vector<int>& otherwise) {
+PreparedBinding prepare_binding(const facts::Binding& binding, const std::vector<int>& otherwise) {
   return {make_bit_mask(binding.cpus), make_bit_mask(otherwise), make_bit_mask(binding.memory_nodes),
           mode_of(binding)};
 }
@@ -58,4 +58,4 @@ BindingRefusal bind_self(const PreparedBinding& binding) noexcept {
   return refusal;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -36,4 +36,4 @@ BlockedSignals::~BlockedSignals() {
   errno = kept;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -11,7 +11,7 @@
 
 #include "ddprun/os/process/process_table.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -59,7 +59,7 @@ std::optional<int> Child::take_stop() {
 
 std::optional<ExitStatus> Child::reap() {
   if (!ending()) return std::nullopt;
-  if (!reaped_) ddprun::reap(pid_);
+  if (!reaped_) os::reap(pid_);
   reaped_ = true;
   pidfd_.close();
   return ending_;
@@ -132,4 +132,4 @@ bool kill_all_descendants(const std::vector<int>& except, Milliseconds limit) {
   return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

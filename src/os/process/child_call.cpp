@@ -11,7 +11,7 @@
 
 #include "ddprun/base/error.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -90,4 +90,4 @@ ChildAnswer call_in_child(const std::function<std::string()>& function, Millisec
   return ChildCall(function, limit).wait(deadline);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

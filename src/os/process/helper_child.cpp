@@ -12,7 +12,7 @@
 
 #include "ddprun/os/process/blocked_signals.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -95,4 +95,4 @@ bool write_whole(int descriptor, std::string_view bytes) {
   return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

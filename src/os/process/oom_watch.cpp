@@ -11,7 +11,7 @@
 #include "ddprun/os/fd.hpp"
 #include "ddprun/os/read_file.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -21,7 +21,7 @@ constexpr int k_kernel_log_records = 100000;
 }  // namespace
 
 OomWatch::OomWatch(std::string root) : root_(std::move(root)) {
-  if (const auto text = try_read_file(root_ + "/proc/self/cgroup")) group_ = parse_memory_group(*text);
+  if (const auto text = try_read_file(root_ + "/proc/self/cgroup")) group_ = facts::parse_memory_group(*text);
   known_ = count().value_or(0);
 }
 
@@ -29,7 +29,7 @@ std::optional<std::int64_t> OomWatch::count() const {
   if (!group_) return std::nullopt;
   const char* const name = group_->unified ? "/memory.events" : "/memory.oom_control";
   const auto text = try_read_file(root_ + group_->folder + name);
-  return text ? parse_oom_kills(*text) : std::nullopt;
+  return text ? facts::parse_oom_kills(*text) : std::nullopt;
 }
 
 // Where a site lets users read it (dmesg_restrict); never waits.
@@ -41,7 +41,8 @@ bool OomWatch::kernel_log_tells(int pid) const {
   for (int i = 0; i < k_kernel_log_records; ++i) {
     const ssize_t length = ::read(log.get(), record.data(), record.size());
     if (length == 0 || (length < 0 && errno != EPIPE)) return false;  // EPIPE: records were overwritten
-    if (length > 0 && tells_oom_kill({record.data(), static_cast<std::size_t>(length)}, pid)) return true;
+    if (length > 0 && facts::tells_oom_kill({record.data(), static_cast<std::size_t>(length)}, pid))
+      return true;
   }
   return false;
 }
@@ -51,11 +52,12 @@ std::string OomWatch::explain_kill(int pid) {
   if (kills && *kills > known_) {
     ++known_;
     const char* const name = group_->unified ? "/memory.max" : "/memory.limit_in_bytes";
-    const auto limit = describe_memory_limit(try_read_file(root_ + group_->folder + name).value_or(""));
+    const auto limit =
+        facts::describe_memory_limit(try_read_file(root_ + group_->folder + name).value_or(""));
     return limit.empty() ? "the memory of its cgroup was used up"
                          : fmt::format("the limit of {} of its cgroup was reached", limit);
   }
   return kernel_log_tells(pid) ? "the kernel's OOM killer killed it (kernel log)" : std::string();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -17,7 +17,7 @@
 #include "ddprun/os/process/child.hpp"
 #include "ddprun/os/read_file.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -150,4 +150,4 @@ bool send_signal_to(const ProcessEntry& process, int signal) {
   return ::syscall(SYS_pidfd_send_signal, descriptor.get(), signal, nullptr, 0) == 0;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

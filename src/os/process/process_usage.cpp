@@ -6,7 +6,7 @@
 
 #include "ddprun/os/process/process_table.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -31,4 +31,4 @@ std::vector<std::optional<ProcessUsage>> measure_usage(const std::vector<int>& p
   return usages;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -31,7 +31,7 @@
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -70,11 +70,12 @@ std::optional<std::string> find_entry(const std::string& environment, const std:
 
 // A job that a worker has submitted has its environment, and its own number.
 bool is_of_another_job(const std::string& environment, const std::string& ours) {
-  return std::any_of(k_schedulers.begin(), k_schedulers.end(), [&](const SchedulerTraits& scheduler) {
-    const std::string name(scheduler.job_variable);
-    const auto theirs = find_entry(environment, name);
-    return theirs && theirs != find_entry(ours, name);
-  });
+  return std::any_of(facts::k_schedulers.begin(), facts::k_schedulers.end(),
+                     [&](const facts::SchedulerTraits& scheduler) {
+                       const std::string name(scheduler.job_variable);
+                       const auto theirs = find_entry(environment, name);
+                       return theirs && theirs != find_entry(ours, name);
+                     });
 }
 
 // A reaper of a launch inside ours carries our marker; it has its own to clean up and ends by itself.
@@ -228,4 +229,4 @@ void Reaper::dismiss() {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -16,7 +16,7 @@
 #include "ddprun/os/process/helper_child.hpp"
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -109,4 +109,4 @@ ChildAnswer ServingChild::ask(const std::string& request, Milliseconds deadline)
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -22,7 +22,7 @@
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -97,4 +97,4 @@ void SignalCanary::dismiss() {
   }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -10,7 +10,7 @@
 #include "ddprun/os/process/process_table.hpp"
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -107,4 +107,4 @@ std::optional<SignalEvent> SignalSource::read() {
   return event;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

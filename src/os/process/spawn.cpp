@@ -18,7 +18,7 @@
 #include "ddprun/os/process/blocked_signals.hpp"
 #include "ddprun/os/system_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -180,4 +180,4 @@ std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request) {
   return Child(pid, open_pidfd(pid), request.group != ChildGroup::ours, start);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <new>
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -62,4 +62,4 @@ std::optional<BindingRefusal> SharedStart::refusal() const {
 
 void SharedStart::release() noexcept { page_->released.store(true); }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

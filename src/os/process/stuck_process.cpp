@@ -8,7 +8,7 @@
 #include "ddprun/os/process/process_table.hpp"
 #include "ddprun/os/read_file.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 namespace {
 
@@ -18,7 +18,7 @@ std::string read_wait_channel(const std::string& folder) {
   return channel == "0" ? std::string() : channel;
 }
 
-void look_at_threads(StuckProcess& process) {
+void look_at_threads(supervise::StuckProcess& process) {
   const std::string tasks = fmt::format("/proc/{}/task", process.pid);
   for (const std::string& thread : list_folder(tasks)) {
     const std::string folder = tasks + "/" + thread;
@@ -32,8 +32,8 @@ void look_at_threads(StuckProcess& process) {
 
 }  // namespace
 
-StuckProcess capture_stuck_process(int pid) {
-  StuckProcess process;
+supervise::StuckProcess capture_stuck_process(int pid) {
+  supervise::StuckProcess process;
   process.pid = pid;
   const auto entry = capture_process(pid);
   if (!entry) return process;
@@ -42,10 +42,10 @@ StuckProcess capture_stuck_process(int pid) {
   process.state = entry->state;
   process.wait_channel = read_wait_channel(folder);
   look_at_threads(process);
-  process.tracer = parse_tracer_pid(try_read_file(folder + "/status").value_or("")).value_or(0);
+  process.tracer = facts::parse_tracer_pid(try_read_file(folder + "/status").value_or("")).value_or(0);
   const auto tracer = process.tracer != 0 ? capture_process(process.tracer) : std::nullopt;
   if (tracer) process.tracer_name = tracer->name;
   return process;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -6,48 +6,50 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::app;
 
 namespace {
 
 using Words = std::vector<std::string>;
 
 // The options of `ddprun WORDS train.py`.
-Options parse(Words words, const Environment& environment = {}) {
+options::Options parse(Words words, const facts::Environment& environment = {}) {
   words.emplace_back("train.py");
-  return std::get<Options>(parse_command_line(words, environment));
+  return std::get<options::Options>(parse_command_line(words, environment));
 }
 
-std::string error_for(Words words, const Environment& environment = {}) {
+std::string error_for(Words words, const facts::Environment& environment = {}) {
   words.emplace_back("train.py");
   return usage_error_of([&] { parse_command_line(words, environment); });
 }
 
-std::string notice_of(const Options& options) {
+std::string notice_of(const options::Options& options) {
   if (options.notices.size() != 1) return std::to_string(options.notices.size()) + " notices";
   return options.notices.front().what + " | " + options.notices.front().hint;
 }
 
-Printed printed(const Words& words, const Environment& environment = {}) {
+Printed printed(const Words& words, const facts::Environment& environment = {}) {
   return std::get<Printed>(parse_command_line(words, environment));
 }
 
 }  // namespace
 
 TEST_CASE("a script alone leaves everything to be found out") {
-  const Options options = parse({});
+  const options::Options options = parse({});
   CHECK(options.command == Words{"train.py"});
-  CHECK(options.workers.kind == WorkersKind::unset);
+  CHECK(options.workers.kind == options::WorkersKind::unset);
   CHECK_FALSE(options.place.nodes);
   CHECK_FALSE(options.place.address);
   CHECK(options.max_restarts.value == 0);
   CHECK(options.stop_signals.value.empty());
-  CHECK(options.dry_run == DryRun::off);
+  CHECK(options.dry_run == options::DryRun::off);
   CHECK(options.notices.empty());
 }
 
 TEST_CASE("torchrun's static launch is understood with its origins") {
-  const Options options = parse({"--nnodes=2", "--node_rank=1", "--nproc_per_node", "4", "--master_addr=n1",
-                                 "--master-port", "29501", "--max-restarts=3", "--role=trainer"});
+  const options::Options options =
+      parse({"--nnodes=2", "--node_rank=1", "--nproc_per_node", "4", "--master_addr=n1", "--master-port",
+             "29501", "--max-restarts=3", "--role=trainer"});
   CHECK(options.place.nodes == sourced(2, "--nnodes"));
   CHECK(options.place.node_rank == sourced(1, "--node-rank"));
   CHECK(options.place.workers_per_node == sourced(4, "--nproc-per-node"));
@@ -65,7 +67,7 @@ TEST_CASE("a scheduler is named by one of the known words") {
 }
 
 TEST_CASE("an endpoint gives address and port") {
-  const Options options = parse({"--rdzv-endpoint=[fe80::1]:29400", "--rdzv-id=job7"});
+  const options::Options options = parse({"--rdzv-endpoint=[fe80::1]:29400", "--rdzv-id=job7"});
   CHECK(options.place.address == sourced(std::string("fe80::1"), "--rdzv-endpoint", Source::endpoint));
   CHECK(options.place.port == sourced(29400, "--rdzv-endpoint"));
   CHECK(options.place.run_id == sourced(std::string("job7"), "--rdzv-id"));
@@ -74,7 +76,7 @@ TEST_CASE("an endpoint gives address and port") {
 }
 
 TEST_CASE("an endpoint wins over the address it replaces and says so") {
-  const Options options = parse({"--rdzv-endpoint=n2", "--master-addr=n1", "--master-port=29501"});
+  const options::Options options = parse({"--rdzv-endpoint=n2", "--master-addr=n1", "--master-port=29501"});
   CHECK(options.place.address == sourced(std::string("n2"), "--rdzv-endpoint", Source::endpoint));
   CHECK(options.place.port == sourced(29501, "--master-port"));
   CHECK(notice_of(options) == "--master-addr has no effect | --rdzv-endpoint gives the address");
@@ -83,7 +85,7 @@ TEST_CASE("an endpoint wins over the address it replaces and says so") {
 }
 
 TEST_CASE("standalone forgets the other nodes and says so") {
-  const Options options =
+  const options::Options options =
       parse({"--standalone", "--nproc-per-node=2", "--rdzv-endpoint=n1:29400", "--nnodes=1"});
   CHECK(options.place.standalone);
   CHECK_FALSE(options.place.address);
@@ -95,17 +97,17 @@ TEST_CASE("standalone forgets the other nodes and says so") {
 }
 
 TEST_CASE("everything may come through PET_ variables") {
-  const Options options = parse({}, {{"PET_NNODES", "1:1"},
-                                     {"PET_NPROC_PER_NODE", "4"},
-                                     {"PET_RDZV_ID", "job"},
-                                     {"PET_RDZV_BACKEND", "c10d"},
-                                     {"PET_RDZV_ENDPOINT", "n1:29400"},
-                                     {"PET_RDZV_CONF", "join_timeout=5"},
-                                     {"PET_MODULE", "1"},
-                                     {"PET_VIRTUAL_LOCAL_RANK", "2"},
-                                     {"PET_SIGNALS_TO_HANDLE", "SIGUSR1"},
-                                     {"PET_LOG_DIR", "/dev/null"},
-                                     {"PET_TEE", "0"}});
+  const options::Options options = parse({}, {{"PET_NNODES", "1:1"},
+                                              {"PET_NPROC_PER_NODE", "4"},
+                                              {"PET_RDZV_ID", "job"},
+                                              {"PET_RDZV_BACKEND", "c10d"},
+                                              {"PET_RDZV_ENDPOINT", "n1:29400"},
+                                              {"PET_RDZV_CONF", "join_timeout=5"},
+                                              {"PET_MODULE", "1"},
+                                              {"PET_VIRTUAL_LOCAL_RANK", "2"},
+                                              {"PET_SIGNALS_TO_HANDLE", "SIGUSR1"},
+                                              {"PET_LOG_DIR", "/dev/null"},
+                                              {"PET_TEE", "0"}});
   CHECK(options.place.nodes == sourced(1, "PET_NNODES"));
   CHECK(options.workers.origin == "PET_NPROC_PER_NODE");
   CHECK(options.place.address == sourced(std::string("n1"), "PET_RDZV_ENDPOINT", Source::endpoint));
@@ -163,7 +165,7 @@ TEST_CASE("module and no-python contradict each other wherever they come from") 
 }
 
 TEST_CASE("run-path wants a file and wins over its rivals") {
-  const Options options = parse({"--run-path", "--no-python"});
+  const options::Options options = parse({"--run-path", "--no-python"});
   CHECK(options.run_path);
   CHECK(notice_of(options) == "--no-python has no effect | --run-path runs the file with python");
   const auto error = [](const char* name) {
@@ -179,8 +181,9 @@ TEST_CASE("a missing script is an error unless there is nothing to run") {
   CHECK(usage_error_of([] {
           parse_command_line({"--nnodes", "2"}, {});
         }) == "there is no script to run | write it after the options, as in ddprun train.py");
-  CHECK(std::get<Options>(parse_command_line({"--capture", "here.json"}, {})).capture_file == "here.json");
-  CHECK(std::get<Options>(parse_command_line({"--dry-run=env"}, {})).command.empty());
+  CHECK(std::get<options::Options>(parse_command_line({"--capture", "here.json"}, {})).capture_file ==
+        "here.json");
+  CHECK(std::get<options::Options>(parse_command_line({"--dry-run=env"}, {})).command.empty());
   CHECK(
       usage_error_of([] { parse_command_line({"--dry-run"}, {}); }).starts_with("there is no script to run"));
 }
@@ -241,11 +244,11 @@ TEST_CASE("rendezvous backends are static and c10d") {
 }
 
 TEST_CASE("looking first") {
-  CHECK(parse({"--dry-run"}).dry_run == DryRun::text);
-  CHECK(parse({"--dry-run=json"}).dry_run == DryRun::json);
-  CHECK(parse({"--dry-run=env"}).dry_run == DryRun::env);
-  CHECK(parse({"--snapshot=s.json"}).dry_run == DryRun::text);
-  CHECK(parse({"--snapshot=s.json", "--dry-run=json"}).dry_run == DryRun::json);
+  CHECK(parse({"--dry-run"}).dry_run == options::DryRun::text);
+  CHECK(parse({"--dry-run=json"}).dry_run == options::DryRun::json);
+  CHECK(parse({"--dry-run=env"}).dry_run == options::DryRun::env);
+  CHECK(parse({"--snapshot=s.json"}).dry_run == options::DryRun::text);
+  CHECK(parse({"--snapshot=s.json", "--dry-run=json"}).dry_run == options::DryRun::json);
   CHECK(parse({"-v"}).verbose);
   CHECK(parse({"-q"}).quiet);
   CHECK(error_for({"--dry-run=jason"}) ==
@@ -259,8 +262,8 @@ TEST_CASE("looking first") {
 }
 
 TEST_CASE("the store is served by ddprun or by rank 0") {
-  CHECK(parse({"--store=worker"}).store == StoreHost::worker);
-  CHECK(parse({"--store=agent"}).store == StoreHost::agent);
+  CHECK(parse({"--store=worker"}).store == options::StoreHost::worker);
+  CHECK(parse({"--store=agent"}).store == options::StoreHost::agent);
   CHECK(error_for({"--store=agents"}) ==
         "--store is not one of agent, worker: 'agents' | did you mean agent?");
   CHECK(parse({"--key-file=k"}).key_file == "k");
@@ -272,10 +275,10 @@ TEST_CASE("the store is served by ddprun or by rank 0") {
 }
 
 TEST_CASE("how nodes meet that cannot know each other's names") {
-  CHECK(parse({}).discovery == Discovery::automatic);
-  CHECK(parse({"--rdzv=auto"}).discovery == Discovery::automatic);
-  CHECK(parse({"--rdzv=pmi"}).discovery == Discovery::pmi);
-  CHECK(parse({"--rdzv", "file", "--rdzv-dir=/scratch"}).discovery == Discovery::file);
+  CHECK(parse({}).discovery == options::Discovery::automatic);
+  CHECK(parse({"--rdzv=auto"}).discovery == options::Discovery::automatic);
+  CHECK(parse({"--rdzv=pmi"}).discovery == options::Discovery::pmi);
+  CHECK(parse({"--rdzv", "file", "--rdzv-dir=/scratch"}).discovery == options::Discovery::file);
   CHECK(parse({"--rdzv", "file", "--rdzv-dir=/scratch"}).rendezvous_directory == "/scratch");
   CHECK(error_for({"--rdzv=files"}) == "--rdzv is not one of auto, pmi, file: 'files' | did you mean file?");
   CHECK(error_for({"--rdzv-dir="}) == "--rdzv-dir names no folder | give the path of a folder");
@@ -351,9 +354,9 @@ TEST_CASE("options about files need some, and one folder") {
 }
 
 TEST_CASE("folding is chosen by word, and a rate is a size") {
-  CHECK(parse({}).output.fold == Folding::automatic);
-  CHECK(parse({"--fold"}).output.fold == Folding::on);
-  CHECK(parse({"--fold=off"}).output.fold == Folding::off);
+  CHECK(parse({}).output.fold == output::Folding::automatic);
+  CHECK(parse({"--fold"}).output.fold == output::Folding::on);
+  CHECK(parse({"--fold=off"}).output.fold == output::Folding::off);
   CHECK(error_for({"--fold=no"}) == "--fold is neither on nor off: 'no' | --fold alone means on");
   CHECK(parse({"--output-rate=1M"}).output.rate == std::uint64_t{1} << 20);
   CHECK(error_for({"--output-rate=10"}) ==
@@ -373,7 +376,7 @@ TEST_CASE("a label needs no text") {
 }
 
 TEST_CASE("asking for what happens anyway passes") {
-  const Options options =
+  const options::Options options =
       parse({"--nnodes=2:2", "--log-dir=/dev/null", "--redirects=0", "-t0:0,1:0", "--local-ranks-filter=",
              "--duplicate-stdout-filters=", "--duplicate-stderr-filters=", "--log-line-prefix-template="});
   CHECK(options.place.nodes->value == 2);
@@ -392,19 +395,21 @@ TEST_CASE("help, version and completion print and need no script") {
 }
 
 TEST_CASE("an option after the script is the script's") {
-  const auto options = std::get<Options>(parse_command_line({"train.py", "--help", "--nnodes", "x"}, {}));
+  const auto options =
+      std::get<options::Options>(parse_command_line({"train.py", "--help", "--nnodes", "x"}, {}));
   CHECK(options.command == Words{"train.py", "--help", "--nnodes", "x"});
 }
 
 TEST_CASE("binding is asked for in torchrun's words and in our own") {
-  CHECK(parse({"train.py"}).bind == BindChoice{});
-  CHECK(parse({"--numa-binding=core-complex", "train.py"}).bind.mode == BindMode::core_complex);
-  CHECK(parse({"--bind", "none", "train.py"}).bind.mode == BindMode::none);
-  const Options options = parse({"--bind=core:0-3:4-7", "--membind", "bind", "--nic=auto",
-                                 "--gpus-per-worker", "2", "--omp-places", "--show-binding", "train.py"});
+  CHECK(parse({"train.py"}).bind == options::BindChoice{});
+  CHECK(parse({"--numa-binding=core-complex", "train.py"}).bind.mode == options::BindMode::core_complex);
+  CHECK(parse({"--bind", "none", "train.py"}).bind.mode == options::BindMode::none);
+  const options::Options options =
+      parse({"--bind=core:0-3:4-7", "--membind", "bind", "--nic=auto", "--gpus-per-worker", "2",
+             "--omp-places", "--show-binding", "train.py"});
   CHECK(options.bind.lists.size() == 2);
   CHECK(options.bind.whole_cores);
-  CHECK(options.memory_bind.value == MemoryBind::bind);
+  CHECK(options.memory_bind.value == options::MemoryBind::bind);
   CHECK(options.nic.value);
   CHECK(options.gpus_per_worker.value == 2);
   CHECK(options.omp_places);
@@ -417,12 +422,14 @@ TEST_CASE("binding is asked for in torchrun's words and in our own") {
 }
 
 TEST_CASE("a node that is described needs no script, and only it has GPUs to count") {
-  const auto alone = [](const Words& words) { return std::get<Options>(parse_command_line(words, {})); };
-  const Options options = alone({"--dry-run", "--topology", "node.xml", "--gpus", "4"});
+  const auto alone = [](const Words& words) {
+    return std::get<options::Options>(parse_command_line(words, {}));
+  };
+  const options::Options options = alone({"--dry-run", "--topology", "node.xml", "--gpus", "4"});
   CHECK(options.topology == "node.xml");
   CHECK(options.gpus->value == 4);
   CHECK(options.command.empty());
-  CHECK(alone({"--dry-run=svg"}).dry_run == DryRun::svg);
+  CHECK(alone({"--dry-run=svg"}).dry_run == options::DryRun::svg);
   CHECK(usage_error_of([&] { alone({"--topology", "node.xml"}); }).starts_with("there is no script to run"));
   CHECK(error_for({"--gpus", "4", "train.py"}) ==
         "--gpus requires --topology: it sets the GPU count of the described node | --nproc-per-node sets the "
@@ -430,16 +437,16 @@ TEST_CASE("a node that is described needs no script, and only it has GPUs to cou
 }
 
 TEST_CASE("MASTER_PORT and MASTER_ADDR of the environment count where the command line is silent") {
-  const Environment exported{{"MASTER_PORT", "29600"}, {"MASTER_ADDR", "n1"}};
-  const PlaceOptions place = parse({}, exported).place;
+  const facts::Environment exported{{"MASTER_PORT", "29600"}, {"MASTER_ADDR", "n1"}};
+  const allocation::PlaceOptions place = parse({}, exported).place;
   CHECK(place.port == sourced(29600, "MASTER_PORT of the environment", Source::master_variable));
   CHECK(place.likely_address ==
         sourced(std::string("n1"), "MASTER_ADDR of the environment", Source::master_variable));
   CHECK_FALSE(place.address);
-  const PlaceOptions given = parse({"--rdzv-endpoint", "n2:29700"}, exported).place;
+  const allocation::PlaceOptions given = parse({"--rdzv-endpoint", "n2:29700"}, exported).place;
   CHECK(given.port == sourced(29700, "--rdzv-endpoint"));
   CHECK_FALSE(given.likely_address);
-  const Options alone = parse({"--standalone"}, exported);
+  const options::Options alone = parse({"--standalone"}, exported);
   CHECK_FALSE(alone.place.port);
   CHECK(notice_of(alone) ==
         "MASTER_PORT of the environment has no effect | --standalone uses this host only");

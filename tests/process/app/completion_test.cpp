@@ -8,6 +8,7 @@
 #include "ddprun/base/text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::app;
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::app;
 
 namespace {
 
@@ -24,25 +25,26 @@ class Config {
     snapshot.environment["XDG_CONFIG_HOME"] = folder_.path();
   }
   std::string file() const { return folder_.path() + "/ddprun/config.json"; }
-  Options parse(Words words = {}) const {
+  options::Options parse(Words words = {}) const {
     words.emplace_back("train.py");
-    return std::get<Options>(parse_command_line(words, snapshot.environment, read_configuration(snapshot)));
+    return std::get<options::Options>(
+        parse_command_line(words, snapshot.environment, read_configuration(snapshot)));
   }
   std::string error() const {
     return usage_error_of([&] { parse(); });
   }
 
-  Snapshot snapshot;
+  facts::Snapshot snapshot;
 
  private:
-  TempDir folder_{std::nullopt};
+  os::TempDir folder_{std::nullopt};
 };
 
 }  // namespace
 
 TEST_CASE("an option in a file has the file and the line as its origin") {
   const Config config("{\n  \"quiet\": true,\n  \"max-restarts\": 3\n}\n");
-  const Options options = config.parse();
+  const options::Options options = config.parse();
   CHECK(options.quiet);
   CHECK(options.max_restarts == sourced(3, "max-restarts (" + config.file() + ", line 3)"));
 }
@@ -66,7 +68,8 @@ TEST_CASE("a flag that is off in a nearer place stays off") {
 
 TEST_CASE("an option on the command line replaces one in a file that contradicts it") {
   const Config config(R"({"quiet": true, "bind": "none", "hosts": "n1,n2"})");
-  const Options options = config.parse({"--verbose", "--numa-binding", "node", "--hostfile", "hosts"});
+  const options::Options options =
+      config.parse({"--verbose", "--numa-binding", "node", "--hostfile", "hosts"});
   CHECK(options.verbose);
   CHECK_FALSE(options.quiet);
   CHECK(options.given.count("bind") == 0);
@@ -77,7 +80,7 @@ TEST_CASE("a site's options come below all others") {
   const auto layers = OptionLayers{{{"role", "user", "role (user.json, line 1)"}},
                                    {{"role", "site", "role (site.json, line 9)"},
                                     {"max-restarts", "5", "max-restarts (site.json, line 10)"}}};
-  const auto options = std::get<Options>(parse_command_line({"train.py"}, {}, layers));
+  const auto options = std::get<options::Options>(parse_command_line({"train.py"}, {}, layers));
   CHECK(options.role.value == "user");
   CHECK(options.max_restarts.origin == "max-restarts (site.json, line 10)");
 }
@@ -114,8 +117,8 @@ TEST_CASE("a file that is there and cannot be read is an error, and one that is 
 TEST_CASE("--print-config shows what is set with its origin, and the files that were looked for") {
   Config config(R"({"max-restarts": 3})");
   config.snapshot.environment["DDPRUN_BIND"] = "none";
-  const Options options = config.parse({"--role", "trainer"});
-  const std::string text = render_config(options, config_files(config.snapshot.environment));
+  const options::Options options = config.parse({"--role", "trainer"});
+  const std::string text = render_config(options, facts::config_files(config.snapshot.environment));
   CHECK(text.find("max-restarts         3                    max-restarts (" + config.file() +
                   ", line 1)\n") != std::string::npos);
   CHECK(text.find("bind                 none                 DDPRUN_BIND\n") != std::string::npos);

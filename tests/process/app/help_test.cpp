@@ -10,6 +10,7 @@
 #include "ddprun/base/text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::app;
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include "test_paths.hpp"
 
 using namespace ddprun;
+using namespace ddprun::app;
 using namespace ddprun::testing;
 
 TEST_CASE("what is typed reaches the worker's pipe, and ^D ends it") {

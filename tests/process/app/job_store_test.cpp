@@ -6,12 +6,13 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::app;
 
 TEST_CASE("a site's ports are the store's too, as far as they are free") {
   boost::asio::io_context context;
-  const BoundSocket taken = bind_port(0, 1);
+  const net::BoundSocket taken = net::bind_port(0, 1);
   REQUIRE(taken.error == 0);
-  const Fd owner(taken.descriptor);
+  const os::Fd owner(taken.descriptor);
   JobStoreSettings settings;
   settings.range = std::pair(taken.port, taken.port);
   JobStore store(context, settings);
@@ -46,9 +47,9 @@ TEST_CASE("attempts take turns on the named port and those after it, and never r
 
 TEST_CASE("where the named port and those after it are taken, a restart takes any free one and says so") {
   boost::asio::io_context context;
-  const BoundSocket taken = bind_port(65535, 1);
+  const net::BoundSocket taken = net::bind_port(65535, 1);
   REQUIRE(taken.error == 0);
-  const Fd owner(taken.descriptor);
+  const os::Fd owner(taken.descriptor);
   JobStoreSettings settings;
   settings.port = 65535;
   JobStore store(context, settings);

@@ -19,6 +19,7 @@
 #include "processes.hpp"
 
 using namespace ddprun;
+using namespace ddprun::app;
 using namespace ddprun::testing;
 using Lines = std::vector<std::string>;
 
@@ -29,7 +30,7 @@ constexpr Milliseconds k_deadline{20'000};
 // Reads the far end of the pump's output in the same loop.
 class Collector {
  public:
-  Collector(boost::asio::io_context& context, Fd reader) : reader_(context, reader.release()) { read(); }
+  Collector(boost::asio::io_context& context, os::Fd reader) : reader_(context, reader.release()) { read(); }
   const std::string& text() const { return text_; }
 
  private:
@@ -47,14 +48,14 @@ class Collector {
 
 struct Rig {
   boost::asio::io_context context;
-  Pipe output = make_pipe();
+  os::Pipe output = os::make_pipe();
   OutputPump pump{context, output.writer.get()};
 
-  Child start_worker(std::vector<std::string> arguments, std::vector<StreamId>& streams) {
-    Pipe pipe = make_pipe();
-    SpawnRequest request = worker_request(std::move(arguments));
+  os::Child start_worker(std::vector<std::string> arguments, std::vector<supervise::StreamId>& streams) {
+    os::Pipe pipe = os::make_pipe();
+    os::SpawnRequest request = worker_request(std::move(arguments));
     request.standard_output = pipe.writer.get();
-    Child worker = start(request);
+    os::Child worker = start(request);
     streams.push_back(pump.add(std::move(pipe.reader)));
     return worker;
   }
@@ -78,11 +79,11 @@ struct Rig {
   }
 };
 
-void say(const Fd& writer, const std::string& text) {
+void say(const os::Fd& writer, const std::string& text) {
   REQUIRE(::write(writer.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
 }
 
-std::size_t bytes_in(const Fd& reader) {
+std::size_t bytes_in(const os::Fd& reader) {
   int bytes = 0;
   REQUIRE(::ioctl(reader.get(), FIONREAD, &bytes) == 0);
   return static_cast<std::size_t>(bytes);
@@ -93,9 +94,9 @@ std::size_t bytes_in(const Fd& reader) {
 TEST_CASE("the output of four flooding workers is intact, line by line") {
   constexpr int k_lines = 20'000;
   Rig rig;
-  Collector collector(rig.context, duplicate(rig.output.reader.get()));
-  std::vector<StreamId> streams;
-  std::vector<Child> workers;
+  Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
+  std::vector<supervise::StreamId> streams;
+  std::vector<os::Child> workers;
   for (int i = 0; i < 4; ++i) {
     workers.push_back(rig.start_worker({"flood", std::to_string(k_lines), "w" + std::to_string(i)}, streams));
   }
@@ -117,29 +118,29 @@ TEST_CASE("the output of four flooding workers is intact, line by line") {
                         std::string(static_cast<std::size_t>(number * 7 % 150), 'x'));
   }
   CHECK(next.size() == 4);
-  CHECK(rig.pump.last_lines(streams[0]).size() == LineTail::k_lines);
-  for (Child& worker : workers) CHECK(wait_for_end(worker).success());
+  CHECK(rig.pump.last_lines(streams[0]).size() == supervise::LineTail::k_lines);
+  for (os::Child& worker : workers) CHECK(wait_for_end(worker).success());
 }
 
 TEST_CASE("a reader that stands still makes the workers wait and loses nothing") {
   Rig rig;
-  std::vector<StreamId> streams;
-  Child worker = rig.start_worker({"flood", "50000", "w"}, streams);  // about 4 MB
+  std::vector<supervise::StreamId> streams;
+  os::Child worker = rig.start_worker({"flood", "50000", "w"}, streams);  // about 4 MB
   CHECK_FALSE(rig.drain(Milliseconds(200)));
   CHECK_FALSE(worker.ending());
   CHECK((::fcntl(rig.output.writer.get(), F_GETFL) & O_NONBLOCK) == 0);
-  Collector collector(rig.context, duplicate(rig.output.reader.get()));
+  Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
   CHECK(rig.drain(k_deadline));
   CHECK(wait_for_end(worker).success());
   rig.run_until([&] { return collector.text().find("\nw 49999 ") != std::string::npos; });
 }
 
 TEST_CASE("an output that nobody reads costs its text, not the worker") {
-  const SignalSource signals(handled_signals());  // SIGPIPE
+  const os::SignalSource signals(os::handled_signals());  // SIGPIPE
   Rig rig;
   rig.output.reader.close();
-  std::vector<StreamId> streams;
-  Child worker = rig.start_worker({"flood", "50000", "w"}, streams);
+  std::vector<supervise::StreamId> streams;
+  os::Child worker = rig.start_worker({"flood", "50000", "w"}, streams);
   std::vector<int> told;
   rig.pump.when_failing([&](int error) { told.push_back(error); });
   CHECK(rig.drain(k_deadline));
@@ -152,7 +153,7 @@ TEST_CASE("a file is written although it cannot be waited for") {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
   Rig rig;
   OutputPump pump(rig.context, ::fileno(file.get()));
-  Pipe pipe = make_pipe();
+  os::Pipe pipe = os::make_pipe();
   pump.add(std::move(pipe.reader));
   REQUIRE(::write(pipe.writer.get(), "a line\nand half", 15) == 15);
   pipe.writer.close();
@@ -169,9 +170,9 @@ TEST_CASE(
     "a descendant that keeps the pipe open delays the last lines only shortly, and is heard until the "
     "close") {
   Rig rig;
-  Collector collector(rig.context, duplicate(rig.output.reader.get()));
-  Pipe pipe = make_pipe();
-  const StreamId stream = rig.pump.add(std::move(pipe.reader));
+  Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
+  os::Pipe pipe = os::make_pipe();
+  const supervise::StreamId stream = rig.pump.add(std::move(pipe.reader));
   say(pipe.writer, "the worker\n");
   bool known = false;
   rig.pump.finish(stream, Milliseconds(20), [&] { known = true; });
@@ -186,16 +187,16 @@ TEST_CASE(
 }
 
 TEST_CASE("a descendant that writes for ever does not keep a stream from its end") {
-  const SignalSource signals(handled_signals());  // SIGPIPE
+  const os::SignalSource signals(os::handled_signals());  // SIGPIPE
   Rig rig;
-  Collector collector(rig.context, duplicate(rig.output.reader.get()));
-  std::vector<StreamId> streams;
-  Child descendant = rig.start_worker({"flood", "1000000000", "d"}, streams);
+  Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
+  std::vector<supervise::StreamId> streams;
+  os::Child descendant = rig.start_worker({"flood", "1000000000", "d"}, streams);
   rig.run_until([&] { return collector.text().size() > 100'000; });
   bool known = false;
   rig.pump.finish(streams[0], Milliseconds(20), [&] { known = true; });
   rig.run_until([&] { return known; });
-  CHECK(rig.pump.last_lines(streams[0]).size() == LineTail::k_lines);
+  CHECK(rig.pump.last_lines(streams[0]).size() == supervise::LineTail::k_lines);
   rig.pump.close(streams[0], Milliseconds(20));
   CHECK(rig.drain(k_deadline));
   descendant.send_signal(SIGKILL);
@@ -204,13 +205,13 @@ TEST_CASE("a descendant that writes for ever does not keep a stream from its end
 
 TEST_CASE("all that a worker left in a large pipe comes, even where its descendant keeps the pipe open") {
   Rig rig;
-  Collector collector(rig.context, duplicate(rig.output.reader.get()));
-  Pipe pipe = make_pipe();
+  Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
+  os::Pipe pipe = os::make_pipe();
   REQUIRE(::fcntl(pipe.writer.get(), F_SETPIPE_SZ, 1 << 20) == 1 << 20);
   std::string text;
   while (text.size() < 1'000'000) text += "line " + std::to_string(text.size()) + "\n";
   say(pipe.writer, text);
-  const StreamId stream = rig.pump.add(std::move(pipe.reader));
+  const supervise::StreamId stream = rig.pump.add(std::move(pipe.reader));
   rig.pump.close(stream, Milliseconds(0));
   CHECK(rig.drain(k_deadline));
   rig.run_until([&] { return collector.text().size() >= text.size(); });
@@ -221,8 +222,8 @@ TEST_CASE("the last lines are known although nobody reads the output, and nothin
   Rig rig;
   const std::string flood(300'000, 'x');
   rig.pump.insert(flood + "\n");  // more than is read while nobody takes it
-  Pipe pipe = make_pipe();
-  const StreamId stream = rig.pump.add(std::move(pipe.reader));
+  os::Pipe pipe = os::make_pipe();
+  const supervise::StreamId stream = rig.pump.add(std::move(pipe.reader));
   say(pipe.writer, "Traceback\nValueError: 7\n");
   pipe.writer.close();
   bool known = false;
@@ -237,7 +238,7 @@ TEST_CASE("the last lines are known although nobody reads the output, and nothin
   CHECK(describe_losses(rig.pump, rig.pump, "n1") ==
         Lines{"standard output on n1 is incomplete: its last " +
               std::to_string(flood.size() + 47 - bytes_in(rig.output.reader)) + " bytes were not read"});
-  Collector collector(rig.context, duplicate(rig.output.reader.get()));
+  Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
   CHECK(rig.drain(std::nullopt));
   const std::string expected = flood + "\nTraceback\nValueError: 7\nddprun: rank 0 failed\n";
   rig.run_until([&] { return collector.text().size() >= expected.size(); });
@@ -254,19 +255,19 @@ TEST_CASE(
   CHECK_FALSE(rig.drain(Milliseconds(200)));  // replaces the one without
   CHECK_FALSE(patient);
   rig.pump.when_drained(std::nullopt, [&](bool complete) { patient = complete; });
-  Collector collector(rig.context, duplicate(rig.output.reader.get()));
+  Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
   rig.run_until([&] { return patient.has_value(); });
   CHECK(*patient);
 }
 
 TEST_CASE("a stream whose writer has ended its long line is read again at once") {
   Rig rig;
-  Collector collector(rig.context, duplicate(rig.output.reader.get()));
-  Pipe a = make_pipe();
-  Pipe b = make_pipe();
+  Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
+  os::Pipe a = os::make_pipe();
+  os::Pipe b = os::make_pipe();
   rig.pump.add(std::move(a.reader));
   rig.pump.add(std::move(b.reader));
-  const auto write_in_pieces = [&](const Fd& writer, const std::string& text) {
+  const auto write_in_pieces = [&](const os::Fd& writer, const std::string& text) {
     for (std::size_t at = 0; at < text.size(); at += 4096) {
       say(writer, text.substr(at, 4096));
       rig.context.restart();
@@ -285,10 +286,10 @@ TEST_CASE("a stream whose writer has ended its long line is read again at once")
 
 TEST_CASE("streams of attempts that are over are forgotten") {
   Rig rig;
-  Collector collector(rig.context, duplicate(rig.output.reader.get()));
+  Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
   for (int attempt = 0; attempt < 100; ++attempt) {
-    Pipe pipe = make_pipe();
-    const StreamId stream = rig.pump.add(std::move(pipe.reader));
+    os::Pipe pipe = os::make_pipe();
+    const supervise::StreamId stream = rig.pump.add(std::move(pipe.reader));
     say(pipe.writer, "line\n");
     pipe.writer.close();
     Lines told;
@@ -302,12 +303,12 @@ TEST_CASE("streams of attempts that are over are forgotten") {
 }
 
 TEST_CASE("a full disk is a loss, a reader that has gone is none") {
-  const SignalSource signals(handled_signals());  // SIGPIPE
+  const os::SignalSource signals(os::handled_signals());  // SIGPIPE
   boost::asio::io_context context;
-  const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  const os::Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   OutputPump output(context, full.get());
   output.insert("lost\n");
-  Pipe pipe = make_pipe();
+  os::Pipe pipe = os::make_pipe();
   pipe.reader.close();
   OutputPump error(context, pipe.writer.get());
   error.insert("not wanted\n");
@@ -318,8 +319,8 @@ TEST_CASE("a full disk is a loss, a reader that has gone is none") {
 
 TEST_CASE("a worker that closes its output may live on") {
   Rig rig;
-  std::vector<StreamId> streams;
-  Child worker = rig.start_worker({"close_output"}, streams);
+  std::vector<supervise::StreamId> streams;
+  os::Child worker = rig.start_worker({"close_output"}, streams);
   CHECK(rig.drain(k_deadline));
   CHECK(read_until(rig.output.reader.get(), "\n") == "last words\n");
   CHECK_FALSE(worker.ending());
@@ -344,11 +345,12 @@ StreamTreatment folded_as(int rank, StreamTreatment::Fold fold) {
 TEST_CASE("a stream that ends while its last lines are being folded ends after them") {
   for (const auto fold : {StreamTreatment::Fold::alike, StreamTreatment::Fold::copies}) {
     Rig rig;
-    Collector collector(rig.context, duplicate(rig.output.reader.get()));
-    std::vector<Pipe> pipes;
+    Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
+    std::vector<os::Pipe> pipes;
     for (int rank = 0; rank < 4; ++rank) {
-      pipes.push_back(make_pipe());
-      rig.pump.add(std::move(pipes.back().reader), false, LineTail::k_lines, folded_as(rank, fold));
+      pipes.push_back(os::make_pipe());
+      rig.pump.add(std::move(pipes.back().reader), false, supervise::LineTail::k_lines,
+                   folded_as(rank, fold));
     }
     for (int rank = 0; rank < 3; ++rank) {
       say(pipes[static_cast<std::size_t>(rank)].writer, "same\n");
@@ -369,14 +371,14 @@ TEST_CASE("a stream that ends while its last lines are being folded ends after t
 
 TEST_CASE("what is beyond a stream's rate is counted on the console and whole in its copy") {
   Rig rig;
-  Collector collector(rig.context, duplicate(rig.output.reader.get()));
-  Pipe pipe = make_pipe();
+  Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
+  os::Pipe pipe = os::make_pipe();
   std::string copy;
   StreamTreatment treatment;
   treatment.name = "rank 3 on n2";
   treatment.rate = 4;
   treatment.copy = [&](std::string_view text) { copy += text; };
-  rig.pump.add(std::move(pipe.reader), false, LineTail::k_lines, std::move(treatment));
+  rig.pump.add(std::move(pipe.reader), false, supervise::LineTail::k_lines, std::move(treatment));
   say(pipe.writer, "shown\nleft\nout\n");
   pipe.writer.close();
   CHECK(rig.drain(k_deadline));
@@ -395,13 +397,13 @@ TEST_CASE("ten thousand streams that are silent cost no wake-up, with folding an
     WARN("not tested: a process may not open " << k_streams << " files here");
     return;
   }
-  raise_open_files_limit();
+  os::raise_open_files_limit();
   Rig rig;
-  Pipe pipe = make_pipe();
+  os::Pipe pipe = os::make_pipe();
   for (rlim_t i = 0; i < k_streams; ++i) {
     StreamTreatment treatment = folded_as(static_cast<int>(i), StreamTreatment::Fold::copies);
     treatment.rate = 1000;
-    rig.pump.add(duplicate(pipe.reader.get()), false, LineTail::k_lines, std::move(treatment));
+    rig.pump.add(os::duplicate(pipe.reader.get()), false, supervise::LineTail::k_lines, std::move(treatment));
   }
   rig.context.poll();
   rig.context.restart();
@@ -410,14 +412,14 @@ TEST_CASE("ten thousand streams that are silent cost no wake-up, with folding an
 
 TEST_CASE("a stream whose copy is behind is not read, and is again once the copy has caught up") {
   Rig rig;
-  Collector collector(rig.context, duplicate(rig.output.reader.get()));
-  Pipe slow = make_pipe();
-  Pipe quick = make_pipe();
+  Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
+  os::Pipe slow = os::make_pipe();
+  os::Pipe quick = os::make_pipe();
   bool behind = true;
   int asked = 0;
   StreamTreatment treatment;
   treatment.is_behind = [&] { return ++asked > 0 && behind; };
-  rig.pump.add(std::move(slow.reader), false, LineTail::k_lines, std::move(treatment));
+  rig.pump.add(std::move(slow.reader), false, supervise::LineTail::k_lines, std::move(treatment));
   rig.pump.add(std::move(quick.reader));
   say(slow.writer, "slow\n");
   say(quick.writer, "quick\n");

@@ -17,6 +17,7 @@
 #include "forked_ddprun.hpp"
 
 using namespace ddprun;
+using namespace ddprun::app;
 using ddprun::testing::ForkedDdprun;
 namespace fs = std::filesystem;
 
@@ -29,7 +30,7 @@ Words shell(const std::string& script, Words options = {}) {
   return options;
 }
 
-ForkedDdprun::End run(Words arguments, const TempDir& folder) {
+ForkedDdprun::End run(Words arguments, const os::TempDir& folder) {
   return ForkedDdprun(std::move(arguments), folder.path()).wait();
 }
 
@@ -41,7 +42,7 @@ Words sorted_lines(const std::string& text) {
 
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-void wait_for_files(const TempDir& folder, const Words& names) {
+void wait_for_files(const os::TempDir& folder, const Words& names) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   const auto is_there = [&](const std::string& name) { return fs::exists(folder.path() + "/" + name); };
   while (!std::all_of(names.begin(), names.end(), is_there)) {
@@ -51,7 +52,7 @@ void wait_for_files(const TempDir& folder, const Words& names) {
 }
 
 // What is left in the folder of the run: nothing but what the test itself put there.
-Words left_in(const TempDir& folder) {
+Words left_in(const os::TempDir& folder) {
   Words names;
   for (const auto& entry : fs::directory_iterator(folder.path()))
     names.push_back(entry.path().filename().string());
@@ -62,7 +63,7 @@ Words left_in(const TempDir& folder) {
 }  // namespace
 
 TEST_CASE("workers run with their ranks, and their success is ddprun's") {
-  const TempDir folder(std::nullopt);
+  const os::TempDir folder(std::nullopt);
   const auto end =
       run(shell("echo $RANK of $WORLD_SIZE, attempt $TORCHELASTIC_RESTART_COUNT", {"--nproc-per-node", "2"}),
           folder);
@@ -73,7 +74,7 @@ TEST_CASE("workers run with their ranks, and their success is ddprun's") {
 }
 
 TEST_CASE("one worker's failure stops the others and is ddprun's, with its last words") {
-  const TempDir folder(std::nullopt);
+  const os::TempDir folder(std::nullopt);
   const auto end =
       run(shell("[ $RANK = 0 ] && exec sleep 600; echo no memory >&2; exit 7", {"--nproc-per-node", "2"}),
           folder);
@@ -84,7 +85,7 @@ TEST_CASE("one worker's failure stops the others and is ddprun's, with its last 
 }
 
 TEST_CASE("all workers start again after a failure, with the attempt's number, as often as was asked") {
-  const TempDir folder(std::nullopt);
+  const os::TempDir folder(std::nullopt);
   const Words twice{"--nproc-per-node", "2", "--max-restarts", "2"};
   const auto saved = run(
       shell("echo $RANK.$TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 2 ]", twice), folder);
@@ -97,14 +98,14 @@ TEST_CASE("all workers start again after a failure, with the attempt's number, a
 }
 
 TEST_CASE("a program that is not there is said so with the shell's code") {
-  const TempDir folder(std::nullopt);
+  const os::TempDir folder(std::nullopt);
   const auto end = run({"--no-python", "no-such-program"}, folder);
   CHECK(end.code == 127);
   CHECK(holds(end.error, "no-such-program"));
 }
 
 TEST_CASE("a stop signal reaches every worker, which may take its time to save") {
-  const TempDir folder(std::nullopt);
+  const os::TempDir folder(std::nullopt);
   const std::string script =
       "trap 'sleep 0.2; echo saved $RANK; exit 0' TERM; touch $HOME/ready.$RANK; while :; do sleep 0.02; "
       "done";
@@ -118,7 +119,7 @@ TEST_CASE("a stop signal reaches every worker, which may take its time to save")
 }
 
 TEST_CASE("a worker that ignores the stop signal is killed when its time is over") {
-  const TempDir folder(std::nullopt);
+  const os::TempDir folder(std::nullopt);
   const std::string script = "trap '' TERM; touch $HOME/ready.$RANK; while :; do sleep 0.02; done";
   ForkedDdprun ddprun(shell(script, {"--nproc-per-node", "2", "--shutdown-timeout", "1"}), folder.path());
   wait_for_files(folder, {"ready.0", "ready.1"});
@@ -127,7 +128,7 @@ TEST_CASE("a worker that ignores the stop signal is killed when its time is over
 }
 
 TEST_CASE("files of the output by rank are written beside what is shown") {
-  const TempDir folder(std::nullopt);
+  const os::TempDir folder(std::nullopt);
   const auto end =
       run(shell("echo out $RANK; echo err $RANK >&2",
                 {"--nproc-per-node", "2", "--rdzv-id", "job", "--logs", folder.path() + "/logs"}),
@@ -142,7 +143,7 @@ TEST_CASE("files of the output by rank are written beside what is shown") {
 }
 
 TEST_CASE("a dry run prints what the workers would get and starts nothing") {
-  const TempDir folder(std::nullopt);
+  const os::TempDir folder(std::nullopt);
   const auto end = run(shell("touch $HOME/started", {"--dry-run=json", "--nproc-per-node", "2"}), folder);
   CHECK(end.code == 0);
   const auto plan = nlohmann::json::parse(end.output);
@@ -152,7 +153,7 @@ TEST_CASE("a dry run prints what the workers would get and starts nothing") {
 }
 
 TEST_CASE("a snapshot is planned for instead of this host") {
-  const TempDir folder(std::nullopt);
+  const os::TempDir folder(std::nullopt);
   const std::string file = folder.path() + "/snapshot.json";
   CHECK(run({"--capture", file, "--no-python", "true"}, folder).code == 0);
   const auto end =

@@ -6,6 +6,7 @@
 #include "ddprun/base/error.hpp"
 
 using namespace ddprun;
+using namespace ddprun::app;
 
 namespace {
 

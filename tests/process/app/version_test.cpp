@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::app;
 
 TEST_CASE("--version names each optional library with its file, or that it was not found") {
   const std::string text =
@@ -14,11 +15,11 @@ TEST_CASE("--version names each optional library with its file, or that it was n
 }
 
 TEST_CASE("the optional libraries are the five that are loaded, and a file that is named exists") {
-  const auto libraries = find_optional_libraries();
+  const auto libraries = os::find_optional_libraries();
   REQUIRE(libraries.size() == 5);
-  for (const OptionalLibrary& library : libraries) {
+  for (const os::OptionalLibrary& library : libraries) {
     INFO(library.name << " " << library.file);
     CHECK((library.file.empty() || library.file.starts_with("/")));
   }
-  CHECK(hwloc_version().starts_with("2."));
+  CHECK(os::hwloc_version().starts_with("2."));
 }

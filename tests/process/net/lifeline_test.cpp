@@ -17,8 +17,9 @@
 #include "ddprun/os/descriptors.hpp"
 
 using namespace ddprun;
-using lifeline::Ended;
-using lifeline::Hello;
+using namespace ddprun::net;
+using rendezvous::lifeline::Ended;
+using rendezvous::lifeline::Hello;
 
 namespace {
 
@@ -31,14 +32,14 @@ void run_until(boost::asio::io_context& context, const std::function<bool()>& re
   }
 }
 
-const SecretKey k_key = derive_key(ProofMethod::front_end, "a job's secret");
+const SecretKey k_key = derive_key(rendezvous::ProofMethod::front_end, "a job's secret");
 
 struct TestFrontEnd {
   std::vector<Hello> agents;
   std::vector<int> codes;
   std::vector<std::string> lost;
   std::vector<std::string> refused;
-  std::vector<lifeline::Output> outputs;
+  std::vector<rendezvous::lifeline::Output> outputs;
   std::optional<Tcp::socket> output;
   std::string begun;
   LifelineServer server;
@@ -54,7 +55,8 @@ struct TestFrontEnd {
     hooks.on_lost = [this](const Hello& hello, const std::string& why) {
       lost.push_back(hello.host + ": " + why);
     };
-    hooks.on_output = [this](const lifeline::Output& said, Tcp::socket socket, std::string first_bytes) {
+    hooks.on_output = [this](const rendezvous::lifeline::Output& said, Tcp::socket socket,
+                             std::string first_bytes) {
       outputs.push_back(said);
       output.emplace(std::move(socket));
       begun = std::move(first_bytes);
@@ -63,7 +65,7 @@ struct TestFrontEnd {
     return hooks;
   }
 
-  FrontEndAddress address(std::vector<std::string> addresses = {"127.0.0.1"}) const {
+  rendezvous::FrontEndAddress address(std::vector<std::string> addresses = {"127.0.0.1"}) const {
     return {std::move(addresses), server.port(), "8f3c"};
   }
 };
@@ -71,17 +73,17 @@ struct TestFrontEnd {
 struct TestAgent {
   bool connected = false;
   bool told = false;
-  std::vector<lifeline::Signal> signals;
+  std::vector<rendezvous::lifeline::Signal> signals;
   std::string task;
   std::string gone;
   std::string unreachable;
   std::optional<LifelineClient> client;
 
-  TestAgent(boost::asio::io_context& context, const FrontEndAddress& front_end, const Hello& hello,
-            const SecretKey& key = k_key) {
+  TestAgent(boost::asio::io_context& context, const rendezvous::FrontEndAddress& front_end,
+            const Hello& hello, const SecretKey& key = k_key) {
     LifelineClient::Hooks hooks;
     hooks.on_connected = [this] { connected = true; };
-    hooks.on_signal = [this](const lifeline::Signal& signal) { signals.push_back(signal); };
+    hooks.on_signal = [this](const rendezvous::lifeline::Signal& signal) { signals.push_back(signal); };
     hooks.on_task = [this](std::string text) { task = std::move(text); };
     hooks.on_gone = [this](const std::string& why) { gone = why; };
     hooks.on_unreachable = [this](const std::string& why) { unreachable = why; };
@@ -101,7 +103,7 @@ TEST_CASE("signals reach every agent, and each tells its exit code") {
   front_end.server.signal_all({10, false, true});
   front_end.server.signal_all({15, true, false});
   run_until(context, [&] { return first.signals.size() == 2 && second.signals.size() == 2; });
-  CHECK(second.signals == std::vector<lifeline::Signal>{{10, false, true}, {15, true, false}});
+  CHECK(second.signals == std::vector<rendezvous::lifeline::Signal>{{10, false, true}, {15, true, false}});
   first.client->end({143}, [&] { first.told = true; });
   second.client->end({0}, [&] { second.told = true; });
   run_until(context, [&] { return first.told && second.told; });
@@ -125,7 +127,7 @@ TEST_CASE("an agent's output comes as it is, from the first byte to the end, and
   boost::asio::io_context context;
   TestFrontEnd front_end(context);
   std::optional<Tcp::socket> writer;
-  SessionKeys keys;
+  rendezvous::SessionKeys keys;
   FirstDial dial(context, front_end.address(), make_key_authenticator(k_key), k_link_timeout,
                  [&](AuthenticationResult result) {
                    writer.emplace(std::move(result.socket));
@@ -133,11 +135,11 @@ TEST_CASE("an agent's output comes as it is, from the first byte to the end, and
                  });
   dial.start();
   run_until(context, [&] { return writer.has_value(); });
-  const lifeline::Output hello{lifeline::Stream::error, "n2"};
-  const std::string sealed = SealedWriter(keys.send).seal(encode(lifeline::Message(hello)));
+  const rendezvous::lifeline::Output hello{rendezvous::lifeline::Stream::error, "n2"};
+  const std::string sealed = SealedWriter(keys.send).seal(encode(rendezvous::lifeline::Message(hello)));
   boost::asio::write(*writer, boost::asio::buffer(sealed + "its first"));
   run_until(context, [&] { return front_end.output.has_value(); });
-  CHECK(receive_byte(writer->native_handle(), k_link_timeout) == lifeline::k_output_taken);
+  CHECK(os::receive_byte(writer->native_handle(), k_link_timeout) == rendezvous::lifeline::k_output_taken);
   boost::asio::write(*writer, boost::asio::buffer(std::string(" line\n")));
   writer.reset();
   std::string text = front_end.begun;
@@ -145,7 +147,7 @@ TEST_CASE("an agent's output comes as it is, from the first byte to the end, and
   boost::asio::read(*front_end.output, boost::asio::dynamic_buffer(text), end);
   CHECK(text == "its first line\n");
   CHECK(end == boost::asio::error::eof);
-  CHECK(front_end.outputs == std::vector<lifeline::Output>{hello});
+  CHECK(front_end.outputs == std::vector<rendezvous::lifeline::Output>{hello});
   CHECK(front_end.server.connected() == 0);
   CHECK(front_end.lost.empty());
 }
@@ -168,7 +170,7 @@ TEST_CASE("an agent with another key is refused, and one without a way says why"
   boost::asio::io_context context;
   TestFrontEnd front_end(context);
   TestAgent stranger(context, front_end.address(), {0, "n1", false},
-                     derive_key(ProofMethod::front_end, "another"));
+                     derive_key(rendezvous::ProofMethod::front_end, "another"));
   run_until(context, [&] { return !stranger.unreachable.empty() && !front_end.refused.empty(); });
   CHECK_FALSE(stranger.connected);
   CHECK(front_end.agents.empty());

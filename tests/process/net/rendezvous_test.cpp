@@ -18,13 +18,14 @@
 #include "net/connection.hpp"
 
 using namespace ddprun;
+using namespace ddprun::net;
 using namespace std::chrono_literals;
 
 namespace {
 
 const char* const k_job = "slurm/29/0/0";
 
-Authenticator authenticator_with(std::uint8_t byte = 1) {
+rendezvous::Authenticator authenticator_with(std::uint8_t byte = 1) {
   SecretKey key;
   key.fill(byte);
   return make_key_authenticator(key);
@@ -40,8 +41,8 @@ void run_until(boost::asio::io_context& context, const std::function<bool()>& re
 }
 
 // One ddprun a task on one host, so that loopback is a proper address.
-Announcement announcement_of(int agent) {
-  Announcement announcement;
+plan::Announcement announcement_of(int agent) {
+  plan::Announcement announcement;
   announcement.agent = {agent};
   announcement.host = "n1";
   announcement.fixed_rank = GlobalRank{agent};
@@ -50,9 +51,9 @@ Announcement announcement_of(int agent) {
 }
 
 template <class T>
-std::vector<T> all_of(const std::vector<CoordinatorMessage>& messages) {
+std::vector<T> all_of(const std::vector<rendezvous::CoordinatorMessage>& messages) {
   std::vector<T> found;
-  for (const CoordinatorMessage& message : messages) {
+  for (const rendezvous::CoordinatorMessage& message : messages) {
     if (const T* wanted = std::get_if<T>(&message)) found.push_back(*wanted);
   }
   return found;
@@ -72,25 +73,25 @@ struct TestCoordinator {
     settings.launch_key = k_job;
     settings.authenticator = authenticator_with();
     CoordinatorHooks hooks;
-    hooks.open_store = [this](const OpenStore& open) {
+    hooks.open_store = [this](const rendezvous::OpenStore& open) {
       log.push_back("open " + std::to_string(open.attempt.value));
       return StoreOpened{41000 + open.attempt.value, {}};
     };
     hooks.close_store = [this](Attempt attempt) { log.push_back("close " + std::to_string(attempt.value)); };
     hooks.show_status = [this](const std::string& text) { status.push_back(text); };
-    hooks.show_restart = [this](const ShowRestart& restart) {
+    hooks.show_restart = [this](const rendezvous::ShowRestart& restart) {
       log.push_back("restart " + std::to_string(restart.next.value));
     };
-    hooks.on_message = [this](const CoordinatorMessage& message) { messages.push_back(message); };
-    hooks.on_end = [this](const Cause& cause) { end = cause; };
+    hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { messages.push_back(message); };
+    hooks.on_end = [this](const supervise::Cause& cause) { end = cause; };
     if (change) change(settings, hooks);
     service = std::make_unique<CoordinatorService>(context, std::move(settings), std::move(hooks));
     service->start();
   }
   std::vector<std::string> log;
   std::vector<std::string> status;
-  std::vector<CoordinatorMessage> messages;
-  std::optional<Cause> end;
+  std::vector<rendezvous::CoordinatorMessage> messages;
+  std::optional<supervise::Cause> end;
   std::unique_ptr<CoordinatorService> service;
 };
 
@@ -107,10 +108,10 @@ struct TestMember {
     if (change) change(settings);
     MemberHooks hooks;
     hooks.start_lookup = [](const std::string& name) {
-      const auto child = std::make_shared<NameLookupChild>(name);
+      const auto child = std::make_shared<os::NameLookupChild>(name);
       return NameLookup{child->descriptor(), child};
     };
-    hooks.on_message = [this](const CoordinatorMessage& message) { messages.push_back(message); };
+    hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { messages.push_back(message); };
     hooks.on_lost = [this](const std::string& what, const std::string&) { lost = what; };
     hooks.show_status = [](const std::string&) {};
     hooks.look_at_rendezvous_file = [this] {
@@ -120,9 +121,9 @@ struct TestMember {
     service = std::make_unique<MemberService>(context, std::move(settings), std::move(hooks));
     service->start();
   }
-  bool started() const { return !all_of<Start>(messages).empty(); }
-  bool finished() const { return !all_of<Finish>(messages).empty(); }
-  std::vector<CoordinatorMessage> messages;
+  bool started() const { return !all_of<rendezvous::Start>(messages).empty(); }
+  bool finished() const { return !all_of<rendezvous::Finish>(messages).empty(); }
+  std::vector<rendezvous::CoordinatorMessage> messages;
   std::string lost;
   ToldPlace rendezvous_file = std::string();  // what a look finds
   int looks = 0;
@@ -167,36 +168,37 @@ TEST_CASE("three agents join, restart together after a failure, and end together
   const auto with_restart = [](MemberServiceSettings& settings) { settings.announcement.max_restarts = 1; };
   TestMember second(context, 1, 3, first.service->port(), with_restart);
   TestMember third(context, 2, 3, first.service->port(), with_restart);
-  const auto starts = [](const auto& agent) { return all_of<Start>(agent.messages).size(); };
+  const auto starts = [](const auto& agent) { return all_of<rendezvous::Start>(agent.messages).size(); };
   run_until(context, [&] { return starts(first) == 1 && starts(second) == 1 && starts(third) == 1; });
-  const Assignment assignment = all_of<Start>(third.messages)[0].assignment;
+  const plan::Assignment assignment = all_of<rendezvous::Start>(third.messages)[0].assignment;
   CHECK(assignment.world_size == 3);
   CHECK(assignment.workers[0].rank == GlobalRank{2});
   CHECK(assignment.master_address == "127.0.0.1");
   CHECK(assignment.master_port == 41000);
 
-  Failure failure;
+  supervise::Failure failure;
   failure.rank = {2};
   failure.host = "n1";
   failure.status = {ExitStatus::Kind::signalled, 11, {}, false};
-  third.service->send(AttemptFailed{{0}, failure});
+  third.service->send(rendezvous::AttemptFailed{{0}, failure});
   run_until(context, [&] {
-    return !all_of<Stop>(first.messages).empty() && !all_of<Stop>(second.messages).empty() &&
-           !all_of<Stop>(third.messages).empty();
+    return !all_of<rendezvous::Stop>(first.messages).empty() &&
+           !all_of<rendezvous::Stop>(second.messages).empty() &&
+           !all_of<rendezvous::Stop>(third.messages).empty();
   });
-  first.service->send(Stopped{{0}, {}});
-  second.service->send(Stopped{{0}, {}});
-  third.service->send(Stopped{{0}, {}});
+  first.service->send(rendezvous::Stopped{{0}, {}});
+  second.service->send(rendezvous::Stopped{{0}, {}});
+  third.service->send(rendezvous::Stopped{{0}, {}});
   run_until(context, [&] { return starts(first) == 2 && starts(second) == 2 && starts(third) == 2; });
-  CHECK(all_of<Start>(second.messages)[1].assignment.master_port == 41001);
+  CHECK(all_of<rendezvous::Start>(second.messages)[1].assignment.master_port == 41001);
 
-  first.service->send(AttemptSucceeded{{1}});
-  second.service->send(AttemptSucceeded{{1}});
-  third.service->send(AttemptSucceeded{{1}});
+  first.service->send(rendezvous::AttemptSucceeded{{1}});
+  second.service->send(rendezvous::AttemptSucceeded{{1}});
+  third.service->send(rendezvous::AttemptSucceeded{{1}});
   run_until(context, [&] { return first.end && second.finished() && third.finished(); });
-  CHECK(first.end->kind == Cause::Kind::success);
-  CHECK(all_of<Finish>(first.messages)[0].report_here);
-  CHECK_FALSE(all_of<Finish>(third.messages)[0].report_here);
+  CHECK(first.end->kind == supervise::Cause::Kind::success);
+  CHECK(all_of<rendezvous::Finish>(first.messages)[0].report_here);
+  CHECK_FALSE(all_of<rendezvous::Finish>(third.messages)[0].report_here);
   CHECK(first.log == std::vector<std::string>{"open 0", "close 0", "restart 1", "open 1", "close 1"});
   CHECK(second.lost.empty());
 }
@@ -209,11 +211,11 @@ TEST_CASE(
   const auto knows_nothing = [](MemberServiceSettings& settings) {
     settings.join = {"", {}, {}, 30s, "/home/u/.ddprun/x.meet", "PMI", {}};
   };
-  const CoordinatorPlace place{{"127.0.0.1"}, first.service->port()};
+  const rendezvous::CoordinatorPlace place{{"127.0.0.1"}, first.service->port()};
   TestMember second(context, 1, 3, 0, knows_nothing);
   run_until(context, [&] { return second.looks == 2; });
   second.rendezvous_file =
-      CoordinatorPlace{{"127.0.0.1"}, free_port(context)};  // of a launch that was killed
+      rendezvous::CoordinatorPlace{{"127.0.0.1"}, free_port(context)};  // of a launch that was killed
   run_until(context, [&] { return second.looks == 3; });
   second.rendezvous_file = place;
   TestMember third(context, 2, 3, 0, knows_nothing);
@@ -228,15 +230,15 @@ TEST_CASE("failures that arrive in one wake-up have the lowest rank as their cau
   TestCoordinator first(context, 2);
   TestMember second(context, 1, 2, first.service->port());
   run_until(context, [&] { return second.started() && !first.messages.empty(); });
-  Failure of_one;
+  supervise::Failure of_one;
   of_one.rank = {1};
-  Failure of_zero;
+  supervise::Failure of_zero;
   of_zero.rank = {0};
-  first.service->send(AttemptFailed{{0}, of_one});
-  first.service->send(AttemptFailed{{0}, of_zero});
-  run_until(context, [&] { return all_of<Stop>(second.messages).size() == 1; });
-  first.service->send(Stopped{{0}, {}});
-  second.service->send(Stopped{{0}, {}});
+  first.service->send(rendezvous::AttemptFailed{{0}, of_one});
+  first.service->send(rendezvous::AttemptFailed{{0}, of_zero});
+  run_until(context, [&] { return all_of<rendezvous::Stop>(second.messages).size() == 1; });
+  first.service->send(rendezvous::Stopped{{0}, {}});
+  second.service->send(rendezvous::Stopped{{0}, {}});
   run_until(context, [&] { return first.end && second.finished(); });
   CHECK(first.end->failure.rank == GlobalRank{0});
 }
@@ -246,10 +248,10 @@ TEST_CASE("one agent alone uses no network") {
   TestCoordinator alone(context, 1);
   CHECK(alone.service->port() == 0);
   run_until(context, [&] { return !alone.messages.empty(); });
-  CHECK(all_of<Start>(alone.messages).size() == 1);
-  alone.service->send(AttemptSucceeded{{0}});
+  CHECK(all_of<rendezvous::Start>(alone.messages).size() == 1);
+  alone.service->send(rendezvous::AttemptSucceeded{{0}});
   run_until(context, [&] { return alone.end.has_value(); });
-  CHECK(alone.end->kind == Cause::Kind::success);
+  CHECK(alone.end->kind == supervise::Cause::Kind::success);
 }
 
 TEST_CASE("members wait for a late coordinator, and the coordinator for a late member") {
@@ -278,7 +280,7 @@ TEST_CASE("a wrong key is refused on both sides in words") {
     settings.join.join_timeout = 1s;
   });
   run_until(context, [&] { return first.end && !second.lost.empty(); });
-  CHECK(first.end->kind == Cause::Kind::deadline);
+  CHECK(first.end->kind == supervise::Cause::Kind::deadline);
   CHECK(
       first.end->detail ==
       "gave up after 2 s waiting for 1 of 2 nodes: n2; refused 127.0.0.1: the peer does not hold the key of "
@@ -396,12 +398,13 @@ TEST_CASE("a coordinator that lives and does not answer is given up") {
   TestMember member(context, 1, 2, first.service->port(),
                     [](MemberServiceSettings& settings) { settings.answer_limit = 200ms; });
   run_until(context, [&] { return member.started(); });
-  Failure failure;
+  supervise::Failure failure;
   failure.status.value = 1;
   failure.rank = {1};
-  member.service->send(AttemptFailed{{0}, failure});
-  run_until(context, [&] { return all_of<Stop>(member.messages).size() == 1; });
-  member.service->send(Stopped{{0}, {}});  // the coordinator's own agent does not stop: there is no answer
+  member.service->send(rendezvous::AttemptFailed{{0}, failure});
+  run_until(context, [&] { return all_of<rendezvous::Stop>(member.messages).size() == 1; });
+  member.service->send(
+      rendezvous::Stopped{{0}, {}});  // the coordinator's own agent does not stop: there is no answer
   run_until(context, [&] { return !member.lost.empty(); });
   CHECK(member.lost == "the coordinator n1 (127.0.0.1) sent nothing for 200 ms");
 }
@@ -483,7 +486,7 @@ TEST_CASE("a look-up that cannot start or never answers is only a failed candida
     if (name == "broken") throw Error("cannot look up the host name broken: too many processes");
     return NameLookup{ends[0], nullptr};
   };
-  hooks.on_message = [](const CoordinatorMessage&) {};
+  hooks.on_message = [](const rendezvous::CoordinatorMessage&) {};
   hooks.on_lost = [&](const std::string& what, const std::string&) { lost = what; };
   hooks.show_status = [](const std::string&) {};
   MemberService member(context, settings, hooks);
@@ -513,12 +516,14 @@ TEST_CASE("when a member dies the job ends with its host, its ranks and the reas
   TestMember third(context, 2, 3, first.service->port());
   run_until(context, [&] { return second.started() && third.started(); });
   third.service.reset();
-  run_until(context,
-            [&] { return !all_of<Stop>(first.messages).empty() && !all_of<Stop>(second.messages).empty(); });
-  first.service->send(Stopped{{0}, {}});
-  second.service->send(Stopped{{0}, {}});
+  run_until(context, [&] {
+    return !all_of<rendezvous::Stop>(first.messages).empty() &&
+           !all_of<rendezvous::Stop>(second.messages).empty();
+  });
+  first.service->send(rendezvous::Stopped{{0}, {}});
+  second.service->send(rendezvous::Stopped{{0}, {}});
   run_until(context, [&] { return first.end && second.finished(); });
-  CHECK(first.end->kind == Cause::Kind::agent_lost);
+  CHECK(first.end->kind == supervise::Cause::Kind::agent_lost);
   CHECK(first.end->detail == "lost n1 (rank 2): the connection was closed");
 }
 
@@ -530,19 +535,22 @@ TEST_CASE("an agent that does not take its last message cannot hold up the end")
   // Proves itself, joins, and never reads again.
   std::shared_ptr<Connection> mute;
   const auto dial = std::make_shared<Dial>(
-      context, Handshake(HandshakeRole::member, k_job, make_key_exchange(), authenticator_with()),
+      context,
+      rendezvous::Handshake(rendezvous::HandshakeRole::member, k_job, make_key_exchange(),
+                            authenticator_with()),
       DialLimits{}, [&](AuthenticationResult result) {
         mute = std::make_shared<Connection>(std::move(result.socket), result.keys);
-        mute->send(encode(AgentMessage{Join{announcement_of(1), "0.1.0", "127.0.0.1", 2}}));
+        mute->send(rendezvous::encode(
+            rendezvous::AgentMessage{rendezvous::Join{announcement_of(1), "0.1.0", "127.0.0.1", 2}}));
       });
   dial->start("127.0.0.1", first.service->port());
   run_until(context, [&] { return !first.messages.empty(); });
-  first.service->send(StopRequest{15, "n1"});
-  run_until(context, [&] { return !all_of<Stop>(first.messages).empty(); });
-  first.service->send(Stopped{{0}, {}});
-  mute->send(encode(AgentMessage{Stopped{{0}, {}}}));
+  first.service->send(rendezvous::StopRequest{15, "n1"});
+  run_until(context, [&] { return !all_of<rendezvous::Stop>(first.messages).empty(); });
+  first.service->send(rendezvous::Stopped{{0}, {}});
+  mute->send(rendezvous::encode(rendezvous::AgentMessage{rendezvous::Stopped{{0}, {}}}));
   run_until(context, [&] { return first.end.has_value(); });
-  CHECK(first.end->kind == Cause::Kind::stopped_by_signal);
+  CHECK(first.end->kind == supervise::Cause::Kind::stopped_by_signal);
 }
 
 TEST_CASE("a launch that cannot be right is told to those who come a moment later too") {
@@ -555,7 +563,7 @@ TEST_CASE("a launch that cannot be right is told to those who come a moment late
   run_until(context, [&] { return late.finished() && first.end; });
   CHECK(first.end->detail ==
         "n1 runs ddprun 0.2.0 and n1 runs ddprun 0.1.0; install the same version on all nodes");
-  CHECK(all_of<Finish>(late.messages)[0].cause == *first.end);
+  CHECK(all_of<rendezvous::Finish>(late.messages)[0].cause == *first.end);
 }
 
 TEST_CASE("an agent that sends what cannot be understood is lost, with the reason") {
@@ -563,17 +571,20 @@ TEST_CASE("an agent that sends what cannot be understood is lost, with the reaso
   TestCoordinator first(context, 2);
   std::shared_ptr<Connection> odd;
   const auto dial = std::make_shared<Dial>(
-      context, Handshake(HandshakeRole::member, k_job, make_key_exchange(), authenticator_with()),
+      context,
+      rendezvous::Handshake(rendezvous::HandshakeRole::member, k_job, make_key_exchange(),
+                            authenticator_with()),
       DialLimits{}, [&](AuthenticationResult result) {
         odd = std::make_shared<Connection>(std::move(result.socket), result.keys);
-        odd->send(encode(AgentMessage{Join{announcement_of(1), "0.1.0", "127.0.0.1", 2}}));
+        odd->send(rendezvous::encode(
+            rendezvous::AgentMessage{rendezvous::Join{announcement_of(1), "0.1.0", "127.0.0.1", 2}}));
         odd->send(std::string("\x00\x00\x00\x02{}", 6));
       });
   dial->start("127.0.0.1", first.service->port());
   bool answered = false;  // it may have been started by then
   run_until(context, [&] {
-    if (!all_of<Stop>(first.messages).empty() && !std::exchange(answered, true)) {
-      first.service->send(Stopped{{0}, {}});
+    if (!all_of<rendezvous::Stop>(first.messages).empty() && !std::exchange(answered, true)) {
+      first.service->send(rendezvous::Stopped{{0}, {}});
     }
     return first.end.has_value();
   });
@@ -583,7 +594,7 @@ TEST_CASE("an agent that sends what cannot be understood is lost, with the reaso
 TEST_CASE("a member that is asked which addresses it reaches tries them") {
   boost::asio::io_context context;
   std::shared_ptr<Connection> to_member;
-  std::vector<AgentMessage> heard;
+  std::vector<rendezvous::AgentMessage> heard;
   std::vector<Tcp::socket> probes;
   AgentListenerSettings settings;
   settings.ports = {0};
@@ -594,21 +605,22 @@ TEST_CASE("a member that is asked which addresses it reaches tries them") {
   hooks.on_agent = [&](AuthenticationResult agent) {
     if (to_member) return probes.push_back(std::move(agent.socket));
     to_member = std::make_shared<Connection>(std::move(agent.socket), agent.keys);
-    to_member->start({[&](const std::string& payload) {
-                        heard.push_back(std::get<AgentMessage>(decode_agent_message(payload)));
-                      },
-                      [](const std::string&) {}},
-                     std::move(agent.text));
+    to_member->start(
+        {[&](const std::string& payload) {
+           heard.push_back(std::get<rendezvous::AgentMessage>(rendezvous::decode_agent_message(payload)));
+         },
+         [](const std::string&) {}},
+        std::move(agent.text));
   };
   const auto listener = std::make_shared<AgentListener>(context, settings, hooks);
   listener->start();
   TestMember member(context, 1, 2, listener->port());
   run_until(context, [&] { return heard.size() == 1; });
-  CHECK(std::get<Join>(heard[0]).reached == "127.0.0.1");
-  to_member->send(
-      encode(CoordinatorMessage{Probe{{"nonsense", "127.0.0.2", "127.0.0.1"}, listener->port()}}));
+  CHECK(std::get<rendezvous::Join>(heard[0]).reached == "127.0.0.1");
+  to_member->send(rendezvous::encode(rendezvous::CoordinatorMessage{
+      rendezvous::Probe{{"nonsense", "127.0.0.2", "127.0.0.1"}, listener->port()}}));
   run_until(context, [&] { return heard.size() == 2; });
-  const Probed& answer = std::get<Probed>(heard[1]);
+  const rendezvous::Probed& answer = std::get<rendezvous::Probed>(heard[1]);
   CHECK(answer.reachable == std::vector<std::string>{"127.0.0.2", "127.0.0.1"});
   REQUIRE(answer.failures.size() == 1);
   CHECK(answer.failures[0].starts_with("nonsense: "));
@@ -711,11 +723,11 @@ class Relay {
     std::string before;
     if (!pair.over) {
       pair.handshake += bytes;
-      if (pair.handshake.size() < k_hello_size + 4) return bytes;
+      if (pair.handshake.size() < rendezvous::k_hello_size + 4) return bytes;
       const auto byte = [&](std::size_t at) {
-        return static_cast<unsigned char>(pair.handshake[k_hello_size + at]);
+        return static_cast<unsigned char>(pair.handshake[rendezvous::k_hello_size + at]);
       };
-      const std::size_t whole = k_hello_size + 4 + (std::size_t{byte(2)} << 8 | byte(3));
+      const std::size_t whole = rendezvous::k_hello_size + 4 + (std::size_t{byte(2)} << 8 | byte(3));
       if (pair.handshake.size() < whole) return bytes;
       pair.over = true;
       const std::size_t behind = pair.handshake.size() - whole;

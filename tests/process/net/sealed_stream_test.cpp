@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::net;
 
 namespace {
 
@@ -21,7 +22,7 @@ std::vector<std::string> texts_of(SealedReader& reader) {
 
 std::string error_of(SealedReader& reader) {
   const auto item = reader.next();
-  const auto* error = std::get_if<CodecError>(&item);
+  const auto* error = std::get_if<rendezvous::CodecError>(&item);
   return error == nullptr ? std::string() : error->what;
 }
 

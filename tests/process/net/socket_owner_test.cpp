@@ -14,6 +14,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::net;
 namespace asio = boost::asio;
 using Tcp = asio::ip::tcp;
 
@@ -49,14 +50,14 @@ struct MappedPair {
 
 TEST_CASE("a connection of this user is its own, and of another user's it is not") {
   Pair pair("127.0.0.1");
-  CHECK(find_holder(pair.ends(), ::geteuid()) == Holder::own);
-  if (::geteuid() != 0) CHECK(find_holder(pair.ends(), ::geteuid() + 1) == Holder::foreign);
+  CHECK(find_holder(pair.ends(), ::geteuid()) == rendezvous::Holder::own);
+  if (::geteuid() != 0) CHECK(find_holder(pair.ends(), ::geteuid() + 1) == rendezvous::Holder::foreign);
   Pair six("::1");
-  CHECK(find_holder(six.ends(), ::geteuid()) == Holder::own);
+  CHECK(find_holder(six.ends(), ::geteuid()) == rendezvous::Holder::own);
   MappedPair mapped;
   const TcpEnds ends = ends_of(mapped.server.native_handle()).value();
   CHECK(ends.client.address().to_string() == "127.0.0.1");
-  CHECK(find_holder(ends, ::geteuid()) == Holder::own);
+  CHECK(find_holder(ends, ::geteuid()) == rendezvous::Holder::own);
 }
 
 TEST_CASE("the process of another user is foreign") {
@@ -75,8 +76,8 @@ TEST_CASE("the process of another user is foreign") {
   Tcp::socket server(context);
   listener.accept(server);
   const TcpEnds ends = ends_of(server.native_handle()).value();
-  CHECK(find_holder(ends, 0) == Holder::foreign);
-  CHECK(find_holder(ends, 65534) == Holder::own);
+  CHECK(find_holder(ends, 0) == rendezvous::Holder::foreign);
+  CHECK(find_holder(ends, 65534) == rendezvous::Holder::own);
   ::kill(other, SIGKILL);
   ::waitpid(other, nullptr, 0);
 }
@@ -87,14 +88,14 @@ TEST_CASE("a client that has closed its socket has no holder") {
   const TcpEnds ends = pair.ends();
   asio::write(pair.client, asio::buffer("rest", 4));
   pair.client.close();
-  CHECK(find_holder(ends, ::geteuid()) == Holder::elsewhere);
-  CHECK(find_holder(ends, 0) == Holder::elsewhere);
+  CHECK(find_holder(ends, ::geteuid()) == rendezvous::Holder::elsewhere);
+  CHECK(find_holder(ends, 0) == rendezvous::Holder::elsewhere);
 }
 
 TEST_CASE("a connection that is not there is elsewhere") {
   const TcpEnds ends{{asio::ip::make_address("192.0.2.1"), 4711},
                      {asio::ip::make_address("192.0.2.2"), 29500}};
-  CHECK(find_holder(ends, ::geteuid()) == Holder::elsewhere);
+  CHECK(find_holder(ends, ::geteuid()) == rendezvous::Holder::elsewhere);
 }
 
 TEST_CASE("the kernel's tables say the same as its answers") {

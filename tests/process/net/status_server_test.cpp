@@ -9,6 +9,7 @@
 #include "ddprun/os/status_socket.hpp"
 
 using namespace ddprun;
+using namespace ddprun::net;
 
 namespace {
 
@@ -20,7 +21,7 @@ std::string ask_as(unsigned user, const std::string& name, const std::function<v
   if (child == 0) {
     const bool other = user == 0 || ::setuid(user) == 0;
     std::string text = other ? "" : "cannot become another user";
-    for (const std::string& answer : ask_status_sockets({name}, Milliseconds{10000})) text += answer;
+    for (const std::string& answer : os::ask_status_sockets({name}, Milliseconds{10000})) text += answer;
     const auto written = ::write(ends[1], text.data(), text.size());
     ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
   }
@@ -40,7 +41,7 @@ struct Serving {
       : server(context, name,
                {[this](int descriptor) {
                   seen = true;
-                  return is_of_this_user(descriptor);
+                  return os::is_of_this_user(descriptor);
                 },
                 [this] {
                   server.answer("all is well");
@@ -59,24 +60,24 @@ struct Serving {
 }  // namespace
 
 TEST_CASE("who asks gets the answer") {
-  const std::string name = status_socket_name(::getpid());
+  const std::string name = os::status_socket_name(::getpid());
   Serving serving(name);
   REQUIRE(serving.server.listens());
   CHECK(ask_as(0, name, [&] { serving.until(serving.answered); }) == "all is well");
-  const std::vector<std::string> names = list_status_sockets();
+  const std::vector<std::string> names = os::list_status_sockets();
   CHECK(std::ranges::find(names, name) != names.end());
 }
 
 TEST_CASE("another user gets nothing") {
   if (::geteuid() != 0) SKIP("needs root to become another user");
-  const std::string name = status_socket_name(::getpid());
+  const std::string name = os::status_socket_name(::getpid());
   Serving serving(name);
   CHECK(ask_as(65534, name, [&] { serving.until(serving.seen); }).empty());
   CHECK_FALSE(serving.answered);
 }
 
 TEST_CASE("a name that is taken costs nothing but the answers") {
-  const std::string name = status_socket_name(::getpid());
+  const std::string name = os::status_socket_name(::getpid());
   Serving first(name);
   const Serving second(name);
   CHECK(first.server.listens());
@@ -91,6 +92,6 @@ TEST_CASE("who listens is found in the kernel's table") {
       "0000000000000000: 00000002 00000000 00010000 0001 01 19 @ddprun/status/10005/9\n"
       "0000000000000000: 00000003 00000000 00000000 0001 03 20\n"
       "0000000000000000: 00000002 00000000 00010000 0001 01 21 /run/@ddprun/status/1000/5\n";
-  CHECK(parse_status_sockets(table, 1000) == std::vector<std::string>{"ddprun/status/1000/4711"});
-  CHECK(parse_status_sockets(table, 10).empty());
+  CHECK(os::parse_status_sockets(table, 1000) == std::vector<std::string>{"ddprun/status/1000/4711"});
+  CHECK(os::parse_status_sockets(table, 10).empty());
 }

@@ -16,6 +16,7 @@
 #include "store_wire.hpp"
 
 using namespace ddprun;
+using namespace ddprun::net;
 using namespace store_wire;
 namespace asio = boost::asio;
 using asio::ip::tcp;

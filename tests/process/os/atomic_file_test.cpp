@@ -7,6 +7,7 @@
 #include "ddprun/os/temp_dir.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 TEST_CASE("a file is replaced as a whole and nothing stays beside it") {
   const TempDir folder{std::optional<std::string>()};

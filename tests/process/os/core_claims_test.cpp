@@ -5,6 +5,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 using Cpus = std::vector<int>;
 

@@ -11,6 +11,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 TEST_CASE("a closed standard descriptor becomes /dev/null") {
   const Fd saved = duplicate(0);

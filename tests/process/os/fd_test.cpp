@@ -5,7 +5,7 @@
 
 #include "catch.hpp"
 
-using ddprun::Fd;
+using ddprun::os::Fd;
 
 TEST_CASE("a descriptor is closed once, by its last owner") {
   int ends[2];

@@ -10,6 +10,7 @@
 #include "ddprun/os/temp_dir.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 
@@ -31,17 +32,19 @@ TEST_CASE("a program is what execvp would start, or the reason why not") {
   add(base + "/second/script", "#!/usr/bin/env python3\n", false);
   std::filesystem::create_directories(base + "/first/dir");
   const std::string path = base + "/first:" + base + "/missing:" + base + "/second";
-  CHECK(capture_program("both", path) == ProgramFacts{ProgramKind::executable, base + "/second/both"});
+  CHECK(capture_program("both", path) ==
+        facts::ProgramFacts{facts::ProgramKind::executable, base + "/second/both"});
   CHECK(capture_program("refused", path) ==
-        ProgramFacts{ProgramKind::not_executable, base + "/second/refused"});
-  CHECK(capture_program("script", path) == ProgramFacts{ProgramKind::python_file, base + "/second/script"});
-  CHECK(capture_program("dir", path) == ProgramFacts{});
-  CHECK(capture_program("nowhere", path) == ProgramFacts{});
-  CHECK(capture_program("", path) == ProgramFacts{});
+        facts::ProgramFacts{facts::ProgramKind::not_executable, base + "/second/refused"});
+  CHECK(capture_program("script", path) ==
+        facts::ProgramFacts{facts::ProgramKind::python_file, base + "/second/script"});
+  CHECK(capture_program("dir", path) == facts::ProgramFacts{});
+  CHECK(capture_program("nowhere", path) == facts::ProgramFacts{});
+  CHECK(capture_program("", path) == facts::ProgramFacts{});
   CHECK(capture_program(base + "/first/dir", path) ==
-        ProgramFacts{ProgramKind::directory, base + "/first/dir"});
-  CHECK(capture_program(base + "/first/none", path) == ProgramFacts{});
-  CHECK(capture_program("sh", std::nullopt).kind == ProgramKind::executable);
+        facts::ProgramFacts{facts::ProgramKind::directory, base + "/first/dir"});
+  CHECK(capture_program(base + "/first/none", path) == facts::ProgramFacts{});
+  CHECK(capture_program("sh", std::nullopt).kind == facts::ProgramKind::executable);
 }
 
 TEST_CASE("what lies in the working directory is a script, a hint or nothing") {
@@ -56,8 +59,8 @@ TEST_CASE("what lies in the working directory is a script, a hint or nothing") {
     const ChildAnswer answer = call_in_child(
         [&] {
           if (::chdir(base.c_str()) != 0) return std::string("no folder");
-          const ProgramFacts facts = capture_program(word, path);
-          return to_string(facts.kind) + " " + facts.path;
+          const facts::ProgramFacts facts = capture_program(word, path);
+          return facts::to_string(facts.kind) + " " + facts.path;
         },
         Milliseconds{20000});
     return answer.bytes.value_or(answer.problem);

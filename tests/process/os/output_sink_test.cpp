@@ -17,6 +17,7 @@
 #include "processes.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include "ddprun/os/temp_dir.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 

@@ -11,6 +11,7 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 

@@ -5,6 +5,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 TEST_CASE("what the kernel refused is said in words") {
   CHECK(describe_errno(EIO) == "input/output error");

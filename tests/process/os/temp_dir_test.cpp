@@ -12,6 +12,7 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 using Places = std::vector<std::string>;
 

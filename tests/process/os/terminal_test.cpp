@@ -8,6 +8,7 @@
 #include "test_paths.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 using namespace ddprun::testing;
 
 TEST_CASE("a single worker in its own group reads the terminal it is lent") {

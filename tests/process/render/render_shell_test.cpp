@@ -8,21 +8,22 @@
 #include "processes.hpp"
 
 using namespace ddprun;
+using namespace ddprun::render;
 
 TEST_CASE("shells that eval the lines have the variables as they were meant") {
   const std::string odd = "it's \"odd\"\n$HOME `id` \\ * \t;";
-  Snapshot snapshot;
+  facts::Snapshot snapshot;
   snapshot.host.name = "n1";
   snapshot.environment = {{"PMI_FD", "1"}};
-  Options options;
-  options.workers = parse_workers_per_node("2", "--nproc-per-node");
+  options::Options options;
+  options.workers = options::parse_workers_per_node("2", "--nproc-per-node");
   options.place.run_id = sourced(odd, "--rdzv-id");
-  const LaunchPlan plan = test::plan_node(snapshot, options);
+  const plan::LaunchPlan plan = test::plan_node(snapshot, options);
 
   for (const char* shell : {"/bin/sh", "/bin/bash", "/bin/dash", "/bin/zsh"}) {
     if (::access(shell, X_OK) != 0) continue;
     CAPTURE(shell);
-    SpawnRequest request = testing::worker_request({});
+    os::SpawnRequest request = testing::worker_request({});
     request.arguments = {shell, "-c",
                          "eval \"$1\"; printf '%s|%s|%s' \"$TORCHELASTIC_RUN_ID\" \"$WORLD_SIZE\" "
                          "\"${PMI_FD-unset}\"",

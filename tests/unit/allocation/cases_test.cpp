@@ -15,6 +15,7 @@
 #include "ddprun/base/error.hpp"
 
 using namespace ddprun;
+using namespace ddprun::allocation;
 using ddprun::test::read_json;
 using ddprun::test::read_text;
 using nlohmann::json;

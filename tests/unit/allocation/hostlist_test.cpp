@@ -8,6 +8,7 @@
 #include "random_seed.hpp"
 
 using namespace ddprun;
+using namespace ddprun::allocation;
 
 namespace {
 

@@ -5,11 +5,12 @@
 #include "ddprun/base/error.hpp"
 
 using namespace ddprun;
+using namespace ddprun::allocation;
 
 namespace {
 
-std::string refusal(const Environment& environment) {
-  Snapshot snapshot;
+std::string refusal(const facts::Environment& environment) {
+  facts::Snapshot snapshot;
   snapshot.environment = environment;
   try {
     find_launch_places(snapshot);
@@ -20,7 +21,7 @@ std::string refusal(const Environment& environment) {
 }
 
 std::string left_over(std::vector<std::string> titles) {
-  HostFacts host;
+  facts::HostFacts host;
   for (std::string& title : titles) host.ancestors.push_back({1, std::move(title)});
   LaunchPlace place;
   place.launcher = "hydra";
@@ -72,8 +73,9 @@ TEST_CASE("a launcher's variables below nothing but shells are left in somebody'
 }
 
 TEST_CASE("a process of a launcher whose rank is lost is no world of one") {
-  const auto said = [](std::vector<std::string> titles, const Environment& environment) -> std::string {
-    Snapshot snapshot;
+  const auto said = [](std::vector<std::string> titles,
+                       const facts::Environment& environment) -> std::string {
+    facts::Snapshot snapshot;
     snapshot.host.name = "n2";
     snapshot.environment = environment;
     for (std::string& title : titles) snapshot.host.ancestors.push_back({1, std::move(title)});
@@ -105,7 +107,7 @@ TEST_CASE("the name of a launch tells where PRRTE was called") {
 }
 
 TEST_CASE("only numeric addresses of mpirun are taken") {
-  Snapshot snapshot;
+  facts::Snapshot snapshot;
   snapshot.environment = {
       {"OMPI_COMM_WORLD_RANK", "0"},
       {"OMPI_MCA_orte_hnp_uri", "1.0;tcp://10.0.0.1,evil name,192.168.7.1:49861;usock;tcp6://[fd00::1]:9"}};

@@ -6,6 +6,7 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::allocation;
 
 namespace {
 
@@ -17,8 +18,8 @@ PlaceOptions two_nodes() {
   return options;
 }
 
-Snapshot on_host(const std::string& name) {
-  Snapshot snapshot;
+facts::Snapshot on_host(const std::string& name) {
+  facts::Snapshot snapshot;
   snapshot.host.name = name;
   snapshot.host.pid = 7;
   return snapshot;
@@ -30,7 +31,7 @@ Allocation detect(const PlaceOptions& options) { return detect_allocation(on_hos
 
 TEST_CASE("torchrun's flags place one agent a node") {
   const Allocation allocation = detect(two_nodes());
-  CHECK(allocation.scheduler.value == Scheduler::manual);
+  CHECK(allocation.scheduler.value == facts::Scheduler::manual);
   CHECK(allocation.style.value == LaunchStyle::agent_per_node);
   CHECK(allocation.hosts.value == std::vector<Host>{{"node 0", 1}, {"n2", 1}});
   CHECK(allocation.node_index == sourced(std::optional(NodeIndex{1}), "--node-rank"));
@@ -56,7 +57,7 @@ TEST_CASE("without node ranks the host of the endpoint is node 0 and the others 
 }
 
 TEST_CASE("a host knows its address by number, by name, and by what a name leads to") {
-  Snapshot snapshot = on_host("n2.cluster");
+  facts::Snapshot snapshot = on_host("n2.cluster");
   snapshot.host.addresses = {{"eth0", "10.0.0.2", 24, false}, {"lo", "127.0.0.1", 8, true}};
   snapshot.names = {{"head", "10.0.0.1 10.0.0.2"}, {"else", "10.0.0.9"}, {"odd", "127.0.0.1"}};
   for (const char* own : {"10.0.0.2", "n2", "N2.cluster", "localhost", "head"})
@@ -66,7 +67,7 @@ TEST_CASE("a host knows its address by number, by name, and by what a name leads
 }
 
 TEST_CASE("only a name that could be this host's is looked up") {
-  const Snapshot snapshot = on_host("n2");
+  const facts::Snapshot snapshot = on_host("n2");
   PlaceOptions options = two_nodes();
   CHECK(name_to_look_up(snapshot, options).empty());  // its rank is given
   options.node_rank.reset();
@@ -136,7 +137,7 @@ TEST_CASE("--node-rank without --nnodes and an address is out of range") {
 TEST_CASE("without flags or a scheduler a process is alone") {
   PlaceOptions options;
   const Allocation allocation = detect(options);
-  CHECK(allocation.scheduler.value == Scheduler::none);
+  CHECK(allocation.scheduler.value == facts::Scheduler::none);
   CHECK(allocation.style.value == LaunchStyle::alone);
   CHECK(allocation.hosts.value == std::vector<Host>{{"n2", 1}});
   CHECK(allocation.task_count.value == 1);
@@ -153,9 +154,9 @@ TEST_CASE("names of this host only") {
 }
 
 TEST_CASE("schedulers and styles have names for people") {
-  CHECK(to_string(Scheduler::none) == "none");
-  CHECK(to_string(Scheduler::manual) == "manual");
-  CHECK(to_string(Scheduler::slurm) == "slurm");
+  CHECK(to_string(facts::Scheduler::none) == "none");
+  CHECK(to_string(facts::Scheduler::manual) == "manual");
+  CHECK(to_string(facts::Scheduler::slurm) == "slurm");
   CHECK(to_string(LaunchStyle::alone) == "alone");
   CHECK(to_string(LaunchStyle::agent_per_node) == "one ddprun per node");
   CHECK(to_string(LaunchStyle::agent_per_task) == "one ddprun per task");

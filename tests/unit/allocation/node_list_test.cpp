@@ -5,6 +5,7 @@
 #include "ddprun/base/error.hpp"
 
 using namespace ddprun;
+using namespace ddprun::allocation;
 using Names = std::vector<std::string>;
 
 namespace {

@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::allocation;
 
 TEST_CASE("slurmstepd's titles tell job and step") {
   struct Vector {
@@ -47,7 +48,7 @@ TEST_CASE("the cgroup tells job and step where it names them") {
 }
 
 TEST_CASE("the nearest slurmstepd counts, and the cgroup where there is none") {
-  HostFacts host;
+  facts::HostFacts host;
   CHECK_FALSE(find_slurm_place(host));
   host.cgroup = "0::/job_28/step_extern/x";
   host.ancestors = {{100, "bash"}};

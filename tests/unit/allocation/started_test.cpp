@@ -6,11 +6,12 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::allocation;
 
 namespace {
 
-Snapshot on_host(const std::string& name, Environment environment = {}) {
-  Snapshot snapshot;
+facts::Snapshot on_host(const std::string& name, facts::Environment environment = {}) {
+  facts::Snapshot snapshot;
   snapshot.host.name = name;
   snapshot.environment = std::move(environment);
   return snapshot;
@@ -22,14 +23,14 @@ PlaceOptions listing(std::vector<std::string> hosts) {
   return options;
 }
 
-const Environment k_started{{"DDPRUN_FRONT_END", "10.0.0.1:4000/8f3c"},
-                            {"DDPRUN_FRONT_END_KEY", "secret"},
-                            {"DDPRUN_HOSTS", "n[1-3]"},
-                            {"DDPRUN_JOB", "pbs/12.server"},
-                            {"DDPRUN_REMOTE_LAUNCHER", "ssh"}};
+const facts::Environment k_started{{"DDPRUN_FRONT_END", "10.0.0.1:4000/8f3c"},
+                                   {"DDPRUN_FRONT_END_KEY", "secret"},
+                                   {"DDPRUN_HOSTS", "n[1-3]"},
+                                   {"DDPRUN_JOB", "pbs/12.server"},
+                                   {"DDPRUN_REMOTE_LAUNCHER", "ssh"}};
 
-Environment started_with(const std::string& name, const std::string& value) {
-  Environment environment = k_started;
+facts::Environment started_with(const std::string& name, const std::string& value) {
+  facts::Environment environment = k_started;
   environment[name] = value;
   return environment;
 }
@@ -40,7 +41,7 @@ TEST_CASE("a started ddprun is where the one that started it says") {
   const Allocation allocation =
       detect_allocation(on_host("anything", started_with("DDPRUN_NODE_RANK", "2")), {});
   CHECK(allocation.style.value == LaunchStyle::agent_per_node);
-  CHECK(allocation.scheduler.value == Scheduler::pbs);
+  CHECK(allocation.scheduler.value == facts::Scheduler::pbs);
   CHECK(allocation.job_id.value == "12.server");
   CHECK(allocation.hosts.value == std::vector<Host>{{"n1", 1}, {"n2", 1}, {"n3", 1}});
   CHECK(allocation.node_index == sourced(std::optional(NodeIndex{2}), "DDPRUN_NODE_RANK"));
@@ -85,7 +86,7 @@ TEST_CASE("listed hosts are to be started, but for this one alone") {
 TEST_CASE("listed hosts beside a variable that is left from another launch are not forgotten in silence") {
   PlaceOptions options;
   options.hosts = sourced(std::vector<std::string>{"a", "b"}, "--hosts");
-  const Snapshot left_over = on_host("a", {{"DDPRUN_FRONT_END", "10.0.0.1:4000/8f3c"}});
+  const facts::Snapshot left_over = on_host("a", {{"DDPRUN_FRONT_END", "10.0.0.1:4000/8f3c"}});
   CHECK(error_of([&] { detect_allocation(left_over, options); }) ==
         "DDPRUN_FRONT_END is set without DDPRUN_HOSTS: stale variables from another launch | unset "
         "DDPRUN_FRONT_END | 125");

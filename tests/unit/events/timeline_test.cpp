@@ -6,6 +6,7 @@
 #include "ddprun/base/text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::events;
 
 namespace {
 

@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::facts;
 
 TEST_CASE("a binding is told in words") {
   CHECK(describe(Binding{{24, 25, 88, 89}, {3}, MemoryPolicy::preferred}) ==

@@ -4,6 +4,7 @@
 #include "ddprun/base/text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::facts;
 
 TEST_CASE("text is written as it is and other bytes by number") {
   CHECK(escape_bytes("a\\b gr\xc3\xbc\xc3\x9f") == "a\\b gr\xc3\xbc\xc3\x9f");

@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::facts;
 
 TEST_CASE("the NVIDIA driver's text tells the device file") {
   const NvidiaInformation information = parse_nvidia_information(

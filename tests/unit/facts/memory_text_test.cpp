@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::facts;
 
 TEST_CASE("where memory is accounted, under both versions of cgroups") {
   CHECK(parse_memory_group("0::/system.slice/slurmstepd.scope/job_7/step_0\n") ==

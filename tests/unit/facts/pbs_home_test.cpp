@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::facts;
 
 TEST_CASE("the node file of a PBS job is below PBS_HOME, wherever that is told") {
   const std::string configuration = "PBS_EXEC=/opt/pbs\n PBS_HOME=/var/pbs \nPBS_START_MOM=1\n";

@@ -5,6 +5,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::facts;
 using Kind = KeyValueAnswer::Kind;
 
 namespace {

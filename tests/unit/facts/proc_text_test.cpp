@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::facts;
 
 TEST_CASE("who traces a process is in its status") {
   CHECK(parse_tracer_pid("Name:\tsh\nPid:\t12\nTracerPid:\t812\nUid:\t0\n") == 812);

@@ -4,6 +4,7 @@
 #include "ddprun/facts/own_python.hpp"
 
 using namespace ddprun;
+using namespace ddprun::facts;
 
 TEST_CASE("a program is judged by its name, permission and first line") {
   CHECK(judge_program("train.py", false, false, "") == ProgramKind::python_file);

@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::facts;
 
 TEST_CASE("the version of torch is read from its version.py") {
   CHECK(parse_torch_version(

@@ -4,6 +4,7 @@
 #include "ddprun/facts/snapshot.hpp"
 
 using namespace ddprun;
+using namespace ddprun::facts;
 
 TEST_CASE("only variables of planning and of the site are captured") {
   for (const char* name : {"SLURM_JOB_ID",

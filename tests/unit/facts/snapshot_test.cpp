@@ -4,6 +4,7 @@
 #include "ddprun/base/error.hpp"
 
 using namespace ddprun;
+using namespace ddprun::facts;
 
 namespace {
 

@@ -4,6 +4,7 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::facts;
 
 namespace {
 

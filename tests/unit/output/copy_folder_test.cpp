@@ -9,6 +9,7 @@
 #include "random_seed.hpp"
 
 using namespace ddprun;
+using namespace ddprun::output;
 
 namespace {
 

@@ -4,6 +4,7 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::output;
 
 TEST_CASE("torchrun's folders are by local rank") {
   CHECK(attempt_folder_name(LogLayout::torchrun, Attempt{1}) == "attempt_1");

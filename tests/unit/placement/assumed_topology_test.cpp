@@ -6,12 +6,13 @@
 #include "node_cases.hpp"
 
 using namespace ddprun;
+using namespace ddprun::placement;
 using namespace ddprun::test;
 
 namespace {
 
-Topology two_sockets() {
-  Topology topology = build_topology({2, 2, 1, 4, 2});
+facts::Topology two_sockets() {
+  facts::Topology topology = build_topology({2, 2, 1, 4, 2});
   topology.source = "node.xml";
   return topology;
 }
@@ -19,7 +20,7 @@ Topology two_sockets() {
 }  // namespace
 
 TEST_CASE("a described node takes the place of this one") {
-  HostFacts host;
+  facts::HostFacts host;
   host.allowed_cpus = {0};
   host.cpu_quota = 1.5;
   host.gpus = {{"amd", "0000:01:00.0"}};
@@ -34,8 +35,8 @@ TEST_CASE("a described node takes the place of this one") {
 }
 
 TEST_CASE("GPUs that the description does not name are spread over its NUMA nodes, and a doubt says so") {
-  HostFacts host;
-  Topology topology = two_sockets();
+  facts::HostFacts host;
+  facts::Topology topology = two_sockets();
   add_memory(topology, 9, 1 << 30);
   imagine_node(host, topology, sourced(2, "--gpus"));
   REQUIRE(host.gpus.size() == 2);
@@ -52,7 +53,7 @@ TEST_CASE("partitions of a GPU and tiles of a card each count, with their vendor
       {"mi300a-cpx", 24}, {"mi300a-tpx", 12}, {"max-1550", 8}};
   for (const auto& [machine, devices] : machines) {
     CAPTURE(machine);
-    HostFacts host;
+    facts::HostFacts host;
     imagine_node(host, read_node_case(machine).topology, std::nullopt);
     REQUIRE(host.gpus.size() == devices);
     CHECK(host.gpus[0].vendor == (machine == "max-1550" ? "intel" : "amd"));
@@ -62,7 +63,7 @@ TEST_CASE("partitions of a GPU and tiles of a card each count, with their vendor
 }
 
 TEST_CASE("a multiple of the GPUs that are named is that many partitions of each, and a doubt says so") {
-  HostFacts host;
+  facts::HostFacts host;
   imagine_node(host, read_node_case("mi300a").topology, sourced(12, "--gpus"));
   REQUIRE(host.gpus.size() == 12);
   CHECK(host.gpus[2].pci_address == "0000:01:00.0");
@@ -72,31 +73,31 @@ TEST_CASE("a multiple of the GPUs that are named is that many partitions of each
 }
 
 TEST_CASE("what a description leaves to programs is what may be used") {
-  Topology topology = two_sockets();
+  facts::Topology topology = two_sockets();
   topology.allowed = {0, 1, 2};
-  HostFacts host;
+  facts::HostFacts host;
   imagine_node(host, topology, std::nullopt);
   CHECK(host.allowed_cpus == std::vector<int>{0, 1, 2});
   CHECK(host.allowed_cores == 3);
 }
 
 TEST_CASE("a node is spoken of by the name its description tells, else by the description's") {
-  HostFacts host;
+  facts::HostFacts host;
   CHECK(node_name(host, "n1") == "n1");
   imagine_node(host, two_sockets(), std::nullopt);
   CHECK(node_name(host, "n1") == "node.xml");
-  Topology topology = two_sockets();
+  facts::Topology topology = two_sockets();
   topology.host = "jwb0001";
   imagine_node(host, topology, std::nullopt);
   CHECK(node_name(host, "n1") == "jwb0001");
 }
 
 TEST_CASE("of the GPUs that are named the first ones are taken") {
-  Topology topology = two_sockets();
-  add_device(topology, DeviceKind::gpu, "0000:01:00.0", 3);
-  add_device(topology, DeviceKind::network, "0000:02:00.0", 3);
-  add_device(topology, DeviceKind::gpu, "0000:03:00.0", 1);
-  HostFacts host;
+  facts::Topology topology = two_sockets();
+  add_device(topology, facts::DeviceKind::gpu, "0000:01:00.0", 3);
+  add_device(topology, facts::DeviceKind::network, "0000:02:00.0", 3);
+  add_device(topology, facts::DeviceKind::gpu, "0000:03:00.0", 1);
+  facts::HostFacts host;
   imagine_node(host, topology, sourced(1, "--gpus"));
   REQUIRE(host.gpus.size() == 1);
   CHECK(host.gpus[0].pci_address == "0000:01:00.0");

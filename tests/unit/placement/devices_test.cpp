@@ -3,29 +3,31 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::placement;
 
 namespace {
 
-Snapshot with(Environment environment, std::vector<Gpu> gpus = {}) {
-  Snapshot snapshot;
+facts::Snapshot with(facts::Environment environment, std::vector<facts::Gpu> gpus = {}) {
+  facts::Snapshot snapshot;
   snapshot.environment = std::move(environment);
   snapshot.host.gpus = std::move(gpus);
   return snapshot;
 }
 
-std::vector<Gpu> alike(int count, const std::string& vendor = "nvidia") {
-  return std::vector<Gpu>(static_cast<std::size_t>(count), Gpu{vendor, ""});
+std::vector<facts::Gpu> alike(int count, const std::string& vendor = "nvidia") {
+  return std::vector<facts::Gpu>(static_cast<std::size_t>(count), facts::Gpu{vendor, ""});
 }
 
-std::vector<Gpu> with_uuids(const std::vector<std::string>& uuids, const std::string& vendor = "nvidia") {
-  std::vector<Gpu> gpus;
+std::vector<facts::Gpu> with_uuids(const std::vector<std::string>& uuids,
+                                   const std::string& vendor = "nvidia") {
+  std::vector<facts::Gpu> gpus;
   for (const std::string& uuid : uuids) gpus.push_back({vendor, "", uuid});
   return gpus;
 }
 
 // Two tiles on each card, as HostFacts has them.
-std::vector<Gpu> cards(int count) {
-  std::vector<Gpu> gpus;
+std::vector<facts::Gpu> cards(int count) {
+  std::vector<facts::Gpu> gpus;
   for (int i = 0; i < 2 * count; ++i) {
     gpus.push_back({"intel", "0000:" + std::to_string(10 + i / 2) + ":00.0"});
   }
@@ -35,7 +37,7 @@ std::vector<Gpu> cards(int count) {
 using Entries = std::vector<std::string>;
 using Indices = std::vector<std::optional<int>>;
 
-Entries cuda(const std::string& list, std::vector<Gpu> gpus = {}) {
+Entries cuda(const std::string& list, std::vector<facts::Gpu> gpus = {}) {
   return find_visible_devices(with({{"CUDA_VISIBLE_DEVICES", list}}, std::move(gpus))).entries;
 }
 
@@ -89,13 +91,13 @@ TEST_CASE("an index past the GPUs ends the list where their number is certain") 
   const VisibleDevices unseen = find_visible_devices(with({{"CUDA_VISIBLE_DEVICES", "0,4"}}));
   CHECK(unseen.entries == Entries{"0", "4"});
   CHECK(unseen.gpus == Indices{std::nullopt, std::nullopt});
-  Snapshot doubtful = with({{"CUDA_VISIBLE_DEVICES", "0,4"}}, alike(1));
+  facts::Snapshot doubtful = with({{"CUDA_VISIBLE_DEVICES", "0,4"}}, alike(1));
   doubtful.host.warnings = {"NVML gave no answer within 2 s"};
   CHECK(find_visible_devices(doubtful).gpus == Indices{0, std::nullopt});
 }
 
 TEST_CASE("a UUID may be cut short as long as one GPU begins with it") {
-  const std::vector<Gpu> gpus = with_uuids({"GPU-8a11", "GPU-8b22", "GPU-9c33"});
+  const std::vector<facts::Gpu> gpus = with_uuids({"GPU-8a11", "GPU-8b22", "GPU-9c33"});
   const VisibleDevices devices =
       find_visible_devices(with({{"CUDA_VISIBLE_DEVICES", "GPU-9,GPU-8a11"}}, gpus));
   CHECK(devices.entries == Entries{"GPU-9", "GPU-8a11"});
@@ -106,7 +108,7 @@ TEST_CASE("a UUID may be cut short as long as one GPU begins with it") {
 }
 
 TEST_CASE("GPUs in MIG mode are there as their instances, one of them a process") {
-  std::vector<Gpu> gpus = with_uuids({"GPU-aa", "GPU-bb"});
+  std::vector<facts::Gpu> gpus = with_uuids({"GPU-aa", "GPU-bb"});
   gpus[0].mig = {"MIG-1", "MIG-2"};
   gpus[1].mig = {"MIG-3"};
   const VisibleDevices all = find_visible_devices(with({}, gpus));
@@ -122,7 +124,7 @@ TEST_CASE("GPUs in MIG mode are there as their instances, one of them a process"
 }
 
 TEST_CASE("CUDA does not look at whole GPUs beside an instance") {
-  std::vector<Gpu> gpus = with_uuids({"GPU-aa", "GPU-bb"});
+  std::vector<facts::Gpu> gpus = with_uuids({"GPU-aa", "GPU-bb"});
   gpus[1].mig = {"MIG-1"};
   CHECK(find_visible_devices(with({}, gpus)).entries == Entries{"MIG-1"});
   const VisibleDevices whole = find_visible_devices(with({{"CUDA_VISIBLE_DEVICES", "0"}}, gpus));
@@ -131,7 +133,7 @@ TEST_CASE("CUDA does not look at whole GPUs beside an instance") {
 }
 
 TEST_CASE("the vendor of the GPUs decides which variable counts") {
-  const Environment slurm{
+  const facts::Environment slurm{
       {"CUDA_VISIBLE_DEVICES", "0,1"}, {"ROCR_VISIBLE_DEVICES", "0,1"}, {"ZE_AFFINITY_MASK", "0,1"}};
   CHECK(find_visible_devices(with(slurm, alike(4, "nvidia"))).variable == "CUDA_VISIBLE_DEVICES");
   CHECK(find_visible_devices(with(slurm, alike(4, "intel"))).variable == "ZE_AFFINITY_MASK");
@@ -140,7 +142,7 @@ TEST_CASE("the vendor of the GPUs decides which variable counts") {
   CHECK(amd.entries == Entries{"0", "1"});
   CHECK(amd.origin == "CUDA_VISIBLE_DEVICES within ROCR_VISIBLE_DEVICES");
   // A processor's own graphics beside the GPUs.
-  const std::vector<Gpu> mixed{{"intel", ""}, {"nvidia", ""}};
+  const std::vector<facts::Gpu> mixed{{"intel", ""}, {"nvidia", ""}};
   const VisibleDevices beside = find_visible_devices(with({}, mixed));
   CHECK(beside.entries == Entries{"0"});
   CHECK(beside.gpus == Indices{1});
@@ -164,7 +166,7 @@ TEST_CASE("HIP counts within what ROCR leaves") {
 }
 
 TEST_CASE("ROCm's lists take UUIDs, a repeated entry once, and an empty one of HIP for none") {
-  const std::vector<Gpu> gpus = with_uuids({"GPU-aa", "GPU-bb"}, "amd");
+  const std::vector<facts::Gpu> gpus = with_uuids({"GPU-aa", "GPU-bb"}, "amd");
   CHECK(find_visible_devices(with({{"ROCR_VISIBLE_DEVICES", "GPU-bb"}}, gpus)).gpus == Indices{1});
   CHECK(find_visible_devices(with({{"HIP_VISIBLE_DEVICES", "1,1,0"}}, gpus)).gpus == Indices{1, 0});
   CHECK(find_visible_devices(with({{"HIP_VISIBLE_DEVICES", ""}, {"CUDA_VISIBLE_DEVICES", "1"}}, gpus))
@@ -181,7 +183,7 @@ TEST_CASE("Intel's tiles are devices, in their own order") {
 }
 
 TEST_CASE("Intel's cards are devices where that is asked for") {
-  const auto composite = [](Environment environment) {
+  const auto composite = [](facts::Environment environment) {
     environment["ZE_FLAT_DEVICE_HIERARCHY"] = "COMPOSITE";
     return find_visible_devices(with(std::move(environment), cards(3)));
   };
@@ -195,10 +197,10 @@ TEST_CASE("Intel's cards are devices where that is asked for") {
 }
 
 TEST_CASE("unlike GPUs by number are noticed, unless CUDA counts by address too") {
-  std::vector<Gpu> gpus = alike(2);
+  std::vector<facts::Gpu> gpus = alike(2);
   gpus[0].model = "NVIDIA T400";
   gpus[1].model = "NVIDIA A100-SXM4-40GB";
-  const auto notice = [](const Snapshot& snapshot) {
+  const auto notice = [](const facts::Snapshot& snapshot) {
     const auto found = find_unsure_order(snapshot, find_visible_devices(snapshot), "n1");
     return found ? found->what + " | " + found->hint : "";
   };
@@ -227,7 +229,7 @@ TEST_CASE("the step's numbers are indices only where the whole host is seen") {
 }
 
 TEST_CASE("GPUs that a variable names or Slurm granted and that are not there are told") {
-  const auto missing = [](Environment environment, std::vector<Gpu> gpus) {
+  const auto missing = [](facts::Environment environment, std::vector<facts::Gpu> gpus) {
     return find_visible_devices(with(std::move(environment), std::move(gpus))).missing;
   };
   CHECK(missing({{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}, alike(3)) ==
@@ -244,7 +246,7 @@ TEST_CASE("GPUs that a variable names or Slurm granted and that are not there ar
 }
 
 TEST_CASE("fewer GPUs than are there are a choice, as none are") {
-  const auto missing = [](Environment environment, std::vector<Gpu> gpus) {
+  const auto missing = [](facts::Environment environment, std::vector<facts::Gpu> gpus) {
     return find_visible_devices(with(std::move(environment), std::move(gpus))).missing;
   };
   CHECK(missing({{"CUDA_VISIBLE_DEVICES", "0,1"}, {"SLURM_GPUS_ON_NODE", "4"}}, alike(4)).empty());
@@ -252,7 +254,7 @@ TEST_CASE("fewer GPUs than are there are a choice, as none are") {
   CHECK(missing({{"CUDA_VISIBLE_DEVICES", "-1"}}, alike(2)).empty());
   CHECK(missing({{"ZE_AFFINITY_MASK", "0.0,0.1"}}, cards(1)).empty());
   CHECK(missing({{"SLURM_GPUS_ON_NODE", "2"}}, alike(4)).empty());
-  std::vector<Gpu> mig = alike(1);
+  std::vector<facts::Gpu> mig = alike(1);
   mig.front().mig = {"MIG-1", "MIG-2"};
   CHECK(missing({{"SLURM_GPUS_ON_NODE", "2"}}, mig).empty());  // Slurm counts instances
 }

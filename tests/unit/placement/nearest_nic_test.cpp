@@ -7,6 +7,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::placement;
 
 namespace {
 
@@ -16,8 +17,9 @@ std::vector<int> range(int first, int count) {
   return cpus;
 }
 
-PciDevice device(DeviceKind kind, const std::string& address, const std::vector<std::string>& names,
-                 const std::vector<std::string>& path, const std::vector<int>& cpus) {
+facts::PciDevice device(facts::DeviceKind kind, const std::string& address,
+                        const std::vector<std::string>& names, const std::vector<std::string>& path,
+                        const std::vector<int>& cpus) {
   return {kind, address, names, path, cpus};
 }
 
@@ -26,37 +28,37 @@ CardSeeker with_gpu(int local_rank, const std::string& address) { return {{local
 using Names = std::vector<std::string>;
 
 // Eight GPUs, each behind a switch together with a card; the cards' numbers do not follow the GPUs'.
-Topology dgx() {
-  Topology topology;
+facts::Topology dgx() {
+  facts::Topology topology;
   for (int i = 0; i < 8; ++i) {
     const std::vector<int> cpus = range(i / 4 * 56, 56);
     const std::vector<std::string> path{fmt::format("root{}", i / 4), fmt::format("switch{}", i)};
-    topology.devices.push_back(device(DeviceKind::network, fmt::format("0000:1{}:00.0", i),
+    topology.devices.push_back(device(facts::DeviceKind::network, fmt::format("0000:1{}:00.0", i),
                                       {fmt::format("mlx5_{}", 7 - i), fmt::format("ib{}", 7 - i)}, path,
                                       cpus));
-    topology.devices.push_back(
-        device(DeviceKind::gpu, fmt::format("0000:2{}:00.0", i), {fmt::format("card{}", i)}, path, cpus));
+    topology.devices.push_back(device(facts::DeviceKind::gpu, fmt::format("0000:2{}:00.0", i),
+                                      {fmt::format("card{}", i)}, path, cpus));
   }
   return topology;
 }
 
 // Four GPUs and four Slingshot cards, one of each a NUMA node, the GPUs in the opposite order.
-Topology slingshot() {
-  Topology topology;
+facts::Topology slingshot() {
+  facts::Topology topology;
   for (int i = 0; i < 4; ++i) {
-    topology.devices.push_back(device(DeviceKind::network, fmt::format("0000:{}1:00.0", i),
+    topology.devices.push_back(device(facts::DeviceKind::network, fmt::format("0000:{}1:00.0", i),
                                       {fmt::format("hsn{}", i), fmt::format("cxi{}", i)},
                                       {fmt::format("bridge{}1", i)}, range(16 * i, 16)));
-    topology.devices.push_back(device(DeviceKind::gpu, fmt::format("0000:{}2:00.0", i), {},
+    topology.devices.push_back(device(facts::DeviceKind::gpu, fmt::format("0000:{}2:00.0", i), {},
                                       {fmt::format("bridge{}2", i)}, range(16 * (3 - i), 16)));
   }
   return topology;
 }
 
-Topology two_cards(const std::vector<int>& first, const std::vector<int>& second) {
-  Topology topology;
-  topology.devices = {device(DeviceKind::network, "0000:01:00.0", {"mlx5_0"}, {"a"}, first),
-                      device(DeviceKind::network, "0000:02:00.0", {"mlx5_1"}, {"b"}, second)};
+facts::Topology two_cards(const std::vector<int>& first, const std::vector<int>& second) {
+  facts::Topology topology;
+  topology.devices = {device(facts::DeviceKind::network, "0000:01:00.0", {"mlx5_0"}, {"a"}, first),
+                      device(facts::DeviceKind::network, "0000:02:00.0", {"mlx5_1"}, {"b"}, second)};
   return topology;
 }
 
@@ -77,12 +79,12 @@ TEST_CASE("without a bridge in common the card of the same CPUs is nearest") {
 }
 
 TEST_CASE("workers without GPUs go by their CPUs") {
-  const Topology topology = two_cards(range(0, 8), range(8, 8));
+  const facts::Topology topology = two_cards(range(0, 8), range(8, 8));
   CHECK(choose_network_cards(topology, {{{0}, {}, {8, 9}}, {{1}, {}, {0, 1}}}) == Names{"mlx5_1", "mlx5_0"});
 }
 
 TEST_CASE("equally near cards are spread evenly, also by agents that choose for themselves") {
-  const Topology topology = two_cards({}, {});
+  const facts::Topology topology = two_cards({}, {});
   std::vector<CardSeeker> seekers;
   for (int i = 0; i < 5; ++i) seekers.push_back({{i}, {}, {i}});
   const Names together = choose_network_cards(topology, seekers);
@@ -95,27 +97,27 @@ TEST_CASE("equally near cards are spread evenly, also by agents that choose for 
 }
 
 TEST_CASE("one card serves all, and what is no card of a fast network none") {
-  Topology topology;
+  facts::Topology topology;
   CHECK(choose_network_cards(topology, {{{0}, {}, {0}}}) == Names{""});
-  topology.devices = {device(DeviceKind::network, "0000:01:00.0", {"eth0"}, {}, {}),
-                      device(DeviceKind::network, "0000:02:00.0", {"ib0"}, {}, {}),
-                      device(DeviceKind::gpu, "0000:03:00.0", {"mlx5_9"}, {}, {})};
+  topology.devices = {device(facts::DeviceKind::network, "0000:01:00.0", {"eth0"}, {}, {}),
+                      device(facts::DeviceKind::network, "0000:02:00.0", {"ib0"}, {}, {}),
+                      device(facts::DeviceKind::gpu, "0000:03:00.0", {"mlx5_9"}, {}, {})};
   CHECK(choose_network_cards(topology, {{{0}, {}, {0}}}) == Names{""});
-  topology.devices.push_back(device(DeviceKind::network, "0000:04:00.0", {"ib1", "hfi1_0"}, {}, {}));
+  topology.devices.push_back(device(facts::DeviceKind::network, "0000:04:00.0", {"ib1", "hfi1_0"}, {}, {}));
   CHECK(choose_network_cards(topology, {{{0}, {}, {0}}, {{1}, {}, {1}}}) == Names{"hfi1_0", "hfi1_0"});
 }
 
 TEST_CASE("a card whose ports are down is for nobody, and where all are so nothing is set") {
-  Topology topology = two_cards(range(0, 8), range(8, 8));
-  topology.devices[0].link = CardLink::down;
+  facts::Topology topology = two_cards(range(0, 8), range(8, 8));
+  topology.devices[0].link = facts::CardLink::down;
   CHECK(choose_network_cards(topology, {{{0}, {}, {0}}, {{1}, {}, {8}}}) == Names{"mlx5_1", "mlx5_1"});
-  topology.devices[1].link = CardLink::down;
+  topology.devices[1].link = facts::CardLink::down;
   CHECK(choose_network_cards(topology, {{{0}, {}, {0}}}) == Names{""});
   CHECK(why_no_card(topology, "n1") == "no port of mlx5_0, mlx5_1 is active on n1");
 }
 
 TEST_CASE("what is an RDMA device is told by the kernel, not by its name") {
-  Topology topology = two_cards({}, {});
+  facts::Topology topology = two_cards({}, {});
   topology.devices[0].names = {"ibp0s0", "ibs1"};
   topology.devices[0].rdma = "ibp0s0";
   topology.devices[1].names = {"rocep1s0"};
@@ -124,22 +126,22 @@ TEST_CASE("what is an RDMA device is told by the kernel, not by its name") {
 }
 
 TEST_CASE("InfiniBand goes before as many Ethernet cards, however near these are") {
-  Topology topology = two_cards(range(0, 8), range(8, 8));
-  topology.devices[0].link = CardLink::infiniband;
-  topology.devices[1].link = CardLink::ethernet;
+  facts::Topology topology = two_cards(range(0, 8), range(8, 8));
+  topology.devices[0].link = facts::CardLink::infiniband;
+  topology.devices[1].link = facts::CardLink::ethernet;
   const std::vector<CardSeeker> seekers{{{0}, {}, {8}}, {{1}, {}, {9}}};
   CHECK(choose_network_cards(topology, seekers) == Names{"mlx5_0", "mlx5_0"});
   // A fabric of Ethernet with one InfiniBand card for storage.
   topology.devices.push_back(topology.devices[1]);
   topology.devices.back().names = {"mlx5_2"};
   CHECK(choose_network_cards(topology, seekers) == Names{"mlx5_1", "mlx5_2"});
-  topology.devices[0].link = CardLink::down;
+  topology.devices[0].link = facts::CardLink::down;
   CHECK(choose_network_cards(topology, {{{0}, {}, {0}}}) == Names{"mlx5_1"});
 }
 
 TEST_CASE(
     "without CPUs in common the card in the package is nearest, and in it the one at the least distance") {
-  Topology topology;
+  facts::Topology topology;
   topology.packages = 2;
   for (int node = 0; node < 6; ++node) {
     topology.cores.push_back({{node}, node / 3, node, node});
@@ -147,17 +149,17 @@ TEST_CASE(
   }
   topology.distances = {{10, 12, 11, 32, 32, 32}, {12, 10, 12, 32, 32, 32}, {11, 12, 10, 32, 32, 32},
                         {32, 32, 32, 10, 12, 12}, {32, 32, 32, 12, 10, 12}, {32, 32, 32, 12, 12, 10}};
-  topology.devices = {device(DeviceKind::network, "0000:01:00.0", {"mlx5_0"}, {"a"}, {1}),
-                      device(DeviceKind::network, "0000:02:00.0", {"mlx5_1"}, {"b"}, {2}),
-                      device(DeviceKind::network, "0000:03:00.0", {"mlx5_2"}, {"c"}, {3}),
-                      device(DeviceKind::gpu, "0000:04:00.0", {}, {"d"}, {0}),
-                      device(DeviceKind::gpu, "0000:05:00.0", {}, {"e"}, {5})};
+  topology.devices = {device(facts::DeviceKind::network, "0000:01:00.0", {"mlx5_0"}, {"a"}, {1}),
+                      device(facts::DeviceKind::network, "0000:02:00.0", {"mlx5_1"}, {"b"}, {2}),
+                      device(facts::DeviceKind::network, "0000:03:00.0", {"mlx5_2"}, {"c"}, {3}),
+                      device(facts::DeviceKind::gpu, "0000:04:00.0", {}, {"d"}, {0}),
+                      device(facts::DeviceKind::gpu, "0000:05:00.0", {}, {"e"}, {5})};
   CHECK(choose_network_cards(topology, {with_gpu(0, "0000:04:00.0"), with_gpu(1, "0000:05:00.0")}) ==
         Names{"mlx5_1", "mlx5_2"});
 }
 
 TEST_CASE("EFA cards are left to libfabric, and the message says so") {
-  Topology topology = two_cards({}, {});
+  facts::Topology topology = two_cards({}, {});
   topology.devices[0].names = {"rdmap79s0"};
   topology.devices[1].names = {"efa_0"};
   CHECK(choose_network_cards(topology, {{{0}, {}, {}}}) == Names{""});

@@ -13,6 +13,7 @@
 #include "node_cases.hpp"
 
 using namespace ddprun;
+using namespace ddprun::placement;
 using namespace ddprun::test;
 
 namespace {
@@ -22,18 +23,18 @@ using Cpus = std::vector<int>;
 struct Mask {
   const char* name;
   // Which hardware thread of which core is left.
-  std::function<bool(const Topology&, std::size_t core, std::size_t thread)> leaves;
+  std::function<bool(const facts::Topology&, std::size_t core, std::size_t thread)> leaves;
 };
 
 std::vector<Mask> masks() {
-  return {{"whole", [](const Topology&, std::size_t, std::size_t) { return true; }},
-          {"holes", [](const Topology&, std::size_t core, std::size_t) { return core % 3 != 1; }},
-          {"one-core", [](const Topology& node, std::size_t core,
+  return {{"whole", [](const facts::Topology&, std::size_t, std::size_t) { return true; }},
+          {"holes", [](const facts::Topology&, std::size_t core, std::size_t) { return core % 3 != 1; }},
+          {"one-core", [](const facts::Topology& node, std::size_t core,
                           std::size_t) { return core == node.cores.size() / 2 + 1; }},
           {"half-pairs",
-           [](const Topology&, std::size_t core, std::size_t thread) { return thread == core % 2; }},
-          {"last-socket", [](const Topology& node, std::size_t core, std::size_t) {
-             const Core& last = node.cores.back();
+           [](const facts::Topology&, std::size_t core, std::size_t thread) { return thread == core % 2; }},
+          {"last-socket", [](const facts::Topology& node, std::size_t core, std::size_t) {
+             const facts::Core& last = node.cores.back();
              return node.packages > 1 ? node.cores[core].package == last.package
                                       : node.cores[core].node == last.node && core % 2 == 1;
            }}};
@@ -54,18 +55,20 @@ Cpus allowed_by(const NodeCase& node, const Mask& mask) {
   return both;
 }
 
-std::string in_short(const Binding& worker) {
-  std::string text = worker.cpus.empty() ? "-" : render_cpu_list(worker.cpus);
-  if (worker.policy == MemoryPolicy::preferred) text += "@" + render_cpu_list(worker.memory_nodes);
+std::string in_short(const facts::Binding& worker) {
+  std::string text = worker.cpus.empty() ? "-" : facts::render_cpu_list(worker.cpus);
+  if (worker.policy == facts::MemoryPolicy::preferred)
+    text += "@" + facts::render_cpu_list(worker.memory_nodes);
   return text;
 }
 
 std::string line_of(const PlacementRequest& request, const Placement& placement, const char* mask) {
-  std::string line = fmt::format("{} {} {}:", mask, to_string(request.bind.mode), request.near_gpus.size());
-  for (const Binding& worker : placement.workers) line += " " + in_short(worker);
-  if (!placement.spare.empty()) line += " spare " + render_cpu_list(placement.spare);
+  std::string line =
+      fmt::format("{} {} {}:", mask, options::to_string(request.bind.mode), request.near_gpus.size());
+  for (const facts::Binding& worker : placement.workers) line += " " + in_short(worker);
+  if (!placement.spare.empty()) line += " spare " + facts::render_cpu_list(placement.spare);
   line += "; " + placement.origin;
-  for (const Notice& notice : placement.notices) line += "; " + notice.what;
+  for (const allocation::Notice& notice : placement.notices) line += "; " + notice.what;
   return line + "\n";
 }
 
@@ -82,8 +85,8 @@ std::string bindings_of(const NodeCase& node) {
     }
   }
   const int usual = node.devices.empty() ? 4 : static_cast<int>(node.devices.size());
-  for (const BindMode mode :
-       {BindMode::node, BindMode::socket, BindMode::exclusive, BindMode::core_complex}) {
+  for (const options::BindMode mode : {options::BindMode::node, options::BindMode::socket,
+                                       options::BindMode::exclusive, options::BindMode::core_complex}) {
     for (const int workers : {1, usual}) {
       PlacementRequest request = request_for(node, workers);
       request.bind = {mode, {}, false, "--bind"};
@@ -105,7 +108,8 @@ TEST_CASE("a worker for each GPU is where the machine's documentation puts it") 
     CHECK(placement.notices.empty());
     for (std::size_t i = 0; i < devices; ++i) {
       CAPTURE(i);
-      CHECK(render_cpu_list(placement.workers[i].cpus) == render_cpu_list(node.devices[i].expected));
+      CHECK(facts::render_cpu_list(placement.workers[i].cpus) ==
+            facts::render_cpu_list(node.devices[i].expected));
     }
   }
 }

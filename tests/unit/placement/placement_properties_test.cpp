@@ -10,6 +10,7 @@
 #include "random_seed.hpp"
 
 using namespace ddprun;
+using namespace ddprun::placement;
 using namespace ddprun::test;
 
 namespace {
@@ -40,7 +41,7 @@ struct Scene {
 
   Scene(const PlacementRequest& asked, Placement answer)
       : request(asked), placement(std::move(answer)), allowed(as_set(asked.allowed_cpus)) {
-    for (const Core& core : request.topology.cores) {
+    for (const facts::Core& core : request.topology.cores) {
       const Cpus left = as_set(core.cpus) & allowed;
       if (left.any()) units.push_back({left, core.node});
     }
@@ -93,8 +94,8 @@ bool are_disjoint(const Scene& scene) {
 std::string check_shared(const Scene& scene) {
   if (scene.units.size() < scene.workers.size()) {
     if (scene.bound || !scene.placement.spare.empty()) return "bound in spite of too few cores";
-    const std::vector<Notice>& notices = scene.placement.notices;
-    const bool told = std::any_of(notices.begin(), notices.end(), [](const Notice& notice) {
+    const std::vector<allocation::Notice>& notices = scene.placement.notices;
+    const bool told = std::any_of(notices.begin(), notices.end(), [](const allocation::Notice& notice) {
       return notice.what.find("none of them is bound") != std::string::npos;
     });
     return told ? "" : "no word of too few cores";
@@ -103,13 +104,14 @@ std::string check_shared(const Scene& scene) {
   return wrong.empty() && !are_disjoint(scene) ? "two workers share a CPU" : wrong;
 }
 
-std::string check_memory_of(const Scene& scene, const Binding& worker) {
-  if ((worker.policy == MemoryPolicy::untouched) != worker.memory_nodes.empty()) return "a policy of nothing";
-  const std::vector<MemoryNode>& nodes = scene.request.topology.nodes;
+std::string check_memory_of(const Scene& scene, const facts::Binding& worker) {
+  if ((worker.policy == facts::MemoryPolicy::untouched) != worker.memory_nodes.empty())
+    return "a policy of nothing";
+  const std::vector<facts::MemoryNode>& nodes = scene.request.topology.nodes;
   const std::vector<int>& may = scene.request.allowed_memory_nodes;
   for (const int number : worker.memory_nodes) {
     const auto node = std::find_if(nodes.begin(), nodes.end(),
-                                   [&](const MemoryNode& each) { return each.number == number; });
+                                   [&](const facts::MemoryNode& each) { return each.number == number; });
     if (node == nodes.end() || node->cpus.empty()) return "memory of a node without CPUs";
     const bool known =
         std::any_of(nodes.begin(), nodes.end(), [](const auto& each) { return each.bytes > 0; });
@@ -117,7 +119,7 @@ std::string check_memory_of(const Scene& scene, const Binding& worker) {
     if (!may.empty() && !std::binary_search(may.begin(), may.end(), number)) return "memory is not allowed";
   }
   if (worker.memory_nodes.empty()) return "";
-  if (scene.request.bind.mode == BindMode::automatic)
+  if (scene.request.bind.mode == options::BindMode::automatic)
     return worker.memory_nodes.size() == 1 ? "" : "preferred memory of several nodes";
   std::vector<int> own;
   for (const Unit& unit : scene.units) {
@@ -129,7 +131,7 @@ std::string check_memory_of(const Scene& scene, const Binding& worker) {
 }
 
 std::string check_memory(const Scene& scene) {
-  for (const Binding& worker : scene.placement.workers) {
+  for (const facts::Binding& worker : scene.placement.workers) {
     const std::string wrong = check_memory_of(scene, worker);
     if (!wrong.empty()) return wrong;
   }
@@ -182,7 +184,7 @@ void for_all_nodes(int count, const Check& check) {
     if (found.empty()) continue;
     ++failures;
     wrong += fmt::format("node {} with {} workers on {}: {}\n", i, request.near_gpus.size(),
-                         render_cpu_list(request.allowed_cpus), found);
+                         facts::render_cpu_list(request.allowed_cpus), found);
   }
   CHECK(wrong == "");
 }
@@ -191,7 +193,7 @@ void for_all_nodes(int count, const Check& check) {
 
 TEST_CASE("what placement promises holds on any node") {
   for_all_nodes(k_nodes, [](PlacementRequest request) {
-    request.bind.mode = BindMode::near;
+    request.bind.mode = options::BindMode::near;
     const Scene scene(request);
     const bool single = scene.workers.size() == 1 && !scene.bound;
     std::string wrong = single ? "" : check_shared(scene);
@@ -206,7 +208,7 @@ TEST_CASE("automatic binding adds the package's idle cores to what is near, and 
     if (!wide.bound) return "";
     std::string wrong = check_shared(wide);
     if (wrong.empty()) wrong = check_memory(wide);
-    request.bind.mode = BindMode::near;
+    request.bind.mode = options::BindMode::near;
     const Scene near(request);
     for (std::size_t i = 0; i < wide.workers.size() && wrong.empty(); ++i) {
       if ((near.workers[i].cpus & ~wide.workers[i].cpus).any()) wrong = "a near core was taken away";
@@ -215,10 +217,10 @@ TEST_CASE("automatic binding adds the package's idle cores to what is near, and 
         wrong = "memory from elsewhere";
     }
     std::vector<bool> used(static_cast<std::size_t>(request.topology.packages));
-    for (const Core& core : request.topology.cores) {
+    for (const facts::Core& core : request.topology.cores) {
       if ((as_set(core.cpus) & held_by_all(near)).any()) used[static_cast<std::size_t>(core.package)] = true;
     }
-    for (const Core& core : request.topology.cores) {
+    for (const facts::Core& core : request.topology.cores) {
       const bool idle = (as_set(core.cpus) & as_set(wide.placement.spare)).any();
       if (idle && used[static_cast<std::size_t>(core.package)] && near.bound)
         wrong = "an idle core beside a worker";
@@ -230,7 +232,7 @@ TEST_CASE("automatic binding adds the package's idle cores to what is near, and 
 TEST_CASE("a single worker is bound unless it would have all") {
   for_all_nodes(k_nodes / 4, [](PlacementRequest request) -> std::string {
     request.near_gpus.resize(1);
-    request.bind.mode = BindMode::near;
+    request.bind.mode = options::BindMode::near;
     const Scene scene(request);
     if (!scene.bound) return scene.placement.spare.empty() ? "" : "spare CPUs of an unbound worker";
     return scene.workers.front().cpus == scene.allowed ? "bound to all" : check_shared(scene);
@@ -267,7 +269,7 @@ TEST_CASE("GPUs in reverse order hold the same cores, the other way round") {
   int compared = 0;
   for_all_nodes(k_nodes / 2, [&](PlacementRequest request) -> std::string {
     for (auto& gpus : request.near_gpus) gpus.resize(1);
-    request.bind.mode = BindMode::near;
+    request.bind.mode = options::BindMode::near;
     const Scene forward(request);
     if (!forward.bound || locality(forward) < static_cast<double>(forward.workers.size())) return "";
     PlacementRequest reversed = request;
@@ -283,12 +285,12 @@ TEST_CASE("GPUs in reverse order hold the same cores, the other way round") {
 TEST_CASE("ways to bind with torchrun's names hold whole cores of what is allowed") {
   int turn = 0;
   for_all_nodes(k_nodes / 2, [&](PlacementRequest request) {
-    constexpr BindMode k_modes[] = {BindMode::node, BindMode::socket, BindMode::exclusive,
-                                    BindMode::core_complex};
+    constexpr options::BindMode k_modes[] = {options::BindMode::node, options::BindMode::socket,
+                                             options::BindMode::exclusive, options::BindMode::core_complex};
     request.bind.mode = k_modes[turn++ % 4];
     const Scene scene(request);
     const std::string wrong =
-        request.bind.mode == BindMode::exclusive ? check_shared(scene) : check_bound(scene);
+        request.bind.mode == options::BindMode::exclusive ? check_shared(scene) : check_bound(scene);
     return wrong.empty() ? check_memory(scene) : wrong;
   });
 }

@@ -9,6 +9,7 @@
 #include "node_cases.hpp"
 
 using namespace ddprun;
+using namespace ddprun::placement;
 using namespace ddprun::test;
 
 namespace {
@@ -17,7 +18,7 @@ namespace {
 // and 1 are in package 0; node n is numbered n.
 PlacementRequest small_node(std::vector<std::vector<std::string>> near) {
   PlacementRequest request;
-  Topology& topology = request.topology;
+  facts::Topology& topology = request.topology;
   topology.source = "small";
   topology.packages = 2;
   for (int core = 0; core < 16; ++core)
@@ -39,14 +40,14 @@ PlacementRequest small_node(std::vector<std::vector<std::string>> near) {
 const std::string k_node[] = {"0-3,16-19", "4-7,20-23", "8-11,24-27", "12-15,28-31"};
 
 PlacementRequest with_bind(PlacementRequest request, const std::string& bind) {
-  request.bind = parse_bind(bind, "--bind");
+  request.bind = options::parse_bind(bind, "--bind");
   return request;
 }
 
 std::string cpus_of(const Placement& placement) {
   std::vector<std::string> lists;
-  for (const Binding& worker : placement.workers)
-    lists.push_back(worker.cpus.empty() ? "-" : render_cpu_list(worker.cpus));
+  for (const facts::Binding& worker : placement.workers)
+    lists.push_back(worker.cpus.empty() ? "-" : facts::render_cpu_list(worker.cpus));
   return join(lists, " | ");
 }
 
@@ -54,18 +55,18 @@ std::string cpus_of(const PlacementRequest& request) { return cpus_of(place_work
 
 std::string memory_of(const PlacementRequest& request) {
   std::vector<std::string> lists;
-  for (const Binding& worker : place_workers(request).workers) {
-    const char* policy = worker.policy == MemoryPolicy::untouched   ? "-"
-                         : worker.policy == MemoryPolicy::preferred ? "preferred "
-                                                                    : "bind ";
-    lists.push_back(policy + render_cpu_list(worker.memory_nodes));
+  for (const facts::Binding& worker : place_workers(request).workers) {
+    const char* policy = worker.policy == facts::MemoryPolicy::untouched   ? "-"
+                         : worker.policy == facts::MemoryPolicy::preferred ? "preferred "
+                                                                           : "bind ";
+    lists.push_back(policy + facts::render_cpu_list(worker.memory_nodes));
   }
   return join(lists, " | ");
 }
 
 std::string notices_of(const PlacementRequest& request) {
   std::vector<std::string> texts;
-  for (const Notice& notice : place_workers(request).notices)
+  for (const allocation::Notice& notice : place_workers(request).notices)
     texts.push_back(notice.what + " | " + notice.hint);
   return join(texts, "\n");
 }
@@ -135,14 +136,14 @@ TEST_CASE("idle cores go first to whom they bring up to the others") {
   request.allowed_cpus = cpus("0-4,8-15,16-20,24-31");
   CHECK(cpus_of(request) == "0-3,16-19 | 4,20");
   // A third node in the package.
-  for (Core& core : request.topology.cores) core.package = core.node == 3 ? 1 : 0;
+  for (facts::Core& core : request.topology.cores) core.package = core.node == 3 ? 1 : 0;
   CHECK(cpus_of(request) == "0-3,11,16-19,27 | 4,8-10,20,24-26");
 }
 
 TEST_CASE("packages without any GPU stay spare") {
   const Placement placement = place_workers(small_node({{k_node[1]}}));
   CHECK(cpus_of(placement) == "0-7,16-23");
-  CHECK(render_cpu_list(placement.spare) == "8-15,24-31");
+  CHECK(facts::render_cpu_list(placement.spare) == "8-15,24-31");
 }
 
 TEST_CASE("one worker that gets a whole package that is all there is stays bound for its memory") {
@@ -154,7 +155,7 @@ TEST_CASE("one worker that gets a whole package that is all there is stays bound
 
 TEST_CASE("memory of no other nodes than its own is that of all of them") {
   PlacementRequest request = small_node({{k_node[1]}, {k_node[2]}});
-  request.memory = MemoryBind::bind;
+  request.memory = options::MemoryBind::bind;
   CHECK(memory_of(request) == "bind 0-1 | bind 2-3");
 }
 
@@ -167,7 +168,7 @@ TEST_CASE("each kind of core of a hybrid processor is dealt out evenly") {
 }
 
 TEST_CASE("six workers on four NUMA nodes with an L3 each have a fair share") {
-  for (const Binding& worker : place_workers(request_for(read_node_case("four-l3"), 6)).workers)
+  for (const facts::Binding& worker : place_workers(request_for(read_node_case("four-l3"), 6)).workers)
     CHECK(worker.cpus.size() >= 28);
 }
 
@@ -227,7 +228,7 @@ TEST_CASE("the way to bind is named in the origin") {
 
 TEST_CASE("none leaves everything as it is") {
   PlacementRequest request = with_bind(small_node({{k_node[1]}, {}}), "none");
-  request.memory = MemoryBind::bind;
+  request.memory = options::MemoryBind::bind;
   CHECK(cpus_of(request) == "- | -");
   CHECK(memory_of(request) == "- | -");
   CHECK(place_workers(small_node({})).workers.empty());
@@ -315,11 +316,11 @@ TEST_CASE("lists that leave a worker nothing are refused") {
 TEST_CASE("memory follows the cores") {
   PlacementRequest request = small_node({{k_node[3]}, {"0-7,16-23"}});
   CHECK(memory_of(request) == "preferred 3 | -");
-  request.memory = MemoryBind::preferred;
+  request.memory = options::MemoryBind::preferred;
   CHECK(memory_of(request) == "preferred 3 | preferred 0-1");
-  request.memory = MemoryBind::bind;
+  request.memory = options::MemoryBind::bind;
   CHECK(memory_of(request) == "bind 2-3 | bind 0-1");
-  request.memory = MemoryBind::none;
+  request.memory = options::MemoryBind::none;
   CHECK(memory_of(request) == "- | -");
   CHECK(memory_of(with_bind(small_node({{}, {}}), "cpu:0,16:3-4")) == "preferred 0 | -");
 }
@@ -328,19 +329,19 @@ TEST_CASE("an unbound worker's memory is left alone unless it was asked for") {
   PlacementRequest request = small_node({{}});
   request.allowed_cpus = cpus("4-7");
   CHECK(memory_of(request) == "-");
-  request.memory = MemoryBind::bind;
+  request.memory = options::MemoryBind::bind;
   CHECK(cpus_of(request) == "-");
   CHECK(memory_of(request) == "bind 1");
 }
 
 TEST_CASE("a single NUMA node leaves no choice of memory") {
   PlacementRequest request;
-  request.topology = make_flat_topology(cpus("0-7"));
+  request.topology = facts::make_flat_topology(cpus("0-7"));
   request.allowed_cpus = cpus("0-7");
   request.near_gpus.resize(2);
   CHECK(cpus_of(request) == "0-3 | 4-7");
   CHECK(memory_of(request) == "- | -");
-  request.memory = MemoryBind::preferred;
+  request.memory = options::MemoryBind::preferred;
   CHECK(memory_of(request) == "preferred 0 | preferred 0");
 }
 
@@ -365,6 +366,6 @@ TEST_CASE("memory that is not allowed is not asked for") {
   CHECK(notices_of(request) ==
         "no memory near the cores of workers 0-1 may be used here: the kernel chooses the NUMA nodes | the "
         "NUMA nodes that may be used: 1-2");
-  request.memory = MemoryBind::none;
+  request.memory = options::MemoryBind::none;
   CHECK(notices_of(request) == "");
 }

@@ -7,6 +7,7 @@
 #include "plan_node.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 using namespace ddprun::test;
 
 namespace {
@@ -14,16 +15,16 @@ namespace {
 constexpr const char* k_addresses[] = {"0000:01:00.0", "0000:41:00.0", "0000:81:00.0", "0000:c1:00.0"};
 
 // Four NUMA nodes of four cores with two threads, a GPU on each, the last node's first.
-Snapshot polaris() {
-  Snapshot snapshot;
-  HostFacts& host = snapshot.host;
+facts::Snapshot polaris() {
+  facts::Snapshot snapshot;
+  facts::HostFacts& host = snapshot.host;
   host.name = "n1";
   host.topology = build_topology({1, 4, 1, 4, 2});
   for (int gpu = 0; gpu < 4; ++gpu) {
-    add_device(*host.topology, DeviceKind::gpu, k_addresses[gpu], 3 - gpu);
+    add_device(*host.topology, facts::DeviceKind::gpu, k_addresses[gpu], 3 - gpu);
     host.gpus.push_back({"nvidia", k_addresses[gpu]});
   }
-  host.allowed_cpus = all_cpus(*host.topology);
+  host.allowed_cpus = facts::all_cpus(*host.topology);
   host.allowed_cores = 16;
   host.online_cpus = 32;
   host.allowed_memory_nodes = {0, 1, 2, 3};
@@ -32,8 +33,8 @@ Snapshot polaris() {
 }
 
 // A task of a step of two nodes with four tasks each.
-Snapshot task(int local, Environment more = {}) {
-  Snapshot snapshot = polaris();
+facts::Snapshot task(int local, facts::Environment more = {}) {
+  facts::Snapshot snapshot = polaris();
   snapshot.environment = {{"SLURM_JOB_ID", "29"},
                           {"SLURM_STEP_ID", "0"},
                           {"SLURM_STEP_NODELIST", "n[1-2]"},
@@ -46,15 +47,16 @@ Snapshot task(int local, Environment more = {}) {
   return snapshot;
 }
 
-Options running() {
-  Options options;
+options::Options running() {
+  options::Options options;
   options.command = {"train.py"};
   return options;
 }
 
 std::vector<std::string> bound(const LaunchPlan& plan) {
   std::vector<std::string> lists;
-  for (const PlannedWorker& worker : plan.planned) lists.push_back(render_cpu_list(worker.binding.cpus));
+  for (const PlannedWorker& worker : plan.planned)
+    lists.push_back(facts::render_cpu_list(worker.binding.cpus));
   return lists;
 }
 
@@ -67,29 +69,29 @@ LocalPeer local_peer(int local, bool same_cpus, std::vector<std::string> gpus) {
 }  // namespace
 
 TEST_CASE("one agent binds each worker near its own GPU, whatever the order of the GPUs") {
-  const Snapshot snapshot = polaris();
+  const facts::Snapshot snapshot = polaris();
   const LaunchPlan plan = plan_node(snapshot, running());
   CHECK(bound(plan) == Lists{"12-15,28-31", "8-11,24-27", "4-7,20-23", "0-3,16-19"});
   CHECK(plan.planned[1].binding.memory_nodes == std::vector<int>{2});
-  CHECK(plan.planned[1].binding.policy == MemoryPolicy::preferred);
+  CHECK(plan.planned[1].binding.policy == facts::MemoryPolicy::preferred);
   CHECK(plan.binding.spare.empty());
 }
 
 TEST_CASE("what the driver's files say about locality counts where the topology has no such device") {
-  Snapshot snapshot = polaris();
+  facts::Snapshot snapshot = polaris();
   snapshot.host.topology->devices.clear();
   snapshot.host.gpus = {{"nvidia", "00000000:99:00.0", {}, {4, 5, 6, 7, 20, 21, 22, 23}, {}}};
-  Options options = running();
-  options.bind = parse_bind("near", "--bind");
+  options::Options options = running();
+  options.bind = options::parse_bind("near", "--bind");
   const LaunchPlan plan = plan_node(snapshot, options);
   CHECK(bound(plan) == Lists{"4-7,20-23"});
-  CHECK(render_cpu_list(plan.binding.spare) == "0-3,8-19,24-31");
+  CHECK(facts::render_cpu_list(plan.binding.spare) == "0-3,8-19,24-31");
 }
 
 TEST_CASE("--bind none binds nothing and announces nothing") {
-  const Snapshot snapshot = polaris();
-  Options options = running();
-  options.bind = parse_bind("none", "--bind");
+  const facts::Snapshot snapshot = polaris();
+  options::Options options = running();
+  options.bind = options::parse_bind("none", "--bind");
   const LaunchPlan plan = plan_node(snapshot, options);
   CHECK(bound(plan) == Lists{"", "", "", ""});
   CHECK(plan.binding.origin == "--bind");
@@ -97,7 +99,7 @@ TEST_CASE("--bind none binds nothing and announces nothing") {
 }
 
 TEST_CASE("without a topology nothing is bound") {
-  Snapshot snapshot = polaris();
+  facts::Snapshot snapshot = polaris();
   snapshot.host.topology.reset();
   const LaunchPlan plan = plan_node(snapshot, running());
   CHECK(bound(plan) == Lists{"", "", "", ""});
@@ -118,7 +120,7 @@ TEST_CASE("tasks that share their CPUs share them out as they were told at the r
   }
   std::vector<std::string> together;
   for (int local = 0; local < 4; ++local) {
-    const Snapshot snapshot = task(local, {{"CUDA_VISIBLE_DEVICES", local < 2 ? "0" : ""}});
+    const facts::Snapshot snapshot = task(local, {{"CUDA_VISIBLE_DEVICES", local < 2 ? "0" : ""}});
     const LaunchPlan plan = plan_node(snapshot, running(), all);
     together.push_back(bound(plan).front());
   }
@@ -130,7 +132,7 @@ TEST_CASE("tasks that share their CPUs share them out as they were told at the r
 }
 
 TEST_CASE("a task with CPUs of its own keeps them") {
-  Snapshot snapshot = task(1);
+  facts::Snapshot snapshot = task(1);
   snapshot.host.allowed_cpus = {4, 5, 20, 21};
   const LaunchPlan plan = plan_node(snapshot, running());
   CHECK(bound(plan) == Lists{""});
@@ -141,18 +143,18 @@ TEST_CASE("a task with CPUs of its own keeps them") {
 }
 
 TEST_CASE("an explicit way of binding counts within a task's own CPUs") {
-  Snapshot snapshot = task(1);
+  facts::Snapshot snapshot = task(1);
   snapshot.host.allowed_cpus = {7, 8, 9, 10, 11};
-  Options options = running();
-  options.bind = parse_bind("node", "--bind");
+  options::Options options = running();
+  options.bind = options::parse_bind("node", "--bind");
   CHECK(bound(plan_node(snapshot, options)) == Lists{"8-11"});
 }
 
 TEST_CASE("an agent tells its local peers what they need to bind with it") {
-  const Snapshot snapshot = task(2);
+  const facts::Snapshot snapshot = task(2);
   const LaunchPlan plan = plan_node(snapshot, running());
   CHECK(announced_cpus(*plan.node, snapshot) == "0-31");
   CHECK(announced_workers(*plan.node, snapshot) == std::vector<LocalPeerWorker>{{"2", {"0000:81:00.0"}}});
-  const Snapshot alone = polaris();
+  const facts::Snapshot alone = polaris();
   CHECK(announced_workers(propose_node(alone, running()), alone).empty());
 }

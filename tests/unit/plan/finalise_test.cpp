@@ -5,11 +5,12 @@
 #include "plan_node.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 namespace {
 
-Snapshot laptop() {
-  Snapshot snapshot;
+facts::Snapshot laptop() {
+  facts::Snapshot snapshot;
   snapshot.host.name = "n1";
   snapshot.host.allowed_cpus = {0, 1, 2, 3};
   snapshot.host.allowed_cores = 4;
@@ -17,11 +18,11 @@ Snapshot laptop() {
   return snapshot;
 }
 
-Options two_workers() {
-  Options options;
+options::Options two_workers() {
+  options::Options options;
   options.command = {"true"};
   options.no_python = true;
-  options.workers = {WorkersKind::number, 2, "--nproc-per-node"};
+  options.workers = {options::WorkersKind::number, 2, "--nproc-per-node"};
   options.place.workers_per_node = sourced(2, "--nproc-per-node");
   return options;
 }
@@ -57,23 +58,23 @@ TEST_CASE("an assignment for another number of workers than were offered is refu
 }
 
 TEST_CASE("one that had assumed to be alone on its node becomes one task where the others are") {
-  Snapshot snapshot = laptop();
+  facts::Snapshot snapshot = laptop();
   snapshot.environment = {{"PMI_RANK", "1"},        {"PMI_SIZE", "3"},        {"PMI_ID", "1"},
                           {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}, {"HOME", "/home/lab"}};
   const auto node = std::make_shared<const NodeProposal>(test::propose_node(snapshot, two_workers()));
-  REQUIRE(node->allocation.style.value == LaunchStyle::agent_per_node);
+  REQUIRE(node->allocation.style.value == allocation::LaunchStyle::agent_per_node);
   Assignment assignment = make_expected_assignment(*node);
   assignment.agent_per_task = true;
   // Two workers each were asked for: what contradicts the launch is an error, and no plan.
   CHECK_THROWS_AS(finalise(node, assignment, snapshot), Error);
-  Options options = two_workers();
+  options::Options options = two_workers();
   options.workers = {};
   options.place.workers_per_node.reset();
   const auto single = std::make_shared<const NodeProposal>(test::propose_node(snapshot, options));
   assignment.workers = {{GlobalRank{1}, LocalRank{0}, 1, 3}};
   const LaunchPlan plan = finalise(single, assignment, snapshot);
   CHECK(plan.node != single);
-  CHECK(plan.node->allocation.style.value == LaunchStyle::agent_per_task);
+  CHECK(plan.node->allocation.style.value == allocation::LaunchStyle::agent_per_task);
   CHECK(plan.planned.size() == 1);
   CHECK(plan.node->rendezvous.key == single->rendezvous.key);
 }
@@ -86,5 +87,5 @@ TEST_CASE("what is said of a plan is said of its node first") {
   }();
   LaunchPlan plan = finalise(node, make_expected_assignment(*node), laptop());
   plan.notices = {{"of the share", ""}};
-  CHECK(notices_of(plan) == std::vector<Notice>{{"of the node", ""}, {"of the share", ""}});
+  CHECK(notices_of(plan) == std::vector<allocation::Notice>{{"of the node", ""}, {"of the share", ""}});
 }

@@ -4,20 +4,21 @@
 #include "plan_node.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 using test::change_node;
 
 namespace {
 
 // Four cores of two threads each; one card near each pair of cores.
-Snapshot machine() {
-  Snapshot snapshot;
+facts::Snapshot machine() {
+  facts::Snapshot snapshot;
   snapshot.host.allowed_cpus = {0, 1, 2, 3, 4, 5, 6, 7};
   snapshot.host.allowed_cores = 4;
   snapshot.host.online_cpus = 8;
-  Topology& topology = snapshot.host.topology.emplace();
+  facts::Topology& topology = snapshot.host.topology.emplace();
   for (int i = 0; i < 4; ++i) topology.cores.push_back({{i, i + 4}});
-  topology.devices = {{DeviceKind::network, "0000:01:00.0", {"mlx5_0"}, {"a"}, {0, 1, 4, 5}},
-                      {DeviceKind::network, "0000:02:00.0", {"mlx5_1"}, {"b"}, {2, 3, 6, 7}}};
+  topology.devices = {{facts::DeviceKind::network, "0000:01:00.0", {"mlx5_0"}, {"a"}, {0, 1, 4, 5}},
+                      {facts::DeviceKind::network, "0000:02:00.0", {"mlx5_1"}, {"b"}, {2, 3, 6, 7}}};
   return snapshot;
 }
 
@@ -61,16 +62,16 @@ TEST_CASE("a card is near the worker's GPU rather than its CPUs") {
   LaunchPlan plan = plan_of({{0, 1, 4, 5}});
   change_node(plan, [](NodeProposal& node) { node.options.nic = {true, "--nic"}; });
   plan.planned[0].gpus = {0};
-  Snapshot snapshot = machine();
+  facts::Snapshot snapshot = machine();
   snapshot.host.gpus = {{"nvidia", "0000:03:00.0"}};
-  snapshot.host.topology->devices.push_back({DeviceKind::gpu, "0000:03:00.0", {}, {"b"}, {}});
+  snapshot.host.topology->devices.push_back({facts::DeviceKind::gpu, "0000:03:00.0", {}, {"b"}, {}});
   follow_binding(plan, snapshot);
   CHECK(plan.planned[0].network_card == "mlx5_1");
 }
 
 TEST_CASE("no card to name is worth a remark where one is asked for") {
   LaunchPlan plan = plan_of({{0, 1}});
-  Snapshot snapshot = machine();
+  facts::Snapshot snapshot = machine();
   snapshot.host.topology->devices.clear();
   CHECK_FALSE(find_no_card(plan, snapshot));
   change_node(plan, [](NodeProposal& node) { node.options.nic = {true, "--nic"}; });

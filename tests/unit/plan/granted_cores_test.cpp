@@ -3,14 +3,15 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 namespace {
 
 using Cpus = std::vector<int>;
 
 // Eight CPUs, without a topology.
-Snapshot pbs_host() {
-  Snapshot snapshot;
+facts::Snapshot pbs_host() {
+  facts::Snapshot snapshot;
   snapshot.host.name = "n1";
   snapshot.host.allowed_cpus = {0, 1, 2, 3, 4, 5, 6, 7};
   return snapshot;
@@ -18,8 +19,8 @@ Snapshot pbs_host() {
 
 NodeProposal plan_of(int workers, int granted) {
   NodeProposal plan;
-  plan.allocation.scheduler = {Scheduler::pbs, "PBS_JOBID"};
-  plan.allocation.style = {LaunchStyle::alone, ""};
+  plan.allocation.scheduler = {facts::Scheduler::pbs, "PBS_JOBID"};
+  plan.allocation.style = {allocation::LaunchStyle::alone, ""};
   plan.allocation.cpus_on_node = {granted, "NCPUS"};
   plan.workers = {workers, "default"};
   plan.offered.resize(static_cast<std::size_t>(workers));
@@ -39,10 +40,10 @@ TEST_CASE("a PBS job that may use the whole host keeps to as many cores as it wa
 }
 
 TEST_CASE("cores near the workers' GPUs are wanted first, one for each worker in turn") {
-  Snapshot snapshot = pbs_host();
+  facts::Snapshot snapshot = pbs_host();
   NodeProposal plan = plan_of(2, 4);
   for (const Cpus& near : {Cpus{6, 7}, Cpus{2, 3}}) {
-    Gpu gpu;
+    facts::Gpu gpu;
     gpu.local_cpus = near;
     snapshot.host.gpus.push_back(gpu);
   }
@@ -63,9 +64,9 @@ TEST_CASE("a narrower mask, another scheduler, a number that nobody chose and --
   plan.gpus.resize(1);
   CHECK(count(plan) == 0);  // PBS' default, on a node that was given as a whole
   plan = plan_of(2, 4);
-  plan.options.bind.mode = BindMode::none;
+  plan.options.bind.mode = options::BindMode::none;
   CHECK(count(plan) == 0);
   plan = plan_of(2, 4);
-  plan.allocation.scheduler.value = Scheduler::slurm;
+  plan.allocation.scheduler.value = facts::Scheduler::slurm;
   CHECK(count(plan) == 0);
 }

@@ -4,13 +4,14 @@
 #include "ddprun/base/error.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 namespace {
 
 using Texts = std::vector<std::string>;
 
-HostFacts host() {
-  HostFacts host;
+facts::HostFacts host() {
+  facts::HostFacts host;
   host.name = "n1";
   host.addresses = {
       {"lo", "127.0.0.1", 8, true}, {"eth0", "192.168.1.1", 24, false}, {"ib0", "192.168.2.1", 24, false}};

@@ -3,11 +3,12 @@
 #include "plan_node.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 namespace {
 
-Snapshot machine(int cpus, int cores, const std::string& threads) {
-  Snapshot snapshot;
+facts::Snapshot machine(int cpus, int cores, const std::string& threads) {
+  facts::Snapshot snapshot;
   snapshot.host.name = "n1";
   for (int cpu = 0; cpu < cpus; ++cpu) snapshot.host.allowed_cpus.push_back(cpu);
   snapshot.host.allowed_cores = cores;
@@ -16,12 +17,12 @@ Snapshot machine(int cpus, int cores, const std::string& threads) {
   return snapshot;
 }
 
-std::string notices_of(const Snapshot& snapshot, int workers) {
-  Options options;
+std::string notices_of(const facts::Snapshot& snapshot, int workers) {
+  options::Options options;
   options.command = {"train.py"};
-  options.workers = {WorkersKind::number, workers, "--nproc-per-node"};
+  options.workers = {options::WorkersKind::number, workers, "--nproc-per-node"};
   std::string text;
-  for (const Notice& notice : test::plan_node(snapshot, options).notices)
+  for (const allocation::Notice& notice : test::plan_node(snapshot, options).notices)
     text += notice.what + " | " + notice.hint + "\n";
   return text;
 }
@@ -45,7 +46,7 @@ TEST_CASE("threads that fit are the user's choice") {
 }
 
 TEST_CASE("a control group's limit counts as the cores") {
-  Snapshot snapshot = machine(16, 16, "8");
+  facts::Snapshot snapshot = machine(16, 16, "8");
   snapshot.host.cpu_quota = 4;
   CHECK(notices_of(snapshot, 1).find("more than the 4 cores") != std::string::npos);
 }

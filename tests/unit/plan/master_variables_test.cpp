@@ -6,11 +6,12 @@
 #include "plan_node.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 namespace {
 
-Snapshot machine(Environment environment) {
-  Snapshot snapshot;
+facts::Snapshot machine(facts::Environment environment) {
+  facts::Snapshot snapshot;
   snapshot.host.name = "n1";
   snapshot.host.pid = 77;
   snapshot.host.addresses = {{"eth0", "10.0.0.1", 24, false}};
@@ -18,7 +19,7 @@ Snapshot machine(Environment environment) {
   return snapshot;
 }
 
-Environment step_of_two_nodes() {
+facts::Environment step_of_two_nodes() {
   return {{"SLURM_JOB_ID", "29"},
           {"SLURM_STEP_ID", "0"},
           {"SLURM_STEP_NODELIST", "n[1-2]"},
@@ -30,7 +31,8 @@ Environment step_of_two_nodes() {
 }
 
 // As the command line puts what is exported into the options.
-NodeProposal plan_with(Environment environment, const Environment& exported, Options options = {}) {
+NodeProposal plan_with(facts::Environment environment, const facts::Environment& exported,
+                       options::Options options = {}) {
   environment.insert(exported.begin(), exported.end());
   const MasterVariables master = read_master_variables(environment);
   options.command = {"train.py"};
@@ -41,7 +43,7 @@ NodeProposal plan_with(Environment environment, const Environment& exported, Opt
 
 std::string notices_of(const NodeProposal& plan) {
   std::string text;
-  for (const Notice& notice : plan.notices) text += notice.what + " | " + notice.hint + "\n";
+  for (const allocation::Notice& notice : plan.notices) text += notice.what + " | " + notice.hint + "\n";
   return text;
 }
 
@@ -95,7 +97,7 @@ TEST_CASE("one host alone follows a MASTER_ADDR that is its own") {
 }
 
 TEST_CASE("by hand MASTER_ADDR says where node 0 is") {
-  Options options;
+  options::Options options;
   options.place.nodes = sourced(2, "--nnodes");
   options.place.node_rank = sourced(1, "--node-rank");
   const NodeProposal plan = plan_with({}, {{"MASTER_ADDR", "10.0.0.9"}, {"MASTER_PORT", "29600"}}, options);

@@ -4,6 +4,7 @@
 #include "ddprun/base/error.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 namespace {
 
@@ -30,7 +31,7 @@ ExpectedNodes expected(int asked, int of_job) {
   return result;
 }
 
-std::optional<Notice> check(const std::vector<std::string>& hosts, int asked, int of_job) {
+std::optional<allocation::Notice> check(const std::vector<std::string>& hosts, int asked, int of_job) {
   const auto announcements = on(hosts);
   return check_node_count(announcements, make_world_plan(announcements), expected(asked, of_job));
 }

@@ -6,11 +6,12 @@
 #include "plan_node.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 namespace {
 
-Snapshot machine(const std::string& vendor, int gpus, Environment environment = {}) {
-  Snapshot snapshot;
+facts::Snapshot machine(const std::string& vendor, int gpus, facts::Environment environment = {}) {
+  facts::Snapshot snapshot;
   snapshot.host.name = "n1";
   snapshot.host.allowed_cpus = {0, 1, 2, 3, 4, 5, 6, 7};
   snapshot.host.allowed_cores = 8;
@@ -19,16 +20,16 @@ Snapshot machine(const std::string& vendor, int gpus, Environment environment = 
   return snapshot;
 }
 
-Options one_gpu() {
-  Options options;
+options::Options one_gpu() {
+  options::Options options;
   options.command = {"train.py"};
   options.gpus_per_worker = {1, "--gpus-per-worker"};
   return options;
 }
 
-Environment worker(const Snapshot& snapshot, std::size_t index) {
+facts::Environment worker(const facts::Snapshot& snapshot, std::size_t index) {
   const LaunchPlan plan = test::plan_node(snapshot, one_gpu());
-  Environment environment;
+  facts::Environment environment;
   for (const auto& [change, open] : expected_variables(plan, snapshot.environment, index)) {
     if (change.value) environment[change.name] = *change.value;
   }
@@ -38,7 +39,7 @@ Environment worker(const Snapshot& snapshot, std::size_t index) {
 }  // namespace
 
 TEST_CASE("with one GPU a worker each sees its own, as number 0") {
-  const Environment second = worker(machine("nvidia", 4), 1);
+  const facts::Environment second = worker(machine("nvidia", 4), 1);
   CHECK(second.at("CUDA_VISIBLE_DEVICES") == "1");
   CHECK(second.at("LOCAL_RANK") == "0");
   CHECK(second.at("RANK") == "1");
@@ -53,16 +54,16 @@ TEST_CASE("the worker's GPU is one of those that are visible") {
 }
 
 TEST_CASE("without the option every worker sees all GPUs and has its own local rank") {
-  const Snapshot snapshot = machine("nvidia", 4);
-  Options options = one_gpu();
+  const facts::Snapshot snapshot = machine("nvidia", 4);
+  options::Options options = one_gpu();
   options.gpus_per_worker = by_default(1);
   CHECK_FALSE(test::plan_node(snapshot, options).node->virtual_local_rank.value);
 }
 
 TEST_CASE("one GPU a worker is refused where there are too few") {
-  const auto refusal = [](const Snapshot& snapshot, int workers) {
-    Options options = one_gpu();
-    options.workers = {WorkersKind::number, workers, "--nproc-per-node"};
+  const auto refusal = [](const facts::Snapshot& snapshot, int workers) {
+    options::Options options = one_gpu();
+    options.workers = {options::WorkersKind::number, workers, "--nproc-per-node"};
     return error_of([&] { test::plan_node(snapshot, options); });
   };
   CHECK(refusal(machine("nvidia", 0), 2) ==

@@ -18,6 +18,7 @@
 #include "plan_node.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 using namespace ddprun::test;
 
 namespace {
@@ -33,13 +34,14 @@ std::string without_version(std::string text) {
   return at == std::string::npos ? text : text.replace(at, std::string(DDPRUN_VERSION).size(), "VERSION");
 }
 
-Printed print(const Snapshot& snapshot, const Options& options) {
+Printed print(const facts::Snapshot& snapshot, const options::Options& options) {
   try {
     if (const auto remote_launcher = test::plan_self_launch(snapshot, options))
-      return {without_version(render_text(*remote_launcher)),
-              without_version(render_json(*remote_launcher, snapshot))};
+      return {without_version(render::render_text(*remote_launcher)),
+              without_version(render::render_json(*remote_launcher, snapshot))};
     const LaunchPlan plan = plan_node(snapshot, options);
-    return {without_version(render_text(plan, snapshot)), without_version(render_json(plan, snapshot))};
+    return {without_version(render::render_text(plan, snapshot)),
+            without_version(render::render_json(plan, snapshot))};
   } catch (const Error& error) {
     return {
         fmt::format("ddprun: {}\nhint: {}\nexit code {}\n", error.what(), error.hint(), error.exit_code()),
@@ -97,10 +99,10 @@ TEST_CASE("a captured snapshot gives the same plan") {
   for (std::size_t i = 0; i < plan_cases().size(); ++i) {
     const PlanCase& each = plan_cases()[i];
     CAPTURE(each.folder.filename().string());
-    const std::string file =
-        render_snapshot(without_secrets(each.snapshot, site_variables(builtin_site_profiles())));
+    const std::string file = facts::render_snapshot(
+        facts::without_secrets(each.snapshot, site::site_variables(site::builtin_site_profiles())));
     const Printed& before = printed_cases()[i];
-    const Printed after = print(parse_snapshot(file, "captured.json"), each.options);
+    const Printed after = print(facts::parse_snapshot(file, "captured.json"), each.options);
     CHECK(after.text == before.text);
     CHECK(after.json == before.json);
   }

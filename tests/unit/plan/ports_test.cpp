@@ -5,6 +5,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 TEST_CASE("the port sequence follows from the launch key alone") {
   // Both sides of a launch may run different builds: these numbers are part of the protocol.

@@ -8,11 +8,12 @@
 #include "plan_node.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 namespace {
 
-Snapshot machine(Environment environment = {}, const std::string& host = "n1") {
-  Snapshot snapshot;
+facts::Snapshot machine(facts::Environment environment = {}, const std::string& host = "n1") {
+  facts::Snapshot snapshot;
   snapshot.host.name = host;
   snapshot.host.pid = 77;
   snapshot.host.allowed_cpus = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -26,8 +27,8 @@ Snapshot machine(Environment environment = {}, const std::string& host = "n1") {
 }
 
 // A task of `srun`: `tasks` on each of the step's hosts, as SLURM_STEP_TASKS_PER_NODE spells it.
-Environment step(const std::string& hosts, const std::string& tasks, int count, int node, int rank,
-                 int local) {
+facts::Environment step(const std::string& hosts, const std::string& tasks, int count, int node, int rank,
+                        int local) {
   return {{"SLURM_JOB_ID", "29"},
           {"SLURM_STEP_ID", "0"},
           {"SLURM_STEP_NODELIST", hosts},
@@ -38,23 +39,23 @@ Environment step(const std::string& hosts, const std::string& tasks, int count, 
           {"SLURM_LOCALID", std::to_string(local)}};
 }
 
-Environment with(Environment environment, const Environment& more) {
+facts::Environment with(facts::Environment environment, const facts::Environment& more) {
   environment.insert(more.begin(), more.end());
   return environment;
 }
 
-Options running(std::vector<std::string> command = {"train.py"}) {
-  Options options;
+options::Options running(std::vector<std::string> command = {"train.py"}) {
+  options::Options options;
   options.command = std::move(command);
   return options;
 }
 
-std::string refusal(const Snapshot& snapshot, const Options& options = running()) {
+std::string refusal(const facts::Snapshot& snapshot, const options::Options& options = running()) {
   return error_of([&] { test::plan_node(snapshot, options); });
 }
 
-Environment worker(const LaunchPlan& plan, const Snapshot& snapshot, std::size_t index) {
-  Environment environment;
+facts::Environment worker(const LaunchPlan& plan, const facts::Snapshot& snapshot, std::size_t index) {
+  facts::Environment environment;
   for (const auto& [change, open] : expected_variables(plan, snapshot.environment, index)) {
     if (change.value) environment[change.name] = *change.value;
   }
@@ -67,24 +68,24 @@ std::string show(const Sourced<int>& value) { return fmt::format("{} <- {}", val
 }  // namespace
 
 TEST_CASE("a task that sees one GPU has local rank 0, and is told what that costs") {
-  Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0"}}));
+  facts::Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0"}}));
   snapshot.host.gpus = {{"nvidia", ""}};
   const LaunchPlan plan = test::plan_node(snapshot, running());
-  const Environment environment = worker(plan, snapshot, 0);
+  const facts::Environment environment = worker(plan, snapshot, 0);
   CHECK(environment.at("LOCAL_RANK") == "0");
   CHECK(environment.at("RANK") == "3");
   CHECK(environment.at("LOCAL_WORLD_SIZE") == "4");
   CHECK_FALSE(environment.contains("CUDA_VISIBLE_DEVICES"));  // it sees that one already
   REQUIRE(notices_of(plan).size() == 1);
-  CHECK(
-      notices_of(plan)[0] ==
-      Notice{"every task sees one GPU only (CUDA_VISIBLE_DEVICES=0), so workers get LOCAL_RANK 0 and direct "
-             "GPU-to-GPU transfers may be off",
-             "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
+  CHECK(notices_of(plan)[0] ==
+        allocation::Notice{
+            "every task sees one GPU only (CUDA_VISIBLE_DEVICES=0), so workers get LOCAL_RANK 0 and direct "
+            "GPU-to-GPU transfers may be off",
+            "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
 }
 
 TEST_CASE("nothing is said of GPUs that the tasks may turn out to share") {
-  Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "3"}}));
+  facts::Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "3"}}));
   snapshot.host.gpus.assign(4, {"nvidia", ""});
   const LaunchPlan plan = test::plan_node(snapshot, running());
   CHECK(plan.node->own_device);
@@ -98,17 +99,17 @@ TEST_CASE("nothing is said of GPUs that the tasks may turn out to share") {
 }
 
 TEST_CASE("a task whose GPUs no variable hides keeps its local rank") {
-  Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"SLURM_STEP_GPUS", "3"}}));
+  facts::Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"SLURM_STEP_GPUS", "3"}}));
   snapshot.host.gpus.assign(4, {"nvidia", ""});
   const LaunchPlan plan = test::plan_node(snapshot, running());
-  const Environment environment = worker(plan, snapshot, 0);
+  const facts::Environment environment = worker(plan, snapshot, 0);
   CHECK(environment.at("LOCAL_RANK") == "3");
   CHECK_FALSE(environment.contains("CUDA_VISIBLE_DEVICES"));
   CHECK(plan.planned[0].gpus == std::vector<int>{3});
 }
 
 TEST_CASE("workers see the step's GPUs and not the host's first ones") {
-  Snapshot snapshot = machine(with(step("n1", "1", 1, 0, 0, 0), {{"SLURM_STEP_GPUS", "2,3"}}));
+  facts::Snapshot snapshot = machine(with(step("n1", "1", 1, 0, 0, 0), {{"SLURM_STEP_GPUS", "2,3"}}));
   snapshot.host.gpus.assign(4, {"nvidia", ""});
   LaunchPlan plan = test::plan_node(snapshot, running());
   REQUIRE(plan.planned.size() == 2);
@@ -120,9 +121,9 @@ TEST_CASE("workers see the step's GPUs and not the host's first ones") {
 }
 
 TEST_CASE("workers with several GPUs each have those of their place in the list") {
-  Options options = running();
+  options::Options options = running();
   options.gpus_per_worker = {2, "--gpus-per-worker"};
-  Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", "7,5,3,1"}});
+  facts::Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", "7,5,3,1"}});
   snapshot.host.gpus.assign(8, {"nvidia", ""});
   const LaunchPlan plan = test::plan_node(snapshot, options);
   REQUIRE(plan.planned.size() == 2);
@@ -134,10 +135,11 @@ TEST_CASE("workers with several GPUs each have those of their place in the list"
 }
 
 TEST_CASE("a task with several GPUs has its share of all, or all that it was given") {
-  Options options = running();
+  options::Options options = running();
   options.gpus_per_worker = {2, "--gpus-per-worker"};
   const auto device = [&](const std::string& list) {
-    const Snapshot snapshot = machine(with(step("n1", "2", 2, 0, 1, 1), {{"CUDA_VISIBLE_DEVICES", list}}));
+    const facts::Snapshot snapshot =
+        machine(with(step("n1", "2", 2, 0, 1, 1), {{"CUDA_VISIBLE_DEVICES", list}}));
     return test::plan_node(snapshot, options).planned[0].device;
   };
   CHECK(device("0,1,2,3") == "2,3");
@@ -145,7 +147,7 @@ TEST_CASE("a task with several GPUs has its share of all, or all that it was giv
 }
 
 TEST_CASE("each worker sees one MIG instance") {
-  Snapshot snapshot = machine();
+  facts::Snapshot snapshot = machine();
   snapshot.host.gpus = {{"nvidia", ""}};
   snapshot.host.gpus[0].mig = {"MIG-1", "MIG-2"};
   const LaunchPlan plan = test::plan_node(snapshot, running());
@@ -156,7 +158,7 @@ TEST_CASE("each worker sees one MIG instance") {
 }
 
 TEST_CASE("a task with its MIG instance is not told to look for more") {
-  Snapshot snapshot = machine(with(step("n1", "2", 2, 0, 1, 1), {{"CUDA_VISIBLE_DEVICES", "MIG-2"}}));
+  facts::Snapshot snapshot = machine(with(step("n1", "2", 2, 0, 1, 1), {{"CUDA_VISIBLE_DEVICES", "MIG-2"}}));
   snapshot.host.gpus = {{"nvidia", ""}};
   snapshot.host.gpus[0].mig = {"MIG-2"};
   const LaunchPlan plan = test::plan_node(snapshot, running());
@@ -166,7 +168,8 @@ TEST_CASE("a task with its MIG instance is not told to look for more") {
 }
 
 TEST_CASE("a task that sees all GPUs keeps its local rank") {
-  Snapshot snapshot = machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}));
+  facts::Snapshot snapshot =
+      machine(with(step("n1", "4", 4, 0, 3, 3), {{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}));
   snapshot.host.gpus.assign(4, {"nvidia", ""});
   const LaunchPlan plan = test::plan_node(snapshot, running());
   CHECK(worker(plan, snapshot, 0).at("LOCAL_RANK") == "3");
@@ -175,12 +178,12 @@ TEST_CASE("a task that sees all GPUs keeps its local rank") {
 }
 
 TEST_CASE("virtual local ranks take the entries of the list, whatever they are") {
-  Options options = running();
+  options::Options options = running();
   options.virtual_local_rank = true;
   for (const auto& [list, first, second] :
        {std::tuple{"2,3", "2", "3"}, std::tuple{"GPU-aaaa,GPU-bbbb", "GPU-aaaa", "GPU-bbbb"},
         std::tuple{"MIG-aaaa,MIG-GPU-bbbb/1/0", "MIG-aaaa", "MIG-GPU-bbbb/1/0"}}) {
-    const Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", list}});
+    const facts::Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", list}});
     const LaunchPlan plan = test::plan_node(snapshot, options);
     REQUIRE(plan.planned.size() == 2);
     CHECK(worker(plan, snapshot, 0).at("CUDA_VISIBLE_DEVICES") == first);
@@ -192,7 +195,7 @@ TEST_CASE("virtual local ranks take the entries of the list, whatever they are")
 TEST_CASE("lists without a device leave one worker without one") {
   for (const char* list : {"", "-1", "NoDevFiles"}) {
     CAPTURE(list);
-    Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", list}});
+    facts::Snapshot snapshot = machine({{"CUDA_VISIBLE_DEVICES", list}});
     snapshot.host.gpus = {{"nvidia", ""}, {"nvidia", ""}};
     const LaunchPlan plan = test::plan_node(snapshot, running());
     REQUIRE(plan.planned.size() == 1);
@@ -201,30 +204,30 @@ TEST_CASE("lists without a device leave one worker without one") {
 }
 
 TEST_CASE("without a visibility variable the vendor's own is narrowed") {
-  Options options = running();
+  options::Options options = running();
   options.virtual_local_rank = true;
   for (const auto& [vendor, variable] :
        {std::pair{"nvidia", "CUDA_VISIBLE_DEVICES"}, std::pair{"amd", "HIP_VISIBLE_DEVICES"},
         std::pair{"intel", "ZE_AFFINITY_MASK"}}) {
-    Snapshot snapshot = machine();
+    facts::Snapshot snapshot = machine();
     snapshot.host.gpus = {{vendor, ""}, {vendor, ""}};
     CHECK(worker(test::plan_node(snapshot, options), snapshot, 1).at(variable) == "1");
   }
 }
 
 TEST_CASE("a batch script is told the line that starts ddprun on every node") {
-  Environment batch{{"SLURM_JOB_ID", "3"},
-                    {"SLURM_JOB_NODELIST", "n[1-4]"},
-                    {"SLURM_PROCID", "0"},
-                    {"SLURM_CPUS_ON_NODE", "8"},
-                    {"ENVIRONMENT", "BATCH"}};
-  Snapshot snapshot = machine(batch);
+  facts::Environment batch{{"SLURM_JOB_ID", "3"},
+                           {"SLURM_JOB_NODELIST", "n[1-4]"},
+                           {"SLURM_PROCID", "0"},
+                           {"SLURM_CPUS_ON_NODE", "8"},
+                           {"ENVIRONMENT", "BATCH"}};
+  facts::Snapshot snapshot = machine(batch);
   snapshot.arguments = {"--max-restarts", "3", "train.py", "--name", "it's mine"};
   CHECK(refusal(snapshot) ==
         "job 3 has 4 nodes, but ddprun was started on n1 alone, outside any step of it | start it on every "
         "node with: srun -N4 -n4 --ntasks-per-node=1 -c8 ddprun --max-restarts 3 train.py --name "
         "'it'\\''s mine' | 125");
-  Options two = running();
+  options::Options two = running();
   two.place.nodes = sourced(2, "--nnodes");
   snapshot.arguments = {"--nnodes=2", "train.py"};
   CHECK(refusal(snapshot, two).find("srun -N2 -n2 --ntasks-per-node=1 -c8 ddprun --nnodes=2 train.py") !=
@@ -255,20 +258,20 @@ TEST_CASE("a shell of salloc on the submit host is none of the job's nodes") {
 }
 
 TEST_CASE("one node of four is worth a remark") {
-  const Snapshot snapshot = machine(
+  const facts::Snapshot snapshot = machine(
       with(step("n2", "1", 1, 0, 0, 0), {{"SLURM_JOB_NODELIST", "n[1-4]"}, {"SLURM_JOB_NUM_NODES", "4"}}),
       "n2");
   const LaunchPlan plan = test::plan_node(snapshot, running());
   REQUIRE(notices_of(plan).size() == 1);
   CHECK(notices_of(plan)[0] ==
-        Notice{"the step has 1 of the job's 4 nodes (n2)",
-               "to use all of them: srun -N4 ...; if this is intended, add --nnodes 1"});
+        allocation::Notice{"the step has 1 of the job's 4 nodes (n2)",
+                           "to use all of them: srun -N4 ...; if this is intended, add --nnodes 1"});
   CHECK(plan.node->rendezvous.role == RendezvousRole::solo);
 }
 
 TEST_CASE("the scheduler's tasks and several workers each exclude each other") {
-  Options options = running();
-  options.workers = parse_workers_per_node("8", "--nproc-per-node");
+  options::Options options = running();
+  options.workers = options::parse_workers_per_node("8", "--nproc-per-node");
   options.place.workers_per_node = sourced(8, "--nproc-per-node");
   CHECK(refusal(machine(step("n1", "8", 8, 0, 5, 5)), options) ==
         "srun started 8 ddprun processes on n1, but --nproc-per-node 8 asks each of them for 8 workers: 64 "
@@ -280,8 +283,8 @@ TEST_CASE("launches past a limit are refused before anything is built for them")
   CHECK(refusal(machine(step("n[1-100]", "65535(x100)", 6553500, 0, 5, 5))) ==
         "SLURM_STEP_TASKS_PER_NODE counts 6553500 ddprun processes, more than 262144 | start one ddprun per "
         "node: srun --ntasks-per-node=1 ... | 125");
-  Options options = running();
-  options.workers = parse_workers_per_node("4096", "--nproc-per-node");
+  options::Options options = running();
+  options.workers = options::parse_workers_per_node("4096", "--nproc-per-node");
   options.place.workers_per_node = sourced(4096, "--nproc-per-node");
   CHECK(
       refusal(machine(step("n[1-5000]", "1(x5000)", 5000, 0, 0, 0)), options) ==
@@ -290,10 +293,10 @@ TEST_CASE("launches past a limit are refused before anything is built for them")
 }
 
 TEST_CASE("a program that cannot be started is told with the host") {
-  Snapshot snapshot = machine();
-  const auto start = [&](const std::string& word, ProgramFacts facts) {
+  facts::Snapshot snapshot = machine();
+  const auto start = [&](const std::string& word, facts::ProgramFacts facts) {
     snapshot.programs = {{word, std::move(facts)}};
-    Options options = running({word});
+    options::Options options = running({word});
     options.no_python = true;
     return refusal(snapshot, options);
   };
@@ -301,12 +304,12 @@ TEST_CASE("a program that cannot be started is told with the host") {
         "cannot start trian.py on n1: no such file | it is neither in /home/u/run nor on PATH | 127");
   CHECK(start("sub/train.py", {}) ==
         "cannot start sub/train.py on n1: no such file | the working directory is /home/u/run | 127");
-  CHECK(start("train.sh", {ProgramKind::missing, "train.sh"}) ==
+  CHECK(start("train.sh", {facts::ProgramKind::missing, "train.sh"}) ==
         "cannot start train.sh on n1: no such file | it is in /home/u/run, but not on PATH: write ./train.sh "
         "| 127");
-  CHECK(start("./my file", {ProgramKind::not_executable, "./my file"}) ==
+  CHECK(start("./my file", {facts::ProgramKind::not_executable, "./my file"}) ==
         "cannot start ./my file on n1: it is not executable | chmod +x './my file' | 126");
-  CHECK(start("src", {ProgramKind::directory, "src"}) ==
+  CHECK(start("src", {facts::ProgramKind::directory, "src"}) ==
         "cannot start src on n1: it is a directory |  | 126");
 }
 
@@ -317,7 +320,7 @@ TEST_CASE("a plan without a program has workers without a command") {
 }
 
 TEST_CASE("the run id is the user's, else the step's, else the job's, else unlike any other") {
-  Options options = running();
+  options::Options options = running();
   CHECK(show(test::plan_node(machine(), options).node->run_id) == "1700000000.77 <- time and process");
   CHECK(show(test::plan_node(machine(step("n1", "1", 1, 0, 0, 0)), options).node->run_id) ==
         "29.0 <- SLURM_JOB_ID and SLURM_STEP_ID");
@@ -328,13 +331,13 @@ TEST_CASE("the run id is the user's, else the step's, else the job's, else unlik
 }
 
 TEST_CASE("under Slurm and PBS the default grace ends before theirs") {
-  Options options = running();
-  const Snapshot in_step = machine(step("n1", "1", 1, 0, 0, 0));
+  options::Options options = running();
+  const facts::Snapshot in_step = machine(step("n1", "1", 1, 0, 0, 0));
   const auto grace = test::plan_node(in_step, options).node->options.shutdown_timeout;
   CHECK(grace.value == Milliseconds{25000});
   CHECK(grace.origin == "default below Slurm's KillWait");
   CHECK(test::plan_node(machine(), options).node->options.shutdown_timeout.value == Milliseconds{30000});
-  Snapshot in_pbs = machine();
+  facts::Snapshot in_pbs = machine();
   in_pbs.environment.insert({{"PBS_JOBID", "0.ctl"}, {"PBS_NODEFILE", "/aux/0.ctl"}});
   in_pbs.files["/aux/0.ctl"] = in_pbs.host.name + "\n";
   CHECK(test::plan_node(in_pbs, options).node->options.shutdown_timeout ==
@@ -344,21 +347,21 @@ TEST_CASE("under Slurm and PBS the default grace ends before theirs") {
 }
 
 TEST_CASE("the store is ddprun's, but the worker's when asked for and in a world of one") {
-  const auto uses_agent_store = [](const Options& options) {
-    const Snapshot snapshot = machine();
+  const auto uses_agent_store = [](const options::Options& options) {
+    const facts::Snapshot snapshot = machine();
     return worker(test::plan_node(snapshot, options), snapshot, 0).at("TORCHELASTIC_USE_AGENT_STORE");
   };
-  Options options = running();
+  options::Options options = running();
   CHECK(uses_agent_store(options) == "False");
-  options.workers = parse_workers_per_node("2", "--nproc-per-node");
+  options.workers = options::parse_workers_per_node("2", "--nproc-per-node");
   CHECK(uses_agent_store(options) == "True");
-  options.store = StoreHost::worker;
+  options.store = options::StoreHost::worker;
   CHECK(uses_agent_store(options) == "False");
 }
 
 TEST_CASE("address and port of a single ddprun follow from the options") {
-  const Snapshot snapshot = machine();
-  Options options = running();
+  const facts::Snapshot snapshot = machine();
+  options::Options options = running();
   LaunchPlan plan = test::plan_node(snapshot, options);
   CHECK(show(plan.node->solo_address) == "127.0.0.1 <- no other host takes part");
   CHECK_FALSE(worker(plan, snapshot, 0).contains("MASTER_PORT"));
@@ -372,24 +375,24 @@ TEST_CASE("address and port of a single ddprun follow from the options") {
 }
 
 TEST_CASE("a port that was asked for is the store's too, unless rank 0 hosts that") {
-  const Snapshot snapshot = machine(step("n[1-2]", "1(x2)", 2, 0, 0, 0));
-  Options options = running();
+  const facts::Snapshot snapshot = machine(step("n[1-2]", "1(x2)", 2, 0, 0, 0));
+  options::Options options = running();
   options.place.port = sourced(29600, "--master-port");
   CHECK(worker(test::plan_node(snapshot, options), snapshot, 0).at("MASTER_PORT") == "29600");
-  options.store = StoreHost::worker;
+  options.store = options::StoreHost::worker;
   CHECK_FALSE(worker(test::plan_node(snapshot, options), snapshot, 0).contains("MASTER_PORT"));
 }
 
 TEST_CASE("agents look for the first host at ports they all know") {
-  const Snapshot snapshot = machine(step("n[1-2]", "1(x2)", 2, 1, 1, 0), "n2");
-  Options options = running();
+  const facts::Snapshot snapshot = machine(step("n[1-2]", "1(x2)", 2, 1, 1, 0), "n2");
+  options::Options options = running();
   RendezvousPlan plan = test::plan_node(snapshot, options).node->rendezvous;
   CHECK(plan.role == RendezvousRole::member);
   CHECK(plan.agents == 2);
   CHECK(plan.agent == AgentIndex{1});
   CHECK(plan.addresses == sourced(std::vector<std::string>{"n1"}, "SLURM_STEP_NODELIST, first host"));
   CHECK(plan.ports.origin == "follows from slurm/29/0/0");
-  Snapshot reserved = snapshot;
+  facts::Snapshot reserved = snapshot;
   reserved.environment["SLURM_STEP_RESV_PORTS"] = "12000-12002";
   CHECK(test::plan_node(reserved, options).node->rendezvous.ports ==
         sourced(std::vector<int>{12002, 12001, 12000}, "SLURM_STEP_RESV_PORTS, from the end"));
@@ -402,8 +405,8 @@ TEST_CASE("agents look for the first host at ports they all know") {
 }
 
 TEST_CASE("ranks and sizes that assume equal nodes say so") {
-  Options options = running();
-  options.workers = parse_workers_per_node("4", "--nproc-per-node");
+  options::Options options = running();
+  options.workers = options::parse_workers_per_node("4", "--nproc-per-node");
   const auto on_node = [&](int node) {
     return test::plan_node(machine(step("n[1-2]", "1(x2)", 2, node, node, 0), fmt::format("n{}", node + 1)),
                            options);

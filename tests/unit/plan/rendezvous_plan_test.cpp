@@ -6,38 +6,39 @@
 #include "plan_node.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 namespace {
 
-Snapshot machine() {
-  Snapshot snapshot;
+facts::Snapshot machine() {
+  facts::Snapshot snapshot;
   snapshot.host.name = "n2";
   snapshot.environment["HOME"] = "/home/user";
   return snapshot;
 }
 
 // The second of two processes of hydra, one a node, whose hosts are not told.
-Allocation launched() {
-  Allocation allocation;
+allocation::Allocation launched() {
+  allocation::Allocation allocation;
   allocation.launcher = sourced(std::string("hydra"), "PMI_RANK");
   allocation.launch_id = sourced(std::string("n1:40387"), "--control-port");
-  allocation.style.value = LaunchStyle::agent_per_node;
+  allocation.style.value = allocation::LaunchStyle::agent_per_node;
   allocation.numbered_by_launcher = true;
   allocation.task_count.value = 2;
   allocation.task_rank.value = 1;
   allocation.node_index.value.reset();
   allocation.first_known = false;
-  allocation.key_value_space = KeyValueSpace::pmi1;
+  allocation.key_value_space = allocation::KeyValueSpace::pmi1;
   return allocation;
 }
 
-RendezvousPlan plan_for(const Allocation& allocation) {
+RendezvousPlan plan_for(const allocation::Allocation& allocation) {
   return make_rendezvous_plan(allocation, {}, machine());
 }
 
 // One of two tasks of pbsdsh, and one of two hosts that are joined by hand.
-Allocation shared_job(Scheduler scheduler) {
-  Allocation allocation;
+allocation::Allocation shared_job(facts::Scheduler scheduler) {
+  allocation::Allocation allocation;
   allocation.scheduler.value = scheduler;
   allocation.job_id.value = "7.server";
   allocation.hosts.value = {{"n1", 1}, {"n2", 1}};
@@ -45,32 +46,33 @@ Allocation shared_job(Scheduler scheduler) {
   return allocation;
 }
 
-std::string key_for(const Allocation& allocation, const std::vector<std::string>& command,
+std::string key_for(const allocation::Allocation& allocation, const std::vector<std::string>& command,
                     const std::string& directory = "/home/user") {
-  Snapshot snapshot = machine();
+  facts::Snapshot snapshot = machine();
   snapshot.working_directory = directory;
-  Options options;
+  options::Options options;
   options.command = command;
   return make_rendezvous_plan(allocation, options, snapshot).key;
 }
 
 // A step of four nodes, one ddprun on each, and what it was told.
-Allocation in_step(int node, const std::string& address) {
-  Allocation allocation;
-  allocation.scheduler.value = Scheduler::slurm;
-  allocation.style.value = LaunchStyle::agent_per_node;
-  allocation.hosts = sourced(std::vector<Host>{{"n1", 1}, {"n2", 1}, {"n3", 1}, {"n4", 1}}, "a list");
+allocation::Allocation in_step(int node, const std::string& address) {
+  allocation::Allocation allocation;
+  allocation.scheduler.value = facts::Scheduler::slurm;
+  allocation.style.value = allocation::LaunchStyle::agent_per_node;
+  allocation.hosts =
+      sourced(std::vector<allocation::Host>{{"n1", 1}, {"n2", 1}, {"n3", 1}, {"n4", 1}}, "a list");
   allocation.node_index.value = NodeIndex{node};
   allocation.task_count.value = 4;
   allocation.first_address = sourced(address, "--rdzv-endpoint");
   return allocation;
 }
 
-std::optional<Notice> foreign_address(const std::string& address, int node = 0) {
+std::optional<allocation::Notice> foreign_address(const std::string& address, int node = 0) {
   NodeProposal plan;
   plan.allocation = in_step(node, address);
   plan.host = "n" + std::to_string(node + 1);
-  Snapshot snapshot;
+  facts::Snapshot snapshot;
   snapshot.host.name = plan.host;
   snapshot.host.addresses = {{"eth0", "192.168.1.1", 24, false}};
   plan.rendezvous = make_rendezvous_plan(plan.allocation, {}, snapshot);
@@ -99,8 +101,8 @@ TEST_CASE("an address that is none of the hosts is tried first, and the first ho
   CHECK(second.agent == AgentIndex{1});
   CHECK(second.addresses.value == std::vector<std::string>{"login1", "n1"});
   CHECK(second.addresses.origin == "--rdzv-endpoint, then a list, first host");
-  Allocation manual = in_step(1, "login1");
-  manual.scheduler.value = Scheduler::manual;  // nobody knows the other hosts' names
+  allocation::Allocation manual = in_step(1, "login1");
+  manual.scheduler.value = facts::Scheduler::manual;  // nobody knows the other hosts' names
   CHECK(plan_for(manual).addresses.value == std::vector<std::string>{"login1"});
 }
 
@@ -121,7 +123,7 @@ TEST_CASE("the coordinator says that another host was named, unless the name may
 TEST_CASE("a host of a job whose flags make it wait for hosts started by hand knows why it may be alone") {
   NodeProposal plan;
   plan.host = "n1";
-  plan.allocation.scheduler.value = Scheduler::manual;
+  plan.allocation.scheduler.value = facts::Scheduler::manual;
   plan.allocation.job_nodes = sourced(2, "SLURM_JOB_NODELIST");
   plan.options.place.nodes = sourced(2, "--nnodes");
   plan.options.place.node_rank = sourced(0, "--node-rank");
@@ -151,7 +153,7 @@ TEST_CASE("agents of a launcher have its numbers, and only this host's name is k
 }
 
 TEST_CASE("two launches in one job are told apart by program, arguments and directory") {
-  const Allocation job = shared_job(Scheduler::pbs);
+  const allocation::Allocation job = shared_job(facts::Scheduler::pbs);
   const std::string key = key_for(job, {"train.py", "a"});
   CHECK(key.starts_with("pbs/7.server/0/-/command-"));
   CHECK(key == key_for(job, {"train.py", "a"}));
@@ -161,13 +163,13 @@ TEST_CASE("two launches in one job are told apart by program, arguments and dire
 }
 
 TEST_CASE("hosts that are joined by hand may be in different directories, not run different commands") {
-  const Allocation manual = shared_job(Scheduler::manual);
+  const allocation::Allocation manual = shared_job(facts::Scheduler::manual);
   CHECK(key_for(manual, {"train.py"}) == key_for(manual, {"train.py"}, "/scratch"));
   CHECK(key_for(manual, {"train.py"}) != key_for(manual, {"other.py"}));
 }
 
 TEST_CASE("an id of the user's names a launch, the job's number does not") {
-  Allocation job = shared_job(Scheduler::pbs);
+  allocation::Allocation job = shared_job(facts::Scheduler::pbs);
   job.instance.value = "morning";
   CHECK(key_for(job, {"train.py"}) == key_for(job, {"other.py"}));
   for (const char* id : {"7", "7.server"}) {
@@ -177,14 +179,14 @@ TEST_CASE("an id of the user's names a launch, the job's number does not") {
 }
 
 TEST_CASE("a step and a launch of mpiexec have names of their own") {
-  Allocation step = shared_job(Scheduler::slurm);
+  allocation::Allocation step = shared_job(facts::Scheduler::slurm);
   step.step_id.value = "0";
   CHECK(key_for(step, {"train.py"}) == "slurm/7.server/0/0");
   CHECK(key_for(launched(), {"train.py"}) == "hydra/n1:40387");
 }
 
 TEST_CASE("the candidates are tried in their order, and no more than a few dozen of them") {
-  Allocation allocation = launched();
+  allocation::Allocation allocation = launched();
   for (int i = 0; i < 100; ++i) allocation.first_hints.push_back(sourced("h" + std::to_string(i), "a list"));
   const auto addresses = plan_for(allocation).addresses;
   CHECK(addresses.value.size() == 33);
@@ -194,14 +196,14 @@ TEST_CASE("the candidates are tried in their order, and no more than a few dozen
 }
 
 TEST_CASE("a process that turns out to be one of several on a host is planned as one worker") {
-  Snapshot snapshot = machine();
+  facts::Snapshot snapshot = machine();
   snapshot.environment.insert({{"PMI_RANK", "1"},
                                {"PMI_SIZE", "4"},
                                {"PMI_FD", "9"},
                                {"MPI_LOCALRANKID", "0"},
                                {"MPI_LOCALNRANKS", "1"},
                                {"CUDA_VISIBLE_DEVICES", "0,1"}});
-  Options options;
+  options::Options options;
   options.command = {"train.py"};
   const NodeProposal node = test::propose_node(snapshot, options);
   CHECK(node.workers.value == 2);
@@ -212,21 +214,21 @@ TEST_CASE("a process that turns out to be one of several on a host is planned as
   CHECK(task.world_size.value == 4);
   CHECK(task.rendezvous.key_value_space == node.rendezvous.key_value_space);
   CHECK(task.allocation.style ==
-        sourced(LaunchStyle::agent_per_task, "another host runs several ddprun processes"));
+        sourced(allocation::LaunchStyle::agent_per_task, "another host runs several ddprun processes"));
 }
 
 TEST_CASE("a connection that serves nobody after ddprun is taken from a single worker too") {
-  Options options;
+  options::Options options;
   options.command = {"train.py"};
-  Snapshot hydra = machine();
+  facts::Snapshot hydra = machine();
   hydra.environment.insert({{"PMI_RANK", "1"},
                             {"PMI_SIZE", "2"},
                             {"PMI_FD", "9"},
                             {"MPI_LOCALRANKID", "0"},
                             {"MPI_LOCALNRANKS", "1"}});
-  REQUIRE(test::propose_node(hydra, options).rendezvous.key_value_space == KeyValueSpace::pmi1);
+  REQUIRE(test::propose_node(hydra, options).rendezvous.key_value_space == allocation::KeyValueSpace::pmi1);
   CHECK(test::propose_node(hydra, options).changes.empty());  // an MPI program may go on with it
-  Snapshot open_mpi = machine();
+  facts::Snapshot open_mpi = machine();
   open_mpi.environment.insert({{"OMPI_COMM_WORLD_RANK", "1"},
                                {"OMPI_COMM_WORLD_SIZE", "2"},
                                {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
@@ -235,6 +237,6 @@ TEST_CASE("a connection that serves nobody after ddprun is taken from a single w
                                {"PMIX_RANK", "1"},
                                {"PMIX_SERVER_URI2", "x"}});
   CHECK(test::propose_node(open_mpi, options).changes.empty());
-  options.discovery = Discovery::pmi;
+  options.discovery = options::Discovery::pmi;
   CHECK(test::propose_node(open_mpi, options).changes.size() == 7);
 }

@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 namespace {
 
@@ -21,8 +22,9 @@ TEST_CASE("nodes that start different numbers of workers are named with the worl
   const auto notices = find_unlike_gpus({on("n1", 4), on("n2", 3), on("n3", 4)});
   REQUIRE(notices.size() == 1);
   CHECK(notices.front() ==
-        Notice{"the nodes start different numbers of workers: 4 on n[1,3], 3 on n2 (world size 11)",
-               "each node starts one worker for each GPU it sees; --nproc-per-node N sets the number"});
+        allocation::Notice{
+            "the nodes start different numbers of workers: 4 on n[1,3], 3 on n2 (world size 11)",
+            "each node starts one worker for each GPU it sees; --nproc-per-node N sets the number"});
 }
 
 TEST_CASE("missing GPUs are told once for all nodes that miss the same") {

@@ -5,18 +5,19 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 namespace {
 
 using Words = std::vector<std::string>;
 
-Options options_for(Words command) {
-  Options options;
+options::Options options_for(Words command) {
+  options::Options options;
   options.command = std::move(command);
   return options;
 }
 
-Words command_of(const Options& options, ProgramKind kind = ProgramKind::python_file) {
+Words command_of(const options::Options& options, facts::ProgramKind kind = facts::ProgramKind::python_file) {
   return make_worker_command(options, "/opt/bin/python", kind, LocalRank{3});
 }
 
@@ -25,34 +26,36 @@ Words command_of(const Options& options, ProgramKind kind = ProgramKind::python_
 TEST_CASE("a script runs unbuffered under the chosen python") {
   CHECK(command_of(options_for({"train.py", "--lr", "1"})) ==
         Words{"/opt/bin/python", "-u", "train.py", "--lr", "1"});
-  CHECK(command_of(options_for({"train"}), ProgramKind::not_executable) ==
+  CHECK(command_of(options_for({"train"}), facts::ProgramKind::not_executable) ==
         Words{"/opt/bin/python", "-u", "train"});
 }
 
 TEST_CASE("an executable that is no Python file runs as it is") {
-  CHECK(command_of(options_for({"./train.sh", "x"}), ProgramKind::executable) == Words{"./train.sh", "x"});
+  CHECK(command_of(options_for({"./train.sh", "x"}), facts::ProgramKind::executable) ==
+        Words{"./train.sh", "x"});
 }
 
 TEST_CASE("a module runs with -m even where an executable has its name") {
-  Options options = options_for({"pkg.train"});
+  options::Options options = options_for({"pkg.train"});
   options.module = true;
-  CHECK(command_of(options, ProgramKind::executable) == Words{"/opt/bin/python", "-u", "-m", "pkg.train"});
+  CHECK(command_of(options, facts::ProgramKind::executable) ==
+        Words{"/opt/bin/python", "-u", "-m", "pkg.train"});
 }
 
 TEST_CASE("--no-python runs a Python file as it is") {
-  Options options = options_for({"./train.py", "x"});
+  options::Options options = options_for({"./train.py", "x"});
   options.no_python = true;
   CHECK(command_of(options) == Words{"./train.py", "x"});
 }
 
 TEST_CASE("--run-path wins over --no-python and --module") {
-  Options options = options_for({"tool"});
+  options::Options options = options_for({"tool"});
   options.run_path = options.no_python = options.module = true;
-  CHECK(command_of(options, ProgramKind::executable) == Words{"/opt/bin/python", "-u", "tool"});
+  CHECK(command_of(options, facts::ProgramKind::executable) == Words{"/opt/bin/python", "-u", "tool"});
 }
 
 TEST_CASE("--no-use-env gives the local rank as the script's first argument") {
-  Options options = options_for({"train.py", "--lr", "1"});
+  options::Options options = options_for({"train.py", "--lr", "1"});
   options.local_rank_argument = true;
   CHECK(command_of(options) == Words{"/opt/bin/python", "-u", "train.py", "--local-rank=3", "--lr", "1"});
   options = options_for({"pkg.train"});
@@ -68,11 +71,11 @@ TEST_CASE("the local rank macro is replaced in every word and nothing else is") 
 }
 
 TEST_CASE("a script that is where a PBS job was submitted is found by the hint") {
-  Snapshot snapshot;
+  facts::Snapshot snapshot;
   snapshot.working_directory = "/home/user";
   snapshot.environment = {{"PBS_JOBID", "0.ctl"}, {"PBS_O_WORKDIR", "/home/user/job"}};
-  snapshot.programs["train.py"] = {ProgramKind::missing, ""};
-  snapshot.programs[path_where_submitted("train.py", snapshot)] = {ProgramKind::python_file,
+  snapshot.programs["train.py"] = {facts::ProgramKind::missing, ""};
+  snapshot.programs[path_where_submitted("train.py", snapshot)] = {facts::ProgramKind::python_file,
                                                                    "/home/user/job/train.py"};
   std::string hint;
   try {
@@ -90,25 +93,25 @@ TEST_CASE("a script that is where a PBS job was submitted is found by the hint")
 }
 
 TEST_CASE("a PYTHON_EXEC that is not there is an error") {
-  Snapshot snapshot;
+  facts::Snapshot snapshot;
   snapshot.host.name = "n1";
   snapshot.environment = {{"PYTHON_EXEC", "/opt/gone"}};
   CHECK(find_python(snapshot) == "python3");  // nobody has looked
-  snapshot.programs["/opt/gone"] = {ProgramKind::missing, ""};
+  snapshot.programs["/opt/gone"] = {facts::ProgramKind::missing, ""};
   CHECK(usage_error_of([&] { find_python(snapshot); }) ==
         "PYTHON_EXEC=/opt/gone cannot be started on n1: no such file | set it to an existing python, or "
         "unset PYTHON_EXEC");
 }
 
 TEST_CASE("a script that only PATH has is named by its path instead of being left to python") {
-  Snapshot snapshot;
+  facts::Snapshot snapshot;
   snapshot.host.name = "n1";
   snapshot.working_directory = "/home/user";
-  snapshot.programs["train.py"] = {ProgramKind::python_file, "/opt/bin/train.py"};
-  Options options = options_for({"train.py"});
+  snapshot.programs["train.py"] = {facts::ProgramKind::python_file, "/opt/bin/train.py"};
+  options::Options options = options_for({"train.py"});
   CHECK(error_of([&] { find_program_kind(options, snapshot); }) ==
         "cannot start train.py on n1: no such file in /home/user | it is on PATH: write /opt/bin/train.py | "
         "127");
   options.no_python = true;
-  CHECK(find_program_kind(options, snapshot) == ProgramKind::python_file);
+  CHECK(find_program_kind(options, snapshot) == facts::ProgramKind::python_file);
 }

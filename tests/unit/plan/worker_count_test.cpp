@@ -8,11 +8,12 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 namespace {
 
-Snapshot host_with(int cpus, int cores, int gpus = 0) {
-  Snapshot snapshot;
+facts::Snapshot host_with(int cpus, int cores, int gpus = 0) {
+  facts::Snapshot snapshot;
   snapshot.host.name = "n1";
   snapshot.host.allowed_cpus.resize(static_cast<std::size_t>(cpus));
   std::iota(snapshot.host.allowed_cpus.begin(), snapshot.host.allowed_cpus.end(), 0);
@@ -22,52 +23,54 @@ Snapshot host_with(int cpus, int cores, int gpus = 0) {
   return snapshot;
 }
 
-Allocation allocation_of(LaunchStyle style, int tasks = 1) {
-  Allocation allocation;
+allocation::Allocation allocation_of(allocation::LaunchStyle style, int tasks = 1) {
+  allocation::Allocation allocation;
   allocation.style = {style, "SLURM_STEP_TASKS_PER_NODE"};
-  allocation.scheduler = {Scheduler::slurm, "SLURM_JOB_ID"};
+  allocation.scheduler = {facts::Scheduler::slurm, "SLURM_JOB_ID"};
   allocation.hosts.value = {{"n1", tasks}};
   allocation.node_index = {NodeIndex{0}, "host name"};
   return allocation;
 }
 
-Options asking(const std::string& word) {
-  Options options;
-  if (!word.empty()) options.workers = parse_workers_per_node(word, "--nproc-per-node");
+options::Options asking(const std::string& word) {
+  options::Options options;
+  if (!word.empty()) options.workers = options::parse_workers_per_node(word, "--nproc-per-node");
   return options;
 }
 
-std::string count(const std::string& word, const Snapshot& snapshot,
-                  LaunchStyle style = LaunchStyle::agent_per_node) {
+std::string count(const std::string& word, const facts::Snapshot& snapshot,
+                  allocation::LaunchStyle style = allocation::LaunchStyle::agent_per_node) {
   const auto counted =
-      count_workers(allocation_of(style), asking(word), snapshot, find_visible_devices(snapshot));
+      count_workers(allocation_of(style), asking(word), snapshot, placement::find_visible_devices(snapshot));
   return std::to_string(counted.value) + " <- " + counted.origin;
 }
 
-std::string count_shared(const std::string& word, int each, const Snapshot& snapshot,
-                         LaunchStyle style = LaunchStyle::agent_per_node) {
-  Options options = asking(word);
+std::string count_shared(const std::string& word, int each, const facts::Snapshot& snapshot,
+                         allocation::LaunchStyle style = allocation::LaunchStyle::agent_per_node) {
+  options::Options options = asking(word);
   options.gpus_per_worker = {each, "--gpus-per-worker"};
-  const auto counted = count_workers(allocation_of(style), options, snapshot, find_visible_devices(snapshot));
+  const auto counted =
+      count_workers(allocation_of(style), options, snapshot, placement::find_visible_devices(snapshot));
   return std::to_string(counted.value) + " <- " + counted.origin;
 }
 
 // Two hardware threads a core, as most clusters number them: n and n + cores.
-Topology with_siblings(int cores) {
-  Topology topology;
+facts::Topology with_siblings(int cores) {
+  facts::Topology topology;
   for (int i = 0; i < cores; ++i) topology.cores.push_back({{i, i + cores}});
   return topology;
 }
 
-std::string bound_threads(const Snapshot& snapshot, const std::vector<std::vector<int>>& cpus) {
-  std::vector<Binding> bindings;
-  for (const std::vector<int>& each : cpus) bindings.push_back({each, {}, MemoryPolicy::untouched});
-  const auto counted = threads_of_bindings(allocation_of(LaunchStyle::agent_per_node), snapshot, bindings);
+std::string bound_threads(const facts::Snapshot& snapshot, const std::vector<std::vector<int>>& cpus) {
+  std::vector<facts::Binding> bindings;
+  for (const std::vector<int>& each : cpus) bindings.push_back({each, {}, facts::MemoryPolicy::untouched});
+  const auto counted =
+      threads_of_bindings(allocation_of(allocation::LaunchStyle::agent_per_node), snapshot, bindings);
   return std::to_string(counted.value) + " <- " + counted.origin;
 }
 
-std::string threads(const Snapshot& snapshot, int workers, int tasks = 1, int granted = 0) {
-  Allocation allocation = allocation_of(LaunchStyle::agent_per_node, tasks);
+std::string threads(const facts::Snapshot& snapshot, int workers, int tasks = 1, int granted = 0) {
+  allocation::Allocation allocation = allocation_of(allocation::LaunchStyle::agent_per_node, tasks);
   allocation.cpus_on_node.value = granted;
   const auto counted = count_threads(allocation, snapshot, workers);
   return std::to_string(counted.value) + " <- " + counted.origin;
@@ -76,7 +79,7 @@ std::string threads(const Snapshot& snapshot, int workers, int tasks = 1, int gr
 }  // namespace
 
 TEST_CASE("workers are what each word of --nproc-per-node says, with GPUs") {
-  const Snapshot snapshot = host_with(8, 8, 2);
+  const facts::Snapshot snapshot = host_with(8, 8, 2);
   CHECK(count("", snapshot) == "2 <- default: 2 GPUs of this host");
   CHECK(count("3", snapshot) == "3 <- --nproc-per-node");
   CHECK(count("auto", snapshot) == "2 <- --nproc-per-node: 2 GPUs of this host");
@@ -86,7 +89,7 @@ TEST_CASE("workers are what each word of --nproc-per-node says, with GPUs") {
 }
 
 TEST_CASE("workers are what each word of --nproc-per-node says, without GPUs") {
-  const Snapshot snapshot = host_with(8, 4);
+  const facts::Snapshot snapshot = host_with(8, 4);
   CHECK(count("", snapshot) == "1 <- default: no GPU visible");
   CHECK(count("3", snapshot) == "3 <- --nproc-per-node");
   CHECK(count("auto", snapshot) == "8 <- --nproc-per-node: no GPU, so CPUs");
@@ -99,7 +102,7 @@ TEST_CASE("workers are what each word of --nproc-per-node says, without GPUs") {
 }
 
 TEST_CASE("GPUs that a variable hides are not there, and the error names it") {
-  Snapshot snapshot = host_with(8, 8, 2);
+  facts::Snapshot snapshot = host_with(8, 8, 2);
   snapshot.environment["CUDA_VISIBLE_DEVICES"] = "-1";
   CHECK(count("", snapshot) == "1 <- default: no GPU visible");
   CHECK(count("auto", snapshot) == "8 <- --nproc-per-node: no GPU, so CPUs");
@@ -109,18 +112,19 @@ TEST_CASE("GPUs that a variable hides are not there, and the error names it") {
 }
 
 TEST_CASE("workers of several GPUs each share out what is visible") {
-  const Snapshot four = host_with(8, 8, 4);
+  const facts::Snapshot four = host_with(8, 8, 4);
   CHECK(count_shared("", 2, four) == "2 <- default: 4 GPUs of this host, 2 GPUs each (--gpus-per-worker)");
   CHECK(count_shared("gpu", 4, four) ==
         "1 <- --nproc-per-node: 4 GPUs of this host, 4 GPUs each (--gpus-per-worker)");
   CHECK(count_shared("1", 2, four) == "1 <- --nproc-per-node");
   CHECK(count_shared("", 1, four) == "4 <- default: 4 GPUs of this host");
-  CHECK(count_shared("", 2, four, LaunchStyle::agent_per_task) == "1 <- SLURM_STEP_TASKS_PER_NODE");
+  CHECK(count_shared("", 2, four, allocation::LaunchStyle::agent_per_task) ==
+        "1 <- SLURM_STEP_TASKS_PER_NODE");
 }
 
 TEST_CASE("GPUs that cannot be shared out are told with the way out") {
-  const Snapshot four = host_with(8, 8, 4);
-  const auto refusal = [](const std::string& word, int each, const Snapshot& snapshot) {
+  const facts::Snapshot four = host_with(8, 8, 4);
+  const auto refusal = [](const std::string& word, int each, const facts::Snapshot& snapshot) {
     return error_of([&] { count_shared(word, each, snapshot); });
   };
   CHECK(refusal("", 3, four) ==
@@ -132,12 +136,12 @@ TEST_CASE("GPUs that cannot be shared out are told with the way out") {
   CHECK(refusal("", 2, host_with(8, 8)) ==
         "--gpus-per-worker asks for 2 GPUs per worker, but n1 shows no GPU | give a smaller number, or ask "
         "the scheduler for more GPUs | 2");
-  Snapshot hidden = four;
+  facts::Snapshot hidden = four;
   hidden.environment["CUDA_VISIBLE_DEVICES"] = "0,1,2";
   CHECK(refusal("2", 2, hidden) ==
         "2 workers (--nproc-per-node) with 2 GPUs each (--gpus-per-worker) do not fit: n1 shows 3 GPUs "
         "(CUDA_VISIBLE_DEVICES) | 3 GPUs are enough for 1 worker | 2");
-  Snapshot mig = host_with(8, 8, 1);
+  facts::Snapshot mig = host_with(8, 8, 1);
   mig.host.gpus.front().mig = {"MIG-1", "MIG-2"};
   CHECK(refusal("", 2, mig) ==
         "--gpus-per-worker asks for 2 GPUs per worker, but a process can use one MIG instance only | leave "
@@ -145,13 +149,13 @@ TEST_CASE("GPUs that cannot be shared out are told with the way out") {
 }
 
 TEST_CASE("tasks of the scheduler that share GPUs need enough of them together") {
-  Options options = asking("");
+  options::Options options = asking("");
   options.gpus_per_worker = {2, "--gpus-per-worker"};
   const auto count_of_tasks = [&](int tasks, int gpus) {
-    const Snapshot snapshot = host_with(8, 8, gpus);
+    const facts::Snapshot snapshot = host_with(8, 8, gpus);
     return error_of([&] {
-      count_workers(allocation_of(LaunchStyle::agent_per_task, tasks), options, snapshot,
-                    find_visible_devices(snapshot));
+      count_workers(allocation_of(allocation::LaunchStyle::agent_per_task, tasks), options, snapshot,
+                    placement::find_visible_devices(snapshot));
     });
   };
   CHECK(count_of_tasks(2, 4) == "no error");
@@ -161,7 +165,8 @@ TEST_CASE("tasks of the scheduler that share GPUs need enough of them together")
 }
 
 TEST_CASE("a task of the scheduler is one worker") {
-  CHECK(count("gpu", host_with(8, 8, 2), LaunchStyle::agent_per_task) == "1 <- SLURM_STEP_TASKS_PER_NODE");
+  CHECK(count("gpu", host_with(8, 8, 2), allocation::LaunchStyle::agent_per_task) ==
+        "1 <- SLURM_STEP_TASKS_PER_NODE");
 }
 
 TEST_CASE("more workers than an agent may announce are refused") {
@@ -180,7 +185,7 @@ TEST_CASE("threads are the cores of the mask for each worker") {
 }
 
 TEST_CASE("a cgroup's limit counts where it is below the mask") {
-  Snapshot snapshot = host_with(8, 8);
+  facts::Snapshot snapshot = host_with(8, 8);
   snapshot.host.cpu_quota = 2.5;
   CHECK(threads(snapshot, 1) == "3 <- cgroup limit of 2.5 CPUs");
   CHECK(threads(snapshot, 2) == "1 <- cgroup limit of 2.5 CPUs for 2 workers");
@@ -195,7 +200,7 @@ TEST_CASE("agents with masks of their own do not share, agents that all see the 
 }
 
 TEST_CASE("bound workers have a thread for each core of theirs, all as many as the smallest") {
-  Snapshot snapshot = host_with(16, 8);
+  facts::Snapshot snapshot = host_with(16, 8);
   snapshot.host.topology = with_siblings(8);
   CHECK(bound_threads(snapshot, {{0, 1, 8, 9}, {2, 3, 10, 11}}) == "2 <- 2 cores of each worker");
   CHECK(bound_threads(snapshot, {{0, 1, 2, 8}, {3, 4}}) == "2 <- 2 to 3 cores of each worker");
@@ -206,7 +211,7 @@ TEST_CASE("bound workers have a thread for each core of theirs, all as many as t
 }
 
 TEST_CASE("a cgroup's limit and the user's word count for bound workers too") {
-  Snapshot snapshot = host_with(8, 8);
+  facts::Snapshot snapshot = host_with(8, 8);
   snapshot.host.cpu_quota = 4;
   CHECK(bound_threads(snapshot, {{0, 1, 2, 3}, {4, 5, 6, 7}}) == "2 <- cgroup limit of 4 CPUs for 2 workers");
   CHECK(bound_threads(snapshot, {{0, 1}, {4, 5}}) == "2 <- 2 cores of each worker");
@@ -215,16 +220,16 @@ TEST_CASE("a cgroup's limit and the user's word count for bound workers too") {
 }
 
 TEST_CASE("threads that the user has set are left alone") {
-  Snapshot snapshot = host_with(8, 8);
+  facts::Snapshot snapshot = host_with(8, 8);
   snapshot.environment["OMP_NUM_THREADS"] = "3";
   CHECK(threads(snapshot, 1) == "0 <- OMP_NUM_THREADS of the environment");
 }
 
 TEST_CASE("threads that PBS has set for the whole chunk are shared by its workers") {
-  Snapshot snapshot = host_with(8, 8);
+  facts::Snapshot snapshot = host_with(8, 8);
   snapshot.environment = {{"OMP_NUM_THREADS", "8"}, {"NCPUS", "8"}};
-  Allocation pbs = allocation_of(LaunchStyle::agent_per_node);
-  pbs.scheduler.value = Scheduler::pbs;
+  allocation::Allocation pbs = allocation_of(allocation::LaunchStyle::agent_per_node);
+  pbs.scheduler.value = facts::Scheduler::pbs;
   const auto show = [&](int workers) {
     const auto count = count_threads(pbs, snapshot, workers);
     return fmt::format("{} <- {}", count.value, count.origin);
@@ -236,43 +241,44 @@ TEST_CASE("threads that PBS has set for the whole chunk are shared by its worker
 }
 
 TEST_CASE("more workers than CPUs is worth a remark with the way out") {
-  Allocation slurm = allocation_of(LaunchStyle::agent_per_node);
+  allocation::Allocation slurm = allocation_of(allocation::LaunchStyle::agent_per_node);
   slurm.cpus_on_node.value = 1;
   CHECK(find_crowded_cores(slurm, host_with(1, 1), "n1", 8) ==
-        Notice{"8 workers share 1 CPU on n1",
-               "ask the job for more CPUs: #SBATCH --cpus-per-task=8, and srun --cpus-per-task=8 ... (srun "
-               "does not inherit it from sbatch)"});
+        allocation::Notice{
+            "8 workers share 1 CPU on n1",
+            "ask the job for more CPUs: #SBATCH --cpus-per-task=8, and srun --cpus-per-task=8 ... (srun "
+            "does not inherit it from sbatch)"});
   slurm.cpus_on_node.value = 64;
   CHECK(find_crowded_cores(slurm, host_with(2, 2), "n1", 8)->hint.find("srun --cpus-per-task=64 ...") !=
         std::string::npos);
   CHECK(find_crowded_cores({}, host_with(2, 2), "n1", 8) ==
-        Notice{"8 workers share 2 CPUs on n1",
-               "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell"});
+        allocation::Notice{"8 workers share 2 CPUs on n1",
+                           "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell"});
   CHECK_FALSE(find_crowded_cores(slurm, host_with(8, 8), "n1", 8));
   CHECK(find_crowded_cores(slurm, host_with(8, 4), "n1", 8)->what == "8 workers share 4 cores on n1");
   CHECK_FALSE(find_crowded_cores(slurm, host_with(0, 0), "n1", 8));  // nothing known
 }
 
 TEST_CASE("in a step that ddprun started itself only the job can give more CPUs") {
-  Allocation slurm = allocation_of(LaunchStyle::agent_per_node);
+  allocation::Allocation slurm = allocation_of(allocation::LaunchStyle::agent_per_node);
   slurm.cpus_on_node.value = 1;
-  Snapshot started = host_with(1, 1);
+  facts::Snapshot started = host_with(1, 1);
   started.environment["DDPRUN_FRONT_END"] = "10.0.0.1:4000/8f3c";
   CHECK(find_crowded_cores(slurm, started, "n1", 2)->hint ==
         "ask the job for more CPUs: #SBATCH --cpus-per-task=2");
 }
 
 TEST_CASE("a single core of more that were granted is worth a remark") {
-  Allocation slurm = allocation_of(LaunchStyle::agent_per_node);
+  allocation::Allocation slurm = allocation_of(allocation::LaunchStyle::agent_per_node);
   slurm.cpus_on_node.value = 16;
   CHECK(find_crowded_cores(slurm, host_with(2, 1), "n1", 1) ==
-        Notice{"the worker has a single core of the 16 CPUs granted on n1",
-               "give each ddprun the cores of its workers: srun --cpus-per-task=16 ..., or srun "
-               "--cpu-bind=none ... (srun does not inherit the --cpus-per-task of sbatch)"});
+        allocation::Notice{"the worker has a single core of the 16 CPUs granted on n1",
+                           "give each ddprun the cores of its workers: srun --cpus-per-task=16 ..., or srun "
+                           "--cpu-bind=none ... (srun does not inherit the --cpus-per-task of sbatch)"});
   CHECK_FALSE(find_crowded_cores(slurm, host_with(2, 2), "n1", 1));
   slurm.cpus_on_node.value = 2;
   CHECK_FALSE(find_crowded_cores(slurm, host_with(2, 1), "n1", 1));
-  Allocation tasks = allocation_of(LaunchStyle::agent_per_task, 4);
+  allocation::Allocation tasks = allocation_of(allocation::LaunchStyle::agent_per_task, 4);
   tasks.cpus_on_node.value = 16;
   CHECK(find_crowded_cores(tasks, host_with(1, 1), "n1", 1)->hint.find("srun --cpus-per-task=4 ...") !=
         std::string::npos);
@@ -282,7 +288,7 @@ TEST_CASE("a single core of more that were granted is worth a remark") {
 
 TEST_CASE("each launcher has its own option against a binding nobody asked for") {
   const auto hint = [](const std::string& launcher) {
-    Allocation allocation = allocation_of(LaunchStyle::agent_per_node);
+    allocation::Allocation allocation = allocation_of(allocation::LaunchStyle::agent_per_node);
     allocation.launcher.value = launcher;
     return find_crowded_cores(allocation, host_with(1, 1), "n1", 4)->hint;
   };
@@ -298,30 +304,30 @@ TEST_CASE("each launcher has its own option against a binding nobody asked for")
 }
 
 TEST_CASE("more workers than GPUs is worth a remark") {
-  const VisibleDevices two{
+  const placement::VisibleDevices two{
       {"0", "1"}, {0, 1}, "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"};
   CHECK(find_too_few_gpus(two, {8, "--nproc-per-node"}) ==
-        Notice{"8 workers (--nproc-per-node) have 2 GPUs (CUDA_VISIBLE_DEVICES)",
-               "for one worker per GPU, leave --nproc-per-node out"});
+        allocation::Notice{"8 workers (--nproc-per-node) have 2 GPUs (CUDA_VISIBLE_DEVICES)",
+                           "for one worker per GPU, leave --nproc-per-node out"});
   CHECK_FALSE(find_too_few_gpus(two, {2, "--nproc-per-node"}));
   CHECK_FALSE(find_too_few_gpus({}, {8, "--nproc-per-node"}));
 }
 
 TEST_CASE("a word for the count that the scheduler's tasks overrule is worth a remark") {
-  CHECK(find_unused_count(allocation_of(LaunchStyle::agent_per_task), asking("gpu")) ==
-        Notice{"--nproc-per-node has no effect: the scheduler started one ddprun per worker",
-               "to let ddprun start the workers of a node: srun --ntasks-per-node=1 ..."});
-  CHECK_FALSE(find_unused_count(allocation_of(LaunchStyle::agent_per_task), asking("")));
-  CHECK_FALSE(find_unused_count(allocation_of(LaunchStyle::agent_per_task), asking("1")));
-  CHECK_FALSE(find_unused_count(allocation_of(LaunchStyle::agent_per_node), asking("gpu")));
+  CHECK(find_unused_count(allocation_of(allocation::LaunchStyle::agent_per_task), asking("gpu")) ==
+        allocation::Notice{"--nproc-per-node has no effect: the scheduler started one ddprun per worker",
+                           "to let ddprun start the workers of a node: srun --ntasks-per-node=1 ..."});
+  CHECK_FALSE(find_unused_count(allocation_of(allocation::LaunchStyle::agent_per_task), asking("")));
+  CHECK_FALSE(find_unused_count(allocation_of(allocation::LaunchStyle::agent_per_task), asking("1")));
+  CHECK_FALSE(find_unused_count(allocation_of(allocation::LaunchStyle::agent_per_node), asking("gpu")));
 }
 
 TEST_CASE("tasks of the scheduler that are more than the GPUs are refused") {
   const auto refusal = [](int tasks, int gpus) {
-    const Snapshot snapshot = host_with(8, 8, gpus);
+    const facts::Snapshot snapshot = host_with(8, 8, gpus);
     return error_of([&] {
-      count_workers(allocation_of(LaunchStyle::agent_per_task, tasks), asking(""), snapshot,
-                    find_visible_devices(snapshot));
+      count_workers(allocation_of(allocation::LaunchStyle::agent_per_task, tasks), asking(""), snapshot,
+                    placement::find_visible_devices(snapshot));
     });
   };
   CHECK(refusal(4, 3) ==
@@ -335,11 +341,12 @@ TEST_CASE("tasks of the scheduler that are more than the GPUs are refused") {
 
 TEST_CASE("virtual local ranks need a GPU for each worker") {
   const auto refusal = [](const std::string& word, int gpus) {
-    Options options = asking(word);
+    options::Options options = asking(word);
     options.virtual_local_rank = true;
-    const Snapshot snapshot = host_with(8, 8, gpus);
+    const facts::Snapshot snapshot = host_with(8, 8, gpus);
     return error_of([&] {
-      count_workers(allocation_of(LaunchStyle::alone), options, snapshot, find_visible_devices(snapshot));
+      count_workers(allocation_of(allocation::LaunchStyle::alone), options, snapshot,
+                    placement::find_visible_devices(snapshot));
     });
   };
   CHECK(refusal("4", 2) ==

@@ -8,10 +8,11 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::plan;
 
 namespace {
 
-NodeProposal node_of(LaunchStyle style, int workers) {
+NodeProposal node_of(allocation::LaunchStyle style, int workers) {
   NodeProposal node;
   node.allocation.style = {style, "test"};
   node.allocation.hosts = {{{"n1", 1}, {"n2", 1}}, "SLURM_STEP_NODELIST"};
@@ -46,8 +47,9 @@ Assignment second_node(int workers) {
 
 using Change = std::function<void(LaunchPlan&)>;
 
-Environment environment_of(const NodeProposal& node, const Assignment& assignment, Environment base,
-                           const WorkerContext& context, const Change& change = {}) {
+facts::Environment environment_of(const NodeProposal& node, const Assignment& assignment,
+                                  facts::Environment base, const WorkerContext& context,
+                                  const Change& change = {}) {
   LaunchPlan plan = finalise(std::make_shared<const NodeProposal>(node), assignment, {});
   plan.threads = {6, "12 cores for 2 workers"};
   if (change) change(plan);
@@ -57,56 +59,57 @@ Environment environment_of(const NodeProposal& node, const Assignment& assignmen
 }  // namespace
 
 TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
-  const NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
-  const Environment worker =
+  const NodeProposal node = node_of(allocation::LaunchStyle::agent_per_node, 2);
+  const facts::Environment worker =
       environment_of(node, second_node(2), {{"PATH", "/bin"}}, {1, "/tmp/x/1/error.json", "cafe", "hsn0"});
-  const Environment expected{{"PATH", "/bin"},
-                             {"RANK", "3"},
-                             {"LOCAL_RANK", "1"},
-                             {"WORLD_SIZE", "4"},
-                             {"LOCAL_WORLD_SIZE", "2"},
-                             {"GROUP_RANK", "1"},
-                             {"GROUP_WORLD_SIZE", "2"},
-                             {"ROLE_NAME", "default"},
-                             {"ROLE_RANK", "3"},
-                             {"ROLE_WORLD_SIZE", "4"},
-                             {"MASTER_ADDR", "10.0.0.1"},
-                             {"MASTER_PORT", "41234"},
-                             {"TORCHELASTIC_RESTART_COUNT", "2"},
-                             {"TORCHELASTIC_MAX_RESTARTS", "3"},
-                             {"TORCHELASTIC_RUN_ID", "29.0"},
-                             {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-                             {"TORCHELASTIC_ERROR_FILE", "/tmp/x/1/error.json"},
-                             {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
-                             {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
-                             {"PYTHONUNBUFFERED", "1"},
-                             {"OMP_NUM_THREADS", "6"},
-                             {"GLOO_SOCKET_IFNAME", "hsn0"},
-                             {"NCCL_SOCKET_IFNAME", "=hsn0"},
-                             {"DDPRUN_LAUNCH_ID", "beef"},
-                             {"DDPRUN_AGENT_ID", "cafe"},
-                             {"DDPRUN_WORKER_VARIABLES",
-                              ":RANK,LOCAL_RANK,WORLD_SIZE,LOCAL_WORLD_SIZE,GROUP_RANK,GROUP_WORLD_SIZE,"
-                              "ROLE_NAME,ROLE_RANK,ROLE_WORLD_SIZE,MASTER_ADDR,MASTER_PORT,"
-                              "TORCHELASTIC_RESTART_COUNT,TORCHELASTIC_MAX_RESTARTS,TORCHELASTIC_RUN_ID,"
-                              "TORCHELASTIC_USE_AGENT_STORE,TORCHELASTIC_ERROR_FILE,"
-                              "TORCHELASTIC_SIGNALS_TO_HANDLE,OMP_NUM_THREADS,"
-                              "TORCH_NCCL_ASYNC_ERROR_HANDLING,PYTHONUNBUFFERED,GLOO_SOCKET_IFNAME,"
-                              "NCCL_SOCKET_IFNAME,"
-                              "DDPRUN_LAUNCH_ID,DDPRUN_AGENT_ID"}};
+  const facts::Environment expected{
+      {"PATH", "/bin"},
+      {"RANK", "3"},
+      {"LOCAL_RANK", "1"},
+      {"WORLD_SIZE", "4"},
+      {"LOCAL_WORLD_SIZE", "2"},
+      {"GROUP_RANK", "1"},
+      {"GROUP_WORLD_SIZE", "2"},
+      {"ROLE_NAME", "default"},
+      {"ROLE_RANK", "3"},
+      {"ROLE_WORLD_SIZE", "4"},
+      {"MASTER_ADDR", "10.0.0.1"},
+      {"MASTER_PORT", "41234"},
+      {"TORCHELASTIC_RESTART_COUNT", "2"},
+      {"TORCHELASTIC_MAX_RESTARTS", "3"},
+      {"TORCHELASTIC_RUN_ID", "29.0"},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {"TORCHELASTIC_ERROR_FILE", "/tmp/x/1/error.json"},
+      {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+      {"PYTHONUNBUFFERED", "1"},
+      {"OMP_NUM_THREADS", "6"},
+      {"GLOO_SOCKET_IFNAME", "hsn0"},
+      {"NCCL_SOCKET_IFNAME", "=hsn0"},
+      {"DDPRUN_LAUNCH_ID", "beef"},
+      {"DDPRUN_AGENT_ID", "cafe"},
+      {"DDPRUN_WORKER_VARIABLES",
+       ":RANK,LOCAL_RANK,WORLD_SIZE,LOCAL_WORLD_SIZE,GROUP_RANK,GROUP_WORLD_SIZE,"
+       "ROLE_NAME,ROLE_RANK,ROLE_WORLD_SIZE,MASTER_ADDR,MASTER_PORT,"
+       "TORCHELASTIC_RESTART_COUNT,TORCHELASTIC_MAX_RESTARTS,TORCHELASTIC_RUN_ID,"
+       "TORCHELASTIC_USE_AGENT_STORE,TORCHELASTIC_ERROR_FILE,"
+       "TORCHELASTIC_SIGNALS_TO_HANDLE,OMP_NUM_THREADS,"
+       "TORCH_NCCL_ASYNC_ERROR_HANDLING,PYTHONUNBUFFERED,GLOO_SOCKET_IFNAME,"
+       "NCCL_SOCKET_IFNAME,"
+       "DDPRUN_LAUNCH_ID,DDPRUN_AGENT_ID"}};
   CHECK(worker == expected);
 }
 
 TEST_CASE("what the user or the site has set is left alone") {
-  NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
+  NodeProposal node = node_of(allocation::LaunchStyle::agent_per_node, 2);
   const Change is_set = [](LaunchPlan& plan) { plan.threads.value = 0; };  // OMP_NUM_THREADS
-  const Environment worker = environment_of(node, second_node(2),
-                                            {{"OMP_NUM_THREADS", "3"},
-                                             {"GLOO_SOCKET_IFNAME", "eth7"},
-                                             {"NCCL_SOCKET_IFNAME", "hsn"},
-                                             {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
-                                             {"PYTHONUNBUFFERED", ""}},
-                                            {0, "", "cafe", "hsn0"}, is_set);
+  const facts::Environment worker = environment_of(node, second_node(2),
+                                                   {{"OMP_NUM_THREADS", "3"},
+                                                    {"GLOO_SOCKET_IFNAME", "eth7"},
+                                                    {"NCCL_SOCKET_IFNAME", "hsn"},
+                                                    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
+                                                    {"PYTHONUNBUFFERED", ""}},
+                                                   {0, "", "cafe", "hsn0"}, is_set);
   CHECK(worker.at("OMP_NUM_THREADS") == "3");
   CHECK(worker.at("GLOO_SOCKET_IFNAME") == "eth7");
   CHECK(worker.at("NCCL_SOCKET_IFNAME") == "hsn");
@@ -115,45 +118,45 @@ TEST_CASE("what the user or the site has set is left alone") {
 }
 
 TEST_CASE("on one host no socket interface is prescribed") {
-  const Environment worker =
-      environment_of(node_of(LaunchStyle::alone, 2), second_node(2), {}, {0, "", "cafe", ""});
+  const facts::Environment worker =
+      environment_of(node_of(allocation::LaunchStyle::alone, 2), second_node(2), {}, {0, "", "cafe", ""});
   CHECK_FALSE(worker.contains("GLOO_SOCKET_IFNAME"));
   CHECK_FALSE(worker.contains("NCCL_SOCKET_IFNAME"));
 }
 
 TEST_CASE("the store is the worker's when asked for, and in a world of one") {
-  Options options;
+  options::Options options;
   CHECK_FALSE(worker_hosts_store(options, 2));
   CHECK(worker_hosts_store(options, 1));
-  options.store = StoreHost::worker;
+  options.store = options::StoreHost::worker;
   CHECK(worker_hosts_store(options, 2));
 
-  NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
-  node.options.store = StoreHost::worker;
+  NodeProposal node = node_of(allocation::LaunchStyle::agent_per_node, 2);
+  node.options.store = options::StoreHost::worker;
   CHECK(environment_of(node, second_node(2), {}, {0, "", "cafe", ""}).at("TORCHELASTIC_USE_AGENT_STORE") ==
         "False");
 }
 
 TEST_CASE("virtual local ranks: local rank 0 and one device each") {
-  NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
+  NodeProposal node = node_of(allocation::LaunchStyle::agent_per_node, 2);
   node.virtual_local_rank = {true, "--virtual-local-rank"};
-  const Environment worker = environment_of(node, second_node(2), {}, {1, "", "cafe", ""});
+  const facts::Environment worker = environment_of(node, second_node(2), {}, {1, "", "cafe", ""});
   CHECK(worker.at("LOCAL_RANK") == "0");
   CHECK(worker.at("CUDA_VISIBLE_DEVICES") == "5");
   CHECK(worker.at("RANK") == "3");
 }
 
 TEST_CASE("workers of several GPUs see theirs alone and keep their local rank") {
-  NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
+  NodeProposal node = node_of(allocation::LaunchStyle::agent_per_node, 2);
   node.options.gpus_per_worker = {2, "--gpus-per-worker"};
   node.offered[1].device = "6,7";
-  const Environment worker = environment_of(node, second_node(2), {}, {1, "", "cafe", ""});
+  const facts::Environment worker = environment_of(node, second_node(2), {}, {1, "", "cafe", ""});
   CHECK(worker.at("CUDA_VISIBLE_DEVICES") == "6,7");
   CHECK(worker.at("LOCAL_RANK") == "1");
 }
 
 TEST_CASE("tasks that can open each other's GPUs see them all and have their real local rank") {
-  NodeProposal node = node_of(LaunchStyle::agent_per_task, 1);
+  NodeProposal node = node_of(allocation::LaunchStyle::agent_per_task, 1);
   node.own_device = true;
   node.virtual_local_rank = {true, "one visible GPU per task"};
   node.gpus = {{"nvidia", "0000:01:00.0"}, {"nvidia", "0000:02:00.0"}};
@@ -164,7 +167,7 @@ TEST_CASE("tasks that can open each other's GPUs see them all and have their rea
   assignment.local_peers = {{LocalRank{0}, false, {{"0", {"0000:01:00.0"}}}},
                             {LocalRank{1}, false, {{"1", {"0000:02:00.0"}}}}};
   const auto show = [&] {
-    const Environment worker =
+    const facts::Environment worker =
         environment_of(node, assignment, {{"CUDA_VISIBLE_DEVICES", "1"}}, {0, "", "cafe", ""});
     return worker.at("LOCAL_RANK") + " of " + worker.at("CUDA_VISIBLE_DEVICES");
   };
@@ -179,13 +182,13 @@ TEST_CASE("tasks that can open each other's GPUs see them all and have their rea
 }
 
 TEST_CASE("a worker is told its network card unless the user or the site has") {
-  NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
+  NodeProposal node = node_of(allocation::LaunchStyle::agent_per_node, 2);
   node.options.nic = {true, "--nic"};
   const Change cards = [](LaunchPlan& plan) {
     plan.planned[0].network_card = "mlx5_3";
     plan.planned[1].network_card = "cxi1";
   };
-  const auto of_worker = [&](std::size_t worker, const Environment& base) {
+  const auto of_worker = [&](std::size_t worker, const facts::Environment& base) {
     return environment_of(node, second_node(2), base, {worker, "", "cafe", ""}, cards);
   };
   CHECK(of_worker(0, {}).at("NCCL_IB_HCA") == "=mlx5_3");
@@ -198,34 +201,34 @@ TEST_CASE("a worker is told its network card unless the user or the site has") {
 }
 
 TEST_CASE("OpenMP's places follow the binding unless the user has set them") {
-  NodeProposal node = node_of(LaunchStyle::agent_per_node, 2);
+  NodeProposal node = node_of(allocation::LaunchStyle::agent_per_node, 2);
   const Change places = [](LaunchPlan& plan) { plan.planned[0].omp_places = "{0,8},{1,9}"; };
-  const Environment worker = environment_of(node, second_node(2), {}, {0, "", "cafe", ""}, places);
+  const facts::Environment worker = environment_of(node, second_node(2), {}, {0, "", "cafe", ""}, places);
   CHECK(worker.at("OMP_PLACES") == "{0,8},{1,9}");
   CHECK(worker.at("OMP_PROC_BIND") == "close");
-  const Environment other = environment_of(node, second_node(2), {}, {1, "", "cafe", ""}, places);
+  const facts::Environment other = environment_of(node, second_node(2), {}, {1, "", "cafe", ""}, places);
   CHECK_FALSE(other.contains("OMP_PLACES"));
   CHECK_FALSE(other.contains("OMP_PROC_BIND"));
-  const Environment user{{"OMP_PLACES", "cores"}, {"OMP_PROC_BIND", "spread"}};
-  const Environment kept = environment_of(node, second_node(2), user, {0, "", "cafe", ""}, places);
+  const facts::Environment user{{"OMP_PLACES", "cores"}, {"OMP_PROC_BIND", "spread"}};
+  const facts::Environment kept = environment_of(node, second_node(2), user, {0, "", "cafe", ""}, places);
   CHECK(kept.at("OMP_PLACES") == "cores");
   CHECK(kept.at("OMP_PROC_BIND") == "spread");
 }
 
 TEST_CASE("the agent's own ranks do not reach several workers") {
-  const Environment agent{{"PMI_RANK", "1"},
-                          {"PMIX_RANK", "1"},
-                          {"OMPI_COMM_WORLD_RANK", "1"},
-                          {"SLURM_PMIX_MAPPING", ""},
-                          {"PALS_RANKID", "1"},
-                          {"OMPI_MCA_btl", "tcp"},
-                          {"I_MPI_PIN", "1"},
-                          {"OMPI_MCA_orte_num_nodes", "2"},
-                          {"SLURM_JOB_ID", "29"},
-                          {"PMIX_MCA_gds", "hash"},
-                          {"PATH", "/bin"}};
-  Allocation allocation;
-  allocation.style.value = LaunchStyle::agent_per_node;
+  const facts::Environment agent{{"PMI_RANK", "1"},
+                                 {"PMIX_RANK", "1"},
+                                 {"OMPI_COMM_WORLD_RANK", "1"},
+                                 {"SLURM_PMIX_MAPPING", ""},
+                                 {"PALS_RANKID", "1"},
+                                 {"OMPI_MCA_btl", "tcp"},
+                                 {"I_MPI_PIN", "1"},
+                                 {"OMPI_MCA_orte_num_nodes", "2"},
+                                 {"SLURM_JOB_ID", "29"},
+                                 {"PMIX_MCA_gds", "hash"},
+                                 {"PATH", "/bin"}};
+  allocation::Allocation allocation;
+  allocation.style.value = allocation::LaunchStyle::agent_per_node;
   std::vector<std::string> removed;
   for (const auto& change : scrub_changes(agent, allocation, 2)) {
     CHECK_FALSE(change.value);
@@ -234,38 +237,38 @@ TEST_CASE("the agent's own ranks do not reach several workers") {
   CHECK(removed == std::vector<std::string>{"OMPI_COMM_WORLD_RANK", "OMPI_MCA_orte_num_nodes", "PALS_RANKID",
                                             "PMIX_RANK", "PMI_RANK", "SLURM_PMIX_MAPPING"});
   CHECK(scrub_changes(agent, allocation, 1).empty());
-  allocation.style.value = LaunchStyle::agent_per_task;
+  allocation.style.value = allocation::LaunchStyle::agent_per_task;
   CHECK(scrub_changes(agent, allocation, 2).empty());
 }
 
 TEST_CASE("Slurm's numbers are those of the worker where one agent starts several") {
-  const Environment agent{{"SLURM_PROCID", "1"}, {"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "2"}};
-  const Environment several =
-      environment_of(node_of(LaunchStyle::agent_per_node, 2), second_node(2), agent, {1, "", "cafe", ""});
+  const facts::Environment agent{{"SLURM_PROCID", "1"}, {"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "2"}};
+  const facts::Environment several = environment_of(node_of(allocation::LaunchStyle::agent_per_node, 2),
+                                                    second_node(2), agent, {1, "", "cafe", ""});
   CHECK(several.at("SLURM_PROCID") == "3");
   CHECK(several.at("SLURM_LOCALID") == "1");
   CHECK(several.at("SLURM_NTASKS") == "4");
   CHECK_FALSE(several.contains("SLURM_NPROCS"));
-  const Environment one =
-      environment_of(node_of(LaunchStyle::agent_per_task, 1), second_node(1), agent, {0, "", "cafe", ""});
+  const facts::Environment one = environment_of(node_of(allocation::LaunchStyle::agent_per_task, 1),
+                                                second_node(1), agent, {0, "", "cafe", ""});
   CHECK(one.at("SLURM_PROCID") == "1");
   CHECK(one.at("SLURM_NTASKS") == "2");
 }
 
 TEST_CASE("a node's only worker gets Slurm's numbers of a worker where another node has several") {
-  const Environment agent{{"SLURM_PROCID", "1"},
-                          {"SLURM_NTASKS", "2"},
-                          {"SLURM_TASKS_PER_NODE", "1(x2)"},
-                          {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
-                          {"SLURM_GTIDS", "1"},
-                          {"PMI_RANK", "1"}};
+  const facts::Environment agent{{"SLURM_PROCID", "1"},
+                                 {"SLURM_NTASKS", "2"},
+                                 {"SLURM_TASKS_PER_NODE", "1(x2)"},
+                                 {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+                                 {"SLURM_GTIDS", "1"},
+                                 {"PMI_RANK", "1"}};
   Assignment uneven = second_node(1);
   uneven.several_workers = true;
   uneven.world_size = 3;
   uneven.workers_of_nodes = "2,1";
   uneven.workers.front().rank = GlobalRank{2};
-  const NodeProposal node = node_of(LaunchStyle::agent_per_node, 1);
-  const Environment worker = environment_of(node, uneven, agent, {0, "", "cafe", ""});
+  const NodeProposal node = node_of(allocation::LaunchStyle::agent_per_node, 1);
+  const facts::Environment worker = environment_of(node, uneven, agent, {0, "", "cafe", ""});
   CHECK(worker.at("RANK") == "2");
   CHECK(worker.at("SLURM_PROCID") == "2");
   CHECK(worker.at("SLURM_NTASKS") == "3");
@@ -280,13 +283,13 @@ TEST_CASE("a node's only worker gets Slurm's numbers of a worker where another n
 TEST_CASE("the run's id is the coordinator's on all nodes") {
   Assignment assignment = second_node(2);
   assignment.run_id = "1700000000.4711";
-  const Environment worker =
-      environment_of(node_of(LaunchStyle::agent_per_node, 2), assignment, {}, {0, "", "cafe", ""});
+  const facts::Environment worker = environment_of(node_of(allocation::LaunchStyle::agent_per_node, 2),
+                                                   assignment, {}, {0, "", "cafe", ""});
   CHECK(worker.at("TORCHELASTIC_RUN_ID") == "1700000000.4711");
 }
 
 TEST_CASE("changes set and remove, and strings are as exec wants them") {
-  const Environment changed =
+  const facts::Environment changed =
       apply_changes({{"A", "1"}, {"B", "2"}}, {{"A", std::nullopt, ""}, {"C", "x=y", ""}});
   CHECK(make_environment_strings(changed) == std::vector<std::string>{"B=2", "C=x=y"});
 }

@@ -12,6 +12,7 @@
 #include "node_scenes.hpp"
 
 using namespace ddprun;
+using namespace ddprun::render;
 using namespace ddprun::test;
 
 namespace {
@@ -90,8 +91,8 @@ TEST_CASE("a GPU without an address stands where its CPUs are") {
 }
 
 TEST_CASE("a device near a package but none of its NUMA nodes stands below them") {
-  Topology topology = build_topology({2, 2, 1, 2, 1, true, 0});
-  add_device(topology, DeviceKind::network, "0000:01:00.0", -1, {"eth0"});
+  facts::Topology topology = build_topology({2, 2, 1, 2, 1, true, 0});
+  add_device(topology, facts::DeviceKind::network, "0000:01:00.0", -1, {"eth0"});
   topology.devices[0].cpus = {4, 5, 6, 7};
   const NodeScene scene = make_scene("package", std::move(topology), 1);
   const std::string picture = draw_node_text(scene.plan, scene.snapshot);
@@ -100,7 +101,7 @@ TEST_CASE("a device near a package but none of its NUMA nodes stands below them"
 }
 
 TEST_CASE("a GPU's memory is drawn in the package it is nearest to") {
-  Topology topology = build_topology({2, 1, 1, 2, 1, true, 0});
+  facts::Topology topology = build_topology({2, 1, 1, 2, 1, true, 0});
   add_memory(topology, 2, std::int64_t{95} << 30);
   topology.distances = {{10, 40, 80}, {40, 10, 20}, {80, 20, 10}};
   NodeScene scene = make_scene("memory", std::move(topology), 1);

@@ -14,6 +14,7 @@
 #include "plan_node.hpp"
 
 using namespace ddprun;
+using namespace ddprun::render;
 using namespace ddprun::test;
 
 namespace {
@@ -139,7 +140,7 @@ TEST_CASE("workers beyond the eighth have the first ones' colours with a pattern
 
 TEST_CASE("names cannot break out of a picture") {
   NodeScene scene = scene_of("dgx-a100");
-  change_node(scene.plan, [](NodeProposal& node) { node.host = "n1</text><script>\"&"; });
+  change_node(scene.plan, [](plan::NodeProposal& node) { node.host = "n1</text><script>\"&"; });
   scene.plan.binding.origin = "a\x01<b";
   scene.snapshot.host.topology->source = "<!--";
   scene.snapshot.host.topology->devices.back().names = {"<x>&'\xff"};

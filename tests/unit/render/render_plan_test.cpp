@@ -14,6 +14,7 @@
 #include "test_paths.hpp"
 
 using namespace ddprun;
+using namespace ddprun::render;
 using nlohmann::json;
 
 namespace {
@@ -71,7 +72,7 @@ Keys documented_keys() {
 
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-LaunchPlan plan_of(const std::string& name, Snapshot& snapshot) {
+plan::LaunchPlan plan_of(const std::string& name, facts::Snapshot& snapshot) {
   test::PlanCase found = test::read_plan_case(test::data_folder("plans") / name);
   snapshot = std::move(found.snapshot);
   return test::plan_node(snapshot, found.options);
@@ -89,10 +90,10 @@ TEST_CASE("every key of the plan is always there") {
     for (const auto& [key, value] : object.items()) keys.insert(key);
     return keys;
   };
-  Snapshot snapshot;
-  const LaunchPlan alone = plan_of("alone-laptop", snapshot);
+  facts::Snapshot snapshot;
+  const plan::LaunchPlan alone = plan_of("alone-laptop", snapshot);
   const json least = json::parse(render_json(alone, snapshot));
-  const LaunchPlan step = plan_of("slurm-array", snapshot);
+  const plan::LaunchPlan step = plan_of("slurm-array", snapshot);
   const json most = json::parse(render_json(step, snapshot));
   CHECK(keys_of(least) == keys_of(most));
   for (const char* part : {"allocation", "rendezvous"}) CHECK(keys_of(least[part]) == keys_of(most[part]));
@@ -100,8 +101,8 @@ TEST_CASE("every key of the plan is always there") {
 }
 
 TEST_CASE("what only the start decides is null in JSON") {
-  Snapshot snapshot;
-  const LaunchPlan plan = plan_of("slurm-one-a-node", snapshot);
+  facts::Snapshot snapshot;
+  const plan::LaunchPlan plan = plan_of("slurm-one-a-node", snapshot);
   const json environment = json::parse(render_json(plan, snapshot))["workers"][0]["env"];
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_ERROR_FILE", "DDPRUN_LAUNCH_ID",
                            "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
@@ -113,8 +114,8 @@ TEST_CASE("what only the start decides is null in JSON") {
 }
 
 TEST_CASE("shell lines hold the first worker's variables, with the first address and port there is") {
-  Snapshot snapshot;
-  const LaunchPlan plan = plan_of("slurm-reserved-ports", snapshot);
+  facts::Snapshot snapshot;
+  const plan::LaunchPlan plan = plan_of("slurm-reserved-ports", snapshot);
   const std::string lines = render_shell(plan, snapshot);
   CHECK(holds(lines, "export MASTER_ADDR=n1\nexport MASTER_PORT=12002\n"));
   CHECK(holds(lines, "export TORCHELASTIC_USE_AGENT_STORE=False\n"));
@@ -125,7 +126,7 @@ TEST_CASE("shell lines hold the first worker's variables, with the first address
 }
 
 TEST_CASE("shell lines unset what is removed, and only what a shell can name") {
-  Snapshot snapshot;
+  facts::Snapshot snapshot;
   plan_of("slurm-pmi2-several-workers", snapshot);
   const test::PlanCase found =
       test::read_plan_case(test::data_folder("plans") / "slurm-pmi2-several-workers");
@@ -136,7 +137,7 @@ TEST_CASE("shell lines unset what is removed, and only what a shell can name") {
 }
 
 TEST_CASE("shell lines quote values") {
-  Snapshot snapshot;
+  facts::Snapshot snapshot;
   test::PlanCase found = test::read_plan_case(test::data_folder("plans") / "alone-laptop");
   found.options.place.run_id = sourced(std::string("it's\n$HOME"), "--rdzv-id");
   const std::string lines = render_shell(test::plan_node(found.snapshot, found.options), found.snapshot);
@@ -195,8 +196,8 @@ TEST_CASE("the plan as text says why a node without topology is not bound") {
   CHECK(!holds(render_text(scene.plan, scene.snapshot), "\nbinding\n"));
   CHECK(holds(render_text(scene.plan, scene.snapshot),
               "\n  binding       CPUs that were chosen for this task              default\n"));
-  test::change_node(scene.plan, [](NodeProposal& node) {
-    node.options.bind = {BindMode::none, {}, false, "--bind"};
+  test::change_node(scene.plan, [](plan::NodeProposal& node) {
+    node.options.bind = {options::BindMode::none, {}, false, "--bind"};
   });
   CHECK(holds(render_text(scene.plan, scene.snapshot),
               "\n  binding       not bound                                        --bind\n"));

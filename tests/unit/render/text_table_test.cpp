@@ -4,6 +4,7 @@
 #include "ddprun/base/text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::render;
 
 namespace {
 

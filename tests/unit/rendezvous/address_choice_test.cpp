@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 
 namespace {
 
@@ -90,11 +91,11 @@ TEST_CASE("why an address was not reached is said with it") {
 }
 
 TEST_CASE("the interface of an address is the one that has it, and never a loopback one") {
-  const std::vector<InterfaceAddress> own{{"lo", "127.0.0.1", 8, true},
-                                          {"lo", "10.9.9.9", 32, true},
-                                          {"eth0", "192.168.1.2", 24, false},
-                                          {"ib0", "192.168.2.2", 24, false},
-                                          {"ib0", "fd00::2", 64, false}};
+  const std::vector<facts::InterfaceAddress> own{{"lo", "127.0.0.1", 8, true},
+                                                 {"lo", "10.9.9.9", 32, true},
+                                                 {"eth0", "192.168.1.2", 24, false},
+                                                 {"ib0", "192.168.2.2", 24, false},
+                                                 {"ib0", "fd00::2", 64, false}};
   CHECK(interface_of(own, "192.168.1.2") == "eth0");
   CHECK(interface_of(own, "192.168.2.2") == "ib0");
   CHECK(interface_of(own, "FD00::2") == "ib0");

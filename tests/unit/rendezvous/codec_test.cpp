@@ -9,11 +9,12 @@
 #include "random_seed.hpp"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 
 namespace {
 
-Failure some_failure() {
-  Failure failure;
+supervise::Failure some_failure() {
+  supervise::Failure failure;
   failure.attempt = {2};
   failure.rank = {13};
   failure.local_rank = {5};
@@ -34,14 +35,15 @@ Failure some_failure() {
   return failure;
 }
 
-Assignment some_assignment() {
-  Assignment assignment{{1}, 4, 2, {1}, 2, "10.0.0.1", 41000, true, true, "2(x2)", "29.0", "cafe", {}, {}};
+plan::Assignment some_assignment() {
+  plan::Assignment assignment{{1},  4,    2,       {1},    2,      "10.0.0.1", 41000,
+                              true, true, "2(x2)", "29.0", "cafe", {},         {}};
   assignment.workers = {{{2}, {0}, 2, 4}, {{3}, {1}, 3, 4}};
   return assignment;
 }
 
-Assignment with_local_peers() {
-  Assignment assignment = some_assignment();
+plan::Assignment with_local_peers() {
+  plan::Assignment assignment = some_assignment();
   assignment.local_peers = {{{0}, true, {{"0", {"0000:01:00.0"}}}},
                             {{1}, false, {{"MIG-1", {}}, {"", {}}}},
                             {{3}, true, {{"2,3", {"0000:02:00.0", "0000:03:00.0"}}}}};
@@ -49,14 +51,14 @@ Assignment with_local_peers() {
 }
 
 // Of a host without devices.
-Assignment with_plain_local_peers(int count) {
-  Assignment assignment = some_assignment();
+plan::Assignment with_plain_local_peers(int count) {
+  plan::Assignment assignment = some_assignment();
   for (int i = 0; i < count; ++i) assignment.local_peers.push_back({{i}, true, {{}}});
   return assignment;
 }
 
 std::vector<AgentMessage> agent_messages() {
-  Announcement plain;
+  plan::Announcement plain;
   plain.agent = {3};
   plain.host = "n4";
   plain.node = NodeIndex{3};
@@ -66,25 +68,25 @@ std::vector<AgentMessage> agent_messages() {
   plain.addresses = {"10.0.0.4", "fd00::4"};
   plain.counted = true;
   plain.missing_gpus = "SLURM_GPUS_ON_NODE is 4, 3 are visible";
-  Announcement fixed;
+  plan::Announcement fixed;
   fixed.agent = {3};
   fixed.host = "n4";
   fixed.node = NodeIndex{1};
   fixed.fixed_rank = GlobalRank{7};
   fixed.first_local_rank = {3};
   fixed.store_ports = {41000, 41001};
-  Announcement launched;
+  plan::Announcement launched;
   launched.agent = {5};
   launched.host = "n4";
   launched.launcher_rank = GlobalRank{5};
   launched.style_assumed = true;
-  Announcement bound = fixed;
+  plan::Announcement bound = fixed;
   bound.cpus = "0-63,128-191";
   bound.python = {"3.11", "2.13.0+cpu"};
   bound.local_workers = {{"0,1", {"0000:01:00.0", "0000:02:00.0"}}, {"", {}}};
-  Announcement plain_workers = fixed;
+  plan::Announcement plain_workers = fixed;
   plain_workers.local_workers.resize(3);
-  Announcement unnumbered = plain;
+  plan::Announcement unnumbered = plain;
   unnumbered.agent.reset();
   unnumbered.node.reset();
   return {Join{bound, "0.1.0", "", 4},
@@ -109,19 +111,19 @@ std::vector<AgentMessage> agent_messages() {
 }
 
 std::vector<CoordinatorMessage> coordinator_messages() {
-  Cause cause;
-  cause.kind = Cause::Kind::worker_failed;
+  supervise::Cause cause;
+  cause.kind = supervise::Cause::Kind::worker_failed;
   cause.failure = some_failure();
   return {Refused{"no place", "start once"},
           Probe{{"10.0.0.1"}, 20480},
-          ClientQuestion{{"10.0.0.77", 4711, "10.0.0.1", 29500}, StoreAccess::host},
+          ClientQuestion{{"10.0.0.77", 4711, "10.0.0.1", 29500}, options::StoreAccess::host},
           Start{some_assignment()},
           Start{with_local_peers()},
           Start{with_plain_local_peers(3)},
           Stop{{1}},
           Stop{{1}, 64, true},
           Finish{cause, {some_failure()}, {"lost n3"}, true},
-          Finish{{Cause::Kind::agent_lost, {}, 0, "n3", "lost n3"}, {}, {}, false}};
+          Finish{{supervise::Cause::Kind::agent_lost, {}, 0, "n3", "lost n3"}, {}, {}, false}};
 }
 
 std::vector<std::string> payloads_of(FrameReader& reader) {
@@ -256,17 +258,17 @@ TEST_CASE("no process ends with such a number, and no worker that succeeded has 
 }
 
 TEST_CASE("a cause that would end the job with 0 is no cause") {
-  const auto is_refused = [](const Cause& cause) {
+  const auto is_refused = [](const supervise::Cause& cause) {
     FrameReader reader;
     reader.append(encode(CoordinatorMessage{Finish{cause, {}, {}, false}}));
     return std::holds_alternative<CodecError>(decode_coordinator_message(payloads_of(reader).at(0)));
   };
-  CHECK_FALSE(is_refused({Cause::Kind::success, {}, 0, "", ""}));
-  CHECK_FALSE(is_refused({Cause::Kind::worker_failed, some_failure(), 0, "", ""}));
-  CHECK(is_refused({Cause::Kind::worker_failed, {}, 0, "", ""}));
-  CHECK_FALSE(is_refused({Cause::Kind::stopped_by_signal, {}, 15, "n1", ""}));
-  CHECK(is_refused({Cause::Kind::stopped_by_signal, {}, 0, "n1", ""}));
-  CHECK(is_refused({Cause::Kind::stopped_by_signal, {}, -128, "n1", ""}));
+  CHECK_FALSE(is_refused({supervise::Cause::Kind::success, {}, 0, "", ""}));
+  CHECK_FALSE(is_refused({supervise::Cause::Kind::worker_failed, some_failure(), 0, "", ""}));
+  CHECK(is_refused({supervise::Cause::Kind::worker_failed, {}, 0, "", ""}));
+  CHECK_FALSE(is_refused({supervise::Cause::Kind::stopped_by_signal, {}, 15, "n1", ""}));
+  CHECK(is_refused({supervise::Cause::Kind::stopped_by_signal, {}, 0, "n1", ""}));
+  CHECK(is_refused({supervise::Cause::Kind::stopped_by_signal, {}, -128, "n1", ""}));
 }
 
 TEST_CASE("an assignment whose numbers contradict each other is refused") {
@@ -310,25 +312,26 @@ TEST_CASE("a local peer without devices costs some ten bytes") {
 }
 
 TEST_CASE("devices that need too much room are not told, their workers are") {
-  LocalPeerWorker worker{std::string(12, '\x01'), {"\x01"}};  // 80 bytes in JSON, where there is room for 64
-  Announcement announcement;
+  plan::LocalPeerWorker worker{std::string(12, '\x01'),
+                               {"\x01"}};  // 80 bytes in JSON, where there is room for 64
+  plan::Announcement announcement;
   announcement.cpus = std::string(5000, '\x01');
-  announcement.local_workers.assign(k_max_workers + 1, worker);
+  announcement.local_workers.assign(options::k_max_workers + 1, worker);
   announcement.local_workers.front().gpus.assign(17, "\x01");  // more than a worker may have
   const std::string join = encode(AgentMessage{Join{announcement, "0.1.0", "", 4}});
   CHECK(join.size() <= k_frame_header + k_max_frame);
   const auto joined = std::get<AgentMessage>(decode_agent_message(payload_of(join)));
-  const Announcement& told = std::get<Join>(joined).announcement;
+  const plan::Announcement& told = std::get<Join>(joined).announcement;
   CHECK(told.cpus.size() == k_max_text);
-  CHECK(told.local_workers == std::vector<LocalPeerWorker>(k_max_workers));
+  CHECK(told.local_workers == std::vector<plan::LocalPeerWorker>(options::k_max_workers));
 
-  Assignment assignment = some_assignment();
-  assignment.local_peers.assign(k_max_workers, {{0}, true, {worker}});
+  plan::Assignment assignment = some_assignment();
+  assignment.local_peers.assign(options::k_max_workers, {{0}, true, {worker}});
   const std::string start = encode(CoordinatorMessage{Start{assignment}});
   CHECK(start.size() <= k_frame_header + k_max_frame);
   const auto started = std::get<CoordinatorMessage>(decode_coordinator_message(payload_of(start)));
   CHECK(std::get<Start>(started).assignment.local_peers ==
-        std::vector<LocalPeer>(k_max_workers, {{0}, true, {{}}}));
+        std::vector<plan::LocalPeer>(options::k_max_workers, {{0}, true, {{}}}));
   assignment.local_peers.push_back({{0}, true, {worker}});
   const auto past = decode_coordinator_message(payload_of(encode(CoordinatorMessage{Start{assignment}})));
   CHECK(std::get<Start>(std::get<CoordinatorMessage>(past)).assignment.local_peers.empty());
@@ -339,15 +342,15 @@ TEST_CASE("deep nesting is refused without harm") {
 }
 
 TEST_CASE("what a worker wrote is cut so that it fits, and its last lines are kept") {
-  Failure failure = some_failure();
+  supervise::Failure failure = some_failure();
   failure.message = std::string(20000, '\x01');               // six bytes each in JSON
   failure.last_lines.assign(100, std::string(2000, '\xff'));  // not UTF-8
   failure.last_lines.back() = "the end";
-  Cause cause;
+  supervise::Cause cause;
   cause.failure = failure;
   cause.detail = std::string(20000, '\x01');
-  const Finish finish{cause, std::vector<Failure>(20, failure), std::vector<std::string>(20, cause.detail),
-                      true};
+  const Finish finish{cause, std::vector<supervise::Failure>(20, failure),
+                      std::vector<std::string>(20, cause.detail), true};
   const std::string frame = encode(CoordinatorMessage{finish});
   CHECK(frame.size() <= k_frame_header + k_max_frame);
 
@@ -366,14 +369,14 @@ TEST_CASE("of a long message its end is kept, from a line's begin on, and how mu
   AttemptFailed failed{Attempt{0}, some_failure()};
   failed.failure.message = message;
   failed.failure.message_cut = 0;
-  const Failure first = std::get<AttemptFailed>(round_trip(failed)).failure;
+  const supervise::Failure first = std::get<AttemptFailed>(round_trip(failed)).failure;
   CHECK(first.message.size() <= k_max_failure_text);
   CHECK(first.message.ends_with("\nValueError: the cause"));
   CHECK(first.message.starts_with("  File "));
   CHECK(first.message_cut + first.message.size() == message.size());
 
   const Stopped stopped{Attempt{0}, {first}};  // told on where less is kept
-  const Failure further = std::get<Stopped>(round_trip(stopped)).failures.front();
+  const supervise::Failure further = std::get<Stopped>(round_trip(stopped)).failures.front();
   CHECK(further.message.size() <= k_max_further_text);
   CHECK(further.message.ends_with("\nValueError: the cause"));
   CHECK(further.message_cut + further.message.size() == message.size());
@@ -403,10 +406,11 @@ const std::vector<Json>& hostile_values() {
 }
 
 int exit_code_in(const AgentMessage& message) {
-  if (const auto* failed = std::get_if<AttemptFailed>(&message)) return exit_code_of(failed->failure.status);
+  if (const auto* failed = std::get_if<AttemptFailed>(&message))
+    return supervise::exit_code_of(failed->failure.status);
   if (const auto* stopped = std::get_if<Stopped>(&message)) {
-    for (const Failure& failure : stopped->failures) {
-      if (exit_code_of(failure.status) == 0) return 0;
+    for (const supervise::Failure& failure : stopped->failures) {
+      if (supervise::exit_code_of(failure.status) == 0) return 0;
     }
   }
   return 1;
@@ -414,7 +418,9 @@ int exit_code_in(const AgentMessage& message) {
 
 int exit_code_in(const CoordinatorMessage& message) {
   const auto* finish = std::get_if<Finish>(&message);
-  return finish == nullptr || finish->cause.kind == Cause::Kind::success ? 1 : exit_code_of(finish->cause);
+  return finish == nullptr || finish->cause.kind == supervise::Cause::Kind::success
+             ? 1
+             : supervise::exit_code_of(finish->cause);
 }
 
 struct Tried {

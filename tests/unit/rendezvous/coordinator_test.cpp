@@ -12,6 +12,7 @@
 #include "random_seed.hpp"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using namespace std::chrono_literals;
 
 namespace {
@@ -44,8 +45,8 @@ Join join_of(int agent, int agents, const std::string& reached = "10.0.0.1", int
   return join;
 }
 
-Failure failure_of(int rank, int attempt = 0) {
-  Failure failure;
+supervise::Failure failure_of(int rank, int attempt = 0) {
+  supervise::Failure failure;
   failure.attempt = {attempt};
   failure.rank = {rank};
   failure.host = "n" + std::to_string(rank / 2 + 1);
@@ -105,7 +106,7 @@ struct Play {
     }
     return found;
   }
-  Cause end() const {
+  supervise::Cause end() const {
     const auto ends = all<EndJob>();
     REQUIRE(ends.size() == 1);
     REQUIRE(std::holds_alternative<EndJob>(log.back()));
@@ -177,7 +178,7 @@ TEST_CASE("when all have joined the store is opened and then all start, each wit
   play.store_ready(0, 41000);
   const auto starts = play.sent<Start>();
   REQUIRE(starts.size() == 3);
-  const Assignment& last = starts[2].second.assignment;
+  const plan::Assignment& last = starts[2].second.assignment;
   CHECK(starts[2].first == 2);
   CHECK(last.world_size == 6);
   CHECK(last.master_address == "10.0.0.1");
@@ -275,7 +276,7 @@ TEST_CASE("a host that cannot start ends the launch as soon as all are there, an
   for (const int agent : {0, 1, 3}) play.say(agent, join_of(agent, 4));
   play.say(2, failed(2, 4, "cannot start train.py", ": no such file"));
   CHECK(play.end_text() == "cannot start train.py on n3: no such file (the same path exists on n[1-2,4])");
-  CHECK(exit_code_of(play.end()) == 127);
+  CHECK(supervise::exit_code_of(play.end()) == 127);
   CHECK(play.end().hint == "n3: look");
   const auto finishes = play.sent<Finish>();
   REQUIRE(finishes.size() == 4);
@@ -291,7 +292,7 @@ TEST_CASE("after a failed start the others have half a second to join") {
   play.pass(1ms);
   CHECK(play.end_text() == "cannot start train.py on n[1-2]: no such file");
   CHECK(play.coordinator.expects_latecomers());
-  const Cause end = play.end();
+  const supervise::Cause end = play.end();
   play.say(2, join_of(2, 4));
   CHECK(play.sent<Finish>().back().second.cause == end);
 }
@@ -310,7 +311,7 @@ TEST_CASE("one agent needs nobody else") {
   play.store_ready(0);
   CHECK(play.sent<Start>().size() == 1);
   play.say(0, AttemptSucceeded{{0}});
-  CHECK(play.end().kind == Cause::Kind::success);
+  CHECK(play.end().kind == supervise::Cause::Kind::success);
 }
 
 TEST_CASE("success of all is the end; the coordinator's own agent reports") {
@@ -324,7 +325,7 @@ TEST_CASE("success of all is the end; the coordinator's own agent reports") {
   REQUIRE(finishes.size() == 3);
   for (const auto& [agent, finish] : finishes) CHECK(finish.report_here == (agent == 0));
   CHECK(play.all<CloseStore>().size() == 1);
-  CHECK(play.end().kind == Cause::Kind::success);
+  CHECK(play.end().kind == supervise::Cause::Kind::success);
 }
 
 TEST_CASE("in a log the status names who is missing after a second, then every half minute what is new") {
@@ -446,7 +447,7 @@ TEST_CASE("the join deadline names the missing and what was seen of them") {
   play.take(play.coordinator.on_refused("10.0.0.3", "it sent nothing for 10 s", play.now));
   play.say(3, join_of(3, 4));
   play.pass(60s);
-  CHECK(play.end().kind == Cause::Kind::deadline);
+  CHECK(play.end().kind == supervise::Cause::Kind::deadline);
   CHECK(play.end_text() ==
         "gave up after 60 s waiting for 2 of 4 nodes: n[2-3]; lost n2: connection reset by peer; refused "
         "10.0.0.3: it sent nothing for 10 s");
@@ -475,7 +476,7 @@ TEST_CASE("agents that disagree about the launch end it, with both sides named")
     change(join);
     play.say(1, join);
     CHECK(play.sent<Finish>().size() == 2);
-    CHECK(play.end().kind == Cause::Kind::launcher_failed);
+    CHECK(play.end().kind == supervise::Cause::Kind::launcher_failed);
     return play.end_text();
   };
   CHECK(text_for([](Join& join) { join.version = "0.2.0"; }) ==
@@ -534,7 +535,7 @@ TEST_CASE("whoever comes when the job has started is refused, whatever it says, 
   play.lose(7, "closed");
   play.say(0, AttemptSucceeded{{0}});
   play.say(1, AttemptSucceeded{{0}});
-  CHECK(play.end().kind == Cause::Kind::success);
+  CHECK(play.end().kind == supervise::Cause::Kind::success);
 }
 
 TEST_CASE("a launch that cannot start says so to whoever joins, and by hand for them to print") {
@@ -558,7 +559,7 @@ TEST_CASE("a launch that cannot start says so to whoever joins, and by hand for 
 
 TEST_CASE("a coordinator that stays alone says why that may be, once") {
   CoordinatorSettings alone = settings(2);
-  alone.when_alone = Notice{"no other node has joined", "start it there too"};
+  alone.when_alone = allocation::Notice{"no other node has joined", "start it there too"};
   Play play(alone);
   play.say(0, join_of(0, 2));
   play.pass(4s);
@@ -619,7 +620,7 @@ TEST_CASE("without a common address the end says who reached what") {
   play.say(2, join_of(2, 3, "10.1.0.1"));
   play.say(1, Probed{{}});
   for (int round = 0; round < 3; ++round) play.pass(30s);  // n3 never answers
-  CHECK(play.end().kind == Cause::Kind::launcher_failed);
+  CHECK(play.end().kind == supervise::Cause::Kind::launcher_failed);
   CHECK(
       play.end_text() ==
       "no address of n1 is reached by all nodes (tried 10.0.0.1, 10.1.0.1): n2 reached 10.0.0.1; n3 reached "
@@ -652,15 +653,16 @@ TEST_CASE("a failure stops all, and all are told the same cause") {
   CHECK(play.sent<Stop>().size() == 3);
   CHECK(play.sent<Finish>().empty());
   play.say(0, Stopped{{0}, {}});
-  Failure other = failure_of(4);
+  supervise::Failure other = failure_of(4);
   other.status.value = 2;
   play.say(2, Stopped{{0}, {other}});
   play.say(1, Stopped{{0}, {}});
-  CHECK(play.end().kind == Cause::Kind::worker_failed);
+  CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
   CHECK(play.end().failure == failure_of(3));
   for (const auto& [agent, finish] : play.sent<Finish>()) {
     CHECK(finish.cause == play.end());
-    CHECK(finish.others == (agent == 0 ? std::vector<Failure>{other} : std::vector<Failure>{}));
+    CHECK(finish.others ==
+          (agent == 0 ? std::vector<supervise::Failure>{other} : std::vector<supervise::Failure>{}));
   }
 }
 
@@ -688,7 +690,7 @@ TEST_CASE("hosts that report broken connections first do not hide the rank that 
     Play play(settings(4));
     play.run();
     for (const int agent : order) {
-      Failure failure = failure_of(2 * agent + 1);
+      supervise::Failure failure = failure_of(2 * agent + 1);
       failure.last_lines = {agent == 1 ? "ValueError: bad sample" : "Connection closed by peer [10.0.0.2]:1"};
       play.say(agent, AttemptFailed{{0}, failure});
       play.now += 10ms;
@@ -702,11 +704,11 @@ TEST_CASE("hosts that report broken connections first do not hide the rank that 
 TEST_CASE("the rank that raised may be told with the answer to the stop only, and is what a restart names") {
   Play play(settings(2, 1));
   play.run();
-  Failure symptom = failure_of(0);
+  supervise::Failure symptom = failure_of(0);
   symptom.last_lines = {"Connection reset by peer"};
   play.say(0, AttemptFailed{{0}, symptom});
   play.say(0, Stopped{{0}, {}});
-  Failure late = failure_of(3);
+  supervise::Failure late = failure_of(3);
   late.last_lines = {"Traceback (most recent call last):", "ValueError: bad sample"};
   late.after_stop = true;
   play.say(1, Stopped{{0}, {late}, {2}});
@@ -721,7 +723,7 @@ TEST_CASE("an agent that reports a rank it does not run is lost") {
   REQUIRE(play.all<CloseConnection>().size() == 1);
   CHECK(play.sent<Stop>().size() == 1);
   play.say(0, Stopped{{0}, {}});
-  CHECK(play.end().kind == Cause::Kind::agent_lost);
+  CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);
   CHECK(play.end_text() == "lost n2 (ranks 2-3): it reported a failure of rank 0, which it does not run");
 }
 
@@ -799,7 +801,7 @@ TEST_CASE("a lost agent stops the others and ends the job, also when restarts ar
   CHECK(play.sent<Stop>().size() == 2);
   play.say(0, Stopped{{0}, {}});
   play.say(1, Stopped{{0}, {}});
-  CHECK(play.end().kind == Cause::Kind::agent_lost);
+  CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);
   CHECK(play.end().host == "n3");
   CHECK(play.end_text() == "lost n3 (ranks 4-5): no answer for 20 s");
   CHECK(play.sent<Finish>().size() == 2);
@@ -819,7 +821,7 @@ TEST_CASE("an agent lost while stopping: a planned restart becomes the end, a de
   ending.say(0, AttemptFailed{{0}, failure_of(1)});
   ending.lose(2, "connection reset by peer");
   ending.all_stopped(0);
-  CHECK(ending.end().kind == Cause::Kind::worker_failed);
+  CHECK(ending.end().kind == supervise::Cause::Kind::worker_failed);
   CHECK(ending.sent<Finish>()[0].second.remarks ==
         std::vector<std::string>{"lost n3 (ranks 4-5): connection reset by peer"});
 }
@@ -832,7 +834,7 @@ TEST_CASE("a stop request stops all and nothing is started again") {
   CHECK(play.sent<Stop>().size() == 2);
   play.say(0, AttemptFailed{{0}, failure_of(0)});  // died of the signal
   play.all_stopped(0);
-  CHECK(play.end().kind == Cause::Kind::stopped_by_signal);
+  CHECK(play.end().kind == supervise::Cause::Kind::stopped_by_signal);
   CHECK(play.end().signal == 15);
   CHECK(play.end().host == "n2");
 }
@@ -861,7 +863,7 @@ TEST_CASE("a signal while a failed attempt is being stopped ends the job and kee
   play.say(1, AttemptFailed{{0}, failure_of(3)});
   play.say(0, StopRequest{15, "n1"});
   play.all_stopped(0);
-  CHECK(play.end().kind == Cause::Kind::stopped_by_signal);
+  CHECK(play.end().kind == supervise::Cause::Kind::stopped_by_signal);
   CHECK(play.end().failure == failure_of(3));
 }
 
@@ -873,18 +875,18 @@ TEST_CASE("a signal that comes when all agents have succeeded changes nothing") 
   play.say(0, Stopped{{0}, {}});
   play.say(1, AttemptSucceeded{{0}});
   play.say(1, Stopped{{0}, {}});
-  CHECK(play.end().kind == Cause::Kind::success);
+  CHECK(play.end().kind == supervise::Cause::Kind::success);
 }
 
 TEST_CASE("a stop request while waiting ends at once, and who comes later is told") {
   Play play(settings(3));
   play.say(0, join_of(0, 3));
   play.say(0, StopRequest{2, "n1"});
-  CHECK(play.end().kind == Cause::Kind::stopped_by_signal);
+  CHECK(play.end().kind == supervise::Cause::Kind::stopped_by_signal);
   play.log.clear();
   play.say(1, join_of(1, 3));
   REQUIRE(play.sent<Finish>().size() == 1);
-  CHECK(play.sent<Finish>()[0].second.cause.kind == Cause::Kind::stopped_by_signal);
+  CHECK(play.sent<Finish>()[0].second.cause.kind == supervise::Cause::Kind::stopped_by_signal);
   CHECK(play.all<CloseConnection>().size() == 1);
   CHECK(play.all<EndJob>().empty());
 }
@@ -896,7 +898,7 @@ TEST_CASE("an agent that never answers Stop is bounded") {
   play.say(0, Stopped{{0}, {}});
   REQUIRE(play.coordinator.deadline());
   play.pass(40s);
-  CHECK(play.end().kind == Cause::Kind::worker_failed);
+  CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
   CHECK(play.sent<Finish>().size() == 2);
   CHECK(play.sent<Finish>()[0].second.remarks ==
         std::vector<std::string>{"n2 (ranks 2-3) did not stop its workers within 40 s"});
@@ -1053,7 +1055,7 @@ struct StoreQuestions : Play {
     log.clear();
   }
   void ask(const std::string& client) {
-    take(coordinator.on_store_client({connection_from(client), StoreAccess::user}, now));
+    take(coordinator.on_store_client({connection_from(client), options::StoreAccess::user}, now));
   }
   std::vector<int> asked() const {
     std::vector<int> found;
@@ -1117,7 +1119,7 @@ TEST_CASE("a program that is not there is no reason for a restart, a machine wit
   const auto restarts = [](const ExitStatus& status) {
     Play play(settings(2, 3));
     play.run();
-    Failure failure = failure_of(1);
+    supervise::Failure failure = failure_of(1);
     failure.status = status;
     play.say(0, AttemptFailed{{0}, failure});
     play.all_stopped(0);
@@ -1137,7 +1139,7 @@ TEST_CASE("a program that is not there is no reason for a restart, a machine wit
 namespace {
 
 StatusAnswer answer_of(int agent, int question = 1) {
-  WorkerStatus worker;
+  status::WorkerStatus worker;
   worker.rank = agent;
   return {question, {"n" + std::to_string(agent + 1), Milliseconds{1}, {worker}}};
 }
@@ -1156,7 +1158,7 @@ TEST_CASE("how a job is, all agents are asked; the answers are shown in the orde
   CHECK(play.all<ShowJob>().empty());
   play.say(1, answer_of(1));
   REQUIRE(play.all<ShowJob>().size() == 1);
-  const JobStatus status = play.all<ShowJob>()[0].status;
+  const status::JobStatus status = play.all<ShowJob>()[0].status;
   CHECK(status.phase == "running");
   CHECK(status.nodes == 3);
   REQUIRE(status.here.size() == 3);

@@ -3,7 +3,8 @@
 #include "catch.hpp"
 
 using namespace ddprun;
-using namespace ddprun::lifeline;
+using namespace ddprun::rendezvous;
+using namespace ddprun::rendezvous::lifeline;
 
 namespace {
 

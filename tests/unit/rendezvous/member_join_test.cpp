@@ -5,6 +5,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 using namespace std::chrono_literals;
 
 namespace {

@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::rendezvous;
 
 TEST_CASE("ranks are named in runs") {
   CHECK(describe_ranks({3}) == "rank 3");

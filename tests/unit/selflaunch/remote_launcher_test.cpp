@@ -8,41 +8,42 @@
 #include "plan_node.hpp"
 
 using namespace ddprun;
+using namespace ddprun::selflaunch;
 
 namespace {
 
 constexpr const char* k_hydra =
     "HYDRA build details:\n    Resource management kernels available: user slurm ll lsf sge pbs cobalt\n";
 
-ProgramFacts program(const std::string& name, const std::string& version = {}) {
-  return {ProgramKind::executable, "/usr/bin/" + name, version};
+facts::ProgramFacts program(const std::string& name, const std::string& version = {}) {
+  return {facts::ProgramKind::executable, "/usr/bin/" + name, version};
 }
 
-Snapshot on_host(const std::string& name, Environment environment = {}) {
-  Snapshot snapshot;
+facts::Snapshot on_host(const std::string& name, facts::Environment environment = {}) {
+  facts::Snapshot snapshot;
   snapshot.host.name = name;
   snapshot.host.allowed_cpus = {0, 1, 2, 3};
   snapshot.host.allowed_cores = 4;
   snapshot.environment = std::move(environment);
   snapshot.arguments = {"train.py", "a b"};
-  snapshot.programs["ddprun"] = {ProgramKind::executable, "/opt/ddprun", {}};
+  snapshot.programs["ddprun"] = {facts::ProgramKind::executable, "/opt/ddprun", {}};
   for (const char* each : {"srun", "ssh", "pbsdsh", "pbs_tmrsh", "flux", "blaunch"})
     snapshot.programs[each] = program(each);
   return snapshot;
 }
 
-const Environment k_batch{{"SLURM_JOB_ID", "29"},
-                          {"SLURM_JOB_NODELIST", "n[1-2]"},
-                          {"SLURM_JOB_NUM_NODES", "2"},
-                          {"SLURM_TASKS_PER_NODE", "4(x2)"},
-                          {"SLURM_JOB_CPUS_PER_NODE", "8(x2)"},
-                          {"ENVIRONMENT", "BATCH"},
-                          {"SLURM_PROCID", "0"},
-                          {"SLURM_NODEID", "0"},
-                          {"SLURM_LOCALID", "0"}};
+const facts::Environment k_batch{{"SLURM_JOB_ID", "29"},
+                                 {"SLURM_JOB_NODELIST", "n[1-2]"},
+                                 {"SLURM_JOB_NUM_NODES", "2"},
+                                 {"SLURM_TASKS_PER_NODE", "4(x2)"},
+                                 {"SLURM_JOB_CPUS_PER_NODE", "8(x2)"},
+                                 {"ENVIRONMENT", "BATCH"},
+                                 {"SLURM_PROCID", "0"},
+                                 {"SLURM_NODEID", "0"},
+                                 {"SLURM_LOCALID", "0"}};
 
-Options hosts(std::vector<std::string> names) {
-  Options options;
+options::Options hosts(std::vector<std::string> names) {
+  options::Options options;
   options.command = {"train.py"};
   options.place.hosts = sourced(std::move(names), "--hosts");
   return options;
@@ -52,9 +53,9 @@ std::string line(const SelfLaunchPlan& plan, std::size_t number = 0) {
   return shell_quote(plan.commands.at(number).words);
 }
 
-const VariableChange* find_change(const SelfLaunchPlan& plan, const std::string& name) {
+const plan::VariableChange* find_change(const SelfLaunchPlan& plan, const std::string& name) {
   const auto found = std::find_if(plan.changes.begin(), plan.changes.end(),
-                                  [&](const VariableChange& change) { return change.name == name; });
+                                  [&](const plan::VariableChange& change) { return change.name == name; });
   return found == plan.changes.end() ? nullptr : &*found;
 }
 
@@ -72,8 +73,9 @@ TEST_CASE("a batch script of Slurm carries ddprun with srun, once a node") {
 }
 
 TEST_CASE("srun passes prompts on where a person answers them, unless lines of a file could be torn") {
-  const auto is_unbuffered = [](const char* host, const Environment& environment, bool input, bool output) {
-    Snapshot snapshot = on_host(host, environment);
+  const auto is_unbuffered = [](const char* host, const facts::Environment& environment, bool input,
+                                bool output) {
+    facts::Snapshot snapshot = on_host(host, environment);
     snapshot.host.stdin_is_terminal = input;
     snapshot.host.stdout_is_terminal = output;
     const auto plan = test::plan_self_launch(snapshot, {});
@@ -82,16 +84,16 @@ TEST_CASE("srun passes prompts on where a person answers them, unless lines of a
   CHECK(is_unbuffered("n1", k_batch, true, true));
   CHECK_FALSE(is_unbuffered("n1", k_batch, true, false));
   CHECK_FALSE(is_unbuffered("n1", k_batch, false, true));
-  const Environment one_node{{"SLURM_JOB_ID", "29"},
-                             {"SLURM_JOB_NODELIST", "n1"},
-                             {"SLURM_JOB_NUM_NODES", "1"},
-                             {"SLURM_TASKS_PER_NODE", "1"},
-                             {"SLURM_JOB_CPUS_PER_NODE", "8"}};
+  const facts::Environment one_node{{"SLURM_JOB_ID", "29"},
+                                    {"SLURM_JOB_NODELIST", "n1"},
+                                    {"SLURM_JOB_NUM_NODES", "1"},
+                                    {"SLURM_TASKS_PER_NODE", "1"},
+                                    {"SLURM_JOB_CPUS_PER_NODE", "8"}};
   CHECK(is_unbuffered("login", one_node, true, false));  // there is nobody else's line
 }
 
 TEST_CASE("what would shape the step is removed, and the workers get their CPUs per task back") {
-  Environment environment = k_batch;
+  facts::Environment environment = k_batch;
   for (const char* name :
        {"SLURM_GPUS_PER_TASK", "SLURM_NTASKS", "SLURM_CPU_BIND_TYPE", "SRUN_CPUS_PER_TASK"})
     environment[name] = "1";
@@ -116,7 +118,7 @@ TEST_CASE("what would shape the step is removed, and the workers get their CPUs 
 
 TEST_CASE("GPUs that the job asked for by task are asked for again") {
   const auto gpus_of = [](const std::string& name, const std::string& value) {
-    Environment environment = k_batch;
+    facts::Environment environment = k_batch;
     environment["SLURM_NTASKS"] = "8";
     environment[name] = value;
     const auto plan = test::plan_self_launch(on_host("n1", environment), {});
@@ -133,14 +135,14 @@ TEST_CASE("GPUs that the job asked for by task are asked for again") {
 }
 
 TEST_CASE("fewer nodes than the job's are asked for with their own GPUs only") {
-  Environment environment = k_batch;
+  facts::Environment environment = k_batch;
   environment["SLURM_JOB_NODELIST"] = "n[1-3]";
   environment["SLURM_JOB_NUM_NODES"] = "3";
   environment["SLURM_TASKS_PER_NODE"] = "4(x2),2";
   environment["SLURM_NTASKS"] = "10";
   environment["SLURM_GPUS_PER_TASK"] = "1";
   const auto line_of = [&](int nodes) {
-    Options options;
+    options::Options options;
     options.place.nodes = sourced(nodes, "--nnodes");
     return line(test::plan_self_launch(on_host("n1", environment), options).value());
   };
@@ -149,7 +151,7 @@ TEST_CASE("fewer nodes than the job's are asked for with their own GPUs only") {
 }
 
 TEST_CASE("ssh is refused where a job's GPUs of this host would be named on another") {
-  const auto refusal = [](Environment environment) {
+  const auto refusal = [](facts::Environment environment) {
     environment["CUDA_VISIBLE_DEVICES"] = "2,3";
     return error_of([&] { test::plan_self_launch(on_host("n1", environment), hosts({"n1", "n2"})); });
   };
@@ -161,7 +163,7 @@ TEST_CASE("ssh is refused where a job's GPUs of this host would be named on anot
 }
 
 TEST_CASE("each component of a heterogeneous job brings its own nodes") {
-  Environment environment = k_batch;
+  facts::Environment environment = k_batch;
   environment["SLURM_HET_SIZE"] = "2";
   environment["SLURM_JOB_ID_HET_GROUP_0"] = "29";
   environment["SLURM_JOB_ID_HET_GROUP_1"] = "30";
@@ -188,9 +190,9 @@ TEST_CASE("listed hosts are reached by ssh, and this one without") {
 }
 
 TEST_CASE("hydra is told the hosts, Open MPI the variables to pass") {
-  Options options = hosts({"n1", "n2"});
+  options::Options options = hosts({"n1", "n2"});
   options.remote_launcher = sourced<std::string>("mpiexec", "--launcher");
-  Snapshot snapshot = on_host("n1");
+  facts::Snapshot snapshot = on_host("n1");
   snapshot.programs["mpiexec"] = program("mpiexec", k_hydra);
   CHECK(line(*test::plan_self_launch(snapshot, options)) ==
         "mpiexec -hosts n1,n2 -ppn 1 -n 2 /opt/ddprun train.py 'a b'");
@@ -215,19 +217,19 @@ TEST_CASE("hydra is told the hosts, Open MPI the variables to pass") {
 }
 
 TEST_CASE("nothing is carried where --launcher none says so or a step runs already") {
-  Options none;
+  options::Options none;
   none.remote_launcher = sourced<std::string>("none", "--launcher");
   CHECK_FALSE(test::plan_self_launch(on_host("n1", k_batch), none));
   CHECK_FALSE(test::plan_self_launch(on_host("n1"), {}));
 }
 
 TEST_CASE("a remote launcher that is not there or does not fit is refused") {
-  Snapshot snapshot = on_host("n1", k_batch);
+  facts::Snapshot snapshot = on_host("n1", k_batch);
   snapshot.programs["srun"] = {};
   CHECK(error_of([&] { test::plan_self_launch(snapshot, {}); }) ==
         "cannot start ddprun on the other hosts: no srun on PATH | load its module, or choose another remote "
         "launcher with --launcher | 125");
-  Options options;
+  options::Options options;
   options.remote_launcher = sourced<std::string>("pbsdsh", "--launcher");
   CHECK(usage_error_of([&] { test::plan_self_launch(snapshot, options); }) ==
         "--launcher pbsdsh cannot start processes on these hosts (SLURM_JOB_NODELIST) | leave it out, or "
@@ -237,7 +239,7 @@ TEST_CASE("a remote launcher that is not there or does not fit is refused") {
   CHECK(error_of([&] { test::plan_self_launch(snapshot, options); }) ==
         "--launcher mpiexec cannot be used: mpiexec is not on PATH | load its module, or choose another "
         "remote launcher with --launcher | 125");
-  Options listed = hosts({"a", "b"});
+  options::Options listed = hosts({"a", "b"});
   listed.remote_launcher = sourced<std::string>("srun", "--launcher");
   CHECK(usage_error_of([&] { test::plan_self_launch(on_host("a"), listed); }) ==
         "--launcher srun cannot start processes on hosts that you list (--hosts) | leave it out, or choose "
@@ -245,12 +247,12 @@ TEST_CASE("a remote launcher that is not there or does not fit is refused") {
 }
 
 TEST_CASE("a snapshot that tells nothing of remote launchers is not taken for a host without them") {
-  Snapshot snapshot = on_host("n1", k_batch);
+  facts::Snapshot snapshot = on_host("n1", k_batch);
   snapshot.programs.clear();
   CHECK(error_of([&] { test::plan_self_launch(snapshot, {}); }) ==
         "the snapshot does not show whether srun is on PATH | capture it again with ddprun --capture FILE | "
         "125");
-  Options options;
+  options::Options options;
   options.remote_launcher = sourced<std::string>("mpiexec", "--launcher");
   CHECK(error_of([&] { test::plan_self_launch(snapshot, options); }) ==
         "the snapshot does not show whether mpiexec is on PATH | capture it again with ddprun --capture FILE "
@@ -258,11 +260,11 @@ TEST_CASE("a snapshot that tells nothing of remote launchers is not taken for a 
 }
 
 TEST_CASE("only the programs that may be used are looked for") {
-  Allocation allocation;
-  allocation.scheduler.value = Scheduler::slurm;
-  Options options;
+  allocation::Allocation allocation;
+  allocation.scheduler.value = facts::Scheduler::slurm;
+  options::Options options;
   CHECK(remote_launcher_programs(allocation, options) == std::vector<std::string>{"srun"});
-  allocation.scheduler.value = Scheduler::pbs;
+  allocation.scheduler.value = facts::Scheduler::pbs;
   CHECK(remote_launcher_programs(allocation, options) ==
         std::vector<std::string>{"mpiexec", "pbsdsh", "pbs_tmrsh", "ssh"});
   options.remote_launcher = sourced<std::string>("ssh", "--launcher");
@@ -270,7 +272,7 @@ TEST_CASE("only the programs that may be used are looked for") {
 }
 
 TEST_CASE("ddprun does not start itself twice") {
-  Environment environment = k_batch;
+  facts::Environment environment = k_batch;
   environment["DDPRUN_LAUNCH_ID"] = "1";
   CHECK(error_of([&] { test::plan_self_launch(on_host("n1", environment), {}); }) ==
         "ddprun was started by a worker of another ddprun and would start itself on all hosts again | add "

@@ -8,6 +8,7 @@
 #include "self_launch_play.hpp"
 
 using namespace ddprun;
+using namespace ddprun::selflaunch;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 

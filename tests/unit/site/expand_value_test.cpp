@@ -3,10 +3,11 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::site;
 
 namespace {
 
-const Environment k_environment{{"SCRATCH", "/scratch/u"}, {"HOME", "/home/u"}, {"EMPTY", ""}};
+const facts::Environment k_environment{{"SCRATCH", "/scratch/u"}, {"HOME", "/home/u"}, {"EMPTY", ""}};
 
 std::string expanded(const std::string& text) {
   const ExpandedValue value = expand_value(text, k_environment);

@@ -4,6 +4,7 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::site;
 
 namespace {
 
@@ -59,7 +60,7 @@ TEST_CASE("a name is all that a site profile needs") {
 TEST_CASE("what is wrong with a site profile is told by file, line and key") {
   CHECK(refusal("") ==
         "cannot use the site profile ours.json: it is empty or cannot be read" + std::string(k_hint));
-  CHECK(refusal(std::string(k_site_file_limit + 1, ' ')) ==
+  CHECK(refusal(std::string(facts::k_site_file_limit + 1, ' ')) ==
         "cannot use the site profile ours.json: it is larger than 64 KiB" + std::string(k_hint));
   CHECK(refusal("{\n\n  \"format\" 1}") == refused("line 3: it is not JSON"));
   CHECK(refusal("{\"format\": 1,\n") == refused("line 2: it is not JSON"));

@@ -8,12 +8,13 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
+using namespace ddprun::site;
 
 namespace {
 
-Snapshot machine(Environment environment, const std::string& host = "n1",
-                 const std::vector<std::string>& interfaces = {}) {
-  Snapshot snapshot;
+facts::Snapshot machine(facts::Environment environment, const std::string& host = "n1",
+                        const std::vector<std::string>& interfaces = {}) {
+  facts::Snapshot snapshot;
   snapshot.host.name = host;
   snapshot.environment = std::move(environment);
   for (const std::string& name : interfaces) snapshot.host.addresses.push_back({name, "10.0.0.1", 24, false});
@@ -25,7 +26,7 @@ std::string matching(const std::string& name, const std::string& condition) {
   return R"({"format": 1, "name": ")" + name + R"(", "match": [)" + condition + "]}";
 }
 
-std::string chosen(const Snapshot& snapshot, const std::string& wanted = "") {
+std::string chosen(const facts::Snapshot& snapshot, const std::string& wanted = "") {
   const SitePlan site = choose_site(snapshot, wanted);
   return site.known() ? site.profile.name + ", " + site.origin : "none";
 }
@@ -64,11 +65,11 @@ TEST_CASE("built-in sites have different names and a description") {
 
 TEST_CASE("all parts of a condition hold at once") {
   const std::string condition = R"({"cluster": "c?", "host": "n*", "variables": {"SITE": "*x*"}})";
-  Snapshot snapshot = machine({{"SLURM_CLUSTER_NAME", "c1"}, {"SITE", "axxb"}}, "N12.example.org");
+  facts::Snapshot snapshot = machine({{"SLURM_CLUSTER_NAME", "c1"}, {"SITE", "axxb"}}, "N12.example.org");
   snapshot.files["/etc/ddprun/sites.d/a.json"] = matching("a", condition);
   CHECK(chosen(snapshot) == "a, SITE, SLURM_CLUSTER_NAME, host name");
-  for (const auto& [name, value] : Environment{{"SLURM_CLUSTER_NAME", "c12"}, {"SITE", "ab"}}) {
-    Snapshot other = snapshot;
+  for (const auto& [name, value] : facts::Environment{{"SLURM_CLUSTER_NAME", "c12"}, {"SITE", "ab"}}) {
+    facts::Snapshot other = snapshot;
     other.environment[name] = value;
     CHECK(chosen(other) == "none");
     other.environment.erase(name);
@@ -79,7 +80,7 @@ TEST_CASE("all parts of a condition hold at once") {
 }
 
 TEST_CASE("patterns that could be matched in many ways are decided at once") {
-  Snapshot snapshot = machine({{"SITE", std::string(5000, 'a')}});
+  facts::Snapshot snapshot = machine({{"SITE", std::string(5000, 'a')}});
   const std::string stars = "*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b";
   snapshot.files["/etc/ddprun/sites.d/a.json"] =
       matching("a", R"({"variables": {"SITE": ")" + stars + "\"}}");
@@ -89,7 +90,7 @@ TEST_CASE("patterns that could be matched in many ways are decided at once") {
 }
 
 TEST_CASE("of several sites that match, the user's comes first, then that of /etc, then the built-in one") {
-  Snapshot snapshot = machine({{"SLURM_CLUSTER_NAME", "lumi"}, {"HOME", "/home/u"}});
+  facts::Snapshot snapshot = machine({{"SLURM_CLUSTER_NAME", "lumi"}, {"HOME", "/home/u"}});
   const std::string condition = R"({"cluster": "lumi"})";
   CHECK(chosen(snapshot) == "lumi, SLURM_CLUSTER_NAME");
   snapshot.files["/etc/ddprun/sites.d/b.json"] = matching("b", condition);
@@ -106,7 +107,7 @@ TEST_CASE("of several sites that match, the user's comes first, then that of /et
 }
 
 TEST_CASE("--site names a profile, a file or none") {
-  Snapshot snapshot = machine({{"SLURM_CLUSTER_NAME", "lumi"}});
+  facts::Snapshot snapshot = machine({{"SLURM_CLUSTER_NAME", "lumi"}});
   CHECK(chosen(snapshot, "none") == "none");
   CHECK(chosen(snapshot, "frontier") == "frontier, --site");
   snapshot.files["./ours.json"] = matching("ours", R"({"host": "elsewhere"})");
@@ -122,7 +123,7 @@ TEST_CASE("--site names a profile, a file or none") {
 }
 
 TEST_CASE("interfaces are set where they are here") {
-  const Environment environment{{"SLURM_CLUSTER_NAME", "lumi"}};
+  const facts::Environment environment{{"SLURM_CLUSTER_NAME", "lumi"}};
   using Found = std::map<std::string, std::string>;
   CHECK(choose_site(machine(environment, "n1", {"lo", "hsn0", "hsn1"}), "").interfaces ==
         Found{{"GLOO_SOCKET_IFNAME", "hsn0"}, {"NCCL_SOCKET_IFNAME", "hsn"}});
@@ -130,7 +131,7 @@ TEST_CASE("interfaces are set where they are here") {
         Found{{"NCCL_SOCKET_IFNAME", "hsn"}});
   CHECK(choose_site(machine(environment, "n1", {"lo", "eth0"}), "").interfaces.empty());
 
-  Snapshot exact = machine({}, "n1", {"ib0"});
+  facts::Snapshot exact = machine({}, "n1", {"ib0"});
   const auto nccl_with = [&exact](const std::string& list) {
     exact.files["./a.json"] = R"({"format": 1, "name": "a", "interfaces": {"nccl": ")" + list + "\"}}";
     return choose_site(exact, "./a.json").interfaces;
@@ -142,34 +143,34 @@ TEST_CASE("interfaces are set where they are here") {
 }
 
 TEST_CASE("addresses of the site's interfaces come first") {
-  const std::vector<InterfaceAddress> addresses{
+  const std::vector<facts::InterfaceAddress> addresses{
       {"lo", "127.0.0.1", 8, true}, {"nmn0", "10.1.0.1", 16, false}, {"hsn0", "10.2.0.1", 16, false}};
   const SitePlan site = choose_site(machine({{"SLURM_CLUSTER_NAME", "lumi"}}), "");
-  const auto ordered = prefer_site_interfaces(addresses, site);
+  const auto ordered = site::prefer_site_interfaces(addresses, site);
   CHECK(ordered[0].interface == "hsn0");
   CHECK(ordered[1].interface == "lo");
-  CHECK(prefer_site_interfaces(addresses, {}) == addresses);
+  CHECK(site::prefer_site_interfaces(addresses, {}) == addresses);
 }
 
 TEST_CASE("where descriptions of sites may lie") {
   using Folders = std::vector<std::string>;
-  CHECK(site_folders({}) == Folders{"/etc/ddprun/sites.d"});
-  CHECK(site_folders({{"HOME", "/home/u"}}) ==
+  CHECK(facts::site_folders({}) == Folders{"/etc/ddprun/sites.d"});
+  CHECK(facts::site_folders({{"HOME", "/home/u"}}) ==
         Folders{"/home/u/.config/ddprun/sites.d", "/etc/ddprun/sites.d"});
-  CHECK(site_folders({{"HOME", "/home/u"}, {"XDG_CONFIG_HOME", "/c"}}) ==
+  CHECK(facts::site_folders({{"HOME", "/home/u"}, {"XDG_CONFIG_HOME", "/c"}}) ==
         Folders{"/c/ddprun/sites.d", "/etc/ddprun/sites.d"});
-  CHECK(site_folders({{"HOME", "/home/u"}, {"XDG_CONFIG_HOME", "relative"}}) ==
+  CHECK(facts::site_folders({{"HOME", "/home/u"}, {"XDG_CONFIG_HOME", "relative"}}) ==
         Folders{"/home/u/.config/ddprun/sites.d", "/etc/ddprun/sites.d"});
 }
 
 TEST_CASE("a capture keeps what a site is recognised by") {
-  Snapshot snapshot = machine({{"SYSTEMNAME", "jusuf"}, {"UNRELATED", "x"}});
+  facts::Snapshot snapshot = machine({{"SYSTEMNAME", "jusuf"}, {"UNRELATED", "x"}});
   const auto names = site_variables(list_site_profiles(snapshot));
-  CHECK(without_secrets(snapshot, names).environment == Environment{{"SYSTEMNAME", "jusuf"}});
+  CHECK(facts::without_secrets(snapshot, names).environment == facts::Environment{{"SYSTEMNAME", "jusuf"}});
 }
 
 TEST_CASE("variables of the user in a profile's values are replaced, and what is not set is left out") {
-  Snapshot snapshot = machine({{"SCRATCH", "/scratch/u"}, {"HOME", "/home/u"}, {"MINE", "kept"}});
+  facts::Snapshot snapshot = machine({{"SCRATCH", "/scratch/u"}, {"HOME", "/home/u"}, {"MINE", "kept"}});
   snapshot.files["./ours.json"] = R"({"format": 1, "name": "ours", "environment": {
     "CACHE": "$SCRATCH/cache", "MINE": "$NOWHERE/x", "OTHER": "~/x", "PLAIN": "1", "WORK": "${NOWHERE}/x"}})";
   const SitePlan site = choose_site(snapshot, "./ours.json");
@@ -178,8 +179,9 @@ TEST_CASE("variables of the user in a profile's values are replaced, and what is
   CHECK(site.profile.environment.at("PLAIN") == "1");
   CHECK_FALSE(site.profile.environment.contains("WORK"));
   REQUIRE(site.notices.size() == 1);  // MINE is the user's own
-  CHECK(site.notices[0] == Notice{"the site ours (./ours.json) gives WORK the value ${NOWHERE}/x, but "
-                                  "NOWHERE is not set: WORK is left "
-                                  "out",
-                                  "export NOWHERE, or set WORK yourself"});
+  CHECK(site.notices[0] ==
+        allocation::Notice{"the site ours (./ours.json) gives WORK the value ${NOWHERE}/x, but "
+                           "NOWHERE is not set: WORK is left "
+                           "out",
+                           "export NOWHERE, or set WORK yourself"});
 }

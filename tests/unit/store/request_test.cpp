@@ -5,6 +5,7 @@
 #include "store_wire.hpp"
 
 using namespace ddprun;
+using namespace ddprun::store;
 using namespace store_wire;
 
 TEST_CASE("each release numbers its requests as its header says") {

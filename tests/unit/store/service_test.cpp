@@ -9,6 +9,7 @@
 #include "store_wire.hpp"
 
 using namespace ddprun;
+using namespace ddprun::store;
 using namespace store_wire;
 
 namespace {

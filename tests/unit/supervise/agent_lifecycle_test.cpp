@@ -10,6 +10,7 @@
 #include "random_seed.hpp"
 
 using namespace ddprun;
+using namespace ddprun::supervise;
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include "catch.hpp"
 
-using ddprun::parse_error_file;
+using ddprun::supervise::parse_error_file;
 
 TEST_CASE("the traceback of an error file is preferred to its message") {
   CHECK(parse_error_file(R"({"message": {"message": "ValueError: bad",

@@ -11,6 +11,7 @@
 #include "test_paths.hpp"
 
 using namespace ddprun;
+using namespace ddprun::supervise;
 
 namespace {
 

@@ -2,10 +2,10 @@
 
 #include "catch.hpp"
 
-using ddprun::LineMerger;
 using ddprun::Milliseconds;
-using ddprun::StreamId;
 using ddprun::TimePoint;
+using ddprun::supervise::LineMerger;
+using ddprun::supervise::StreamId;
 using Lines = std::vector<std::string>;
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include "catch.hpp"
 
-using ddprun::LineTail;
+using ddprun::supervise::LineTail;
 using Lines = std::vector<std::string>;
 
 TEST_CASE("the tail is the last lines and the unfinished one") {

@@ -7,6 +7,7 @@
 #include "ddprun/supervise/supervisor.hpp"
 
 using namespace ddprun;
+using namespace ddprun::supervise;
 
 namespace {
 

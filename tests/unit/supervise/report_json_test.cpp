@@ -5,6 +5,7 @@
 #include "ddprun/supervise/report.hpp"
 
 using namespace ddprun;
+using namespace ddprun::supervise;
 using Json = nlohmann::json;
 
 namespace {

@@ -7,6 +7,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::supervise;
 
 namespace {
 

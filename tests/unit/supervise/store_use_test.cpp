@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::supervise;
 
 TEST_CASE("only workers that start Python are expected at the store") {
   CHECK(starts_python({"/venv/bin/python3", "-u", "train.py"}));
@@ -13,7 +14,7 @@ TEST_CASE("only workers that start Python are expected at the store") {
 }
 
 TEST_CASE("a store that no worker reaches is a question about the script") {
-  const Notice notice = describe_silent_store(Milliseconds{60000});
+  const allocation::Notice notice = describe_silent_store(Milliseconds{60000});
   CHECK(
       notice.what ==
       "no worker has reached the store within 60 s; does the script set MASTER_PORT or start ranks itself?");
@@ -23,7 +24,7 @@ TEST_CASE("a store that no worker reaches is a question about the script") {
 }
 
 TEST_CASE("a script that ran once a worker without torch.distributed is told so") {
-  const Notice notice = describe_unused_store(4);
+  const allocation::Notice notice = describe_unused_store(4);
   CHECK(notice.what ==
         "no worker connected to the store that torch.distributed uses: the script ran 4 times, once in each "
         "worker");

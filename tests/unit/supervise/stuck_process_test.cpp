@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::supervise;
 
 TEST_CASE("a process in uninterruptible sleep is told with the place in the kernel, where that is shown") {
   StuckProcess process{4711, "python3", 'D', "nvidia_close", 0, {}};

@@ -9,6 +9,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::supervise;
 
 namespace {
 
@@ -16,8 +17,8 @@ const TimePoint k_start{};
 
 TimePoint at(int milliseconds) { return k_start + Milliseconds{milliseconds}; }
 
-Assignment world_of(int workers, int attempt = 0) {
-  Assignment assignment;
+plan::Assignment world_of(int workers, int attempt = 0) {
+  plan::Assignment assignment;
   assignment.attempt = Attempt{attempt};
   assignment.world_size = workers;
   for (int i = 0; i < workers; ++i) assignment.workers.push_back({GlobalRank{i}, LocalRank{i}, i, workers});

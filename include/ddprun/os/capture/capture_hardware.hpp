@@ -6,7 +6,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 inline constexpr Milliseconds k_hardware_deadline{2000};
 
@@ -25,6 +25,7 @@ struct HardwareWish {
 // replaced by the allowed CPUs and their SMT siblings. Blocks until `deadline` at most, and
 // longer by HardwareWish::patience for GPUs that are only starting. Only for processes
 // with a single thread.
-void capture_hardware(HostFacts& host, const HardwareWish& wish, Milliseconds deadline = k_hardware_deadline);
+void capture_hardware(facts::HostFacts& host, const HardwareWish& wish,
+                      Milliseconds deadline = k_hardware_deadline);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -7,14 +7,14 @@
 
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 std::string capture_host_name();  // gethostname(), as it is
 
 // IPv4 and IPv6 addresses of the interfaces that are up, in the kernel's order.
-std::vector<InterfaceAddress> capture_addresses();
+std::vector<facts::InterfaceAddress> capture_addresses();
 
 // Ports the kernel gives to outgoing connections; Linux' default when unreadable.
 std::pair<int, int> capture_ephemeral_ports();
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -7,7 +7,7 @@
 
 #include "ddprun/facts/proc_text.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // The affinity mask of the calling thread, ascending, for machines of any size; empty when the kernel
 // refuses.
@@ -28,6 +28,6 @@ int capture_core_count(const std::vector<int>& cpus, const std::string& root = "
 int capture_online_cpus(const std::string& root = "");
 
 // The tightest CPU quota between the control group and the top of its hierarchy, in CPUs; version 2 and 1.
-std::optional<double> capture_cpu_quota(const CgroupPaths& cgroups, const std::string& root = "");
+std::optional<double> capture_cpu_quota(const facts::CgroupPaths& cgroups, const std::string& root = "");
 
-}  // namespace ddprun
+}  // namespace ddprun::os

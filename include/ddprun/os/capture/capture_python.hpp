@@ -6,10 +6,10 @@
 #include "ddprun/facts/program.hpp"
 #include "ddprun/facts/python_facts.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // `interpreter` is the path of its program. A few dozen files are looked for and two are read; what is not
 // where CPython's site.py or Debian look for packages is not found.
-PythonFacts capture_python(const std::string& interpreter, const Environment& environment);
+facts::PythonFacts capture_python(const std::string& interpreter, const facts::Environment& environment);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -7,7 +7,7 @@
 
 #include "ddprun/facts/binding.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Moves the calling thread to these CPUs; false where the kernel refuses, which changes nothing.
 bool keep_to_cpus(const std::vector<int>& cpus);
@@ -19,6 +19,6 @@ std::vector<int> read_affinity(int pid);
 // The binding of a running process of ours, read back: sched_getaffinity(2) and the policy that
 // /proc/<pid>/numa_maps shows. Nothing once it has ended; the policy is untouched where the kernel shows
 // none.
-std::optional<Binding> read_binding(int pid);
+std::optional<facts::Binding> read_binding(int pid);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::os {
 
 // The host's memory, or the least limit of this process' cgroup and those around it; nothing where neither
 // can be read. `root` is in front of every path.
 std::optional<std::uint64_t> usable_memory(const std::string& root = {});
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -14,7 +14,7 @@
 #include "ddprun/os/fd.hpp"
 #include "ddprun/os/process/answering_child.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 struct KeyValueRequest {
   enum class Service { pmi1, pmix };
@@ -31,7 +31,7 @@ class KeyValueClient {
   // `environment` tells where the server is: PMI_FD, or PMI_PORT and PMI_ID, PMI_SIZE; libpmix looks at the
   // process' own. Throws Error where there can be no key-value space. Must be called while this process has
   // one thread.
-  KeyValueClient(const Environment& environment, const KeyValueRequest& request);
+  KeyValueClient(const facts::Environment& environment, const KeyValueRequest& request);
 
   // Gives render_answer() of an KeyValueAnswer, and then its end.
   int descriptor() const { return child_.descriptor(); }
@@ -47,4 +47,4 @@ class KeyValueClient {
   AnsweringChild child_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -15,7 +15,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/os/process/serving_child.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 inline constexpr const char* k_munge_library = "libmunge.so.2";
 
@@ -67,4 +67,4 @@ class Munge {
   std::chrono::steady_clock::time_point rests_until_{};
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -8,7 +8,7 @@
 #include "ddprun/base/lookup_limit.hpp"
 #include "ddprun/os/process/answering_child.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Numeric addresses in the resolver's order; none where the name is not known or nobody answers in time.
 std::vector<std::string> look_up_name(const std::string& name, Milliseconds limit = k_lookup_limit);
@@ -25,4 +25,4 @@ class NameLookupChild {
   AnsweringChild child_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

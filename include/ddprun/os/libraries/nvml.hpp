@@ -9,7 +9,7 @@
 
 #include "ddprun/facts/snapshot.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Where an NVIDIA driver shows itself below `root`, or Windows' own below Linux (WSL 2): only there is its
 // library worth loading.
@@ -20,7 +20,7 @@ bool shows_nvidia(const std::string& root = "");
 std::string ask_nvml(const std::string& library);
 
 struct NvmlAnswer {
-  std::vector<Gpu> gpus;          // with UUID and MIG instances, without local CPUs
+  std::vector<facts::Gpu> gpus;   // with UUID and MIG instances, without local CPUs
   std::vector<std::string> lost;  // "GPU 3: GPU is lost": there, but not usable
   std::string problem;            // why there is no list; empty when there is one
 };
@@ -35,4 +35,4 @@ struct GpuUsage {
 std::string ask_nvml_usage(const std::string& library);
 std::vector<GpuUsage> parse_nvml_usage(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::os {
 
 struct OptionalLibrary {
   std::string name;  // as people call it: "libslurm"
@@ -17,4 +17,4 @@ std::vector<OptionalLibrary> find_optional_libraries();
 // "2.9.0": hwloc is linked.
 std::string hwloc_version();
 
-}  // namespace ddprun
+}  // namespace ddprun::os

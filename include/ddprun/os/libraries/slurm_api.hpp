@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::os {
 
 class SlurmApi {
  public:
@@ -47,4 +47,4 @@ class SlurmApi {
   void (*destroy_)(void*) = nullptr;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

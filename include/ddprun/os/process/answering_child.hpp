@@ -12,7 +12,7 @@
 #include "ddprun/base/exit_status.hpp"
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 class AnsweringChild {
  public:
@@ -37,4 +37,4 @@ class AnsweringChild {
   pid_t child_ = -1;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

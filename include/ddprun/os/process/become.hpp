@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Goes to `directory` and runs `file` in this process. `arguments` begins with the name. Throws Error, naming
 // the directory or the file, when that fails.
@@ -24,4 +24,4 @@ bool read_standard_input(std::size_t limit, std::string& text);
 // Standard input is /dev/null from now on.
 void drop_standard_input();
 
-}  // namespace ddprun
+}  // namespace ddprun::os

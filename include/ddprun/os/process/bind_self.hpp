@@ -6,7 +6,7 @@
 
 #include "ddprun/facts/binding.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // What the kernel did not grant: errno, 0 where all is as asked. The process goes on in any case.
 struct BindingRefusal {
@@ -24,11 +24,11 @@ struct PreparedBinding {
   std::vector<unsigned long> nodes;
   int policy = 0;  // a mode of set_mempolicy(2); 0: untouched
 };
-PreparedBinding prepare_binding(const Binding& binding, const std::vector<int>& otherwise);
+PreparedBinding prepare_binding(const facts::Binding& binding, const std::vector<int>& otherwise);
 
 // Async-signal-safe. Where the CPUs are refused the memory is left alone too: a process that may run anywhere
 // is no better off with memory from one place. Several preferred nodes need Linux 5.15 (MPOL_PREFERRED_MANY);
 // before it they are left alone, which is no refusal.
 BindingRefusal bind_self(const PreparedBinding& binding) noexcept;
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -3,7 +3,7 @@
 
 #include <signal.h>
 
-namespace ddprun {
+namespace ddprun::os {
 
 class BlockedSignals {
  public:
@@ -23,4 +23,4 @@ class BlockedSignals {
   sigset_t before_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

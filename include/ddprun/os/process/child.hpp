@@ -15,7 +15,7 @@
 #include "ddprun/os/fd.hpp"
 #include "ddprun/os/process/spawn_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 class Child {
  public:
@@ -73,4 +73,4 @@ std::size_t kill_descendants(const std::vector<int>& except);
 // Rounds until none is left; false when some are still there after `limit` (asleep in the kernel).
 bool kill_all_descendants(const std::vector<int>& except, Milliseconds limit);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -9,7 +9,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/os/process/answering_child.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 struct ChildAnswer {
   std::optional<std::string> bytes;  // what the function returned
@@ -40,4 +40,4 @@ class ChildCall {
 ChildAnswer call_in_child(const std::function<std::string()>& function, Milliseconds deadline,
                           std::size_t limit = ChildCall::k_limit);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -10,7 +10,7 @@
 #include "ddprun/base/exit_status.hpp"
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // A fork that runs `call` and leaves with its code, or with 1 when it throws: without any destructor or exit
 // handler. It keeps every signal blocked, since our handlers must not run in it, and dies with its parent.
@@ -27,4 +27,4 @@ std::optional<ExitStatus> end_helper(pid_t child, const Fd& process);
 // False when the reader has gone.
 bool write_whole(int descriptor, std::string_view bytes);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -7,7 +7,7 @@
 
 #include "ddprun/facts/memory_text.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 class OomWatch {
  public:
@@ -23,8 +23,8 @@ class OomWatch {
   bool kernel_log_tells(int pid) const;
 
   std::string root_;
-  std::optional<MemoryGroup> group_;
+  std::optional<facts::MemoryGroup> group_;
   std::int64_t known_ = 0;  // kills that are explained, or were there before
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

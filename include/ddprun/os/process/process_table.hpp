@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::os {
 
 struct ProcessEntry {
   int pid = 0;
@@ -49,4 +49,4 @@ ProcessTable find_families(const ProcessTable& table, const std::vector<int>& le
 // /proc of our own.
 bool send_signal_to(const ProcessEntry& process, int signal);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -7,7 +7,7 @@
 
 #include "ddprun/base/duration.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 struct ProcessUsage {
   Milliseconds cpu_time{0};  // with that of children that have been waited for
@@ -18,4 +18,4 @@ struct ProcessUsage {
 // /proc of our own. Reads the whole table once.
 std::vector<std::optional<ProcessUsage>> measure_usage(const std::vector<int>& pids);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

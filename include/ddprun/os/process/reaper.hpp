@@ -18,7 +18,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Goes into every worker's environment, with the launch's own random value.
 inline constexpr const char* k_agent_variable = "DDPRUN_AGENT_ID";
@@ -54,4 +54,4 @@ class Reaper {
   int pid_ = -1;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -10,7 +10,7 @@
 
 #include "ddprun/os/process/child_call.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 class ServingChild {
  public:
@@ -40,4 +40,4 @@ class ServingChild {
   pid_t child_ = -1;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -23,7 +23,7 @@
 #include "ddprun/os/fd.hpp"
 #include "ddprun/os/process/spawn.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 class SignalCanary {
  public:
@@ -43,4 +43,4 @@ class SignalCanary {
   int pid_ = -1;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

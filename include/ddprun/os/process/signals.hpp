@@ -7,7 +7,7 @@
 
 #include "ddprun/os/fd.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 struct SignalEvent {
   int number = 0;
@@ -57,4 +57,4 @@ class SignalSource {
   Fd descriptor_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -19,7 +19,7 @@
 #include "ddprun/os/process/child.hpp"
 #include "ddprun/os/process/spawn_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 enum class ChildGroup { ours, own_group, own_session };
 
@@ -35,7 +35,7 @@ struct SpawnRequest {
   // A terminal whose foreground group the child becomes before the program runs; needs ChildGroup::own_group.
   int terminal = -1;
   // Never a reason not to run: what the kernel refuses is left in Child::refusal().
-  Binding binding;
+  facts::Binding binding;
   // The CPUs of a child that is not bound, where ddprun itself has moved away from them; empty: ours.
   std::vector<int> unbound_cpus;
   // It waits before it runs its program, bound already, for Child::release(), k_longest_hold at most.
@@ -51,4 +51,4 @@ struct SpawnRequest {
 // A SpawnFailure only where there could be no process; what fails in it becomes its ending (Child::ending()).
 std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

@@ -9,7 +9,7 @@
 #include "ddprun/base/exit_status.hpp"
 #include "ddprun/os/process/bind_self.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 struct SpawnFailure {
   StartStage stage;
@@ -45,4 +45,4 @@ class SharedStart {
   Page* page_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::os

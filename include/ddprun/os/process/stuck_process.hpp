@@ -3,9 +3,9 @@
 
 #include "ddprun/supervise/stuck_process.hpp"
 
-namespace ddprun {
+namespace ddprun::os {
 
 // Of a process with threads the one that sleeps uninterruptibly counts: its leader may have ended long ago.
-StuckProcess capture_stuck_process(int pid);
+supervise::StuckProcess capture_stuck_process(int pid);
 
-}  // namespace ddprun
+}  // namespace ddprun::os

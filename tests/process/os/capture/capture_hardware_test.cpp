@@ -11,6 +11,7 @@
 #include "test_paths.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 
@@ -28,26 +29,26 @@ void add_gpus(const FakeRoot& root) {
   root.add("/sys/bus/pci/devices/0000:c1:00.0/local_cpulist", "0-1\n");
 }
 
-const std::vector<Gpu> k_cheap{{"nvidia", "0000:41:00.0"}, {"nvidia", "0000:c1:00.0", "", {0, 1}, {}}};
+const std::vector<facts::Gpu> k_cheap{{"nvidia", "0000:41:00.0"}, {"nvidia", "0000:c1:00.0", "", {0, 1}, {}}};
 
 // What is known after the driver's library of this kind was asked. In a child, for the sake of its
 // environment.
-HostFacts ask(const std::string& kind, const std::string& root, Milliseconds deadline = k_ample,
-              const std::string& library = DDPRUN_FAKE_NVML, Milliseconds patience = Milliseconds{0}) {
+facts::HostFacts ask(const std::string& kind, const std::string& root, Milliseconds deadline = k_ample,
+                     const std::string& library = DDPRUN_FAKE_NVML, Milliseconds patience = Milliseconds{0}) {
   const ChildAnswer answer = call_in_child(
       [&] {
         ::setenv("FAKE_NVML", kind.c_str(), 1);
-        Snapshot snapshot;
+        facts::Snapshot snapshot;
         snapshot.host.gpus = capture_gpus(root);
         capture_hardware(
             snapshot.host,
             {.topology = false, .gpus = true, .root = root, .nvml = library, .patience = patience}, deadline);
-        return render_snapshot(snapshot);
+        return facts::render_snapshot(snapshot);
       },
       Milliseconds{60000});
   INFO(answer.problem);
   REQUIRE(answer.bytes);
-  return parse_snapshot(*answer.bytes, "the child's answer").host;
+  return facts::parse_snapshot(*answer.bytes, "the child's answer").host;
 }
 
 }  // namespace
@@ -55,16 +56,17 @@ HostFacts ask(const std::string& kind, const std::string& root, Milliseconds dea
 TEST_CASE("the driver's library tells which GPUs there are, in PCI order") {
   const FakeRoot root;
   add_gpus(root);
-  const HostFacts host = ask("", root.path());
-  CHECK(host.gpus == std::vector<Gpu>{{"nvidia", "0000:41:00.0", "GPU-2", {}, {}, "NVIDIA Fake 80 GB"},
-                                      {"nvidia", "0000:c1:00.0", "GPU-1", {0, 1}, {}, "NVIDIA Fake 40 GB"}});
+  const facts::HostFacts host = ask("", root.path());
+  CHECK(host.gpus ==
+        std::vector<facts::Gpu>{{"nvidia", "0000:41:00.0", "GPU-2", {}, {}, "NVIDIA Fake 80 GB"},
+                                {"nvidia", "0000:c1:00.0", "GPU-1", {0, 1}, {}, "NVIDIA Fake 40 GB"}});
   CHECK(host.warnings.empty());
 }
 
 TEST_CASE("MIG instances are listed with their GPU") {
   const FakeRoot root;
   add_gpus(root);
-  const HostFacts host = ask("mig", root.path());
+  const facts::HostFacts host = ask("mig", root.path());
   REQUIRE(host.gpus.size() == 2);
   CHECK(host.gpus[0].mig == std::vector<std::string>{"MIG-10", "MIG-12"});
   CHECK(host.gpus[1].mig.empty());
@@ -73,8 +75,9 @@ TEST_CASE("MIG instances are listed with their GPU") {
 TEST_CASE("a GPU that this job may not open does not count, although its files are there") {
   const FakeRoot root;
   add_gpus(root);
-  const HostFacts host = ask("hidden", root.path());
-  CHECK(host.gpus == std::vector<Gpu>{{"nvidia", "0000:41:00.0", "GPU-2", {}, {}, "NVIDIA Fake 80 GB"}});
+  const facts::HostFacts host = ask("hidden", root.path());
+  CHECK(host.gpus ==
+        std::vector<facts::Gpu>{{"nvidia", "0000:41:00.0", "GPU-2", {}, {}, "NVIDIA Fake 80 GB"}});
   CHECK(host.warnings.empty());
 }
 
@@ -95,7 +98,7 @@ TEST_CASE("below WSL 2 the driver's library is asked although no driver shows in
 TEST_CASE("a GPU that is lost is named") {
   const FakeRoot root;
   add_gpus(root);
-  const HostFacts host = ask("lost", root.path());
+  const facts::HostFacts host = ask("lost", root.path());
   CHECK(host.gpus.size() == 1);
   CHECK(host.warnings ==
         std::vector<std::string>{"the GPU driver reports an unusable GPU: GPU 1: GPU is lost"});
@@ -106,7 +109,7 @@ TEST_CASE("other vendors' GPUs stay behind NVIDIA's") {
   add_gpus(root);
   root.add("/dev/kfd");
   root.add("/sys/class/kfd/kfd/topology/nodes/1/properties", "simd_count 440\nlocation_id 256\ndomain 0\n");
-  const HostFacts host = ask("hidden", root.path());
+  const facts::HostFacts host = ask("hidden", root.path());
   REQUIRE(host.gpus.size() == 2);
   CHECK(host.gpus[0].vendor == "nvidia");
   CHECK(host.gpus[1].vendor == "amd");
@@ -116,7 +119,7 @@ TEST_CASE("a driver's library that fails leaves what the kernel's files tell, an
   const FakeRoot root;
   add_gpus(root);
   const auto doubt = [&](const std::string& kind, Milliseconds deadline, const std::string& library) {
-    const HostFacts host = ask(kind, root.path(), deadline, library);
+    const facts::HostFacts host = ask(kind, root.path(), deadline, library);
     CHECK(host.gpus == k_cheap);
     REQUIRE(host.warnings.size() == 1);
     const std::string end = "; GPU identities come from /proc/driver/nvidia";
@@ -137,31 +140,31 @@ TEST_CASE("a driver's library that fails leaves what the kernel's files tell, an
 TEST_CASE("without a GPU to use there is nothing to be in doubt about") {
   const FakeRoot root;
   root.add("/proc/driver/nvidia/version");
-  const HostFacts host = ask("refuse", root.path());
+  const facts::HostFacts host = ask("refuse", root.path());
   CHECK(host.gpus.empty());
   CHECK(host.warnings.empty());
 }
 
 TEST_CASE("without an NVIDIA driver its library is not loaded") {
   const FakeRoot root;
-  const HostFacts host = ask("crash", root.path());
+  const facts::HostFacts host = ask("crash", root.path());
   CHECK(host.gpus.empty());
   CHECK(host.warnings.empty());
 }
 
 TEST_CASE("the topology of this machine holds what this process may use") {
-  HostFacts host;
+  facts::HostFacts host;
   host.allowed_cpus = capture_allowed_cpus();
   capture_hardware(host, {.topology = true, .gpus = false}, k_ample);
   REQUIRE(host.topology);
   CHECK(host.warnings.empty());
   CHECK(host.topology->source.starts_with("hwloc 2."));
-  const std::vector<int> cpus = all_cpus(*host.topology);
+  const std::vector<int> cpus = facts::all_cpus(*host.topology);
   CHECK(std::includes(cpus.begin(), cpus.end(), host.allowed_cpus.begin(), host.allowed_cpus.end()));
 }
 
 TEST_CASE("what was not asked for is not read") {
-  HostFacts host;
+  facts::HostFacts host;
   host.allowed_cpus = {0};
   capture_hardware(host, {.topology = false, .gpus = false}, k_ample);
   CHECK_FALSE(host.topology);
@@ -171,7 +174,7 @@ TEST_CASE("what was not asked for is not read") {
 TEST_CASE("a machine that cannot be read is the allowed CPUs and their siblings") {
   const FakeRoot root;
   root.add("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0,2\n");
-  HostFacts host;
+  facts::HostFacts host;
   host.allowed_cpus = {0, 1, 2};
   capture_hardware(host, {.topology = true, .gpus = false, .root = root.path()}, Milliseconds{0});
   CHECK(host.warnings ==
@@ -179,18 +182,18 @@ TEST_CASE("a machine that cannot be read is the allowed CPUs and their siblings"
                                  "are placed by the affinity mask alone"});
   REQUIRE(host.topology);
   CHECK(host.topology->source == "affinity mask alone");
-  CHECK(host.topology->cores == std::vector<Core>{{{0, 2}, 0, 0, 0}, {{1}, 0, 0, 0}});
-  CHECK(host.topology->nodes == std::vector<MemoryNode>{{0, {0, 1, 2}, 0}});
+  CHECK(host.topology->cores == std::vector<facts::Core>{{{0, 2}, 0, 0, 0}, {{1}, 0, 0, 0}});
+  CHECK(host.topology->nodes == std::vector<facts::MemoryNode>{{0, {0, 1, 2}, 0}});
 }
 
 TEST_CASE("a topology without one of our CPUs is not this machine's") {
-  HostFacts host;
-  host.allowed_cpus = {0, k_highest_cpu};
+  facts::HostFacts host;
+  host.allowed_cpus = {0, facts::k_highest_cpu};
   capture_hardware(host, {.topology = true, .gpus = false}, k_ample);
   CHECK(host.warnings ==
         std::vector<std::string>{
             "hwloc could not read this machine: it does not show CPU 65535, which ddprun may use; "
             "workers are placed by the affinity mask alone"});
   REQUIRE(host.topology);
-  CHECK(all_cpus(*host.topology) == host.allowed_cpus);
+  CHECK(facts::all_cpus(*host.topology) == host.allowed_cpus);
 }

@@ -4,6 +4,7 @@
 #include "fake_root.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 
@@ -40,11 +41,11 @@ TEST_CASE("GPUs and network cards have names, bridges and near CPUs") {
   add_device(root, "pci0000:00/0000:00:02.0", "0x030000", "0x1a03");
   const std::vector<int> low{0, 1, 2, 3};
   CHECK(capture_pci_devices(root.path()) ==
-        std::vector<PciDevice>{
-            {DeviceKind::network, "0000:00:03.0", {"eth0"}, {}, {}},
-            {DeviceKind::network, "0000:81:00.0", {"mlx5_0", "ib0"}, {}, low, "", "", 1, "mlx5_0"},
-            {DeviceKind::network, "0000:82:00.0", {"cxi0", "hsn0"}, {}, low, "", "", 1, "cxi0"},
-            {DeviceKind::gpu, "0000:c1:00.0", {"card1"}, {"0000:c0:01.1"}, {4, 5, 6, 7}, "nvidia"},
+        std::vector<facts::PciDevice>{
+            {facts::DeviceKind::network, "0000:00:03.0", {"eth0"}, {}, {}},
+            {facts::DeviceKind::network, "0000:81:00.0", {"mlx5_0", "ib0"}, {}, low, "", "", 1, "mlx5_0"},
+            {facts::DeviceKind::network, "0000:82:00.0", {"cxi0", "hsn0"}, {}, low, "", "", 1, "cxi0"},
+            {facts::DeviceKind::gpu, "0000:c1:00.0", {"card1"}, {"0000:c0:01.1"}, {4, 5, 6, 7}, "nvidia"},
         });
 }
 
@@ -60,15 +61,15 @@ TEST_CASE("a card is an RDMA device by any name, and linked as one of its ports 
       root.add(port + "state", ports[i].first + "\n");
       root.add(port + "link_layer", ports[i].second + "\n");
     }
-    const PciDevice found = capture_pci_devices(root.path()).back();
+    const facts::PciDevice found = capture_pci_devices(root.path()).back();
     CHECK(found.rdma == "ibp0s0");
     return found.link;
   };
-  CHECK(link_of(1, {}) == CardLink::unknown);
-  CHECK(link_of(2, {{"4: ACTIVE", "InfiniBand"}}) == CardLink::infiniband);
-  CHECK(link_of(3, {{"4: ACTIVE", "Ethernet"}}) == CardLink::ethernet);
-  CHECK(link_of(4, {{"1: DOWN", "InfiniBand"}}) == CardLink::down);
-  CHECK(link_of(5, {{"2: INIT", "InfiniBand"}, {"4: ACTIVE", "InfiniBand"}}) == CardLink::infiniband);
+  CHECK(link_of(1, {}) == facts::CardLink::unknown);
+  CHECK(link_of(2, {{"4: ACTIVE", "InfiniBand"}}) == facts::CardLink::infiniband);
+  CHECK(link_of(3, {{"4: ACTIVE", "Ethernet"}}) == facts::CardLink::ethernet);
+  CHECK(link_of(4, {{"1: DOWN", "InfiniBand"}}) == facts::CardLink::down);
+  CHECK(link_of(5, {{"2: INIT", "InfiniBand"}, {"4: ACTIVE", "InfiniBand"}}) == facts::CardLink::infiniband);
 }
 
 TEST_CASE("a machine without a PCI bus has no devices") {

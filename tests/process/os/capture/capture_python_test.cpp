@@ -6,13 +6,14 @@
 #include "fake_root.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 
 const std::string k_torch = "__version__ = '2.13.0+cpu'\n";
 
-PythonFacts captured(const FakeRoot& root, const std::string& interpreter,
-                     const Environment& environment = {}) {
+facts::PythonFacts captured(const FakeRoot& root, const std::string& interpreter,
+                            const facts::Environment& environment = {}) {
   return capture_python(root.path() + interpreter, environment);
 }
 
@@ -30,18 +31,18 @@ TEST_CASE("a virtual environment has its own torch and no other") {
   std::filesystem::create_directories(root.path() + "/venv/bin");
   std::filesystem::create_symlink(root.path() + "/usr/bin/python3", root.path() + "/venv/bin/python3");
   root.add("/usr/lib/python3/dist-packages/torch/version.py", "__version__ = '1.13.0a0'\n");
-  CHECK(captured(root, "/venv/bin/python3") == PythonFacts{"3.11", ""});
+  CHECK(captured(root, "/venv/bin/python3") == facts::PythonFacts{"3.11", ""});
   root.add("/venv/lib/python3.11/site-packages/torch/version.py", k_torch);
-  CHECK(captured(root, "/venv/bin/python3") == PythonFacts{"3.11", "2.13.0+cpu"});
+  CHECK(captured(root, "/venv/bin/python3") == facts::PythonFacts{"3.11", "2.13.0+cpu"});
 }
 
 TEST_CASE("the system's torch is found, the user's before it, and PYTHONPATH before both") {
   const FakeRoot root;
   add_interpreter(root);
   root.add("/usr/lib/python3/dist-packages/torch/version.py", "__version__ = '1.13.0a0'\n");
-  CHECK(captured(root, "/usr/bin/python3") == PythonFacts{"3.11", "1.13.0a0"});
+  CHECK(captured(root, "/usr/bin/python3") == facts::PythonFacts{"3.11", "1.13.0a0"});
   root.add("/home/u/.local/lib/python3.11/site-packages/torch/version.py", k_torch);
-  const Environment home{{"HOME", root.path() + "/home/u"}};
+  const facts::Environment home{{"HOME", root.path() + "/home/u"}};
   CHECK(captured(root, "/usr/bin/python3", home).torch == "2.13.0+cpu");
   root.add("/overlay/torch/version.py", "__version__ = '2.9.1'\n");
   CHECK(captured(root, "/usr/bin/python3", {{"PYTHONPATH", "/nowhere:" + root.path() + "/overlay"}}).torch ==
@@ -51,6 +52,6 @@ TEST_CASE("the system's torch is found, the user's before it, and PYTHONPATH bef
 TEST_CASE("where nothing tells the version nothing is claimed") {
   const FakeRoot root;
   root.add("/opt/bin/python");
-  CHECK(captured(root, "/opt/bin/python") == PythonFacts{});
-  CHECK(capture_python("python3", {}) == PythonFacts{});
+  CHECK(captured(root, "/opt/bin/python") == facts::PythonFacts{});
+  CHECK(capture_python("python3", {}) == facts::PythonFacts{});
 }

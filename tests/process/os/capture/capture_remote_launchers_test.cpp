@@ -8,6 +8,7 @@
 #include "ddprun/os/temp_dir.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 
@@ -22,12 +23,13 @@ TEST_CASE("remote launchers are found on PATH, and mpiexec is asked which one it
   const TempDir folder(std::nullopt);
   write_program(folder.path() + "/srun", "exit 1");
   write_program(folder.path() + "/mpiexec", "echo some mpiexec; echo and more >&2");
-  Snapshot snapshot;
+  facts::Snapshot snapshot;
   snapshot.environment["PATH"] = folder.path();
   capture_remote_launchers(snapshot, {"srun", "mpiexec", "pbsdsh"});
-  CHECK(snapshot.programs.at("srun") == ProgramFacts{ProgramKind::executable, folder.path() + "/srun", {}});
+  CHECK(snapshot.programs.at("srun") ==
+        facts::ProgramFacts{facts::ProgramKind::executable, folder.path() + "/srun", {}});
   CHECK(snapshot.programs.at("mpiexec").version == "some mpiexec\nand more\n");
-  CHECK(snapshot.programs.at("pbsdsh").kind == ProgramKind::missing);
+  CHECK(snapshot.programs.at("pbsdsh").kind == facts::ProgramKind::missing);
   CHECK(snapshot.programs.at("ddprun").path.find("process_tests") != std::string::npos);
 }
 
@@ -37,7 +39,7 @@ TEST_CASE("Open MPI's launch modules are asked for beside its mpiexec") {
   write_program(
       folder.path() + "/ompi_info",
       "echo '                 MCA plm: tm (MCA v2.1.0)'; echo '                 MCA ras: tm (MCA v2.1.0)'");
-  Snapshot snapshot;
+  facts::Snapshot snapshot;
   snapshot.environment["PATH"] = folder.path();
   capture_remote_launchers(snapshot, {"mpiexec"});
   CHECK(snapshot.programs.at("mpiexec").version == "mpiexec (OpenRTE) 4.1.4\nMCA plm: tm (MCA v2.1.0)\n");

@@ -20,6 +20,7 @@
 #include "os/capture/capture_sites.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 
@@ -50,10 +51,10 @@ std::string in_child(const std::function<std::string()>& function) {
 
 TEST_CASE("a capture agrees with the machine") {
   const char* const words[] = {"ddprun", "--dry-run", "train.py", nullptr};
-  const Snapshot snapshot = capture_snapshot(3, words);
+  const facts::Snapshot snapshot = capture_snapshot(3, words);
   CHECK(snapshot.arguments == std::vector<std::string>{"--dry-run", "train.py"});
   CHECK(snapshot.working_directory == std::filesystem::current_path().string());
-  CHECK(find_variable(snapshot, "PATH") == std::string(::getenv("PATH")));
+  CHECK(facts::find_variable(snapshot, "PATH") == std::string(::getenv("PATH")));
   CHECK(snapshot.unix_time > 1600000000);
   CHECK(snapshot.host.name == output_of("uname -n"));
   CHECK(snapshot.host.uid == ::geteuid());
@@ -62,12 +63,12 @@ TEST_CASE("a capture agrees with the machine") {
   CHECK(std::to_string(snapshot.host.online_cpus) == output_of("getconf _NPROCESSORS_ONLN"));
   CHECK(snapshot.host.allowed_cores >= 1);
   CHECK(snapshot.host.allowed_cores <= static_cast<int>(snapshot.host.allowed_cpus.size()));
-  CHECK(render_cpu_list(snapshot.host.allowed_memory_nodes) ==
+  CHECK(facts::render_cpu_list(snapshot.host.allowed_memory_nodes) ==
         output_of("sed -n 's/Mems_allowed_list:\t//p' /proc/self/status"));
   CHECK(snapshot.host.cgroup == output_of("cat /proc/self/cgroup") + "\n");
   CHECK(snapshot.host.ephemeral_ports.first <= snapshot.host.ephemeral_ports.second);
   CHECK(snapshot.programs.contains("python3"));
-  CHECK(parse_snapshot(render_snapshot(snapshot), "captured") == snapshot);
+  CHECK(facts::parse_snapshot(facts::render_snapshot(snapshot), "captured") == snapshot);
 }
 
 TEST_CASE("the affinity mask is the one taskset sees") {
@@ -79,13 +80,13 @@ TEST_CASE("the affinity mask is the one taskset sees") {
     CPU_ZERO(&one);
     CPU_SET(static_cast<std::size_t>(allowed.back()), &one);
     if (::sched_setaffinity(0, sizeof one, &one) != 0) return std::string("cannot set the mask");
-    return render_cpu_list(capture_allowed_cpus()) + output_of("taskset -cp $$ | sed 's/.*://'");
+    return facts::render_cpu_list(capture_allowed_cpus()) + output_of("taskset -cp $$ | sed 's/.*://'");
   });
   CHECK(answer == first + " " + first);
 }
 
 TEST_CASE("the ancestors start with our parent and end with the first process") {
-  const std::vector<Ancestor> ancestors = capture_ancestors();
+  const std::vector<facts::Ancestor> ancestors = capture_ancestors();
   REQUIRE_FALSE(ancestors.empty());
   CHECK(ancestors.front().pid == ::getppid());
   CHECK(ancestors.front().title ==
@@ -95,8 +96,8 @@ TEST_CASE("the ancestors start with our parent and end with the first process") 
 }
 
 TEST_CASE("loopback is among the addresses") {
-  const std::vector<InterfaceAddress> addresses = capture_addresses();
-  const InterfaceAddress loopback{"lo", "127.0.0.1", 8, true};
+  const std::vector<facts::InterfaceAddress> addresses = capture_addresses();
+  const facts::InterfaceAddress loopback{"lo", "127.0.0.1", 8, true};
   CHECK(std::find(addresses.begin(), addresses.end(), loopback) != addresses.end());
 }
 
@@ -104,7 +105,7 @@ TEST_CASE("a network namespace of its own has no address until loopback is up") 
   const std::string answer = in_child([] {
     if (::unshare(CLONE_NEWNET) != 0) return std::string("not permitted");
     std::string names;
-    for (const InterfaceAddress& address : capture_addresses()) names += address.interface + " ";
+    for (const facts::InterfaceAddress& address : capture_addresses()) names += address.interface + " ";
     return names + ".";
   });
   if (answer == "not permitted") {
@@ -174,9 +175,9 @@ TEST_CASE("NVIDIA GPUs are the device files we may open, in PCI order") {
   root.add(folder + "0000:81:00.0/information", "Device Minor: \t 2\nGPU Excluded:\t Yes\n");
   root.add(folder + "0000:91:00.0/information", "Device Minor: \t 9\n");
   CHECK(capture_gpus(root.path()) ==
-        std::vector<Gpu>{{"nvidia", "0000:41:00.0"},
-                         {"nvidia", "0000:c1:00.0", "GPU-1", *parse_cpu_list("8-15,24-31"), {}},
-                         {"nvidia", ""}});
+        std::vector<facts::Gpu>{{"nvidia", "0000:41:00.0"},
+                                {"nvidia", "0000:c1:00.0", "GPU-1", *facts::parse_cpu_list("8-15,24-31"), {}},
+                                {"nvidia", ""}});
 }
 
 TEST_CASE("AMD GPUs are the KFD nodes with SIMDs whose render node we may open") {
@@ -193,7 +194,8 @@ TEST_CASE("AMD GPUs are the KFD nodes with SIMDs whose render node we may open")
   CHECK(capture_gpus(root.path()).empty());
   root.add("/dev/kfd");
   CHECK(capture_gpus(root.path()) ==
-        std::vector<Gpu>{{"amd", "0000:01:00.0"}, {"amd", "0000:02:00.0", "GPU-00000000000000ff", {}, {}}});
+        std::vector<facts::Gpu>{{"amd", "0000:01:00.0"},
+                                {"amd", "0000:02:00.0", "GPU-00000000000000ff", {}, {}}});
 }
 
 TEST_CASE("Intel GPUs are data-centre cards, one entry a tile") {
@@ -212,7 +214,8 @@ TEST_CASE("Intel GPUs are data-centre cards, one entry a tile") {
   root.add("/sys/class/drm/card1-HDMI-A-1/status");
   root.add("/dev/dri/renderD128");
   root.add("/dev/dri/renderD129");
-  CHECK(capture_gpus(root.path()) == std::vector<Gpu>{{"intel", "0000:18:00.0"}, {"intel", "0000:18:00.0"}});
+  CHECK(capture_gpus(root.path()) ==
+        std::vector<facts::Gpu>{{"intel", "0000:18:00.0"}, {"intel", "0000:18:00.0"}});
 }
 
 TEST_CASE("a machine without GPUs has none") { CHECK(capture_gpus(FakeRoot().path()).empty()); }
@@ -225,7 +228,7 @@ TEST_CASE("the node files of PBS and LSF are taken along") {
     CHECK(in_child([&] {
             ::setenv(variable, (root.path() + "/nodes").c_str(), 1);
             const char* const words[] = {"ddprun", nullptr};
-            const Snapshot snapshot = capture_snapshot(1, words);
+            const facts::Snapshot snapshot = capture_snapshot(1, words);
             const auto file = snapshot.files.find(root.path() + "/nodes");
             return file == snapshot.files.end() ? std::string("absent") : file->second;
           }) == "n1\nn1\n");
@@ -241,7 +244,7 @@ TEST_CASE("the host file the environment names is taken along, unless it is unre
     return in_child([&] {
       ::setenv("SLURM_HOSTFILE", (root.path() + name).c_str(), 1);
       const char* const words[] = {"ddprun", nullptr};
-      const Snapshot snapshot = capture_snapshot(1, words);
+      const facts::Snapshot snapshot = capture_snapshot(1, words);
       const auto file = snapshot.files.find(root.path() + name);
       return file == snapshot.files.end() ? std::string("absent") : file->second;
     });
@@ -259,7 +262,7 @@ TEST_CASE("descriptions of sites are read whole, and what cannot be read is ther
   root.add("/user/a.json", "a");
   root.add("/user/a.txt", "no description");
   root.add("/user/folder.json/x", "a folder");
-  root.add("/etc/long.json", std::string(k_site_file_limit + 1, ' '));
+  root.add("/etc/long.json", std::string(facts::k_site_file_limit + 1, ' '));
   const auto files = capture_site_files({root.path() + "/user", root.path() + "/none", root.path() + "/etc"});
   CHECK(files == std::map<std::string, std::string>{{root.path() + "/user/a.json", "a"},
                                                     {root.path() + "/user/b.json", "b"},
@@ -269,10 +272,10 @@ TEST_CASE("descriptions of sites are read whole, and what cannot be read is ther
 
 TEST_CASE("a folder full of descriptions is read up to a limit") {
   FakeRoot root;
-  for (std::size_t i = 0; i < k_site_files_limit + 5; ++i) {
+  for (std::size_t i = 0; i < facts::k_site_files_limit + 5; ++i) {
     root.add("/" + std::to_string(1000 + i) + ".json");
   }
   const auto files = capture_site_files({root.path()});
-  CHECK(files.size() == k_site_files_limit);
+  CHECK(files.size() == facts::k_site_files_limit);
   CHECK(files.begin()->first == root.path() + "/1000.json");
 }

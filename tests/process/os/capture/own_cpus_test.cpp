@@ -9,6 +9,7 @@
 #include "processes.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 using namespace ddprun::testing;
 
 TEST_CASE("ddprun keeps to CPUs it is told, and stays where it is when it may not") {
@@ -30,7 +31,7 @@ TEST_CASE("the binding of a running process is read back from the kernel") {
   Pipe pipe = make_pipe();
   SpawnRequest request = worker_request({"sleep_forever"});
   request.standard_output = pipe.writer.get();
-  request.binding = {{capture_allowed_cpus().back()}, {0}, MemoryPolicy::preferred};
+  request.binding = {{capture_allowed_cpus().back()}, {0}, facts::MemoryPolicy::preferred};
   Child child = start(request);
   CHECK(read_until(pipe.reader.get(), "ready\n") == "ready\n");
 
@@ -51,7 +52,8 @@ TEST_CASE("what is not bound shows the mask of whoever started it, and no memory
   request.standard_output = pipe.writer.get();
   Child child = start(request);
   read_until(pipe.reader.get(), "ready\n");
-  CHECK(read_binding(child.pid()) == Binding{capture_allowed_cpus(), {}, MemoryPolicy::untouched});
+  CHECK(read_binding(child.pid()) ==
+        facts::Binding{capture_allowed_cpus(), {}, facts::MemoryPolicy::untouched});
   child.send_signal(SIGKILL);
   wait_for_end(child);
 }

@@ -4,6 +4,7 @@
 #include "fake_root.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 constexpr std::uint64_t k_gibibyte = std::uint64_t{1} << 30;

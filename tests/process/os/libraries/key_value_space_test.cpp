@@ -18,7 +18,8 @@
 #include "error_text.hpp"
 
 using namespace ddprun;
-using Kind = KeyValueAnswer::Kind;
+using namespace ddprun::os;
+using Kind = facts::KeyValueAnswer::Kind;
 
 namespace {
 
@@ -51,7 +52,7 @@ std::string read_to_line_end(int descriptor) {
   }
   int finalized = 0;
   for (std::string line = read_to_line_end(connection); !line.empty(); line = read_to_line_end(connection)) {
-    const bool last = line == k_pmi_finalize;
+    const bool last = line == facts::k_pmi_finalize;
     finalized += last ? 1 : 0;
     const std::string answer = last ? "cmd=finalize_ack\n" : "!";
     if (::write(last ? connection : heard, answer.data(), answer.size()) < 0) ::_exit(97);
@@ -82,7 +83,7 @@ class Server {
     ::waitpid(process_, nullptr, 0);
   }
 
-  Environment environment() const {
+  facts::Environment environment() const {
     return {{"PMI_FD", std::to_string(ours.get())}, {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}};
   }
   void wait_for_request() const {
@@ -103,14 +104,14 @@ class Server {
   pid_t process_ = -1;
 };
 
-KeyValueAnswer answer_of(const KeyValueClient& key_value_space) {
+facts::KeyValueAnswer answer_of(const KeyValueClient& key_value_space) {
   std::string text;
   char buffer[256];
   while (true) {
     pollfd waiting{key_value_space.descriptor(), POLLIN, 0};
     REQUIRE(::poll(&waiting, 1, 30000) == 1);
     const ssize_t count = ::read(key_value_space.descriptor(), buffer, sizeof buffer);
-    if (count <= 0) return parse_answer(text);
+    if (count <= 0) return facts::parse_answer(text);
     text.append(buffer, static_cast<std::size_t>(count));
   }
 }
@@ -122,7 +123,7 @@ KeyValueRequest request_with(Milliseconds limit = Milliseconds{20000}) {
   return request;
 }
 
-KeyValueAnswer answer_to(const Script& script, const KeyValueRequest& request = request_with()) {
+facts::KeyValueAnswer answer_to(const Script& script, const KeyValueRequest& request = request_with()) {
   const Server server(script);
   const KeyValueClient key_value_space(server.environment(), request);
   return answer_of(key_value_space);
@@ -136,7 +137,7 @@ TEST_CASE("a member fetches the place over PMI_FD and says finalize when it leav
   Server server(k_fetched);
   {
     KeyValueClient key_value_space(server.environment(), request_with());
-    CHECK(answer_of(key_value_space) == KeyValueAnswer{Kind::told, "20480,10.0.0.1"});
+    CHECK(answer_of(key_value_space) == facts::KeyValueAnswer{Kind::told, "20480,10.0.0.1"});
     key_value_space.finish(Milliseconds{20000});
   }
   CHECK(server.finished() == 1);
@@ -172,7 +173,8 @@ TEST_CASE("a server that is gone, silent or endless ends the key-value space wit
   half.back() = "cmd=maxes kvsname_max=2";
   CHECK(answer_to(half, request_with(Milliseconds{200})).text ==
         "asked for get_maxes it said nothing for 200 ms");
-  CHECK(answer_to({std::string(k_max_pmi_line + 1, 'x')}).text == "asked for init it sent an endless line");
+  CHECK(answer_to({std::string(facts::k_max_pmi_line + 1, 'x')}).text ==
+        "asked for init it sent an endless line");
   CHECK(answer_to({"nonsense\n"}).text == "it answered init with 'nonsense'");
 }
 
@@ -204,7 +206,7 @@ TEST_CASE("PMI_PORT is connected to, greeted, and stays ours") {
                                     {"PMI_ID", "1"},
                                     {"PMI_SIZE", "2"}},
                                    request_with());
-    CHECK(answer_of(key_value_space) == KeyValueAnswer{Kind::told, "20480,10.0.0.1"});
+    CHECK(answer_of(key_value_space) == facts::KeyValueAnswer{Kind::told, "20480,10.0.0.1"});
     key_value_space.finish(Milliseconds{20000});
   }
   int status = 0;
@@ -213,7 +215,7 @@ TEST_CASE("PMI_PORT is connected to, greeted, and stays ours") {
 }
 
 TEST_CASE("a PMI that cannot be is named") {
-  const auto key_value_space_with = [](const Environment& environment) {
+  const auto key_value_space_with = [](const facts::Environment& environment) {
     return error_of([&] { const KeyValueClient key_value_space(environment, request_with()); });
   };
   CHECK(key_value_space_with({}) == "there is no PMI_FD and no PMI_PORT with PMI_ID |  | 125");

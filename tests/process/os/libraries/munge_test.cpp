@@ -20,6 +20,7 @@
 #include "ddprun/os/temp_dir.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 
@@ -73,8 +74,8 @@ class PrivateDaemon {
 };
 
 std::optional<std::string> munged() {
-  const ProgramFacts found = capture_program("munged", "/usr/sbin:/usr/local/sbin:/sbin");
-  if (found.kind == ProgramKind::executable) return found.path;
+  const facts::ProgramFacts found = capture_program("munged", "/usr/sbin:/usr/local/sbin:/sbin");
+  if (found.kind == facts::ProgramKind::executable) return found.path;
   return std::nullopt;
 }
 

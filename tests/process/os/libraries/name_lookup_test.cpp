@@ -5,7 +5,7 @@
 
 #include "catch.hpp"
 
-using ddprun::NameLookupChild;
+using ddprun::os::NameLookupChild;
 
 namespace {
 

@@ -19,6 +19,7 @@
 #include "random_seed.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 
@@ -116,8 +117,8 @@ TEST_CASE("host lists expand to what libslurm makes of them") {
     CAPTURE(list);
     const auto expected = api->expand_hostlist(list);
     REQUIRE(expected);
-    REQUIRE(expand_hostlist(list, "LIST") == *expected);
-    if (round % 10 == 0) REQUIRE(api->expand_hostlist(compress_hostlist(*expected)) == expected);
+    REQUIRE(allocation::expand_hostlist(list, "LIST") == *expected);
+    if (round % 10 == 0) REQUIRE(api->expand_hostlist(allocation::compress_hostlist(*expected)) == expected);
   }
 }
 
@@ -128,7 +129,7 @@ TEST_CASE("what libslurm refuses is refused") {
                                  "n[-1]", "n[[1-2]]", "n[1[2]]"}) {
     CAPTURE(list);
     CHECK(refuses(*api, list));
-    CHECK_THROWS_AS(expand_hostlist(list, "LIST"), Error);
+    CHECK_THROWS_AS(allocation::expand_hostlist(list, "LIST"), Error);
   }
 }
 
@@ -145,6 +146,6 @@ TEST_CASE("host lists expand to what scontrol makes of them") {
     CAPTURE(list);
     const std::string output = read_output("SLURM_CONF=" + conf.path() + " scontrol show hostnames " +
                                            shell_quote(std::string_view(list)));
-    REQUIRE(split_words(output) == expand_hostlist(list, "LIST"));
+    REQUIRE(split_words(output) == allocation::expand_hostlist(list, "LIST"));
   }
 }

@@ -11,6 +11,7 @@
 #include "test_paths.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 
@@ -39,7 +40,7 @@ std::string changed_example(const std::string& from, const std::string& to) {
 std::string refusal(const std::string& source) {
   const std::string text = error_of([&] { load_topology(source); });
   const std::string start = "cannot use the topology " + source + ": ";
-  const std::string end = std::string(" | ") + k_topology_forms + " | 2";
+  const std::string end = std::string(" | ") + facts::k_topology_forms + " | 2";
   if (!text.starts_with(start) || !text.ends_with(end)) return text;
   return text.substr(start.size(), text.size() - start.size() - end.size());
 }
@@ -47,30 +48,31 @@ std::string refusal(const std::string& source) {
 }  // namespace
 
 TEST_CASE("an XML file is the whole node with its memory, distances and devices") {
-  const Topology topology = load_topology(k_example);
+  const facts::Topology topology = load_topology(k_example);
   CHECK(topology.source == "two-packages.xml");
   CHECK(topology.packages == 2);
   CHECK(topology.cores ==
-        std::vector<Core>{{{0, 1}, 0, 0, 0}, {{2, 3}, 0, 0, 0}, {{4, 5}, 1, 1, 1}, {{6, 7}, 1, 1, 1}});
+        std::vector<facts::Core>{{{0, 1}, 0, 0, 0}, {{2, 3}, 0, 0, 0}, {{4, 5}, 1, 1, 1}, {{6, 7}, 1, 1, 1}});
   // HBM has no CPUs of its own, whatever it is near to.
-  CHECK(topology.nodes ==
-        std::vector<MemoryNode>{{0, {0, 1, 2, 3}, 1 << 30}, {1, {4, 5, 6, 7}, 1 << 30}, {2, {}, 1 << 29}});
+  CHECK(topology.nodes == std::vector<facts::MemoryNode>{
+                              {0, {0, 1, 2, 3}, 1 << 30}, {1, {4, 5, 6, 7}, 1 << 30}, {2, {}, 1 << 29}});
   CHECK(topology.distances == std::vector<std::vector<int>>{{10, 21, 13}, {21, 10, 23}, {13, 23, 10}});
   const std::vector<std::string> bridges{"0000:c0:01.1", "0000:c1:00.0"};
   // The card under the whole machine is one whose place the firmware did not tell; the board's graphics are
   // left out.
   CHECK(topology.devices ==
-        std::vector<PciDevice>{{DeviceKind::network, "0000:02:00.0", {"eno1"}, {}, {}},
-                               {DeviceKind::gpu, "0000:c2:00.0", {"card1"}, bridges, {4, 5, 6, 7}, "nvidia"},
-                               {DeviceKind::network,
-                                "0000:c2:01.0",
-                                {"ib0", "mlx5_0"},
-                                bridges,
-                                {4, 5, 6, 7},
-                                "",
-                                "",
-                                1,
-                                "mlx5_0"}});
+        std::vector<facts::PciDevice>{
+            {facts::DeviceKind::network, "0000:02:00.0", {"eno1"}, {}, {}},
+            {facts::DeviceKind::gpu, "0000:c2:00.0", {"card1"}, bridges, {4, 5, 6, 7}, "nvidia"},
+            {facts::DeviceKind::network,
+             "0000:c2:01.0",
+             {"ib0", "mlx5_0"},
+             bridges,
+             {4, 5, 6, 7},
+             "",
+             "",
+             1,
+             "mlx5_0"}});
 }
 
 TEST_CASE("XML tells the node's name and the CPUs that are left to programs") {
@@ -80,9 +82,9 @@ TEST_CASE("XML tells the node's name and the CPUs that are left to programs") {
   const std::string changed = changed_example("<object type=\"Package\" os_index=\"0\"",
                                               "<info name=\"HostName\" value=\"jwb0001\"/>\n"
                                               "<object type=\"Package\" os_index=\"0\"");
-  const Topology node = load_topology(write_file(folder, "node.xml", changed));
+  const facts::Topology node = load_topology(write_file(folder, "node.xml", changed));
   CHECK(node.host == "jwb0001");
-  CHECK(load_topology(write_file(folder, "node.json", render_topology(node))) == node);
+  CHECK(load_topology(write_file(folder, "node.json", facts::render_topology(node))) == node);
 }
 
 TEST_CASE("XML tells a card's link and whether a port is active") {
@@ -98,11 +100,11 @@ TEST_CASE("XML tells a card's link and whether a port is active") {
            number + "LID\" value=\"" + lid + "\"/>";
   };
   CHECK(card_with("").rdma == "ibp0s0");
-  CHECK(card_with("").link == CardLink::unknown);
-  CHECK(card_with(port("1", "4", "0x1a4")).link == CardLink::infiniband);
-  CHECK(card_with(port("1", "4", "0x0")).link == CardLink::ethernet);
-  CHECK(card_with(port("1", "1", "0x0")).link == CardLink::down);
-  CHECK(card_with(port("1", "1", "0x0") + port("2", "4", "0x7")).link == CardLink::infiniband);
+  CHECK(card_with("").link == facts::CardLink::unknown);
+  CHECK(card_with(port("1", "4", "0x1a4")).link == facts::CardLink::infiniband);
+  CHECK(card_with(port("1", "4", "0x0")).link == facts::CardLink::ethernet);
+  CHECK(card_with(port("1", "1", "0x0")).link == facts::CardLink::down);
+  CHECK(card_with(port("1", "1", "0x0") + port("2", "4", "0x7")).link == facts::CardLink::infiniband);
 }
 
 TEST_CASE("XML tells vendor, model and partitions of a GPU") {
@@ -113,18 +115,18 @@ TEST_CASE("XML tells vendor, model and partitions of a GPU") {
         "<object type=\"OSDev\" gp_index=\"54\" name=\"card1\" subtype=\"GPU\" "
         "osdev_type=\"1\"/>";
     text.replace(text.find(card), card.size(), children);
-    const Topology node = load_topology(write_file(folder, "node.xml", text));
-    for (const PciDevice& device : node.devices) {
-      if (device.kind == DeviceKind::gpu) return device;
+    const facts::Topology node = load_topology(write_file(folder, "node.xml", text));
+    for (const facts::PciDevice& device : node.devices) {
+      if (device.kind == facts::DeviceKind::gpu) return device;
     }
-    return PciDevice{};
+    return facts::PciDevice{};
   };
   const auto device = [](int number, const std::string& name, const std::string& inside = "") {
     return "<object type=\"OSDev\" gp_index=\"" + std::to_string(100 + number) + "\" name=\"" + name +
            "\" osdev_type=\"5\">" + inside + "</object>";
   };
   const std::string model = "<info name=\"GPUModel\" value=\"MI300A\"/>";
-  const PciDevice amd =
+  const facts::PciDevice amd =
       gpu_with("1200 [1002:74a0]", device(0, "rsmi0", model) + device(1, "rsmi1") + device(2, "rsmi2"));
   CHECK(amd.vendor == "amd");
   CHECK(amd.model == "MI300A");
@@ -145,7 +147,7 @@ TEST_CASE("XML tells the kinds of cores by their names, not by their frequencies
                                            "\"/></cpukind><cpukind cpuset=\"0x000000f0\"><info name=\"" +
                                            second + "\"/></cpukind></topology>");
     std::string text;
-    for (const Core& core : load_topology(write_file(folder, "node.xml", changed)).cores)
+    for (const facts::Core& core : load_topology(write_file(folder, "node.xml", changed)).cores)
       text += std::to_string(core.kind);
     return text;
   };
@@ -161,9 +163,9 @@ TEST_CASE("cores of which no NUMA node is told are not the first node's") {
   REQUIRE(node != std::string::npos);
   text.erase(node, text.find("</object>", node) + 9 - node);
   text.erase(text.find("<distances2"), text.find("</distances2>") + 13 - text.find("<distances2"));
-  const Topology topology = load_topology(write_file(folder, "node.xml", text));
+  const facts::Topology topology = load_topology(write_file(folder, "node.xml", text));
   REQUIRE(topology.nodes.size() == 3);
-  CHECK(topology.nodes[2] == MemoryNode{3, {4, 5, 6, 7}, 0});
+  CHECK(topology.nodes[2] == facts::MemoryNode{3, {4, 5, 6, 7}, 0});
   CHECK(topology.cores.back().node == 2);
   CHECK(topology.nodes[0].cpus == std::vector<int>{0, 1, 2, 3});
 }
@@ -188,30 +190,30 @@ TEST_CASE("a topology comes from standard input too") {
   const ChildAnswer answer = call_in_child(
       [] {
         std::freopen(k_example.c_str(), "r", stdin);
-        return render_topology(load_topology("-"));
+        return facts::render_topology(load_topology("-"));
       },
       Milliseconds{20000});
   REQUIRE(answer.bytes);
-  const Topology topology = parse_topology(*answer.bytes, "answer");
+  const facts::Topology topology = facts::parse_topology(*answer.bytes, "answer");
   CHECK(topology.source == "standard input");
   CHECK(topology.cores.size() == 4);
 }
 
 TEST_CASE("a synthetic description is a node") {
-  const Topology topology = load_topology("pack:2 numa:2 l3:2 core:4 pu:2(indexes=core)");
+  const facts::Topology topology = load_topology("pack:2 numa:2 l3:2 core:4 pu:2(indexes=core)");
   CHECK(topology.source == "pack:2 numa:2 l3:2 core:4 pu:2(indexes=core)");
   CHECK(topology.packages == 2);
   CHECK(topology.cores.size() == 32);
   CHECK(topology.cores[0].cpus == std::vector<int>{0, 32});
-  CHECK(topology.cores[31] == Core{{31, 63}, 1, 3, 7});
+  CHECK(topology.cores[31] == facts::Core{{31, 63}, 1, 3, 7});
   REQUIRE(topology.nodes.size() == 4);
-  CHECK(render_cpu_list(topology.nodes[1].cpus) == "8-15,40-47");
+  CHECK(facts::render_cpu_list(topology.nodes[1].cpus) == "8-15,40-47");
 }
 
 TEST_CASE("cores share the L2 where there is no L3, and their NUMA node where there is none") {
   const auto caches = [](const char* description) {
     std::string text;
-    for (const Core& core : load_topology(description).cores) text += std::to_string(core.cache);
+    for (const facts::Core& core : load_topology(description).cores) text += std::to_string(core.cache);
     return text;
   };
   CHECK(caches("pack:1 l3:2 core:2 pu:1") == "0011");
@@ -222,15 +224,15 @@ TEST_CASE("cores share the L2 where there is no L3, and their NUMA node where th
 }
 
 TEST_CASE("CPUs without cores are cores") {
-  const Topology topology = load_topology("pu:3");
-  CHECK(topology.cores == std::vector<Core>{{{0}, 0, 0, 0}, {{1}, 0, 0, 0}, {{2}, 0, 0, 0}});
+  const facts::Topology topology = load_topology("pu:3");
+  CHECK(topology.cores == std::vector<facts::Core>{{{0}, 0, 0, 0}, {{1}, 0, 0, 0}, {{2}, 0, 0, 0}});
   CHECK(topology.packages == 1);
 }
 
 TEST_CASE("a JSON file is a node") {
   const TempDir folder(std::nullopt);
-  const Topology node = load_topology(k_example);
-  CHECK(load_topology(write_file(folder, "node.json", render_topology(node))) == node);
+  const facts::Topology node = load_topology(k_example);
+  CHECK(load_topology(write_file(folder, "node.json", facts::render_topology(node))) == node);
 }
 
 TEST_CASE("a topology that cannot be used is named with its reason") {
@@ -258,9 +260,9 @@ TEST_CASE("hwloc's variables do not make this machine another one") {
       [] {
         ::setenv("HWLOC_SYNTHETIC", "pack:7 core:7 pu:7", 1);
         ::setenv("HWLOC_COMPONENTS", "stop", 1);
-        return render_topology(discover_topology());
+        return facts::render_topology(discover_topology());
       },
       Milliseconds{20000});
   REQUIRE(answer.bytes);
-  CHECK(parse_topology(*answer.bytes, "answer").packages != 7);
+  CHECK(facts::parse_topology(*answer.bytes, "answer").packages != 7);
 }

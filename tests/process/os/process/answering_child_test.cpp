@@ -10,6 +10,7 @@
 #include "processes.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 using namespace ddprun::testing;
 
 namespace {

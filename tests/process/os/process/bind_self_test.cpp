@@ -14,6 +14,7 @@
 #include "processes.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 using namespace ddprun::testing;
 
 namespace {
@@ -40,7 +41,7 @@ std::string told(const std::vector<int>& cpus, const std::string& memory) {
   return "worker" + line + "grandchild" + line;
 }
 
-SpawnRequest bound_request(const Binding& binding) {
+SpawnRequest bound_request(const facts::Binding& binding) {
   SpawnRequest request = worker_request({"print_binding"});
   request.binding = binding;
   return request;
@@ -59,16 +60,16 @@ TEST_CASE("a bound child runs where it was told to, and so do its children") {
   const std::vector<int> all = capture_allowed_cpus();
   const std::vector<int> last{all.back()};
   CHECK(output_of(bound_request({})) == told(all, "0:0"));
-  CHECK(output_of(bound_request({last, {}, MemoryPolicy::untouched})) == told(last, "0:0"));
-  CHECK(refusal_of(bound_request({last, {}, MemoryPolicy::untouched})) == BindingRefusal{});
+  CHECK(output_of(bound_request({last, {}, facts::MemoryPolicy::untouched})) == told(last, "0:0"));
+  CHECK(refusal_of(bound_request({last, {}, facts::MemoryPolicy::untouched})) == BindingRefusal{});
   if (!memory_policies_work()) SKIP("the kernel grants no memory policies here");
-  CHECK(output_of(bound_request({last, {0}, MemoryPolicy::preferred})) == told(last, "1:1"));
-  CHECK(output_of(bound_request({{}, {0}, MemoryPolicy::bind})) == told(all, "2:1"));
+  CHECK(output_of(bound_request({last, {0}, facts::MemoryPolicy::preferred})) == told(last, "1:1"));
+  CHECK(output_of(bound_request({{}, {0}, facts::MemoryPolicy::bind})) == told(all, "2:1"));
 }
 
 TEST_CASE("a binding that the kernel refuses leaves the child unbound, and says so") {
   const std::vector<int> all = capture_allowed_cpus();
-  const Binding nowhere{{k_no_such_cpu}, {0}, MemoryPolicy::bind};
+  const facts::Binding nowhere{{k_no_such_cpu}, {0}, facts::MemoryPolicy::bind};
   CHECK(output_of(bound_request(nowhere)) == told(all, "0:0"));
   CHECK(refusal_of(bound_request(nowhere)) == BindingRefusal{EINVAL, 0});
 
@@ -78,8 +79,8 @@ TEST_CASE("a binding that the kernel refuses leaves the child unbound, and says 
     CHECK(output_of(request) == told({all.back()}, "0:0"));
   }
   if (!memory_policies_work()) SKIP("the kernel grants no memory policies here");
-  for (const MemoryPolicy policy : {MemoryPolicy::preferred, MemoryPolicy::bind}) {
-    const Binding no_memory{{all.front()}, {k_no_such_node}, policy};
+  for (const facts::MemoryPolicy policy : {facts::MemoryPolicy::preferred, facts::MemoryPolicy::bind}) {
+    const facts::Binding no_memory{{all.front()}, {k_no_such_node}, policy};
     CHECK(output_of(bound_request(no_memory)) == told({all.front()}, "0:0"));
     CHECK(refusal_of(bound_request(no_memory)) == BindingRefusal{0, EINVAL});
   }
@@ -87,7 +88,7 @@ TEST_CASE("a binding that the kernel refuses leaves the child unbound, and says 
 
 TEST_CASE("several preferred nodes are preferred, or left alone by a kernel that cannot") {
   if (!memory_policies_work()) SKIP("the kernel grants no memory policies here");
-  const SpawnRequest request = bound_request({{}, {0, k_no_such_node}, MemoryPolicy::preferred});
+  const SpawnRequest request = bound_request({{}, {0, k_no_such_node}, facts::MemoryPolicy::preferred});
   CHECK(refusal_of(request) == BindingRefusal{});
   const std::string line = output_of(request);
   const bool preferred = line == told(capture_allowed_cpus(), "5:1");  // 5: MPOL_PREFERRED_MANY
@@ -98,7 +99,7 @@ TEST_CASE("several preferred nodes are preferred, or left alone by a kernel that
 
 TEST_CASE("a child that is held is bound, and waits for its release") {
   Pipe pipe = make_pipe();
-  SpawnRequest request = bound_request({{capture_allowed_cpus().back()}, {}, MemoryPolicy::untouched});
+  SpawnRequest request = bound_request({{capture_allowed_cpus().back()}, {}, facts::MemoryPolicy::untouched});
   request.standard_output = pipe.writer.get();
   request.hold = true;
   Child child = start(request);

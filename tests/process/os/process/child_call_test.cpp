@@ -10,6 +10,7 @@
 #include "catch.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 

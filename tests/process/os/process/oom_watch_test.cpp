@@ -4,6 +4,7 @@
 #include "fake_root.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 TEST_CASE("a kill is explained by a count that has risen, once each") {
   const FakeRoot root;

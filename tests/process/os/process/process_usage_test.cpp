@@ -12,6 +12,7 @@
 #include "test_paths.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 
 namespace {
 
@@ -48,10 +49,10 @@ TEST_CASE("a process that is not there uses nothing") {
 
 TEST_CASE("a node's workers are told with what they use") {
   const BusyFamily family;
-  NodeStatus node{"n1", {}, {}};
+  status::NodeStatus node{"n1", {}, {}};
   node.workers.resize(2);
   node.workers[0].pid = family.child;
-  const NodeStatus measured = measure_node(node, {{}, {}});
+  const status::NodeStatus measured = measure_node(node, {{}, {}});
   CHECK(measured.measured > Milliseconds{0});
   CHECK(measured.workers[0].memory > 0);
   CHECK_FALSE(measured.workers[1].memory);
@@ -65,18 +66,18 @@ TEST_CASE("the use of a worker's GPUs is that of the busiest, their memory that 
     const ChildAnswer answer = call_in_child(
         [&] {
           ::setenv("FAKE_NVML", kind, 1);
-          NodeStatus node{"n1", {}, {}};
+          status::NodeStatus node{"n1", {}, {}};
           node.workers.resize(1);
-          return render_status(measure_node(node, {gpus}, DDPRUN_FAKE_NVML, root.path()));
+          return status::render_status(measure_node(node, {gpus}, DDPRUN_FAKE_NVML, root.path()));
         },
         Milliseconds{60000});
     REQUIRE(answer.bytes);
-    return parse_node_status(*answer.bytes)->workers[0];
+    return status::parse_node_status(*answer.bytes)->workers[0];
   };
-  const WorkerStatus both = measure("", {"0000:41:00.0", "0000:c1:00.0"});
+  const status::WorkerStatus both = measure("", {"0000:41:00.0", "0000:c1:00.0"});
   CHECK(both.gpu_percent == 60);
   CHECK(both.gpu_memory == std::uint64_t{3} << 30U);
-  const WorkerStatus partitioned = measure("mig", {"0000:41:00.0"});
+  const status::WorkerStatus partitioned = measure("mig", {"0000:41:00.0"});
   CHECK_FALSE(partitioned.gpu_percent);
   CHECK(partitioned.gpu_memory == std::uint64_t{2} << 30U);
   CHECK_FALSE(measure("", {}).gpu_memory);

@@ -13,6 +13,7 @@
 #include "test_paths.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 using namespace ddprun::testing;
 
 namespace {

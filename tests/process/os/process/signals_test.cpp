@@ -13,6 +13,7 @@
 #include "processes.hpp"
 
 using namespace ddprun;
+using namespace ddprun::os;
 using namespace ddprun::testing;
 
 TEST_CASE("signals are read as values with their sender") {

@@ -1,0 +1,13 @@
+// What a site's profile adds to what an agent offers.
+#pragma once
+
+#include "ddprun/facts/snapshot.hpp"
+#include "ddprun/plan/node_proposal.hpp"
+
+namespace ddprun::plan {
+
+// Adds the profile's names and ports to where the agents look for each other, unless the user gave them or
+// the scheduler reserved ports, and says where named interfaces are missing.
+void apply_site(NodeProposal& node, const facts::Snapshot& snapshot);
+
+}  // namespace ddprun::plan
