@@ -195,21 +195,45 @@ void settle_address(Draft& draft) {
   }
 }
 
+// Hosts that a cut separates notice it by this, one side some seconds before the other (driver_join.cpp).
+constexpr Milliseconds k_least_elastic_link{5000};
+
+void settle_elastic(const Draft& draft) {
+  const options::Options& options = draft.options;
+  const auto grow = draft.origins.find("grow");
+  if (!options.least_nodes && grow != draft.origins.end())
+    throw UsageError(grow->second + " requires --nnodes MIN:MAX", "the number of nodes is fixed otherwise");
+  if (!options.least_nodes || options.link_timeout.value >= k_least_elastic_link) return;
+  throw UsageError(fmt::format("{} is too short for --nnodes MIN:MAX: '{}'", options.link_timeout.origin,
+                               describe_duration(options.link_timeout.value)),
+                   fmt::format("give {} or more: a node that is cut off stops its workers in that time",
+                               describe_duration(k_least_elastic_link)));
+}
+
+Milliseconds time_of_conf(const Draft& draft, const std::string& key, const std::string& value) {
+  const auto time = parse_duration(value);
+  if (time && *time > Milliseconds{0}) return *time;
+  throw UsageError(
+      fmt::format("{} has a {} that is not a time: '{}'", draft.conf->origin, key, printable(value)),
+      "give seconds above 0");
+}
+
 // torchrun's static rendezvous calls its patience timeout, the dynamic one join_timeout.
 void settle_conf(Draft& draft) {
   if (!draft.conf) return;
   std::map<std::string, std::string> conf = draft.conf->value;
+  const auto last_call = conf.find("last_call_timeout");
+  if (last_call != conf.end() && draft.options.least_nodes) {
+    draft.options.last_call = sourced(time_of_conf(draft, "last_call_timeout", last_call->second),
+                                      draft.conf->origin + " last_call_timeout");
+    conf.erase(last_call);
+  }
   const std::string key = conf.count("join_timeout") != 0 ? "join_timeout" : "timeout";
   const auto patience = conf.find(key);
   const std::string& origin = draft.conf->origin;
   if (patience != conf.end() && draft.origins.count("join-timeout") == 0) {
-    const auto time = parse_duration(patience->second);
-    if (!time || *time == Milliseconds{0}) {
-      throw UsageError(
-          fmt::format("{} has a {} that is not a time: '{}'", origin, key, printable(patience->second)),
-          "give seconds above 0");
-    }
-    draft.options.join_timeout = sourced(*time, fmt::format("{} {}", origin, key));
+    draft.options.join_timeout =
+        sourced(time_of_conf(draft, key, patience->second), fmt::format("{} {}", origin, key));
     conf.erase(patience);
   }
   for (const auto& [name, value] : conf) {
@@ -329,6 +353,7 @@ void settle(Draft& draft, const facts::Environment& environment) {
   follow_master_variables(draft, environment);
   follow_log_level(draft, environment);
   settle_conf(draft);
+  settle_elastic(draft);
   settle_shutdown(draft, environment);
   settle_output(draft, environment);
   settle_binding(draft);

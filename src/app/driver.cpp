@@ -52,6 +52,12 @@ JobStoreSettings store_settings(const plan::NodeProposal& node) {
   return settings;
 }
 
+supervise::AgentLifecycle::Limits limits_of(const options::Options& options) {
+  supervise::AgentLifecycle::Limits limits;
+  limits.others_go_on = options.least_nodes.has_value();
+  return limits;
+}
+
 std::optional<supervise::AgentLifecycle::OwnFailure> own_failure(
     const std::optional<rendezvous::LaunchFailure>& failure, const std::string& host) {
   if (!failure) return std::nullopt;
@@ -90,7 +96,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       discovery_(context_, node_, snapshot),
       remote_launcher_timer_(context_),
       telling_timer_(context_),
-      life_(node_->host, own_failure(failure, node_->host)),
+      life_(node_->host, own_failure(failure, node_->host), limits_of(node_->options)),
       failure_(std::move(failure)) {
   workers_.spare(signals_.helper());
   // A script's, which became ddprun by exec: `daemon & exec ddprun ...`.

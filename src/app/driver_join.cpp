@@ -32,6 +32,26 @@ constexpr Milliseconds k_refusal_patience{30000};
 constexpr Milliseconds k_silent_telling{2000};
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
+// A host that is cut off loses the coordinator this long before the coordinator loses it, and kills its workers
+// then, so that they do not run beside those of the next attempt. Both count from the last that came through,
+// in steps of a second, and are late by two at most (net/tcp_tools.hpp).
+constexpr Milliseconds k_cut_off_margin{4000};
+
+Milliseconds link_limit_of_member(const options::Options& options) {
+  const Milliseconds limit = options.link_timeout.value;
+  return options.least_nodes ? limit - k_cut_off_margin : limit;
+}
+
+std::optional<rendezvous::ElasticNodes> elastic_of(const plan::NodeProposal& node) {
+  const options::Options& options = node.options;
+  if (!options.least_nodes) return std::nullopt;
+  rendezvous::ElasticNodes elastic;
+  elastic.least = options.least_nodes->value;
+  elastic.grow = options.grow.value;
+  if (plan::is_by_flags(node.allocation)) elastic.last_call = options.last_call.value;
+  return elastic;
+}
+
 // What MASTER_ADDR may become, best first: the user's word, else this host's addresses.
 std::vector<std::string> own_addresses(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
   if (node.options.local_address) return {node.options.local_address->value};
@@ -150,6 +170,7 @@ net::CoordinatorServiceSettings Driver::coordinator_settings() const {
   settings.announcement = announcement();
   settings.failure = failure_;
   settings.coordinator.agents = rendezvous.agents;
+  settings.coordinator.elastic = elastic_of(*node_);
   settings.coordinator.peers = rendezvous.peers;
   // Nobody knows their names before they join.
   if (plan::is_by_flags(node_->allocation)) settings.coordinator.peers.assign(rendezvous.peers.size(), {});
@@ -274,7 +295,8 @@ void Driver::join_as_member() {
     settings.announcement.store_ports = store_.keep_ports(node_->options.max_restarts.value + 1);
   }
   settings.version = DDPRUN_VERSION;
-  settings.dial.link = node_->options.link_timeout.value;
+  settings.dial.link = link_limit_of_member(node_->options);
+  settings.waits_long = node_->options.least_nodes && node_->options.grow.value == options::Grow::at_restart;
   settings.agents = rendezvous.agents;
   if (node_->options.output.gather && !output_link_.linked()) settings.output_streams = workers_.outputs();
   settings.answer_limit = node_->options.shutdown_timeout.value + 2 * k_stop_margin;

@@ -76,13 +76,14 @@ void workers_per_node(Draft& draft, const Given& given) {
 
 void nodes(Draft& draft, const Given& given) {
   const options::NodeRange range = options::parse_node_range(given.value, given.origin);
-  if (range.least != range.most) {
-    throw Unsupported(
-        given.origin,
-        fmt::format("{} {}: an elastic number of nodes is not supported yet", given.origin, given.value),
-        fmt::format("give one number, as in --nnodes {}", range.most));
-  }
   draft.options.place.nodes = sourced(range.most, given.origin);
+  draft.options.least_nodes.reset();
+  if (range.least < range.most) draft.options.least_nodes = sourced(range.least, given.origin);
+}
+
+void grow(Draft& draft, const Given& given) {
+  constexpr options::Grow k_values[] = {options::Grow::now, options::Grow::at_restart, options::Grow::never};
+  draft.options.grow = sourced(k_values[choice_from(given, {"now", "at-restart", "never"})], given.origin);
 }
 
 void node_rank(Draft& draft, const Given& given) {

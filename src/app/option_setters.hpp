@@ -53,6 +53,7 @@ void gpus(Draft& draft, const Given& given);
 
 // Failures and signals.
 void max_restarts(Draft& draft, const Given& given);
+void grow(Draft& draft, const Given& given);
 void link_timeout(Draft& draft, const Given& given);
 void shutdown_timeout(Draft& draft, const Given& given);
 void signals_to_handle(Draft& draft, const Given& given);

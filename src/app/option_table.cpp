@@ -55,7 +55,8 @@ void add_program_and_workers(std::vector<OptionEntry>& table) {
        word_value("nproc-per-node", "N", "auto gpu cpu xpu", torchrun, workers,
                   "workers per node: a number, auto, gpu, cpu or xpu (default: one per visible GPU, else 1)",
                   setters::workers_per_node),
-       value("nnodes", "N", torchrun, workers, "number of nodes (default: those of the allocation, else 1)",
+       value("nnodes", "N", torchrun, workers,
+             "number of nodes, or MIN:MAX to go on when some are lost (default: those of the allocation, else 1)",
              setters::nodes),
        value("node-rank", "R", torchrun, workers,
              "rank of this node, from 0 (default: its position in the allocation)", setters::node_rank),
@@ -167,7 +168,10 @@ void add_failures(std::vector<OptionEntry>& table) {
              "time between the stop signal and SIGKILL (default: 30s; 25s under Slurm; 5s under PBS)",
              setters::shutdown_timeout),
        value("link-timeout", "TIME", own, failures,
-             "how long a node may be unreachable before the job ends (default: 20s)", setters::link_timeout),
+             "how long a node may be unreachable before it is lost (default: 20s)", setters::link_timeout),
+       word_value("grow", "WHEN", "now at-restart never", own, failures,
+                  "with --nnodes MIN:MAX, when a node that comes late is taken in: now, at-restart or never (default: now)",
+                  setters::grow),
        value("signals-to-handle", "LIST", torchrun, failures,
              "signals that are forwarded to the workers and stop the job", setters::signals_to_handle)});
 }

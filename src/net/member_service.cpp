@@ -310,6 +310,8 @@ void MemberService::Impl::join(AuthenticationResult result) {
   connection_->send(rendezvous::encode(rendezvous::AgentMessage{std::move(join)}));
   if (hooks_.on_joined) hooks_.on_joined();
 
+  timer_.cancel();
+  if (settings_.waits_long) return;
   expect_word(settings_.join.join_timeout + settings_.start_margin,
               "accepted this node but sent no start within");
 }

@@ -110,6 +110,37 @@ void settle_nodes(Announcements& announcements) {
   }
 }
 
+// The place of each number among those that there are.
+std::map<int, int> number_anew(const std::vector<int>& numbers) {
+  std::map<int, int> places;
+  for (const int number : numbers) places[number] = 0;
+  int next = 0;
+  for (auto& [number, place] : places) place = next++;
+  return places;
+}
+
+void close_gaps(Announcements& announcements) {
+  std::vector<int> nodes, ranks;
+  std::map<int, std::vector<int>> local_ranks;  // by node
+  for (const Announcement& each : announcements) {
+    nodes.push_back(node_of(each).value);
+    if (!each.fixed_rank) continue;
+    ranks.push_back(each.fixed_rank->value);
+    local_ranks[node_of(each).value].push_back(each.first_local_rank.value);
+  }
+  const std::map<int, int> new_nodes = number_anew(nodes);
+  const std::map<int, int> new_ranks = number_anew(ranks);
+  std::map<int, std::map<int, int>> new_local_ranks;
+  for (const auto& [node, numbers] : local_ranks) new_local_ranks[node] = number_anew(numbers);
+  for (Announcement& each : announcements) {
+    const int node = node_of(each).value;
+    each.node = NodeIndex{new_nodes.at(node)};
+    if (!each.fixed_rank) continue;
+    each.fixed_rank = GlobalRank{new_ranks.at(each.fixed_rank->value)};
+    each.first_local_rank = LocalRank{new_local_ranks.at(node).at(each.first_local_rank.value)};
+  }
+}
+
 // Every number 0 .. n-1 has its host; `what` is "rank" or "node".
 void check_no_gaps(const std::map<int, std::string>& hosts, const std::string& what, std::size_t agents) {
   int expected = 0;
@@ -282,12 +313,13 @@ std::string write_counts(const std::map<int, int>& workers_by_node) {
 
 }  // namespace
 
-WorldPlan make_world_plan(const Announcements& announced) {
+WorldPlan make_world_plan(const Announcements& announced, Gaps gaps) {
   if (announced.empty()) throw Error("no ddprun process announced itself");
-  check_agents(announced);
+  if (gaps == Gaps::refused) check_agents(announced);
   Announcements announcements = announced;
   settle_style(announcements);
   settle_nodes(announcements);
+  if (gaps == Gaps::closed) close_gaps(announcements);
   check_agreement(announcements);
   const int nodes = check_nodes(announcements);
 

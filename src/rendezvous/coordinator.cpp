@@ -20,6 +20,7 @@ namespace {
 constexpr std::chrono::seconds k_alone_for{5};
 constexpr int k_probe_rounds = 3;
 constexpr std::size_t k_max_refused_shown = 8;
+constexpr const char* k_only_once = "start each ddprun of the job only once";
 
 }  // namespace
 
@@ -76,9 +77,9 @@ void Coordinator::expel(ConnectionId connection, const std::string& why, TimePoi
 
 // A failure of a rank that the agent does not run would be another host's in the report.
 bool Coordinator::check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now) {
-  const auto index = static_cast<std::size_t>(by_connection_.at(connection).value);
+  const auto position = of(connection).position;
   const auto is_its = [&](const plan::RankAssignment& assigned) { return assigned.rank == failure.rank; };
-  if (std::ranges::any_of(world_.assignments[index].workers, is_its)) return true;
+  if (position && std::ranges::any_of(world_.assignments[*position].workers, is_its)) return true;
   expel(connection,
         fmt::format("it reported a failure of rank {}, which it does not run", failure.rank.value), now);
   return false;
@@ -110,10 +111,11 @@ Coordinator::Actions Coordinator::on_store_failed(Attempt attempt, const std::st
 
 Coordinator::Actions Coordinator::on_time(TimePoint now) {
   if (state_deadline_ && now >= *state_deadline_) {
-    if (state_ == State::gathering) any_failed_start() ? fail_start() : join_deadline_passed();
+    if (state_ == State::gathering) any_failed_start() ? fail_start() : join_deadline_passed(now);
     if (state_ == State::probing) check_probes(now);
     if (state_ == State::stopping) stop_deadline_passed(now);
   }
+  if (last_call_ && now >= *last_call_ && !any_failed_start()) form_world(now);
   for (const ClientVerdict& verdict : questions_.expire(now)) actions_.push_back(JudgeClient{verdict});
   if (state_ != State::finished && status_round_.is_over(now)) show_job();
   tell_alone(now);
@@ -128,6 +130,7 @@ std::optional<TimePoint> Coordinator::deadline() const {
   if (!state_deadline_) return asked;
   TimePoint soonest = std::min(*state_deadline_, asked.value_or(*state_deadline_));
   if (state_ == State::gathering && settings_.when_alone) soonest = std::min(soonest, alone_due_);
+  if (last_call_) soonest = std::min(soonest, *last_call_);
   return soonest;
 }
 
@@ -155,6 +158,7 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
     actions_.push_back(CloseConnection{connection});
     return any_failed_start() ? fail_start() : end_with(cause, now);
   }
+  if (state_ != State::gathering && settings_.elastic) return join_late(connection, join, now);
   const auto place = state_ == State::gathering ? find_place(join.announcement) : std::nullopt;
   if (!place) {
     const std::string host = printable(join.announcement.host);
@@ -163,19 +167,22 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
         number ? fmt::format("another ddprun has already joined in the place of {} (number {})", host,
                              number->value)
                : fmt::format("the job has all its {} nodes without {}", settings_.agents, host);
-    actions_.push_back(SendTo{connection, Refused{reason, "start each ddprun of the job only once"}});
-    actions_.push_back(CloseConnection{connection});
-    return;
+    return refuse(connection, reason, k_only_once);
   }
   at(*place).reached = join.reached;
   at(*place).failure = join.failure;
   at(*place).by_arrival = !join.announcement.agent;
   place_agent(*place, connection, join.announcement);
-  ++joined_;
   status_stale_ = true;
   record_join(*place);
   if (join.failure) note_failed_start(now);
-  if (joined_ == agents_.size()) any_failed_start() ? fail_start() : everybody_here(now);
+  if (by_connection_.size() == agents_.size()) return any_failed_start() ? fail_start() : form_world(now);
+  begin_last_call(now);
+}
+
+void Coordinator::refuse(ConnectionId connection, std::string reason, std::string hint) {
+  actions_.push_back(SendTo{connection, Refused{std::move(reason), std::move(hint)}});
+  actions_.push_back(CloseConnection{connection});
 }
 
 // Somebody's second launch with the same name, or a host that was given up: none of the running job's
@@ -186,15 +193,13 @@ void Coordinator::refuse_late(ConnectionId connection, const Join& join) {
   const std::string reason =
       fmt::format("the job on {} has already started with {} ddprun processes; {} cannot join it{}",
                   host_of({0}), settings_.agents, printable(join.announcement.host), as);
-  actions_.push_back(
-      SendTo{connection, Refused{reason, "use a separate --rdzv-id or --master-port for each job"}});
-  actions_.push_back(CloseConnection{connection});
+  refuse(connection, reason, "use a separate --rdzv-id or --master-port for each job");
 }
 
 void Coordinator::tell_alone(TimePoint now) {
   if (!settings_.when_alone || state_ != State::gathering || now < alone_due_) return;
   const allocation::Notice notice = *std::exchange(settings_.when_alone, std::nullopt);
-  if (joined_ == 1) actions_.push_back(ShowNotice{notice});
+  if (by_connection_.size() == 1) actions_.push_back(ShowNotice{notice});
 }
 
 std::string Coordinator::disagreement(const Join& join) const {
@@ -227,23 +232,32 @@ std::string Coordinator::disagreement(const Join& join) const {
   return {};
 }
 
-void Coordinator::everybody_here(TimePoint now) {
-  std::vector<plan::Announcement> announcements;
-  for (const Agent& agent : agents_) announcements.push_back(*agent.announcement);
+void Coordinator::form_world(TimePoint now) {
+  last_call_.reset();
+  const std::vector<plan::Announcement> announcements = choose_participants();
+  const bool whole = announcements.size() == agents_.size();
   try {
-    world_ = plan::make_world_plan(announcements);
-    auto notice =
-        settings_.nodes ? plan::check_node_count(announcements, world_, *settings_.nodes) : std::nullopt;
+    world_ = plan::make_world_plan(announcements, whole ? plan::Gaps::refused : plan::Gaps::closed);
+    const bool compare = settings_.nodes && !settings_.elastic;
+    auto notice = compare ? plan::check_node_count(announcements, world_, *settings_.nodes) : std::nullopt;
     if (notice) actions_.push_back(ShowNotice{std::move(*notice)});
   } catch (const Error& error) {
     const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
     return finish(failed_here(error.what() + hint));
   }
   record_plan();
+  if (!std::exchange(told_differences_, true)) tell_differences(announcements);
+  find_address(now);
+}
+
+void Coordinator::tell_differences(const std::vector<plan::Announcement>& announcements) {
   if (auto notice = plan::find_unlike_python(announcements))
     actions_.push_back(ShowNotice{std::move(*notice)});
   for (allocation::Notice& notice : plan::find_unlike_gpus(announcements))
     actions_.push_back(ShowNotice{std::move(notice)});
+}
+
+void Coordinator::find_address(TimePoint now) {
   const std::string& named = settings_.named_address;
   const auto agreed = agreed_address(witnesses(), settings_.addresses);
   const bool provable = named.empty() || crosses_hosts(named);  // a name is for the workers to look up
@@ -254,6 +268,7 @@ void Coordinator::everybody_here(TimePoint now) {
   candidates_ = named.empty() ? addresses_to_probe(witnesses(), settings_.addresses)
                               : std::vector<std::string>{plain_address(named)};
   state_ = State::probing;
+  probe_rounds_ = 0;
   if (candidates_.empty()) return check_probes(now);
   probe(now);
 }
@@ -262,7 +277,8 @@ void Coordinator::everybody_here(TimePoint now) {
 void Coordinator::probe(TimePoint now) {
   ++probe_rounds_;
   state_deadline_ = now + settings_.probe_timeout;
-  for (Agent& agent : agents_) {
+  for (const AgentIndex index : participants_) {
+    Agent& agent = at(index);
     if (is_beside(agent)) agent.probed.emplace();
     std::vector<std::string> open = candidates_;
     if (agent.probed)
@@ -275,7 +291,7 @@ void Coordinator::probe(TimePoint now) {
 }
 
 bool Coordinator::all_answered() {
-  return all_done(answered_, [](const Agent& agent) { return !agent.asked; });
+  return all_done(answered_, [](const Agent& agent) { return !agent.asked || !agent.connection; });
 }
 
 void Coordinator::handle(ConnectionId connection, const Probed& probed, TimePoint now) {
@@ -306,7 +322,7 @@ AgentIndex Coordinator::owner_of_rank_zero() const {
         return std::any_of(assignment.workers.begin(), assignment.workers.end(),
                            [](const plan::RankAssignment& assigned) { return assigned.rank.value == 0; });
       });
-  return {static_cast<int>(owner - assignments.begin())};
+  return participants_[static_cast<std::size_t>(owner - assignments.begin())];
 }
 
 void Coordinator::start_all(const std::string& address, int port) {
@@ -314,9 +330,9 @@ void Coordinator::start_all(const std::string& address, int port) {
   connections_ = 0;
   succeeded_ = 0;
   record_attempt();
-  for (int index = 0; index < settings_.agents; ++index) {
-    const AgentIndex agent{index};
-    plan::Assignment assignment = world_.assignments[static_cast<std::size_t>(index)];
+  for (std::size_t position = 0; position < participants_.size(); ++position) {
+    const AgentIndex agent = participants_[position];
+    plan::Assignment assignment = world_.assignments[position];
     assignment.attempt = attempt_;
     assignment.master_address = address;
     assignment.master_port = port;
@@ -338,14 +354,15 @@ void Coordinator::open_store() {
   }
   store_asked_ = true;
   OpenStore open{attempt_, address_, world_.world_size, {}};
-  for (const Agent& agent : agents_) {
-    const auto& addresses = agent.announcement->addresses;
+  for (const AgentIndex agent : participants_) {
+    const auto& addresses = at(agent).announcement->addresses;
     open.clients.insert(open.clients.end(), addresses.begin(), addresses.end());
   }
   actions_.push_back(std::move(open));
 }
 
-void Coordinator::join_deadline_passed() {
+void Coordinator::join_deadline_passed(TimePoint now) {
+  if (settings_.elastic && enough_nodes()) return form_world(now);
   const std::vector<int> absent = missing();
   std::string text = fmt::format("gave up after {} waiting for {}", describe_duration(settings_.join_timeout),
                                  describe_missing(absent, settings_.agents, settings_.peers));
@@ -377,19 +394,21 @@ void Coordinator::handle(ConnectionId connection, const AttemptFailed& failed, T
   }
 }
 
-void Coordinator::handle(ConnectionId connection, const AttemptSucceeded&, TimePoint) {
+void Coordinator::handle(ConnectionId connection, const AttemptSucceeded& succeeded, TimePoint now) {
+  if (!takes_part(connection)) return expel(connection, describe_wrong(AgentMessage{succeeded}), now);
   of(connection).succeeded = true;  // also while stopping: the stop found nothing to stop there
   if (state_ == State::running && all_succeeded()) finish({});
 }
 
 void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePoint now) {
+  if (!takes_part(connection)) return expel(connection, describe_wrong(AgentMessage{stopped}), now);
   for (const supervise::Failure& failure : stopped.failures) {
     if (!check_rank(connection, failure, now)) return;
     note_further(failure);
   }
   victims_.insert(victims_.end(), stopped.stopped.begin(), stopped.stopped.end());
   of(connection).stopped = true;
-  check_stopped();
+  check_stopped(now);
 }
 
 void Coordinator::handle(ConnectionId, const StopRequest& request, TimePoint now) {
@@ -404,7 +423,7 @@ void Coordinator::begin_stop(const Stop& stop, TimePoint now) {
   stopped_ = 0;
   record_stop();
   send_all(stop);
-  check_stopped();
+  check_stopped(now);
 }
 
 void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint now) {
@@ -412,15 +431,17 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
   record_loss(agent, sentence);
   if (state_ == State::gathering) {
     at(agent).last_error = sentence;
-    --joined_;
+    if (!enough_nodes()) last_call_.reset();
     status_stale_ = true;
     return;
   }
-  end_with({supervise::Cause::Kind::agent_lost, {}, 0, host_of(agent), sentence}, now);
+  if (settings_.elastic && goes_on_without(agent, sentence, now)) return;
+  const std::string detail = too_few() ? sentence + "; " + describe_too_few() : sentence;
+  end_with({supervise::Cause::Kind::agent_lost, {}, 0, host_of(agent), detail}, now);
   if (state_ != State::stopping) return;
-  const bool is_the_cause = final_cause_ && final_cause_->detail == sentence;
-  if (!is_the_cause && remarks_.size() < k_max_remarks) remarks_.push_back(sentence);
-  check_stopped();
+  const bool is_the_cause = final_cause_ && final_cause_->detail == detail;
+  if (!is_the_cause && remarks_.size() < k_max_remarks) remarks_.push_back(detail);
+  check_stopped(now);
 }
 
 }  // namespace ddprun::rendezvous

@@ -135,7 +135,8 @@ bool Coordinator::is_beside(const Agent& agent) const {
 
 std::vector<AddressWitness> Coordinator::witnesses() const {
   std::vector<AddressWitness> all;
-  for (const Agent& agent : agents_) {
+  for (const AgentIndex index : participants_) {
+    const Agent& agent = at(index);
     all.push_back(
         {agent.announcement->host, is_beside(agent), agent.reached, agent.probed, agent.probe_failures});
   }
@@ -150,10 +151,10 @@ std::string Coordinator::host_of(AgentIndex agent) const {
 }
 
 std::string Coordinator::name_of(AgentIndex agent) const {
-  const auto index = static_cast<std::size_t>(agent.value);
-  if (index >= world_.assignments.size()) return host_of(agent);
+  const auto position = at(agent).position;
+  if (!position) return host_of(agent);
   std::vector<int> ranks;
-  for (const plan::RankAssignment& assigned : world_.assignments[index].workers)
+  for (const plan::RankAssignment& assigned : world_.assignments[*position].workers)
     ranks.push_back(assigned.rank.value);
   return fmt::format("{} ({})", host_of(agent), describe_ranks(std::move(ranks)));
 }

@@ -17,38 +17,45 @@ constexpr std::size_t k_max_seen = 512;  // failures of one attempt that are not
 
 }  // namespace
 
-void Coordinator::check_stopped() {
-  if (!all_done(stopped_, [](const Agent& agent) { return agent.stopped || !agent.connection; })) return;
+void Coordinator::check_stopped(TimePoint now) {
+  if (!all_done(stopped_, [this](const Agent& agent) { return !is_busy(agent); })) return;
   settle_cause();
   const bool signalled = final_cause_ && final_cause_->kind == supervise::Cause::Kind::stopped_by_signal;
   if (signalled && all_succeeded()) return finish({});
   if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
   if (final_cause_) return finish(*final_cause_);
-  if (may_restart()) return restart();
+  if (!change_.empty()) return restart_changed(now);
+  if (may_restart()) return restart(now);
   finish({supervise::Cause::Kind::worker_failed, *first_failure_, 0, {}, {}});
 }
 
 bool Coordinator::may_restart() const {
-  return first_failure_ && attempt_.value < settings_.max_restarts &&
+  return first_failure_ && restarts_ < settings_.max_restarts && !too_few() &&
          !supervise::would_fail_again(first_failure_->status);
 }
 
-void Coordinator::restart() {
+void Coordinator::restart(TimePoint now) {
+  const supervise::Failure cause = *first_failure_;
+  next_attempt();
+  ++restarts_;
+  record_restart(supervise::describe(cause), &cause);
+  actions_.push_back(ShowRestart{cause, attempt_, restarts_, settings_.max_restarts});
+  members_changed() ? form_world(now) : open_store();
+}
+
+void Coordinator::next_attempt() {
   actions_.push_back(CloseStore{attempt_});
   ++attempt_.value;
-  record_restart();
-  actions_.push_back(ShowRestart{*first_failure_, attempt_, settings_.max_restarts});
   first_failure_.reset();
   others_.clear();
   victims_.clear();
   remarks_.clear();
-  open_store();
 }
 
 // Ends the job at once, or after the workers have been stopped.
 void Coordinator::end_with(supervise::Cause cause, TimePoint now, bool whole_tree) {
   if (state_ == State::stopping) {
-    if (!final_cause_ && may_restart()) final_cause_ = std::move(cause);
+    if (!final_cause_ && (may_restart() || !change_.empty())) final_cause_ = std::move(cause);
   } else if (state_ == State::running) {
     const int signal = cause.signal > 0 ? cause.signal : SIGTERM;
     final_cause_ = std::move(cause);
@@ -61,7 +68,7 @@ void Coordinator::end_with(supervise::Cause cause, TimePoint now, bool whole_tre
 void Coordinator::stop_deadline_passed(TimePoint now) {
   for (int index = 0; index < settings_.agents && state_ == State::stopping; ++index) {
     Agent& agent = at({index});
-    if (!agent.connection || agent.stopped) continue;
+    if (!is_busy(agent)) continue;
     agent.stopped = true;
     lose({index},
          fmt::format("{} did not stop its workers within {}", name_of({index}),
@@ -91,7 +98,10 @@ bool Coordinator::all_succeeded() {
 }
 
 void Coordinator::send_all(const CoordinatorMessage& message) {
-  for (const auto& [connection, agent] : by_connection_) actions_.push_back(SendTo{connection, message});
+  for (const AgentIndex agent : participants_) {
+    if (at(agent).connection && at(agent).position)
+      actions_.push_back(SendTo{*at(agent).connection, message});
+  }
 }
 
 void Coordinator::note_further(const supervise::Failure& failure) {

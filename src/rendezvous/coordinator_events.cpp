@@ -59,7 +59,7 @@ void Coordinator::record_stop() {
   event.attempt = attempt_.value;
   event.what = "stopping all workers: " + (final_cause_     ? supervise::describe(*final_cause_)
                                            : first_failure_ ? supervise::describe(*first_failure_)
-                                                            : "");
+                                                            : change_);
   record(std::move(event));
 }
 
@@ -88,12 +88,12 @@ void Coordinator::record_cause() {
   record(std::move(event));
 }
 
-void Coordinator::record_restart() {
+void Coordinator::record_restart(const std::string& why, const supervise::Failure* cause) {
   events::Event event;
   event.kind = events::EventKind::restart;
   event.attempt = attempt_.value;
-  event.what = supervise::describe(*first_failure_) + "; starting all workers again";
-  set_ending(event, *first_failure_);
+  event.what = why + "; starting all workers again";
+  if (cause != nullptr) set_ending(event, *cause);
   record(std::move(event));
 }
 

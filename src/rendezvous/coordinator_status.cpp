@@ -128,7 +128,7 @@ std::string Coordinator::describe_waiting(TimePoint now) const {
   if (state_ == State::stopping) {
     std::vector<int> busy;
     for (int index = 0; index < settings_.agents; ++index) {
-      if (at({index}).connection && !at({index}).stopped) busy.push_back(index);
+      if (is_busy(at({index}))) busy.push_back(index);
     }
     const std::string whose =
         settings_.agents == 1 ? "" : " of " + describe_missing(busy, settings_.agents, settings_.peers);

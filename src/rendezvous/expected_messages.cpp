@@ -45,7 +45,7 @@ constexpr CoordinatorRow k_coordinator_rows[] = {
     // clang-format off
     //                                        joined running asked  stopped
     {"a refusal",                            {taken, wrong,  wrong, wrong}},
-    {"a probe",                              {taken, wrong,  wrong, wrong}},
+    {"a probe",                              {taken, wrong,  wrong, taken}},
     {"a question about a connection",        {taken, taken,  taken, taken}},
     {"a question about its status",          {taken, taken,  taken, taken}},
     {"a start",                              {taken, wrong,  wrong, taken}},

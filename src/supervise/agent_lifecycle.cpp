@@ -59,6 +59,7 @@ Actions AgentLifecycle::on_lost(std::string what, std::string hint) {
     Cause cause;
     cause.kind = joined_ || found_ ? Cause::Kind::agent_lost : Cause::Kind::deadline;
     end(cause, actions);
+    if (limits_.others_go_on) actions.push_back(life::StopWorkers{SIGTERM, /*hurry=*/true});
   }
   return actions;
 }

@@ -37,6 +37,9 @@ enum class DryRun { off, text, json, env, svg };
 enum class Discovery { automatic, pmi, file };  // --rdzv: how members learn where the coordinator is
 enum class StoreHost { agent, worker };         // --store: who listens on MASTER_PORT
 
+// When a node that comes while the job runs is taken in, where --nnodes has room for it.
+enum class Grow { now, at_restart, never };
+
 struct Options {
   GivenOptions given;  // as text, for --print-config
   allocation::PlaceOptions place;
@@ -51,6 +54,10 @@ struct Options {
 
   Sourced<std::string> role = by_default(std::string("default"));
   Sourced<int> max_restarts = by_default(0);
+  // MIN of --nnodes MIN:MAX, place.nodes is MAX; nothing: the number of nodes is fixed.
+  std::optional<Sourced<int>> least_nodes;
+  Sourced<Grow> grow = by_default(Grow::now);
+  Sourced<Milliseconds> last_call = by_default(Milliseconds{30000});  // for the others, once MIN have come
   Sourced<Milliseconds> shutdown_timeout = by_default(Milliseconds{30000});  // grace between TERM and KILL
   Sourced<Milliseconds> join_timeout = by_default(Milliseconds{600000});     // until all agents are there
   Sourced<Milliseconds> link_timeout = by_default(Milliseconds{20000});      // a host may be out of reach

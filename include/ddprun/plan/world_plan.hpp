@@ -1,5 +1,5 @@
 // From what every agent announced to who has which ranks: made by the coordinator, the same after every
-// restart.
+// restart unless other agents take part.
 #pragma once
 
 #include <optional>
@@ -87,11 +87,16 @@ struct Assignment {
 
 struct WorldPlan {
   int world_size = 0;
-  std::vector<Assignment> assignments;  // by agent index; address, port and the ids are the coordinator's
+  std::vector<Assignment> assignments;  // address, port and the ids are the coordinator's
 };
+
+// Of a launch that goes on without some of its agents the numbers of nodes, ranks and local ranks have gaps:
+// closed, they follow each other again, in the same order.
+enum class Gaps { refused, closed };
 
 // Checks the announcements against each other and lays out ranks: node order, then local rank; with fixed
 // ranks, the scheduler's. Throws Error naming the host for gaps, duplicates or agents that disagree.
-WorldPlan make_world_plan(const std::vector<Announcement>& announcements);
+// Assignments are in the order of the announcements.
+WorldPlan make_world_plan(const std::vector<Announcement>& announcements, Gaps gaps = Gaps::refused);
 
 }  // namespace ddprun::plan

@@ -27,8 +27,13 @@
 // that was going to be answered with a restart gives way to a lost agent or a signal, since these end the
 // job; it stays in the report. A signal that comes when all agents have succeeded changes nothing. Messages
 // about an attempt that is over are late and ignored; who sends what no ddprun sends in that state is lost
-// (expected_messages.hpp). The set of agents is fixed: an agent that is lost after Start ends the job. A
-// change of membership would be one more reason to stop, and to start from a new world plan.
+// (expected_messages.hpp).
+//
+// Which agents take part. Where the number of nodes is fixed, all of them; one that is lost after Start ends the
+// job. Where it is MIN:MAX, an attempt needs MIN nodes. A lost agent, or one that comes later, is a reason to
+// stop and to start again with those that are here, by a new world plan and under the attempt's next number;
+// that spends no restart. A failure beside a lost agent of the same attempt counts as caused by it. One that has
+// not stopped its workers in time is not gone, and still ends the job: they might run beside the next attempt.
 //
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
@@ -42,6 +47,8 @@
 #include <vector>
 
 #include "ddprun/allocation/allocation.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/options/options.hpp"
 #include "ddprun/plan/node_count.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
@@ -54,8 +61,17 @@ namespace ddprun::rendezvous {
 
 inline constexpr ConnectionId k_local_connection{0};  // agent 0, in this process
 
+// --nnodes MIN:MAX
+struct ElasticNodes {
+  int least = 1;
+  // Once MIN nodes have come, how long the others may take. Nothing: they are known, and join_timeout counts.
+  std::optional<Milliseconds> last_call;
+  options::Grow grow = options::Grow::now;
+};
+
 struct CoordinatorSettings {
   int agents = 1;
+  std::optional<ElasticNodes> elastic;
   std::vector<std::string> peers;  // host names by agent index, empty where unknown; [0] is this host
   std::string version;             // of ddprun
   std::string run_id;              // what all agents take for Assignment::run_id
@@ -112,7 +128,8 @@ class Coordinator {
   struct Agent {
     std::optional<ConnectionId> connection;
     std::optional<plan::Announcement> announcement;
-    bool by_arrival = false;  // numbered here, and as well off in another place
+    std::optional<std::size_t> position;  // in world_.assignments; nothing: it waits for the next attempt
+    bool by_arrival = false;              // numbered here, and as well off in another place
     std::string reached;
     std::optional<LaunchFailure> failure;            // it has joined to tell that it cannot start anything
     std::string last_error;                          // why it was connected and is not any more
@@ -144,11 +161,24 @@ class Coordinator {
 
   std::string disagreement(const Join& join) const;
   void refuse_late(ConnectionId connection, const Join& join);
+  void refuse(ConnectionId connection, std::string reason, std::string hint);
+  void join_late(ConnectionId connection, const Join& join, TimePoint now);
+  std::optional<Error> clash_with_others(AgentIndex place, const Join& join) const;
+  bool goes_on_without(AgentIndex agent, const std::string& sentence, TimePoint now);
   void tell_alone(TimePoint now);
   std::optional<AgentIndex> find_place(const plan::Announcement& announcement);
+  std::optional<AgentIndex> find_late_place(const plan::Announcement& announcement) const;
   std::optional<AgentIndex> free_place() const;
   void place_agent(AgentIndex place, ConnectionId connection, plan::Announcement announcement);
-  void everybody_here(TimePoint now);
+  void begin_last_call(TimePoint now);
+  int nodes_here() const;
+  bool enough_nodes() const;
+  bool too_few() const { return settings_.elastic && !enough_nodes(); }
+  std::string describe_too_few() const;
+  std::vector<plan::Announcement> choose_participants();
+  void form_world(TimePoint now);
+  void tell_differences(const std::vector<plan::Announcement>& announcements);
+  void find_address(TimePoint now);
   void note_failed_start(TimePoint now);
   bool any_failed_start() const;
   void fail_start();
@@ -164,12 +194,16 @@ class Coordinator {
   bool check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now);
   std::set<ConnectionId> agents_to_ask(const std::string& client) const;
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
-  void check_stopped();
+  void check_stopped(TimePoint now);
   bool may_restart() const;
-  void restart();
+  void restart(TimePoint now);
+  void restart_changed(TimePoint now);
+  void next_attempt();
+  bool members_changed() const;
+  bool is_busy(const Agent& agent) const { return agent.connection && agent.position && !agent.stopped; }
   void end_with(supervise::Cause cause, TimePoint now, bool whole_tree = false);
   void finish(const supervise::Cause& cause);
-  void join_deadline_passed();
+  void join_deadline_passed(TimePoint now);
   void stop_deadline_passed(TimePoint now);
   void update_status(TimePoint now);
   void send_all(const CoordinatorMessage& message);
@@ -185,7 +219,7 @@ class Coordinator {
   void record_stop();
   void record_loss(AgentIndex agent, const std::string& sentence);
   void record_cause();
-  void record_restart();
+  void record_restart(const std::string& why, const supervise::Failure* cause = nullptr);
   void record_end();
 
   std::vector<int> missing() const;
@@ -198,6 +232,9 @@ class Coordinator {
   Agent& at(AgentIndex agent) { return agents_[static_cast<std::size_t>(agent.value)]; }
   const Agent& at(AgentIndex agent) const { return agents_[static_cast<std::size_t>(agent.value)]; }
   Agent& of(ConnectionId connection) { return at(by_connection_.at(connection)); }
+  bool takes_part(ConnectionId connection) const {
+    return at(by_connection_.at(connection)).position.has_value();
+  }
 
   CoordinatorSettings settings_;
   State state_ = State::gathering;
@@ -214,7 +251,6 @@ class Coordinator {
   std::size_t succeeded_ = 0;  // in this attempt
   std::size_t stopped_ = 0;    // since the stop
   std::map<ConnectionId, AgentIndex> by_connection_;
-  std::size_t joined_ = 0;
   ClientQuestions questions_;
   StatusRound status_round_;
   std::map<std::string, std::string> refused_;  // address -> why, the first few
@@ -228,6 +264,11 @@ class Coordinator {
   std::string status_shown_;
 
   plan::WorldPlan world_;
+  std::vector<AgentIndex> participants_;  // by position
+  std::optional<TimePoint> last_call_;
+  std::string change_;  // why the world is made anew once all have stopped; empty: no such reason
+  bool told_differences_ = false;
+  int restarts_ = 0;  // used of max_restarts
   std::string address_;
   std::vector<std::string> candidates_;
   int probe_rounds_ = 0;

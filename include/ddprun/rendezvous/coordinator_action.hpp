@@ -45,6 +45,7 @@ struct ShowStatus {
 struct ShowRestart {
   supervise::Failure cause;
   Attempt next;
+  int restarts = 1;  // used, this one included
   int max_restarts = 0;
 };
 // A remark about the launch that stops nothing.

@@ -83,6 +83,8 @@ class AgentLifecycle {
                                     // both pass on one ^C
     Milliseconds gathered_patience{5000};  // for an agent elsewhere to send its last words
     Milliseconds hurried_write{2000};      // for output that is read slowly, after a stop signal
+    // The other hosts go on without one that has lost the coordinator: its workers are killed at once.
+    bool others_go_on = false;
   };
   // Why this agent starts nothing: it joins only to tell the others, in these words.
   struct OwnFailure {
