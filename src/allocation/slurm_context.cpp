@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "ddprun/allocation/hostlist.hpp"
@@ -53,8 +54,9 @@ void read_components(const Variables& variables, SlurmJob& job) {
   for (int i = 0; i < job.components; ++i) {
     const auto list = of_component(variables, "SLURM_JOB_NODELIST", i);
     if (!list) continue;
-    const auto hosts = expand_hostlist(list->value, list->origin);
-    job.hosts.insert(job.hosts.end(), hosts.begin(), hosts.end());
+    auto hosts = expand_hostlist(list->value, list->origin);
+    job.hosts.insert(job.hosts.end(), std::make_move_iterator(hosts.begin()),
+                     std::make_move_iterator(hosts.end()));
     if (job.hosts.size() > k_max_hosts)
       throw Error(fmt::format("the components of job {} have more than {} hosts", job.id.value, k_max_hosts));
   }
