@@ -116,6 +116,31 @@ Pattern parse_pattern(const Place& place) {
   }
 }
 
+struct HostList {
+  std::vector<Pattern> patterns;
+  std::size_t count = 0;  // of their names, at most k_max_hosts
+};
+
+HostList parse_list(std::string_view text, const std::string& variable) {
+  HostList list;
+  std::size_t start = 0;
+  bool bracketed = false;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size()) {
+      if (text[i] == '[') bracketed = true;
+      if (text[i] == ']') bracketed = false;
+      if (bracketed || !is_separator(text[i])) continue;
+    }
+    const Place place{variable, text.substr(start, i - start)};
+    start = i + 1;
+    if (place.piece.empty()) continue;
+    list.patterns.push_back(parse_pattern(place));
+    list.count += list.patterns.back().count;
+    check_count(list.count, place);
+  }
+  return list;
+}
+
 // Which group turns slowest to fastest. libslurm pushes the last bracket as ranges and recurses leftwards
 // through the others, so that a[1-2]b[3-4]c[5-6] is c fastest, then a, then b.
 std::vector<std::size_t> turning_order(std::size_t groups) {
@@ -228,27 +253,15 @@ std::optional<int> find_host(const std::vector<std::string>& hosts, std::string_
   return static_cast<int>(found - hosts.begin());
 }
 
+std::size_t count_hostlist(std::string_view text, const std::string& variable) {
+  return parse_list(text, variable).count;
+}
+
 std::vector<std::string> expand_hostlist(std::string_view text, const std::string& variable) {
-  std::vector<Pattern> patterns;
-  std::size_t count = 0;
-  std::size_t start = 0;
-  bool bracketed = false;
-  for (std::size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size()) {
-      if (text[i] == '[') bracketed = true;
-      if (text[i] == ']') bracketed = false;
-      if (bracketed || !is_separator(text[i])) continue;
-    }
-    const Place place{variable, text.substr(start, i - start)};
-    start = i + 1;
-    if (place.piece.empty()) continue;
-    patterns.push_back(parse_pattern(place));
-    count += patterns.back().count;
-    check_count(count, place);
-  }
+  const HostList list = parse_list(text, variable);
   std::vector<std::string> hosts;
-  hosts.reserve(count);
-  for (const Pattern& pattern : patterns) append_names(pattern, hosts);
+  hosts.reserve(list.count);
+  for (const Pattern& pattern : list.patterns) append_names(pattern, hosts);
   return hosts;
 }
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
+#include <utility>
 
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/error.hpp"
@@ -51,14 +51,18 @@ bool belongs_to_job(const Variables& variables, const SlurmJob& job, std::int64_
 }
 
 void read_components(const Variables& variables, SlurmJob& job) {
+  std::size_t count = 0;
   for (int i = 0; i < job.components; ++i) {
     const auto list = of_component(variables, "SLURM_JOB_NODELIST", i);
     if (!list) continue;
-    auto hosts = expand_hostlist(list->value, list->origin);
-    job.hosts.insert(job.hosts.end(), std::make_move_iterator(hosts.begin()),
-                     std::make_move_iterator(hosts.end()));
-    if (job.hosts.size() > k_max_hosts)
+    count += count_hostlist(list->value, list->origin);
+    if (count > k_max_hosts)
       throw Error(fmt::format("the components of job {} have more than {} hosts", job.id.value, k_max_hosts));
+  }
+  for (int i = 0; i < job.components; ++i) {
+    const auto list = of_component(variables, "SLURM_JOB_NODELIST", i);
+    if (!list) continue;
+    for (std::string& host : expand_hostlist(list->value, list->origin)) job.hosts.push_back(std::move(host));
   }
   if (!job.hosts.empty()) job.hosts_origin = "SLURM_JOB_NODELIST_HET_GROUP_*";
 }

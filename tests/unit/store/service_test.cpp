@@ -403,16 +403,17 @@ std::string set_value(int number, std::size_t size) {
 }  // namespace
 
 TEST_CASE("who stores without end is closed at half of the memory, and the others go on") {
-  Fixture store(limits_of(64 * k_mebibyte));
+  constexpr std::size_t k_piece = k_mebibyte / 4;
+  Fixture store(limits_of(64 * k_piece));
   const StoreClient greedy = store.connect_new();
   const StoreClient worker = store.connect_new();
   int stored = 0;
-  for (; store.complaint.empty() && stored < 100; ++stored) store.send(greedy, set_value(stored, k_mebibyte));
+  for (; store.complaint.empty() && stored < 100; ++stored) store.send(greedy, set_value(stored, k_piece));
   CHECK((stored > 20 && stored <= 33));
   CHECK(store.complaint.starts_with("it holds "));
-  CHECK(store.service.memory().used() <= 33 * k_mebibyte);
+  CHECK(store.service.memory().used() <= 33 * k_piece);
   store.service.disconnect(greedy);
-  store.send(worker, set_value(1000, 8 * k_mebibyte));
+  store.send(worker, set_value(1000, 8 * k_piece));
   CHECK(store.complaint.empty());
   CHECK(store.send(worker, request(add, text("/n") + number(std::int64_t{1}))) == number(std::int64_t{1}));
 }
