@@ -103,17 +103,20 @@ Pattern parse_pattern(const Place& place) {
                              printable(text.substr(static_cast<std::size_t>(stranger - text.begin()), 1))));
     }
     pattern.texts.emplace_back(text);
-    if (bracket == std::string_view::npos) return pattern;
+    if (bracket == std::string_view::npos) break;
     if (rest[bracket] == ']') place.fail("a ']' without '['");
     rest.remove_prefix(bracket + 1);
     const std::size_t end = rest.find_first_of("[]");
     if (end == std::string_view::npos) place.fail("a '[' without ']'");
     if (rest[end] == '[') place.fail("a '[' inside brackets");
     pattern.groups.push_back(parse_group(rest.substr(0, end), place));
-    pattern.count *= pattern.groups.back().count;  // both factors are at most k_max_hosts
-    check_count(pattern.count, place);
     rest.remove_prefix(end + 1);
   }
+  for (const Group& group : pattern.groups) {
+    pattern.count *= group.count;  // both factors are at most k_max_hosts
+    check_count(pattern.count, place);
+  }
+  return pattern;
 }
 
 struct HostList {
