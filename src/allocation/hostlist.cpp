@@ -26,11 +26,31 @@ struct Place {
   }
 };
 
-// One name with brackets: texts[0] groups[0] texts[1] ... groups[n-1] texts[n].
-struct Pattern {
-  std::vector<std::string> texts;
-  std::vector<std::vector<std::string>> groups;
+// "7" or "001-003"; the width is that of the low bound.
+struct Range {
+  std::uint64_t low = 0;
+  std::size_t count = 1;
+  std::size_t width = 1;
 };
+
+// What stands between brackets: at most k_max_hosts numbers.
+struct Group {
+  std::vector<Range> ranges;
+  std::size_t count = 0;
+};
+
+// One piece of a list: texts[0] groups[0] texts[1] ... groups[n-1] texts[n]. It is counted before any of its
+// names is made.
+struct Pattern {
+  Place place;
+  std::vector<std::string> texts;
+  std::vector<Group> groups;
+  std::size_t count = 1;  // of its names
+};
+
+void check_count(std::size_t hosts, const Place& place) {
+  if (hosts > k_max_hosts) place.fail(fmt::format("more than {} hosts", k_max_hosts));
+}
 
 bool is_separator(char c) { return c == ',' || c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -49,8 +69,7 @@ std::uint64_t parse_bound(std::string_view text, const Place& place) {
   return static_cast<std::uint64_t>(*parse_integer(text));
 }
 
-// "7" or "001-003" onto `values`; the width is that of the low bound.
-void expand_range(std::string_view range, const Place& place, std::vector<std::string>& values) {
+Range parse_range(std::string_view range, const Place& place) {
   const std::size_t dash = range.find('-');
   const std::string_view low_text = range.substr(0, dash);
   const std::uint64_t low = parse_bound(low_text, place);
@@ -59,21 +78,21 @@ void expand_range(std::string_view range, const Place& place, std::vector<std::s
   if (high < low) place.fail(fmt::format("range {} runs backwards", range));
   if (high - low >= k_max_hosts_per_range)
     place.fail(fmt::format("range {} has more than {} hosts", range, k_max_hosts_per_range));
-  for (std::uint64_t number = low; number <= high; ++number)
-    values.push_back(fmt::format("{:0{}}", number, low_text.size()));
+  return {low, static_cast<std::size_t>(high - low) + 1, low_text.size()};
 }
 
-std::vector<std::string> expand_group(std::string_view text, const Place& place) {
-  std::vector<std::string> values;
+Group parse_group(std::string_view text, const Place& place) {
+  Group group;
   for (const std::string& range : split(text, ',')) {
-    expand_range(range, place, values);
-    if (values.size() > k_max_hosts) place.fail(fmt::format("more than {} hosts", k_max_hosts));
+    group.ranges.push_back(parse_range(range, place));
+    group.count += group.ranges.back().count;
+    check_count(group.count, place);
   }
-  return values;
+  return group;
 }
 
 Pattern parse_pattern(const Place& place) {
-  Pattern pattern;
+  Pattern pattern{place, {}, {}, 1};
   std::string_view rest = place.piece;
   while (true) {
     const std::size_t bracket = rest.find_first_of("[]");
@@ -84,15 +103,45 @@ Pattern parse_pattern(const Place& place) {
                              printable(text.substr(static_cast<std::size_t>(stranger - text.begin()), 1))));
     }
     pattern.texts.emplace_back(text);
-    if (bracket == std::string_view::npos) return pattern;
+    if (bracket == std::string_view::npos) break;
     if (rest[bracket] == ']') place.fail("a ']' without '['");
     rest.remove_prefix(bracket + 1);
     const std::size_t end = rest.find_first_of("[]");
     if (end == std::string_view::npos) place.fail("a '[' without ']'");
     if (rest[end] == '[') place.fail("a '[' inside brackets");
-    pattern.groups.push_back(expand_group(rest.substr(0, end), place));
+    pattern.groups.push_back(parse_group(rest.substr(0, end), place));
     rest.remove_prefix(end + 1);
   }
+  for (const Group& group : pattern.groups) {
+    pattern.count *= group.count;  // both factors are at most k_max_hosts
+    check_count(pattern.count, place);
+  }
+  return pattern;
+}
+
+struct HostList {
+  std::vector<Pattern> patterns;
+  std::size_t count = 0;  // of their names, at most k_max_hosts
+};
+
+HostList parse_list(std::string_view text, const std::string& variable) {
+  HostList list;
+  std::size_t start = 0;
+  bool bracketed = false;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size()) {
+      if (text[i] == '[') bracketed = true;
+      if (text[i] == ']') bracketed = false;
+      if (bracketed || !is_separator(text[i])) continue;
+    }
+    const Place place{variable, text.substr(start, i - start)};
+    start = i + 1;
+    if (place.piece.empty()) continue;
+    list.patterns.push_back(parse_pattern(place));
+    list.count += list.patterns.back().count;
+    check_count(list.count, place);
+  }
+  return list;
 }
 
 // Which group turns slowest to fastest. libslurm pushes the last bracket as ranges and recurses leftwards
@@ -104,28 +153,39 @@ std::vector<std::size_t> turning_order(std::size_t groups) {
   return order;
 }
 
-std::string fill_pattern(const Pattern& pattern, const std::vector<std::size_t>& chosen) {
+std::vector<std::string> expand_group(const Group& group) {
+  std::vector<std::string> values;
+  values.reserve(group.count);
+  for (const Range& range : group.ranges) {
+    for (std::size_t i = 0; i < range.count; ++i)
+      values.push_back(fmt::format("{:0{}}", range.low + i, range.width));
+  }
+  return values;
+}
+
+using Values = std::vector<std::vector<std::string>>;  // of each group
+
+std::string fill_pattern(const Pattern& pattern, const Values& values,
+                         const std::vector<std::size_t>& chosen) {
   std::string name = pattern.texts[0];
-  for (std::size_t i = 0; i < chosen.size(); ++i) name += pattern.groups[i][chosen[i]] + pattern.texts[i + 1];
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    name += values[i][chosen[i]];
+    name += pattern.texts[i + 1];
+  }
   return name;
 }
 
-void append_names(const Pattern& pattern, const Place& place, std::vector<std::string>& hosts) {
-  std::size_t count = 1;
-  for (const auto& group : pattern.groups) {
-    count *= group.size();  // both factors are at most k_max_hosts
-    if (hosts.size() + count > k_max_hosts) place.fail(fmt::format("more than {} hosts", k_max_hosts));
-  }
-  if (hosts.size() + count > k_max_hosts) place.fail(fmt::format("more than {} hosts", k_max_hosts));
-  const auto order =
-      pattern.groups.empty() ? std::vector<std::size_t>{} : turning_order(pattern.groups.size());
-  std::vector<std::size_t> chosen(pattern.groups.size(), 0);
-  for (; count > 0; --count) {
-    hosts.push_back(fill_pattern(pattern, chosen));
+void append_names(const Pattern& pattern, std::vector<std::string>& hosts) {
+  Values values;
+  for (const Group& group : pattern.groups) values.push_back(expand_group(group));
+  const auto order = values.empty() ? std::vector<std::size_t>{} : turning_order(values.size());
+  std::vector<std::size_t> chosen(values.size(), 0);
+  for (std::size_t count = pattern.count; count > 0; --count) {
+    hosts.push_back(fill_pattern(pattern, values, chosen));
     if (hosts.back().size() > k_max_host_name)
-      place.fail(fmt::format("a name of more than {} bytes", k_max_host_name));
+      pattern.place.fail(fmt::format("a name of more than {} bytes", k_max_host_name));
     for (auto group = order.rbegin(); group != order.rend(); ++group) {
-      if (++chosen[*group] < pattern.groups[*group].size()) break;
+      if (++chosen[*group] < values[*group].size()) break;
       chosen[*group] = 0;
     }
   }
@@ -196,20 +256,15 @@ std::optional<int> find_host(const std::vector<std::string>& hosts, std::string_
   return static_cast<int>(found - hosts.begin());
 }
 
+std::size_t count_hostlist(std::string_view text, const std::string& variable) {
+  return parse_list(text, variable).count;
+}
+
 std::vector<std::string> expand_hostlist(std::string_view text, const std::string& variable) {
+  const HostList list = parse_list(text, variable);
   std::vector<std::string> hosts;
-  std::size_t start = 0;
-  bool bracketed = false;
-  for (std::size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size()) {
-      if (text[i] == '[') bracketed = true;
-      if (text[i] == ']') bracketed = false;
-      if (bracketed || !is_separator(text[i])) continue;
-    }
-    const Place place{variable, text.substr(start, i - start)};
-    if (!place.piece.empty()) append_names(parse_pattern(place), place, hosts);
-    start = i + 1;
-  }
+  hosts.reserve(list.count);
+  for (const Pattern& pattern : list.patterns) append_names(pattern, hosts);
   return hosts;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/base/error.hpp"
@@ -50,13 +51,18 @@ bool belongs_to_job(const Variables& variables, const SlurmJob& job, std::int64_
 }
 
 void read_components(const Variables& variables, SlurmJob& job) {
+  std::size_t count = 0;
   for (int i = 0; i < job.components; ++i) {
     const auto list = of_component(variables, "SLURM_JOB_NODELIST", i);
     if (!list) continue;
-    const auto hosts = expand_hostlist(list->value, list->origin);
-    job.hosts.insert(job.hosts.end(), hosts.begin(), hosts.end());
-    if (job.hosts.size() > k_max_hosts)
+    count += count_hostlist(list->value, list->origin);
+    if (count > k_max_hosts)
       throw Error(fmt::format("the components of job {} have more than {} hosts", job.id.value, k_max_hosts));
+  }
+  for (int i = 0; i < job.components; ++i) {
+    const auto list = of_component(variables, "SLURM_JOB_NODELIST", i);
+    if (!list) continue;
+    for (std::string& host : expand_hostlist(list->value, list->origin)) job.hosts.push_back(std::move(host));
   }
   if (!job.hosts.empty()) job.hosts_origin = "SLURM_JOB_NODELIST_HET_GROUP_*";
 }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
+#include <unordered_set>
 
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/allocation/launchers.hpp"
@@ -68,13 +68,15 @@ std::string front_end_id(const Variables& variables) {
   return front_end ? front_end->value.substr(front_end->value.rfind('/') + 1) : std::string();
 }
 
-void check_host_name(const std::string& host, const std::string& origin) {
-  const bool good = !host.empty() && host.size() <= k_max_host_name && host.front() != '-' &&
-                    std::all_of(host.begin(), host.end(), [](char c) {
-                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                             c == '.' || c == '-' || c == '_' || c == ':';
-                    });
-  if (good) return;
+bool can_be_started(const std::string& host) {
+  return !host.empty() && host.size() <= k_max_host_name && host.front() != '-' &&
+         std::all_of(host.begin(), host.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+                  c == '-' || c == '_' || c == ':';
+         });
+}
+
+[[noreturn]] void refuse_host(const std::string& host, const std::string& origin) {
   throw UsageError(fmt::format("{} has an invalid host name: '{}'", origin, printable(host, 80)),
                    k_list_hint);
 }
@@ -82,7 +84,7 @@ void check_host_name(const std::string& host, const std::string& origin) {
 // Hosts, each once, in the order in which they came.
 struct HostSet {
   std::vector<std::string> hosts;
-  std::set<std::string> seen;
+  std::unordered_set<std::string> seen;
 
   bool add(const std::string& host) {
     if (!seen.insert(host).second) return false;
@@ -189,7 +191,9 @@ HostFile parse_hostfile(std::string_view text, const std::string& origin) {
   HostFile file;
   HostSet found;
   int number = 0;
-  for (const std::string& line : split(text, '\n')) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
     ++number;
     const std::vector<std::string> words = split_words(line.substr(0, line.find('#')));
     if (words.empty()) continue;
@@ -199,7 +203,7 @@ HostFile parse_hostfile(std::string_view text, const std::string& origin) {
       file.slots = true;
       host.resize(colon);
     }
-    check_host_name(host, fmt::format("{} line {}", origin, number));
+    if (!can_be_started(host)) refuse_host(host, fmt::format("{} line {}", origin, number));
     const bool once = found.add(host);
     file.slots = file.slots || words.size() > 1 || !once;  // PBS writes a line for each slot
     if (found.hosts.size() > k_max_hosts)
@@ -214,7 +218,7 @@ std::vector<std::string> parse_hosts(std::string_view text, const std::string& o
   HostSet found;
   try {
     for (const std::string& host : expand_hostlist(text, origin)) {
-      check_host_name(host, origin);
+      if (!can_be_started(host)) refuse_host(host, origin);
       if (found.add(host)) continue;
       throw UsageError(fmt::format("{} names {} twice, but one ddprun is started on each host", origin, host),
                        "--nproc-per-node sets the number of workers on each host");

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "ddprun/base/json_number.hpp"
+#include "ddprun/base/json_text.hpp"
 
 namespace ddprun::events {
 
@@ -17,9 +18,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::array k_names = {"begin", "joined", "refused", "plan", "attempt", "start",   "output",
                                 "store", "exit",   "stop",    "lost", "failed",  "restart", "end"};
 
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string dump(const Json& json) { return write_json_text(json) + "\n"; }
 
 void set_text(Json& json, const char* key, const std::string& text) {
   if (!text.empty()) json[key] = text;
@@ -117,7 +116,7 @@ std::string render_event(const Event& event) {
 }
 
 std::optional<Event> parse_event(std::string_view line) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json json = read_ordered_json_text(line);
   if (!json.is_object()) return std::nullopt;
   try {
     const auto* const name = std::find(k_names.begin(), k_names.end(), json.at("event").get<std::string>());

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ddprun/base/json_number.hpp"
+#include "ddprun/base/json_text.hpp"
 
 namespace ddprun::output {
 
@@ -35,12 +36,12 @@ std::string render(const std::string& launch_id, Json workers) {
   json["format"] = k_format;
   json["launch"] = launch_id;
   json["workers"] = std::move(workers);
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return write_json_text(json, 1) + "\n";
 }
 
 // Nothing unless it is of this launch.
 std::optional<Json> read_workers(const std::string& launch_id, const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = read_ordered_json_text(text);
   if (!json.is_object() || !json.contains("launch") || json["launch"] != launch_id) return std::nullopt;
   if (!json.contains("workers") || !json["workers"].is_array()) return std::nullopt;
   return json["workers"];

@@ -114,20 +114,20 @@ class NodeSvg {
     std::pair<std::size_t, int> shape{35, 1};
     const int most = std::clamp(static_cast<int>(layout_.packages.size()), 1, 4);
     for (const std::size_t columns : {9U, 17U, 26U, 35U, 53U, 71U}) {
-      for (int beside = 1; beside <= most; ++beside) {
-        take_shape(columns, beside);
+      take_core_columns(columns);
+      for (columns_ = 1; columns_ <= most; ++columns_) {
         const double misfit = std::abs(std::log(packages_width() / (packages_height() * k_screen)));
         if (misfit >= best) continue;
         best = misfit;
-        shape = {columns, beside};
+        shape = {columns, columns_};
       }
     }
-    take_shape(shape.first, shape.second);
+    take_core_columns(shape.first);
+    columns_ = shape.second;
   }
 
-  void take_shape(std::size_t core_columns, int packages_beside) {
+  void take_core_columns(std::size_t core_columns) {
     core_columns_ = core_columns;
-    columns_ = packages_beside;
     cores_width_ = 0;
     for (const NodeBox* box : boxes_of(layout_)) {
       cores_width_ = std::max(cores_width_, static_cast<int>(box_title(layout_, *box).size()) * k_character);

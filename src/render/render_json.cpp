@@ -1,6 +1,7 @@
 // render_json: the plan as one object; ddprun(1) describes it.
 #include "ddprun/render/render_json.hpp"
 
+#include "ddprun/base/json_text.hpp"
 #include "ddprun/plan/expected_assignment.hpp"
 #include "ddprun/plan/output_plan.hpp"
 #include "ddprun/plan/worker_env.hpp"
@@ -165,7 +166,7 @@ std::string render_json(const plan::LaunchPlan& plan, const facts::Snapshot& sna
   for (std::size_t i = 0; i < plan.planned.size(); ++i)
     json["workers"].push_back(worker_json(plan, snapshot, i));
   json["notices"] = notices_json(plan::notices_of(plan));
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return write_json_text(json, 2) + "\n";
 }
 
 }  // namespace ddprun::render

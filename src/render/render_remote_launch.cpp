@@ -5,6 +5,7 @@
 #include "ddprun/render/render_json.hpp"
 
 #include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/base/json_text.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/render/text_table.hpp"
 
@@ -134,7 +135,7 @@ std::string render_json(const selflaunch::SelfLaunchPlan& plan, const facts::Sna
   json["world_size"] =
       with_origin(known ? Json(world_size(plan)) : Json(), known ? world_origin(plan) : plan.workers.origin);
   json["notices"] = notices_json(plan.notices);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return write_json_text(json, 2) + "\n";
 }
 
 }  // namespace ddprun::render

@@ -6,6 +6,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "ddprun/base/json_text.hpp"
+
 namespace ddprun::rendezvous {
 
 namespace {
@@ -102,8 +104,6 @@ Json to_json(const LaunchFailure& failure) {
           {"exit_code", failure.exit_code}};
 }
 
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 using Workers = std::vector<plan::LocalPeerWorker>;
 
 // For each worker its device, then the addresses of its GPUs. Nothing where no device is known: most agents
@@ -119,7 +119,7 @@ void add_devices(Json& json, const Workers& workers) {
     row.insert(row.begin(), cut(worker.device));
     list.push_back(std::move(row));
   }
-  if (dump(list).size() <= k_max_devices) json["devices"] = std::move(list);
+  if (write_json_text(list).size() <= k_max_devices) json["devices"] = std::move(list);
 }
 
 void add_workers(Json& json, const Workers& workers) {
@@ -280,7 +280,7 @@ struct ToJson {
 
 template <class Message>
 std::string encode_any(const Message& message) {
-  const std::string payload = dump(std::visit(ToJson{}, message));
+  const std::string payload = write_json_text(std::visit(ToJson{}, message));
   std::string frame;
   frame.reserve(k_frame_header + payload.size());
   for (int shift = 24; shift >= 0; shift -= 8) {

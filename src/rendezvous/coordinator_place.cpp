@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ddprun/base/json_text.hpp"
 #include "ddprun/base/text.hpp"
 #include "json_fields.hpp"
 
@@ -52,11 +53,11 @@ std::string render_note(const CoordinatorNote& note) {
   addresses.resize(std::min(addresses.size(), k_max_place_addresses));
   const Json json{{"ddprun_meeting", k_note_format}, {"launch", note.launch},  {"host", note.host},
                   {"process", note.process},         {"addresses", addresses}, {"port", note.place.port}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return write_json_text(json, 2) + "\n";
 }
 
 std::variant<CoordinatorNote, std::string> parse_note(std::string_view text, const std::string& launch) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = read_json_text(text);
   if (json.is_discarded()) return std::string("it is not complete");
   std::string problem;
   const Fields fields(json, problem);

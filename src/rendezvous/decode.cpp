@@ -2,6 +2,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "ddprun/base/json_text.hpp"
 #include "ddprun/rendezvous/codec.hpp"
 #include "json_fields.hpp"
 
@@ -267,7 +268,7 @@ std::optional<CoordinatorMessage> read_coordinator_message(const std::string& ty
 
 template <class Message, class Read>
 std::variant<Message, CodecError> decode_any(std::string_view payload, const Read& read) {
-  const Json json = Json::parse(payload, nullptr, false);
+  const Json json = read_json_text(payload);
   std::string problem;
   const Fields fields(json, problem);
   const std::string type = fields.text("type");

@@ -144,7 +144,7 @@ std::size_t nodes_of_component(const facts::Snapshot& snapshot, int component) {
   const std::string name = fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", component);
   const auto list = allocation::Variables(snapshot.environment).text(name);
   if (!list) throw Error(fmt::format("SLURM_HET_SIZE counts more components than {} is set for", name));
-  return allocation::expand_hostlist(list->value, name).size();
+  return allocation::count_hostlist(list->value, name);
 }
 
 }  // namespace

@@ -4,16 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "ddprun/base/json_number.hpp"
+#include "ddprun/base/json_text.hpp"
 
 namespace ddprun::status {
 
 namespace {
 
 using Json = nlohmann::ordered_json;  // printed in the order in which it is read
-
-std::string dump(const Json& json, int indent = -1) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
 
 template <class T>
 void put(Json& json, const char* name, const std::optional<T>& value) {
@@ -134,7 +131,7 @@ JobStatus read_job(const Json& json) {
 template <class Status, class Read>
 std::optional<Status> parse(std::string_view text, const Read& read) {
   try {
-    return read(Json::parse(text));
+    return read(read_ordered_json_text(text));
   } catch (const Json::exception&) {
     return std::nullopt;
   }
@@ -143,11 +140,11 @@ std::optional<Status> parse(std::string_view text, const Read& read) {
 }  // namespace
 
 std::string render_status(const NodeStatus& status) {
-  std::string text = dump(to_json(status));
+  std::string text = write_json_text(to_json(status));
   NodeStatus part = status;
   while (text.size() > k_max_node_status && !part.workers.empty()) {
     part.workers.resize(part.workers.size() / 2);
-    text = dump(to_json(part));
+    text = write_json_text(to_json(part));
   }
   return text;
 }
@@ -156,7 +153,7 @@ std::optional<NodeStatus> parse_node_status(std::string_view text) {
   return parse<NodeStatus>(text, read_node);
 }
 
-std::string render_status(const JobStatus& status) { return dump(to_json(status)); }
+std::string render_status(const JobStatus& status) { return write_json_text(to_json(status)); }
 std::optional<JobStatus> parse_job_status(std::string_view text) { return parse<JobStatus>(text, read_job); }
 
 std::string render_status_json(const std::vector<JobStatus>& now, const std::vector<JobStatus>& before) {
@@ -169,7 +166,7 @@ std::string render_status_json(const std::vector<JobStatus>& now, const std::vec
     }
     jobs.push_back(std::move(json));
   }
-  return dump(jobs, 2) + "\n";
+  return write_json_text(jobs, 2) + "\n";
 }
 
 }  // namespace ddprun::status

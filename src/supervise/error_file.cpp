@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ddprun/base/json_text.hpp"
+
 namespace ddprun::supervise {
 
 namespace {
@@ -21,7 +23,7 @@ std::string text_of(const Json* value) {
 }  // namespace
 
 std::string parse_error_file(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = read_json_text(text);
   const Json* message = find(json, "message");
   if (message == nullptr) return {};
   if (message->is_string()) return text_of(message);

@@ -2,6 +2,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "ddprun/base/json_text.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/options/options.hpp"
 #include "ddprun/supervise/report.hpp"
@@ -17,9 +18,7 @@ constexpr std::array k_kinds = {"succeeded", "worker_failed", "stopped_by_signal
 
 Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-std::string dump(const Json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string dump(const Json& json, int indent) { return write_json_text(json, indent) + "\n"; }
 
 Json to_json(const Failure& failure) {
   const ExitStatus& status = failure.status;

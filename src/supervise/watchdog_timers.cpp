@@ -4,6 +4,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "ddprun/base/json_text.hpp"
+
 namespace ddprun::supervise {
 
 namespace {
@@ -33,7 +35,7 @@ void WatchdogTimers::feed(std::string_view bytes) {
 }
 
 void WatchdogTimers::read_line(std::string_view line) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json json = read_json_text(line);
   if (!json.is_object() || !json.contains("pid") || !json.contains("scope_id") ||
       !json.contains("expiration_time") || !json.contains("signal")) {
     return;

@@ -1,10 +1,11 @@
 #include "allocation_cases.hpp"
 
-#include "ddprun/allocation/started.hpp"
-
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 
+#include "ddprun/allocation/started.hpp"
+#include "ddprun/base/json_text.hpp"
 #include "environment_lines.hpp"
 #include "test_paths.hpp"
 
@@ -21,7 +22,10 @@ std::string read_text(const fs::path& path) {
 }
 
 json read_json(const fs::path& path) {
-  return fs::exists(path) ? json::parse(read_text(path)) : json::object();
+  if (!fs::exists(path)) return json::object();
+  json value = read_json_text(read_text(path));
+  if (value.is_discarded()) throw std::runtime_error(path.string() + " is not JSON");
+  return value;
 }
 
 fs::path data_folder(const std::string& name) { return fs::path(DDPRUN_TEST_DATA) / name; }

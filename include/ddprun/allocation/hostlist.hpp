@@ -26,6 +26,8 @@ std::optional<int> find_host(const std::vector<std::string>& hosts, std::string_
 // Order and duplicates are kept; an empty list gives no names. Throws Error that names `variable` and the
 // piece that is wrong.
 std::vector<std::string> expand_hostlist(std::string_view text, const std::string& variable);
+// How many names that is, without making them. Throws as above, but for names that are too long.
+std::size_t count_hostlist(std::string_view text, const std::string& variable);
 
 // The shortest list that expands to the same names in the same order; leading zeros that all names of a group
 // share stay outside the bracket: "nid00[12-14],login1".

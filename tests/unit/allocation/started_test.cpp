@@ -127,7 +127,7 @@ TEST_CASE("a list and a file of hosts take as many as there may be") {
   // minutes.
   CHECK(parse_hosts("n[1-10000],m[1-10000]", "--hosts").size() == 20000);
   std::string lines;
-  for (std::size_t i = 0; i < k_max_hosts; ++i) lines += "n" + std::to_string(i) + "\n";
+  for (std::size_t i = 0; i < k_max_hosts; ++i) lines.append("n").append(std::to_string(i)).append("\n");
   CHECK(parse_hostfile(lines, "hosts").hosts.size() == k_max_hosts);
 }
 

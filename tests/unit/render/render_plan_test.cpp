@@ -6,6 +6,7 @@
 #include "allocation_cases.hpp"
 #include "catch.hpp"
 #include "ddprun/base/error.hpp"
+#include "ddprun/base/json_text.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/render/node_picture.hpp"
 #include "node_scenes.hpp"
@@ -50,10 +51,10 @@ Keys printed_keys() {
   Keys keys;
   for (const test::PlanCase& each : test::plan_cases()) {
     const std::string text = test::read_text(each.folder / "plan.json");
-    if (!text.empty()) collect(json::parse(text), "", keys);
+    if (!text.empty()) collect(read_json_text(text), "", keys);
   }
   for (const test::NodeScene& scene : test::node_scenes())
-    collect(json::parse(render_json(scene.plan, scene.snapshot)), "", keys);
+    collect(read_json_text(render_json(scene.plan, scene.snapshot)), "", keys);
   return keys;
 }
 
@@ -92,9 +93,9 @@ TEST_CASE("every key of the plan is always there") {
   };
   facts::Snapshot snapshot;
   const plan::LaunchPlan alone = plan_of("alone-laptop", snapshot);
-  const json least = json::parse(render_json(alone, snapshot));
+  const json least = read_json_text(render_json(alone, snapshot));
   const plan::LaunchPlan step = plan_of("slurm-array", snapshot);
-  const json most = json::parse(render_json(step, snapshot));
+  const json most = read_json_text(render_json(step, snapshot));
   CHECK(keys_of(least) == keys_of(most));
   for (const char* part : {"allocation", "rendezvous"}) CHECK(keys_of(least[part]) == keys_of(most[part]));
   CHECK(keys_of(least["workers"][0]) == keys_of(most["workers"][0]));
@@ -103,7 +104,7 @@ TEST_CASE("every key of the plan is always there") {
 TEST_CASE("what only the start decides is null in JSON") {
   facts::Snapshot snapshot;
   const plan::LaunchPlan plan = plan_of("slurm-one-a-node", snapshot);
-  const json environment = json::parse(render_json(plan, snapshot))["workers"][0]["env"];
+  const json environment = read_json_text(render_json(plan, snapshot))["workers"][0]["env"];
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_ERROR_FILE", "DDPRUN_LAUNCH_ID",
                            "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
     CAPTURE(name);
@@ -146,7 +147,7 @@ TEST_CASE("shell lines quote values") {
 
 TEST_CASE("JSON tells what a worker holds") {
   const test::NodeScene scene = test::scene_of("frontier");
-  const json worker = json::parse(render_json(scene.plan, scene.snapshot))["workers"][3];
+  const json worker = read_json_text(render_json(scene.plan, scene.snapshot))["workers"][3];
   CHECK(worker["binding"] ==
         json({{"cpus", "25-31,89-95"}, {"cores", 7}, {"memory_nodes", {1}}, {"memory_policy", "preferred"}}));
   CHECK(worker["gpus"] == json({"0000:ce:00.0"}));
@@ -157,7 +158,7 @@ TEST_CASE("JSON tells what the node is made of and what is left") {
   test::NodeScene scene = test::scene_of("one-task");
   scene.snapshot.host.gpus[1].uuid = "GPU-1";
   scene.snapshot.host.allowed_cpus.erase(scene.snapshot.host.allowed_cpus.begin());
-  const json binding = json::parse(render_json(scene.plan, scene.snapshot))["binding"];
+  const json binding = read_json_text(render_json(scene.plan, scene.snapshot))["binding"];
   CHECK(binding["origin"] == "cores near each GPU");
   CHECK(binding["topology"] == "hwloc 2.9.0");
   CHECK(binding["packages"] == 1);
@@ -171,7 +172,7 @@ TEST_CASE("JSON tells what the node is made of and what is left") {
 
 TEST_CASE("JSON says null of a binding that is not there") {
   const test::NodeScene scene = test::scene_of("unbound");
-  const json plan = json::parse(render_json(scene.plan, scene.snapshot));
+  const json plan = read_json_text(render_json(scene.plan, scene.snapshot));
   CHECK(plan["workers"][0]["binding"].is_null());
   CHECK(plan["binding"]["spare"] == "");
 }

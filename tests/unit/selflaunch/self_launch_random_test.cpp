@@ -245,7 +245,7 @@ TEST_CASE("in any order of events a launch comes to its end, and only then, with
   std::map<int, int> codes;
   int stopped = 0;
   int killed = 0;
-  for (int round = 0; round < 600; ++round) {
+  for (int round = 0; round < rounds(600); ++round) {
     INFO("round " << round);
     const int hosts = 1 + static_cast<int>(random() % 8);
     const auto kind = random() % 4;

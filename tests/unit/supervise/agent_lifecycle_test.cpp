@@ -366,7 +366,8 @@ TEST_CASE("whatever happens in any order, an agent leaves once, and never with 0
   std::mt19937 random(seed);
   int requests = 0;
   int successes = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < test::rounds(1500); ++round) {
+    CAPTURE(round);
     AgentLifecycle life = random() % 4 == 0 ? agent(no_script()) : agent();
     AgentLifecycle::Workers workers;
     int leaves = 0;

@@ -1,0 +1,19 @@
+// JSON as text and back: the library's reader and writer, which are compiled in one file only.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+// A discarded value (is_discarded(), no object and no array) where the text is not JSON or has a number that
+// is too large; nothing is thrown.
+nlohmann::json read_json_text(std::string_view text);
+nlohmann::ordered_json read_ordered_json_text(std::string_view text);
+
+// What is not UTF-8 is replaced by U+FFFD. Without an indent it is one line; no line end in either case.
+std::string write_json_text(const nlohmann::json& json, int indent = -1);
+std::string write_json_text(const nlohmann::ordered_json& json, int indent = -1);
+
+}  // namespace ddprun
