@@ -32,9 +32,9 @@ constexpr Milliseconds k_refusal_patience{30000};
 constexpr Milliseconds k_silent_telling{2000};
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
-// A host that is cut off loses the coordinator this long before the coordinator loses it, and kills its workers
-// then, so that they do not run beside those of the next attempt. Both count from the last that came through,
-// in steps of a second, and are late by two at most (net/tcp_tools.hpp).
+// A host that is cut off loses the coordinator this long before the coordinator loses it, and kills its
+// workers then, so that they do not run beside those of the next attempt. Both count from the last that came
+// through, in steps of a second, and are late by two at most (net/tcp_tools.hpp).
 constexpr Milliseconds k_cut_off_margin{4000};
 
 Milliseconds link_limit_of_member(const options::Options& options) {

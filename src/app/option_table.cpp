@@ -56,7 +56,8 @@ void add_program_and_workers(std::vector<OptionEntry>& table) {
                   "workers per node: a number, auto, gpu, cpu or xpu (default: one per visible GPU, else 1)",
                   setters::workers_per_node),
        value("nnodes", "N", torchrun, workers,
-             "number of nodes, or MIN:MAX to go on when some are lost (default: those of the allocation, else 1)",
+             "number of nodes, or MIN:MAX to go on when some are lost (default: those of the allocation, "
+             "else 1)",
              setters::nodes),
        value("node-rank", "R", torchrun, workers,
              "rank of this node, from 0 (default: its position in the allocation)", setters::node_rank),
@@ -170,7 +171,8 @@ void add_failures(std::vector<OptionEntry>& table) {
        value("link-timeout", "TIME", own, failures,
              "how long a node may be unreachable before it is lost (default: 20s)", setters::link_timeout),
        word_value("grow", "WHEN", "now at-restart never", own, failures,
-                  "with --nnodes MIN:MAX, when a node that comes late is taken in: now, at-restart or never (default: now)",
+                  "with --nnodes MIN:MAX, when a node that comes late is taken in: now, at-restart or never "
+                  "(default: now)",
                   setters::grow),
        value("signals-to-handle", "LIST", torchrun, failures,
              "signals that are forwarded to the workers and stop the job", setters::signals_to_handle)});

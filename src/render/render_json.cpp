@@ -68,6 +68,8 @@ Json rendezvous_json(const plan::LaunchPlan& plan) {
       with_origin(seconds(rendezvous.join_timeout), plan.node->options.join_timeout.origin);
   json["link_timeout_seconds"] =
       with_origin(seconds(plan.node->options.link_timeout.value), plan.node->options.link_timeout.origin);
+  if (const auto& least = plan.node->options.least_nodes)
+    json["least_nodes"] = with_origin(least->value, least->origin);
   json["store"] =
       plan::worker_hosts_store(plan.node->options, plan.node->world_size.value) ? "worker" : "agent";
   if (const auto& memory = plan.node->options.store_memory)

@@ -124,6 +124,13 @@ std::string keys_text(const std::vector<allocation::JobSecret>& secrets) {
   return join(origins, ", ");
 }
 
+std::string nodes_text(const options::Options& options) {
+  const char* const late = options.grow.value == options::Grow::now          ? "are taken in at once"
+                           : options.grow.value == options::Grow::at_restart ? "are taken in at a restart"
+                                                                             : "are refused";
+  return fmt::format("{} to {}; late ones {}", options.least_nodes->value, options.place.nodes->value, late);
+}
+
 std::string ports_text(const std::vector<int>& ports) {
   std::vector<std::string> shown;
   for (std::size_t i = 0; i < std::min(ports.size(), k_ports_shown); ++i) {
@@ -157,6 +164,8 @@ void show_rendezvous(TextTable& table, const plan::LaunchPlan& plan) {
     if (!rendezvous.secrets.empty()) table.row("key", "a secret of this job", keys_text(rendezvous.secrets));
     table.row(rendezvous.ports.value.size() == 1 ? "port" : "port, one of",
               ports_text(rendezvous.ports.value), rendezvous.ports.origin);
+    if (const auto& least = plan.node->options.least_nodes)
+      table.row("nodes", nodes_text(plan.node->options), least->origin);
     table.row("join timeout", describe_duration(rendezvous.join_timeout),
               plan.node->options.join_timeout.origin);
     table.row("link timeout", "up to " + describe_duration(plan.node->options.link_timeout.value),

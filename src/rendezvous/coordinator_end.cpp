@@ -94,7 +94,7 @@ void Coordinator::finish(const supervise::Cause& cause) {
 }
 
 bool Coordinator::all_succeeded() {
-  return all_done(succeeded_, [](const Agent& agent) { return agent.succeeded; });
+  return all_done(succeeded_, [](const Agent& agent) { return agent.succeeded || !agent.position; });
 }
 
 void Coordinator::send_all(const CoordinatorMessage& message) {

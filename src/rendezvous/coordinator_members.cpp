@@ -22,7 +22,8 @@ int Coordinator::nodes_here() const {
 }
 
 bool Coordinator::enough_nodes() const {
-  return at({0}).connection && nodes_here() >= (settings_.elastic ? settings_.elastic->least : settings_.agents);
+  return at({0}).connection &&
+         nodes_here() >= (settings_.elastic ? settings_.elastic->least : settings_.agents);
 }
 
 std::string Coordinator::describe_too_few() const {
@@ -138,10 +139,14 @@ bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence,
   if (!took_part || (state_ == State::running && at(agent).succeeded)) return true;
   if (state_ == State::stopping && final_cause_) return false;
   if (state_ != State::probing && change_.empty()) change_ = sentence;
-  if (state_ == State::running) begin_stop({attempt_}, now);
-  else if (state_ == State::stopping) check_stopped(now);
-  else if (state_ == State::opening) restart_changed(now);
-  else form_world(now);
+  if (state_ == State::running)
+    begin_stop({attempt_}, now);
+  else if (state_ == State::stopping)
+    check_stopped(now);
+  else if (state_ == State::opening)
+    restart_changed(now);
+  else
+    form_world(now);
   return true;
 }
 

@@ -44,6 +44,7 @@ options::Options read_options(const json& flags) {
           options::parse_workers_per_node(value.is_string() ? value.get<std::string>() : value.dump(), flag);
     }
     if (flag == "--max-restarts") options.max_restarts = sourced(value.get<int>(), flag);
+    if (flag == "MIN of --nnodes") options.least_nodes = sourced(value.get<int>(), "--nnodes");
     if (flag == "--role") options.role = sourced(value.get<std::string>(), flag);
     if (flag == "--local-addr") options.local_address = sourced(value.get<std::string>(), flag);
     if (flag == "--virtual-local-rank") options.virtual_local_rank = value.get<bool>();

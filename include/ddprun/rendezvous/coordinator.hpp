@@ -29,11 +29,12 @@
 // about an attempt that is over are late and ignored; who sends what no ddprun sends in that state is lost
 // (expected_messages.hpp).
 //
-// Which agents take part. Where the number of nodes is fixed, all of them; one that is lost after Start ends the
-// job. Where it is MIN:MAX, an attempt needs MIN nodes. A lost agent, or one that comes later, is a reason to
-// stop and to start again with those that are here, by a new world plan and under the attempt's next number;
-// that spends no restart. A failure beside a lost agent of the same attempt counts as caused by it. One that has
-// not stopped its workers in time is not gone, and still ends the job: they might run beside the next attempt.
+// Which agents take part. Where the number of nodes is fixed, all of them; one that is lost after Start ends
+// the job. Where it is MIN:MAX, an attempt needs MIN nodes. A lost agent, or one that comes later, is a
+// reason to stop and to start again with those that are here, by a new world plan and under the attempt's
+// next number; that spends no restart. A failure beside a lost agent of the same attempt counts as caused by
+// it. One that has not stopped its workers in time is not gone, and still ends the job: they might run beside
+// the next attempt.
 //
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
@@ -48,11 +49,11 @@
 
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/base/error.hpp"
-#include "ddprun/options/options.hpp"
 #include "ddprun/plan/node_count.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/rendezvous/coordinator_action.hpp"
+#include "ddprun/rendezvous/coordinator_settings.hpp"
 #include "ddprun/rendezvous/expected_messages.hpp"
 #include "ddprun/rendezvous/message.hpp"
 #include "ddprun/rendezvous/status_round.hpp"
@@ -60,39 +61,6 @@
 namespace ddprun::rendezvous {
 
 inline constexpr ConnectionId k_local_connection{0};  // agent 0, in this process
-
-// --nnodes MIN:MAX
-struct ElasticNodes {
-  int least = 1;
-  // Once MIN nodes have come, how long the others may take. Nothing: they are known, and join_timeout counts.
-  std::optional<Milliseconds> last_call;
-  options::Grow grow = options::Grow::now;
-};
-
-struct CoordinatorSettings {
-  int agents = 1;
-  std::optional<ElasticNodes> elastic;
-  std::vector<std::string> peers;  // host names by agent index, empty where unknown; [0] is this host
-  std::string version;             // of ddprun
-  std::string run_id;              // what all agents take for Assignment::run_id
-  std::string launch_id;           // and for Assignment::launch_id
-  int max_restarts = 0;
-  Milliseconds join_timeout{600000};
-  Milliseconds stop_timeout{40000};    // from Stop to Stopped: the agents' grace and a margin
-  Milliseconds probe_timeout{30000};   // from Probe to Probed
-  std::vector<std::string> addresses;  // of this host, numeric, best first
-  std::string named_address;  // the user's word for MASTER_ADDR: no other is taken; empty: no such word
-  int port = 0;               // where this process listens for agents, named in Probe
-  // Shown where nobody else has joined for a while: why that may be.
-  std::optional<allocation::Notice> when_alone;
-  std::string
-      cannot_start;       // why this launch is over before it begins: all that is left is to tell who joins
-  bool record = false;    // somebody wants to have Record
-  bool live = false;      // ShowStatus goes to a terminal: every second, with the time
-  bool connects = false;  // workers are expected to connect to the store, and on_connections is told
-  Milliseconds grace{30000};                 // of the workers when they are stopped, for messages
-  std::optional<plan::ExpectedNodes> nodes;  // to compare with where the agents are
-};
 
 class Coordinator {
  public:

@@ -296,15 +296,34 @@ TEST_CASE("what has nothing to act on is checked and noted") {
         "--start-method is not one of spawn, fork, forkserver: 'forks' | did you mean fork?");
 }
 
+TEST_CASE("an elastic number of nodes, and what belongs to it") {
+  const options::Options two_to_four =
+      parse({"--nnodes=2:4", "--grow=at-restart", "--rdzv-conf=last_call_timeout=5"});
+  CHECK(two_to_four.place.nodes->value == 4);
+  CHECK(two_to_four.least_nodes->value == 2);
+  CHECK(two_to_four.grow.value == options::Grow::at_restart);
+  CHECK(two_to_four.last_call.value == Milliseconds{5000});
+  CHECK_FALSE(parse({"--nnodes=4:4"}).least_nodes);
+  CHECK_FALSE(parse({"--nnodes=1:4", "--nnodes=4"}).least_nodes);
+  CHECK(error_for({"--nnodes=4:2"}) == "--nnodes has its smaller number last: '4:2' | write 2:4");
+  CHECK(error_for({"--nnodes=2", "--grow=now"}) ==
+        "--grow requires --nnodes MIN:MAX | the number of nodes is fixed otherwise");
+  CHECK(error_for({"--nnodes=1:2", "--grow=soon"}) ==
+        "--grow is not one of now, at-restart, never: 'soon' | give one of them");
+  CHECK(error_for({"--nnodes=1:2", "--link-timeout=4s"}) ==
+        "--link-timeout is too short for --nnodes MIN:MAX: '4 s' | give 5 s or more: a node that is cut off "
+        "stops its "
+        "workers in that time");
+  CHECK(error_for({"--nnodes=1:2", "--rdzv-conf=last_call_timeout=0"}) ==
+        "--rdzv-conf has a last_call_timeout that is not a time: '0' | give seconds above 0");
+}
+
 TEST_CASE("what is not supported is refused with the way around it") {
   struct Case {
     Words words;
     const char* text;
   };
   for (const Case& each : {
-           Case{{"--nnodes=1:4"},
-                "--nnodes 1:4: an elastic number of nodes is not supported yet | give one number, as in "
-                "--nnodes 4"},
            Case{{"--logs-specs=mine"},
                 "--logs-specs is not supported yet | leave it out: ddprun loads no Python plug-ins"},
        }) {
@@ -313,9 +332,11 @@ TEST_CASE("what is not supported is refused with the way around it") {
 }
 
 TEST_CASE("all that is not supported on a line is refused at once") {
-  CHECK(error_for({"--logs-specs=mine", "--nnodes=1:4"}) ==
-        "--nnodes, --logs-specs are not supported yet | --nnodes: give one number, as in --nnodes 4\nhint: "
-        "--logs-specs: leave it out: ddprun loads no Python plug-ins");
+  CHECK(
+      error_for({"--logs-specs=mine", "--rdzv-backend=etcd"}) ==
+      "--rdzv-backend, --logs-specs are not supported yet | --rdzv-backend: leave it out: ddprun has its own "
+      "rendezvous and needs no etcd server\nhint: --logs-specs: leave it out: ddprun loads no Python "
+      "plug-ins");
 }
 
 TEST_CASE("torch.distributed.launch's way to pass the local rank") {
