@@ -112,3 +112,20 @@ def test_a_late_host_waits_for_a_restart_or_is_told_that_it_is_too_late(hosts, d
     results = [first.wait()] + ([late.wait()] if grow == "at-restart" else [])
     assert codes(results) == [0] * len(results), as_text(results)
     assert len(noted(directory, 1)) == len(results)
+
+
+def test_hosts_without_numbers_come_and_go(hosts, directory, key):
+    def arrive(name: str):
+        return hosts[name].popen(
+            ["ddprun", "--nnodes", "1:3", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"{hosts['a'].address}:29500",
+             "--rdzv-conf", "last_call_timeout=1", "--key-file", key, "--no-python", "sh", "-c", WAITING.format(directory)])
+
+    agents = {name: arrive(name) for name in "abc"}
+    wait_for_attempt(directory, 0, 3)
+    agents["b"].send_signal(signal.SIGKILL)
+    wait_for_attempt(directory, 1, 2)
+    agents["b"] = arrive("b")
+    wait_for_attempt(directory, 2, 3)
+    (directory / "end").touch()
+    results = wait_all(list(agents.values()))
+    assert codes(results) == [0, 0, 0], as_text(results)
