@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <iterator>
+#include <utility>
 
 #include "ddprun/rendezvous/codec.hpp"
 #include "ddprun/rendezvous/coordinator.hpp"
@@ -17,32 +18,43 @@ constexpr std::size_t k_max_seen = 512;  // failures of one attempt that are not
 
 }  // namespace
 
-void Coordinator::check_stopped() {
+void Coordinator::check_stopped(TimePoint now) {
   if (!all_done(stopped_, [](const Agent& agent) { return agent.stopped || !agent.connection; })) return;
   settle_cause();
   const bool signalled = final_cause_ && final_cause_->kind == supervise::Cause::Kind::stopped_by_signal;
   if (signalled && all_succeeded()) return finish({});
   if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
   if (final_cause_) return finish(*final_cause_);
-  if (may_restart()) return restart();
-  finish({supervise::Cause::Kind::worker_failed, *first_failure_, 0, {}, {}});
+  supervise::RestartDecision decision = policy_.note_end(attempt_end());
+  if (decision.restart) return restart(decision.delay, now);
+  finish({supervise::Cause::Kind::worker_failed,
+          *first_failure_,
+          0,
+          {},
+          std::move(decision.why),
+          std::move(decision.hint)});
 }
 
-bool Coordinator::may_restart() const {
-  return first_failure_ && attempt_.value < settings_.max_restarts &&
-         !supervise::would_fail_again(first_failure_->status);
+// As far as is known yet: until all have stopped, another failure may turn out to be the cause.
+bool Coordinator::may_restart() const { return first_failure_ && policy_.decide(attempt_end()).restart; }
+
+supervise::AttemptEnd Coordinator::attempt_end() const {
+  const auto ran = std::chrono::floor<Milliseconds>(failed_at_ - started_at_);
+  return {*first_failure_, ran, progressed_};
 }
 
-void Coordinator::restart() {
-  actions_.push_back(CloseStore{attempt_});
+void Coordinator::restart(Milliseconds delay, TimePoint now) {
+  if (std::exchange(store_asked_, false)) actions_.push_back(CloseStore{attempt_});
   ++attempt_.value;
-  record_restart();
-  actions_.push_back(ShowRestart{*first_failure_, attempt_, settings_.max_restarts});
+  record_restart(delay);
+  actions_.push_back(ShowRestart{*first_failure_, attempt_, settings_.max_restarts, delay});
   first_failure_.reset();
   others_.clear();
   victims_.clear();
   remarks_.clear();
-  open_store();
+  if (delay == Milliseconds{0}) return open_store(now);
+  state_ = State::opening;
+  state_deadline_ = now + delay;
 }
 
 // Ends the job at once, or after the workers have been stopped.
@@ -80,8 +92,9 @@ void Coordinator::finish(const supervise::Cause& cause) {
   for (const auto& [connection, agent] : by_connection_) {
     ++told_;
     const bool here = connection == k_local_connection;
-    actions_.push_back(here ? SendTo{connection, Finish{cause, others_, remarks_, true, victims_}}
-                            : SendTo{connection, Finish{cause, {}, {}, false}});
+    actions_.push_back(
+        here ? SendTo{connection, Finish{cause, others_, remarks_, true, victims_, policy_.used()}}
+             : SendTo{connection, Finish{cause, {}, {}, false}});
   }
   actions_.push_back(EndJob{cause});
 }

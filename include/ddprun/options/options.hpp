@@ -14,6 +14,7 @@
 #include "ddprun/base/sourced.hpp"
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/options/bind_choice.hpp"
+#include "ddprun/options/restart_options.hpp"
 #include "ddprun/options/store_access.hpp"
 #include "ddprun/output/output_options.hpp"
 
@@ -50,7 +51,8 @@ struct Options {
   std::vector<std::string> command;  // the program or script and its arguments
 
   Sourced<std::string> role = by_default(std::string("default"));
-  Sourced<int> max_restarts = by_default(0);
+  Sourced<int> max_restarts = by_default(0);  // 0 with --restart-policy never
+  RestartOptions restarts;
   Sourced<Milliseconds> shutdown_timeout = by_default(Milliseconds{30000});  // grace between TERM and KILL
   Sourced<Milliseconds> join_timeout = by_default(Milliseconds{600000});     // until all agents are there
   Sourced<Milliseconds> link_timeout = by_default(Milliseconds{20000});      // a host may be out of reach

@@ -13,12 +13,14 @@
 // probing    Only when the agents reached the coordinator by different addresses: asks all of them about the
 //            candidates and takes the best that all reach. Where there is none they are asked again, as a
 //            host under load may answer late.
-// opening    The store of the attempt is being opened; then every agent gets Start.
+// opening    The store of the attempt is being opened; then every agent gets Start. Before a restart that is
+//            to wait (--restart-backoff) it is opened only then; no worker runs meanwhile, so that a signal
+//            or a lost agent ends the job at once.
 // running    Until all succeeded, or the first failure, loss of an agent or signal. No deadline here:
 //            training may take weeks, and a lost host shows in its connection.
 // stopping   All agents have been sent Stop; each answers Stopped or is lost, at the latest when the stop
 //            time-out ends. Then: the next attempt with an empty store on a new port if a worker's failure
-//            was the cause and restarts are left, else the end.
+//            was the cause and supervise/restart_policy.hpp answers it with a restart, else the end.
 // finished   Every connected agent has been sent one Finish, then came one EndJob. A late Join is answered
 //            with Finish too.
 //
@@ -42,6 +44,7 @@
 #include <vector>
 
 #include "ddprun/allocation/allocation.hpp"
+#include "ddprun/options/restart_options.hpp"
 #include "ddprun/plan/node_count.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
@@ -49,6 +52,7 @@
 #include "ddprun/rendezvous/expected_messages.hpp"
 #include "ddprun/rendezvous/message.hpp"
 #include "ddprun/rendezvous/status_round.hpp"
+#include "ddprun/supervise/restart_policy.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -61,6 +65,7 @@ struct CoordinatorSettings {
   std::string run_id;              // what all agents take for Assignment::run_id
   std::string launch_id;           // and for Assignment::launch_id
   int max_restarts = 0;
+  options::RestartOptions restarts;
   Milliseconds join_timeout{600000};
   Milliseconds stop_timeout{40000};    // from Stop to Stopped: the agents' grace and a margin
   Milliseconds probe_timeout{30000};   // from Probe to Probed
@@ -155,8 +160,8 @@ class Coordinator {
   void probe(TimePoint now);
   bool all_answered();
   void check_probes(TimePoint now);
-  void open_store();
-  void start_all(const std::string& address, int port);
+  void open_store(TimePoint now);
+  void start_all(const std::string& address, int port, TimePoint now);
   AgentIndex owner_of_rank_zero() const;
   void begin_stop(const Stop& stop, TimePoint now);
   void drop(ConnectionId connection, const std::string& why, TimePoint now);
@@ -164,9 +169,11 @@ class Coordinator {
   bool check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now);
   std::set<ConnectionId> agents_to_ask(const std::string& client) const;
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
-  void check_stopped();
+  void check_stopped(TimePoint now);
   bool may_restart() const;
-  void restart();
+  supervise::AttemptEnd attempt_end() const;
+  void restart(Milliseconds delay, TimePoint now);
+  bool waits_to_restart() const { return state_ == State::opening && state_deadline_; }
   void end_with(supervise::Cause cause, TimePoint now, bool whole_tree = false);
   void finish(const supervise::Cause& cause);
   void join_deadline_passed();
@@ -185,7 +192,7 @@ class Coordinator {
   void record_stop();
   void record_loss(AgentIndex agent, const std::string& sentence);
   void record_cause();
-  void record_restart();
+  void record_restart(Milliseconds delay);
   void record_end();
 
   std::vector<int> missing() const;
@@ -236,7 +243,9 @@ class Coordinator {
 
   std::optional<supervise::Failure> first_failure_;  // of this attempt; settle_cause() may find another
   std::vector<int> victims_;
-  TimePoint failed_at_;
+  TimePoint started_at_, failed_at_;  // the workers of this attempt; the first of them
+  bool progressed_ = false;           // one touched its DDPRUN_PROGRESS_FILE
+  supervise::RestartPolicy policy_;
   std::optional<supervise::Cause> final_cause_;  // decided while stopping
   std::vector<supervise::Failure> others_;
   std::vector<std::string> remarks_;

@@ -46,6 +46,7 @@ struct ShowRestart {
   supervise::Failure cause;
   Attempt next;
   int max_restarts = 0;
+  Milliseconds delay{0};  // from now to its start
 };
 // A remark about the launch that stops nothing.
 struct ShowNotice {
