@@ -59,7 +59,7 @@ std::string Coordinator::describe_phase() const {
     case State::probing:
       return "looking for an address that all nodes reach";
     case State::opening:
-      return waits_to_restart() ? "waiting before a restart" : "starting";
+      return waits_to_restart() ? "waiting to restart" : "starting";
     case State::running:
       return "running";
     case State::stopping:

@@ -81,8 +81,8 @@ RestartDecision RestartPolicy::decide(const AttemptEnd& end) const {
     return {false,
             {},
             "the same failure came twice in a row, and no worker made progress",
-            fmt::format("--restart-policy always restarts all the same; a worker makes progress when it runs "
-                        "longer than {} (--min-progress) or touches the file $DDPRUN_PROGRESS_FILE",
+            fmt::format("--restart-policy always restarts without progress too; progress is a run of {} "
+                        "(--min-progress) or touching $DDPRUN_PROGRESS_FILE",
                         describe_duration(options_.min_progress.value))};
   }
   return {true, delay_after(end), {}, {}};

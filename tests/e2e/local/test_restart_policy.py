@@ -27,8 +27,8 @@ def test_the_same_failure_twice_ends_the_job_and_says_why_and_how_to_go_on(machi
                          "[ $RANK = $((TORCHELASTIC_RESTART_COUNT % 2)) ] && exit 7; exec sleep 600")
     assert result.code == 7 and restarts_in(result.stderr) == 1, str(result)
     assert re.search(r"\n  1 of 3 restarts used: rank 0 on \S+ exited with code 7 \(attempt 0\)\n" + re.escape(SAID) +
-                     r"hint: --restart-policy always restarts all the same; a worker makes progress when it runs longer "
-                     r"than 5 min \(--min-progress\) or touches the file \$DDPRUN_PROGRESS_FILE\n\Z", result.stderr), str(result)
+                     r"hint: --restart-policy always restarts without progress too; progress is a run of 5 min "
+                     r"\(--min-progress\) or touching \$DDPRUN_PROGRESS_FILE\n\Z", result.stderr), str(result)
     told = json.loads(report.read_text())
     assert (told["restarts"], told["max_restarts"]) == (1, 3), told
     assert [(each["attempt"], each["rank"], each["exit_code"]) for each in told["restarted_after"]] == [(0, 0, 7)], told

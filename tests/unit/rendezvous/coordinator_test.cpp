@@ -1212,6 +1212,10 @@ TEST_CASE("a restart that is to wait opens its store only then, and says how lon
   play.pass(4s);
   CHECK(play.all<OpenStore>().empty());
   CHECK(play.all<ShowStatus>().back().text == "starting all workers again in 1 s");
+  play.take(play.coordinator.on_status_request(play.now));
+  for (int agent = 0; agent < 2; ++agent) play.say(agent, StatusAnswer{1, {}});
+  REQUIRE(play.all<ShowJob>().size() == 1);
+  CHECK(play.all<ShowJob>()[0].status.phase == "waiting to restart");
   play.pass(1s);
   REQUIRE(play.all<OpenStore>().size() == 1);
   CHECK(play.all<OpenStore>()[0].attempt == Attempt{1});

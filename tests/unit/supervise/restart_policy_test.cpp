@@ -100,8 +100,8 @@ TEST_CASE("the end by the policy says so and how it would have gone on") {
   const RestartDecision decision = policy.note_end({exited(1), 2s});
   CHECK(decision.why == "the same failure came twice in a row, and no worker made progress");
   CHECK(decision.hint ==
-        "--restart-policy always restarts all the same; a worker makes progress when it runs longer than "
-        "5 min (--min-progress) or touches the file $DDPRUN_PROGRESS_FILE");
+        "--restart-policy always restarts without progress too; progress is a run of 5 min (--min-progress) "
+        "or touching $DDPRUN_PROGRESS_FILE");
 }
 
 TEST_CASE("exit codes of --no-restart-on end the job, 128+n for a signal") {
