@@ -108,6 +108,7 @@ std::string render_others(const std::vector<Failure>& others, const std::vector<
 }
 
 std::string render_restarts(const UsedRestarts& restarts, const Cause& cause) {
+  if (cause.kind == Cause::Kind::success) return {};
   std::string text;
   if (restarts.used > 0) {
     std::vector<std::string> causes = describe_alike(restarts.causes);

@@ -19,7 +19,7 @@ std::string render_report(const Cause& cause, int max_restarts);
 std::string render_others(const std::vector<Failure>& others, const std::vector<int>& victims);
 
 // And under that: which restarts were made, and why there was no other one. Each line begins with a line end;
-// empty where there is nothing to say.
+// empty for success and where there is nothing to say.
 std::string render_restarts(const UsedRestarts& restarts, const Cause& cause);
 
 std::string name_ranks(const std::vector<int>& ranks);  // ascending: "ranks 0-3,5-511"

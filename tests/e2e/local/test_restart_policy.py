@@ -41,6 +41,11 @@ def test_a_failure_that_uses_up_the_restarts_needs_no_other_reason(machine):
     assert "  1 of 1 restarts used: rank 0 on " in result.stderr and "restart 0 of" not in result.stderr, str(result)
 
 
+def test_a_job_that_succeeds_after_restarts_says_nothing_at_its_end(machine):
+    result = machine.run("--max-restarts", "3", *SHELL, "exit $((1 - TORCHELASTIC_RESTART_COUNT))")
+    assert result.code == 0 and result.stderr.count("\n") == 1 and restarts_in(result.stderr) == 1, str(result)
+
+
 @pytest.mark.parametrize("script, restarts", [
     ("exit $((TORCHELASTIC_RESTART_COUNT + 1))", 3),  # each time another one
     (f"{TOUCH}; exit 7", 3),
