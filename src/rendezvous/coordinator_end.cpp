@@ -25,8 +25,9 @@ void Coordinator::check_stopped(TimePoint now) {
   if (signalled && all_succeeded()) return finish({});
   if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
   if (final_cause_) return finish(*final_cause_);
-  supervise::RestartDecision decision = policy_.note_end(attempt_end());
-  if (decision.restart) return restart(decision.delay, now);
+  supervise::RestartDecision decision = policy_.decide(attempt_end());
+  if (decision.restart && late_cause_) return finish_instead();
+  if (decision.restart) return restart(now);
   finish({supervise::Cause::Kind::worker_failed,
           *first_failure_,
           0,
@@ -43,7 +44,16 @@ supervise::AttemptEnd Coordinator::attempt_end() const {
   return {*first_failure_, ran, progressed_};
 }
 
-void Coordinator::restart(Milliseconds delay, TimePoint now) {
+// What came while the workers were stopped would have changed nothing, had the first failure been the cause.
+void Coordinator::finish_instead() {
+  std::erase(remarks_, late_cause_->detail);
+  late_cause_->failure = *first_failure_;
+  victims_.clear();
+  finish(*late_cause_);
+}
+
+void Coordinator::restart(TimePoint now) {
+  const Milliseconds delay = policy_.note_end(attempt_end()).delay;
   if (std::exchange(store_asked_, false)) actions_.push_back(CloseStore{attempt_});
   ++attempt_.value;
   record_restart(delay);
@@ -60,7 +70,8 @@ void Coordinator::restart(Milliseconds delay, TimePoint now) {
 // Ends the job at once, or after the workers have been stopped.
 void Coordinator::end_with(supervise::Cause cause, TimePoint now, bool whole_tree) {
   if (state_ == State::stopping) {
-    if (!final_cause_ && may_restart()) final_cause_ = std::move(cause);
+    std::optional<supervise::Cause>& ending = may_restart() ? final_cause_ : late_cause_;
+    if (!final_cause_ && !ending) ending = std::move(cause);
   } else if (state_ == State::running) {
     const int signal = cause.signal > 0 ? cause.signal : SIGTERM;
     final_cause_ = std::move(cause);

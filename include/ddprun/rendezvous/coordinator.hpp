@@ -172,7 +172,8 @@ class Coordinator {
   void check_stopped(TimePoint now);
   bool may_restart() const;
   supervise::AttemptEnd attempt_end() const;
-  void restart(Milliseconds delay, TimePoint now);
+  void finish_instead();
+  void restart(TimePoint now);
   bool waits_to_restart() const { return state_ == State::opening && state_deadline_; }
   void end_with(supervise::Cause cause, TimePoint now, bool whole_tree = false);
   void finish(const supervise::Cause& cause);
@@ -247,6 +248,7 @@ class Coordinator {
   bool progressed_ = false;           // one touched its DDPRUN_PROGRESS_FILE
   supervise::RestartPolicy policy_;
   std::optional<supervise::Cause> final_cause_;  // decided while stopping
+  std::optional<supervise::Cause> late_cause_;   // for where a restart would be made after all
   std::vector<supervise::Failure> others_;
   std::vector<std::string> remarks_;
   supervise::Cause ended_with_;

@@ -1254,6 +1254,38 @@ TEST_CASE("a signal while a failure is stopped that the policy does not answer l
   CHECK(play.end_text() == "exit code 1 is in --no-restart-on");
 }
 
+TEST_CASE(
+    "a signal or a loss while stopping is not forgotten where another failure turns out to be the cause") {
+  CoordinatorSettings chosen = settings(3, 3);
+  chosen.restarts.no_restart_on = sourced(std::vector<int>{1}, "--no-restart-on");
+  supervise::Failure symptom = failure_of(0);
+  symptom.last_lines = {"Connection reset by peer"};
+  supervise::Failure own = failure_of(3);
+  own.status.value = 2;
+  own.last_lines = {"Traceback (most recent call last):", "ValueError: bad sample"};
+  own.after_stop = true;
+  const auto play_with = [&](const std::function<void(Play&)>& event) {
+    Play play(chosen);
+    play.run();
+    play.say(0, AttemptFailed{{0}, symptom});
+    event(play);
+    play.say(0, Stopped{{0}, {}});
+    play.say(1, Stopped{{0}, {own}});
+    if (!play.lost.contains(2)) play.say(2, Stopped{{0}, {}});
+    return play;
+  };
+  CHECK(play_with([](Play&) {}).all<ShowRestart>().size() == 1);
+  const Play signalled = play_with([](Play& play) { play.say(1, StopRequest{15, "n2"}); });
+  CHECK(signalled.all<ShowRestart>().empty());
+  CHECK(signalled.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(signalled.end().failure.rank == GlobalRank{3});
+  CHECK(signalled.sent<Finish>()[0].second.restarts.used == 0);
+  const Play lost = play_with([](Play& play) { play.lose(2, "reset"); });
+  CHECK(lost.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(lost.end_text() == "lost n3 (ranks 4-5): reset");
+  CHECK(lost.sent<Finish>()[0].second.remarks.empty());
+}
+
 // ---- --status
 
 namespace {
