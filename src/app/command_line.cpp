@@ -328,6 +328,22 @@ void settle_shutdown(Draft& draft, const facts::Environment& environment) {
   apply(draft, *option, {variable->second, variable->first});
 }
 
+// --restart-policy never is --max-restarts 0: the workers, the other agents and the plan see that number.
+void settle_restarts(Draft& draft) {
+  options::Options& options = draft.options;
+  const Sourced<options::RestartRule>& rule = options.restarts.rule;
+  if (rule.value == options::RestartRule::never) options.max_restarts = sourced(0, rule.origin);
+  const bool none = options.max_restarts.value == 0;
+  for (const char* name : {"restart-policy", "min-progress", "no-restart-on", "restart-backoff"}) {
+    const auto given = draft.origins.find(name);
+    if (given == draft.origins.end() || given->second == options.max_restarts.origin) continue;
+    if (none) note(draft, given->second + " has no effect", "no restarts are asked for (--max-restarts)");
+  }
+  const auto progress = draft.origins.find("min-progress");
+  if (!none && rule.value == options::RestartRule::always && progress != draft.origins.end())
+    note(draft, progress->second + " has no effect", rule.origin + " always restarts without progress too");
+}
+
 // torchrun's own variable for its template.
 void settle_output(Draft& draft, const facts::Environment& environment) {
   refuse_together(draft, "logs", "log-dir");
@@ -355,6 +371,7 @@ void settle(Draft& draft, const facts::Environment& environment) {
   settle_conf(draft);
   settle_elastic(draft);
   settle_shutdown(draft, environment);
+  settle_restarts(draft);
   settle_output(draft, environment);
   settle_binding(draft);
   check_watch(draft.options);

@@ -161,10 +161,7 @@ net::StoreOpened Driver::open_store(const rendezvous::OpenStore& open) {
 }
 
 void Driver::announce_restart(const rendezvous::ShowRestart& restart) {
-  supervise::Cause cause;
-  cause.kind = supervise::Cause::Kind::worker_failed;
-  cause.failure = restart.cause;
-  say(supervise::render_restart(cause, restart.next, restart.max_restarts));
+  say(supervise::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
 }
 
 // The interface that carries the traffic between the hosts, where there are several: --local-addr's, that of

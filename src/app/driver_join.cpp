@@ -185,6 +185,7 @@ net::CoordinatorServiceSettings Driver::coordinator_settings() const {
                                   supervise::starts_python(node_->offered.front().command);
   settings.coordinator.grace = node_->options.shutdown_timeout.value;
   settings.coordinator.max_restarts = node_->options.max_restarts.value;
+  settings.coordinator.restarts = node_->options.restarts;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = node_->options.shutdown_timeout.value + k_stop_margin;
   settings.coordinator.addresses = own_addresses(*node_, snapshot_);

@@ -40,7 +40,8 @@ void Driver::carry_out(const supervise::life::SendStopRequest& action) {
 }
 
 void Driver::carry_out(const supervise::life::SendStopped& action) {
-  link_->send(rendezvous::Stopped{action.attempt, endings_.further(told_failure_), endings_.stopped_ranks()});
+  link_->send(rendezvous::Stopped{action.attempt, endings_.further(told_failure_), endings_.stopped_ranks(),
+                                  workers_.made_progress()});
 }
 
 // Whoever read it has gone.

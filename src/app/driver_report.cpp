@@ -13,6 +13,7 @@ std::string Driver::report(const rendezvous::Finish& finish) const {
   std::string text = supervise::render_report(finish.cause, node_->options.max_restarts.value);
   if (!text.empty()) text.pop_back();
   text += supervise::render_others(finish.others, finish.victims);
+  text += supervise::render_restarts(finish.restarts, finish.cause);
   for (const std::string& remark : finish.remarks) text += "\n  " + remark;
   if (!finish.cause.hint.empty()) text += "\nhint: " + finish.cause.hint;
   return text;
@@ -27,6 +28,7 @@ void Driver::write_report(const rendezvous::Finish& finish) const {
   end.nodes = plan_->assignment.node_count;
   end.restarts = plan_->assignment.attempt.value;
   end.max_restarts = node_->options.max_restarts.value;
+  end.restarted = finish.restarts.causes;
   end.began = began_;
   end.ended = os::unix_milliseconds();
   const std::string why = os::replace_file(path, supervise::render_report_json(end));

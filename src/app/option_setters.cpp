@@ -232,6 +232,34 @@ void max_restarts(Draft& draft, const Given& given) {
   draft.options.max_restarts = number_from(given, k_most, "a number of restarts", "give 0 or more");
 }
 
+void restart_policy(Draft& draft, const Given& given) {
+  constexpr options::RestartRule k_rules[] = {options::RestartRule::always, options::RestartRule::progress,
+                                              options::RestartRule::never};
+  draft.options.restarts.rule =
+      sourced(k_rules[choice_from(given, {"always", "progress", "never"})], given.origin);
+}
+
+void min_progress(Draft& draft, const Given& given) {
+  draft.options.restarts.min_progress = time_from(given);
+  if (draft.options.restarts.min_progress.value == Milliseconds{0}) {
+    throw UsageError(given.origin + " of 0 counts every attempt as progress",
+                     "give a time above 0, as in 10m, or --restart-policy always");
+  }
+}
+
+void no_restart_on(Draft& draft, const Given& given) {
+  draft.options.restarts.no_restart_on =
+      sourced(options::parse_exit_codes(given.value, given.origin), given.origin);
+}
+
+void restart_backoff(Draft& draft, const Given& given) {
+  draft.options.restarts.backoff = time_from(given);
+  if (draft.options.restarts.backoff.value > options::k_longest_backoff) {
+    throw UsageError(given.origin + " is above 1m, the longest wait before a restart",
+                     "give the first wait, which doubles up to 1m, as in 5s");
+  }
+}
+
 void link_timeout(Draft& draft, const Given& given) {
   draft.options.link_timeout = time_from(given);
   if (draft.options.link_timeout.value < std::chrono::seconds(1)) {

@@ -165,6 +165,22 @@ void add_failures(std::vector<OptionEntry>& table) {
       table.end(),
       {value("max-restarts", "N", torchrun, failures, "restarts of all workers after a failure (default: 0)",
              setters::max_restarts),
+       word_value("restart-policy", "RULE", "progress always never", own, failures,
+                  "which failures --max-restarts answers: progress (not the same one twice in a row without "
+                  "progress), always or never (default: progress)",
+                  setters::restart_policy),
+       value("min-progress", "TIME", own, failures,
+             "a worker that ran longer than this made progress, as did one that created the file "
+             "$DDPRUN_PROGRESS_FILE (default: 5m)",
+             setters::min_progress),
+       value(
+           "no-restart-on", "CODES", own, failures,
+           "exit codes that are not answered with a restart, as in 3,64; 128+n for signal n (default: none)",
+           setters::no_restart_on),
+       value("restart-backoff", "TIME", own, failures,
+             "wait before the restart after an attempt of up to 10s; doubles with each in a row, up to 1m "
+             "(default: 0)",
+             setters::restart_backoff),
        value("shutdown-timeout", "TIME", torchrun, failures,
              "time between the stop signal and SIGKILL (default: 30s; 25s under Slurm; 5s under PBS)",
              setters::shutdown_timeout),

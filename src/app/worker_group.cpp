@@ -103,6 +103,19 @@ std::string WorkerGroup::attempt_folder(Attempt attempt) const {
   return fmt::format("{}/attempt_{}", folder_.path(), attempt.value);
 }
 
+// In a folder that only this attempt has: a file that is there was touched in it.
+std::string WorkerGroup::progress_file(std::size_t worker) const {
+  return fmt::format("{}/progress_{}", attempt_folder(plan_->assignment.attempt), worker);
+}
+
+bool WorkerGroup::made_progress() const {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    std::error_code ignored;
+    if (std::filesystem::exists(progress_file(i), ignored)) return true;
+  }
+  return false;
+}
+
 WorkerGroup::Streams WorkerGroup::open_streams(std::size_t worker) {
   Streams streams;
   open_input(worker, streams);
@@ -124,8 +137,12 @@ void WorkerGroup::open_input(std::size_t worker, Streams& streams) {
 }
 
 os::SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& streams) const {
-  const plan::WorkerContext context{worker, workers_[worker]->error_file, agent_id_, interface_,
-                                    watchdog_ ? watchdog_->path() : std::string()};
+  const plan::WorkerContext context{worker,
+                                    workers_[worker]->error_file,
+                                    agent_id_,
+                                    interface_,
+                                    watchdog_ ? watchdog_->path() : std::string(),
+                                    progress_file(worker)};
   os::SpawnRequest request;
   request.arguments = plan_->planned[worker].command;
   request.program = found_program(request.arguments.front(), snapshot_);

@@ -63,6 +63,8 @@ class WorkerGroup {
   void end_attempt();  // every main process has ended: give their numbers back
   // The attempt is over while a main process is still there, and stays so: nothing is waited for any more.
   void abandon();
+  // Whether one of this attempt has touched its DDPRUN_PROGRESS_FILE.
+  bool made_progress() const;
   // One that SIGKILL has not ended `after` it; the second: what the workers left behind.
   void tell_stuck(std::size_t worker, Milliseconds after);
   void tell_left_behind(Milliseconds after);
@@ -143,6 +145,7 @@ class WorkerGroup {
   std::vector<int> main_processes() const;
   std::size_t signal_groups(int number);
   std::string attempt_folder(Attempt attempt) const;
+  std::string progress_file(std::size_t worker) const;
   std::string read_error_file(const Worker& worker) const;
   std::vector<output::LogIndexEntry> index_entries() const;
   output::StreamRoute route(std::size_t worker, output::Stream stream) const;

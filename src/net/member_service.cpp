@@ -104,6 +104,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<std::shared_ptr<Dial>> probes_;
   std::vector<std::shared_ptr<Dial>> output_dials_;
   bool output_asked_ = false;
+  Milliseconds pause_{0};  // of the latest Start
   rendezvous::MemberState state_ = rendezvous::MemberState::joined;
   std::vector<rendezvous::CoordinatorMessage> held_;  // until the output has its connections
   std::optional<AuthenticationResult> found_;
@@ -129,7 +130,8 @@ void MemberService::Impl::send(const rendezvous::AgentMessage& message) {
   const bool to_be_answered = std::holds_alternative<rendezvous::AttemptFailed>(message) ||
                               std::holds_alternative<rendezvous::Stopped>(message) ||
                               std::holds_alternative<rendezvous::StopRequest>(message);
-  if (to_be_answered) expect_word(settings_.answer_limit, "sent nothing for");
+  const Milliseconds pause = std::holds_alternative<rendezvous::Stopped>(message) ? pause_ : Milliseconds{0};
+  if (to_be_answered) expect_word(settings_.answer_limit + pause, "sent nothing for");
 }
 
 void MemberService::Impl::close() {
@@ -349,6 +351,7 @@ void MemberService::Impl::receive(const std::string& payload) {
                     std::holds_alternative<rendezvous::StatusQuestion>(message);
   if (asks) return hooks_.on_message(message);
   timer_.cancel();
+  if (const auto* start = std::get_if<rendezvous::Start>(&message)) pause_ = start->pause;
   const bool begins_output = std::holds_alternative<rendezvous::Start>(message) &&
                              settings_.output_streams > 0 && !std::exchange(output_asked_, true);
   if (begins_output) open_output();

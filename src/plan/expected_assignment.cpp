@@ -36,7 +36,8 @@ std::string describe_open(const VariableChange& change, const NodeProposal& node
   }
   if (change.name == "GROUP_RANK" && is_node_open(node)) return "(order of the lowest ranks)";
   if (change.name == "GROUP_WORLD_SIZE" && is_node_count_open(node)) return "(set at the rendezvous)";
-  if (change.name == "TORCHELASTIC_ERROR_FILE") return "(a temporary file)";
+  if (change.name == "TORCHELASTIC_ERROR_FILE" || change.name == "DDPRUN_PROGRESS_FILE")
+    return "(a temporary file)";
   if (change.name == "DDPRUN_LAUNCH_ID" || change.name == "DDPRUN_AGENT_ID") return "(a random number)";
   if (change.name == allocation::k_worker_list_variable) return "(the names of these variables)";
   if (change.open) return "(interface to other nodes)";

@@ -229,6 +229,7 @@ std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const fa
   cut_from_front_end(changes, environment);
   changes.set("DDPRUN_LAUNCH_ID", assignment.launch_id, "the same on all nodes");
   changes.set("DDPRUN_AGENT_ID", context.agent_id, "marks the processes of this agent");
+  changes.set("DDPRUN_PROGRESS_FILE", context.progress_file, "temporary folder");
   changes.set(allocation::k_worker_list_variable, allocation::make_worker_list(environment, changes.names()),
               "variables that submitted jobs drop");
   return changes.take();

@@ -150,6 +150,16 @@ Json notices_json(const std::vector<allocation::Notice>& notices) {
   return json;
 }
 
+Json restarts_json(const options::RestartOptions& restarts) {
+  Json json;
+  json["policy"] = with_origin(std::string(options::name_of(restarts.rule.value)), restarts.rule.origin);
+  json["min_progress_seconds"] =
+      with_origin(seconds(restarts.min_progress.value), restarts.min_progress.origin);
+  json["no_restart_on"] = with_origin(restarts.no_restart_on.value, restarts.no_restart_on.origin);
+  json["backoff_seconds"] = with_origin(seconds(restarts.backoff.value), restarts.backoff.origin);
+  return json;
+}
+
 std::string render_json(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   Json json;
   json["format"] = 1;
@@ -160,6 +170,8 @@ std::string render_json(const plan::LaunchPlan& plan, const facts::Snapshot& sna
   json["world_size"] = with_origin(plan.node->world_size.value, plan.node->world_size.origin);
   json["max_restarts"] =
       with_origin(plan.node->options.max_restarts.value, plan.node->options.max_restarts.origin);
+  if (plan.node->options.max_restarts.value > 0)
+    json["restarts"] = restarts_json(plan.node->options.restarts);
   json["shutdown_timeout_seconds"] = with_origin(seconds(plan.node->options.shutdown_timeout.value),
                                                  plan.node->options.shutdown_timeout.origin);
   json["site"] = site_json(plan.node->site);

@@ -191,6 +191,20 @@ void show_ranks(TextTable& table, const plan::LaunchPlan& plan, bool with_comman
   }
 }
 
+void show_restarts(TextTable& table, const options::RestartOptions& restarts) {
+  table.row("restart rule", std::string(options::name_of(restarts.rule.value)), restarts.rule.origin);
+  if (restarts.rule.value == options::RestartRule::progress)
+    table.row("min progress", describe_duration(restarts.min_progress.value), restarts.min_progress.origin);
+  std::vector<std::string> codes;
+  for (const int code : restarts.no_restart_on.value) codes.push_back(std::to_string(code));
+  if (!codes.empty()) table.row("no restart", "on code " + join(codes, ", "), restarts.no_restart_on.origin);
+  if (restarts.backoff.value == Milliseconds{0}) return;
+  table.row("backoff",
+            fmt::format("{}, doubling up to {}", describe_duration(restarts.backoff.value),
+                        describe_duration(options::k_longest_backoff)),
+            restarts.backoff.origin);
+}
+
 void show_workers(TextTable& table, const plan::LaunchPlan& plan) {
   const bool per_task = plan.node->allocation.style.value == allocation::LaunchStyle::agent_per_task;
   table.heading("workers");
@@ -201,6 +215,7 @@ void show_workers(TextTable& table, const plan::LaunchPlan& plan) {
             plan.threads.origin);
   table.row("restarts", std::to_string(plan.node->options.max_restarts.value),
             plan.node->options.max_restarts.origin);
+  if (plan.node->options.max_restarts.value > 0) show_restarts(table, plan.node->options.restarts);
   table.row("shutdown", describe_duration(plan.node->options.shutdown_timeout.value) + ", then SIGKILL",
             plan.node->options.shutdown_timeout.origin);
   if (plan.planned.empty() || plan.planned.front().command.empty()) return show_ranks(table, plan, false);

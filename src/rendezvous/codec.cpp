@@ -220,7 +220,8 @@ struct ToJson {
     return {{"type", "stopped"},
             {"attempt", stopped.attempt.value},
             {"failures", further_failures(stopped.failures)},
-            {"stopped", first_of(stopped.stopped, options::k_max_workers)}};
+            {"stopped", first_of(stopped.stopped, options::k_max_workers)},
+            {"progressed", stopped.progressed}};
   }
   Json operator()(const StopRequest& request) const {
     return {{"type", "stop_request"},
@@ -261,7 +262,9 @@ struct ToJson {
             {"access", static_cast<int>(question.access)}};
   }
   Json operator()(const Start& start) const {
-    return {{"type", "start"}, {"assignment", to_json(start.assignment)}};
+    Json json = {{"type", "start"}, {"assignment", to_json(start.assignment)}};
+    if (start.pause > Milliseconds{0}) json["pause"] = start.pause.count();
+    return json;
   }
   Json operator()(const Stop& stop) const {
     return {{"type", "stop"},

@@ -30,7 +30,8 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
       state_deadline_(now + settings_.join_timeout),
       alone_due_(now + k_alone_for),
       status_since_(now),
-      status_due_(now + std::chrono::seconds(1)) {
+      status_due_(now + std::chrono::seconds(1)),
+      policy_(settings_.max_restarts, settings_.restarts) {
   if (settings_.cannot_start.empty()) return;
   state_ = State::finished;
   state_deadline_.reset();
@@ -97,14 +98,14 @@ Coordinator::Actions Coordinator::on_refused(const std::string& address, const s
 }
 
 Coordinator::Actions Coordinator::on_store_ready(Attempt attempt, int port, TimePoint now) {
-  if (state_ != State::opening || attempt != attempt_) return {};
-  start_all(address_, port);
+  if (state_ != State::opening || waits_to_restart() || attempt != attempt_) return {};
+  start_all(address_, port, now);
   update_status(now);
   return std::exchange(actions_, {});
 }
 
 Coordinator::Actions Coordinator::on_store_failed(Attempt attempt, const std::string& why, TimePoint) {
-  if (state_ != State::opening || attempt != attempt_) return {};
+  if (state_ != State::opening || waits_to_restart() || attempt != attempt_) return {};
   finish(failed_here(fmt::format("cannot open the store on {}: {}", host_of({0}), why)));
   return std::exchange(actions_, {});
 }
@@ -113,7 +114,11 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
   if (state_deadline_ && now >= *state_deadline_) {
     if (state_ == State::gathering) any_failed_start() ? fail_start() : join_deadline_passed(now);
     if (state_ == State::probing) check_probes(now);
-    if (state_ == State::stopping) stop_deadline_passed(now);
+    if (state_ == State::stopping) {
+      stop_deadline_passed(now);
+    } else if (waits_to_restart()) {
+      begin_attempt(now);
+    }
   }
   if (last_call_ && now >= *last_call_ && !any_failed_start()) form_world(now);
   for (const ClientVerdict& verdict : questions_.expire(now)) actions_.push_back(JudgeClient{verdict});
@@ -263,7 +268,7 @@ void Coordinator::find_address(TimePoint now) {
   const bool provable = named.empty() || crosses_hosts(named);  // a name is for the workers to look up
   if (!provable || (agreed && (named.empty() || *agreed == plain_address(named)))) {
     address_ = provable ? *agreed : named;
-    return open_store();
+    return open_store(now);
   }
   candidates_ = named.empty() ? addresses_to_probe(witnesses(), settings_.addresses)
                               : std::vector<std::string>{plain_address(named)};
@@ -308,7 +313,7 @@ void Coordinator::handle(ConnectionId connection, const Probed& probed, TimePoin
 void Coordinator::check_probes(TimePoint now) {
   if (const auto common = common_address(witnesses(), candidates_)) {
     address_ = *common;
-    return open_store();
+    return open_store(now);
   }
   if (!candidates_.empty() && probe_rounds_ < k_probe_rounds) return probe(now);
   finish(failed_here(describe_no_common_address(host_of({0}), witnesses(), candidates_) +
@@ -325,8 +330,10 @@ AgentIndex Coordinator::owner_of_rank_zero() const {
   return participants_[static_cast<std::size_t>(owner - assignments.begin())];
 }
 
-void Coordinator::start_all(const std::string& address, int port) {
+void Coordinator::start_all(const std::string& address, int port, TimePoint now) {
   state_ = State::running;
+  started_at_ = now;
+  progressed_ = false;
   connections_ = 0;
   succeeded_ = 0;
   record_attempt();
@@ -339,18 +346,18 @@ void Coordinator::start_all(const std::string& address, int port) {
     assignment.run_id = settings_.run_id;
     assignment.launch_id = settings_.launch_id;
     at(agent).succeeded = false;
-    actions_.push_back(SendTo{*at(agent).connection, Start{std::move(assignment)}});
+    actions_.push_back(SendTo{*at(agent).connection, Start{std::move(assignment), policy_.longest_delay()}});
   }
 }
 
-void Coordinator::open_store() {
+void Coordinator::open_store(TimePoint now) {
   state_ = State::opening;
   state_deadline_.reset();
   // A worker that hosts the store elsewhere: its agent has kept ports for it since before it joined.
   const plan::Announcement& host = *at(owner_of_rank_zero()).announcement;
   if (owner_of_rank_zero() != AgentIndex{0} && !host.store_ports.empty() && !host.addresses.empty()) {
     const auto turn = static_cast<std::size_t>(attempt_.value) % host.store_ports.size();
-    return start_all(host.addresses.front(), host.store_ports[turn]);
+    return start_all(host.addresses.front(), host.store_ports[turn], now);
   }
   store_asked_ = true;
   OpenStore open{attempt_, address_, world_.world_size, {}};
@@ -408,6 +415,7 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
   }
   victims_.insert(victims_.end(), stopped.stopped.begin(), stopped.stopped.end());
   of(connection).stopped = true;
+  progressed_ |= stopped.progressed;
   check_stopped(now);
 }
 

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <csignal>
 #include <iterator>
+#include <utility>
 
 #include "ddprun/rendezvous/codec.hpp"
 #include "ddprun/rendezvous/coordinator.hpp"
+#include "ddprun/supervise/report.hpp"
 #include "ddprun/supervise/root_cause.hpp"
 
 namespace ddprun::rendezvous {
@@ -24,27 +26,55 @@ void Coordinator::check_stopped(TimePoint now) {
   if (signalled && all_succeeded()) return finish({});
   if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
   if (final_cause_) return finish(*final_cause_);
-  if (!change_.empty()) return restart_changed(now);
-  if (may_restart()) return restart(now);
-  finish({supervise::Cause::Kind::worker_failed, *first_failure_, 0, {}, {}});
+  if (!change_.empty()) return late_cause_ ? finish_instead() : restart_changed(now);
+  supervise::RestartDecision decision = decide_restart();
+  if (decision.restart && late_cause_) return finish_instead();
+  if (decision.restart) return restart(now);
+  finish({supervise::Cause::Kind::worker_failed,
+          *first_failure_,
+          0,
+          {},
+          std::move(decision.why),
+          std::move(decision.hint)});
 }
 
-bool Coordinator::may_restart() const {
-  return first_failure_ && restarts_ < settings_.max_restarts && !too_few() &&
-         !supervise::would_fail_again(first_failure_->status);
+// As far as is known yet: until all have stopped, another failure may turn out to be the cause.
+bool Coordinator::may_restart() const { return first_failure_ && decide_restart().restart; }
+
+supervise::RestartDecision Coordinator::decide_restart() const {
+  supervise::RestartDecision decision = policy_.decide(attempt_end());
+  return decision.restart && too_few() ? supervise::RestartDecision{false, {}, describe_too_few(), {}}
+                                       : decision;
+}
+
+supervise::AttemptEnd Coordinator::attempt_end() const {
+  const auto ran = std::chrono::floor<Milliseconds>(failed_at_ - started_at_);
+  return {*first_failure_, ran, progressed_};
+}
+
+// What came while the workers were stopped would have changed nothing, had the first failure been the cause.
+void Coordinator::finish_instead() {
+  std::erase(remarks_, late_cause_->detail);
+  if (first_failure_) late_cause_->failure = *first_failure_;
+  victims_.clear();
+  finish(*late_cause_);
 }
 
 void Coordinator::restart(TimePoint now) {
   const supervise::Failure cause = *first_failure_;
+  const Milliseconds delay = policy_.note_end(attempt_end()).delay;
   next_attempt();
-  ++restarts_;
-  record_restart(supervise::describe(cause), &cause);
-  actions_.push_back(ShowRestart{cause, attempt_, restarts_, settings_.max_restarts});
-  members_changed() ? form_world(now) : open_store();
+  record_restart(supervise::describe_restart(cause, delay), &cause);
+  actions_.push_back(ShowRestart{cause, attempt_, policy_.used().used, settings_.max_restarts, delay});
+  if (delay == Milliseconds{0}) return begin_attempt(now);
+  state_ = State::opening;
+  state_deadline_ = now + delay;
 }
 
+void Coordinator::begin_attempt(TimePoint now) { members_changed() ? form_world(now) : open_store(now); }
+
 void Coordinator::next_attempt() {
-  actions_.push_back(CloseStore{attempt_});
+  if (std::exchange(store_asked_, false)) actions_.push_back(CloseStore{attempt_});
   ++attempt_.value;
   first_failure_.reset();
   others_.clear();
@@ -55,7 +85,9 @@ void Coordinator::next_attempt() {
 // Ends the job at once, or after the workers have been stopped.
 void Coordinator::end_with(supervise::Cause cause, TimePoint now, bool whole_tree) {
   if (state_ == State::stopping) {
-    if (!final_cause_ && (may_restart() || !change_.empty())) final_cause_ = std::move(cause);
+    const bool goes_on = may_restart() || !change_.empty();
+    std::optional<supervise::Cause>& ending = goes_on ? final_cause_ : late_cause_;
+    if (!final_cause_ && !ending) ending = std::move(cause);
   } else if (state_ == State::running) {
     const int signal = cause.signal > 0 ? cause.signal : SIGTERM;
     final_cause_ = std::move(cause);
@@ -87,8 +119,9 @@ void Coordinator::finish(const supervise::Cause& cause) {
   for (const auto& [connection, agent] : by_connection_) {
     ++told_;
     const bool here = connection == k_local_connection;
-    actions_.push_back(here ? SendTo{connection, Finish{cause, others_, remarks_, true, victims_}}
-                            : SendTo{connection, Finish{cause, {}, {}, false}});
+    actions_.push_back(
+        here ? SendTo{connection, Finish{cause, others_, remarks_, true, victims_, policy_.used()}}
+             : SendTo{connection, Finish{cause, {}, {}, false}});
   }
   actions_.push_back(EndJob{cause});
 }

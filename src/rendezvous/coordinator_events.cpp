@@ -2,6 +2,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/options/options.hpp"
 #include "ddprun/rendezvous/coordinator.hpp"
+#include "ddprun/supervise/report.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -88,11 +89,11 @@ void Coordinator::record_cause() {
   record(std::move(event));
 }
 
-void Coordinator::record_restart(const std::string& why, const supervise::Failure* cause) {
+void Coordinator::record_restart(const std::string& what, const supervise::Failure* cause) {
   events::Event event;
   event.kind = events::EventKind::restart;
   event.attempt = attempt_.value;
-  event.what = why + "; starting all workers again";
+  event.what = what;
   if (cause != nullptr) set_ending(event, *cause);
   record(std::move(event));
 }
@@ -103,6 +104,8 @@ void Coordinator::record_end() {
   event.attempt = attempt_.value;
   event.exit_code = supervise::exit_code_of(ended_with_);
   event.what = supervise::describe(ended_with_);
+  if (ended_with_.kind == supervise::Cause::Kind::worker_failed && !ended_with_.detail.empty())
+    event.what += "; not restarted: " + ended_with_.detail;
   record(std::move(event));
 }
 

@@ -60,7 +60,7 @@ bool Coordinator::members_changed() const {
 void Coordinator::restart_changed(TimePoint now) {
   const std::string why = std::exchange(change_, {});
   next_attempt();
-  record_restart(why);
+  record_restart(why + "; starting all workers again");
   const std::string nodes = fmt::format("{} of {}", nodes_here(), settings_.agents);
   actions_.push_back(ShowNotice{{fmt::format("{}; starting all workers again on {} nodes", why, nodes), {}}});
   form_world(now);
@@ -123,7 +123,8 @@ void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint
   record_join(*place);
   if (settings_.elastic->grow != options::Grow::now) return;
   if (state_ == State::probing) return form_world(now);
-  if (state_ != State::opening && state_ != State::running) return;  // the attempt that follows has it
+  const bool runs = state_ == State::opening || state_ == State::running;
+  if (!runs || waits_to_restart()) return;  // the attempt that follows has it
   change_ = fmt::format("{} has joined", host);
   if (state_ == State::opening) return restart_changed(now);
   begin_stop({attempt_}, now);
@@ -137,7 +138,11 @@ bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence,
   if (here || !enough_nodes()) return false;
   const bool took_part = at(agent).position.has_value();
   if (!took_part || (state_ == State::running && at(agent).succeeded)) return true;
-  if (state_ == State::stopping && final_cause_) return false;
+  if (state_ == State::stopping && (final_cause_ || late_cause_)) return false;
+  if (waits_to_restart()) {
+    actions_.push_back(ShowNotice{{sentence + "; the workers start again without it", {}}});
+    return true;
+  }
   if (state_ != State::probing && change_.empty()) change_ = sentence;
   if (state_ == State::running)
     begin_stop({attempt_}, now);

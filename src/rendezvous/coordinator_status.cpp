@@ -59,7 +59,7 @@ std::string Coordinator::describe_phase() const {
     case State::probing:
       return "looking for an address that all nodes reach";
     case State::opening:
-      return "starting";
+      return waits_to_restart() ? "waiting to restart" : "starting";
     case State::running:
       return "running";
     case State::stopping:
@@ -81,13 +81,14 @@ Coordinator::Actions Coordinator::on_connections(int count, TimePoint now) {
 
 bool Coordinator::has_status() const {
   if (state_ == State::gathering || state_ == State::stopping) return true;
+  if (waits_to_restart()) return settings_.live;
   return state_ == State::running && settings_.live && settings_.connects && world_.world_size > 1 &&
          connections_ < world_.world_size;
 }
 
 // What is over sooner is not worth a line.
 Milliseconds Coordinator::status_delay() const {
-  if (status_state_ == State::gathering) return k_gathering_delay;
+  if (status_state_ == State::gathering || status_state_ == State::opening) return k_gathering_delay;
   if (status_state_ == State::running) return k_running_delay;
   return settings_.live ? k_stopping_delay : k_plain_interval;
 }
@@ -124,6 +125,10 @@ std::string Coordinator::describe_waiting(TimePoint now) const {
   if (state_ == State::running) {
     return fmt::format("{} of {} workers have not connected to the store yet, {} after the start",
                        world_.world_size - connections_, world_.world_size, describe_duration(waited));
+  }
+  if (waits_to_restart()) {
+    const Milliseconds left = std::chrono::ceil<std::chrono::seconds>(*state_deadline_ - now);
+    return fmt::format("starting all workers again in {}", describe_duration(left));
   }
   if (state_ == State::stopping) {
     std::vector<int> busy;

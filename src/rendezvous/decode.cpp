@@ -231,7 +231,8 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
   if (type == "stopped") {
     return Stopped{{fields.count("attempt")},
                    read_further_failures(fields, "failures"),
-                   fields.counts("stopped", options::k_max_workers)};
+                   fields.counts("stopped", options::k_max_workers),
+                   fields.flag("progressed")};
   }
   if (type == "stop_request") {
     return StopRequest{fields.integer("signal", 1, k_highest_signal), fields.text("host"),
@@ -254,7 +255,12 @@ std::optional<CoordinatorMessage> read_coordinator_message(const std::string& ty
                           static_cast<options::StoreAccess>(fields.integer("access", 0, 1))};
   }
   if (type == "status_question") return StatusQuestion{fields.count("question")};
-  if (type == "start") return Start{read_assignment(fields.object("assignment"))};
+  if (type == "start") {
+    Start start{read_assignment(fields.object("assignment"))};
+    constexpr int k_longest = static_cast<int>(options::k_longest_backoff.count());
+    if (fields.has("pause")) start.pause = Milliseconds{fields.integer("pause", 0, k_longest)};
+    return start;
+  }
   if (type == "stop") {
     return Stop{
         {fields.count("attempt")}, fields.integer("signal", 1, k_highest_signal), fields.flag("whole_tree")};

@@ -72,9 +72,8 @@ int exit_code_of(const ExitStatus& status) {
   return k_exit_own_failure;
 }
 
-bool would_fail_again(const ExitStatus& status) {
-  const bool lasting = status.value == ENOENT || status.value == EACCES || status.value == ENOEXEC;
-  return status.kind == ExitStatus::Kind::not_started && failed_at_program(status) && lasting;
+int exit_code_of(const Failure& failure) {
+  return stopped_while_ending(failure) ? 1 : exit_code_of(failure.status);
 }
 
 int exit_code_of(const Cause& cause) {
@@ -82,7 +81,7 @@ int exit_code_of(const Cause& cause) {
     case Cause::Kind::success:
       return 0;
     case Cause::Kind::worker_failed:
-      return stopped_while_ending(cause.failure) ? 1 : exit_code_of(cause.failure.status);
+      return exit_code_of(cause.failure);
     case Cause::Kind::stopped_by_signal:
       return 128 + cause.signal;
     case Cause::Kind::deadline:

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "ddprun/base/text.hpp"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::size_t k_line_width = 400;
 constexpr std::size_t k_message_lines = 30;
+constexpr std::size_t k_restart_causes = 8;
 
 std::string describe_time(std::int64_t unix_milliseconds) {
   const auto seconds = static_cast<std::time_t>(unix_milliseconds / 1000);
@@ -27,7 +29,8 @@ std::string details(const Failure& failure, int max_restarts) {
   if (failure.local_rank.value != failure.rank.value)
     text += fmt::format(", local rank {}", failure.local_rank.value);
   if (!failure.gpu.empty()) text += ", GPU " + printable(failure.gpu);
-  if (max_restarts > 0) text += fmt::format(", restart {} of {}", failure.attempt.value, max_restarts);
+  if (failure.attempt.value > 0)
+    text += fmt::format(", restart {} of {}", failure.attempt.value, max_restarts);
   text += "\n";
   if (!failure.out_of_memory.empty())
     text += fmt::format("  out of memory: {}\n", printable(failure.out_of_memory));
@@ -56,6 +59,19 @@ std::string quoted_message(const Failure& failure) {
   }
   if (cut > 0) lines.insert(lines.begin(), fmt::format("[... {} bytes cut]", cut));
   return quoted_block("its error:", lines);
+}
+
+// "rank 0 on n1 exited with code 1 (attempts 0-2)": each one once, as long as they follow one another.
+std::vector<std::string> describe_alike(const std::vector<Failure>& failures) {
+  std::vector<std::string> texts;
+  for (auto next = failures.begin(); next != failures.end();) {
+    const std::string text = describe(*next);
+    std::vector<int> attempts;
+    for (; next != failures.end() && describe(*next) == text; ++next) attempts.push_back(next->attempt.value);
+    texts.push_back(fmt::format("{} (attempt{} {})", text, attempts.size() == 1 ? "" : "s",
+                                facts::render_cpu_list(attempts)));
+  }
+  return texts;
 }
 
 }  // namespace
@@ -91,9 +107,32 @@ std::string render_others(const std::vector<Failure>& others, const std::vector<
   return text;
 }
 
-std::string render_restart(const Cause& cause, Attempt next, int max_restarts) {
-  return fmt::format("{}; starting all workers again (restart {} of {})", describe(cause), next.value,
-                     max_restarts);
+std::string render_restarts(const UsedRestarts& restarts, const Cause& cause) {
+  if (cause.kind == Cause::Kind::success) return {};
+  std::string text;
+  if (restarts.used > 0) {
+    std::vector<std::string> causes = describe_alike(restarts.causes);
+    std::string heading = fmt::format("\n  {} of {} restarts used", restarts.used, restarts.most);
+    if (causes.size() > k_restart_causes ||
+        restarts.causes.size() < static_cast<std::size_t>(restarts.used)) {
+      const std::size_t shown = std::min(causes.size(), k_restart_causes);
+      causes.erase(causes.begin(), causes.end() - static_cast<std::ptrdiff_t>(shown));
+      heading += ", at last";
+    }
+    text += heading + ": " + join(causes, ", ");
+  }
+  if (cause.kind == Cause::Kind::worker_failed && !cause.detail.empty())
+    text += "\n  not restarted: " + printable(cause.detail, k_line_width);
+  return text;
+}
+
+std::string describe_restart(const Failure& cause, Milliseconds delay) {
+  const std::string when = delay > Milliseconds{0} ? " in " + describe_duration(delay) : "";
+  return fmt::format("{}; starting all workers again{}", describe(cause), when);
+}
+
+std::string render_restart(const Failure& cause, int number, int max_restarts, Milliseconds delay) {
+  return fmt::format("{} (restart {} of {})", describe_restart(cause, delay), number, max_restarts);
 }
 
 }  // namespace ddprun::supervise

@@ -20,10 +20,26 @@ Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text
 
 std::string dump(const Json& json, int indent) { return write_json_text(json, indent) + "\n"; }
 
+Json exit_code_json(const ExitStatus& status) {
+  return status.kind == ExitStatus::Kind::exited ? Json(status.value) : Json();
+}
+
+Json signal_json(const ExitStatus& status) {
+  return status.kind == ExitStatus::Kind::signalled ? Json(options::signal_name(status.value)) : Json();
+}
+
+Json to_short_json(const Failure& failure) {
+  return {{"what", describe(failure)},
+          {"host", failure.host},
+          {"rank", failure.rank.value},
+          {"attempt", failure.attempt.value},
+          {"time", static_cast<double>(failure.unix_milliseconds) / 1000},
+          {"exit_code", exit_code_json(failure.status)},
+          {"signal", signal_json(failure.status)}};
+}
+
 Json to_json(const Failure& failure) {
   const ExitStatus& status = failure.status;
-  const bool exited = status.kind == ExitStatus::Kind::exited;
-  const bool signalled = status.kind == ExitStatus::Kind::signalled;
   return {{"what", describe(failure)},
           {"host", failure.host},
           {"rank", failure.rank.value},
@@ -33,8 +49,8 @@ Json to_json(const Failure& failure) {
           {"attempt", failure.attempt.value},
           {"time", static_cast<double>(failure.unix_milliseconds) / 1000},
           {"started", status.kind != ExitStatus::Kind::not_started},
-          {"exit_code", exited ? Json(status.value) : Json()},
-          {"signal", signalled ? Json(options::signal_name(status.value)) : Json()},
+          {"exit_code", exit_code_json(status)},
+          {"signal", signal_json(status)},
           {"core_dumped", status.core_dumped},
           {"out_of_memory", or_null(failure.out_of_memory)},
           {"error", or_null(failure.message)},
@@ -48,9 +64,12 @@ Json to_json(const Failure& failure) {
 
 std::string render_report_json(const JobEnd& end) {
   const Cause& cause = end.cause;
-  const bool failed = cause.kind == Cause::Kind::worker_failed || !cause.failure.host.empty();
+  const bool failed_worker = cause.kind == Cause::Kind::worker_failed;
+  const bool failed = failed_worker || !cause.failure.host.empty();
   Json others = Json::array();
   for (const Failure& other : end.others) others.push_back(to_json(other));
+  Json restarted = Json::array();
+  for (const Failure& each : end.restarted) restarted.push_back(to_short_json(each));
   return dump({{"version", 1},
                {"job", end.job},
                {"result", k_kinds.at(static_cast<std::size_t>(cause.kind))},
@@ -61,6 +80,8 @@ std::string render_report_json(const JobEnd& end) {
                {"world_size", end.world_size},
                {"restarts", end.restarts},
                {"max_restarts", end.max_restarts},
+               {"restarted_after", restarted},
+               {"not_restarted", failed_worker ? or_null(cause.detail) : Json()},
                {"began", static_cast<double>(end.began) / 1000},
                {"ended", static_cast<double>(end.ended) / 1000},
                {"failure", failed ? to_json(cause.failure) : Json()},

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <csignal>
 #include <set>
 #include <string_view>
 
-#include "ddprun/base/text.hpp"
+#include "ddprun/supervise/last_words.hpp"
 
 namespace ddprun::supervise {
 
@@ -40,12 +39,6 @@ bool has_any(const std::vector<std::string>& lines, const std::string_view (&wor
   });
 }
 
-std::vector<std::string> words_of(const Failure& failure) {
-  std::vector<std::string> lines = split(failure.message, '\n');
-  lines.insert(lines.end(), failure.last_lines.begin(), failure.last_lines.end());
-  return lines;
-}
-
 // Death by these is never somebody else's doing, whatever was written before.
 bool crashed(const ExitStatus& status) {
   constexpr std::array k_crashes = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
@@ -57,19 +50,6 @@ bool has_traceback(const std::vector<std::string>& lines) {
   return std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
     return line.find("Traceback (most recent call last)") != std::string::npos;
   });
-}
-
-std::string last_words(const Failure& failure) {
-  const std::vector<std::string> lines = words_of(failure);
-  const auto last =
-      std::find_if(lines.rbegin(), lines.rend(), [](const auto& line) { return !trim(line).empty(); });
-  return last == lines.rend() ? std::string() : std::string(trim(*last));
-}
-
-// Ranks, pids and addresses differ between failures that are otherwise the same.
-std::string without_numbers(std::string text) {
-  std::erase_if(text, [](unsigned char c) { return std::isdigit(c) != 0; });
-  return text;
 }
 
 bool are_alike(const Failure& a, const Failure& b) {

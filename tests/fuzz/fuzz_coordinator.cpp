@@ -174,12 +174,11 @@ class Scene {
   static void show(const rendezvous::Finish& finish) {
     fuzz::require_printable(supervise::render_report(finish.cause, 1));
     fuzz::require_printable(supervise::render_others(finish.others, finish.victims));
+    fuzz::require_printable(supervise::render_restarts(finish.restarts, finish.cause));
   }
   void look_at(const rendezvous::ShowRestart& restart) {
-    supervise::Cause cause;
-    cause.kind = supervise::Cause::Kind::worker_failed;
-    cause.failure = restart.cause;
-    fuzz::require_printable(supervise::render_restart(cause, restart.next, restart.max_restarts));
+    fuzz::require_printable(
+        supervise::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
     succeeded_.clear();
   }
   void look_at(const rendezvous::ShowJob& job) {

@@ -14,6 +14,7 @@
 #include "ddprun/base/sourced.hpp"
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/options/bind_choice.hpp"
+#include "ddprun/options/restart_options.hpp"
 #include "ddprun/options/store_access.hpp"
 #include "ddprun/output/output_options.hpp"
 
@@ -53,7 +54,8 @@ struct Options {
   std::vector<std::string> command;  // the program or script and its arguments
 
   Sourced<std::string> role = by_default(std::string("default"));
-  Sourced<int> max_restarts = by_default(0);
+  Sourced<int> max_restarts = by_default(0);  // 0 with --restart-policy never
+  RestartOptions restarts;
   // MIN of --nnodes MIN:MAX, place.nodes is MAX; nothing: the number of nodes is fixed.
   std::optional<Sourced<int>> least_nodes;
   Sourced<Grow> grow = by_default(Grow::now);

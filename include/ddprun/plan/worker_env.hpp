@@ -11,11 +11,12 @@ namespace ddprun::plan {
 
 // What is known only when the worker is about to start.
 struct WorkerContext {
-  std::size_t worker = 0;    // index into the assignment's workers
-  std::string error_file;    // where the worker may leave {"message": ...}
-  std::string agent_id;      // marks every process that this agent starts, for the reaper
-  std::string interface;     // the network interface that was proven between hosts; empty: one host
-  std::string timer_file{};  // of torch's watchdog; empty: not asked for
+  std::size_t worker = 0;       // index into the assignment's workers
+  std::string error_file;       // where the worker may leave {"message": ...}
+  std::string agent_id;         // marks every process that this agent starts, for the reaper
+  std::string interface;        // the network interface that was proven between hosts; empty: one host
+  std::string timer_file{};     // of torch's watchdog; empty: not asked for
+  std::string progress_file{};  // which the worker may touch
 };
 
 // Launcher leftovers to remove where one agent starts several workers: they would all carry the agent's own

@@ -13,12 +13,14 @@
 // probing    Only when the agents reached the coordinator by different addresses: asks all of them about the
 //            candidates and takes the best that all reach. Where there is none they are asked again, as a
 //            host under load may answer late.
-// opening    The store of the attempt is being opened; then every agent gets Start.
+// opening    The store of the attempt is being opened; then every agent gets Start. Before a restart that is
+//            to wait (--restart-backoff) it is opened only then; no worker runs meanwhile, so that a signal
+//            or a lost agent ends the job at once.
 // running    Until all succeeded, or the first failure, loss of an agent or signal. No deadline here:
 //            training may take weeks, and a lost host shows in its connection.
 // stopping   All agents have been sent Stop; each answers Stopped or is lost, at the latest when the stop
 //            time-out ends. Then: the next attempt with an empty store on a new port if a worker's failure
-//            was the cause and restarts are left, else the end.
+//            was the cause and supervise/restart_policy.hpp answers it with a restart, else the end.
 // finished   Every connected agent has been sent one Finish, then came one EndJob. A late Join is answered
 //            with Finish too.
 //
@@ -57,6 +59,7 @@
 #include "ddprun/rendezvous/expected_messages.hpp"
 #include "ddprun/rendezvous/message.hpp"
 #include "ddprun/rendezvous/status_round.hpp"
+#include "ddprun/supervise/restart_policy.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -153,8 +156,8 @@ class Coordinator {
   void probe(TimePoint now);
   bool all_answered();
   void check_probes(TimePoint now);
-  void open_store();
-  void start_all(const std::string& address, int port);
+  void open_store(TimePoint now);
+  void start_all(const std::string& address, int port, TimePoint now);
   AgentIndex owner_of_rank_zero() const;
   void begin_stop(const Stop& stop, TimePoint now);
   void drop(ConnectionId connection, const std::string& why, TimePoint now);
@@ -164,9 +167,14 @@ class Coordinator {
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
   void check_stopped(TimePoint now);
   bool may_restart() const;
+  supervise::AttemptEnd attempt_end() const;
+  supervise::RestartDecision decide_restart() const;
+  void finish_instead();
   void restart(TimePoint now);
   void restart_changed(TimePoint now);
   void next_attempt();
+  void begin_attempt(TimePoint now);
+  bool waits_to_restart() const { return state_ == State::opening && state_deadline_; }
   bool members_changed() const;
   bool is_busy(const Agent& agent) const { return agent.connection && agent.position && !agent.stopped; }
   void end_with(supervise::Cause cause, TimePoint now, bool whole_tree = false);
@@ -187,7 +195,7 @@ class Coordinator {
   void record_stop();
   void record_loss(AgentIndex agent, const std::string& sentence);
   void record_cause();
-  void record_restart(const std::string& why, const supervise::Failure* cause = nullptr);
+  void record_restart(const std::string& what, const supervise::Failure* cause = nullptr);
   void record_end();
 
   std::vector<int> missing() const;
@@ -236,7 +244,6 @@ class Coordinator {
   std::optional<TimePoint> last_call_;
   std::string change_;  // why the world is made anew once all have stopped; empty: no such reason
   bool told_differences_ = false;
-  int restarts_ = 0;  // used of max_restarts
   std::string address_;
   std::vector<std::string> candidates_;
   int probe_rounds_ = 0;
@@ -245,8 +252,11 @@ class Coordinator {
 
   std::optional<supervise::Failure> first_failure_;  // of this attempt; settle_cause() may find another
   std::vector<int> victims_;
-  TimePoint failed_at_;
+  TimePoint started_at_, failed_at_;  // the workers of this attempt; the first of them
+  bool progressed_ = false;           // one touched its DDPRUN_PROGRESS_FILE
+  supervise::RestartPolicy policy_;
   std::optional<supervise::Cause> final_cause_;  // decided while stopping
+  std::optional<supervise::Cause> late_cause_;   // for where a restart would be made after all
   std::vector<supervise::Failure> others_;
   std::vector<std::string> remarks_;
   supervise::Cause ended_with_;

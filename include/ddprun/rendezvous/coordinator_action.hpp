@@ -47,6 +47,7 @@ struct ShowRestart {
   Attempt next;
   int restarts = 1;  // used, this one included
   int max_restarts = 0;
+  Milliseconds delay{0};  // from now to its start
 };
 // A remark about the launch that stops nothing.
 struct ShowNotice {

@@ -19,6 +19,7 @@
 #include "ddprun/rendezvous/lifeline.hpp"
 #include "ddprun/status/job_status.hpp"
 #include "ddprun/supervise/outcome.hpp"
+#include "ddprun/supervise/restart_policy.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -70,6 +71,7 @@ struct Stopped {
   Attempt attempt;
   std::vector<supervise::Failure> failures;  // beyond the one reported
   std::vector<int> stopped{};                // ranks that did not fail by themselves, and did not succeed
+  bool progressed = false;                   // a worker touched its DDPRUN_PROGRESS_FILE
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 
@@ -123,6 +125,7 @@ struct StatusQuestion {
 // Start the workers; the store at master_address:master_port is already listening.
 struct Start {
   plan::Assignment assignment;
+  Milliseconds pause{0};  // that may follow its Stopped before the next Start: --restart-backoff
   friend bool operator==(const Start&, const Start&) = default;
 };
 
@@ -140,7 +143,8 @@ struct Finish {
   std::vector<supervise::Failure> others;  // failures after the first; only where report_here
   std::vector<std::string> remarks;        // sentences for the report, "lost n3 while stopping"; likewise
   bool report_here = false;                // exactly one agent prints the report
-  std::vector<int> victims{};  // ranks that were stopped because of it; never sent to another host
+  std::vector<int> victims{};          // ranks that were stopped because of it; never sent to another host
+  supervise::UsedRestarts restarts{};  // likewise
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 

@@ -15,9 +15,6 @@ namespace ddprun::supervise {
 // 125 for a start that ddprun could not prepare.
 int exit_code_of(const ExitStatus& status);
 
-// A program that is not there or is none: another attempt would find the same.
-bool would_fail_again(const ExitStatus& status);
-
 // One worker's failure with what helps to understand it.
 struct Failure {
   Attempt attempt;
@@ -40,15 +37,20 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
+// The same, but 1 for one that was stopped before it could exit by itself.
+int exit_code_of(const Failure& failure);
+
 // Why the whole job stopped; the first cause wins.
 struct Cause {
   enum class Kind { success, worker_failed, stopped_by_signal, agent_lost, deadline, launcher_failed };
   Kind kind = Kind::success;
-  Failure failure;     // worker_failed; else one that came before, where its host is named
-  int signal = 0;      // stopped_by_signal
-  std::string host;    // stopped_by_signal, agent_lost
-  std::string detail;  // agent_lost, deadline, launcher_failed: the sentence
-  std::string hint{};  // launcher_failed: what to do about it
+  Failure failure;   // worker_failed; else one that came before, where its host is named
+  int signal = 0;    // stopped_by_signal
+  std::string host;  // stopped_by_signal, agent_lost
+  // agent_lost, deadline, launcher_failed: the sentence; worker_failed: why there was no restart, if not for
+  // the number of them (RestartDecision::why)
+  std::string detail;
+  std::string hint{};  // what to do about it
   int exit_code = 0;   // launcher_failed: if not k_exit_own_failure
   friend bool operator==(const Cause&, const Cause&) = default;
 };

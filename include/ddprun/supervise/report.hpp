@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ddprun/supervise/outcome.hpp"
+#include "ddprun/supervise/restart_policy.hpp"
 
 namespace ddprun::supervise {
 
@@ -16,6 +17,10 @@ std::string render_report(const Cause& cause, int max_restarts);
 // What stands under it: failures that ended by themselves as well, and who was stopped. Each line begins with
 // a line end.
 std::string render_others(const std::vector<Failure>& others, const std::vector<int>& victims);
+
+// And under that: which restarts were made, and why there was no other one. Each line begins with a line end;
+// empty for success and where there is nothing to say.
+std::string render_restarts(const UsedRestarts& restarts, const Cause& cause);
 
 std::string name_ranks(const std::vector<int>& ranks);  // ascending: "ranks 0-3,5-511"
 
@@ -31,7 +36,8 @@ struct JobEnd {
   int nodes = 0;
   int restarts = 0;
   int max_restarts = 0;
-  std::int64_t began = 0;  // Unix milliseconds
+  std::vector<Failure> restarted{};  // what the restarts were made for
+  std::int64_t began = 0;            // Unix milliseconds
   std::int64_t ended = 0;
 };
 std::string render_report_json(const JobEnd& end);
@@ -39,7 +45,9 @@ std::string render_report_json(const JobEnd& end);
 // What torch's @record would have left for a launcher around ddprun: parse_error_file() reads it.
 std::string render_error_file(const Cause& cause);
 
-// "rank 3 on n2 exited with code 1; starting all workers again (restart 1 of 3)".
-std::string render_restart(const Cause& cause, Attempt next, int max_restarts);
+// "rank 3 on n2 exited with code 1; starting all workers again", or "again in 4 s".
+std::string describe_restart(const Failure& cause, Milliseconds delay);
+// The same with " (restart 1 of 3)".
+std::string render_restart(const Failure& cause, int number, int max_restarts, Milliseconds delay);
 
 }  // namespace ddprun::supervise

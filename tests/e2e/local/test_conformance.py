@@ -140,7 +140,8 @@ def test_master_port_is_exactly_the_one_asked_for_and_later_attempts_count_up(ma
     name = script(machine, "port.sh", "n=$TORCHELASTIC_RESTART_COUNT; echo $MASTER_PORT > $RANK.$n.part; "
                   "mv $RANK.$n.part $RANK.$n; while [ ! -e $((1 - RANK)).$n ]; do sleep 0.05; done; exit $((n < 2))")
     program = ["--no-python", "sh", name]
-    succeed(machine.run("--nproc-per-node", "2", "--max-restarts", "2", "--master-port", str(port), *program))
+    succeed(machine.run("--nproc-per-node", "2", "--max-restarts", "2", "--restart-policy", "always",
+                        "--master-port", str(port), *program))
     seen = {path.name: int(path.read_text()) for path in machine.directory.glob("[0-9].[0-9]")}
     assert seen["0.0"] == seen["1.0"] == port, seen
     assert port < seen["0.1"] == seen["1.1"] < seen["0.2"] == seen["1.2"] < port + 64, seen
@@ -209,7 +210,7 @@ def test_the_same_environment_as_torchrun(machine, torch_python):
     options = ["--nproc-per-node", "2", "--max-restarts", "1", "--role", "trainer"]
     worker = ["--no-python", sys.executable, "-c", DUMP]
     own = {"TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_RUN_ID", "MASTER_PORT", "MASTER_ADDR", "DDPRUN_AGENT_ID",
-           "DDPRUN_LAUNCH_ID", "DDPRUN_WORKER_VARIABLES", "PYTHONUNBUFFERED", "TMPDIR", "_", "PWD", "OLDPWD", "SHLVL"}
+           "DDPRUN_LAUNCH_ID", "DDPRUN_PROGRESS_FILE", "DDPRUN_WORKER_VARIABLES", "PYTHONUNBUFFERED", "TMPDIR", "_", "PWD", "OLDPWD", "SHLVL"}
     succeed(machine.start_program([str(torch_python), "-m", "torch.distributed.run", *options, *worker],
                                   env={"TMPDIR": str(machine.directory)}).wait())
     theirs = environments(machine)

@@ -62,7 +62,7 @@ def test_places_are_kept_over_a_restart(hosts, directory, key):
     program = (f"cd {directory}; hostname > $RANK.$TORCHELASTIC_RESTART_COUNT; "
                "until [ $(ls *.$TORCHELASTIC_RESTART_COUNT | wc -l) = 3 ]; do sleep 0.05; done; "
                "[ $TORCHELASTIC_RESTART_COUNT = 2 ]")
-    arguments = ["--key-file", key, "--max-restarts", "2", "--no-python", "sh", "-c", program]
+    arguments = ["--key-file", key, "--max-restarts", "2", "--restart-policy", "always", "--no-python", "sh", "-c", program]
     owner = start(hosts, "a", hosts["a"].address, *arguments, nodes=3)
     wait_for_listener(hosts, "a")
     results = wait_all([owner, *(start(hosts, name, hosts["a"].address, *arguments, nodes=3) for name in "cb")])

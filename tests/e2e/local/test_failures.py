@@ -43,7 +43,8 @@ def test_a_failure_that_restarts_do_not_cure_is_reported_once(machine, tmp_path)
     there = f"{tmp_path}/$TORCHELASTIC_RESTART_COUNT"  # rank 0 has spoken before rank 1 fails
     script = (f"echo $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS; [ $RANK = 0 ] && touch {there}; "
               f"[ $RANK = 1 ] && while [ ! -e {there} ]; do sleep 0.01; done && exit 5; exec sleep 600")
-    result = machine.run("--nproc-per-node", "2", "--max-restarts", "2", *SHELL, script)
+    result = machine.run("--nproc-per-node", "2", "--max-restarts", "2", "--restart-policy", "always", *SHELL,
+                         script)
     assert result.code == 5, str(result)
     assert [result.stdout.count(f"{attempt} of 2\n") for attempt in range(3)] == [2, 2, 2], str(result)
     assert len(re.findall("starting all workers again", result.stderr)) == 2, str(result)

@@ -47,7 +47,8 @@ def test_the_store_is_on_the_named_port_and_on_the_ones_after_it_in_later_attemp
     program = (f"echo $MASTER_ADDR $MASTER_PORT >> {directory}/rank.$RANK;"
                f"[ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0; [ $RANK = 0 ] && exec sleep 600;"
                f"until {written}; do sleep 0.02; done; exit 9")
-    results = wait_all(start_all(hosts, "--key-file", key, "--max-restarts", "2", "--no-python", "sh", "-c", program))
+    results = wait_all(start_all(hosts, "--key-file", key, "--max-restarts", "2",
+                                 "--restart-policy", "always", "--no-python", "sh", "-c", program))
     assert codes(results) == [0, 0], as_text(results)
     address = hosts["a"].address
     for rank in (0, 1):

@@ -253,22 +253,22 @@ def test_warnings_reach_the_workers_and_signals_of_our_own_timers_end_nothing(ma
 
 def test_a_restart_on_the_highest_port_does_not_run_off_the_end(machine):
     script = '[ $TORCHELASTIC_RESTART_COUNT = 2 ] && echo $MASTER_PORT || exit 1'
-    result = machine.run("--nproc-per-node", "2", "--master-port", "65535", "--max-restarts", "3", "--no-python", "sh",
-                         "-c", script)
+    result = machine.run("--nproc-per-node", "2", "--master-port", "65535", "--max-restarts", "3",
+                         "--restart-policy", "always", "--no-python", "sh", "-c", script)
     assert result.code == 0, str(result)
     assert result.stdout == "65535\n" * 2, str(result)
 
 
 def test_only_the_current_attempts_folder_is_kept(machine):
     script = 'cd "${TORCHELASTIC_ERROR_FILE%/*}/.."; ls; exit 1'
-    result = machine.run("--max-restarts", "3", "--no-python", "sh", "-c", script)
+    result = machine.run("--max-restarts", "3", "--restart-policy", "always", "--no-python", "sh", "-c", script)
     assert result.stdout == "attempt_0\nattempt_1\nattempt_2\nattempt_3\n", str(result)
 
 
 def test_a_ddprun_that_is_killed_at_any_moment_leaves_no_file(machine):
     moments = random.Random(7)
     for _ in range(20):
-        program = machine.start("--max-restarts", "1000000", "--no-python", "sh", "-c",
+        program = machine.start("--max-restarts", "1000000", "--restart-policy", "always", "--no-python", "sh", "-c",
                                 "echo {} > $TORCHELASTIC_ERROR_FILE; sleep 0.02; exit 1")
         machine.start_program(["sleep", str(moments.uniform(0, 0.15))]).wait()
         program.send_signal(signal.SIGKILL)

@@ -69,6 +69,11 @@ OPTIONS = {
     "--topology": (["--topology", TOPOLOGY], "json:binding.packages=2"),
     "--gpus": (["--topology", TOPOLOGY, "--gpus", "3"], "json:workers.2.device=2"),
     "--max-restarts": (["--max-restarts", "1", *SHOW, "exit $((1 - TORCHELASTIC_RESTART_COUNT))"], "restart 1 of 1"),
+    # what they do: test_restart_policy.py
+    "--restart-policy": (["--max-restarts", "1", "--restart-policy", "always"], "json:restarts.policy.value=always"),
+    "--min-progress": (["--max-restarts", "1", "--min-progress", "7m"], "json:restarts.min_progress_seconds.value=420.0"),
+    "--no-restart-on": (["--max-restarts", "1", "--no-restart-on", "3", *SHOW, "exit 3"], "not restarted: exit code 3"),
+    "--restart-backoff": (["--max-restarts", "1", "--restart-backoff", "7s"], "json:restarts.backoff_seconds.value=7.0"),
     "--shutdown-timeout": (["--shutdown-timeout", "7s"], "json:shutdown_timeout_seconds.value=7.0"),
     "--signals-to-handle": (["--signals-to-handle", "SIGUSR1", *SHOW, "echo $TORCHELASTIC_SIGNALS_TO_HANDLE"], "SIGUSR1"),
     "--dry-run": (["--dry-run", *TRUE], "nothing is started"),
@@ -121,7 +126,7 @@ WORKER_VARIABLES = {
     "TORCHELASTIC_RUN_ID": ".+", "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_ERROR_FILE": "/.+",
     "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "OMP_NUM_THREADS": r"\d+",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "PYTHONUNBUFFERED": "1", "DDPRUN_LAUNCH_ID": ".+",
-    "DDPRUN_AGENT_ID": ".+",
+    "DDPRUN_AGENT_ID": ".+", "DDPRUN_PROGRESS_FILE": "/.+",
     "DDPRUN_WORKER_VARIABLES": ".+",
 }
 # Those that come with an option, a site, a scheduler or several nodes, and have tests of their own.
@@ -259,7 +264,7 @@ def test_every_key_of_the_plan_that_the_manual_names_is_there(machine):
     keys = re.findall(r"^\.T[PQ]\n\.B ([a-z_.\[\]]+)( \*)?$", section, re.MULTILINE)
     assert len(keys) > 60
     plans = {name: json.loads(machine.run("--dry-run=json", *options, *TRUE).stdout)
-             for name, options in (("here", ["--nproc-per-node", "2"]), ("there", ["--hosts", "n1,n2"]))}
+             for name, options in (("here", ["--nproc-per-node", "2", "--max-restarts", "1"]), ("there", ["--hosts", "n1,n2"]))}
     told = re.search(r"the object has\n(.*?)\n\.TP", section, re.DOTALL)[1]
     carried = set(re.findall(r"[a-z_]{4,}", told)) - {"notices and"}
     for key, sourced in keys:

@@ -97,8 +97,8 @@ def test_sigterm_at_any_moment_of_the_start(machine):
 def test_sigterm_between_attempts(machine):
     """Workers fail at once and for ever, so that most moments lie between two attempts."""
     for _ in range(5):
-        program = machine.start("--nproc-per-node", "2", "--max-restarts", "1000000", "--no-python", "sh", "-c",
-                                "touch ready; exit 1")
+        program = machine.start("--nproc-per-node", "2", "--max-restarts", "1000000",
+                                "--restart-policy", "always", "--no-python", "sh", "-c", "touch ready; exit 1")
         machine.wait_for_files("ready")
         program.send_signal(signal.SIGTERM)
         result = program.wait(timeout=30)

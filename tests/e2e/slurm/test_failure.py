@@ -53,8 +53,8 @@ def test_restarts_count_the_same_on_all_hosts(cluster, directory):
                "[ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0;"
                "while [ $RANK = 1 ] && ! grep -qs ^$TORCHELASTIC_RESTART_COUNT rank.0; do sleep 0.1; done;"
                "[ $RANK = 1 ] && exit 9; exec sleep 600")
-    result = cluster.run("srun", "-N2", *ONE_A_NODE, "ddprun", "--max-restarts", "3", "--no-python", "sh", "-c",
-                         program)
+    result = cluster.run("srun", "-N2", *ONE_A_NODE, "ddprun", "--max-restarts", "3", "--restart-policy", "always",
+                         "--no-python", "sh", "-c", program)
     assert result.code == 0, str(result)
     for rank in (0, 1):
         assert (directory / f"rank.{rank}").read_text().split("\n")[:-1] == ["0 3", "1 3", "2 3"], str(result)

@@ -53,8 +53,8 @@ def test_the_store_can_be_left_to_rank_0_on_a_host_that_does_not_coordinate(clus
 
 def test_a_training_that_fails_twice_ends_as_an_undisturbed_one(cluster, directory):
     def train(name: str, *arguments: str) -> dict[int, dict]:
-        result = cluster.run("srun", "-N2", "--ntasks-per-node=1", "ddprun", "--max-restarts", "3", TRAIN,
-                             str(directory / name), *arguments)
+        result = cluster.run("srun", "-N2", "--ntasks-per-node=1", "ddprun", "--max-restarts", "3",
+                             "--restart-policy", "always", TRAIN, str(directory / name), *arguments)
         assert result.code == 0, str(result)
         records = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
         return {record["rank"]: record for record in records}

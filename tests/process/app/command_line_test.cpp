@@ -216,6 +216,56 @@ TEST_CASE("times and numbers below nothing are refused") {
         "--master-port is not a port: '65536' | give a number up to 65535; 0 means a free port");
 }
 
+TEST_CASE("the restart policy and its options have defaults and are read") {
+  const options::RestartOptions none = parse({}).restarts;
+  CHECK(none.rule == by_default(options::RestartRule::progress));
+  CHECK(none.min_progress == by_default(Milliseconds{300000}));
+  CHECK(none.no_restart_on.value.empty());
+  CHECK(none.backoff == by_default(Milliseconds{0}));
+  const options::Options given = parse({"--max-restarts=3", "--restart-policy=always", "--min-progress=90s",
+                                        "--no-restart-on=64,3", "--restart-backoff=5s"},
+                                       {});
+  CHECK(given.restarts.rule == sourced(options::RestartRule::always, "--restart-policy"));
+  CHECK(given.restarts.min_progress == sourced(Milliseconds{90000}, "--min-progress"));
+  CHECK(given.restarts.no_restart_on == sourced(std::vector<int>{3, 64}, "--no-restart-on"));
+  CHECK(given.restarts.backoff == sourced(Milliseconds{5000}, "--restart-backoff"));
+  CHECK(parse({}, {{"DDPRUN_RESTART_POLICY", "always"}}).restarts.rule.origin == "DDPRUN_RESTART_POLICY");
+}
+
+TEST_CASE("the policy never is no restarts, whatever their number") {
+  CHECK(parse({"--max-restarts=3", "--restart-policy=never"}).max_restarts == sourced(0, "--restart-policy"));
+}
+
+TEST_CASE("a restart option without effect is said to have none") {
+  const auto notice = [](const std::vector<std::string>& arguments) {
+    const options::Options options = parse(arguments);
+    return options.notices.empty() ? "" : options.notices[0].what + " | " + options.notices[0].hint;
+  };
+  CHECK(notice({"--restart-backoff=5s"}) ==
+        "--restart-backoff has no effect | no restarts are asked for (--max-restarts)");
+  CHECK(notice({"--max-restarts=3", "--restart-policy=always", "--min-progress=1m"}) ==
+        "--min-progress has no effect | --restart-policy always restarts without progress too");
+  CHECK(notice({"--max-restarts=3", "--restart-policy=never"}).empty());
+  CHECK(
+      notice({"--max-restarts=3", "--min-progress=1m", "--restart-backoff=5s", "--no-restart-on=3"}).empty());
+}
+
+TEST_CASE("restart options that cannot be are refused") {
+  CHECK(error_for({"--restart-policy=sometimes"}) ==
+        "--restart-policy is not one of always, progress, never: 'sometimes' | give one of them");
+  CHECK(error_for({"--restart-policy=nver"}) ==
+        "--restart-policy is not one of always, progress, never: 'nver' | did you mean never?");
+  CHECK(error_for({"--min-progress=0"}) ==
+        "--min-progress of 0 counts every attempt as progress | give a time above 0, as in 10m, or "
+        "--restart-policy always");
+  CHECK(error_for({"--restart-backoff=2m"}) ==
+        "--restart-backoff is above 1m, the longest wait before a restart | give the first wait, which "
+        "doubles up to 1m, as in 5s");
+  CHECK(error_for({"--restart-backoff=soon"}).starts_with("--restart-backoff is not a time: 'soon' | "));
+  CHECK(error_for({"--no-restart-on=256"})
+            .starts_with("--no-restart-on is not a list of exit codes: '256' | "));
+}
+
 TEST_CASE("a rendezvous configuration sets how long to wait") {
   CHECK(parse({"--rdzv-conf='join_timeout=5,timeout=7'"}).join_timeout.value == Milliseconds{5000});
   CHECK(parse({"--rdzv-conf=timeout=1200"}).join_timeout ==

@@ -86,7 +86,7 @@ TEST_CASE("one worker's failure stops the others and is ddprun's, with its last 
 
 TEST_CASE("all workers start again after a failure, with the attempt's number, as often as was asked") {
   const os::TempDir folder(std::nullopt);
-  const Words twice{"--nproc-per-node", "2", "--max-restarts", "2"};
+  const Words twice{"--nproc-per-node", "2", "--max-restarts", "2", "--restart-policy", "always"};
   const auto saved = run(
       shell("echo $RANK.$TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 2 ]", twice), folder);
   CHECK(saved.code == 0);

@@ -203,6 +203,29 @@ TEST_CASE("three agents join, restart together after a failure, and end together
   CHECK(second.lost.empty());
 }
 
+TEST_CASE("a member waits for a delayed restart as long as its coordinator's options say, not its own") {
+  boost::asio::io_context context;
+  TestCoordinator first(context, 2, [](CoordinatorServiceSettings& settings, CoordinatorHooks&) {
+    settings.coordinator.max_restarts = 1;
+    settings.coordinator.restarts.backoff = sourced(Milliseconds(500), "--restart-backoff");
+    settings.announcement.max_restarts = 1;
+  });
+  TestMember second(context, 1, 2, first.service->port(), [](MemberServiceSettings& settings) {
+    settings.announcement.max_restarts = 1;
+    settings.answer_limit = Milliseconds(200);
+  });
+  run_until(context, [&] { return second.started(); });
+  supervise::Failure failure;
+  failure.status = {ExitStatus::Kind::exited, 1, {}, false};
+  first.service->send(rendezvous::AttemptFailed{{0}, failure});
+  run_until(context, [&] { return !all_of<rendezvous::Stop>(second.messages).empty(); });
+  first.service->send(rendezvous::Stopped{{0}, {}});
+  second.service->send(rendezvous::Stopped{{0}, {}});
+  run_until(context,
+            [&] { return all_of<rendezvous::Start>(second.messages).size() == 2 || !second.lost.empty(); });
+  CHECK(second.lost.empty());
+}
+
 TEST_CASE(
     "a member that knows no address is told the place by a rendezvous file or the launcher's key-value "
     "space") {

@@ -61,7 +61,8 @@ facts::Environment environment_of(const NodeProposal& node, const Assignment& as
 TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
   const NodeProposal node = node_of(allocation::LaunchStyle::agent_per_node, 2);
   const facts::Environment worker =
-      environment_of(node, second_node(2), {{"PATH", "/bin"}}, {1, "/tmp/x/1/error.json", "cafe", "hsn0"});
+      environment_of(node, second_node(2), {{"PATH", "/bin"}},
+                     {1, "/tmp/x/1/error.json", "cafe", "hsn0", "", "/tmp/x/1/progress_1"});
   const facts::Environment expected{
       {"PATH", "/bin"},
       {"RANK", "3"},
@@ -88,6 +89,7 @@ TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
       {"NCCL_SOCKET_IFNAME", "=hsn0"},
       {"DDPRUN_LAUNCH_ID", "beef"},
       {"DDPRUN_AGENT_ID", "cafe"},
+      {"DDPRUN_PROGRESS_FILE", "/tmp/x/1/progress_1"},
       {"DDPRUN_WORKER_VARIABLES",
        ":RANK,LOCAL_RANK,WORLD_SIZE,LOCAL_WORLD_SIZE,GROUP_RANK,GROUP_WORLD_SIZE,"
        "ROLE_NAME,ROLE_RANK,ROLE_WORLD_SIZE,MASTER_ADDR,MASTER_PORT,"
@@ -96,7 +98,7 @@ TEST_CASE("a worker gets torchrun's variables with torchrun's spellings") {
        "TORCHELASTIC_SIGNALS_TO_HANDLE,OMP_NUM_THREADS,"
        "TORCH_NCCL_ASYNC_ERROR_HANDLING,PYTHONUNBUFFERED,GLOO_SOCKET_IFNAME,"
        "NCCL_SOCKET_IFNAME,"
-       "DDPRUN_LAUNCH_ID,DDPRUN_AGENT_ID"}};
+       "DDPRUN_LAUNCH_ID,DDPRUN_AGENT_ID,DDPRUN_PROGRESS_FILE"}};
   CHECK(worker == expected);
 }
 

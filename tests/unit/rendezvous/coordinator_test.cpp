@@ -832,7 +832,10 @@ TEST_CASE("any order of events gives one end, one Finish each and no store or st
     CAPTURE(round);
     const int agents = 1 + static_cast<int>(random() % 5);
     const int restarts = static_cast<int>(random() % 3);
-    Play play(settings(agents, restarts));
+    CoordinatorSettings chosen = settings(agents, restarts);
+    if (round % 2 == 0) chosen.restarts.rule = sourced(options::RestartRule::always, "--restart-policy");
+    if (round % 3 == 0) chosen.restarts.backoff = sourced(Milliseconds(2s), "--restart-backoff");
+    Play play(chosen);
     std::map<int, RandomAgent> connected;
     std::set<int> stores;
     std::map<int, int> finishes;
@@ -1025,6 +1028,155 @@ TEST_CASE("a program that is not there is no reason for a restart, a machine wit
   CHECK(restarts({Kind::not_started, EAGAIN, StartStage::process, false}));
   CHECK(restarts({Kind::not_started, EIO, StartStage::exec, false}));
   CHECK(restarts({Kind::exited, 127, {}, false}));
+}
+
+// ---- the restart policy: supervise/restart_policy_test.cpp has its rules
+
+namespace {
+
+// One rank of each attempt fails after this long.
+void fail_attempt(Play& play, int attempt, std::chrono::milliseconds after, bool progressed = false) {
+  play.now += after;
+  play.say(0, AttemptFailed{{attempt}, failure_of(1, attempt)});
+  play.say(0, Stopped{{attempt}, {}});
+  play.say(1, Stopped{{attempt}, {}, {}, progressed});
+  play.store_ready(attempt + 1);
+}
+
+CoordinatorSettings with_backoff(Milliseconds backoff) {
+  CoordinatorSettings chosen = settings(2, 3);
+  chosen.restarts.backoff = sourced(backoff, "--restart-backoff");
+  chosen.record = true;
+  chosen.live = true;
+  return chosen;
+}
+
+}  // namespace
+
+TEST_CASE("the same failure twice without progress ends the job, and says so") {
+  Play play(settings(2, 3));
+  play.run();
+  fail_attempt(play, 0, 2s);
+  CHECK(play.all<EndJob>().empty());
+  fail_attempt(play, 1, 2s);
+  CHECK(play.end().failure == failure_of(1, 1));
+  CHECK(play.end_text() == "the same failure came twice in a row, and no worker made progress");
+  CHECK(play.end().hint.starts_with("--restart-policy always "));
+  const auto ends = play.sent<Finish>();
+  REQUIRE(ends.size() == 2);
+  CHECK(ends[0].second.restarts == supervise::UsedRestarts{1, 3, {failure_of(1)}});
+  CHECK(ends[1].second.restarts == supervise::UsedRestarts{});
+}
+
+TEST_CASE("progress on any agent, or by the time that the workers ran, goes on") {
+  Play touched(settings(2, 3));
+  touched.run();
+  for (int attempt = 0; attempt < 3; ++attempt) fail_attempt(touched, attempt, 2s, true);
+  CHECK(touched.all<ShowRestart>().size() == 3);
+  Play long_enough(settings(2, 3));
+  long_enough.run();
+  for (int attempt = 0; attempt < 3; ++attempt) fail_attempt(long_enough, attempt, 6min);
+  CHECK(long_enough.all<ShowRestart>().size() == 3);
+}
+
+TEST_CASE("progress of one attempt is not that of the next") {
+  Play play(settings(2, 5));
+  play.run();
+  fail_attempt(play, 0, 2s, true);
+  fail_attempt(play, 1, 2s);
+  fail_attempt(play, 2, 2s);
+  CHECK(play.all<ShowRestart>().size() == 2);
+  CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
+}
+
+TEST_CASE("a restart that is to wait opens its store only then, and says how long") {
+  Play play(with_backoff(5s));
+  play.all_join();
+  play.store_ready(0);
+  CHECK(play.sent<Start>()[0].second.pause == 1min);
+  play.log.clear();
+  fail_attempt(play, 0, 2s);
+  REQUIRE(play.all<ShowRestart>().size() == 1);
+  CHECK(play.all<ShowRestart>()[0].delay == 5s);
+  CHECK(play.all<OpenStore>().empty());
+  CHECK(play.sent<Start>().empty());
+  CHECK(play.all<Record>().back().event.what ==
+        "rank 1 on n1 exited with code 1; starting all workers again in 5 s");
+  play.pass(4s);
+  CHECK(play.all<OpenStore>().empty());
+  CHECK(play.all<ShowStatus>().back().text == "starting all workers again in 1 s");
+  play.take(play.coordinator.on_status_request(play.now));
+  for (int agent = 0; agent < 2; ++agent) play.say(agent, StatusAnswer{1, {}});
+  REQUIRE(play.all<ShowJob>().size() == 1);
+  CHECK(play.all<ShowJob>()[0].status.phase == "waiting to restart");
+  play.pass(1s);
+  REQUIRE(play.all<OpenStore>().size() == 1);
+  CHECK(play.all<OpenStore>()[0].attempt == Attempt{1});
+  CHECK(play.all<ShowStatus>().back().text.empty());
+  play.store_ready(1);
+  CHECK(play.sent<Start>().size() == 2);
+}
+
+TEST_CASE("a signal or a lost agent ends a job that waits to restart at once, with one store closed") {
+  Play signalled(with_backoff(5s));
+  signalled.run();
+  fail_attempt(signalled, 0, 2s);
+  signalled.pass(2s);
+  signalled.say(1, StopRequest{2, "n2"});
+  CHECK(signalled.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(signalled.sent<Finish>().size() == 2);
+  CHECK(signalled.all<CloseStore>().size() == 1);
+  CHECK(signalled.sent<Finish>()[0].second.restarts.used == 1);
+  Play lost(with_backoff(5s));
+  lost.run();
+  fail_attempt(lost, 0, 2s);
+  lost.lose(1, "no answer for 20 s");
+  CHECK(lost.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(lost.sent<Finish>().size() == 1);
+}
+
+TEST_CASE("a signal while a failure is stopped that the policy does not answer leaves it the cause") {
+  CoordinatorSettings chosen = settings(2, 3);
+  chosen.restarts.no_restart_on = sourced(std::vector<int>{1}, "--no-restart-on");
+  Play play(chosen);
+  play.run();
+  play.say(0, AttemptFailed{{0}, failure_of(1)});
+  play.say(1, StopRequest{15, "n2"});
+  play.all_stopped(0);
+  CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
+  CHECK(play.end_text() == "exit code 1 is in --no-restart-on");
+}
+
+TEST_CASE(
+    "a signal or a loss while stopping is not forgotten where another failure turns out to be the cause") {
+  CoordinatorSettings chosen = settings(3, 3);
+  chosen.restarts.no_restart_on = sourced(std::vector<int>{1}, "--no-restart-on");
+  supervise::Failure symptom = failure_of(0);
+  symptom.last_lines = {"Connection reset by peer"};
+  supervise::Failure own = failure_of(3);
+  own.status.value = 2;
+  own.last_lines = {"Traceback (most recent call last):", "ValueError: bad sample"};
+  own.after_stop = true;
+  const auto play_with = [&](const std::function<void(Play&)>& event) {
+    Play play(chosen);
+    play.run();
+    play.say(0, AttemptFailed{{0}, symptom});
+    event(play);
+    play.say(0, Stopped{{0}, {}});
+    play.say(1, Stopped{{0}, {own}});
+    if (!play.lost.contains(2)) play.say(2, Stopped{{0}, {}});
+    return play;
+  };
+  CHECK(play_with([](Play&) {}).all<ShowRestart>().size() == 1);
+  const Play signalled = play_with([](Play& play) { play.say(1, StopRequest{15, "n2"}); });
+  CHECK(signalled.all<ShowRestart>().empty());
+  CHECK(signalled.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(signalled.end().failure.rank == GlobalRank{3});
+  CHECK(signalled.sent<Finish>()[0].second.restarts.used == 0);
+  const Play lost = play_with([](Play& play) { play.lose(2, "reset"); });
+  CHECK(lost.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(lost.end_text() == "lost n3 (ranks 4-5): reset");
+  CHECK(lost.sent<Finish>()[0].second.remarks.empty());
 }
 
 // ---- --status

@@ -57,11 +57,33 @@ TEST_CASE("the report as JSON has the cause with all that is known of it") {
   CHECK(json["other_failures"].size() == 1);
 }
 
+TEST_CASE("the report as JSON has the restarts, what each was for, and why there was no other one") {
+  JobEnd end = failed_job();
+  end.max_restarts = 3;
+  Failure before = end.cause.failure;
+  before.status = {ExitStatus::Kind::exited, 1, {}, false};
+  end.restarted = {before};
+  end.cause.detail = "exit code 139 is in --no-restart-on";
+  const Json json = Json::parse(render_report_json(end));
+  CHECK(json["max_restarts"] == 3);
+  CHECK(json["restarted_after"] == Json::array({{{"what", "rank 3 on n2 exited with code 1"},
+                                                 {"host", "n2"},
+                                                 {"rank", 3},
+                                                 {"attempt", 0},
+                                                 {"time", 1.5},
+                                                 {"exit_code", 1},
+                                                 {"signal", nullptr}}}));
+  CHECK(json["not_restarted"] == "exit code 139 is in --no-restart-on");
+  CHECK(Json::parse(render_report_json(failed_job()))["not_restarted"].is_null());
+}
+
 TEST_CASE("the report of a success has no failure") {
   const Json json = Json::parse(render_report_json({}));
   CHECK(json["result"] == "succeeded");
   CHECK(json["exit_code"] == 0);
   CHECK(json["failure"].is_null());
+  CHECK(json["not_restarted"].is_null());
+  CHECK(json["restarted_after"].empty());
 }
 
 TEST_CASE("the error file for a launcher around ddprun is one that torch and ddprun read") {

@@ -37,7 +37,7 @@ TEST_CASE("the message of an error file replaces the last lines") {
   cause.failure.message = "ValueError: bad\nTraceback ...\n";
   CHECK(render_report(cause, 2) ==
         "rank 3 on n2 exited with code 1\n"
-        "  python3, pid 4711, ended 1970-01-02 00:00:00 UTC, restart 0 of 2\n"
+        "  python3, pid 4711, ended 1970-01-02 00:00:00 UTC\n"
         "  its error:\n"
         "  | ValueError: bad\n"
         "  | Traceback ...\n");
@@ -73,15 +73,58 @@ TEST_CASE("a signal that came while a failed attempt was being stopped does not 
   CHECK(render_report(cause, 2) ==
         "stopped by SIGTERM on n1\n"
         "  before that, rank 3 on n2 exited with code 1\n"
-        "  python3, pid 4711, ended 1970-01-02 00:00:00 UTC, restart 0 of 2\n"
+        "  python3, pid 4711, ended 1970-01-02 00:00:00 UTC\n"
         "  its last lines:\n"
         "  | step 10\n"
         "  | boom \\x1b[31m\n");
 }
 
 TEST_CASE("a restart says why and which one it is") {
-  CHECK(render_restart(failed_worker(), Attempt{1}, 3) ==
+  const Failure failure = failed_worker().failure;
+  CHECK(render_restart(failure, 1, 3, Milliseconds{0}) ==
         "rank 3 on n2 exited with code 1; starting all workers again (restart 1 of 3)");
+  CHECK(render_restart(failure, 2, 3, Milliseconds{4000}) ==
+        "rank 3 on n2 exited with code 1; starting all workers again in 4 s (restart 2 of 3)");
+}
+
+TEST_CASE("a failure of a restart says which one it was of") {
+  Cause cause = failed_worker();
+  cause.failure.attempt = Attempt{2};
+  CHECK(render_report(cause, 3).find("1970-01-02 00:00:00 UTC, restart 2 of 3\n") != std::string::npos);
+}
+
+TEST_CASE("the end says which restarts were made for what, and why there was no other one") {
+  Cause cause = failed_worker();
+  CHECK(render_restarts({0, 3, {}}, cause).empty());
+  UsedRestarts restarts{2, 3, {cause.failure, cause.failure}};
+  restarts.causes[1].attempt = Attempt{1};
+  restarts.causes[1].rank = GlobalRank{0};
+  restarts.causes[1].host = "n1";
+  restarts.causes[1].status = {ExitStatus::Kind::signalled, 9, {}, false};
+  CHECK(render_restarts(restarts, cause) ==
+        "\n  2 of 3 restarts used: rank 3 on n2 exited with code 1 (attempt 0), rank 0 on n1 was killed by "
+        "SIGKILL (attempt 1)");
+  cause.detail = "exit code 1 is in --no-restart-on";
+  CHECK(render_restarts({0, 3, {}}, cause) == "\n  not restarted: exit code 1 is in --no-restart-on");
+  cause.kind = Cause::Kind::agent_lost;
+  cause.detail = "lost n3";
+  CHECK(render_restarts({0, 3, {}}, cause).empty());
+}
+
+TEST_CASE("restarts for the same reason are one item, and of many the latest are shown") {
+  UsedRestarts restarts{200, 1000, {}};
+  for (int attempt = 100; attempt < 200; ++attempt) {
+    restarts.causes.push_back(failed_worker().failure);
+    restarts.causes.back().attempt = Attempt{attempt};
+  }
+  CHECK(render_restarts(restarts, {}).empty());  // a success is silent
+  CHECK(render_restarts(restarts, failed_worker()) ==
+        "\n  200 of 1000 restarts used, at last: rank 3 on n2 exited with code 1 (attempts 100-199)");
+  for (int i = 0; i < 100; i += 2) restarts.causes[static_cast<std::size_t>(i)].rank = GlobalRank{1};
+  const std::string text = render_restarts(restarts, failed_worker());
+  CHECK(text.starts_with(
+      "\n  200 of 1000 restarts used, at last: rank 1 on n2 exited with code 1 (attempt 192), "));
+  CHECK(text.ends_with(", rank 3 on n2 exited with code 1 (attempt 199)"));
 }
 
 TEST_CASE("a report says which GPU, who killed it for memory, where its output is and who was as it") {

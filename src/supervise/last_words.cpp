@@ -1,0 +1,61 @@
+#include "ddprun/supervise/last_words.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+#include "ddprun/base/text.hpp"
+
+namespace ddprun::supervise {
+
+namespace {
+
+// torch puts "[rank3]: " before each line of an uncaught exception.
+std::string_view without_rank(std::string_view line) {
+  const std::size_t end = line.find("]: ");
+  return line.starts_with("[rank") && end != std::string_view::npos ? line.substr(end + 3) : line;
+}
+
+bool is_indented(std::string_view line) { return line.starts_with(' ') && !trim(line).empty(); }
+
+// Whether the indented lines up to here are of a traceback: "  File "train.py", line 3".
+bool ends_frames(const std::vector<std::string>& lines, std::size_t last) {
+  for (std::size_t i = last + 1; i-- > 0;) {
+    const std::string_view line = without_rank(lines[i]);
+    if (!is_indented(line)) return false;
+    if (trim(line).starts_with("File \"")) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> words_of(const Failure& failure) {
+  std::vector<std::string> lines = split(failure.message, '\n');
+  lines.insert(lines.end(), failure.last_lines.begin(), failure.last_lines.end());
+  return lines;
+}
+
+std::string last_words(const Failure& failure) {
+  const std::vector<std::string> lines = words_of(failure);
+  const auto last =
+      std::find_if(lines.rbegin(), lines.rend(), [](const auto& line) { return !trim(line).empty(); });
+  return last == lines.rend() ? std::string() : std::string(trim(*last));
+}
+
+std::string error_words(const Failure& failure) {
+  const std::vector<std::string> lines = words_of(failure);
+  for (std::size_t i = lines.size(); i-- > 1;) {
+    const std::string_view line = without_rank(lines[i]);
+    if (trim(line).empty() || is_indented(line)) continue;
+    if (ends_frames(lines, i - 1)) return std::string(trim(line));
+  }
+  return last_words(failure);
+}
+
+std::string without_numbers(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+  return text;
+}
+
+}  // namespace ddprun::supervise
