@@ -198,14 +198,36 @@ void settle_address(Draft& draft) {
 // Hosts that a cut separates notice it by this, one side some seconds before the other (driver_join.cpp).
 constexpr Milliseconds k_least_elastic_link{5000};
 
-void settle_elastic(const Draft& draft) {
+// A host that is lost costs such a job a new attempt, not its end.
+constexpr Milliseconds k_elastic_link{10000};
+
+// Where the number of nodes is not an option, it is compared when it is known.
+void check_spares(const options::Options& options) {
+  const Sourced<int>& spares = options.spares;
+  if (!options.place.nodes || spares.value == 0) return;
+  const int least = options.least_nodes ? options.least_nodes->value : 1;
+  const int left = options.place.nodes->value - spares.value;
+  if (left >= least) return;
+  throw UsageError(fmt::format("{} {} leaves {} of {} nodes ({}), and {} {} needed", spares.origin,
+                               spares.value, std::max(left, 0), options.place.nodes->value,
+                               options.place.nodes->origin, least, least == 1 ? "is" : "are"),
+                   "give fewer spares, or more nodes");
+}
+
+void settle_elastic(Draft& draft) {
   const options::Options& options = draft.options;
   const auto grow = draft.origins.find("grow");
-  if (!options.least_nodes && grow != draft.origins.end())
-    throw UsageError(grow->second + " requires --nnodes MIN:MAX", "the number of nodes is fixed otherwise");
-  if (!options.least_nodes || options.link_timeout.value >= k_least_elastic_link) return;
-  throw UsageError(fmt::format("{} is too short for --nnodes MIN:MAX: '{}'", options.link_timeout.origin,
-                               describe_duration(options.link_timeout.value)),
+  if (!options::outlives_nodes(options)) {
+    if (grow == draft.origins.end()) return;
+    throw UsageError(grow->second + " requires --nnodes MIN:MAX or --spares",
+                     "the number of nodes is fixed otherwise");
+  }
+  check_spares(options);
+  const bool is_given = draft.origins.contains("host-timeout");
+  if (!is_given) draft.options.host_timeout.value = k_elastic_link;
+  if (!is_given || options.host_timeout.value >= k_least_elastic_link) return;
+  throw UsageError(fmt::format("{} is too short for a job that goes on without a node: '{}'",
+                               options.host_timeout.origin, describe_duration(options.host_timeout.value)),
                    fmt::format("give {} or more: a node that is cut off stops its workers in that time",
                                describe_duration(k_least_elastic_link)));
 }

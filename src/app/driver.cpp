@@ -13,6 +13,7 @@
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/process/child.hpp"
 #include "ddprun/os/process/process_table.hpp"
+#include "ddprun/os/process/warm_up.hpp"
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/os/terminal.hpp"
 #include "ddprun/plan/finalise.hpp"
@@ -54,7 +55,7 @@ JobStoreSettings store_settings(const plan::NodeProposal& node) {
 
 supervise::AgentLifecycle::Limits limits_of(const options::Options& options) {
   supervise::AgentLifecycle::Limits limits;
-  limits.others_go_on = options.least_nodes.has_value();
+  limits.others_go_on = options::outlives_nodes(options);
   return limits;
 }
 
@@ -215,6 +216,7 @@ void Driver::handle(const rendezvous::Start& start) {
   }
   if (std::exchange(node_, plan_->node) != plan_->node) tell_task_style();
   life_.note_start();
+  end_warm_up();
   say_new_notices();
   step_aside();
   told_failure_.reset();
@@ -224,6 +226,25 @@ void Driver::handle(const rendezvous::Start& start) {
   workers_.begin_attempt(plan_, proven_interface(start.assignment));
   tell_start(start.assignment);
   decide();
+}
+
+// What its workers need comes from a cold disk else, and the others would wait for it.
+void Driver::handle(const rendezvous::Standby&) {
+  say_detail("this node waits to take the place of one that is lost");
+  const bool is_cold = plan_->assignment.workers.empty() && !warm_up_ && !node_->offered.empty();
+  if (!is_cold || !supervise::starts_python(node_->offered.front().command)) return;
+  try {
+    warm_up_ = os::start_warm_up(node_->offered.front().command.front());
+    workers_.spare(warm_up_->pid());
+  } catch (const Error& error) {
+    say_detail(error.what());
+  }
+}
+
+void Driver::end_warm_up() {
+  if (!warm_up_) return;
+  workers_.spare_no_more(warm_up_->pid());
+  warm_up_->end();
 }
 
 void Driver::tell_start(const plan::Assignment& assignment) const {

@@ -66,6 +66,8 @@ class Driver {
   void handle(const rendezvous::ClientQuestion& question);
   void handle(const rendezvous::StatusQuestion& question);
   void handle(const rendezvous::Start& start);
+  void handle(const rendezvous::Standby&);
+  void end_warm_up();
   void tell_task_style() const;
   void say_new_notices();
   void step_aside();
@@ -154,6 +156,7 @@ class Driver {
   std::optional<net::StatusServer> status_server_;
   std::unique_ptr<UsageQuery> usage_;  // under way
   int usage_child_ = 0;
+  std::optional<os::AnsweringChild> warm_up_;  // while others take part
   std::vector<std::function<void(status::NodeStatus)>> measured_for_;
   boost::asio::steady_timer remote_launcher_timer_;
   boost::asio::steady_timer telling_timer_;        // where it only tells a failure

@@ -38,17 +38,18 @@ constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last 
 constexpr Milliseconds k_cut_off_margin{4000};
 
 Milliseconds link_limit_of_member(const options::Options& options) {
-  const Milliseconds limit = options.link_timeout.value;
-  return options.least_nodes ? limit - k_cut_off_margin : limit;
+  const Milliseconds limit = options.host_timeout.value;
+  return options::outlives_nodes(options) ? limit - k_cut_off_margin : limit;
 }
 
 std::optional<rendezvous::ElasticNodes> elastic_of(const plan::NodeProposal& node) {
   const options::Options& options = node.options;
-  if (!options.least_nodes) return std::nullopt;
+  if (!options::outlives_nodes(options)) return std::nullopt;
   rendezvous::ElasticNodes elastic;
-  elastic.least = options.least_nodes->value;
+  elastic.spares = options.spares.value;
+  elastic.least = options.least_nodes ? options.least_nodes->value : node.rendezvous.agents - elastic.spares;
   elastic.grow = options.grow.value;
-  if (plan::is_by_flags(node.allocation)) elastic.last_call = options.last_call.value;
+  elastic.last_call = options.last_call.value;
   return elastic;
 }
 
@@ -191,7 +192,7 @@ net::CoordinatorServiceSettings Driver::coordinator_settings() const {
   settings.coordinator.addresses = own_addresses(*node_, snapshot_);
   settings.coordinator.when_alone = plan::explain_waiting_alone(*node_);
   if (node_->options.local_address) settings.coordinator.named_address = node_->options.local_address->value;
-  settings.link_timeout = node_->options.link_timeout.value;
+  settings.host_timeout = node_->options.host_timeout.value;
   settings.ports = ports_to_bind(*node_);
   settings.launch_key = rendezvous.key;
   if (node_->store_port) settings.port_hint = plan::other_port_hint(node_->allocation.first_port);
@@ -297,7 +298,6 @@ void Driver::join_as_member() {
   }
   settings.version = DDPRUN_VERSION;
   settings.dial.link = link_limit_of_member(node_->options);
-  settings.waits_long = node_->options.least_nodes && node_->options.grow.value == options::Grow::at_restart;
   settings.agents = rendezvous.agents;
   if (node_->options.output.gather && !output_link_.linked()) settings.output_streams = workers_.outputs();
   settings.answer_limit = node_->options.shutdown_timeout.value + 2 * k_stop_margin;

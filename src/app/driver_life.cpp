@@ -73,6 +73,7 @@ void Driver::carry_out(const supervise::life::Leave& action) {
   }
   if (supervisor_.idle()) workers_.dismiss_reaper();  // else it has a last try
   discovery_.finish();
+  end_warm_up();
   end_status();
   store_.close();
   signals_.leave();

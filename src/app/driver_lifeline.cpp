@@ -46,7 +46,7 @@ void Driver::hold_lifeline() {
   lifeline_ = std::make_unique<net::LifelineClient>(
       context_, *front_end, make_lifeline_authenticator(snapshot_, node_->options),
       rendezvous::lifeline::Hello{plan::place_among_hosts(*node_), node_->host, false}, std::move(hooks),
-      node_->options.link_timeout.value);
+      node_->options.host_timeout.value);
   lifeline_->start();
 }
 

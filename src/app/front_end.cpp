@@ -76,7 +76,7 @@ FrontEnd::FrontEnd(const selflaunch::SelfLaunchPlan& plan, const options::Option
                on_remote_launcher_end(remote_launcher, status);
              }),
       id_(new_id()),
-      server_(context_, make_authenticator_for_agents(), id_, make_hooks(), options.link_timeout.value),
+      server_(context_, make_authenticator_for_agents(), id_, make_hooks(), options.host_timeout.value),
       launch_(plan, settings_of(options, server_.port())) {
   route_log([this](const std::string& lines) { group_.insert_error(lines); });
 }

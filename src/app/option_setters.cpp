@@ -86,6 +86,10 @@ void grow(Draft& draft, const Given& given) {
   draft.options.grow = sourced(k_values[choice_from(given, {"now", "at-restart", "never"})], given.origin);
 }
 
+void spares(Draft& draft, const Given& given) {
+  draft.options.spares = number_from(given, k_most, "a number of nodes", "0 means that none waits");
+}
+
 void node_rank(Draft& draft, const Given& given) {
   draft.options.place.node_rank = number_from(given, k_most, "a node rank", "node ranks start at 0");
 }
@@ -260,9 +264,9 @@ void restart_backoff(Draft& draft, const Given& given) {
   }
 }
 
-void link_timeout(Draft& draft, const Given& given) {
-  draft.options.link_timeout = time_from(given);
-  if (draft.options.link_timeout.value < std::chrono::seconds(1)) {
+void host_timeout(Draft& draft, const Given& given) {
+  draft.options.host_timeout = time_from(given);
+  if (draft.options.host_timeout.value < std::chrono::seconds(1)) {
     throw UsageError(given.origin + " is below one second", "give 1s or more, as in 60s");
   }
 }

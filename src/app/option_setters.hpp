@@ -54,11 +54,12 @@ void gpus(Draft& draft, const Given& given);
 // Failures and signals.
 void max_restarts(Draft& draft, const Given& given);
 void grow(Draft& draft, const Given& given);
+void spares(Draft& draft, const Given& given);
 void restart_policy(Draft& draft, const Given& given);
 void min_progress(Draft& draft, const Given& given);
 void no_restart_on(Draft& draft, const Given& given);
 void restart_backoff(Draft& draft, const Given& given);
-void link_timeout(Draft& draft, const Given& given);
+void host_timeout(Draft& draft, const Given& given);
 void shutdown_timeout(Draft& draft, const Given& given);
 void signals_to_handle(Draft& draft, const Given& given);
 

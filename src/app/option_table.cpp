@@ -184,12 +184,15 @@ void add_failures(std::vector<OptionEntry>& table) {
        value("shutdown-timeout", "TIME", torchrun, failures,
              "time between the stop signal and SIGKILL (default: 30s; 25s under Slurm; 5s under PBS)",
              setters::shutdown_timeout),
-       value("link-timeout", "TIME", own, failures,
-             "how long a node may be unreachable before it is lost (default: 20s)", setters::link_timeout),
-       word_value("grow", "WHEN", "now at-restart never", own, failures,
-                  "with --nnodes MIN:MAX, when a node that comes late is taken in: now, at-restart or never "
-                  "(default: now)",
-                  setters::grow),
+       value("host-timeout", "TIME", own, failures,
+             "how long a node may be unreachable before it is lost (default: 20s)", setters::host_timeout),
+       value("spares", "K", own, failures,
+             "nodes that wait, each to take the place of one that is lost (default: 0)", setters::spares),
+       word_value(
+           "grow", "WHEN", "now at-restart never", own, failures,
+           "with --nnodes MIN:MAX or --spares, when a node that comes late is taken in: now, at-restart "
+           "or never (default: now)",
+           setters::grow),
        value("signals-to-handle", "LIST", torchrun, failures,
              "signals that are forwarded to the workers and stop the job", setters::signals_to_handle)});
 }

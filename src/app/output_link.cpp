@@ -27,10 +27,10 @@ class Dialing {
  public:
   Dialing(const rendezvous::FrontEndAddress& front_end, const rendezvous::Authenticator& authenticator,
           const options::Options& options)
-      : limit_(options.link_timeout.value) {
+      : limit_(options.host_timeout.value) {
     for (const auto stream : {Stream::output, Stream::error}) {
       dials_.push_back(std::make_unique<net::FirstDial>(
-          context_, front_end, authenticator, options.link_timeout.value,
+          context_, front_end, authenticator, options.host_timeout.value,
           [this, stream](net::AuthenticationResult result) { note(stream, result); }));
     }
   }

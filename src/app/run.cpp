@@ -243,11 +243,6 @@ std::optional<allocation::Notice> drop_left_over(facts::Snapshot& snapshot) {
 
 int start_everywhere(const selflaunch::SelfLaunchPlan& plan, const options::Options& options,
                      const facts::Snapshot& snapshot) {
-  if (options.least_nodes) {
-    throw UsageError(fmt::format("{} with a range is not supported where ddprun starts itself on the nodes",
-                                 options.least_nodes->origin),
-                     "start it on each node, as in srun --no-kill --ntasks-per-node=1 ddprun ...");
-  }
   if (options.dry_run != options::DryRun::off) {
     options.dry_run == options::DryRun::json ? print_data(render::render_json(plan, snapshot))
                                              : print_text(render::render_text(plan));

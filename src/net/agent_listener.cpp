@@ -97,7 +97,7 @@ void AgentListener::pause() {
 
 void AgentListener::admit(Tcp::socket socket) {
   const std::string address = remote_address(socket);
-  watch_connection(socket, settings_.link_timeout);
+  watch_connection(socket, settings_.host_timeout);
   make_room();
   const auto place = strangers_.insert(strangers_.end(), {address, nullptr});
   ++counts_[address];

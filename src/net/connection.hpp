@@ -25,7 +25,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // `limit`: how long the other host may be out of reach. What is sent has two seconds more to arrive, or,
   // where the kernel cannot be told to repeat it that often, twice as long.
-  Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys, Milliseconds limit = k_link_timeout);
+  Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys, Milliseconds limit = k_host_timeout);
   // `first_bytes` came with the handshake. Hooks are called from the event loop only.
   void start(Hooks hooks, std::string first_bytes);
   void send(const std::string& frame);

@@ -117,7 +117,7 @@ void CoordinatorService::Impl::listen() {
   settings.launch_key = settings_.launch_key;
   settings.authenticator = settings_.authenticator;
   settings.handshake_limit = settings_.handshake_limit;
-  settings.link_timeout = settings_.link_timeout;
+  settings.host_timeout = settings_.host_timeout;
   settings.port_hint = settings_.port_hint;
   listener_ = std::make_shared<AgentListener>(context_, std::move(settings), std::move(hooks));
   settings_.coordinator.port = listener_->port();
@@ -256,7 +256,7 @@ void CoordinatorService::Impl::perform(const rendezvous::CoordinatorAction& acti
 void CoordinatorService::Impl::admit(AuthenticationResult agent) {
   const rendezvous::ConnectionId id{++last_connection_};
   const auto connection =
-      std::make_shared<Connection>(std::move(agent.socket), agent.keys, settings_.link_timeout);
+      std::make_shared<Connection>(std::move(agent.socket), agent.keys, settings_.host_timeout);
   connections_[id] = connection;
   Connection::Hooks hooks;
   hooks.on_frame = [weak = weak_from_this(), id](const std::string& payload) {

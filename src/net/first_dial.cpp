@@ -10,16 +10,16 @@
 namespace ddprun::net {
 
 FirstDial::FirstDial(boost::asio::io_context& context, rendezvous::FrontEndAddress front_end,
-                     rendezvous::Authenticator authenticator, Milliseconds link_timeout, OnResult on_result)
+                     rendezvous::Authenticator authenticator, Milliseconds host_timeout, OnResult on_result)
     : context_(context),
       front_end_(std::move(front_end)),
       authenticator_(std::move(authenticator)),
-      link_timeout_(link_timeout),
+      host_timeout_(host_timeout),
       on_result_(std::move(on_result)) {}
 
 void FirstDial::start() {
   DialLimits limits;
-  limits.link = link_timeout_;
+  limits.link = host_timeout_;
   for (std::size_t i = 0; i < front_end_.addresses.size(); ++i) {
     dials_.push_back(std::make_shared<Dial>(
         context_,

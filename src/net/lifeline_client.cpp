@@ -14,13 +14,13 @@ constexpr std::chrono::milliseconds k_telling_limit{1000};
 
 LifelineClient::LifelineClient(boost::asio::io_context& context, rendezvous::FrontEndAddress front_end,
                                rendezvous::Authenticator authenticator, rendezvous::lifeline::Hello hello,
-                               Hooks hooks, Milliseconds link_timeout)
+                               Hooks hooks, Milliseconds host_timeout)
     : authenticator_(std::move(authenticator)),
       hello_(std::move(hello)),
       hooks_(std::move(hooks)),
-      link_timeout_(link_timeout),
+      host_timeout_(host_timeout),
       timer_(context),
-      dial_(context, std::move(front_end), authenticator_, link_timeout,
+      dial_(context, std::move(front_end), authenticator_, host_timeout,
             [this](AuthenticationResult result) { conclude(std::move(result)); }) {}
 
 LifelineClient::~LifelineClient() {
@@ -31,7 +31,7 @@ void LifelineClient::start() { dial_.start(); }
 
 void LifelineClient::conclude(AuthenticationResult result) {
   if (result.state != rendezvous::HandshakeStep::State::done) return hooks_.on_unreachable(result.text);
-  connection_ = std::make_shared<Connection>(std::move(result.socket), result.keys, link_timeout_);
+  connection_ = std::make_shared<Connection>(std::move(result.socket), result.keys, host_timeout_);
   connection_->send(encode(rendezvous::lifeline::Message(hello_)));
   Connection::Hooks hooks;
   hooks.on_frame = [this](const std::string& payload) { take(payload); };

@@ -9,13 +9,13 @@
 namespace ddprun::net {
 
 LifelineServer::LifelineServer(boost::asio::io_context& context, rendezvous::Authenticator authenticator,
-                               const std::string& id, Hooks hooks, Milliseconds link_timeout)
-    : authenticator_(std::move(authenticator)), hooks_(std::move(hooks)), link_timeout_(link_timeout) {
+                               const std::string& id, Hooks hooks, Milliseconds host_timeout)
+    : authenticator_(std::move(authenticator)), hooks_(std::move(hooks)), host_timeout_(host_timeout) {
   AgentListenerSettings settings;
   settings.ports = {0};
   settings.launch_key = rendezvous::lifeline_key(id);
   settings.authenticator = authenticator_;
-  settings.link_timeout = link_timeout_;
+  settings.host_timeout = host_timeout_;
   AgentListenerHooks listening;
   listening.on_agent = [this](AuthenticationResult agent) { admit(std::move(agent)); };
   listening.on_refused = [this](const std::string& address, const std::string& why) {
@@ -50,7 +50,7 @@ void LifelineServer::close() {
 void LifelineServer::admit(AuthenticationResult agent) {
   const int number = arrived_++;
   Peer& peer = peers_[number];
-  peer.connection = std::make_shared<Connection>(std::move(agent.socket), agent.keys, link_timeout_);
+  peer.connection = std::make_shared<Connection>(std::move(agent.socket), agent.keys, host_timeout_);
   Connection::Hooks hooks;
   hooks.on_frame = [this, number](const std::string& payload) { take(number, payload); };
   hooks.on_closed = [this, number](const std::string& why) { lose(number, why); };

@@ -313,7 +313,6 @@ void MemberService::Impl::join(AuthenticationResult result) {
   if (hooks_.on_joined) hooks_.on_joined();
 
   timer_.cancel();
-  if (settings_.waits_long) return;
   expect_word(settings_.join.join_timeout + settings_.start_margin,
               "accepted this node but sent no start within");
 }

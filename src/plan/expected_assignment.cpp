@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ddprun/allocation/left_over.hpp"
+#include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/plan/worker_env.hpp"
 
 namespace ddprun::plan {
@@ -26,6 +27,10 @@ bool is_node_open(const NodeProposal& node) {
          node.allocation.hosts.value.size() != 1;
 }
 
+bool is_rank(const std::string& name) {
+  return name == "RANK" || name == "ROLE_RANK" || name == "GROUP_RANK";
+}
+
 // Words for what only the start decides; empty for what the plan knows.
 std::string describe_open(const VariableChange& change, const NodeProposal& node) {
   if (change.name == "MASTER_ADDR" && change.value == "") {
@@ -34,6 +39,7 @@ std::string describe_open(const VariableChange& change, const NodeProposal& node
   if (change.name == "MASTER_PORT" && change.value == "0") {
     return fmt::format("(a free port of {})", store_host(node));
   }
+  if (is_rank(change.name) && is_spare(node.rendezvous, node.options)) return "(that of a lost node)";
   if (change.name == "GROUP_RANK" && is_node_open(node)) return "(order of the lowest ranks)";
   if (change.name == "GROUP_WORLD_SIZE" && is_node_count_open(node)) return "(set at the rendezvous)";
   if (change.name == "TORCHELASTIC_ERROR_FILE" || change.name == "DDPRUN_PROGRESS_FILE")
@@ -54,7 +60,8 @@ Assignment make_expected_assignment(const NodeProposal& node) {
   const bool per_node = node.allocation.style.value == allocation::LaunchStyle::agent_per_node;
   assignment.node =
       node.allocation.node_index.value.value_or(NodeIndex{per_node ? node.allocation.task_rank.value : 0});
-  assignment.node_count = std::max<int>(1, static_cast<int>(node.allocation.hosts.value.size()));
+  const int hosts = static_cast<int>(node.allocation.hosts.value.size());
+  assignment.node_count = std::max(1, hosts - node.options.spares.value);
   const bool per_task = node.allocation.style.value == allocation::LaunchStyle::agent_per_task;
   assignment.several_workers = !per_task && node.workers.value > 1;
   assignment.workers_of_nodes =

@@ -59,18 +59,34 @@ Sourced<std::string> choose_solo_address(const allocation::Allocation& allocatio
   return {"127.0.0.1", "no other host takes part"};
 }
 
+// The options alone may not tell how many nodes there are.
+void check_spares(const NodeProposal& node) {
+  const Sourced<int>& spares = node.options.spares;
+  if (spares.value == 0) return;
+  if (node.allocation.style.value == allocation::LaunchStyle::agent_per_task) {
+    throw UsageError(fmt::format("{} needs one ddprun a node, and {} has started one a task", spares.origin,
+                                 node.allocation.launcher.value),
+                     "start one ddprun on each node");
+  }
+  if (spares.value < node.rendezvous.agents) return;
+  throw UsageError(fmt::format("{} {} leaves none of {}", spares.origin, spares.value,
+                               count_of(node.rendezvous.agents, "node")),
+                   "give fewer spares, or more nodes");
+}
+
 Sourced<int> expect_world_size(const NodeProposal& node) {
   if (node.rendezvous.agents == 1) return node.workers;
   if (node.allocation.style.value == allocation::LaunchStyle::agent_per_task)
     return node.allocation.task_count;
-  const std::int64_t size = std::int64_t{node.rendezvous.agents} * node.workers.value;
+  const int nodes = node.rendezvous.agents - node.options.spares.value;
+  const std::int64_t size = std::int64_t{nodes} * node.workers.value;
   if (size > k_max_world) {
-    throw Error(fmt::format("{} nodes with {} each are {} in all, more than {}", node.rendezvous.agents,
+    throw Error(fmt::format("{} nodes with {} each are {} in all, more than {}", nodes,
                             count_of(node.workers.value, "worker"), size, k_max_world),
                 "start fewer workers with --nproc-per-node");
   }
-  return {static_cast<int>(size), fmt::format("{} nodes, if all have {}", node.rendezvous.agents,
-                                              count_of(node.workers.value, "worker"))};
+  return {static_cast<int>(size),
+          fmt::format("{}, if all have {}", count_of(nodes, "node"), count_of(node.workers.value, "worker"))};
 }
 
 std::string explain_ranks(const NodeProposal& node) {
@@ -205,6 +221,7 @@ NodeProposal propose(const facts::Snapshot& snapshot, const options::Options& op
   node.local_world_size = node.allocation.style.value == allocation::LaunchStyle::agent_per_task
                               ? tasks_on_this_host(node.allocation)
                               : node.workers.value;
+  check_spares(node);
   node.world_size = expect_world_size(node);
   node.rank_origin = explain_ranks(node);
   node.run_id = make_run_id(node.allocation, options, snapshot);

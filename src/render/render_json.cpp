@@ -4,6 +4,7 @@
 #include "ddprun/base/json_text.hpp"
 #include "ddprun/plan/expected_assignment.hpp"
 #include "ddprun/plan/output_plan.hpp"
+#include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/render/render_plan.hpp"
 
@@ -66,10 +67,12 @@ Json rendezvous_json(const plan::LaunchPlan& plan) {
   for (const allocation::JobSecret& secret : rendezvous.secrets) json["secrets"].push_back(secret.origin);
   json["join_timeout_seconds"] =
       with_origin(seconds(rendezvous.join_timeout), plan.node->options.join_timeout.origin);
-  json["link_timeout_seconds"] =
-      with_origin(seconds(plan.node->options.link_timeout.value), plan.node->options.link_timeout.origin);
-  if (const auto& least = plan.node->options.least_nodes)
-    json["least_nodes"] = with_origin(least->value, least->origin);
+  json["host_timeout_seconds"] =
+      with_origin(seconds(plan.node->options.host_timeout.value), plan.node->options.host_timeout.origin);
+  const auto& least = plan.node->options.least_nodes;
+  json["least_nodes"] = least ? with_origin(least->value, least->origin) : Json();
+  json["spares"] = with_origin(plan.node->options.spares.value, plan.node->options.spares.origin);
+  json["spare_hosts"] = plan::spare_hosts(rendezvous, plan.node->options);
   json["store"] =
       plan::worker_hosts_store(plan.node->options, plan.node->world_size.value) ? "worker" : "agent";
   if (const auto& memory = plan.node->options.store_memory)

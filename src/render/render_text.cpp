@@ -11,6 +11,7 @@
 #include "ddprun/placement/assumed_topology.hpp"
 #include "ddprun/plan/expected_assignment.hpp"
 #include "ddprun/plan/output_plan.hpp"
+#include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/plan/worker_count.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/render/node_picture.hpp"
@@ -131,6 +132,14 @@ std::string nodes_text(const options::Options& options) {
   return fmt::format("{} to {}; late ones {}", options.least_nodes->value, options.place.nodes->value, late);
 }
 
+// By name where they are known.
+std::string spares_text(const plan::RendezvousPlan& rendezvous, const options::Options& options) {
+  const std::vector<std::string> spares = plan::spare_hosts(rendezvous, options);
+  const std::string names =
+      spares.empty() ? std::to_string(options.spares.value) : allocation::compress_hostlist(spares);
+  return plan::is_spare(rendezvous, options) ? names + ", this one too" : names;
+}
+
 std::string ports_text(const std::vector<int>& ports) {
   std::vector<std::string> shown;
   for (std::size_t i = 0; i < std::min(ports.size(), k_ports_shown); ++i) {
@@ -166,10 +175,12 @@ void show_rendezvous(TextTable& table, const plan::LaunchPlan& plan) {
               ports_text(rendezvous.ports.value), rendezvous.ports.origin);
     if (const auto& least = plan.node->options.least_nodes)
       table.row("nodes", nodes_text(plan.node->options), least->origin);
+    if (const Sourced<int>& spares = plan.node->options.spares; spares.value > 0)
+      table.row("spares", spares_text(rendezvous, plan.node->options), spares.origin);
     table.row("join timeout", describe_duration(rendezvous.join_timeout),
               plan.node->options.join_timeout.origin);
-    table.row("link timeout", "up to " + describe_duration(plan.node->options.link_timeout.value),
-              plan.node->options.link_timeout.origin);
+    table.row("host timeout", "up to " + describe_duration(plan.node->options.host_timeout.value),
+              plan.node->options.host_timeout.origin);
   }
   table.row("store", store_text(plan));
   if (plan.node->options.store_memory)

@@ -266,6 +266,7 @@ struct ToJson {
     if (start.pause > Milliseconds{0}) json["pause"] = start.pause.count();
     return json;
   }
+  Json operator()(const Standby&) const { return {{"type", "standby"}}; }
   Json operator()(const Stop& stop) const {
     return {{"type", "stop"},
             {"attempt", stop.attempt.value},

@@ -26,6 +26,7 @@ constexpr const char* k_only_once = "start each ddprun of the job only once";
 
 Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
     : settings_(std::move(settings)),
+      members_(settings_.agents, settings_.elastic ? settings_.elastic->spares : 0),
       agents_(static_cast<std::size_t>(settings_.agents)),
       state_deadline_(now + settings_.join_timeout),
       alone_due_(now + k_alone_for),
@@ -42,7 +43,7 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
 
 Coordinator::Actions Coordinator::on_message(ConnectionId connection, const AgentMessage& message,
                                              TimePoint now) {
-  switch (judge(message, by_connection_.contains(connection), state_, attempt_)) {
+  switch (judge(message, members_.here().contains(connection), state_, attempt_)) {
     case Reception::taken:
       std::visit([&](const auto& content) { handle(connection, content, now); }, message);
       break;
@@ -62,13 +63,13 @@ Coordinator::Actions Coordinator::on_closed(ConnectionId connection, const std::
 }
 
 void Coordinator::drop(ConnectionId connection, const std::string& why, TimePoint now) {
-  const auto found = by_connection_.find(connection);
-  if (found == by_connection_.end()) return;
+  const auto found = members_.here().find(connection);
+  if (found == members_.here().end()) return;
   const AgentIndex agent = found->second;
-  at(agent).connection.reset();
-  by_connection_.erase(found);
+  const std::string sentence = fmt::format("lost {}: {}", name_of(agent), why);
+  members_.leave(agent, sentence);
   status_round_.drop(connection);
-  lose(agent, fmt::format("lost {}: {}", name_of(agent), why), now);
+  lose(agent, sentence, now);
 }
 
 void Coordinator::expel(ConnectionId connection, const std::string& why, TimePoint now) {
@@ -78,9 +79,7 @@ void Coordinator::expel(ConnectionId connection, const std::string& why, TimePoi
 
 // A failure of a rank that the agent does not run would be another host's in the report.
 bool Coordinator::check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now) {
-  const auto position = of(connection).position;
-  const auto is_its = [&](const plan::RankAssignment& assigned) { return assigned.rank == failure.rank; };
-  if (position && std::ranges::any_of(world_.assignments[*position].workers, is_its)) return true;
+  if (runs_rank(members_.here().at(connection), failure.rank)) return true;
   expel(connection,
         fmt::format("it reported a failure of rank {}, which it does not run", failure.rank.value), now);
   return false;
@@ -164,7 +163,8 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
     return any_failed_start() ? fail_start() : end_with(cause, now);
   }
   if (state_ != State::gathering && settings_.elastic) return join_late(connection, join, now);
-  const auto place = state_ == State::gathering ? find_place(join.announcement) : std::nullopt;
+  if (state_ == State::gathering && join.failure && does_without(connection, join, now)) return;
+  const auto place = state_ == State::gathering ? members_.find_place(join.announcement) : std::nullopt;
   if (!place) {
     const std::string host = printable(join.announcement.host);
     const auto& number = join.announcement.agent;
@@ -174,14 +174,14 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
                : fmt::format("the job has all its {} nodes without {}", settings_.agents, host);
     return refuse(connection, reason, k_only_once);
   }
-  at(*place).reached = join.reached;
-  at(*place).failure = join.failure;
-  at(*place).by_arrival = !join.announcement.agent;
-  place_agent(*place, connection, join.announcement);
+  if (place->moved_to) {
+    members_.move(place->place, *place->moved_to);
+    at(*place->moved_to) = std::move(at(place->place));
+  }
+  enter(place->place, connection, join);
   status_stale_ = true;
-  record_join(*place);
   if (join.failure) note_failed_start(now);
-  if (by_connection_.size() == agents_.size()) return any_failed_start() ? fail_start() : form_world(now);
+  if (all_came()) return any_failed_start() ? fail_start() : form_world(now);
   begin_last_call(now);
 }
 
@@ -204,7 +204,7 @@ void Coordinator::refuse_late(ConnectionId connection, const Join& join) {
 void Coordinator::tell_alone(TimePoint now) {
   if (!settings_.when_alone || state_ != State::gathering || now < alone_due_) return;
   const allocation::Notice notice = *std::exchange(settings_.when_alone, std::nullopt);
-  if (by_connection_.size() == 1) actions_.push_back(ShowNotice{notice});
+  if (members_.here().size() == 1) actions_.push_back(ShowNotice{notice});
 }
 
 std::string Coordinator::disagreement(const Join& join) const {
@@ -239,7 +239,8 @@ std::string Coordinator::disagreement(const Join& join) const {
 
 void Coordinator::form_world(TimePoint now) {
   last_call_.reset();
-  const std::vector<plan::Announcement> announcements = choose_participants();
+  choose_participants();
+  const std::vector<plan::Announcement> announcements = members_.announcements();
   const bool whole = announcements.size() == agents_.size();
   try {
     world_ = plan::make_world_plan(announcements, whole ? plan::Gaps::refused : plan::Gaps::closed);
@@ -248,6 +249,7 @@ void Coordinator::form_world(TimePoint now) {
     if (notice) actions_.push_back(ShowNotice{std::move(*notice)});
   } catch (const Error& error) {
     const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
+    world_ = {};
     return finish(failed_here(error.what() + hint));
   }
   record_plan();
@@ -282,21 +284,22 @@ void Coordinator::find_address(TimePoint now) {
 void Coordinator::probe(TimePoint now) {
   ++probe_rounds_;
   state_deadline_ = now + settings_.probe_timeout;
-  for (const AgentIndex index : participants_) {
+  for (const AgentIndex index : members_.participants()) {
     Agent& agent = at(index);
-    if (is_beside(agent)) agent.probed.emplace();
+    if (is_beside(index)) agent.probed.emplace();
     std::vector<std::string> open = candidates_;
     if (agent.probed)
       std::erase_if(open, [&](const std::string& address) { return agent.has_reached(address); });
-    agent.asked = !is_beside(agent) && !open.empty();
-    if (agent.asked) actions_.push_back(SendTo{*agent.connection, Probe{open, settings_.port}});
+    agent.asked = !is_beside(index) && !open.empty();
+    if (agent.asked) send(index, Probe{open, settings_.port});
   }
   answered_ = 0;
   if (all_answered()) check_probes(now);
 }
 
 bool Coordinator::all_answered() {
-  return all_done(answered_, [](const Agent& agent) { return !agent.asked || !agent.connection; });
+  return all_done(answered_,
+                  [this](AgentIndex agent) { return !at(agent).asked || !members_.is_here(agent); });
 }
 
 void Coordinator::handle(ConnectionId connection, const Probed& probed, TimePoint now) {
@@ -327,7 +330,7 @@ AgentIndex Coordinator::owner_of_rank_zero() const {
         return std::any_of(assignment.workers.begin(), assignment.workers.end(),
                            [](const plan::RankAssignment& assigned) { return assigned.rank.value == 0; });
       });
-  return participants_[static_cast<std::size_t>(owner - assignments.begin())];
+  return members_.participants()[static_cast<std::size_t>(owner - assignments.begin())];
 }
 
 void Coordinator::start_all(const std::string& address, int port, TimePoint now) {
@@ -337,16 +340,15 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
   connections_ = 0;
   succeeded_ = 0;
   record_attempt();
-  for (std::size_t position = 0; position < participants_.size(); ++position) {
-    const AgentIndex agent = participants_[position];
-    plan::Assignment assignment = world_.assignments[position];
+  for (const AgentIndex agent : members_.participants()) {
+    plan::Assignment assignment = *share_of(agent);
     assignment.attempt = attempt_;
     assignment.master_address = address;
     assignment.master_port = port;
     assignment.run_id = settings_.run_id;
     assignment.launch_id = settings_.launch_id;
     at(agent).succeeded = false;
-    actions_.push_back(SendTo{*at(agent).connection, Start{std::move(assignment), policy_.longest_delay()}});
+    send(agent, Start{std::move(assignment), policy_.longest_delay()});
   }
 }
 
@@ -354,15 +356,15 @@ void Coordinator::open_store(TimePoint now) {
   state_ = State::opening;
   state_deadline_.reset();
   // A worker that hosts the store elsewhere: its agent has kept ports for it since before it joined.
-  const plan::Announcement& host = *at(owner_of_rank_zero()).announcement;
+  const plan::Announcement& host = announced(owner_of_rank_zero());
   if (owner_of_rank_zero() != AgentIndex{0} && !host.store_ports.empty() && !host.addresses.empty()) {
     const auto turn = static_cast<std::size_t>(attempt_.value) % host.store_ports.size();
     return start_all(host.addresses.front(), host.store_ports[turn], now);
   }
   store_asked_ = true;
   OpenStore open{attempt_, address_, world_.world_size, {}};
-  for (const AgentIndex agent : participants_) {
-    const auto& addresses = at(agent).announcement->addresses;
+  for (const AgentIndex agent : members_.participants()) {
+    const auto& addresses = announced(agent).addresses;
     open.clients.insert(open.clients.end(), addresses.begin(), addresses.end());
   }
   actions_.push_back(std::move(open));
@@ -370,12 +372,12 @@ void Coordinator::open_store(TimePoint now) {
 
 void Coordinator::join_deadline_passed(TimePoint now) {
   if (settings_.elastic && enough_nodes()) return form_world(now);
-  const std::vector<int> absent = missing();
+  const std::vector<int> absent = members_.missing();
   std::string text = fmt::format("gave up after {} waiting for {}", describe_duration(settings_.join_timeout),
                                  describe_missing(absent, settings_.agents, settings_.peers));
   std::vector<std::string> seen;
   for (const int agent : absent) {
-    const std::string& error = at({agent}).last_error;
+    const std::string& error = members_.at({agent}).lost;
     if (!error.empty() && seen.size() < k_max_refused_shown) seen.push_back(error);
   }
   for (const auto& [address, why] : refused_) {
@@ -438,7 +440,6 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
   if (state_ == State::finished) return;
   record_loss(agent, sentence);
   if (state_ == State::gathering) {
-    at(agent).last_error = sentence;
     if (!enough_nodes()) last_call_.reset();
     status_stale_ = true;
     return;

@@ -22,35 +22,12 @@ bool reached_here(const std::string& reached) {
 
 }  // namespace
 
-std::optional<AgentIndex> Coordinator::free_place() const {
-  const auto free =
-      std::find_if(agents_.begin(), agents_.end(), [](const Agent& a) { return !a.connection; });
-  if (free == agents_.end()) return std::nullopt;
-  return AgentIndex{static_cast<int>(free - agents_.begin())};
-}
-
-// Nothing where it has none, or another agent has it by right.
-std::optional<AgentIndex> Coordinator::find_place(const plan::Announcement& announcement) {
-  const auto free = free_place();
-  if (!announcement.agent) return free;
-  Agent& holder = at(*announcement.agent);
-  if (!holder.connection) return announcement.agent;
-  if (!holder.by_arrival || !free) return std::nullopt;
-  const ConnectionId moved = *holder.connection;
-  at(*free) = std::exchange(holder, {});
-  place_agent(*free, moved, *at(*free).announcement);
-  return announcement.agent;
-}
-
-void Coordinator::place_agent(AgentIndex place, ConnectionId connection, plan::Announcement announcement) {
-  Agent& agent = at(place);
-  if (agent.by_arrival) {
-    announcement.agent = place;
-    announcement.node = NodeIndex{place.value};
-  }
-  agent.announcement = std::move(announcement);
-  agent.connection = connection;
-  by_connection_[connection] = place;
+void Coordinator::enter(AgentIndex place, ConnectionId connection, const Join& join) {
+  members_.enter(place, connection, join.announcement);
+  at(place) = {};
+  at(place).reached = join.reached;
+  at(place).failure = join.failure;
+  record_join(place);
 }
 
 // ---- failed starts
@@ -61,18 +38,18 @@ void Coordinator::note_failed_start(TimePoint now) {
 }
 
 bool Coordinator::any_failed_start() const {
-  return std::any_of(agents_.begin(), agents_.end(),
-                     [](const Agent& agent) { return agent.connection && agent.failure; });
+  return std::ranges::any_of(members_.here(),
+                             [this](const auto& entry) { return at(entry.second).failure.has_value(); });
 }
 
 void Coordinator::fail_start() {
-  std::vector<FailedStart> failed;
+  std::vector<FailedStart> failed = without_;
   std::vector<std::string> well;
-  for (const Agent& agent : agents_) {
-    if (!agent.connection) continue;
-    const std::string host = printable(agent.announcement->host);
-    if (agent.failure) {
-      failed.push_back({host, *agent.failure});
+  for (int place = 0; place < settings_.agents; ++place) {
+    if (!members_.is_here({place})) continue;
+    const std::string host = host_of({place});
+    if (at({place}).failure) {
+      failed.push_back({host, *at({place}).failure});
     } else {
       well.push_back(host);
     }
@@ -86,13 +63,13 @@ void Coordinator::fail_start() {
 std::set<ConnectionId> Coordinator::agents_to_ask(const std::string& client) const {
   std::set<ConnectionId> asked;
   std::set<std::string> hosts;
-  for (const auto& [connection, index] : by_connection_) {
-    const plan::Announcement& announced = *at(index).announcement;
-    const bool has_it = std::ranges::find(announced.addresses, client) != announced.addresses.end();
-    if (has_it && hosts.insert(announced.host).second) asked.insert(connection);
+  for (const auto& [connection, index] : members_.here()) {
+    const std::vector<std::string>& addresses = announced(index).addresses;
+    const bool has_it = std::ranges::find(addresses, client) != addresses.end();
+    if (has_it && hosts.insert(announced(index).host).second) asked.insert(connection);
   }
   if (!asked.empty()) return asked;
-  for (const auto& [connection, index] : by_connection_) asked.insert(connection);
+  for (const auto& [connection, index] : members_.here()) asked.insert(connection);
   return asked;
 }
 
@@ -116,46 +93,49 @@ void Coordinator::handle(ConnectionId connection, const ClientVerdict& answer, T
 
 // ---- names
 
-std::vector<int> Coordinator::missing() const {
-  std::vector<int> absent;
-  for (int index = 0; index < settings_.agents; ++index) {
-    if (!at({index}).connection) absent.push_back(index);
-  }
-  return absent;
-}
-
 // On the coordinator's own host, whose word about its addresses proves nothing to others.
-bool Coordinator::is_beside(const Agent& agent) const {
-  const plan::Announcement& own = *agents_.front().announcement;
-  const plan::Announcement& other = *agent.announcement;
-  if (reached_here(agent.reached) && same_host(own.host, other.host)) return true;
+bool Coordinator::is_beside(AgentIndex agent) const {
+  const plan::Announcement& own = announced({0});
+  const plan::Announcement& other = announced(agent);
+  if (reached_here(at(agent).reached) && same_host(own.host, other.host)) return true;
   if (own.node && other.node) return *own.node == *other.node;
   return same_host(own.host, other.host);
 }
 
 std::vector<AddressWitness> Coordinator::witnesses() const {
   std::vector<AddressWitness> all;
-  for (const AgentIndex index : participants_) {
+  for (const AgentIndex index : members_.participants()) {
     const Agent& agent = at(index);
     all.push_back(
-        {agent.announcement->host, is_beside(agent), agent.reached, agent.probed, agent.probe_failures});
+        {announced(index).host, is_beside(index), agent.reached, agent.probed, agent.probe_failures});
   }
   return all;
 }
 
 std::string Coordinator::host_of(AgentIndex agent) const {
   const auto index = static_cast<std::size_t>(agent.value);
-  if (at(agent).announcement) return printable(at(agent).announcement->host);
+  if (members_.at(agent).announcement) return printable(announced(agent).host);
   if (index < settings_.peers.size() && !settings_.peers[index].empty()) return settings_.peers[index];
   return fmt::format("number {}", agent.value);
 }
 
+// Nothing where it does not take part.
+const plan::Assignment* Coordinator::share_of(AgentIndex agent) const {
+  const auto position = members_.at(agent).position;
+  return position && *position < world_.assignments.size() ? &world_.assignments[*position] : nullptr;
+}
+
+bool Coordinator::runs_rank(AgentIndex agent, GlobalRank rank) const {
+  const plan::Assignment* const share = share_of(agent);
+  return share != nullptr &&
+         std::ranges::any_of(share->workers, [&](const auto& assigned) { return assigned.rank == rank; });
+}
+
 std::string Coordinator::name_of(AgentIndex agent) const {
-  const auto position = at(agent).position;
-  if (!position) return host_of(agent);
+  const plan::Assignment* const share = share_of(agent);
+  if (share == nullptr) return host_of(agent);
   std::vector<int> ranks;
-  for (const plan::RankAssignment& assigned : world_.assignments[*position].workers)
-    ranks.push_back(assigned.rank.value);
+  for (const plan::RankAssignment& assigned : share->workers) ranks.push_back(assigned.rank.value);
   return fmt::format("{} ({})", host_of(agent), describe_ranks(std::move(ranks)));
 }
 

@@ -20,7 +20,7 @@ constexpr std::size_t k_max_seen = 512;  // failures of one attempt that are not
 }  // namespace
 
 void Coordinator::check_stopped(TimePoint now) {
-  if (!all_done(stopped_, [this](const Agent& agent) { return !is_busy(agent); })) return;
+  if (!all_done(stopped_, [this](AgentIndex agent) { return !is_busy(agent); })) return;
   settle_cause();
   const bool signalled = final_cause_ && final_cause_->kind == supervise::Cause::Kind::stopped_by_signal;
   if (signalled && all_succeeded()) return finish({});
@@ -63,6 +63,7 @@ void Coordinator::finish_instead() {
 void Coordinator::restart(TimePoint now) {
   const supervise::Failure cause = *first_failure_;
   const Milliseconds delay = policy_.note_end(attempt_end()).delay;
+  if (settings_.elastic) note_first_failure(cause);
   next_attempt();
   record_restart(supervise::describe_restart(cause, delay), &cause);
   actions_.push_back(ShowRestart{cause, attempt_, policy_.used().used, settings_.max_restarts, delay});
@@ -71,7 +72,7 @@ void Coordinator::restart(TimePoint now) {
   state_deadline_ = now + delay;
 }
 
-void Coordinator::begin_attempt(TimePoint now) { members_changed() ? form_world(now) : open_store(now); }
+void Coordinator::begin_attempt(TimePoint now) { members_.is_changed() ? form_world(now) : open_store(now); }
 
 void Coordinator::next_attempt() {
   if (std::exchange(store_asked_, false)) actions_.push_back(CloseStore{attempt_});
@@ -99,9 +100,8 @@ void Coordinator::end_with(supervise::Cause cause, TimePoint now, bool whole_tre
 
 void Coordinator::stop_deadline_passed(TimePoint now) {
   for (int index = 0; index < settings_.agents && state_ == State::stopping; ++index) {
-    Agent& agent = at({index});
-    if (!is_busy(agent)) continue;
-    agent.stopped = true;
+    if (!is_busy({index})) continue;
+    at({index}).stopped = true;
     lose({index},
          fmt::format("{} did not stop its workers within {}", name_of({index}),
                      describe_duration(settings_.stop_timeout)),
@@ -116,7 +116,7 @@ void Coordinator::finish(const supervise::Cause& cause) {
   questions_ = {};
   ended_with_ = cause;
   record_end();
-  for (const auto& [connection, agent] : by_connection_) {
+  for (const auto& [connection, agent] : members_.here()) {
     ++told_;
     const bool here = connection == k_local_connection;
     actions_.push_back(
@@ -127,14 +127,18 @@ void Coordinator::finish(const supervise::Cause& cause) {
 }
 
 bool Coordinator::all_succeeded() {
-  return all_done(succeeded_, [](const Agent& agent) { return agent.succeeded || !agent.position; });
+  return all_done(succeeded_,
+                  [this](AgentIndex agent) { return at(agent).succeeded || !members_.takes_part(agent); });
 }
 
 void Coordinator::send_all(const CoordinatorMessage& message) {
-  for (const AgentIndex agent : participants_) {
-    if (at(agent).connection && at(agent).position)
-      actions_.push_back(SendTo{*at(agent).connection, message});
+  for (const AgentIndex agent : members_.participants()) {
+    if (members_.is_here(agent) && members_.takes_part(agent)) send(agent, message);
   }
+}
+
+void Coordinator::send(AgentIndex agent, CoordinatorMessage message) {
+  actions_.push_back(SendTo{*members_.at(agent).connection, std::move(message)});
 }
 
 void Coordinator::note_further(const supervise::Failure& failure) {

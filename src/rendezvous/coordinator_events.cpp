@@ -27,7 +27,7 @@ void Coordinator::record_join(AgentIndex agent) {
   events::Event event;
   event.kind = events::EventKind::joined;
   event.host = host_of(agent);
-  event.workers = at(agent).announcement->workers;
+  event.workers = announced(agent).workers;
   record(std::move(event));
 }
 

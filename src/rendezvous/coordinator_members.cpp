@@ -1,8 +1,7 @@
-// Which agents take part in an attempt where their number is not fixed: who comes late, who is lost.
+// Which agents take part where a job goes on without some of them: who comes late, who is lost, who waits.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "ddprun/base/text.hpp"
 #include "ddprun/rendezvous/coordinator.hpp"
@@ -10,25 +9,24 @@
 
 namespace ddprun::rendezvous {
 
-// With one agent a task, hosts.
-int Coordinator::nodes_here() const {
-  std::set<std::string> hosts;
-  for (const auto& [connection, agent] : by_connection_) {
-    const plan::Announcement& announced = *at(agent).announcement;
-    if (!announced.fixed_rank) return static_cast<int>(by_connection_.size());
-    hosts.insert(to_lower(short_host_name(announced.host)));
-  }
-  return static_cast<int>(hosts.size());
-}
+namespace {
+
+constexpr int k_first_failures = 2;  // of one host, in a row: then a spare takes its place
+
+}  // namespace
 
 bool Coordinator::enough_nodes() const {
-  return at({0}).connection &&
-         nodes_here() >= (settings_.elastic ? settings_.elastic->least : settings_.agents);
+  const int least = settings_.elastic ? settings_.elastic->least : settings_.agents;
+  return members_.is_here({0}) && members_.nodes_here() >= least;
 }
 
 std::string Coordinator::describe_too_few() const {
-  return fmt::format("{} left, and --nnodes asks for {} at least", count_of(nodes_here(), "node"),
-                     settings_.elastic->least);
+  const ElasticNodes& elastic = *settings_.elastic;
+  const std::string left = count_of(members_.nodes_here(), "node") + " left";
+  if (elastic.spares == 0) return fmt::format("{}, and --nnodes asks for {} at least", left, elastic.least);
+  return fmt::format("{}, and the job needs {}; no spare is left, as {} of {} nodes are lost: {}", left,
+                     elastic.least, members_.lost_hosts().size(), settings_.agents,
+                     join(members_.lost_hosts(), ", "));
 }
 
 void Coordinator::begin_last_call(TimePoint now) {
@@ -36,92 +34,76 @@ void Coordinator::begin_last_call(TimePoint now) {
   if (begins) last_call_ = now + *settings_.elastic->last_call;
 }
 
-// All that are here.
-std::vector<plan::Announcement> Coordinator::choose_participants() {
-  std::vector<plan::Announcement> announcements;
-  participants_.clear();
-  for (int index = 0; index < settings_.agents; ++index) {
-    Agent& agent = at({index});
-    agent.position.reset();
-    if (!agent.connection) continue;
-    agent.position = participants_.size();
-    participants_.push_back({index});
-    announcements.push_back(*agent.announcement);
+void Coordinator::choose_participants() {
+  for (const Succession& each : members_.choose()) {
+    const std::string before = host_of(each.before), after = host_of(each.after);
+    const std::string text = members_.at(each.before).set_aside
+                                 ? fmt::format("{} failed first in {} attempts; {} takes its place", before,
+                                               k_first_failures, after)
+                                 : fmt::format("{} takes the place of {}", after, before);
+    actions_.push_back(ShowNotice{{text, {}}});
   }
-  return announcements;
-}
-
-bool Coordinator::members_changed() const {
-  return std::any_of(agents_.begin(), agents_.end(), [](const Agent& agent) {
-    return agent.connection.has_value() != agent.position.has_value();
-  });
+  for (const AgentIndex agent : members_.waiting()) send(agent, Standby{});
 }
 
 void Coordinator::restart_changed(TimePoint now) {
   const std::string why = std::exchange(change_, {});
   next_attempt();
   record_restart(why + "; starting all workers again");
-  const std::string nodes = fmt::format("{} of {}", nodes_here(), settings_.agents);
-  actions_.push_back(ShowNotice{{fmt::format("{}; starting all workers again on {} nodes", why, nodes), {}}});
+  const int nodes = std::min(members_.nodes_here(), members_.slots());
+  actions_.push_back(ShowNotice{
+      {fmt::format("{}; starting all workers again on {} of {} nodes", why, nodes, members_.slots()), {}}});
   form_world(now);
 }
 
-// ---- late joins
-
-// The place it had on this host before, else any that is free.
-std::optional<AgentIndex> Coordinator::find_late_place(const plan::Announcement& announcement) const {
-  if (announcement.agent) {
-    return at(*announcement.agent).connection ? std::nullopt : announcement.agent;
-  }
-  for (int index = 0; index < settings_.agents; ++index) {
-    const Agent& agent = at({index});
-    if (!agent.connection && agent.announcement && same_host(agent.announcement->host, announcement.host))
-      return AgentIndex{index};
-  }
-  return free_place();
+// A host whose workers fail first again and again may be the reason itself.
+void Coordinator::note_first_failure(const supervise::Failure& cause) {
+  const auto runs_it = [&](AgentIndex agent) { return runs_rank(agent, cause.rank); };
+  const auto found = std::ranges::find_if(members_.participants(), runs_it);
+  if (found == members_.participants().end()) return;
+  first_failures_ = failed_first_ == *found ? first_failures_ + 1 : 1;
+  failed_first_ = *found;
+  const bool is_own = *found == AgentIndex{0};  // who has the coordinator cannot be done without
+  if (first_failures_ < k_first_failures || is_own || !members_.set_aside(*found)) return;
+  failed_first_.reset();
 }
 
-std::optional<Error> Coordinator::clash_with_others(AgentIndex place, const Join& join) const {
-  std::vector<plan::Announcement> all;
-  for (int index = 0; index < settings_.agents; ++index) {
-    if (AgentIndex{index} == place) {
-      all.push_back(join.announcement);
-      all.back().agent = place;
-      if (!join.announcement.agent) all.back().node = NodeIndex{index};
-    } else if (at({index}).connection) {
-      all.push_back(*at({index}).announcement);
-    }
-  }
-  try {
-    plan::make_world_plan(all, plan::Gaps::closed);
-    return std::nullopt;
-  } catch (const Error& error) {
-    return error;
-  }
+// ---- late joins, and those that cannot take part
+
+void Coordinator::dismiss(ConnectionId connection, const Join& join) {
+  const FailedStart failed{printable(join.announcement.host), *join.failure};
+  const supervise::Cause cause = describe_failed_start({failed}, {});
+  actions_.push_back(SendTo{connection, Finish{cause, {}, {}, false}});
+  actions_.push_back(CloseConnection{connection});
+}
+
+// Before the first attempt. False where the others cannot do without it.
+bool Coordinator::does_without(ConnectionId connection, const Join& join, TimePoint now) {
+  const plan::Announcement& announced = join.announcement;
+  const bool may = settings_.elastic && announced.agent != AgentIndex{0} && !announced.fixed_rank;
+  const int left = settings_.agents - static_cast<int>(without_.size()) - 1;
+  if (!may || left < settings_.elastic->least) return false;
+  dismiss(connection, join);
+  without_.push_back({printable(announced.host), *join.failure});
+  const supervise::Cause cause = describe_failed_start({without_.back()}, {});
+  actions_.push_back(ShowNotice{{cause.detail + "; the job starts without it", {}}});
+  if (all_came()) form_world(now);
+  return true;
 }
 
 void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint now) {
   if (settings_.elastic->grow == options::Grow::never) return refuse_late(connection, join);
+  if (join.failure) return dismiss(connection, join);
   const std::string host = printable(join.announcement.host);
-  if (join.failure) {
-    const supervise::Cause cause = describe_failed_start({{host, *join.failure}}, {});
-    actions_.push_back(SendTo{connection, Finish{cause, {}, {}, false}});
-    actions_.push_back(CloseConnection{connection});
-    return;
-  }
-  const auto place = find_late_place(join.announcement);
+  const auto place = members_.find_late_place(join.announcement);
   if (!place) {
     return refuse(connection, fmt::format("the job has all its {} nodes without {}", settings_.agents, host),
                   "start each ddprun of the job only once");
   }
-  if (const auto clash = clash_with_others(*place, join))
+  if (const auto clash = members_.find_clash(*place, join.announcement))
     return refuse(connection, clash->what(), clash->hint());
-  at(*place) = {};
-  at(*place).reached = join.reached;
-  at(*place).by_arrival = !join.announcement.agent;
-  place_agent(*place, connection, join.announcement);
-  record_join(*place);
-  if (settings_.elastic->grow != options::Grow::now) return;
+  enter(*place, connection, join);
+  if (!members_.is_changed() || settings_.elastic->grow != options::Grow::now) return send(*place, Standby{});
   if (state_ == State::probing) return form_world(now);
   const bool runs = state_ == State::opening || state_ == State::running;
   if (!runs || waits_to_restart()) return;  // the attempt that follows has it
@@ -134,9 +116,10 @@ void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint
 
 // False where the job ends by it.
 bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence, TimePoint now) {
-  const bool here = at(agent).connection.has_value();  // it lives, and may have workers
-  if (here || !enough_nodes()) return false;
-  const bool took_part = at(agent).position.has_value();
+  if (members_.is_here(agent) || !enough_nodes()) return false;  // it lives, and may have workers
+  const bool took_part = members_.takes_part(agent);
+  if (!took_part && settings_.elastic->spares > 0)
+    actions_.push_back(ShowNotice{{sentence + "; it was a spare", {}}});
   if (!took_part || (state_ == State::running && at(agent).succeeded)) return true;
   if (state_ == State::stopping && (final_cause_ || late_cause_)) return false;
   if (waits_to_restart()) {

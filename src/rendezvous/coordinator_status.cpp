@@ -19,7 +19,7 @@ constexpr Milliseconds k_live_interval{1000}, k_plain_interval{30000};
 
 Coordinator::Actions Coordinator::on_status_request(TimePoint now) {
   std::set<ConnectionId> agents;
-  for (const auto& [connection, agent] : by_connection_) agents.insert(connection);
+  for (const auto& [connection, agent] : members_.here()) agents.insert(connection);
   if (state_ == State::finished) return {};
   const auto number = status_round_.begin(agents, now);
   if (!number) return {};
@@ -45,8 +45,8 @@ void Coordinator::show_job() {
     status.workers = world_.world_size;
   }
   for (const ConnectionId connection : status_round_.silent()) {
-    const auto found = by_connection_.find(connection);
-    if (found != by_connection_.end()) status.silent.push_back(host_of(found->second));
+    const auto found = members_.here().find(connection);
+    if (found != members_.here().end()) status.silent.push_back(host_of(found->second));
   }
   status.here = status_round_.take_answers();
   actions_.push_back(ShowJob{std::move(status)});
@@ -55,7 +55,7 @@ void Coordinator::show_job() {
 std::string Coordinator::describe_phase() const {
   switch (state_) {
     case State::gathering:
-      return "waiting for " + describe_missing(missing(), settings_.agents, settings_.peers);
+      return "waiting for " + describe_missing(members_.missing(), settings_.agents, settings_.peers);
     case State::probing:
       return "looking for an address that all nodes reach";
     case State::opening:
@@ -133,14 +133,14 @@ std::string Coordinator::describe_waiting(TimePoint now) const {
   if (state_ == State::stopping) {
     std::vector<int> busy;
     for (int index = 0; index < settings_.agents; ++index) {
-      if (is_busy(at({index}))) busy.push_back(index);
+      if (is_busy({index})) busy.push_back(index);
     }
     const std::string whose =
         settings_.agents == 1 ? "" : " of " + describe_missing(busy, settings_.agents, settings_.peers);
     return fmt::format("waiting for the workers{} to stop{}; those left after {} are killed", whose, since,
                        describe_duration(settings_.grace));
   }
-  std::string text = "waiting for " + describe_missing(missing(), settings_.agents, settings_.peers);
+  std::string text = "waiting for " + describe_missing(members_.missing(), settings_.agents, settings_.peers);
   if (!refused_.empty()) {
     text += fmt::format("; refused {}: {}", printable(refused_.begin()->first), refused_.begin()->second);
   }

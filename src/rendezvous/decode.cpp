@@ -261,6 +261,7 @@ std::optional<CoordinatorMessage> read_coordinator_message(const std::string& ty
     if (fields.has("pause")) start.pause = Milliseconds{fields.integer("pause", 0, k_longest)};
     return start;
   }
+  if (type == "standby") return Standby{};
   if (type == "stop") {
     return Stop{
         {fields.count("attempt")}, fields.integer("signal", 1, k_highest_signal), fields.flag("whole_tree")};

@@ -49,6 +49,7 @@ constexpr CoordinatorRow k_coordinator_rows[] = {
     {"a question about a connection",        {taken, taken,  taken, taken}},
     {"a question about its status",          {taken, taken,  taken, taken}},
     {"a start",                              {taken, wrong,  wrong, taken}},
+    {"an order to stand by",                 {taken, wrong,  wrong, taken}},
     {"a stop",                               {wrong, taken,  wrong, wrong}},
     {"the end",                              {taken, taken,  taken, taken}},
     // clang-format on

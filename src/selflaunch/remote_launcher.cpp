@@ -146,6 +146,25 @@ Sourced<int> expect_workers(const SelfLaunchPlan& plan, const options::Options& 
   return plan::count_workers(there, options, snapshot, placement::find_visible_devices(snapshot));
 }
 
+// Where the job goes on without a host, its remote launcher has to do so too.
+void settle_least_hosts(SelfLaunchPlan& plan, const options::Options& options) {
+  if (!options::outlives_nodes(options)) return;
+  const int hosts = static_cast<int>(plan.hosts.size());
+  const int spares = options.spares.value;
+  const int least = options.least_nodes ? options.least_nodes->value : std::max(1, hosts - spares);
+  if (hosts - spares < least) {
+    const std::string kept = spares == 0 ? "" : fmt::format(", {} of them as spares", spares);
+    throw UsageError(
+        fmt::format("the job has {}{}, and {} are needed at least", count_of(hosts, "node"), kept, least),
+        "ask for more nodes, or give fewer spares or a lower minimum with --nnodes");
+  }
+  plan.least_hosts = static_cast<std::size_t>(least);
+  const std::string& name = plan.remote_launcher.value;
+  if (name != "mpiexec" && name != "flux") return;
+  plan.notices.push_back({fmt::format("{} may end ddprun on all nodes when it loses one", name),
+                          "--launcher ssh, pbsdsh or srun leaves the others alone"});
+}
+
 // The exact line that starts one agent on every node of the allocation. -n is there because srun prefers the
 // SLURM_NTASKS of the job to --ntasks-per-node; of a heterogeneous job each component brings its own nodes.
 std::string srun_line(const allocation::Allocation& allocation, const options::Options& options,
@@ -200,6 +219,7 @@ std::optional<SelfLaunchPlan> make_self_launch_plan(const facts::Snapshot& snaps
   plan.notices = plan.allocation.notices;
   plan.hosts = chosen_hosts(plan.allocation, options);
   plan.remote_launcher = choose_remote_launcher(plan, options, snapshot);
+  settle_least_hosts(plan, options);
   plan.workers = expect_workers(plan, options, snapshot);
   find_remote_launcher(plan.remote_launcher.value).use(plan, options, snapshot);
   return plan;

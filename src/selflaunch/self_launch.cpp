@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
 #include "ddprun/supervise/outcome.hpp"
 #include "self_launch_text.hpp"
 
@@ -47,7 +48,8 @@ SelfLaunch::Actions SelfLaunch::on_agent_ended(const rendezvous::lifeline::Hello
   --connected_;
   actions_.push_back(say_ended(hello, ended.code));
   told_.push_back(ended.code);
-  if (!ended.started) fail(ended.code, now);
+  if (plan_.least_hosts && same_host(hello.host, plan_.hosts.front())) decisive_ = ended.code;
+  if (!ended.started && !does_without(hello.host)) fail(ended.code, now);
   release_remote_launchers(now);
   return take();
 }
@@ -69,13 +71,21 @@ SelfLaunch::Actions SelfLaunch::on_remote_launcher_ended(std::size_t number, con
   ++ended_;
   if (could_not_start(number, status) && !failure_code_) {
     actions_.push_back(say_failed_start(plan_, plan_.commands[number], code, words));
-    fail(code == k_ssh_failure ? k_exit_own_failure : code, now);
+    if (!does_without(plan_.commands[number].host))
+      fail(code == k_ssh_failure ? k_exit_own_failure : code, now);
   }
   settle(number, now);
   finish_when_over();
   if (state_ == State::working && !remote_launcher.connected)
     without_agent_.push_back({now + settings_.limits.common_end, number});
   return take();
+}
+
+// A host that cannot take part. False where the others would wait for it.
+bool SelfLaunch::does_without(const std::string& host) {
+  if (!plan_.least_hosts || host.empty() || same_host(host, plan_.hosts.front())) return false;
+  without_.insert(host);
+  return plan_.hosts.size() - without_.size() >= *plan_.least_hosts;
 }
 
 // Other codes may be the job's, from an agent that could not reach us.
@@ -141,8 +151,9 @@ void SelfLaunch::give_up_waiting_for_all(TimePoint now) {
     without_agent_.pop_front();
     if (failure_code_ || stopped_by_ || remote_launchers_[number].connected) continue;
     const int code = *remote_launchers_[number].code;
-    actions_.push_back(say_without_agent(plan_.commands[number], code));
-    fail(code == 0 || code == k_ssh_failure ? k_exit_own_failure : code, now);
+    const bool goes_on = does_without(plan_.commands[number].host);
+    actions_.push_back(say_without_agent(plan_.commands[number], code, goes_on));
+    if (!goes_on) fail(code == 0 || code == k_ssh_failure ? k_exit_own_failure : code, now);
     finish_when_over();
   }
 }

@@ -45,7 +45,7 @@ SelfLaunch::Actions SelfLaunch::on_losses(const std::vector<std::string>& senten
 // Where the remote launcher ends with 0 whatever became of its task, silence is not success. Nor is it where
 // an agent was there and has gone without a word; one that is left says so itself, and ends with a failure.
 std::optional<selflaunch::Say> SelfLaunch::describe_unknown_end() const {
-  if (failure_code_ || stopped_by_ || told_.size() == plan_.hosts.size()) return std::nullopt;
+  if (failure_code_ || stopped_by_ || decisive_ || told_.size() == plan_.hosts.size()) return std::nullopt;
   const bool said = std::any_of(told_.begin(), told_.end(), [](int code) { return code != 0; });
   if (told_.empty() && lost_.empty() && exit_code() != 0) return say_no_agent_connected(plan_, exit_code());
   if (!lost_.empty() && !said) return say_lost_hosts(lost_);
@@ -55,6 +55,7 @@ std::optional<selflaunch::Say> SelfLaunch::describe_unknown_end() const {
 
 int SelfLaunch::exit_code() const {
   if (failure_code_) return *failure_code_;
+  if (decisive_) return *decisive_;
   for (const int code : told_) {
     if (code != 0) return code;
   }

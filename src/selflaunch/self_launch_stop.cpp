@@ -84,7 +84,7 @@ void SelfLaunch::stop_late_agent() {
 void SelfLaunch::release_remote_launchers(TimePoint now) {
   if (state_ != State::working || connected_ > 0) return;
   const SelfLaunchLimits& limits = settings_.limits;
-  const bool all = told_.size() + lost_.size() >= plan_.hosts.size();
+  const bool all = decisive_ || told_.size() + lost_.size() >= plan_.hosts.size();
   if (all && !releasing_) {
     releasing_ = true;
     give_up_after(lost_.empty() ? limits.patience : limits.patience_after_loss, limits.mercy, now);

@@ -56,10 +56,10 @@ selflaunch::Say say_failed_start(const SelfLaunchPlan& plan, const RemoteCommand
           command.words.front() == "ssh" ? fmt::format("try ssh {} true", where) : ""};
 }
 
-selflaunch::Say say_without_agent(const RemoteCommand& command, int code) {
+selflaunch::Say say_without_agent(const RemoteCommand& command, int code, bool others_go_on) {
   return {Level::error,
-          fmt::format("ddprun did not start on {}: {} ended with {}, and the other hosts wait for it",
-                      command.host, command.words.front(), code),
+          fmt::format("ddprun did not start on {}: {} ended with {}, and the other hosts {}", command.host,
+                      command.words.front(), code, others_go_on ? "go on without it" : "wait for it"),
           hint_without_agent(command)};
 }
 

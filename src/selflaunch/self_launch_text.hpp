@@ -20,7 +20,7 @@ selflaunch::Say say_silence(const SelfLaunchPlan& plan, Milliseconds silence, in
 selflaunch::Say say_failed_start(const SelfLaunchPlan& plan, const RemoteCommand& command, int code,
                                  const std::string& words);
 // This one has ended long ago and its agent never connected.
-selflaunch::Say say_without_agent(const RemoteCommand& command, int code);
+selflaunch::Say say_without_agent(const RemoteCommand& command, int code, bool others_go_on);
 
 // How it ended is not known: no agent came at all, some were lost, some said nothing.
 selflaunch::Say say_no_agent_connected(const SelfLaunchPlan& plan, int code);

@@ -129,7 +129,12 @@ Words srun_options(const SelfLaunchPlan& plan, const facts::Snapshot& snapshot, 
   if (gpus) words.push_back("--gpus=" + *gpus);
   words.emplace_back("--cpu-bind=none");
   if (!variables.has("SLURM_MPI_TYPE")) words.emplace_back("--mpi=none");
-  words.insert(words.end(), {"--export=ALL", "--kill-on-bad-exit=1"});
+  words.emplace_back("--export=ALL");
+  if (plan.least_hosts) {  // one node that ends, by whatever, does not end the others
+    words.insert(words.end(), {"--no-kill", "--kill-on-bad-exit=0", "--wait=0"});
+  } else {
+    words.emplace_back("--kill-on-bad-exit=1");
+  }
   return words;
 }
 

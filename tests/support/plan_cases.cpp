@@ -45,6 +45,7 @@ options::Options read_options(const json& flags) {
     }
     if (flag == "--max-restarts") options.max_restarts = sourced(value.get<int>(), flag);
     if (flag == "MIN of --nnodes") options.least_nodes = sourced(value.get<int>(), "--nnodes");
+    if (flag == "--spares") options.spares = sourced(value.get<int>(), flag);
     if (flag == "--role") options.role = sourced(value.get<std::string>(), flag);
     if (flag == "--local-addr") options.local_address = sourced(value.get<std::string>(), flag);
     if (flag == "--virtual-local-rank") options.virtual_local_rank = value.get<bool>();

@@ -28,7 +28,7 @@ struct CoordinatorServiceSettings {
   Milliseconds flush_timeout{
       5000};  // for the last messages to be taken, and for latecomers of a failed launch
   Milliseconds handshake_limit{10000};
-  Milliseconds link_timeout{k_link_timeout};  // how long an agent may be out of reach
+  Milliseconds host_timeout{k_host_timeout};  // how long an agent may be out of reach
   std::string port_hint;                      // as in AgentListenerSettings
 };
 

@@ -18,7 +18,7 @@ class FirstDial {
   using OnResult = std::function<void(AuthenticationResult)>;
 
   FirstDial(boost::asio::io_context& context, rendezvous::FrontEndAddress front_end,
-            rendezvous::Authenticator authenticator, Milliseconds link_timeout, OnResult on_result);
+            rendezvous::Authenticator authenticator, Milliseconds host_timeout, OnResult on_result);
   ~FirstDial() { cancel(); }
   FirstDial(const FirstDial&) = delete;
   FirstDial& operator=(const FirstDial&) = delete;
@@ -32,7 +32,7 @@ class FirstDial {
   boost::asio::io_context& context_;
   rendezvous::FrontEndAddress front_end_;
   rendezvous::Authenticator authenticator_;
-  Milliseconds link_timeout_;
+  Milliseconds host_timeout_;
   OnResult on_result_;
   std::vector<std::shared_ptr<Dial>> dials_;  // empty where one is over
   std::vector<std::string> problems_;

@@ -28,7 +28,7 @@ class LifelineClient {
 
   LifelineClient(boost::asio::io_context& context, rendezvous::FrontEndAddress front_end,
                  rendezvous::Authenticator authenticator, rendezvous::lifeline::Hello hello, Hooks hooks,
-                 Milliseconds link_timeout = k_link_timeout);
+                 Milliseconds host_timeout = k_host_timeout);
   ~LifelineClient();
   LifelineClient(const LifelineClient&) = delete;
   LifelineClient& operator=(const LifelineClient&) = delete;
@@ -46,7 +46,7 @@ class LifelineClient {
   rendezvous::Authenticator authenticator_;
   rendezvous::lifeline::Hello hello_;
   Hooks hooks_;
-  Milliseconds link_timeout_;
+  Milliseconds host_timeout_;
   boost::asio::steady_timer timer_;
   FirstDial dial_;
   std::shared_ptr<Connection> connection_;

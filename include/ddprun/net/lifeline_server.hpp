@@ -33,7 +33,7 @@ class LifelineServer {
 
   // Listens on a free port of all addresses. Throws Error.
   LifelineServer(boost::asio::io_context& context, rendezvous::Authenticator authenticator,
-                 const std::string& id, Hooks hooks, Milliseconds link_timeout = k_link_timeout);
+                 const std::string& id, Hooks hooks, Milliseconds host_timeout = k_host_timeout);
   ~LifelineServer();
   LifelineServer(const LifelineServer&) = delete;
   LifelineServer& operator=(const LifelineServer&) = delete;
@@ -60,7 +60,7 @@ class LifelineServer {
 
   rendezvous::Authenticator authenticator_;
   Hooks hooks_;
-  Milliseconds link_timeout_;
+  Milliseconds host_timeout_;
   std::shared_ptr<AgentListener> listener_;
   std::map<int, Peer> peers_;  // by order of arrival
   int arrived_ = 0;

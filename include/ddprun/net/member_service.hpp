@@ -31,7 +31,6 @@ struct MemberServiceSettings {
   Milliseconds lookup_limit = k_lookup_limit;
   // After joining, for the first word of the coordinator beyond its own join deadline.
   Milliseconds start_margin{60000};
-  bool waits_long = false;  // it may be taken in at a restart only, whenever that is
   // For its answer to what it has to answer: a failure, the end of a stop, the wish to stop.
   Milliseconds answer_limit{60000};
 };

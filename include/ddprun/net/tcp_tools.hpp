@@ -10,8 +10,8 @@ namespace ddprun::net {
 
 using Tcp = boost::asio::ip::tcp;
 
-// How long a host may be out of reach, --link-timeout's default.
-inline constexpr Milliseconds k_link_timeout{20000};
+// How long a host may be out of reach, --host-timeout's default.
+inline constexpr Milliseconds k_host_timeout{20000};
 
 // The kernel's keep-alive probes, every second: a connection that carries nothing survives any cut that is
 // shorter than `limit` and ends at most two seconds later, or two hundredths of a long limit, and this

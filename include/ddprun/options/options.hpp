@@ -58,11 +58,12 @@ struct Options {
   RestartOptions restarts;
   // MIN of --nnodes MIN:MAX, place.nodes is MAX; nothing: the number of nodes is fixed.
   std::optional<Sourced<int>> least_nodes;
+  Sourced<int> spares = by_default(0);  // of the nodes: they wait to take a lost one's place
   Sourced<Grow> grow = by_default(Grow::now);
   Sourced<Milliseconds> last_call = by_default(Milliseconds{30000});  // for the others, once MIN have come
   Sourced<Milliseconds> shutdown_timeout = by_default(Milliseconds{30000});  // grace between TERM and KILL
   Sourced<Milliseconds> join_timeout = by_default(Milliseconds{600000});     // until all agents are there
-  Sourced<Milliseconds> link_timeout = by_default(Milliseconds{20000});      // a host may be out of reach
+  Sourced<Milliseconds> host_timeout = by_default(Milliseconds{20000});      // a host may be out of reach
   Sourced<std::vector<int>> stop_signals =
       by_default(std::vector<int>{});                 // --signals-to-handle; empty: TERM INT HUP QUIT
   std::optional<Sourced<std::string>> local_address;  // --local-addr: what this node publishes
@@ -138,5 +139,10 @@ std::map<std::string, std::string> parse_rendezvous_conf(const std::string& text
 // right one, and so are signals that cannot mean "stop" (KILL, STOP, CHLD).
 std::vector<int> parse_signals(const std::string& text, const std::string& origin);
 std::string signal_name(int number);  // "SIGSEGV", "SIGRTMIN+1", "signal 99"
+
+// Whether the job goes on without a node that is lost.
+inline bool outlives_nodes(const Options& options) {
+  return options.least_nodes.has_value() || options.spares.value > 0;
+}
 
 }  // namespace ddprun::options

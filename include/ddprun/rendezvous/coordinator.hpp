@@ -50,13 +50,14 @@
 #include <vector>
 
 #include "ddprun/allocation/allocation.hpp"
-#include "ddprun/base/error.hpp"
 #include "ddprun/plan/node_count.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/rendezvous/coordinator_action.hpp"
 #include "ddprun/rendezvous/coordinator_settings.hpp"
 #include "ddprun/rendezvous/expected_messages.hpp"
+#include "ddprun/rendezvous/launch_failure.hpp"
+#include "ddprun/rendezvous/membership.hpp"
 #include "ddprun/rendezvous/message.hpp"
 #include "ddprun/rendezvous/status_round.hpp"
 #include "ddprun/supervise/restart_policy.hpp"
@@ -97,13 +98,8 @@ class Coordinator {
   using State = CoordinatorState;
 
   struct Agent {
-    std::optional<ConnectionId> connection;
-    std::optional<plan::Announcement> announcement;
-    std::optional<std::size_t> position;  // in world_.assignments; nothing: it waits for the next attempt
-    bool by_arrival = false;              // numbered here, and as well off in another place
     std::string reached;
     std::optional<LaunchFailure> failure;            // it has joined to tell that it cannot start anything
-    std::string last_error;                          // why it was connected and is not any more
     std::optional<std::vector<std::string>> probed;  // what it has reached; nothing: it has not answered
     std::vector<std::string> probe_failures;         // of its last answer
     bool asked = false;                              // a Probe is not answered yet
@@ -134,19 +130,18 @@ class Coordinator {
   void refuse_late(ConnectionId connection, const Join& join);
   void refuse(ConnectionId connection, std::string reason, std::string hint);
   void join_late(ConnectionId connection, const Join& join, TimePoint now);
-  std::optional<Error> clash_with_others(AgentIndex place, const Join& join) const;
   bool goes_on_without(AgentIndex agent, const std::string& sentence, TimePoint now);
   void tell_alone(TimePoint now);
-  std::optional<AgentIndex> find_place(const plan::Announcement& announcement);
-  std::optional<AgentIndex> find_late_place(const plan::Announcement& announcement) const;
-  std::optional<AgentIndex> free_place() const;
-  void place_agent(AgentIndex place, ConnectionId connection, plan::Announcement announcement);
+  void enter(AgentIndex place, ConnectionId connection, const Join& join);
   void begin_last_call(TimePoint now);
-  int nodes_here() const;
   bool enough_nodes() const;
+  bool all_came() const { return members_.here().size() + without_.size() >= agents_.size(); }
+  bool does_without(ConnectionId connection, const Join& join, TimePoint now);
+  void dismiss(ConnectionId connection, const Join& join);
+  void choose_participants();
+  void note_first_failure(const supervise::Failure& cause);
   bool too_few() const { return settings_.elastic && !enough_nodes(); }
   std::string describe_too_few() const;
-  std::vector<plan::Announcement> choose_participants();
   void form_world(TimePoint now);
   void tell_differences(const std::vector<plan::Announcement>& announcements);
   void find_address(TimePoint now);
@@ -175,8 +170,9 @@ class Coordinator {
   void next_attempt();
   void begin_attempt(TimePoint now);
   bool waits_to_restart() const { return state_ == State::opening && state_deadline_; }
-  bool members_changed() const;
-  bool is_busy(const Agent& agent) const { return agent.connection && agent.position && !agent.stopped; }
+  bool is_busy(AgentIndex agent) const {
+    return members_.is_here(agent) && members_.takes_part(agent) && !at(agent).stopped;
+  }
   void end_with(supervise::Cause cause, TimePoint now, bool whole_tree = false);
   void finish(const supervise::Cause& cause);
   void join_deadline_passed(TimePoint now);
@@ -198,19 +194,22 @@ class Coordinator {
   void record_restart(const std::string& what, const supervise::Failure* cause = nullptr);
   void record_end();
 
-  std::vector<int> missing() const;
   bool all_succeeded();
-  bool is_beside(const Agent& agent) const;
+  bool is_beside(AgentIndex agent) const;
   std::vector<AddressWitness> witnesses() const;
   std::string host_of(AgentIndex agent) const;
   std::string name_of(AgentIndex agent) const;  // "n3 (ranks 8-15)"
+  const plan::Assignment* share_of(AgentIndex agent) const;
+  bool runs_rank(AgentIndex agent, GlobalRank rank) const;
   supervise::Cause failed_here(std::string detail) const;
   Agent& at(AgentIndex agent) { return agents_[static_cast<std::size_t>(agent.value)]; }
   const Agent& at(AgentIndex agent) const { return agents_[static_cast<std::size_t>(agent.value)]; }
-  Agent& of(ConnectionId connection) { return at(by_connection_.at(connection)); }
+  Agent& of(ConnectionId connection) { return at(members_.here().at(connection)); }
   bool takes_part(ConnectionId connection) const {
-    return at(by_connection_.at(connection)).position.has_value();
+    return members_.takes_part(members_.here().at(connection));
   }
+  const plan::Announcement& announced(AgentIndex agent) const { return *members_.at(agent).announcement; }
+  void send(AgentIndex agent, CoordinatorMessage message);
 
   CoordinatorSettings settings_;
   State state_ = State::gathering;
@@ -218,15 +217,15 @@ class Coordinator {
   // all messages of a launch together look at each agent once.
   template <class IsDone>
   bool all_done(std::size_t& done, const IsDone& is_done) const {
-    while (done < agents_.size() && is_done(agents_[done])) ++done;
+    while (done < agents_.size() && is_done(AgentIndex{static_cast<int>(done)})) ++done;
     return done == agents_.size();
   }
 
-  std::vector<Agent> agents_;
+  Membership members_;
+  std::vector<Agent> agents_;  // by place
   std::size_t answered_ = 0;   // all_done: of this round's probes
   std::size_t succeeded_ = 0;  // in this attempt
   std::size_t stopped_ = 0;    // since the stop
-  std::map<ConnectionId, AgentIndex> by_connection_;
   ClientQuestions questions_;
   StatusRound status_round_;
   std::map<std::string, std::string> refused_;  // address -> why, the first few
@@ -240,10 +239,12 @@ class Coordinator {
   std::string status_shown_;
 
   plan::WorldPlan world_;
-  std::vector<AgentIndex> participants_;  // by position
   std::optional<TimePoint> last_call_;
   std::string change_;  // why the world is made anew once all have stopped; empty: no such reason
   bool told_differences_ = false;
+  std::vector<FailedStart> without_;        // hosts that the job has started without
+  std::optional<AgentIndex> failed_first_;  // in the latest attempt
+  int first_failures_ = 0;                  // of that one, in a row
   std::string address_;
   std::vector<std::string> candidates_;
   int probe_rounds_ = 0;

@@ -12,9 +12,10 @@
 
 namespace ddprun::rendezvous {
 
-// --nnodes MIN:MAX
+// --nnodes MIN:MAX, --spares
 struct ElasticNodes {
   int least = 1;
+  int spares = 0;  // of the agents, that wait until they are needed
   // Once MIN nodes have come, how long the others may take. Nothing: they are known, and join_timeout counts.
   std::optional<Milliseconds> last_call;
   options::Grow grow = options::Grow::now;

@@ -129,6 +129,11 @@ struct Start {
   friend bool operator==(const Start&, const Start&) = default;
 };
 
+// Others take part in this attempt; be ready to take a lost one's place (--spares).
+struct Standby {
+  friend bool operator==(const Standby&, const Standby&) = default;
+};
+
 // Stop the workers of this attempt and answer Stopped.
 struct Stop {
   Attempt attempt;
@@ -150,6 +155,7 @@ struct Finish {
 
 using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest,
                                   ClientVerdict, Happened, StatusAnswer, lifeline::Output>;
-using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, StatusQuestion, Start, Stop, Finish>;
+using CoordinatorMessage =
+    std::variant<Refused, Probe, ClientQuestion, StatusQuestion, Start, Standby, Stop, Finish>;
 
 }  // namespace ddprun::rendezvous

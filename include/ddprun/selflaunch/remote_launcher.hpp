@@ -32,7 +32,9 @@ enum class TaskWay {
 
 struct SelfLaunchPlan {
   allocation::Allocation allocation;
-  std::vector<std::string> hosts;        // where it starts one ddprun each, in node order
+  std::vector<std::string> hosts;  // where it starts one ddprun each, in node order
+  // As many have to take part, the first one among them; nothing: all of them.
+  std::optional<std::size_t> least_hosts;
   Sourced<std::string> remote_launcher;  // "srun"
   TaskWay task = TaskWay::environment;
   bool passes_exit_code = true;  // false: it ends with 0 whatever the agent ended with (pbsdsh of OpenPBS 23)

@@ -19,7 +19,9 @@
 //
 // One host that cannot take part ends the launch, since the others would wait for it: a remote launcher that
 // could not start its agent, one that ended without an agent `common_end` ago, an agent that ended before it
-// joined the others. The first of them is the failure, and its code is the exit code.
+// joined the others. The first of them is the failure, and its code is the exit code. With
+// SelfLaunchPlan::least_hosts that is so only of the first host, which has the coordinator, and where too few
+// are left; the exit code is that of the coordinator's agent.
 //
 // Giving up on the remote launchers has three steps, each a wait: patience, SIGTERM, mercy, SIGKILL, mercy,
 // abandoned. A new reason to give up replaces the wait that is going on. Where no agent is left the first
@@ -39,6 +41,7 @@
 #include <cstddef>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -130,6 +133,7 @@ class SelfLaunch {
 
   void start_some(TimePoint now);
   void settle(std::size_t remote_launcher, TimePoint now);
+  bool does_without(const std::string& host);
   bool could_not_start(std::size_t remote_launcher, const ExitStatus& status) const;
   void settle_overdue(TimePoint now);
   void give_up_waiting_for_all(TimePoint now);
@@ -172,6 +176,8 @@ class SelfLaunch {
   std::optional<int> failure_code_;  // a host cannot take part
   std::vector<int> told_;            // the agents' exit codes, as they came
   std::vector<std::string> lost_;    // hosts whose agents went without a word
+  std::set<std::string> without_;    // hosts that cannot take part, and need not
+  std::optional<int> decisive_;      // with least_hosts: what the coordinator's agent ended with
   bool releasing_ = false;           // no agent is left: the remote launchers' time has begun
   bool abandoned_ = false;           // what is still there has had its time
   bool hurried_ = false;             // output that is not read soon is given up

@@ -27,6 +27,9 @@ OPTIONS = {
     "--no-use-env": (["--no-use-env", "--dry-run", "x.py"], "x.py --local-rank=0"),
     "--nproc-per-node": (["--nproc-per-node", "2", *SHOW, "echo of $WORLD_SIZE"], "of 2\nof 2"),
     "--nnodes": ([*MANUAL], "json:world_size.value=2"),
+    # what they do: test_elastic.py, test_spares.py
+    "--grow": (["--nnodes", "1:2", "--grow", "soon", *TRUE], "--grow is not one of now, at-restart, never"),
+    "--spares": ([*MANUAL, "--spares", "1"], "json:world_size.value=1"),
     "--node-rank": (["--dry-run=env", *MANUAL, "--node-rank", "1"], "export GROUP_RANK=1"),
     "--master-addr": ([*MANUAL], "json:rendezvous.addresses.value=['n1']"),
     "--master-port": ([*MANUAL, "--master-port", "7000"], "json:rendezvous.ports.value=[7000]"),
@@ -49,7 +52,7 @@ OPTIONS = {
     "--events": (["--events", "/dev/stdout", *TRUE], '"event":"end"'),
     "--metrics": (["--metrics", "/dev/stdout", *TRUE], "ddprun_workers"),
     # what it does: test_unlike_hosts.py
-    "--link-timeout": ([*MANUAL, "--link-timeout", "7s"], "json:rendezvous.link_timeout_seconds.value=7.0"),
+    "--host-timeout": ([*MANUAL, "--host-timeout", "7s"], "json:rendezvous.host_timeout_seconds.value=7.0"),
     "--rdzv": (["--rdzv", "smoke", *TRUE], "--rdzv"),
     "--rdzv-dir": ([*MANUAL, "--rdzv", "file", "--rdzv-dir", "/all/see"],
                    "json:rendezvous.rendezvous_file.value=/all/see/meet.*"),
@@ -252,10 +255,10 @@ def test_variables_of_one_of_several_workers_are_said_to_wait(machine):
 
 
 def test_refused_options_have_a_line_each(machine):
-    result = machine.run("--logs-specs", "x", "--nnodes", "1:2", *TRUE)
+    result = machine.run("--logs-specs", "x", "--rdzv-backend", "etcd", *TRUE)
     assert result.code == 2, str(result)
     lines = result.stderr.splitlines()
-    assert lines[0] == "ddprun: --nnodes, --logs-specs are not supported yet", str(result)
+    assert lines[0] == "ddprun: --rdzv-backend, --logs-specs are not supported yet", str(result)
     assert len(lines) == 3 and all(line.startswith("hint: --") and len(line) < 120 for line in lines[1:]), str(result)
 
 

@@ -69,7 +69,7 @@ WAIT_FOR_END = "touch {0}/up.$RANK; until [ -e {0}/end ]; do sleep 0.1; done"
 
 
 @pytest.mark.parametrize("before, cut, after, limit",
-                         [(9, 7, 6, []), (0, 15, 8, []), (0, 3, 3, ["--link-timeout", "4"])], ids=["7", "15", "3-of-4"])
+                         [(9, 7, 6, []), (0, 15, 8, []), (0, 3, 3, ["--host-timeout", "4"])], ids=["7", "15", "3-of-4"])
 def test_a_link_that_is_cut_for_less_than_the_limit_ends_nothing(hosts, directory, key, before, cut, after, limit):
     both = start_on(hosts, "ab", "--key-file", key, *limit, "--no-python", "sh", "-c", WAIT_FOR_END.format(directory))
     wait_for_files(directory, "up.*", 2)
@@ -98,7 +98,7 @@ def test_what_is_said_while_the_link_is_cut_arrives_afterwards(hosts, directory,
 
 
 def test_a_host_that_is_out_of_reach_for_longer_than_the_limit_ends_the_job(hosts, directory, key):
-    both = start_on(hosts, "ab", "--key-file", key, "--link-timeout", "2", "--no-python", "sh", "-c",
+    both = start_on(hosts, "ab", "--key-file", key, "--host-timeout", "2", "--no-python", "sh", "-c",
                     WAIT_FOR_END.format(directory))
     wait_for_files(directory, "up.*", 2)
     hosts["b"].unplug()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
+
+from support.hosts import wait_until
 
 
 # In the first attempt rank 1 kills its ddprun once all have noted that they run.
@@ -25,7 +29,38 @@ def test_the_others_start_again_without_a_killed_ddprun(cluster, directory, step
     assert "starting all workers again on" in result.stderr, str(result)
 
 
-def test_it_starts_itself_with_a_fixed_number_of_nodes_only(cluster):
-    result = cluster.run("salloc", "-N2", "ddprun", "--nnodes", "1:2", "--no-python", "true")
-    assert result.code == 2, str(result)
-    assert "--nnodes with a range is not supported where ddprun starts itself on the nodes" in result.stderr, str(result)
+WAITING = ("cd {0}; echo $(hostname) > $TORCHELASTIC_RESTART_COUNT.$RANK.of.$WORLD_SIZE;"
+           "trap 'exit 0' TERM; until [ -e {0}/end ]; do sleep 0.1; done")
+
+
+def places(directory, attempt: int) -> dict[str, str]:
+    return {path.name: path.read_text().strip() for path in directory.glob(f"{attempt}.*")}
+
+
+@pytest.mark.parametrize(("options", "then"), [
+    (["--nnodes", "2:3"], {"1.0.of.2": "n1", "1.1.of.2": "n3"}),
+    (["--spares", "1"], {"1.0.of.2": "n1", "1.1.of.2": "n3"}),
+], ids=["range", "spares"])
+def test_where_ddprun_starts_itself_the_job_goes_on_too(cluster, directory, options, then):
+    result = cluster.run("salloc", "-N3", "ddprun", *options, "--no-python", "sh", "-c", PROGRAM.format(directory))
+    assert result.code == 0, str(result)
+    assert sorted(path.name for path in directory.glob("1.*")) == sorted(then), str(result)
+
+
+def test_a_node_that_is_cut_off_from_a_job_with_a_spare(cluster, directory):
+    script = directory / "job.sh"
+    program = shlex.quote(WAITING.format(directory))
+    script.write_text(f"#!/bin/sh\nddprun --host-timeout 6 --spares 1 --no-python sh -c {program}\necho $? > {directory}/code\n")
+    told = cluster.run("sbatch", "--parsable", "-N3", "--no-kill", f"--output={directory}/output", str(script))
+    assert told.code == 0, str(told)
+    wait_until("both workers run", lambda: len(places(directory, 0)) == 2)
+    cluster.hosts["n2"].unplug()
+    try:
+        wait_until("they run again", lambda: len(places(directory, 1)) == 2 and all(places(directory, 1).values()))
+        assert places(directory, 1) == {"1.0.of.2": "n1", "1.1.of.2": "n3"}
+        (directory / "end").touch()
+        wait_until("ddprun has ended", lambda: (directory / "code").exists() and (directory / "code").read_text())
+    finally:
+        cluster.hosts["n2"].plug_in_again()
+    assert (directory / "code").read_text() == "0\n", (directory / "output").read_text()
+    assert cluster.wait_for_job(told.stdout) == 0

@@ -360,8 +360,8 @@ TEST_CASE("an elastic number of nodes, and what belongs to it") {
         "--grow requires --nnodes MIN:MAX | the number of nodes is fixed otherwise");
   CHECK(error_for({"--nnodes=1:2", "--grow=soon"}) ==
         "--grow is not one of now, at-restart, never: 'soon' | give one of them");
-  CHECK(error_for({"--nnodes=1:2", "--link-timeout=4s"}) ==
-        "--link-timeout is too short for --nnodes MIN:MAX: '4 s' | give 5 s or more: a node that is cut off "
+  CHECK(error_for({"--nnodes=1:2", "--host-timeout=4s"}) ==
+        "--host-timeout is too short for --nnodes MIN:MAX: '4 s' | give 5 s or more: a node that is cut off "
         "stops its "
         "workers in that time");
   CHECK(error_for({"--nnodes=1:2", "--rdzv-conf=last_call_timeout=0"}) ==

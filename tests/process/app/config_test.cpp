@@ -50,14 +50,14 @@ TEST_CASE("an option in a file has the file and the line as its origin") {
 }
 
 TEST_CASE("the command line counts more than a variable, DDPRUN_ more than PET_, and a file least") {
-  Config config(R"({"max-restarts": 1, "role": "file", "link-timeout": "40s"})");
+  Config config(R"({"max-restarts": 1, "role": "file", "host-timeout": "40s"})");
   config.snapshot.environment["PET_ROLE"] = "torchrun";
   config.snapshot.environment["PET_MAX_RESTARTS"] = "2";
   config.snapshot.environment["DDPRUN_MAX_RESTARTS"] = "3";
   CHECK(config.parse().max_restarts == sourced(3, "DDPRUN_MAX_RESTARTS"));
   CHECK(config.parse().role.value == "torchrun");
   CHECK(config.parse({"--max-restarts", "4"}).max_restarts == sourced(4, "--max-restarts"));
-  CHECK(config.parse().given.at("link-timeout").value == "40s");
+  CHECK(config.parse().given.at("host-timeout").value == "40s");
 }
 
 TEST_CASE("a flag that is off in a nearer place stays off") {

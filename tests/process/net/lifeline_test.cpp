@@ -128,7 +128,7 @@ TEST_CASE("an agent's output comes as it is, from the first byte to the end, and
   TestFrontEnd front_end(context);
   std::optional<Tcp::socket> writer;
   rendezvous::SessionKeys keys;
-  FirstDial dial(context, front_end.address(), make_key_authenticator(k_key), k_link_timeout,
+  FirstDial dial(context, front_end.address(), make_key_authenticator(k_key), k_host_timeout,
                  [&](AuthenticationResult result) {
                    writer.emplace(std::move(result.socket));
                    keys = result.keys;
@@ -139,7 +139,7 @@ TEST_CASE("an agent's output comes as it is, from the first byte to the end, and
   const std::string sealed = SealedWriter(keys.send).seal(encode(rendezvous::lifeline::Message(hello)));
   boost::asio::write(*writer, boost::asio::buffer(sealed + "its first"));
   run_until(context, [&] { return front_end.output.has_value(); });
-  CHECK(os::receive_byte(writer->native_handle(), k_link_timeout) == rendezvous::lifeline::k_output_taken);
+  CHECK(os::receive_byte(writer->native_handle(), k_host_timeout) == rendezvous::lifeline::k_output_taken);
   boost::asio::write(*writer, boost::asio::buffer(std::string(" line\n")));
   writer.reset();
   std::string text = front_end.begun;

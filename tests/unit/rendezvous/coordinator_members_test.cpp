@@ -17,7 +17,7 @@ namespace {
 
 CoordinatorSettings elastic(int least, int most, options::Grow grow = options::Grow::now) {
   CoordinatorSettings chosen = settings(most);
-  chosen.elastic = ElasticNodes{least, 30s, grow};
+  chosen.elastic = ElasticNodes{least, 0, 30s, grow};
   return chosen;
 }
 
@@ -319,8 +319,16 @@ namespace {
 
 // Agents that answer as ddprun's do, in any order and with any losses, and what must hold whatever happens.
 struct RandomLife {
-  RandomLife(unsigned seed, int least, int most)
-      : random(seed), play(elastic(least, most)), most_agents(most) {}
+  RandomLife(unsigned seed, int least, int most, int spares)
+      : random(seed),
+        play(with_spares(elastic(least, most), spares)),
+        most_agents(most),
+        slots(most - spares) {}
+
+  static CoordinatorSettings with_spares(CoordinatorSettings chosen, int spares) {
+    chosen.elastic->spares = spares;
+    return chosen;
+  }
 
   struct Member {
     bool joined = false;
@@ -350,6 +358,7 @@ struct RandomLife {
       for (const plan::RankAssignment& each : start->assignment.workers)
         doubled |= !ranks[start->assignment.attempt.value].insert(each.rank.value).second;
       sizes[start->assignment.attempt.value] = start->assignment.world_size;
+      node_ranks[start->assignment.attempt.value][connection] = start->assignment.node.value;
     } else if (const auto* stop = std::get_if<Stop>(&message)) {
       stopped_twice |= member.stopping.has_value();
       member.stopping = stop->attempt.value;
@@ -430,13 +439,29 @@ struct RandomLife {
     }
   }
 
+  // With spares whoever takes part in two full attempts running has the same ranks in both.
+  bool ranks_stay() const {
+    for (const auto& [attempt, nodes] : node_ranks) {
+      const auto next = node_ranks.find(attempt + 1);
+      const auto full = static_cast<std::size_t>(slots);
+      if (slots == most_agents || next == node_ranks.end()) continue;
+      if (nodes.size() != full || next->second.size() != full) continue;
+      for (const auto& [connection, rank] : nodes) {
+        const auto again = next->second.find(connection);
+        if (again != next->second.end() && again->second != rank) return false;
+      }
+    }
+    return true;
+  }
+
   bool runs() const {
     return std::any_of(members.begin(), members.end(), [](const auto& each) { return each.second.running; });
   }
 
   std::mt19937 random;
   Play play;
-  int most_agents;
+  int most_agents, slots;
+  std::map<int, std::map<int, int>> node_ranks;  // by attempt and connection
   int last_connection = 100;
   std::map<int, Member> members;
   std::map<int, int> places;
@@ -453,7 +478,9 @@ TEST_CASE("whatever agents are lost and come, no two attempts overlap and none w
   int attempts = 0, ends = 0;
   for (int round = 0; round < rounds(600); ++round) {
     CAPTURE(round);
-    RandomLife life(seed + static_cast<unsigned>(round), 1 + round % 3, 3 + round % 4);
+    const int most = 3 + round % 4, spares = round / 12 % 3 % (most - 1),
+              least = 1 + round % 3 % (most - spares);
+    RandomLife life(seed + static_cast<unsigned>(round), least, most, spares);
     life.join(0);
     for (int step = 0; step < 120 && !life.ended; ++step) {
       life.step();
@@ -464,10 +491,11 @@ TEST_CASE("whatever agents are lost and come, no two attempts overlap and none w
     for (const auto& [attempt, ranks] : life.ranks)
       whole &=
           static_cast<int>(ranks.size()) == life.sizes[attempt] && *ranks.rbegin() + 1 == life.sizes[attempt];
-    const bool good =
-        !life.overlaps && !life.doubled && !life.stopped_twice && whole && (life.ended || life.runs());
+    const bool good = !life.overlaps && !life.doubled && !life.stopped_twice && whole && life.ranks_stay() &&
+                      (life.ended || life.runs());
     if (!good) {
-      CAPTURE(life.overlaps, life.doubled, life.stopped_twice, whole, life.ended, life.runs());
+      CAPTURE(life.overlaps, life.doubled, life.stopped_twice, whole, life.ranks_stay(), life.ended,
+              life.runs());
       FAIL("a launch broke a rule");
     }
     attempts += static_cast<int>(life.ranks.size());

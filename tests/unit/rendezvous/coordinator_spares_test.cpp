@@ -1,0 +1,179 @@
+// --spares: agents that wait, and hosts that the job is started without.
+#include "catch.hpp"
+#include "coordinator_play.hpp"
+
+using namespace ddprun;
+using namespace ddprun::rendezvous;
+using namespace ddprun::test::coordinator;
+using namespace std::chrono_literals;
+
+namespace {
+
+CoordinatorSettings with_spares(int agents, int spares, int max_restarts = 0) {
+  CoordinatorSettings chosen = settings(agents, max_restarts);
+  chosen.elastic = ElasticNodes{agents - spares, spares, 30s, options::Grow::now};
+  chosen.restarts.rule = sourced(options::RestartRule::always, "--restart-policy");
+  return chosen;
+}
+
+using Ranks = std::map<int, int>;  // the first of each agent
+
+Ranks started(const Play& play) {
+  Ranks found;
+  for (const auto& [agent, start] : play.sent<Start>())
+    found[agent] = start.assignment.workers.front().rank.value;
+  return found;
+}
+
+std::vector<int> standing_by(const Play& play) {
+  std::vector<int> found;
+  for (const auto& [agent, standby] : play.sent<Standby>()) found.push_back(agent);
+  return found;
+}
+
+std::string noticed(const Play& play) {
+  std::string all;
+  for (const ShowNotice& each : play.all<ShowNotice>()) all += each.notice.what + "\n";
+  return all;
+}
+
+// One attempt ends by a failure of the host of `rank`, and the next one starts.
+void fail_and_restart(Play& play, int agent, int rank, int attempt) {
+  play.say(agent, AttemptFailed{{attempt}, failure_of(rank, attempt)});
+  for (const auto& [other, stop] : play.sent<Stop>()) {
+    if (stop.attempt.value == attempt) play.say(other, Stopped{{attempt}, {}});
+  }
+  play.store_ready(attempt + 1);
+}
+
+}  // namespace
+
+TEST_CASE("spares wait, and the world is that of the others") {
+  Play play(with_spares(4, 1));
+  play.all_join();
+  play.store_ready(0);
+  CHECK(started(play) == Ranks{{0, 0}, {1, 2}, {2, 4}});
+  CHECK(play.sent<Start>()[0].second.assignment.world_size == 6);
+  CHECK(play.sent<Start>()[0].second.assignment.node_count == 3);
+  CHECK(standing_by(play) == std::vector<int>{3});
+  CHECK(noticed(play).empty());
+}
+
+TEST_CASE("a lost host's ranks go to a spare, and the others keep theirs") {
+  Play play(with_spares(4, 1));
+  play.run();
+  play.lose(1, "the host no longer answers");
+  for (const int agent : {0, 2}) play.say(agent, Stopped{{0}, {}});
+  play.store_ready(1);
+  CHECK(started(play) == Ranks{{0, 0}, {3, 2}, {2, 4}});
+  CHECK(play.sent<Start>()[0].second.assignment.world_size == 6);
+  CHECK(noticed(play) ==
+        "lost n2 (ranks 2-3): the host no longer answers; starting all workers again on 3 of 3 nodes\n"
+        "n4 takes the place of n2\n");
+  CHECK(play.all<ShowRestart>().empty());
+}
+
+TEST_CASE("a lost spare is told, and only then") {
+  Play play(with_spares(4, 1));
+  play.run();
+  play.lose(3, "its connection was reset");
+  CHECK(noticed(play) == "lost n4: its connection was reset; it was a spare\n");
+  CHECK(play.sent<Stop>().empty());
+}
+
+TEST_CASE("when no spare is left the job ends with one sentence that lists the lost hosts") {
+  Play play(with_spares(4, 1));
+  play.run();
+  play.lose(3, "gone");
+  play.lose(1, "the host no longer answers");
+  for (const int agent : {0, 2}) play.say(agent, Stopped{{0}, {}});
+  CHECK(
+      play.end_text() ==
+      "lost n2 (ranks 2-3): the host no longer answers; 2 nodes left, and the job needs 3; no spare is left, "
+      "as 2 of 4 nodes are lost: n2, n4");
+}
+
+TEST_CASE("a host that comes back is a spare and stops nothing") {
+  Play play(with_spares(4, 1));
+  play.run();
+  play.lose(1, "gone");
+  for (const int agent : {0, 2}) play.say(agent, Stopped{{0}, {}});
+  play.store_ready(1);
+  play.log.clear();
+  play.say(11, join_of(1, 4));
+  CHECK(standing_by(play) == std::vector<int>{11});
+  CHECK(play.sent<Stop>().empty());
+}
+
+TEST_CASE("a spare that is needed while the workers stop is taken in the same attempt") {
+  Play play(with_spares(5, 2));
+  play.run();
+  play.lose(1, "gone");
+  play.lose(3, "gone");
+  play.lose(2, "gone");
+  play.say(0, Stopped{{0}, {}});
+  CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);  // two of three
+
+  Play other(with_spares(5, 2));
+  other.run();
+  other.lose(1, "gone");
+  other.lose(2, "gone");
+  other.say(0, Stopped{{0}, {}});
+  other.store_ready(1);
+  CHECK(started(other) == Ranks{{0, 0}, {3, 2}, {4, 4}});
+}
+
+TEST_CASE("a host whose workers fail first twice in a row is replaced") {
+  Play play(with_spares(4, 1, 5));
+  play.run();
+  fail_and_restart(play, 2, 4, 0);
+  CHECK(started(play) == Ranks{{0, 0}, {1, 2}, {2, 4}});
+  play.log.clear();
+  fail_and_restart(play, 2, 5, 1);
+  CHECK(started(play) == Ranks{{0, 0}, {1, 2}, {3, 4}});
+  CHECK(noticed(play) == "n3 failed first in 2 attempts; n4 takes its place\n");
+  CHECK(standing_by(play) == std::vector<int>{2});
+  play.log.clear();
+  fail_and_restart(play, 3, 4, 2);  // nobody is left that would be better
+  fail_and_restart(play, 3, 4, 3);
+  CHECK(noticed(play).empty());
+}
+
+TEST_CASE("failures of different hosts replace none, nor do those of the coordinator's") {
+  Play play(with_spares(4, 1, 9));
+  play.run();
+  const std::vector<int> hosts{2, 1, 2, 0, 0, 0};
+  for (std::size_t attempt = 0; attempt < hosts.size(); ++attempt)
+    fail_and_restart(play, hosts[attempt], hosts[attempt] * 2, static_cast<int>(attempt));
+  CHECK(noticed(play).empty());
+}
+
+TEST_CASE("a host that cannot start anything is done without") {
+  Join broken = join_of(2, 4);
+  broken.failure = LaunchFailure{"cannot start train.py", ": no such file", true, "", 127};
+  Play play(with_spares(4, 1));
+  play.say(0, join_of(0, 4));
+  play.say(2, broken);
+  REQUIRE(play.sent<Finish>().size() == 1);
+  CHECK(play.sent<Finish>()[0].first == 2);
+  CHECK(play.all<CloseConnection>().size() == 1);
+  play.say(1, join_of(1, 4));
+  CHECK(play.all<OpenStore>().empty());
+  play.say(3, join_of(3, 4));
+  play.store_ready(0);
+  CHECK(started(play) == Ranks{{0, 0}, {1, 2}, {3, 4}});
+  CHECK(noticed(play).find("; the job starts without it\n") != std::string::npos);
+}
+
+TEST_CASE("where too many cannot start anything the job ends with what they said") {
+  Play play(with_spares(4, 1));
+  play.say(0, join_of(0, 4));
+  for (const int agent : {1, 2}) {
+    Join broken = join_of(agent, 4);
+    broken.failure = LaunchFailure{"cannot start train.py", ": no such file", true, "", 127};
+    play.say(agent, broken);
+  }
+  play.pass(500ms);
+  CHECK(supervise::describe(play.end()) ==
+        "cannot start train.py on n[2-3]: no such file (the same path exists on n1)");
+}
