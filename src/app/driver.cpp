@@ -230,6 +230,7 @@ void Driver::handle(const rendezvous::Start& start) {
 
 // What its workers need comes from a cold disk else, and the others would wait for it.
 void Driver::handle(const rendezvous::Standby&) {
+  life_.note_standby();
   say_detail("this node waits to take the place of one that is lost");
   const bool is_cold = plan_->assignment.workers.empty() && !warm_up_ && !node_->offered.empty();
   if (!is_cold || !supervise::starts_python(node_->offered.front().command)) return;

@@ -18,18 +18,26 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t k_commands_shown = 8;
 
 // Flux starts its tasks by number and tells no names.
-std::string hosts_text(const selflaunch::SelfLaunchPlan& plan) {
-  const bool named = !plan.hosts.empty() && !plan.hosts.front().empty();
-  return named ? fmt::format("{}: {}", plan.hosts.size(), allocation::compress_hostlist(plan.hosts))
-               : std::to_string(plan.hosts.size());
+std::string hosts_text(const std::vector<std::string>& hosts) {
+  const bool named = !hosts.empty() && !hosts.front().empty();
+  return named ? fmt::format("{}: {}", hosts.size(), allocation::compress_hostlist(hosts))
+               : std::to_string(hosts.size());
 }
 
-std::size_t world_size(const selflaunch::SelfLaunchPlan& plan) {
-  return plan.hosts.size() * static_cast<std::size_t>(plan.workers.value);
+std::vector<std::string> spares_of(const selflaunch::SelfLaunchPlan& plan) {
+  return {plan.hosts.end() - plan.spares.value, plan.hosts.end()};
+}
+
+std::int64_t nodes_of(const selflaunch::SelfLaunchPlan& plan) {
+  return static_cast<std::int64_t>(plan.hosts.size()) - plan.spares.value;
+}
+
+std::int64_t world_size(const selflaunch::SelfLaunchPlan& plan) {
+  return nodes_of(plan) * plan.workers.value;
 }
 
 std::string world_origin(const selflaunch::SelfLaunchPlan& plan) {
-  return fmt::format("{}, if all have {}", count_of(static_cast<std::int64_t>(plan.hosts.size()), "node"),
+  return fmt::format("{}, if all have {}", count_of(nodes_of(plan), "node"),
                      count_of(plan.workers.value, "worker"));
 }
 
@@ -58,7 +66,7 @@ void show_where(TextTable& table, const selflaunch::SelfLaunchPlan& plan) {
   table.row("scheduler", allocation::to_string(allocation.scheduler.value), allocation.scheduler.origin);
   if (!allocation.job_id.value.empty()) table.row("job", allocation.job_id.value, allocation.job_id.origin);
   table.row("launch", allocation::to_string(allocation.style.value), allocation.style.origin);
-  table.row("hosts", hosts_text(plan), allocation.hosts.origin);
+  table.row("hosts", hosts_text(plan.hosts), allocation.hosts.origin);
 }
 
 void show_remote_launcher(TextTable& table, const selflaunch::SelfLaunchPlan& plan) {
@@ -77,6 +85,7 @@ void show_remote_launcher(TextTable& table, const selflaunch::SelfLaunchPlan& pl
 
 void show_workers(TextTable& table, const selflaunch::SelfLaunchPlan& plan) {
   table.heading("workers");
+  if (plan.spares.value > 0) table.row("spares", hosts_text(spares_of(plan)), plan.spares.origin);
   if (plan.workers.value == 0) {
     table.row("on each node", "decided on each node", plan.workers.origin);
     return;

@@ -159,6 +159,7 @@ void settle_least_hosts(SelfLaunchPlan& plan, const options::Options& options) {
         "ask for more nodes, or give fewer spares or a lower minimum with --nnodes");
   }
   plan.least_hosts = static_cast<std::size_t>(least);
+  plan.spares = options.spares;
   const std::string& name = plan.remote_launcher.value;
   if (name != "mpiexec" && name != "flux") return;
   plan.notices.push_back({fmt::format("{} may end ddprun on all nodes when it loses one", name),

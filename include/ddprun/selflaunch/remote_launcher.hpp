@@ -35,6 +35,7 @@ struct SelfLaunchPlan {
   std::vector<std::string> hosts;  // where it starts one ddprun each, in node order
   // As many have to take part, the first one among them; nothing: all of them.
   std::optional<std::size_t> least_hosts;
+  Sourced<int> spares = by_default(0);   // of the hosts, the last ones: they start workers only if needed
   Sourced<std::string> remote_launcher;  // "srun"
   TaskWay task = TaskWay::environment;
   bool passes_exit_code = true;  // false: it ends with 0 whatever the agent ended with (pbsdsh of OpenPBS 23)

@@ -110,6 +110,7 @@ class AgentLifecycle {
   void note_told_all() { told_all_ = true; }  // no other agent waits for words of this one (any more)
   bool accepts_start(const Workers& workers) const { return !ending_ && !stop_signal_ && workers.idle; }
   void note_start() { succeeded_ = false; }
+  void note_standby() { succeeded_ = true; }  // the others take part: nothing is left to do here
   Actions on_refused(std::string what, std::string hint);
   // `whole_tree`: where the signal came, a scheduler sent it to all processes; it may be about to here.
   Actions on_stop(Attempt attempt, int signal, bool whole_tree);

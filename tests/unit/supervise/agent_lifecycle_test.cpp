@@ -149,6 +149,14 @@ TEST_CASE("success is not believed before the workers here have succeeded") {
   CHECK_FALSE(life.linked());
 }
 
+TEST_CASE("an agent that stands by has nothing to wait for, until it is started") {
+  AgentLifecycle life = member();
+  life.note_standby();
+  CHECK(life.believes(cause_of(Cause::Kind::success)));
+  life.note_start();
+  CHECK_FALSE(life.believes(cause_of(Cause::Kind::success)));
+}
+
 TEST_CASE("a later attempt has to succeed again") {
   AgentLifecycle life = member();
   life.note_succeeded();
