@@ -93,6 +93,13 @@ def test_dry_run_runs_nothing(cluster, directory):
     assert not evidence.workers(directory)
 
 
+def untimed(plan):
+    """A printed plan without what is left of the job's time: the two were made at different moments."""
+    kept = [line for line in plan.splitlines() if not line.lstrip().startswith("left ")]
+    assert len(kept) == len(plan.splitlines()) - 1, plan
+    return kept
+
+
 def test_a_captured_step_gives_the_same_plan_elsewhere(cluster, directory):
     program = "--no-python true"
     step = cluster.run("srun", "-N2", "--ntasks-per-node=1", "sh", "-c",
@@ -101,4 +108,4 @@ def test_a_captured_step_gives_the_same_plan_elsewhere(cluster, directory):
     assert step.code == 0 and "n[" in step.stdout, str(step)
     result = cluster.run("ddprun", "--snapshot", f"{directory}/snapshot.json", *program.split())
     assert result.code == 0, str(result)
-    assert result.stdout == step.stdout
+    assert untimed(result.stdout) == untimed(step.stdout)
