@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "ddprun/allocation/left_over.hpp"
-#include "ddprun/plan/rendezvous_plan.hpp"
+#include "ddprun/plan/lost_nodes.hpp"
 #include "ddprun/plan/worker_env.hpp"
 
 namespace ddprun::plan {

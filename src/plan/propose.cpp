@@ -8,6 +8,7 @@
 #include "ddprun/base/text.hpp"
 #include "ddprun/placement/assumed_topology.hpp"
 #include "ddprun/placement/devices.hpp"
+#include "ddprun/plan/lost_nodes.hpp"
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/plan/unlike_gpus.hpp"
@@ -57,21 +58,6 @@ Sourced<std::string> choose_solo_address(const allocation::Allocation& allocatio
   if (allocation.first_address) return *allocation.first_address;
   if (const auto own = find_own_master_address(options.place, host)) return *own;
   return {"127.0.0.1", "no other host takes part"};
-}
-
-// The options alone may not tell how many nodes there are.
-void check_spares(const NodeProposal& node) {
-  const Sourced<int>& spares = node.options.spares;
-  if (spares.value == 0) return;
-  if (node.allocation.style.value == allocation::LaunchStyle::agent_per_task) {
-    throw UsageError(fmt::format("{} needs one ddprun a node, and {} has started one a task", spares.origin,
-                                 node.allocation.launcher.value),
-                     "start one ddprun on each node");
-  }
-  if (spares.value < node.rendezvous.agents) return;
-  throw UsageError(fmt::format("{} {} leaves none of {}", spares.origin, spares.value,
-                               count_of(node.rendezvous.agents, "node")),
-                   "give fewer spares, or more nodes");
 }
 
 Sourced<int> expect_world_size(const NodeProposal& node) {
@@ -238,7 +224,7 @@ NodeProposal propose(const facts::Snapshot& snapshot, const options::Options& op
         find_crowded_cores(node.allocation, snapshot, placement::node_name(snapshot.host, node.host),
                            node.workers.value),
         placement::find_unsure_order(snapshot, devices, placement::node_name(snapshot.host, node.host)),
-        find_foreign_address(node, snapshot.host)}) {
+        find_foreign_address(node, snapshot.host), find_strict_launcher(node, snapshot)}) {
     if (notice) node.notices.push_back(*notice);
   }
   node.missing_gpus = devices.missing;

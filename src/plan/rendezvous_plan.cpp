@@ -214,15 +214,4 @@ std::optional<allocation::Notice> explain_waiting_alone(const NodeProposal& node
                   place.nodes->origin, place.node_rank->origin)};
 }
 
-std::vector<std::string> spare_hosts(const RendezvousPlan& rendezvous, const options::Options& options) {
-  const int spares = std::min(options.spares.value, rendezvous.agents);
-  std::vector<std::string> hosts(rendezvous.peers.end() - spares, rendezvous.peers.end());
-  const bool known = std::ranges::none_of(hosts, &std::string::empty);
-  return known ? hosts : std::vector<std::string>();
-}
-
-bool is_spare(const RendezvousPlan& rendezvous, const options::Options& options) {
-  return !rendezvous.by_arrival && rendezvous.agent.value >= rendezvous.agents - options.spares.value;
-}
-
 }  // namespace ddprun::plan

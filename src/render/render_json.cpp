@@ -3,8 +3,8 @@
 
 #include "ddprun/base/json_text.hpp"
 #include "ddprun/plan/expected_assignment.hpp"
+#include "ddprun/plan/lost_nodes.hpp"
 #include "ddprun/plan/output_plan.hpp"
-#include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/render/render_plan.hpp"
 

@@ -50,9 +50,12 @@ void Coordinator::restart_changed(TimePoint now) {
   const std::string why = std::exchange(change_, {});
   next_attempt();
   record_restart(why + "; starting all workers again");
-  const int nodes = std::min(members_.nodes_here(), members_.slots());
-  actions_.push_back(ShowNotice{
-      {fmt::format("{}; starting all workers again on {} of {} nodes", why, nodes, members_.slots()), {}}});
+  const int agents = std::min(static_cast<int>(members_.here().size()), members_.slots());
+  const bool one_a_task = announced({0}).fixed_rank.has_value();
+  actions_.push_back(
+      ShowNotice{{fmt::format("{}; starting all workers again{} {} of {} {}", why, one_a_task ? "," : " on",
+                              agents, members_.slots(), one_a_task ? "ranks" : "nodes"),
+                  {}}});
   form_world(now);
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "ddprun/plan/node_proposal.hpp"
 #include "ddprun/plan/ports.hpp"
@@ -29,11 +28,6 @@ int place_among_hosts(const NodeProposal& node);
 // The user named a coordinator that is none of the hosts, as far as names and this host's addresses show.
 std::optional<allocation::Notice> find_foreign_address(const NodeProposal& node,
                                                        const facts::HostFacts& host);
-
-// With --spares the last nodes wait, as long as all others come. Their hosts; empty where nobody knows them.
-std::vector<std::string> spare_hosts(const RendezvousPlan& rendezvous, const options::Options& options);
-// Whether this agent is one of them, as far as its number is known before the rendezvous.
-bool is_spare(const RendezvousPlan& rendezvous, const options::Options& options);
 
 // Why this host may be waiting alone: its flags say that the others are started by hand, inside a job of
 // several.

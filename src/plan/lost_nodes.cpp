@@ -1,0 +1,50 @@
+#include "ddprun/plan/lost_nodes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ddprun/allocation/started.hpp"
+#include "ddprun/base/error.hpp"
+#include "ddprun/base/text.hpp"
+
+namespace ddprun::plan {
+
+std::vector<std::string> spare_hosts(const RendezvousPlan& rendezvous, const options::Options& options) {
+  const int spares = std::min(options.spares.value, rendezvous.agents);
+  std::vector<std::string> hosts(rendezvous.peers.end() - spares, rendezvous.peers.end());
+  const bool known = std::ranges::none_of(hosts, &std::string::empty);
+  return known ? hosts : std::vector<std::string>();
+}
+
+bool is_spare(const RendezvousPlan& rendezvous, const options::Options& options) {
+  return !rendezvous.by_arrival && rendezvous.agent.value >= rendezvous.agents - options.spares.value;
+}
+
+void check_spares(const NodeProposal& node) {
+  const Sourced<int>& spares = node.options.spares;
+  if (spares.value == 0) return;
+  if (node.allocation.style.value == allocation::LaunchStyle::agent_per_task) {
+    throw UsageError(fmt::format("{} needs one ddprun a node, and {} has started one a task", spares.origin,
+                                 node.allocation.launcher.value),
+                     "start one ddprun on each node");
+  }
+  if (spares.value < node.rendezvous.agents) return;
+  throw UsageError(fmt::format("{} {} leaves none of {}", spares.origin, spares.value,
+                               count_of(node.rendezvous.agents, "node")),
+                   "give fewer spares, or more nodes");
+}
+
+std::optional<allocation::Notice> find_strict_launcher(const NodeProposal& node,
+                                                       const facts::Snapshot& snapshot) {
+  const std::string& launcher = node.allocation.launcher.value;
+  const bool by_itself = facts::find_variable(snapshot, allocation::k_front_end_variable).has_value();
+  if (!options::outlives_nodes(node.options) || by_itself || node.rendezvous.agents == 1) return std::nullopt;
+  const std::string what = fmt::format("{} ends ddprun on all nodes when it is lost on one", launcher);
+  if (launcher == "hydra")
+    return allocation::Notice{what, "start ddprun by ssh (--launcher), srun or mpiexec of Open MPI"};
+  if (launcher == "Open MPI") return allocation::Notice{what + ", without --enable-recovery", ""};
+  return std::nullopt;
+}
+
+}  // namespace ddprun::plan
