@@ -31,12 +31,10 @@
 // about an attempt that is over are late and ignored; who sends what no ddprun sends in that state is lost
 // (expected_messages.hpp).
 //
-// Which agents take part. Where the number of nodes is fixed, all of them; one that is lost after Start ends
-// the job. Where it is MIN:MAX, an attempt needs MIN nodes. A lost agent, or one that comes later, is a
-// reason to stop and to start again with those that are here, by a new world plan and under the attempt's
-// next number; that spends no restart. A failure beside a lost agent of the same attempt counts as caused by
-// it. One that has not stopped its workers in time is not gone, and still ends the job: they might run beside
-// the next attempt.
+// Which agents take part is chosen for each attempt (membership.hpp). Where the number of nodes is fixed, one
+// that is lost after Start ends the job. With MIN:MAX or spares it is a reason to start again with those that
+// are here, as is one that comes; that spends no restart, and a failure beside it counts as caused by it. One
+// that has not stopped its workers in time is not gone, and still ends the job: they might run on.
 //
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
@@ -242,7 +240,7 @@ class Coordinator {
   std::optional<TimePoint> last_call_;
   std::string change_;  // why the world is made anew once all have stopped; empty: no such reason
   bool told_differences_ = false;
-  std::vector<FailedStart> without_;        // hosts that the job has started without
+  std::vector<FailedStart> without_;        // hosts that the job starts without
   std::optional<AgentIndex> failed_first_;  // in the latest attempt
   int first_failures_ = 0;                  // of that one, in a row
   std::string address_;
