@@ -78,6 +78,7 @@ FrontEnd::FrontEnd(const selflaunch::SelfLaunchPlan& plan, const options::Option
       id_(new_id()),
       server_(context_, make_authenticator_for_agents(), id_, make_hooks(), options.host_timeout.value),
       launch_(plan, settings_of(options, server_.port())) {
+  if (plan.least_hosts) group_.allow_lost_hosts();
   route_log([this](const std::string& lines) { group_.insert_error(lines); });
 }
 

@@ -109,7 +109,7 @@ void OutputPump::end_silent(Milliseconds patience, bool in_any_case) {
   silence_timer_.async_wait([this, patience, in_any_case](const error_code& error) {
     if (error || open_ == 0) return;
     if (!in_any_case && is_busy(patience)) return end_silent(patience, false);
-    cut_off_ = open_;
+    if (!may_lose_hosts_) cut_off_ = open_;
     for (const auto& [id, source] : std::map(sources_)) {
       if (source->reader.is_open()) close(id, Milliseconds{0});
     }
@@ -339,7 +339,8 @@ std::size_t OutputPump::read_once(const SourcePointer& source) {
   const std::size_t length = source->reader.read_some(asio::buffer(buffer_), error);
   if (error == asio::error::would_block) return 0;
   if (error) {
-    if (error != asio::error::eof) unreadable_ = error.value();
+    const bool of_lost_host = may_lose_hosts_ && source->forgotten;
+    if (error != asio::error::eof && !of_lost_host) unreadable_ = error.value();
     end(source);
     return 0;
   }

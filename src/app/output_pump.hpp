@@ -98,6 +98,8 @@ class OutputPump {
   bool at_line_start() const noexcept { return at_line_start_; }
   // Calls once, with that errno, when the first write fails.
   void when_failing(std::function<void(int error)> handler) { failing_ = std::move(handler); }
+  // The job goes on without a host that is lost, and so without the rest of its output.
+  void allow_lost_hosts() { may_lose_hosts_ = true; }
   // Why the output is not all that the workers wrote, if it ended now; empty: it is, or its reader has left.
   std::string why_incomplete() const;
 
@@ -144,7 +146,8 @@ class OutputPump {
   bool waiting_ = false;                                  // for sink_watch_
   std::size_t opened_ = 0;                                // how often sink_ was
   std::size_t cut_off_ = 0;                               // streams that end_silent() ended
-  int unreadable_ = 0;                                    // errno of a stream that was not read to its end
+  bool may_lose_hosts_ = false;
+  int unreadable_ = 0;  // errno of a stream that was not read to its end
   bool at_line_start_ = true;
   TimePoint last_read_;
   std::function<void()> read_;

@@ -18,6 +18,11 @@ void OutputPumps::add_connection(rendezvous::lifeline::Stream stream, os::Fd soc
   pump.forget(pump.add(std::move(socket), raw, supervise::LineTail::k_lines, {}, begun));
 }
 
+void OutputPumps::allow_lost_hosts() {
+  output_.allow_lost_hosts();
+  if (separate_error_) separate_error_->allow_lost_hosts();
+}
+
 void OutputPumps::before_writing(const std::function<void()>& handler) {
   output_.before_writing(handler);
   if (separate_error_) separate_error_->before_writing(handler);

@@ -31,6 +31,7 @@ class OutputPumps {
   // Another host's output, from which `begun` was read already; `raw`: unfinished lines are shown.
   void add_connection(rendezvous::lifeline::Stream stream, os::Fd socket, bool raw, std::string_view begun);
   // As OutputPump's, for both.
+  void allow_lost_hosts();
   void before_writing(const std::function<void()>& handler);
   void reopen();
   void end_silent(Milliseconds patience, bool in_any_case);

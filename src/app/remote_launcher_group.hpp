@@ -52,6 +52,7 @@ class RemoteLauncherGroup {
   void insert_error(std::string_view lines) { pumps_.error().insert(lines); }
   // As WorkerGroup's.
   void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
+  void allow_lost_hosts() { pumps_.allow_lost_hosts(); }
   std::vector<std::string> losses(const std::string& host) const { return pumps_.losses(host); }
   void dismiss_reaper() { reaper_.dismiss(); }
   void remove_at_end(const os::RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }

@@ -61,6 +61,7 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const
       open_files_(os::raise_open_files_limit()),
       logs_(context, node_, snapshot, [this](int pid) { spare(pid); }),
       binding_timer_(context) {
+  if (options::outlives_nodes(node_->options)) pumps_.allow_lost_hosts();
   if (lends_terminal(*node_)) terminal_ = os::Terminal::open_controlling();
 }
 

@@ -404,13 +404,15 @@ void Coordinator::handle(ConnectionId connection, const AttemptFailed& failed, T
 }
 
 void Coordinator::handle(ConnectionId connection, const AttemptSucceeded& succeeded, TimePoint now) {
-  if (!takes_part(connection)) return expel(connection, describe_wrong(AgentMessage{succeeded}), now);
+  if (!members_.takes_part(members_.here().at(connection)))
+    return expel(connection, describe_wrong(AgentMessage{succeeded}), now);
   of(connection).succeeded = true;  // also while stopping: the stop found nothing to stop there
   if (state_ == State::running && all_succeeded()) finish({});
 }
 
 void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePoint now) {
-  if (!takes_part(connection)) return expel(connection, describe_wrong(AgentMessage{stopped}), now);
+  if (!members_.takes_part(members_.here().at(connection)))
+    return expel(connection, describe_wrong(AgentMessage{stopped}), now);
   for (const supervise::Failure& failure : stopped.failures) {
     if (!check_rank(connection, failure, now)) return;
     note_further(failure);

@@ -98,6 +98,10 @@ void Coordinator::end_with(supervise::Cause cause, TimePoint now, bool whole_tre
   }
 }
 
+bool Coordinator::is_busy(AgentIndex agent) const {
+  return members_.is_here(agent) && members_.takes_part(agent) && !at(agent).stopped;
+}
+
 void Coordinator::stop_deadline_passed(TimePoint now) {
   for (int index = 0; index < settings_.agents && state_ == State::stopping; ++index) {
     if (!is_busy({index})) continue;

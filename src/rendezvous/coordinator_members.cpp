@@ -9,12 +9,6 @@
 
 namespace ddprun::rendezvous {
 
-namespace {
-
-constexpr int k_first_failures = 2;  // of one host, in a row: then a spare takes its place
-
-}  // namespace
-
 bool Coordinator::enough_nodes() const {
   const int least = settings_.elastic ? settings_.elastic->least : settings_.agents;
   return members_.is_here({0}) && members_.nodes_here() >= least;
@@ -61,14 +55,10 @@ void Coordinator::restart_changed(TimePoint now) {
 
 // A host whose workers fail first again and again may be the reason itself.
 void Coordinator::note_first_failure(const supervise::Failure& cause) {
-  const auto runs_it = [&](AgentIndex agent) { return runs_rank(agent, cause.rank); };
-  const auto found = std::ranges::find_if(members_.participants(), runs_it);
-  if (found == members_.participants().end()) return;
-  first_failures_ = failed_first_ == *found ? first_failures_ + 1 : 1;
-  failed_first_ = *found;
-  const bool is_own = *found == AgentIndex{0};  // who has the coordinator cannot be done without
-  if (first_failures_ < k_first_failures || is_own || !members_.set_aside(*found)) return;
-  failed_first_.reset();
+  const auto& all = members_.participants();
+  const auto found =
+      std::ranges::find_if(all, [&](AgentIndex agent) { return runs_rank(agent, cause.rank); });
+  if (found != all.end()) members_.note_first_failure(*found);
 }
 
 // ---- late joins, and those that cannot take part

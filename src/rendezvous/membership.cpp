@@ -193,4 +193,11 @@ bool Membership::set_aside(AgentIndex agent) {
   return true;
 }
 
+void Membership::note_first_failure(AgentIndex agent) {
+  first_failures_ = failed_first_ == agent ? first_failures_ + 1 : 1;
+  failed_first_ = agent;
+  if (first_failures_ >= k_first_failures && agent != AgentIndex{0} && set_aside(agent))
+    failed_first_.reset();
+}
+
 }  // namespace ddprun::rendezvous

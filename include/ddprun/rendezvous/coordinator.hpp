@@ -168,9 +168,7 @@ class Coordinator {
   void next_attempt();
   void begin_attempt(TimePoint now);
   bool waits_to_restart() const { return state_ == State::opening && state_deadline_; }
-  bool is_busy(AgentIndex agent) const {
-    return members_.is_here(agent) && members_.takes_part(agent) && !at(agent).stopped;
-  }
+  bool is_busy(AgentIndex agent) const;
   void end_with(supervise::Cause cause, TimePoint now, bool whole_tree = false);
   void finish(const supervise::Cause& cause);
   void join_deadline_passed(TimePoint now);
@@ -203,9 +201,6 @@ class Coordinator {
   Agent& at(AgentIndex agent) { return agents_[static_cast<std::size_t>(agent.value)]; }
   const Agent& at(AgentIndex agent) const { return agents_[static_cast<std::size_t>(agent.value)]; }
   Agent& of(ConnectionId connection) { return at(members_.here().at(connection)); }
-  bool takes_part(ConnectionId connection) const {
-    return members_.takes_part(members_.here().at(connection));
-  }
   const plan::Announcement& announced(AgentIndex agent) const { return *members_.at(agent).announcement; }
   void send(AgentIndex agent, CoordinatorMessage message);
 
@@ -240,9 +235,7 @@ class Coordinator {
   std::optional<TimePoint> last_call_;
   std::string change_;  // why the world is made anew once all have stopped; empty: no such reason
   bool told_differences_ = false;
-  std::vector<FailedStart> without_;        // hosts that the job starts without
-  std::optional<AgentIndex> failed_first_;  // in the latest attempt
-  int first_failures_ = 0;                  // of that one, in a row
+  std::vector<FailedStart> without_;  // hosts that the job starts without
   std::string address_;
   std::vector<std::string> candidates_;
   int probe_rounds_ = 0;

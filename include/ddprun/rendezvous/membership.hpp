@@ -21,6 +21,8 @@
 
 namespace ddprun::rendezvous {
 
+inline constexpr int k_first_failures = 2;
+
 struct Member {
   std::optional<ConnectionId> connection;          // nothing: it is not here
   std::optional<plan::Announcement> announcement;  // of who is or was here; nothing: nobody has come
@@ -82,6 +84,9 @@ class Membership {
   std::vector<AgentIndex> waiting() const;  // are here, and do not take part
   // From the next choice on. False where nobody could take its slot.
   bool set_aside(AgentIndex agent);
+  // The first failure of an attempt was there. After k_first_failures in a row it is set aside, but for the
+  // coordinator's.
+  void note_first_failure(AgentIndex agent);
 
  private:
   bool has_spares() const { return slots_.size() < members_.size(); }
@@ -95,6 +100,8 @@ class Membership {
   std::map<ConnectionId, AgentIndex> here_;
   std::vector<std::optional<AgentIndex>> slots_;
   std::vector<AgentIndex> participants_;
+  std::optional<AgentIndex> failed_first_;  // in the latest attempt that failed
+  int first_failures_ = 0;                  // of that one, in a row
 };
 
 }  // namespace ddprun::rendezvous
