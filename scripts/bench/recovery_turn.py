@@ -20,7 +20,7 @@ OTHER = 2  # any but the first and the last
 PAUSE = "0.05"  # seconds after each step of training
 START_LIMIT = 180.0  # seconds to a job's first checkpoint
 END_LIMIT = 120.0  # seconds from the first step after a loss to the job's end
-POLL = 0.01
+POLL = 0.02  # seconds; what is timed is what the workers note
 
 
 @dataclass
