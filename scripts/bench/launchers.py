@@ -210,7 +210,7 @@ def clean_environment(folder: Path) -> dict[str, str]:
 def torch_python(given: str | None) -> str:
     """The Python that was asked for, else one with torch, which may be installed first."""
     if given:
-        return given
+        return os.path.abspath(given) if "/" in given else given  # commands run in another folder
     found = subprocess.run([TOP / "scripts/torch-python"], stdout=subprocess.PIPE, text=True, timeout=1800)
     return found.stdout.strip() or sys.executable
 
