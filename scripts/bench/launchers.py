@@ -4,11 +4,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+TOP = Path(__file__).resolve().parents[2]
 PER_HOST = 2  # workers on each host of the runs with several hosts
+ELASTIC_RESTARTS = "3"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,11 @@ class Launcher:
         """The agent of one of several hosts, with one restart allowed; None when the launcher does not restart."""
         return None
 
+    def elastic(self, place: Place, least: int, host_timeout: float) -> list[str] | None:
+        """The agent of one of several hosts, up to the script of its one worker. Its job restarts, and goes on while
+        `least` hosts are left; None when the launcher cannot."""
+        return None
+
     def environment(self, base: dict[str, str]) -> dict[str, str]:
         return base
 
@@ -67,8 +75,15 @@ class Ddprun(Launcher):
         return [self.path, "--max-restarts", "1", "--nproc-per-node", str(workers), "--no-python"]
 
     def on_host(self, place: Place) -> list[str]:
-        return [self.path, "--nnodes", str(place.nodes), "--node-rank", str(place.node), "--master-addr", place.address,
-                "--master-port", str(place.port), *self.restarting(PER_HOST)[1:]]
+        return [*self._agent(place, str(place.nodes)), *self.restarting(PER_HOST)[1:]]
+
+    def elastic(self, place: Place, least: int, host_timeout: float) -> list[str]:
+        return [*self._agent(place, f"{least}:{place.nodes}"), "--max-restarts", ELASTIC_RESTARTS,
+                "--host-timeout", f"{host_timeout:g}s", "--nproc-per-node", "1"]
+
+    def _agent(self, place: Place, nodes: str) -> list[str]:
+        return [self.path, "--nnodes", nodes, "--node-rank", str(place.node), "--master-addr", place.address,
+                "--master-port", str(place.port)]
 
 
 class Torchrun(Launcher):
@@ -89,9 +104,26 @@ class Torchrun(Launcher):
         return [*self.command, "--standalone", "--max-restarts", "1", "--nproc-per-node", str(workers), "--no-python"]
 
     def on_host(self, place: Place) -> list[str]:
-        return [*self.command, "--nnodes", str(place.nodes), "--rdzv-backend", "c10d", "--rdzv-endpoint",
-                f"{place.address}:{place.port}", "--rdzv-id", "bench", "--max-restarts", "1",
-                "--nproc-per-node", str(PER_HOST), "--no-python"]
+        return [*self._agent(place, str(place.nodes)), "--max-restarts", "1", "--nproc-per-node", str(PER_HOST),
+                "--no-python"]
+
+    def elastic(self, place: Place, least: int, host_timeout: float) -> list[str]:
+        return [*self._agent(place, f"{least}:{place.nodes}"), "--max-restarts", ELASTIC_RESTARTS,
+                "--nproc-per-node", "1"]
+
+    def _agent(self, place: Place, nodes: str) -> list[str]:
+        return [*self.command, "--nnodes", nodes, "--rdzv-backend", "c10d", "--rdzv-endpoint",
+                f"{place.address}:{place.port}", "--rdzv-id", "bench"]
+
+
+class TorchrunOwnStore(Torchrun):
+    """torchrun whose workers have a new store in each attempt, which the first of them serves. By default all attempts
+    use one store, and the keys of the last attempt are still there."""
+
+    name = "torchrun own store"
+
+    def environment(self, base: dict[str, str]) -> dict[str, str]:
+        return {**base, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
 class MpichHydra(Launcher):
@@ -173,6 +205,14 @@ def clean_environment(folder: Path) -> dict[str, str]:
                          r"(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_(ADDR|PORT)$")
     kept = {name: value for name, value in os.environ.items() if not foreign.match(name)}
     return {**kept, "HOME": str(folder), "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
+
+
+def torch_python(given: str | None) -> str:
+    """The Python that was asked for, else one with torch, which may be installed first."""
+    if given:
+        return os.path.abspath(given) if "/" in given else given  # commands run in another folder
+    found = subprocess.run([TOP / "scripts/torch-python"], stdout=subprocess.PIPE, text=True, timeout=1800)
+    return found.stdout.strip() or sys.executable
 
 
 def output_of(command: list[str], limit: float = 20) -> str:

@@ -8,7 +8,10 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 MARK = "DDPRUN_BENCH_RUN"  # in the environment of everything a command starts; tells its processes from others
@@ -102,6 +105,33 @@ class Running:
         workers = set(self.workers(program))
         front_ends = {_parent(pid) for pid in workers} - workers - {0, 1, os.getpid()}
         return sorted((set(marked(self.mark)) - workers) | front_ends)
+
+
+@contextlib.contextmanager
+def own_folder(parent: Path) -> Iterator[Path]:
+    """A folder in `parent` for all of a benchmark. First what killed benchmarks left is removed; at the end, however it
+    comes, every process is ended that this one started."""
+    remove_leftovers(parent)
+    with tempfile.TemporaryDirectory(prefix=f"{FOLDER_PREFIX}{identity()}-", dir=parent,
+                                     ignore_cleanup_errors=True) as folder:
+        try:
+            yield Path(folder)
+        finally:
+            kill_own()
+
+
+def interrupt_by_signals() -> None:
+    """From now on a signal that asks for the end raises KeyboardInterrupt."""
+    def interrupt(*_) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+
+
+def drop_output() -> None:
+    """After the reader of standard output has gone: nothing is written at exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def identity() -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hosts import Hosts
+from hosts import Hosts, why_impossible
 from launchers import PER_HOST, Launcher, Place
 from processes import Failed, Running, name_of, peak_kib, proportional_kib, switches
 
@@ -40,6 +40,7 @@ class Bench:
 class Row:
     label: str
     figures: dict[str, list[float]] = field(default_factory=dict)  # launcher -> one figure a run
+    texts: dict[str, str] = field(default_factory=dict)  # launcher -> what is shown instead of its figures
 
     def median(self, launcher: str) -> float | None:
         values = self.figures.get(launcher)
@@ -219,8 +220,8 @@ def _restart_on_one_host(bench: Bench, table: Table, launchers: list[Launcher], 
 
 
 def _restart_on_hosts(bench: Bench, table: Table, launchers: list[Launcher], worker: Path) -> None:
-    if os.geteuid() != 0:
-        raise Failed("only root may make network namespaces")
+    if reason := why_impossible():
+        raise Failed(reason)
     labels = [f"{HOST_COUNT} hosts, first", f"{HOST_COUNT} hosts, last"]
     world = HOST_COUNT * PER_HOST
     ports = iter(range(21000, 25000))  # a new one each run: the last one's connections may linger

@@ -1,4 +1,4 @@
-"""scripts/bench/launch itself: what it prints and what it leaves behind. Never how fast anything is."""
+"""scripts/bench/launch and others themselves: what they print and what they leave behind. Never how fast anything is."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+from support import hosts
 
 LAUNCH = Path(__file__).resolve().parents[3] / "scripts" / "bench" / "launch"
 
@@ -223,3 +225,52 @@ def test_what_training_prints_of_runs(capsys: pytest.CaptureFixture[str], monkey
     assert re.search(r"^      2  ddprun +4 +8 +1\.00 +2\.00 +10\.0 +\(10\.0 - 10\.0\) +2\.00 +1\.00$", output, re.MULTILINE)
     assert output.endswith("2 workers: steps/s by threads (torchrun -> torchrun, OMP_NUM_THREADS=4) 1.50; binding "
                            "(ddprun --bind none -> ddprun) 1.25; start-up: ddprun is 3.00 s earlier than torchrun\n")
+
+
+ONLY_DDPRUN = ["--without", "torchrun", "--without", "torchrun own store"]
+
+
+@pytest.mark.skipif(hosts.why_impossible() is not None, reason=str(hosts.why_impossible()))
+def test_recovery_measures_a_loss_and_the_training_ends_as_without_one(tmp_path: Path, binary: Path,
+                                                                       torch_python: Path) -> None:
+    done = subprocess.run([LAUNCH.with_name("recovery"), "--ddprun", binary, "--python", torch_python, "--turns", "1",
+                           "--losses", "agent", *ONLY_DDPRUN], capture_output=True, text=True, timeout=400,
+                          env=environment(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "tmp").iterdir()) == []
+    times, step, same = [row(table, "agent killed") for table in done.stdout.split("\n\n")[1:4]]
+    assert 0 < float(times[0]) < float(step[0]), done.stdout
+    assert same == ["1", "of", "1"], done.stdout
+    assert re.search(r"^  (met|not met) +agent killed: first line within ", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_recovery_says_what_a_job_does_that_does_not_train_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(LAUNCH.parent))
+    tool = load("recovery")
+    ends, hangs = "job ends after {:.1f} s", "still hanging after {:.0f} s"
+    good = tool.Outcome(tool.Recovery(120.0, 3000.0), 0.5)
+    turns = {"ddprun": [good, good, tool.Outcome(tool.NoRecovery(hangs, 60), None)],
+             "torchrun": [tool.Outcome(tool.NoRecovery(ends, seconds, "why"), loss) for seconds, loss in ((1, None), (3, 0.75))]}
+    tables = tool.make_tables({"agent": turns}, 0.5)
+    shown = {key: tool.render_table(table, list(turns), set()).splitlines() for key, table in tables.items()}
+    assert shown["first line"][2].split() == ["agent", "killed", "120.0", "job", "ends", "after", "2.0", "s", "-"]
+    assert [line.strip() for line in shown["first step"][4:]] == [
+        "ddprun, agent killed: one of 3 turns: still hanging after 60 s", "torchrun, agent killed: why"]
+    assert shown["same"][2].split() == ["agent", "killed", "2", "of", "3", "0", "of", "2", "-"]
+    assert shown["same"][3:] == ["  torchrun, agent killed: a loss of 0.75, not 0.5"]
+
+
+def test_recovery_says_that_there_is_no_ddprun_or_no_right_to_make_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(str(LAUNCH.parent))
+    tool = load("recovery")
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("sys.argv", ["recovery", "--ddprun", str(tmp_path / "nothing"), "--python", "python3", *ONLY_DDPRUN])
+    monkeypatch.setattr(tool, "why_impossible", lambda: None)
+    assert tool.main() == 1
+    said = capsys.readouterr()
+    assert "nothing is not there; build it with: cmake --preset release" in said.out
+    assert said.err == "bench: there is no launcher to measure\n"
+    monkeypatch.setattr(tool, "why_impossible", lambda: "only root may make network namespaces")
+    assert tool.main() == 77
+    assert capsys.readouterr().err == "bench: only root may make network namespaces\n"
