@@ -10,7 +10,7 @@ namespace ddprun::app {
 
 std::string Driver::report(const rendezvous::Finish& finish) const {
   write_report(finish);
-  std::string text = supervise::render_report(finish.cause, node_->options.max_restarts.value);
+  std::string text = supervise::render_report(finish.cause, finish.restarts);
   if (!text.empty()) text.pop_back();
   text += supervise::render_others(finish.others, finish.victims);
   text += supervise::render_restarts(finish.restarts, finish.cause);
@@ -26,7 +26,8 @@ void Driver::write_report(const rendezvous::Finish& finish) const {
                         finish.remarks, node_->run_id.value, node_->host};
   end.world_size = plan_->assignment.world_size;
   end.nodes = plan_->assignment.node_count;
-  end.restarts = plan_->assignment.attempt.value;
+  end.attempts = plan_->assignment.attempt.value + 1;
+  end.restarts = finish.restarts.used;
   end.max_restarts = node_->options.max_restarts.value;
   end.restarted = finish.restarts.causes;
   end.began = began_;

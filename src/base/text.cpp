@@ -72,6 +72,12 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return fmt::format("{}", fmt::join(parts, separator));
 }
 
+std::string describe_attempt(int attempt, int restarts, int most_restarts) {
+  return attempt == restarts
+             ? fmt::format("restart {} of {}", restarts, most_restarts)
+             : fmt::format("attempt {}, {} of {} restarts used", attempt, restarts, most_restarts);
+}
+
 std::string count_of(std::int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }

@@ -38,6 +38,7 @@ void Coordinator::show_job() {
   status.launch_id = settings_.launch_id;
   status.phase = describe_phase();
   status.attempt = attempt_.value;
+  status.restarts = policy_.used().used;
   status.max_restarts = settings_.max_restarts;
   status.nodes = settings_.agents;
   if (!world_.assignments.empty()) {

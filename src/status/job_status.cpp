@@ -51,6 +51,7 @@ Json to_json(const JobStatus& job) {
                {"pid", job.pid},
                {"phase", job.phase},
                {"attempt", job.attempt},
+               {"restarts", job.restarts},
                {"max_restarts", job.max_restarts},
                {"node_count", job.nodes},
                {"worker_count", job.workers},
@@ -117,6 +118,7 @@ JobStatus read_job(const Json& json) {
   job.pid = number(json, "pid");
   job.phase = json.at("phase").get<std::string>();
   job.attempt = number(json, "attempt");
+  job.restarts = number(json, "restarts");
   job.max_restarts = number(json, "max_restarts");
   job.nodes = number(json, "node_count");
   job.workers = number(json, "worker_count");

@@ -99,7 +99,7 @@ std::string align(const std::vector<Row>& rows) {
 std::string describe_job(const JobStatus& job) {
   std::string text = job.job.empty() ? printable(job.program) : "job " + printable(job.job, 128);
   text += fmt::format(" on {} (ddprun {}): {}", printable(job.host, 128), job.pid, printable(job.phase, 512));
-  if (job.attempt > 0) text += fmt::format(", restart {} of {}", job.attempt, job.max_restarts);
+  if (job.attempt > 0) text += ", " + describe_attempt(job.attempt, job.restarts, job.max_restarts);
   return text + ", for " + describe_age(job.uptime) + "\n";
 }
 

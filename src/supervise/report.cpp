@@ -22,7 +22,7 @@ std::string describe_time(std::int64_t unix_milliseconds) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
 }
 
-std::string details(const Failure& failure, int max_restarts) {
+std::string details(const Failure& failure, const UsedRestarts& restarts) {
   std::string text = fmt::format("  {}", failure.program);
   if (failure.pid > 0) text += fmt::format(", pid {}", failure.pid);
   if (failure.unix_milliseconds > 0) text += ", ended " + describe_time(failure.unix_milliseconds);
@@ -30,7 +30,7 @@ std::string details(const Failure& failure, int max_restarts) {
     text += fmt::format(", local rank {}", failure.local_rank.value);
   if (!failure.gpu.empty()) text += ", GPU " + printable(failure.gpu);
   if (failure.attempt.value > 0)
-    text += fmt::format(", restart {} of {}", failure.attempt.value, max_restarts);
+    text += ", " + describe_attempt(failure.attempt.value, restarts.used, restarts.most);
   text += "\n";
   if (!failure.out_of_memory.empty())
     text += fmt::format("  out of memory: {}\n", printable(failure.out_of_memory));
@@ -76,7 +76,7 @@ std::vector<std::string> describe_alike(const std::vector<Failure>& failures) {
 
 }  // namespace
 
-std::string render_report(const Cause& cause, int max_restarts) {
+std::string render_report(const Cause& cause, const UsedRestarts& restarts) {
   if (cause.kind == Cause::Kind::success) return {};
   std::string text = describe(cause) + "\n";
   const Failure& failure = cause.failure;
@@ -84,7 +84,7 @@ std::string render_report(const Cause& cause, int max_restarts) {
     if (failure.host.empty()) return text;
     text += fmt::format("  before that, {}\n", describe(failure));
   }
-  text += details(failure, max_restarts);
+  text += details(failure, restarts);
   // A worker that wrote an error file has its traceback there; its last lines would say the same again.
   text +=
       failure.message.empty() ? quoted_block("its last lines:", failure.last_lines) : quoted_message(failure);

@@ -78,6 +78,7 @@ std::string render_report_json(const JobEnd& end) {
                {"host", end.host},
                {"nodes", end.nodes},
                {"world_size", end.world_size},
+               {"attempts", end.attempts},
                {"restarts", end.restarts},
                {"max_restarts", end.max_restarts},
                {"restarted_after", restarted},

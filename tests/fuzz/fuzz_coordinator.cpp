@@ -172,7 +172,7 @@ class Scene {
     if (const auto* finish = std::get_if<rendezvous::Finish>(&send.message)) show(*finish);
   }
   static void show(const rendezvous::Finish& finish) {
-    fuzz::require_printable(supervise::render_report(finish.cause, 1));
+    fuzz::require_printable(supervise::render_report(finish.cause, {0, 1, {}}));
     fuzz::require_printable(supervise::render_others(finish.others, finish.victims));
     fuzz::require_printable(supervise::render_restarts(finish.restarts, finish.cause));
   }
@@ -186,7 +186,7 @@ class Scene {
   }
   void look_at(const rendezvous::EndJob& end) {
     ended_ = true;
-    fuzz::require_printable(supervise::render_report(end.cause, 1));
+    fuzz::require_printable(supervise::render_report(end.cause, {0, 1, {}}));
     const int code = supervise::exit_code_of(end.cause);
     require(code >= 0 && code <= 255);
     require((code == 0) == (end.cause.kind == supervise::Cause::Kind::success));

@@ -149,11 +149,11 @@ void report(const std::vector<Event>& events) {
   supervise::Cause cause;
   cause.kind = supervise::Cause::Kind::worker_failed;
   cause.failure = failure;
-  fuzz::require_printable(supervise::render_report(cause, 3));
+  fuzz::require_printable(supervise::render_report(cause, {0, 3, {}}));
   failure.last_lines.clear();
   for (const Event& event : events) failure.message += event.text;
   cause.failure = failure;
-  fuzz::require_printable(supervise::render_report(cause, 3));
+  fuzz::require_printable(supervise::render_report(cause, {0, 3, {}}));
   supervise::render_report_json({cause, {failure}, {1, 2}, {}, "29", "n1"});
 }
 

@@ -16,6 +16,8 @@ std::vector<std::string> split_words(std::string_view text);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 // "1 node", "3 nodes".
 std::string count_of(std::int64_t count, std::string_view noun);
+// "restart 2 of 3", or "attempt 4, 1 of 3 restarts used" where others than restarts were made.
+std::string describe_attempt(int attempt, int restarts, int most_restarts);
 std::string_view trim(std::string_view text);
 std::string to_lower(std::string_view text);
 std::string to_upper(std::string_view text);

@@ -37,11 +37,12 @@ struct JobStatus {
   std::string launch_id;  // the same on all hosts
   std::string program;
   std::string host;
-  int pid = 0;                      // of this ddprun
-  std::string coordinator;          // the host to ask for all nodes; empty: this is the coordinator
-  std::string phase;                // "waiting for 2 of 4 nodes: n[3-4]", "running"
-  int attempt = 0;                  // from 0
-  int max_restarts = 0;             // restarts so far are the attempt's number
+  int pid = 0;              // of this ddprun
+  std::string coordinator;  // the host to ask for all nodes; empty: this is the coordinator
+  std::string phase;        // "waiting for 2 of 4 nodes: n[3-4]", "running"
+  int attempt = 0;          // from 0
+  int restarts = 0;         // used so far; fewer than attempts where the set of nodes changes
+  int max_restarts = 0;
   int nodes = 0;                    // of the job
   int workers = 0;                  // of the job; 0: not known yet
   Milliseconds uptime{0};           // of this ddprun

@@ -12,7 +12,7 @@ namespace ddprun::supervise {
 
 // Lines without the "ddprun: " in front of the first; at most one screen. Text that came from workers or
 // peers is made printable. Empty for success.
-std::string render_report(const Cause& cause, int max_restarts);
+std::string render_report(const Cause& cause, const UsedRestarts& restarts);
 
 // What stands under it: failures that ended by themselves as well, and who was stopped. Each line begins with
 // a line end.
@@ -34,6 +34,7 @@ struct JobEnd {
   std::string host;  // that wrote it
   int world_size = 0;
   int nodes = 0;
+  int attempts = 1;
   int restarts = 0;
   int max_restarts = 0;
   std::vector<Failure> restarted{};  // what the restarts were made for

@@ -26,6 +26,7 @@ JobStatus job() {
   status.host = "n1";
   status.pid = 99;
   status.phase = "running";
+  status.restarts = 1;
   status.max_restarts = 3;
   status.nodes = 2;
   status.workers = 4;

@@ -119,7 +119,7 @@ TEST_CASE("the report prints the hint under the failure") {
   cause.kind = Cause::Kind::worker_failed;
   cause.failure = example("killed");
   cause.failure.hint = "do this";
-  CHECK(render_report(cause, 0) ==
+  CHECK(render_report(cause, {0, 0, {}}) ==
         "rank 0 on n1 was killed by SIGKILL\n"
         "  python3\n"
         "  its last lines:\n"

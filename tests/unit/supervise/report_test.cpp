@@ -24,7 +24,7 @@ Cause failed_worker() {
 }  // namespace
 
 TEST_CASE("a report names the cause first, then the process and its last lines") {
-  CHECK(render_report(failed_worker(), 0) ==
+  CHECK(render_report(failed_worker(), {0, 0, {}}) ==
         "rank 3 on n2 exited with code 1\n"
         "  python3, pid 4711, ended 1970-01-02 00:00:00 UTC\n"
         "  its last lines:\n"
@@ -35,7 +35,7 @@ TEST_CASE("a report names the cause first, then the process and its last lines")
 TEST_CASE("the message of an error file replaces the last lines") {
   Cause cause = failed_worker();
   cause.failure.message = "ValueError: bad\nTraceback ...\n";
-  CHECK(render_report(cause, 2) ==
+  CHECK(render_report(cause, {0, 2, {}}) ==
         "rank 3 on n2 exited with code 1\n"
         "  python3, pid 4711, ended 1970-01-02 00:00:00 UTC\n"
         "  its error:\n"
@@ -47,22 +47,23 @@ TEST_CASE("of a long error the last lines are shown, with how much was cut") {
   Cause cause = failed_worker();
   for (int line = 0; line < 40; ++line) cause.failure.message += "line\n";
   cause.failure.message += "ValueError: bad";
-  const std::string report = render_report(cause, 0);
+  const std::string report = render_report(cause, {0, 0, {}});
   // 11 of 41 lines
   CHECK(report.find("  its error:\n  | [... 55 bytes cut]\n  | line\n") != std::string::npos);
   CHECK(report.ends_with("  | ValueError: bad\n"));
 
   cause.failure.message = "  raise\nValueError: bad\n";
   cause.failure.message_cut = 100000;  // on its way here
-  CHECK(render_report(cause, 0).ends_with("  | [... 100000 bytes cut]\n  |   raise\n  | ValueError: bad\n"));
+  CHECK(render_report(cause, {0, 0, {}})
+            .ends_with("  | [... 100000 bytes cut]\n  |   raise\n  | ValueError: bad\n"));
 }
 
 TEST_CASE("other causes are one sentence and success is silent") {
   Cause cause;
-  CHECK(render_report(cause, 0).empty());
+  CHECK(render_report(cause, {0, 0, {}}).empty());
   cause.kind = Cause::Kind::agent_lost;
   cause.detail = "lost n3";
-  CHECK(render_report(cause, 0) == "lost n3\n");
+  CHECK(render_report(cause, {0, 0, {}}) == "lost n3\n");
 }
 
 TEST_CASE("a signal that came while a failed attempt was being stopped does not hide the failed rank") {
@@ -70,7 +71,7 @@ TEST_CASE("a signal that came while a failed attempt was being stopped does not 
   cause.kind = Cause::Kind::stopped_by_signal;
   cause.signal = 15;
   cause.host = "n1";
-  CHECK(render_report(cause, 2) ==
+  CHECK(render_report(cause, {0, 2, {}}) ==
         "stopped by SIGTERM on n1\n"
         "  before that, rank 3 on n2 exited with code 1\n"
         "  python3, pid 4711, ended 1970-01-02 00:00:00 UTC\n"
@@ -90,7 +91,11 @@ TEST_CASE("a restart says why and which one it is") {
 TEST_CASE("a failure of a restart says which one it was of") {
   Cause cause = failed_worker();
   cause.failure.attempt = Attempt{2};
-  CHECK(render_report(cause, 3).find("1970-01-02 00:00:00 UTC, restart 2 of 3\n") != std::string::npos);
+  const auto has = [&](const UsedRestarts& used, const std::string& end) {
+    return render_report(cause, used).find("1970-01-02 00:00:00 UTC, " + end + "\n") != std::string::npos;
+  };
+  CHECK(has({2, 3, {}}, "restart 2 of 3"));
+  CHECK(has({0, 3, {}}, "attempt 2, 0 of 3 restarts used"));  // nodes were lost
 }
 
 TEST_CASE("the end says which restarts were made for what, and why there was no other one") {
@@ -136,7 +141,7 @@ TEST_CASE("a report says which GPU, who killed it for memory, where its output i
   cause.failure.log_file = "/logs/rank-00003.err";
   cause.failure.alike = {4, 5, 6, 9};
   cause.failure.last_lines.clear();
-  CHECK(render_report(cause, 0) ==
+  CHECK(render_report(cause, {0, 0, {}}) ==
         "rank 3 on n2 was killed by SIGKILL, out of memory\n"
         "  python3, pid 4711, ended 1970-01-02 00:00:00 UTC, local rank 1, GPU 1\n"
         "  out of memory: the limit of 4.0 GiB of its cgroup was reached\n"
