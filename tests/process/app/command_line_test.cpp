@@ -357,11 +357,19 @@ TEST_CASE("an elastic number of nodes, and what belongs to it") {
   CHECK_FALSE(parse({"--nnodes=1:4", "--nnodes=4"}).least_nodes);
   CHECK(error_for({"--nnodes=4:2"}) == "--nnodes has its smaller number last: '4:2' | write 2:4");
   CHECK(error_for({"--nnodes=2", "--grow=now"}) ==
-        "--grow requires --nnodes MIN:MAX | the number of nodes is fixed otherwise");
+        "--grow requires --nnodes MIN:MAX or --spares | the number of nodes is fixed otherwise");
+  CHECK(two_to_four.host_timeout.value == Milliseconds{10000});  // 20 s where a lost node ends the job
+  CHECK(parse({"--nnodes=4"}).host_timeout.value == Milliseconds{20000});
+  const auto spare = parse({"--nnodes=4", "--spares=1", "--host-timeout=30"});
+  CHECK(spare.spares == sourced(1, "--spares"));
+  CHECK(spare.host_timeout.value == Milliseconds{30000});
+  CHECK(error_for({"--nnodes=2:3", "--spares=2"}) ==
+        "--spares 2 leaves 1 of 3 nodes (--nnodes), and 2 are needed | give fewer spares, or more nodes");
   CHECK(error_for({"--nnodes=1:2", "--grow=soon"}) ==
         "--grow is not one of now, at-restart, never: 'soon' | give one of them");
   CHECK(error_for({"--nnodes=1:2", "--host-timeout=4s"}) ==
-        "--host-timeout is too short for --nnodes MIN:MAX: '4 s' | give 5 s or more: a node that is cut off "
+        "--host-timeout is too short for a job that goes on without a node: '4 s' | give 5 s or more: a node "
+        "that is cut off "
         "stops its "
         "workers in that time");
   CHECK(error_for({"--nnodes=1:2", "--rdzv-conf=last_call_timeout=0"}) ==
