@@ -249,7 +249,6 @@ void Coordinator::form_world(TimePoint now) {
     if (notice) actions_.push_back(ShowNotice{std::move(*notice)});
   } catch (const Error& error) {
     const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
-    world_ = {};
     return finish(failed_here(error.what() + hint));
   }
   record_plan();

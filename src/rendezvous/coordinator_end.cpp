@@ -26,7 +26,7 @@ void Coordinator::check_stopped(TimePoint now) {
   if (signalled && all_succeeded()) return finish({});
   if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
   if (final_cause_) return finish(*final_cause_);
-  if (!change_.empty()) return late_cause_ ? finish_instead() : restart_changed(now);
+  if (!change_.empty()) return restart_changed(now);
   supervise::RestartDecision decision = decide_restart();
   if (decision.restart && late_cause_) return finish_instead();
   if (decision.restart) return restart(now);
@@ -55,7 +55,7 @@ supervise::AttemptEnd Coordinator::attempt_end() const {
 // What came while the workers were stopped would have changed nothing, had the first failure been the cause.
 void Coordinator::finish_instead() {
   std::erase(remarks_, late_cause_->detail);
-  if (first_failure_) late_cause_->failure = *first_failure_;
+  late_cause_->failure = *first_failure_;
   victims_.clear();
   finish(*late_cause_);
 }

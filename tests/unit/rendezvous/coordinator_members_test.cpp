@@ -317,6 +317,78 @@ TEST_CASE("with an agent a task the least counts hosts, and ranks and local rank
 
 namespace {
 
+// A failed attempt whose restart waits for 5 s.
+CoordinatorSettings waiting_to_restart(int least, int most) {
+  CoordinatorSettings chosen = elastic(least, most);
+  chosen.max_restarts = 3;
+  chosen.restarts.backoff = sourced(Milliseconds(5s), "--restart-backoff");
+  return chosen;
+}
+
+void fail_rank_2(Play& play) {
+  play.say(1, AttemptFailed{{0}, failure_of(2)});
+  play.all_stopped(0);
+}
+
+}  // namespace
+
+TEST_CASE("a host that is lost while a restart waits is done without, and changes no time") {
+  Play play(waiting_to_restart(2, 3));
+  play.run();
+  fail_rank_2(play);
+  play.pass(2s);
+  play.lose(2, "gone");
+  CHECK(noticed(play) == "lost n3 (ranks 4-5): gone; the workers start again without it\n");
+  CHECK(play.all<OpenStore>().empty());
+  play.pass(3s);
+  play.store_ready(1);
+  CHECK(started(play) == Ranks{{0, {0, 1}}, {1, {2, 3}}});
+}
+
+TEST_CASE("a host that comes while a restart waits takes part in it") {
+  Play play(waiting_to_restart(1, 3));
+  play.say(0, join_of(0, 3));
+  play.say(1, join_of(1, 3));
+  play.pass(30s);
+  play.store_ready(0);
+  play.log.clear();
+  play.say(1, AttemptFailed{{0}, failure_of(2)});
+  for (const int agent : {0, 1}) play.say(agent, Stopped{{0}, {}});
+  play.say(2, join_of(2, 3));
+  CHECK(play.all<OpenStore>().empty());
+  play.pass(5s);
+  play.store_ready(1);
+  CHECK(started(play) == Ranks{{0, {0, 1}}, {1, {2, 3}}, {2, {4, 5}}});
+}
+
+TEST_CASE("a signal that came beside a failure that ends the job is not forgotten for a lost host") {
+  CoordinatorSettings chosen = elastic(1, 3);
+  chosen.max_restarts = 3;
+  chosen.restarts.no_restart_on = sourced(std::vector<int>{1}, "--no-restart-on");
+  Play play(std::move(chosen));
+  play.run();
+  play.say(1, AttemptFailed{{0}, failure_of(2)});
+  play.say(0, StopRequest{15, "n1"});
+  play.lose(2, "gone");
+  play.all_stopped(0);
+  CHECK(play.end().kind != supervise::Cause::Kind::success);
+  CHECK(play.all<OpenStore>().empty());
+}
+
+TEST_CASE("a failure beside which too few are left is not answered with a restart") {
+  CoordinatorSettings chosen = elastic(3, 3);
+  chosen.max_restarts = 3;
+  Play play(std::move(chosen));
+  play.run();
+  play.say(1, AttemptFailed{{0}, failure_of(2)});
+  play.lose(2, "gone");
+  play.all_stopped(0);
+  CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
+  CHECK(play.end_text() == "2 nodes left, and --nnodes asks for 3 at least");
+}
+
+namespace {
+
 // Agents that answer as ddprun's do, in any order and with any losses, and what must hold whatever happens.
 struct RandomLife {
   RandomLife(unsigned seed, int least, int most, int spares)

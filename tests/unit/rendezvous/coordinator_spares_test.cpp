@@ -165,6 +165,32 @@ TEST_CASE("a host that cannot start anything is done without") {
   CHECK(noticed(play).find("; the job starts without it\n") != std::string::npos);
 }
 
+TEST_CASE("a host that cannot start anything and comes last lets the others start at once") {
+  Join broken = join_of(3, 4);
+  broken.failure = LaunchFailure{"cannot start train.py", ": no such file", true, "", 127};
+  Play play(with_spares(4, 1));
+  for (const int agent : {0, 1, 2}) play.say(agent, join_of(agent, 4));
+  CHECK(play.all<OpenStore>().empty());
+  play.say(3, broken);
+  CHECK(play.all<OpenStore>().size() == 1);
+}
+
+TEST_CASE("the coordinator's host is not done without") {
+  Join broken = join_of(0, 4);
+  broken.failure = LaunchFailure{"cannot start train.py", ": no such file", true, "", 127};
+  Play play(with_spares(4, 1));
+  play.say(0, broken);
+  play.pass(500ms);
+  CHECK(supervise::describe(play.end()) == "cannot start train.py on n1: no such file");
+}
+
+TEST_CASE("nothing starts before the coordinator's own agent is there") {
+  Play play(with_spares(4, 2));
+  for (const int agent : {1, 2, 3}) play.say(agent, join_of(agent, 4));
+  play.pass(59s);
+  CHECK(play.all<OpenStore>().empty());
+}
+
 TEST_CASE("where too many cannot start anything the job ends with what they said") {
   Play play(with_spares(4, 1));
   play.say(0, join_of(0, 4));

@@ -81,6 +81,7 @@ TEST_CASE("a spare has the ranks of the lost one, and the others keep theirs") {
 
   SECTION("whoever comes back is a spare") {
     members.enter({1}, ConnectionId{201}, announcement_of(1));
+    CHECK(members.at({1}).lost.empty());
     CHECK_FALSE(members.is_changed());
     CHECK(members.choose().empty());
     CHECK(numbers(members.waiting()) == Numbers{1, 4});
@@ -129,6 +130,17 @@ TEST_CASE("who is set aside takes part only where nobody else can") {
   CHECK(members.is_changed());
   members.choose();
   CHECK(numbers(members.participants()) == Numbers{0, 1, 2});
+  CHECK_FALSE(members.is_changed());
+}
+
+TEST_CASE("who has gone and come back has no workers, so that the attempt is not the same") {
+  Membership members(3);
+  enter(members, {0, 1, 2});
+  members.choose();
+  members.leave({1}, "gone");
+  members.enter({1}, ConnectionId{201}, announcement_of(1));
+  CHECK_FALSE(members.takes_part({1}));
+  CHECK(members.is_changed());
 }
 
 TEST_CASE("two that are set aside share one spare") {
