@@ -19,8 +19,25 @@ namespace {
 constexpr int k_agents = 2;
 constexpr int k_peers = 4;  // connections at a time; the first is the coordinator's own agent
 
-rendezvous::CoordinatorSettings settings() {
+// A fixed number of nodes, a range, or a spare.
+std::optional<rendezvous::ElasticNodes> elastic_nodes(int kind) {
+  switch (kind % 5) {
+    case 1:
+      return rendezvous::ElasticNodes{1, 0, Milliseconds{30000}, options::Grow::now};
+    case 2:
+      return rendezvous::ElasticNodes{1, 0, std::nullopt, options::Grow::at_restart};
+    case 3:
+      return rendezvous::ElasticNodes{1, 1, Milliseconds{30000}, options::Grow::now};
+    case 4:
+      return rendezvous::ElasticNodes{2, 0, std::nullopt, options::Grow::never};
+    default:
+      return std::nullopt;
+  }
+}
+
+rendezvous::CoordinatorSettings settings(int kind) {
   rendezvous::CoordinatorSettings of;
+  of.elastic = elastic_nodes(kind);
   of.agents = k_agents;
   of.peers = {"n1", "n2"};
   of.version = "0.1.0";
@@ -190,14 +207,16 @@ class Scene {
     const int code = supervise::exit_code_of(end.cause);
     require(code >= 0 && code <= 255);
     require((code == 0) == (end.cause.kind == supervise::Cause::Kind::success));
-    if (code == 0) require(succeeded_.size() >= k_agents);
+    const std::size_t least = settings_.elastic ? 1 : k_agents;
+    if (code == 0) require(succeeded_.size() >= least);
   }
   template <class Other>
   void look_at(const Other&) {}
 
   fuzz::Input input_;
   TimePoint now_{};
-  rendezvous::Coordinator coordinator_{settings(), now_};
+  rendezvous::CoordinatorSettings settings_ = settings(input_.byte());
+  rendezvous::Coordinator coordinator_{settings_, now_};
   int next_ = 0;
   std::array<rendezvous::ConnectionId, k_peers> connections_;
   std::set<int> joined_;

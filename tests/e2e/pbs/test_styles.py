@@ -109,6 +109,7 @@ def test_workers_can_save_when_pbs_ends_the_job(cluster, directory, end):
 
 def test_a_restart_takes_place_on_all_hosts(cluster, directory):
     worker = (f"echo $TORCHELASTIC_RESTART_COUNT >> {directory}/attempts.$RANK; "
+              f"until [ -s {directory}/attempts.0 ]; do sleep 0.1; done;"
               "[ $RANK.$TORCHELASTIC_RESTART_COUNT = 1.0 ] && exit 3; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 600")
     script = f"ddprun --max-restarts 1 --no-python sh -c '{worker}'"
     result = cluster.submit(directory, script, "-l", "select=2:ncpus=4", "-l", "place=scatter").wait()
