@@ -1,10 +1,12 @@
 """A training that survives a failed worker: it saves a checkpoint and resumes from it after a restart.
 
-Run it with `ddprun --max-restarts 3`. To see a restart, --fail-at 12 makes the last rank fail once at that step.
+Run it with `ddprun --max-restarts 3`. To see a restart, --fail-at 12 makes the last rank fail once at that step; with
+`ddprun --spares 1` --lose-at 12 makes its node be lost, as far as ddprun can see.
 """
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -20,6 +22,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--every", type=int, default=10, help="steps between two checkpoints")
     parser.add_argument("--fail-at", type=int, default=-1, help="the step at which the first attempt fails")
+    parser.add_argument("--lose-at", type=int, default=-1, help="the step at which its ddprun is killed")
     arguments = parser.parse_args()
 
     dist.init_process_group("gloo")
@@ -38,6 +41,8 @@ def main() -> None:
         if (attempt, rank, step) == (0, size - 1, arguments.fail_at):
             print("this rank fails, as asked", file=sys.stderr, flush=True)
             os._exit(1)  # as a crash does, without torch's own leaving
+        if (attempt, rank, step) == (0, size - 1, arguments.lose_at):
+            os.kill(os.getppid(), signal.SIGKILL)
         # Numbers that follow from step and rank: a resumed training sees the batches it would have seen.
         generator = torch.Generator().manual_seed(step * size + rank)
         inputs = torch.randn(64, 4, generator=generator)

@@ -21,7 +21,7 @@ def cluster(binary, torch_python) -> Iterator[SlurmCluster]:
     if reason is not None:
         pytest.skip(reason)
     path = [str(programs.binary_directory()), str(programs.python_directory())]
-    with SlurmCluster(2, kept=programs.kept_paths(), path=path) as running:
+    with SlurmCluster(3, kept=programs.kept_paths(), path=path) as running:
         yield running
 
 

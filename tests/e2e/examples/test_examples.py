@@ -100,6 +100,13 @@ def test_restart_goes_on_from_the_checkpoint(cluster, examples):
     assert "rank 1 on n2 exited with code 1" in text, text
 
 
+def test_a_spare_node_goes_on_from_the_checkpoint(cluster, examples):
+    text = submit(cluster, examples, "spare-node.sbatch", "--nodes=3", "--gpus-per-node=1", arguments=("--lose-at", "12"))
+    assert re.findall(r"^attempt .*? step \d+", text, re.MULTILINE) == [
+        "attempt 0 begins at step 0", "attempt 1 begins at step 10", "attempt 1 ends at step 40"], text
+    assert "n3 takes the place of n2" in text, text
+
+
 def test_two_machines_manual(hosts, examples):
     first = hosts["n1"].address
     both = [hosts[name].popen(["./two-machines.sh", str(rank), first], cwd=examples)

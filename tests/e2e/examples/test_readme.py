@@ -39,6 +39,8 @@ def test_command(binary, tmp_path, line):
     (directory / "apptainer").touch(mode=0o755)
     environment = {"PATH": f"{directory}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     arguments = [word for word in arguments_of(line) if word != "--dry-run"]
+    if "--spares" in arguments:  # among the nodes of a job
+        arguments = ["--hosts", "n[1-5]", *arguments]
     looks = "--status" in arguments or "--timeline" in arguments  # at a job that there has to be
     with subprocess.Popen([binary, "--events", "run.jsonl", "--no-python", "sleep", "2" if looks else "0"],
                           env=environment, cwd=directory) as job:
