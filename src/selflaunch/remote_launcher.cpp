@@ -153,9 +153,9 @@ void settle_least_hosts(SelfLaunchPlan& plan, const options::Options& options) {
   const int spares = options.spares.value;
   const int least = options.least_nodes ? options.least_nodes->value : std::max(1, hosts - spares);
   if (hosts - spares < least) {
-    const std::string kept = spares == 0 ? "" : fmt::format(", {} of them as spares", spares);
+    const std::string kept = spares == 0 ? "" : fmt::format(", {} of them spare", spares);
     throw UsageError(
-        fmt::format("the job has {}{}, and {} are needed at least", count_of(hosts, "node"), kept, least),
+        fmt::format("the job has {}{}, but at least {} must take part", count_of(hosts, "node"), kept, least),
         "ask for more nodes, or give fewer spares or a lower minimum with --nnodes");
   }
   plan.least_hosts = static_cast<std::size_t>(least);

@@ -113,7 +113,7 @@ def test_where_ddprun_starts_itself_the_job_goes_on_too(reachable, directory):
     (["--nnodes", "2", "--spares", "2"], "--spares 2 leaves 0 of 2 nodes (--nnodes), and 1 is needed"),
     (["--nnodes", "3:4", "--spares", "2"], "--spares 2 leaves 2 of 4 nodes (--nnodes), and 3 are needed"),
     (["--spares", "1"], "--spares 1 leaves none of 1 node"),
-    (["--hosts", "a,b", "--spares", "2"], "the job has 2 nodes, 2 of them as spares, and 1 are needed at least"),
+    (["--hosts", "a,b", "--spares", "2"], "the job has 2 nodes, 2 of them spare, but at least 1 must take part"),
     (["--nnodes", "2", "--spares", "1", "--host-timeout", "4"],
      "--host-timeout is too short for a job that goes on without a node: '4 s'"),
 ])
