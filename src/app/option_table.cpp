@@ -185,7 +185,9 @@ void add_failures(std::vector<OptionEntry>& table) {
              "time between the stop signal and SIGKILL (default: 30s; 25s under Slurm; 5s under PBS)",
              setters::shutdown_timeout),
        value("host-timeout", "TIME", own, failures,
-             "how long a node may be unreachable before it is lost (default: 20s)", setters::host_timeout),
+             "how long a node may be unreachable before it is lost (default: 20s; 10s with --spares or "
+             "MIN:MAX)",
+             setters::host_timeout),
        value("spares", "K", own, failures,
              "nodes that wait, each to take the place of one that is lost (default: 0)", setters::spares),
        word_value(
