@@ -31,6 +31,7 @@ using namespace ddprun;
 
 constexpr const char* k_launch = "scale";
 constexpr const char* k_version = "scale";
+constexpr int k_successor_port = 20000;  // nobody takes over here
 constexpr int k_store_port = 41000;  // nobody connects to it
 constexpr Milliseconds k_limit{600000};
 
@@ -109,6 +110,7 @@ int coordinate(int agents, const std::string& address) {
   net::CoordinatorServiceSettings settings;
   settings.coordinator.agents = agents;
   settings.coordinator.elastic = rendezvous::ElasticNodes{1, 0, std::nullopt, options::Grow::now};
+  settings.coordinator.succession = true;
   settings.coordinator.peers.assign(static_cast<std::size_t>(agents), {});
   settings.coordinator.version = k_version;
   settings.coordinator.join_timeout = k_limit;
@@ -171,13 +173,14 @@ class Members {
     settings.launch_key = k_launch;
     settings.authenticator = authenticator();
     settings.announcement = announcement_of(agent, address_);
+    settings.announcement.successor_port = k_successor_port;
     settings.version = k_version;
     settings.agents = agents_;
     net::MemberHooks hooks;
     hooks.on_message = [this, &member](const rendezvous::CoordinatorMessage& message) {
       note(member, message);
     };
-    hooks.on_lost = [](const std::string& what, const std::string&) {
+    hooks.on_lost = [](const std::string& what, const std::string&, bool) {
       fmt::print(stderr, "{}\n", what);
       std::exit(1);
     };
@@ -188,6 +191,8 @@ class Members {
 
   void note(Member& member, const rendezvous::CoordinatorMessage& message) {
     member.part.take(message);
+    if (const auto* roster = std::get_if<rendezvous::Roster>(&message))
+      member.service->send(rendezvous::RosterTaken{roster->number()});
     if (std::holds_alternative<rendezvous::Start>(message)) {
       if (member.part.attempt() != attempt_) started_ = 0;
       attempt_ = member.part.attempt();

@@ -25,6 +25,8 @@ class CoordinatorDiscovery {
   // The coordinator's part, once it listens. Throws Error where none of the ways the plan asks for works and
   // members know no address.
   void publish(const rendezvous::CoordinatorPlace& place);
+  // For those that come later: only a file can say something new.
+  void publish_anew(const rendezvous::CoordinatorPlace& place) { write_file(place); }
   const os::RendezvousFile* file() const { return file_ ? &*file_ : nullptr; }  // that it made for it
 
   // A member's part: `told` is called once, from the event loop.

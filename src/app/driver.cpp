@@ -33,6 +33,8 @@ namespace {
 
 using boost::system::error_code;
 
+constexpr Milliseconds k_search_margin{30000};  // beyond --host-timeout, for another coordinator
+
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
 JobStoreSettings store_settings(const plan::NodeProposal& node) {
@@ -95,6 +97,8 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
                  decide_soon();
                }),
       discovery_(context_, node_, snapshot),
+      next_coordinator_(node_->options.host_timeout.value + k_search_margin),
+      turn_timer_(context_),
       remote_launcher_timer_(context_),
       telling_timer_(context_),
       life_(node_->host, own_failure(failure, node_->host), limits_of(node_->options)),

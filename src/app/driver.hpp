@@ -14,11 +14,14 @@
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/net/agent_link.hpp"
+#include "ddprun/net/bound_socket.hpp"
 #include "ddprun/net/coordinator_service.hpp"
 #include "ddprun/net/lifeline_client.hpp"
+#include "ddprun/net/member_service.hpp"
 #include "ddprun/net/status_server.hpp"
 #include "ddprun/os/unix_time.hpp"
 #include "ddprun/plan/launch_plan.hpp"
+#include "ddprun/rendezvous/next_coordinator.hpp"
 #include "ddprun/supervise/agent_lifecycle.hpp"
 #include "ddprun/supervise/supervisor.hpp"
 #include "discovery.hpp"
@@ -56,7 +59,19 @@ class Driver {
   std::unique_ptr<net::CoordinatorService> tell_cannot_start(net::CoordinatorServiceSettings settings,
                                                              const Error& error);
   void join_as_member();
+  net::MemberServiceSettings member_settings() const;
+  net::MemberHooks member_hooks();
+  net::MemberService* start_member(net::MemberServiceSettings settings);
   plan::Announcement announcement() const;
+  bool can_succeed() const;
+  void bind_successor_port();
+  void rejoin();
+  void join_next();
+  void take_over();
+  void on_coordinator_lost(const std::string& what, const std::string& hint, bool ended);
+  std::string describe_failed_search() const;
+  void publish(const net::CoordinatorServiceSettings& settings, int port);
+  void start_coordinator(std::unique_ptr<net::CoordinatorService> service, const plan::Announcement& self);
   void lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why);
   net::StoreOpened open_store(const rendezvous::OpenStore& open);
   void on_message(const rendezvous::CoordinatorMessage& message);
@@ -65,6 +80,7 @@ class Driver {
   void handle(const rendezvous::Probe&) {}  // answered by the link
   void handle(const rendezvous::ClientQuestion& question);
   void handle(const rendezvous::StatusQuestion& question);
+  void handle(const rendezvous::Roster& roster);
   void handle(const rendezvous::Start& start);
   void handle(const rendezvous::Standby&);
   void end_warm_up();
@@ -107,6 +123,7 @@ class Driver {
   void carry_out(const supervise::life::EndGathered& action);
   void carry_out(const supervise::life::ReadOutput& action);
   void carry_out(const supervise::life::WriteOutput& action);
+  void carry_out(const supervise::life::Rejoin& action);
   void carry_out(const supervise::life::GiveUpOutput& action);
   void carry_out(const supervise::life::Leave& action);
   void decide();
@@ -153,6 +170,12 @@ class Driver {
   CoordinatorDiscovery discovery_;
   std::unique_ptr<net::AgentLink> link_;
   net::CoordinatorService* coordinator_ = nullptr;  // it is link_; else this is a member
+  rendezvous::NextCoordinator next_coordinator_;
+  std::optional<plan::Announcement> announced_;
+  net::BoundSocket successor_socket_;    // where it listens once the coordinator is lost
+  bool listens_ = false;                 // there
+  boost::asio::steady_timer turn_timer_;  // until it takes over
+  std::string first_loss_;               // of the coordinator, as a sentence, while another one is looked for
   std::optional<net::StatusServer> status_server_;
   std::unique_ptr<UsageQuery> usage_;  // under way
   int usage_child_ = 0;

@@ -21,6 +21,7 @@
 #include "ddprun/render/render_plan.hpp"
 #include "ddprun/supervise/store_use.hpp"
 #include "driver.hpp"
+#include "host_limits.hpp"
 #include "log.hpp"
 #include "own_addresses.hpp"
 
@@ -31,11 +32,6 @@ namespace {
 constexpr Milliseconds k_refusal_patience{30000};
 constexpr Milliseconds k_silent_telling{2000};
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
-
-// A host that is cut off loses the coordinator this long before the coordinator loses it, and kills its
-// workers then, so that they do not run beside those of the next attempt. Both count from the last that came
-// through, in steps of a second, and are late by two at most (net/tcp_tools.hpp).
-constexpr Milliseconds k_cut_off_margin{4000};
 
 Milliseconds link_limit_of_member(const options::Options& options) {
   const Milliseconds limit = options.host_timeout.value;
@@ -140,6 +136,7 @@ plan::Announcement Driver::announcement() const {
       node_->rendezvous.by_arrival && node_->rendezvous.role == plan::RendezvousRole::member;
   if (!unnumbered) self.agent = node_->rendezvous.agent;
   self.host = node_->host;
+  self.successor_port = successor_socket_.port;
   self.node = node_->allocation.node_index.value;
   if (node_->allocation.numbered_by_launcher)
     self.launcher_rank = GlobalRank{node_->allocation.task_rank.value};
@@ -168,10 +165,11 @@ plan::Announcement Driver::announcement() const {
 net::CoordinatorServiceSettings Driver::coordinator_settings() const {
   const plan::RendezvousPlan& rendezvous = node_->rendezvous;
   net::CoordinatorServiceSettings settings;
-  settings.announcement = announcement();
+  settings.announcement = announced_ ? *announced_ : announcement();
   settings.failure = failure_;
   settings.coordinator.agents = rendezvous.agents;
   settings.coordinator.elastic = elastic_of(*node_);
+  settings.coordinator.succession = can_succeed();
   settings.coordinator.peers = rendezvous.peers;
   // Nobody knows their names before they join.
   if (plan::is_by_flags(node_->allocation)) settings.coordinator.peers.assign(rendezvous.peers.size(), {});
@@ -233,25 +231,34 @@ net::CoordinatorHooks Driver::coordinator_hooks() {
 
 void Driver::join_as_coordinator() {
   net::CoordinatorServiceSettings settings = coordinator_settings();
-  const std::vector<std::string> best = settings.coordinator.addresses;
-  const std::vector<std::string> of_this_host = settings.announcement.addresses;
-  store_.note_torch(settings.announcement.python.torch);
+  const plan::Announcement self = settings.announcement;
   std::unique_ptr<net::CoordinatorService> service;
   try {
     service = std::make_unique<net::CoordinatorService>(context_, settings, coordinator_hooks());
     if (node_->rendezvous.agents > 1) {
       say_port(*node_, service->port());
-      discovery_.publish(place_of(best, of_this_host, service->port()));
-      if (const os::RendezvousFile* const file = discovery_.file()) workers_.remove_at_end(*file);
+      publish(settings, service->port());
     }
   } catch (const Error& error) {
     if (service || node_->rendezvous.by_arrival) throw;
     service = tell_cannot_start(std::move(settings), error);
     if (!service) throw;
   }
+  record_begin();
+  start_coordinator(std::move(service), self);
+}
+
+void Driver::publish(const net::CoordinatorServiceSettings& settings, int port) {
+  const auto place = place_of(settings.coordinator.addresses, settings.announcement.addresses, port);
+  settings.coordinator.takeover ? discovery_.publish_anew(place) : discovery_.publish(place);
+  if (const os::RendezvousFile* const file = discovery_.file()) workers_.remove_at_end(*file);
+}
+
+void Driver::start_coordinator(std::unique_ptr<net::CoordinatorService> service,
+                               const plan::Announcement& self) {
+  store_.note_torch(self.python.torch);
   store_.when_remote(
       [asked = service.get()](const rendezvous::ClientQuestion& question) { asked->ask_about(question); });
-  record_begin();
   service->start();
   coordinator_ = service.get();
   link_ = std::move(service);
@@ -276,8 +283,10 @@ std::unique_ptr<net::CoordinatorService> Driver::tell_cannot_start(net::Coordina
 }
 
 void Driver::join_as_member() {
+  bind_successor_port();
+  announced_ = announcement();
   const plan::RendezvousPlan& rendezvous = node_->rendezvous;
-  net::MemberServiceSettings settings;
+  net::MemberServiceSettings settings = member_settings();
   settings.join = {rendezvous.peers.front(),
                    rendezvous.addresses.value,
                    rendezvous.ports.value,
@@ -287,23 +296,37 @@ void Driver::join_as_member() {
                    rendezvous.spare_ports};
   settings.join.live = snapshot_.host.stderr_is_terminal;
   if (plan::is_by_flags(node_->allocation)) settings.join.refusal_patience = k_refusal_patience;
-  settings.launch_key = rendezvous.key;
-  settings.authenticator = make_authenticator(node_->options, rendezvous.secrets, snapshot_);
-  settings.announcement = announcement();
   settings.failure = failure_;
   const plan::Announcement& self = settings.announcement;
   const bool has_first_rank = self.fixed_rank ? self.fixed_rank == GlobalRank{0} : self.node == NodeIndex{0};
   if (node_->options.store == options::StoreHost::worker && has_first_rank) {
     settings.announcement.store_ports = store_.keep_ports(node_->options.max_restarts.value + 1);
   }
+  discovery_.fetch([member = start_member(std::move(settings))](const net::ToldPlace& told) {
+    member->on_key_value_space(told);
+  });
+}
+
+net::MemberServiceSettings Driver::member_settings() const {
+  net::MemberServiceSettings settings;
+  settings.launch_key = node_->rendezvous.key;
+  settings.authenticator = make_authenticator(node_->options, node_->rendezvous.secrets, snapshot_);
+  settings.announcement = *announced_;
   settings.version = DDPRUN_VERSION;
   settings.dial.link = link_limit_of_member(node_->options);
-  settings.agents = rendezvous.agents;
+  settings.agents = node_->rendezvous.agents;
   if (node_->options.output.gather && !output_link_.linked()) settings.output_streams = workers_.outputs();
   settings.answer_limit = node_->options.shutdown_timeout.value + 2 * k_stop_margin;
+  return settings;
+}
 
+net::MemberHooks Driver::member_hooks() {
   net::MemberHooks hooks;
-  hooks.on_joined = [this] { life_.note_found(); };
+  hooks.on_joined = [this](const std::string& address, int port) {
+    turn_timer_.cancel();
+    next_coordinator_.note_joined(address, port);
+    life_.note_found();
+  };
   hooks.on_output = [this](std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {
     lead_output(std::move(sockets), why);
   };
@@ -316,15 +339,21 @@ void Driver::join_as_member() {
     life_.note_joined();
     on_message(message);
   };
-  hooks.on_lost = [this](const std::string& what, const std::string& hint) { on_lost(what, hint); };
+  hooks.on_lost = [this](const std::string& what, const std::string& hint, bool ended) {
+    on_coordinator_lost(what, hint, ended);
+  };
   hooks.show_status = [](const std::string& text) { show_status(text); };
   hooks.show_detail = say_detail;
+  return hooks;
+}
+
+net::MemberService* Driver::start_member(net::MemberServiceSettings settings) {
   life_.note_told_all();  // only the coordinator has others to tell
-  auto service = std::make_unique<net::MemberService>(context_, std::move(settings), std::move(hooks));
-  service->start();
-  discovery_.fetch(
-      [member = service.get()](const net::ToldPlace& told) { member->on_key_value_space(told); });
+  auto service = std::make_unique<net::MemberService>(context_, std::move(settings), member_hooks());
+  net::MemberService* const member = service.get();
+  member->start();
   link_ = std::move(service);
+  return member;
 }
 
 void Driver::lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {

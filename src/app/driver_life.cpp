@@ -1,4 +1,5 @@
 // What a driver does as its agent's life goes on: tells the coordinator, stops workers, and leaves.
+#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "driver.hpp"
@@ -62,6 +63,11 @@ void Driver::carry_out(const supervise::life::ReadOutput&) {
 // Waits for a reader (less, ^S) as long as it takes where there is no limit.
 void Driver::carry_out(const supervise::life::WriteOutput& action) {
   workers_.when_drained(action.limit, [this] { carry_out(life_.on_output_written()); });
+}
+
+// Not from within what the link has called.
+void Driver::carry_out(const supervise::life::Rejoin&) {
+  boost::asio::post(context_, [this] { rejoin(); });
 }
 
 void Driver::carry_out(const supervise::life::GiveUpOutput&) { output_link_.give_up(); }

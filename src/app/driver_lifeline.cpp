@@ -72,7 +72,7 @@ void Driver::watch_remote_launcher() {
 
 void Driver::tell_end(std::function<void()> told) {
   if (!lifeline_) return told();
-  lifeline_->end({life_.exit_code()}, std::move(told));
+  lifeline_->end({life_.exit_code(), true, coordinator_ != nullptr}, std::move(told));
 }
 
 }  // namespace ddprun::app

@@ -31,14 +31,18 @@ std::size_t most_strangers() {
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? std::min(k_most, limit.rlim_cur / 4) : k_most;
 }
 
+int take_bound(Tcp::acceptor& acceptor, const BoundSocket& socket) {
+  acceptor.assign(socket.ipv6 ? Tcp::v6() : Tcp::v4(), socket.descriptor);
+  return socket.port;
+}
+
 int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports, const std::string& hint) {
   std::vector<std::pair<std::string, std::vector<int>>> problems;  // the ports that have it
   bool taken = true;
   for (const int port : ports) {
     const BoundSocket socket = bind_port(port, Tcp::acceptor::max_listen_connections);
     if (socket.error == 0) {
-      acceptor.assign(socket.ipv6 ? Tcp::v6() : Tcp::v4(), socket.descriptor);
-      return socket.port;
+      return take_bound(acceptor, socket);
     }
     const std::string why = describe_error(Code(socket.error, boost::system::system_category()));
     if (problems.empty() || problems.back().first != why) problems.push_back({why, {}});
@@ -61,7 +65,8 @@ AgentListener::AgentListener(boost::asio::io_context& context, AgentListenerSett
                              AgentListenerHooks hooks)
     : settings_(std::move(settings)), hooks_(std::move(hooks)), acceptor_(context), retry_(context) {
   if (settings_.max_strangers == 0) settings_.max_strangers = most_strangers();
-  port_ = bind_first_free(acceptor_, settings_.ports, settings_.port_hint);
+  port_ = settings_.bound ? take_bound(acceptor_, *settings_.bound)
+                          : bind_first_free(acceptor_, settings_.ports, settings_.port_hint);
 }
 
 void AgentListener::start() { accept(); }

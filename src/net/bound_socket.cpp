@@ -76,4 +76,8 @@ BoundSocket bind_port(int port, int backlog) {
   return no_ipv6 ? try_bind(AF_INET, port, backlog) : result;
 }
 
+int begin_listening(const BoundSocket& socket, int backlog) {
+  return ::listen(socket.descriptor, backlog) == 0 ? 0 : errno;
+}
+
 }  // namespace ddprun::net

@@ -55,6 +55,12 @@ void Connection::close() {
   socket_.close(ignored);
 }
 
+void Connection::reset() {
+  boost::system::error_code ignored;
+  socket_.set_option(boost::asio::socket_base::linger(true, 0), ignored);
+  close();
+}
+
 std::pair<Tcp::socket, std::string> Connection::release() {
   hooks_ = {};
   delivery_.cancel();
@@ -68,7 +74,7 @@ void Connection::read() {
   socket_.async_read_some(
       boost::asio::buffer(buffer_),
       [self = shared_from_this()](const boost::system::error_code& error, std::size_t size) {
-        if (error) return self->end(describe_error(error));
+        if (error) return self->end(describe_error(error), error == boost::asio::error::eof);
         self->take({self->buffer_.data(), size});
         self->read();
       });
@@ -108,10 +114,10 @@ void Connection::write() {
                            });
 }
 
-void Connection::end(const std::string& why) {
+void Connection::end(const std::string& why, bool ended) {
   const auto on_closed = hooks_.on_closed;
-  close();
-  if (on_closed) on_closed(why);
+  ended ? close() : reset();
+  if (on_closed) on_closed(why, ended);
 }
 
 }  // namespace ddprun::net

@@ -20,7 +20,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   struct Hooks {
     std::function<void(std::string payload)> on_frame;
-    std::function<void(std::string why)> on_closed;  // once, nothing after it; not after close()
+    // Once, nothing after it; not after close() or reset(). `ended`: the other side closed it in order, as
+    // the kernel does for a process that has ended.
+    std::function<void(std::string why, bool ended)> on_closed;
   };
 
   // `limit`: how long the other host may be out of reach. What is sent has two seconds more to arrive, or,
@@ -33,6 +35,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // says is dropped. on_closed follows when it has, so the caller bounds the wait with close().
   void finish();
   void close();
+  // Like close(), but not as if this process had ended.
+  void reset();
   // Ends it but for the socket, which is the caller's now, with the bytes behind the last frame, which are
   // not sealed.
   std::pair<Tcp::socket, std::string> release();
@@ -43,7 +47,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void take_frames();
   void write();
   void await_delivery();
-  void end(const std::string& why);
+  void end(const std::string& why, bool ended = false);
 
   Tcp::socket socket_;
   boost::asio::steady_timer delivery_;

@@ -48,6 +48,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   struct ConnectionClosed {
     rendezvous::ConnectionId connection;
     std::string why;
+    bool ended = false;
   };
   struct StrangerRefused {
     std::string address;
@@ -81,6 +82,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   void receive(rendezvous::ConnectionId id, const std::string& payload);
   void hand_over(rendezvous::ConnectionId id, const rendezvous::lifeline::Output& output);
   void deliver(const rendezvous::SendTo& send);
+  void end_connection(const rendezvous::CloseConnection& close);
   void set_timer();
   void begin_flush(const supervise::Cause& cause);
   void check_flushed();
@@ -114,6 +116,7 @@ void CoordinatorService::Impl::listen() {
   hooks.on_foreign = hooks_.on_foreign;
   AgentListenerSettings settings;
   settings.ports = settings_.ports;
+  settings.bound = settings_.bound;
   settings.launch_key = settings_.launch_key;
   settings.authenticator = settings_.authenticator;
   settings.handshake_limit = settings_.handshake_limit;
@@ -128,6 +131,7 @@ void CoordinatorService::Impl::start() {
   rendezvous::Join join;
   join.announcement = settings_.announcement;
   join.failure = settings_.failure;
+  join.survivor = settings_.survivor;
   join.version = settings_.coordinator.version;
   join.agents = settings_.coordinator.agents;
   send(std::move(join));
@@ -210,7 +214,7 @@ rendezvous::Coordinator::Actions CoordinatorService::Impl::handle(const Input& e
           [&](const MessageArrived& e) { return coordinator_->on_message(e.connection, e.message, now); },
           [&](const ConnectionClosed& e) {
             connections_.erase(e.connection);
-            return coordinator_->on_closed(e.connection, e.why, now);
+            return coordinator_->on_closed(e.connection, e.why, now, e.ended);
           },
           [&](const StrangerRefused& e) { return coordinator_->on_refused(e.address, e.why, now); },
           [&](const StoreClient& e) { return coordinator_->on_store_client(e.question, now); },
@@ -227,10 +231,7 @@ rendezvous::Coordinator::Actions CoordinatorService::Impl::handle(const Input& e
 void CoordinatorService::Impl::perform(const rendezvous::CoordinatorAction& action) {
   tell_action(action);
   std::visit(Overloaded{[&](const rendezvous::SendTo& send) { deliver(send); },
-                        [&](const rendezvous::CloseConnection& close) {
-                          const auto found = connections_.find(close.connection);
-                          if (found != connections_.end()) found->second->finish();
-                        },
+                        [&](const rendezvous::CloseConnection& close) { end_connection(close); },
                         [&](const rendezvous::OpenStore& open) {
                           add(StoreAnswered{open.attempt, hooks_.open_store(open)});
                         },
@@ -262,8 +263,8 @@ void CoordinatorService::Impl::admit(AuthenticationResult agent) {
   hooks.on_frame = [weak = weak_from_this(), id](const std::string& payload) {
     if (const auto self = weak.lock()) self->receive(id, payload);
   };
-  hooks.on_closed = [weak = weak_from_this(), id](std::string why) {
-    if (const auto self = weak.lock()) self->add(ConnectionClosed{id, std::move(why)});
+  hooks.on_closed = [weak = weak_from_this(), id](std::string why, bool ended) {
+    if (const auto self = weak.lock()) self->add(ConnectionClosed{id, std::move(why), ended});
   };
   connection->start(std::move(hooks), std::move(agent.text));
 }
@@ -275,7 +276,7 @@ void CoordinatorService::Impl::receive(rendezvous::ConnectionId id, const std::s
       return hand_over(id, *output);
     return add(MessageArrived{id, std::move(*message)});
   }
-  if (const auto found = connections_.find(id); found != connections_.end()) found->second->close();
+  if (const auto found = connections_.find(id); found != connections_.end()) found->second->reset();
   add(ConnectionClosed{id, "it sent " + std::get<rendezvous::CodecError>(decoded).what});
 }
 
@@ -294,6 +295,14 @@ void CoordinatorService::Impl::deliver(const rendezvous::SendTo& send) {
   if (send.connection == rendezvous::k_local_connection) return hooks_.on_message(send.message);
   const auto found = connections_.find(send.connection);
   if (found != connections_.end()) found->second->send(rendezvous::encode(send.message));
+}
+
+void CoordinatorService::Impl::end_connection(const rendezvous::CloseConnection& close) {
+  const auto found = connections_.find(close.connection);
+  if (found == connections_.end()) return;
+  if (!close.reset) return found->second->finish();
+  found->second->reset();
+  connections_.erase(found);
 }
 
 void CoordinatorService::Impl::set_timer() {

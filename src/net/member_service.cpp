@@ -80,7 +80,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   void open_output();
   void note_output(const std::shared_ptr<Opening>& opening, std::size_t stream, AuthenticationResult result);
   void probe(const rendezvous::Probe& request);
-  void lose(const std::string& what, const std::string& hint);
+  void lose(const std::string& what, const std::string& hint, bool ended = false);
   void set_timer();
   void expect_word(Milliseconds limit, const std::string& before);
   std::string coordinator() const;
@@ -92,6 +92,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   boost::asio::steady_timer timer_;
   std::string reached_;  // the coordinator's end of the connection, once joined
   int reached_port_ = 0;
+  std::string told_name_;  // of its host, by itself
   std::map<std::string, std::string> local_ends_;  // by address of the coordinator that this host has reached
   std::optional<rendezvous::MemberJoin> join_;
   std::map<std::string, std::shared_ptr<WholeAnswer>> queries_;
@@ -153,6 +154,8 @@ void MemberService::Impl::tell_candidates() const {
     ways.push_back(fmt::format("{}, port {}", ddprun::join(join_settings.addresses, ", "),
                                fmt::join(join_settings.ports, ", ")));
   }
+  for (const rendezvous::Successor& each : join_settings.successors)
+    ways.push_back(fmt::format("{} ({}), port {}", each.host, ddprun::join(each.addresses, ", "), each.port));
   if (!join_settings.rendezvous_file.empty())
     ways.push_back("rendezvous file " + join_settings.rendezvous_file);
   if (!join_settings.key_value_space.empty()) ways.push_back(join_settings.key_value_space);
@@ -283,10 +286,15 @@ void MemberService::Impl::join(AuthenticationResult result) {
   rendezvous::Join join;
   join.announcement = settings_.announcement;
   join.failure = settings_.failure;
+  join.survivor = settings_.survivor;
   join.version = settings_.version;
   reached_ = remote_address(result.socket);
   boost::system::error_code ignored;
   reached_port_ = result.socket.remote_endpoint(ignored).port();
+  for (const rendezvous::Successor& each : settings_.join.successors) {
+    const bool there = std::ranges::find(each.addresses, reached_) != each.addresses.end();
+    if (there && each.port == reached_port_) told_name_ = each.host;
+  }
   join.reached = reached_;
   const std::string local = local_address(result.socket);
   local_ends_[reached_] = local;
@@ -304,13 +312,13 @@ void MemberService::Impl::join(AuthenticationResult result) {
   hooks.on_frame = [weak = weak_from_this()](const std::string& payload) {
     if (const auto self = weak.lock()) self->receive(payload);
   };
-  hooks.on_closed = [weak = weak_from_this()](const std::string& why) {
+  hooks.on_closed = [weak = weak_from_this()](const std::string& why, bool ended) {
     const auto self = weak.lock();
-    if (self) self->lose(fmt::format("lost the coordinator {}: {}", self->coordinator(), why), "");
+    if (self) self->lose(fmt::format("lost the coordinator {}: {}", self->coordinator(), why), "", ended);
   };
   connection_->start(std::move(hooks), std::move(result.text));
   connection_->send(rendezvous::encode(rendezvous::AgentMessage{std::move(join)}));
-  if (hooks_.on_joined) hooks_.on_joined();
+  if (hooks_.on_joined) hooks_.on_joined(reached_, reached_port_);
 
   timer_.cancel();
   expect_word(settings_.join.join_timeout + settings_.start_margin,
@@ -330,7 +338,7 @@ void MemberService::Impl::expect_word(Milliseconds limit, const std::string& bef
 
 // By hand nobody knows its name, so its address says more.
 std::string MemberService::Impl::coordinator() const {
-  const std::string& name = settings_.join.coordinator;
+  const std::string& name = told_name_.empty() ? settings_.join.coordinator : told_name_;
   return name.empty() ? reached_ : fmt::format("{} ({})", name, reached_);
 }
 
@@ -345,9 +353,11 @@ void MemberService::Impl::receive(const std::string& payload) {
     return lose(fmt::format("lost the coordinator {}: {}", coordinator(), why), "");
   }
   state_ = rendezvous::after_received(message, state_);
+  if (const auto* roster = std::get_if<rendezvous::Roster>(&message)) told_name_ = roster->host;
   if (const auto* request = std::get_if<rendezvous::Probe>(&message)) return probe(*request);
   const bool asks = std::holds_alternative<rendezvous::ClientQuestion>(message) ||
-                    std::holds_alternative<rendezvous::StatusQuestion>(message);
+                    std::holds_alternative<rendezvous::StatusQuestion>(message) ||
+                    std::holds_alternative<rendezvous::Roster>(message);
   if (asks) return hooks_.on_message(message);
   timer_.cancel();
   if (const auto* start = std::get_if<rendezvous::Start>(&message)) pause_ = start->pause;
@@ -442,10 +452,12 @@ void MemberService::Impl::probe(const rendezvous::Probe& request) {
   }
 }
 
-void MemberService::Impl::lose(const std::string& what, const std::string& hint) {
+// The coordinator may live, and must not take this for the end of this process.
+void MemberService::Impl::lose(const std::string& what, const std::string& hint, bool ended) {
   if (closed_) return;
+  if (connection_) connection_->reset();
   close();
-  hooks_.on_lost(what, hint);
+  hooks_.on_lost(what, hint, ended);
 }
 
 MemberService::MemberService(boost::asio::io_context& context, MemberServiceSettings settings,

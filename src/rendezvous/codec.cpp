@@ -161,7 +161,44 @@ Json to_json(const plan::Announcement& announcement) {
   if (announcement.counted) json["counted"] = true;
   if (!announcement.missing_gpus.empty()) json["missing_gpus"] = cut(announcement.missing_gpus);
   if (!announcement.local_workers.empty()) add_workers(json, announcement.local_workers);
+  if (announcement.successor_port > 0) json["successor_port"] = announcement.successor_port;
   return json;
+}
+
+Json to_json(const Roll& roll) {
+  Json ranges = Json::array();
+  for (const PlaceRange& range : first_of(roll.agents, k_max_place_ranges))
+    ranges.push_back({range.first, range.last});
+  return {{"number", roll.number}, {"agents", std::move(ranges)}};
+}
+
+Json to_json(const Successor& successor) {
+  return {{"place", successor.place.value},
+          {"host", cut(successor.host)},
+          {"addresses", texts_to_json(successor.addresses, k_max_successor_addresses)},
+          {"port", successor.port}};
+}
+
+Json to_json(const Roster& roster) {
+  Json rolls = Json::array(), successors = Json::array();
+  for (const Roll& roll : first_of(roster.rolls, k_max_rolls)) rolls.push_back(to_json(roll));
+  for (const Successor& each : first_of(roster.successors, k_max_successors))
+    successors.push_back(to_json(each));
+  Json json = {{"rolls", std::move(rolls)},
+               {"coordinator", roster.coordinator.value},
+               {"host", cut(roster.host)},
+               {"successors", std::move(successors)},
+               {"attempt", roster.attempt.value},
+               {"used_restarts", roster.used_restarts},
+               {"launch_id", cut(roster.launch_id)},
+               {"own", roster.own.value},
+               {"counts", roster.counts}};
+  if (roster.slot) json["slot"] = *roster.slot;
+  return json;
+}
+
+Json to_json(const Survivor& survivor) {
+  return {{"roster", to_json(survivor.roster)}, {"ended", first_of(survivor.ended, k_max_successors)}};
 }
 
 Json to_json(const plan::Assignment& assignment) {
@@ -202,6 +239,7 @@ struct ToJson {
                  {"reached", cut(join.reached)},
                  {"agents", join.agents}};
     if (join.failure) json["failure"] = to_json(*join.failure);
+    if (join.survivor) json["survivor"] = to_json(*join.survivor);
     return json;
   }
   Json operator()(const Probed& probed) const {
@@ -248,6 +286,9 @@ struct ToJson {
   Json operator()(const StatusQuestion& asked) const {
     return {{"type", "status_question"}, {"question", asked.question}};
   }
+  Json operator()(const RosterTaken& taken) const {
+    return {{"type", "roster_taken"}, {"number", taken.number}};
+  }
   Json operator()(const Refused& refused) const {
     return {{"type", "refused"}, {"reason", cut(refused.reason)}, {"hint", cut(refused.hint)}};
   }
@@ -260,6 +301,11 @@ struct ToJson {
     return {{"type", "client_question"},
             {"connection", to_json(question.connection)},
             {"access", static_cast<int>(question.access)}};
+  }
+  Json operator()(const Roster& roster) const {
+    Json json = to_json(roster);
+    json["type"] = "roster";
+    return json;
   }
   Json operator()(const Start& start) const {
     Json json = {{"type", "start"}, {"assignment", to_json(start.assignment)}};

@@ -18,6 +18,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::chrono::seconds k_alone_for{5};
+constexpr Milliseconds k_takeover_margin{30000};  // beyond --host-timeout
 constexpr int k_probe_rounds = 3;
 constexpr std::size_t k_max_refused_shown = 8;
 constexpr const char* k_only_once = "start each ddprun of the job only once";
@@ -26,13 +27,18 @@ constexpr const char* k_only_once = "start each ddprun of the job only once";
 
 Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
     : settings_(std::move(settings)),
-      members_(settings_.agents, settings_.elastic ? settings_.elastic->spares : 0),
+      members_(settings_.agents, settings_.elastic ? settings_.elastic->spares : 0, settings_.own),
       agents_(static_cast<std::size_t>(settings_.agents)),
       state_deadline_(now + settings_.join_timeout),
       alone_due_(now + k_alone_for),
       status_since_(now),
       status_due_(now + std::chrono::seconds(1)),
       policy_(settings_.max_restarts, settings_.restarts) {
+  if (settings_.takeover) {
+    takeover_.emplace();
+    told_differences_ = true;
+    state_deadline_ = now + settings_.takeover->host_timeout + k_takeover_margin;
+  }
   if (settings_.cannot_start.empty()) return;
   state_ = State::finished;
   state_deadline_.reset();
@@ -56,25 +62,27 @@ Coordinator::Actions Coordinator::on_message(ConnectionId connection, const Agen
   return std::exchange(actions_, {});
 }
 
-Coordinator::Actions Coordinator::on_closed(ConnectionId connection, const std::string& why, TimePoint now) {
-  drop(connection, why, now);
+Coordinator::Actions Coordinator::on_closed(ConnectionId connection, const std::string& why, TimePoint now,
+                                            bool ended) {
+  drop(connection, why, ended, now);
   update_status(now);
   return std::exchange(actions_, {});
 }
 
-void Coordinator::drop(ConnectionId connection, const std::string& why, TimePoint now) {
+void Coordinator::drop(ConnectionId connection, const std::string& why, bool ended, TimePoint now) {
   const auto found = members_.here().find(connection);
   if (found == members_.here().end()) return;
   const AgentIndex agent = found->second;
   const std::string sentence = fmt::format("lost {}: {}", name_of(agent), why);
   members_.leave(agent, sentence);
+  quorum_.note_left(agent, ended);
   status_round_.drop(connection);
   lose(agent, sentence, now);
 }
 
 void Coordinator::expel(ConnectionId connection, const std::string& why, TimePoint now) {
-  actions_.push_back(CloseConnection{connection});
-  drop(connection, why, now);
+  actions_.push_back(CloseConnection{connection, /*reset=*/true});
+  drop(connection, why, /*ended=*/false, now);
 }
 
 // A failure of a rank that the agent does not run would be another host's in the report.
@@ -105,13 +113,16 @@ Coordinator::Actions Coordinator::on_store_ready(Attempt attempt, int port, Time
 
 Coordinator::Actions Coordinator::on_store_failed(Attempt attempt, const std::string& why, TimePoint) {
   if (state_ != State::opening || waits_to_restart() || attempt != attempt_) return {};
-  finish(failed_here(fmt::format("cannot open the store on {}: {}", host_of({0}), why)));
+  finish(failed_here(fmt::format("cannot open the store on {}: {}", host_of(settings_.own), why)));
   return std::exchange(actions_, {});
 }
 
 Coordinator::Actions Coordinator::on_time(TimePoint now) {
   if (state_deadline_ && now >= *state_deadline_) {
-    if (state_ == State::gathering) any_failed_start() ? fail_start() : join_deadline_passed(now);
+    if (takeover_)
+      give_up_takeover();
+    else if (state_ == State::gathering)
+      any_failed_start() ? fail_start() : join_deadline_passed(now);
     if (state_ == State::probing) check_probes(now);
     if (state_ == State::stopping) {
       stop_deadline_passed(now);
@@ -120,6 +131,7 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
     }
   }
   if (last_call_ && now >= *last_call_ && !any_failed_start()) form_world(now);
+  if (takeover_) check_takeover(now);
   for (const ClientVerdict& verdict : questions_.expire(now)) actions_.push_back(JudgeClient{verdict});
   if (state_ != State::finished && status_round_.is_over(now)) show_job();
   tell_alone(now);
@@ -135,6 +147,7 @@ std::optional<TimePoint> Coordinator::deadline() const {
   TimePoint soonest = std::min(*state_deadline_, asked.value_or(*state_deadline_));
   if (state_ == State::gathering && settings_.when_alone) soonest = std::min(soonest, alone_due_);
   if (last_call_) soonest = std::min(soonest, *last_call_);
+  if (takeover_ && takeover_->due) soonest = std::min(soonest, *takeover_->due);
   return soonest;
 }
 
@@ -151,6 +164,7 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
                                                         : CoordinatorAction(CloseConnection{connection}));
     return;
   }
+  if (takeover_) return gather_survivor(connection, join, now);
   const std::string problem = disagreement(join);
   if (!problem.empty() && state_ != State::gathering) return refuse_late(connection, join);
   if (!problem.empty()) {
@@ -197,7 +211,7 @@ void Coordinator::refuse_late(ConnectionId connection, const Join& join) {
   const std::string as = number ? fmt::format(" as number {} of {}", number->value, join.agents) : "";
   const std::string reason =
       fmt::format("the job on {} has already started with {} ddprun processes; {} cannot join it{}",
-                  host_of({0}), settings_.agents, printable(join.announcement.host), as);
+                  host_of(settings_.own), settings_.agents, printable(join.announcement.host), as);
   refuse(connection, reason, "use a separate --rdzv-id or --master-port for each job");
 }
 
@@ -209,7 +223,7 @@ void Coordinator::tell_alone(TimePoint now) {
 
 std::string Coordinator::disagreement(const Join& join) const {
   const std::string host = printable(join.announcement.host);
-  const std::string here = host_of({0});
+  const std::string here = host_of(settings_.own);
   if (join.version != settings_.version) {
     return fmt::format("{} runs ddprun {} and {} runs ddprun {}; install the same version on all nodes", host,
                        printable(join.version), here, settings_.version);
@@ -318,7 +332,7 @@ void Coordinator::check_probes(TimePoint now) {
     return open_store(now);
   }
   if (!candidates_.empty() && probe_rounds_ < k_probe_rounds) return probe(now);
-  finish(failed_here(describe_no_common_address(host_of({0}), witnesses(), candidates_) +
+  finish(failed_here(describe_no_common_address(host_of(settings_.own), witnesses(), candidates_) +
                      "; name one that all reach with --master-addr"));
 }
 
@@ -356,7 +370,7 @@ void Coordinator::open_store(TimePoint now) {
   state_deadline_.reset();
   // A worker that hosts the store elsewhere: its agent has kept ports for it since before it joined.
   const plan::Announcement& host = announced(owner_of_rank_zero());
-  if (owner_of_rank_zero() != AgentIndex{0} && !host.store_ports.empty() && !host.addresses.empty()) {
+  if (owner_of_rank_zero() != settings_.own && !host.store_ports.empty() && !host.addresses.empty()) {
     const auto turn = static_cast<std::size_t>(attempt_.value) % host.store_ports.size();
     return start_all(host.addresses.front(), host.store_ports[turn], now);
   }
@@ -443,8 +457,10 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
   if (state_ == State::gathering) {
     if (!enough_nodes()) last_call_.reset();
     status_stale_ = true;
+    if (takeover_) check_takeover(now);
     return;
   }
+  if (is_outvoted(agent, sentence)) return;
   if (settings_.elastic && goes_on_without(agent, sentence, now)) return;
   const std::string detail = too_few() ? sentence + "; " + describe_too_few() : sentence;
   end_with({supervise::Cause::Kind::agent_lost, {}, 0, host_of(agent), detail}, now);

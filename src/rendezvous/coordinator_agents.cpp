@@ -95,7 +95,7 @@ void Coordinator::handle(ConnectionId connection, const ClientVerdict& answer, T
 
 // On the coordinator's own host, whose word about its addresses proves nothing to others.
 bool Coordinator::is_beside(AgentIndex agent) const {
-  const plan::Announcement& own = announced({0});
+  const plan::Announcement& own = announced(settings_.own);
   const plan::Announcement& other = announced(agent);
   if (reached_here(at(agent).reached) && same_host(own.host, other.host)) return true;
   if (own.node && other.node) return *own.node == *other.node;
@@ -140,7 +140,7 @@ std::string Coordinator::name_of(AgentIndex agent) const {
 }
 
 supervise::Cause Coordinator::failed_here(std::string detail) const {
-  return {supervise::Cause::Kind::launcher_failed, {}, 0, host_of({0}), std::move(detail)};
+  return {supervise::Cause::Kind::launcher_failed, {}, 0, host_of(settings_.own), std::move(detail)};
 }
 
 }  // namespace ddprun::rendezvous

@@ -11,7 +11,7 @@ namespace ddprun::rendezvous {
 
 bool Coordinator::enough_nodes() const {
   const int least = settings_.elastic ? settings_.elastic->least : settings_.agents;
-  return members_.is_here({0}) && members_.nodes_here() >= least;
+  return members_.is_here(settings_.own) && members_.nodes_here() >= least;
 }
 
 std::string Coordinator::describe_too_few() const {
@@ -37,6 +37,7 @@ void Coordinator::choose_participants() {
                                  : fmt::format("{} takes the place of {}", after, before);
     actions_.push_back(ShowNotice{{text, {}}});
   }
+  begin_roll();
   for (const AgentIndex agent : members_.waiting()) send(agent, Standby{});
 }
 
@@ -45,7 +46,7 @@ void Coordinator::restart_changed(TimePoint now) {
   next_attempt();
   record_restart(why + "; starting all workers again");
   const int agents = std::min(static_cast<int>(members_.here().size()), members_.slots());
-  const bool one_a_task = announced({0}).fixed_rank.has_value();
+  const bool one_a_task = announced(settings_.own).fixed_rank.has_value();
   actions_.push_back(
       ShowNotice{{fmt::format("{}; starting all workers again{} {} of {} {}", why, one_a_task ? "," : " on",
                               agents, members_.slots(), one_a_task ? "ranks" : "nodes"),
@@ -73,7 +74,7 @@ void Coordinator::dismiss(ConnectionId connection, const Join& join) {
 // Before the first attempt. False where the others cannot do without it.
 bool Coordinator::does_without(ConnectionId connection, const Join& join, TimePoint now) {
   const plan::Announcement& announced = join.announcement;
-  const bool may = settings_.elastic && announced.agent != AgentIndex{0} && !announced.fixed_rank;
+  const bool may = settings_.elastic && announced.agent != settings_.own && !announced.fixed_rank;
   const int left = settings_.agents - static_cast<int>(without_.size()) - 1;
   if (!may || left < settings_.elastic->least) return false;
   dismiss(connection, join);
@@ -96,6 +97,7 @@ void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint
   if (const auto clash = members_.find_clash(*place, join.announcement))
     return refuse(connection, clash->what(), clash->hint());
   enter(*place, connection, join);
+  tell_roster(*place, make_roster());
   if (!members_.is_changed() || settings_.elastic->grow != options::Grow::now) return send(*place, Standby{});
   if (state_ == State::probing) return form_world(now);
   const bool runs = state_ == State::opening || state_ == State::running;

@@ -17,12 +17,6 @@ using Json = nlohmann::json;
 constexpr int k_note_format = 1;
 constexpr std::size_t k_max_address = 64;
 
-// Numbers only: a name from somebody else's hand is not looked up.
-bool is_address(std::string_view text) {
-  return !text.empty() && text.size() <= k_max_address &&
-         text.find_first_not_of("0123456789abcdefABCDEF.:") == std::string_view::npos;
-}
-
 bool is_place(const CoordinatorPlace& place) {
   return place.port >= 1 && place.port <= 65535 && !place.addresses.empty() &&
          place.addresses.size() <= k_max_place_addresses &&
@@ -30,6 +24,11 @@ bool is_place(const CoordinatorPlace& place) {
 }
 
 }  // namespace
+
+bool is_address(std::string_view text) {
+  return !text.empty() && text.size() <= k_max_address &&
+         text.find_first_not_of("0123456789abcdefABCDEF.:") == std::string_view::npos;
+}
 
 std::string render_place(const CoordinatorPlace& place) {
   std::string text = std::to_string(place.port);

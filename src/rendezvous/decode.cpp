@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ddprun/base/json_text.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 #include "ddprun/rendezvous/codec.hpp"
+#include "ddprun/rendezvous/coordinator_place.hpp"
 #include "json_fields.hpp"
 
 namespace ddprun::rendezvous {
@@ -153,7 +155,52 @@ plan::Announcement read_announcement(const Fields& fields) {
     const int workers = fields.integer("local_workers", 0, options::k_max_workers);
     announcement.local_workers = read_devices(fields, static_cast<std::size_t>(workers));
   }
+  if (fields.has("successor_port")) announcement.successor_port = fields.integer("successor_port", 1, 65535);
   return announcement;
+}
+
+Roll read_roll(const Fields& fields) {
+  Roll roll{fields.integer("number", 1), {}};
+  int next = 0;
+  for (const auto& [first, last] : fields.rows<2>("agents", k_max_place_ranges)) {
+    if (first < next || last < first || last >= plan::k_max_agents)
+      return fields.fail("\"agents\" are not in order"), roll;
+    roll.agents.push_back({first, last});
+    next = last + 1;
+  }
+  if (roll.agents.empty()) fields.fail("\"agents\" are none");
+  return roll;
+}
+
+Successor read_successor(const Fields& fields) {
+  Successor successor{{fields.count("place")},
+                      fields.text("host"),
+                      fields.texts("addresses", k_max_successor_addresses),
+                      fields.integer("port", 1, 65535)};
+  if (!std::ranges::all_of(successor.addresses, is_address)) fields.fail("\"addresses\" are not numeric");
+  return successor;
+}
+
+Roster read_roster(const Fields& fields) {
+  Roster roster;
+  for (const Fields& each : fields.objects("rolls", k_max_rolls)) {
+    roster.rolls.push_back(read_roll(each));
+    const auto count = roster.rolls.size();
+    if (count > 1 && roster.rolls[count - 2].number > roster.rolls[count - 1].number)
+      fields.fail("\"rolls\" are not in order");
+  }
+  if (roster.rolls.empty()) fields.fail("\"rolls\" are none");
+  roster.coordinator.value = fields.count("coordinator");
+  roster.host = fields.text("host");
+  for (const Fields& each : fields.objects("successors", k_max_successors))
+    roster.successors.push_back(read_successor(each));
+  roster.attempt.value = fields.count("attempt");
+  roster.used_restarts = fields.count("used_restarts");
+  roster.launch_id = fields.text("launch_id");
+  roster.own.value = fields.integer("own", 0, plan::k_max_agents - 1);
+  if (fields.has("slot")) roster.slot = fields.count("slot");
+  roster.counts = fields.flag("counts");
+  return roster;
 }
 
 void check_places(const Fields& fields, const plan::Assignment& assignment) {
@@ -212,6 +259,10 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
     Join join{read_announcement(fields.object("announcement")), fields.text("version"),
               fields.text("reached"), fields.count("agents")};
     if (fields.has("failure")) join.failure = read_launch_failure(fields.object("failure"));
+    if (fields.has("survivor")) {
+      const Fields survivor = fields.object("survivor");
+      join.survivor = Survivor{read_roster(survivor.object("roster")), survivor.counts("ended", k_max_successors)};
+    }
     return join;
   }
   if (type == "probed")
@@ -223,6 +274,7 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
   }
   if (type == "happened") return read_happened(fields);
   if (type == "status") return read_status_answer(fields);
+  if (type == "roster_taken") return RosterTaken{fields.integer("number", 1)};
   if (type == "output") {
     return lifeline::Output{fields.flag("error") ? lifeline::Stream::error : lifeline::Stream::output,
                             fields.text("host")};
@@ -261,6 +313,7 @@ std::optional<CoordinatorMessage> read_coordinator_message(const std::string& ty
     if (fields.has("pause")) start.pause = Milliseconds{fields.integer("pause", 0, k_longest)};
     return start;
   }
+  if (type == "roster") return read_roster(fields);
   if (type == "standby") return Standby{};
   if (type == "stop") {
     return Stop{

@@ -30,6 +30,7 @@ constexpr AgentRow k_agent_rows[] = {
     {"the owner of a connection",  {taken,    taken,  taken,  taken,  taken,   late},  wrong},
     {"an event",               {taken,    taken,  taken,  taken,  taken,   taken}, wrong},
     {"its status",             {taken,    taken,  taken,  taken,  taken,   late},  wrong},
+    {"the taking of a roster", {wrong,    taken,  taken,  taken,  taken,   late},  wrong},
     {"a stream of output",     {wrong,    wrong,  wrong,  wrong,  wrong,   wrong}, taken},
     // clang-format on
 };
@@ -48,6 +49,7 @@ constexpr CoordinatorRow k_coordinator_rows[] = {
     {"a probe",                              {taken, wrong,  wrong, taken}},
     {"a question about a connection",        {taken, taken,  taken, taken}},
     {"a question about its status",          {taken, taken,  taken, taken}},
+    {"a roster",                             {taken, taken,  taken, taken}},
     {"a start",                              {taken, wrong,  wrong, taken}},
     {"an order to stand by",                 {taken, wrong,  wrong, taken}},
     {"a stop",                               {wrong, taken,  wrong, wrong}},

@@ -18,7 +18,7 @@ constexpr std::size_t k_most_id = 64;
 
 // First letters of a payload.
 constexpr char k_hello = 'h', k_wanting_hello = 'w', k_task = 't', k_signal = 's', k_ended = 'e',
-               k_not_started = 'n', k_output = 'o', k_error = 'r';
+               k_not_started = 'n', k_coordinated = 'c', k_output = 'o', k_error = 'r';
 
 // Of a signal, before its number.
 constexpr char k_hurry = '!', k_no_hurry = '.', k_whole_tree = '*', k_alone = '1', k_explained = '=',
@@ -88,7 +88,8 @@ std::string payload_of(const lifeline::Signal& signal) {
                      signal.explained ? k_explained : k_unexplained, signal.number);
 }
 std::string payload_of(const lifeline::Ended& ended) {
-  return fmt::format("{}{}", ended.started ? k_ended : k_not_started, ended.code);
+  const char kind = !ended.started ? k_not_started : ended.coordinated ? k_coordinated : k_ended;
+  return fmt::format("{}{}", kind, ended.code);
 }
 
 std::string payload_of(const lifeline::Output& output) {
@@ -190,6 +191,9 @@ std::optional<lifeline::Message> lifeline::decode(std::string_view payload) {
       return decode_signal(rest);
     case k_ended:
       if (const auto code = number_between(rest, 0, 255)) return Ended{*code};
+      return std::nullopt;
+    case k_coordinated:
+      if (const auto code = number_between(rest, 0, 255)) return Ended{*code, true, true};
       return std::nullopt;
     case k_not_started:
       if (const auto code = number_between(rest, 1, 255)) return Ended{*code, false};

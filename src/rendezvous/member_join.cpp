@@ -57,6 +57,10 @@ MemberJoin::MemberJoin(MemberJoinSettings settings, TimePoint now)
     names_.back().trial.done = names_.back().known = true;
     add_candidates(names_.size() - 1, address, now);
   }
+  for (const Successor& successor : settings_.successors) {
+    for (const std::string& address : successor.addresses)
+      add_candidate(successor.host, address, successor.port, now);
+  }
 }
 
 void MemberJoin::add_candidate(const std::string& name, const std::string& address, int port, TimePoint from,

@@ -8,8 +8,8 @@
 
 namespace ddprun::rendezvous {
 
-Membership::Membership(int places, int spares)
-    : members_(static_cast<std::size_t>(places)), slots_(static_cast<std::size_t>(places - spares)) {}
+Membership::Membership(int places, int spares, AgentIndex own)
+    : own_(own), members_(static_cast<std::size_t>(places)), slots_(static_cast<std::size_t>(places - spares)) {}
 
 int Membership::nodes_here() const {
   std::set<std::string> hosts;
@@ -150,12 +150,16 @@ std::vector<Succession> Membership::choose() {
   }
   fill_slots(placed, /*aside=*/false);
   fill_slots(placed, /*aside=*/true);
-  for (Member& each : members_) each.position.reset();
+  for (Member& each : members_) {
+    each.position.reset();
+    each.slot.reset();
+  }
   participants_.clear();
   std::vector<Succession> successions;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i]) continue;
     member(*slots_[i]).position = participants_.size();
+    member(*slots_[i]).slot = static_cast<int>(i);
     participants_.push_back(*slots_[i]);
     if (before[i] && before[i] != slots_[i]) successions.push_back({*before[i], *slots_[i]});
   }
@@ -179,6 +183,20 @@ std::vector<plan::Announcement> Membership::announcements() const {
   return all;
 }
 
+// choose() leaves a slot to who has it and takes part.
+void Membership::keep_slot(AgentIndex agent, int slot) {
+  if (slot < 0 || slot >= slots() || slots_[static_cast<std::size_t>(slot)] || at(agent).slot) return;
+  slots_[static_cast<std::size_t>(slot)] = agent;
+  member(agent).slot = slot;
+  member(agent).position = 0;
+}
+
+void Membership::note_lost(AgentIndex agent, const std::string& host, std::string why) {
+  if (is_here(agent) || at(agent).announcement) return;
+  member(agent).announcement.emplace().host = host;
+  member(agent).lost = std::move(why);
+}
+
 std::vector<AgentIndex> Membership::waiting() const {
   std::vector<AgentIndex> all;
   for (int place = 0; place < places(); ++place) {
@@ -196,7 +214,7 @@ bool Membership::set_aside(AgentIndex agent) {
 void Membership::note_first_failure(AgentIndex agent) {
   first_failures_ = failed_first_ == agent ? first_failures_ + 1 : 1;
   failed_first_ = agent;
-  if (first_failures_ >= k_first_failures && agent != AgentIndex{0} && set_aside(agent))
+  if (first_failures_ >= k_first_failures && agent != own_ && set_aside(agent))
     failed_first_.reset();
 }
 

@@ -48,7 +48,8 @@ SelfLaunch::Actions SelfLaunch::on_agent_ended(const rendezvous::lifeline::Hello
   --connected_;
   actions_.push_back(say_ended(hello, ended.code));
   told_.push_back(ended.code);
-  if (plan_.least_hosts && same_host(hello.host, plan_.hosts.front())) decisive_ = ended.code;
+  const bool decides = ended.coordinated || same_host(hello.host, plan_.hosts.front());
+  if (plan_.least_hosts && decides && decisive_ != 0) decisive_ = ended.code;
   if (!ended.started && !does_without(hello.host)) fail(ended.code, now);
   release_remote_launchers(now);
   return take();

@@ -42,13 +42,21 @@ Actions AgentLifecycle::on_finish(const Cause& cause, std::string report) {
   if (!report.empty()) report_ = std::move(report);
   Actions actions;
   end(cause, actions);
+  const bool others_go_on = limits_.others_go_on && cause.kind == Cause::Kind::agent_lost;
+  if (others_go_on) actions.push_back(life::StopWorkers{SIGTERM, /*hurry=*/true});
   return actions;
 }
 
-Actions AgentLifecycle::on_lost(std::string what, std::string hint) {
+Actions AgentLifecycle::on_lost(std::string what, std::string hint, bool may_rejoin) {
   link_lost_ = true;
   Actions actions{life::TakeOutputBack{}};
   if (ending_) return actions;
+  rejoining_ = may_rejoin && !failure_ && !stop_signal_;
+  if (rejoining_) {
+    actions.push_back(
+        life::StopWorkers{SIGTERM, /*hurry=*/true, /*undecided=*/false, /*of_job=*/true});
+    return actions;
+  }
   if (failure_) {
     end_with_own_failure(actions);
   } else if (stop_signal_) {
@@ -57,7 +65,7 @@ Actions AgentLifecycle::on_lost(std::string what, std::string hint) {
   } else {
     actions.push_back(life::SayError{std::move(what), std::move(hint)});
     Cause cause;
-    cause.kind = joined_ || found_ ? Cause::Kind::agent_lost : Cause::Kind::deadline;
+    cause.kind = joined_ || found_ || rejoined_ ? Cause::Kind::agent_lost : Cause::Kind::deadline;
     end(cause, actions);
     if (limits_.others_go_on) actions.push_back(life::StopWorkers{SIGTERM, /*hurry=*/true});
   }
@@ -133,6 +141,7 @@ Actions AgentLifecycle::on_request(int signal) {
 Actions AgentLifecycle::on_workers(const Workers& workers) {
   Actions actions;
   answer_stop(workers, actions);
+  rejoin(workers, actions);
   begin_leaving(workers, actions);
   return actions;
 }
@@ -141,6 +150,23 @@ Actions AgentLifecycle::on_workers(const Workers& workers) {
 void AgentLifecycle::answer_stop(const Workers& workers, Actions& actions) {
   if (!asked_to_stop_ || !workers.idle || !workers.settled || link_lost_) return;
   actions.push_back(life::SendStopped{*std::exchange(asked_to_stop_, std::nullopt)});
+}
+
+void AgentLifecycle::rejoin(const Workers& workers, Actions& actions) {
+  if (!rejoining_ || ending_) return;
+  if (workers.stuck) {
+    rejoining_ = false;
+    actions.push_back(life::SayError{fmt::format("lost the coordinator, and {} cannot join another one: "
+                                                 "SIGKILL has not ended its workers", host_), {}});
+    Cause cause;
+    cause.kind = Cause::Kind::agent_lost;
+    return end(cause, actions);
+  }
+  if (!workers.idle || !workers.settled) return;
+  rejoining_ = link_lost_ = joined_ = found_ = told_all_ = false;
+  rejoined_ = true;
+  asked_to_stop_.reset();
+  actions.push_back(life::Rejoin{});
 }
 
 // ---- the end

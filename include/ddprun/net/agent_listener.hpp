@@ -10,16 +10,19 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ddprun/base/error.hpp"
 #include "ddprun/net/authentication.hpp"
+#include "ddprun/net/bound_socket.hpp"
 
 namespace ddprun::net {
 
 struct AgentListenerSettings {
   std::vector<int> ports;  // the first that is free; 0 is any free one
+  std::optional<BoundSocket> bound;  // that one instead
   std::string launch_key;
   rendezvous::Authenticator authenticator;
   Milliseconds handshake_limit{10000};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ddprun/net/agent_link.hpp"
+#include "ddprun/net/bound_socket.hpp"
 #include "ddprun/net/tcp_tools.hpp"
 #include "ddprun/rendezvous/coordinator.hpp"
 #include "ddprun/rendezvous/handshake.hpp"
@@ -20,9 +21,11 @@ namespace ddprun::net {
 
 struct CoordinatorServiceSettings {
   rendezvous::CoordinatorSettings coordinator;       // its port is filled in here
-  plan::Announcement announcement;                   // of agent 0
+  plan::Announcement announcement;                   // of this process' agent
   std::optional<rendezvous::LaunchFailure> failure;  // it has nothing to start, and joins to tell so
+  std::optional<rendezvous::Survivor> survivor;      // what it was told by the coordinator before
   std::vector<int> ports;                            // the first free one is used; 0 is any
+  std::optional<BoundSocket> bound;                  // that one instead; it is closed in the end
   std::string launch_key;
   rendezvous::Authenticator authenticator;
   Milliseconds flush_timeout{
@@ -68,7 +71,7 @@ class CoordinatorService final : public AgentLink {
   CoordinatorService& operator=(const CoordinatorService&) = delete;
 
   void start();
-  void send(rendezvous::AgentMessage message) override;  // from agent 0
+  void send(rendezvous::AgentMessage message) override;  // from this process' agent
   // Whose a connection to the store is.
   void ask_about(rendezvous::ClientQuestion question);
   void ask_status();

@@ -21,6 +21,7 @@ struct MemberServiceSettings {
   rendezvous::Authenticator authenticator;
   plan::Announcement announcement;
   std::optional<rendezvous::LaunchFailure> failure;  // it has nothing to start, and joins to tell so
+  std::optional<rendezvous::Survivor> survivor;      // it looks for another coordinator of its job
   std::string version;
   int agents = 2;
   // Of standard output and standard error, as connections to the coordinator: 2, 1 where both are one, or 0.
@@ -53,10 +54,12 @@ struct MemberHooks {
   // ClientQuestion, Start, Stop, Finish or Refused; the last two are the last.
   std::function<void(const rendezvous::CoordinatorMessage&)> on_message;
   // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
-  std::function<void(const std::string& what, const std::string& hint)> on_lost;
+  // `ended`: in a way that shows that its process has ended.
+  std::function<void(const std::string& what, const std::string& hint, bool ended)> on_lost;
   // Sockets for as many streams as are wanted; none where one of them cannot be had, and why.
   std::function<void(std::vector<Tcp::socket> sockets, const std::string& why)> on_output;
-  std::function<void()> on_joined;  // the coordinator is found and knows of this agent; may be unset
+  // The coordinator is found there and knows of this agent; may be unset.
+  std::function<void(const std::string& address, int port)> on_joined;
   std::function<void(const std::string& text)> show_status;
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
 };

@@ -36,6 +36,11 @@
 // are here, as is one that comes; that spends no restart, and a failure beside it counts as caused by it. One
 // that has not stopped its workers in time is not gone, and still ends the job: they might run on.
 //
+// With more than one host all of them are told of the others (roster.hpp), so that one takes over when this
+// coordinator is lost; then it gathers those that join with what they were told, and begins the next attempt
+// once no worker of the last one runs any more. Only the side of a split network that has a majority goes on
+// (quorum.hpp).
+//
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
 
@@ -52,17 +57,19 @@
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/rendezvous/coordinator_action.hpp"
+#include "ddprun/rendezvous/coordinator_agent.hpp"
 #include "ddprun/rendezvous/coordinator_settings.hpp"
 #include "ddprun/rendezvous/expected_messages.hpp"
 #include "ddprun/rendezvous/launch_failure.hpp"
 #include "ddprun/rendezvous/membership.hpp"
 #include "ddprun/rendezvous/message.hpp"
+#include "ddprun/rendezvous/quorum.hpp"
 #include "ddprun/rendezvous/status_round.hpp"
 #include "ddprun/supervise/restart_policy.hpp"
 
 namespace ddprun::rendezvous {
 
-inline constexpr ConnectionId k_local_connection{0};  // agent 0, in this process
+inline constexpr ConnectionId k_local_connection{0};  // the agent in this process
 
 class Coordinator {
  public:
@@ -71,8 +78,9 @@ class Coordinator {
   Coordinator(CoordinatorSettings settings, TimePoint now);
 
   Actions on_message(ConnectionId connection, const AgentMessage& message, TimePoint now);
-  // The connection is gone, or what came through it could not be understood; `why` is a sentence.
-  Actions on_closed(ConnectionId connection, const std::string& why, TimePoint now);
+  // The connection is gone, or what came through it could not be understood; `why` is a sentence. `ended`: in
+  // a way that shows that the agent's process has ended.
+  Actions on_closed(ConnectionId connection, const std::string& why, TimePoint now, bool ended = false);
   // Somebody at `address` failed to prove itself.
   Actions on_refused(const std::string& address, const std::string& why, TimePoint now);
   Actions on_store_ready(Attempt attempt, int port, TimePoint now);
@@ -94,20 +102,7 @@ class Coordinator {
 
  private:
   using State = CoordinatorState;
-
-  struct Agent {
-    std::string reached;
-    std::optional<LaunchFailure> failure;            // it has joined to tell that it cannot start anything
-    std::optional<std::vector<std::string>> probed;  // what it has reached; nothing: it has not answered
-    std::vector<std::string> probe_failures;         // of its last answer
-    bool asked = false;                              // a Probe is not answered yet
-    bool succeeded = false;
-    bool stopped = false;
-
-    bool has_reached(const std::string& address) const {
-      return std::find(probed->begin(), probed->end(), address) != probed->end();
-    }
-  };
+  using Agent = CoordinatorAgent;
 
   void handle(ConnectionId connection, const Join& join, TimePoint now);
   void handle(ConnectionId connection, const Probed& probed, TimePoint now);
@@ -137,6 +132,18 @@ class Coordinator {
   bool does_without(ConnectionId connection, const Join& join, TimePoint now);
   void dismiss(ConnectionId connection, const Join& join);
   void choose_participants();
+  std::vector<Successor> successors() const;
+  void begin_roll();
+  void tell_rosters();
+  std::string describe_left() const;
+  void tell_roster(AgentIndex agent, Roster roster);
+  Roster make_roster() const;
+  void handle(ConnectionId connection, const RosterTaken& taken, TimePoint now);
+  bool is_outvoted(AgentIndex lost, const std::string& sentence);
+  void gather_survivor(ConnectionId connection, const Join& join, TimePoint now);
+  void check_takeover(TimePoint now);
+  void take_over(TimePoint now);
+  void give_up_takeover();
   void note_first_failure(const supervise::Failure& cause);
   bool too_few() const { return settings_.elastic && !enough_nodes(); }
   std::string describe_too_few() const;
@@ -153,7 +160,7 @@ class Coordinator {
   void start_all(const std::string& address, int port, TimePoint now);
   AgentIndex owner_of_rank_zero() const;
   void begin_stop(const Stop& stop, TimePoint now);
-  void drop(ConnectionId connection, const std::string& why, TimePoint now);
+  void drop(ConnectionId connection, const std::string& why, bool ended, TimePoint now);
   void expel(ConnectionId connection, const std::string& why, TimePoint now);
   bool check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now);
   std::set<ConnectionId> agents_to_ask(const std::string& client) const;
@@ -206,6 +213,11 @@ class Coordinator {
 
   CoordinatorSettings settings_;
   State state_ = State::gathering;
+  // Of those that the coordinator before left, as they join.
+  struct Gathering {
+    std::vector<Survivor> survivors;
+    std::optional<TimePoint> majority_at, due;
+  };
   // Whether every agent is done, for something that none of them takes back: `done` are known to be, so that
   // all messages of a launch together look at each agent once.
   template <class IsDone>
@@ -215,6 +227,8 @@ class Coordinator {
   }
 
   Membership members_;
+  Quorum quorum_;
+  std::optional<Gathering> takeover_;  // under way
   std::vector<Agent> agents_;  // by place
   std::size_t answered_ = 0;   // all_done: of this round's probes
   std::size_t succeeded_ = 0;  // in this attempt

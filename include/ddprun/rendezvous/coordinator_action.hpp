@@ -17,6 +17,7 @@ struct SendTo {
 // After what was sent to it is on its way.
 struct CloseConnection {
   ConnectionId connection;
+  bool reset = false;  // at once, and so that it does not look like the end of this process
 };
 // Answer with on_store_ready or on_store_failed. `address` is MASTER_ADDR.
 struct OpenStore {

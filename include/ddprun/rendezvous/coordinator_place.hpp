@@ -18,6 +18,9 @@ struct CoordinatorPlace {
   friend bool operator==(const CoordinatorPlace&, const CoordinatorPlace&) = default;
 };
 
+// Numbers only: a name from somebody else's hand is not looked up.
+bool is_address(std::string_view text);
+
 // "20480,10.0.0.1,fd00::1": nothing in it that a key-value space could not carry. Addresses past the limit
 // are left out.
 std::string render_place(const CoordinatorPlace& place);

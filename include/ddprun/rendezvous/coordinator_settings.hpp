@@ -7,6 +7,7 @@
 
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/base/duration.hpp"
+#include "ddprun/base/ids.hpp"
 #include "ddprun/options/options.hpp"
 #include "ddprun/plan/node_count.hpp"
 
@@ -21,10 +22,20 @@ struct ElasticNodes {
   options::Grow grow = options::Grow::now;
 };
 
+// For an agent that coordinates since the one before is lost.
+struct Takeover {
+  std::string why;            // "lost n1, the coordinator: the other side closed the connection"
+  Milliseconds host_timeout;  // of a coordinator, after which it has lost the others
+  Milliseconds head_start;    // how much earlier the others have lost it
+};
+
 struct CoordinatorSettings {
   int agents = 1;
+  AgentIndex own;           // the place of this process' agent
+  bool succession = false;  // should the coordinator be lost, another agent takes over
+  std::optional<Takeover> takeover;
   std::optional<ElasticNodes> elastic;
-  std::vector<std::string> peers;  // host names by agent index, empty where unknown; [0] is this host
+  std::vector<std::string> peers;  // host names by agent index, empty where unknown; [own] is this host
   std::string version;             // of ddprun
   std::string run_id;              // what all agents take for Assignment::run_id
   std::string launch_id;           // and for Assignment::launch_id

@@ -7,6 +7,7 @@
 //   front end -> Task{bytes}                      to one that wants it: it becomes that and connects anew
 //   front end -> Signal{number, ...}              as if it had been sent to the agent itself
 //   agent   -> Ended{code}                      last: the exit code it is about to end with
+//   agent   -> Ended{code, coordinated}         the same of the coordinator's
 //   agent   -> Ended{code, not started}         the same of an agent that cannot take part: a wrong option,
 //   no script
 //
@@ -79,6 +80,7 @@ struct Signal {
 struct Ended {
   int code = 0;         // 0 .. 255
   bool started = true;  // false: it failed before it could join the others, which need not wait for it
+  bool coordinated = false;  // it was the coordinator in the end, whose word is that of the job
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 

@@ -25,6 +25,7 @@
 #include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
 #include "ddprun/rendezvous/coordinator_place.hpp"
+#include "ddprun/rendezvous/roster.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -43,6 +44,7 @@ struct MemberJoinSettings {
   // soon, or a mistake in one of the commands. Nothing: the join time-out.
   std::optional<Milliseconds> refusal_patience{};
   bool live = false;  // ShowJoinStatus goes to a terminal: more often than into a log
+  std::vector<Successor> successors{};  // of a coordinator that is lost, which may coordinate now
 };
 
 enum class DiscoveryWay { key_value_space, file };

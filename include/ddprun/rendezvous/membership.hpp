@@ -1,7 +1,7 @@
 // Which agents a launch knows, which of them are here, and which take part in an attempt.
 //
 // Every agent has a place from 0 on: its own number, or a free one that it is given as it comes. The
-// coordinator's is 0. A place outlives who was there, so that a host that comes back is known.
+// first coordinator's is 0. A place outlives who was there, so that a host that comes back is known.
 //
 // Where `spares` agents wait, an attempt has slots for the others only. Who takes part keeps its slot, and so
 // its ranks. A slot whose agent is gone is for the agent whose number it has, then for the waiting one of the
@@ -27,6 +27,7 @@ struct Member {
   std::optional<ConnectionId> connection;          // nothing: it is not here
   std::optional<plan::Announcement> announcement;  // of who is or was here; nothing: nobody has come
   std::optional<std::size_t> position;  // among the participants; nothing: it waits, or is not here
+  std::optional<int> slot;              // what it had when the participants were last chosen
   bool by_arrival = false;              // numbered as it came, and as well off in another place
   bool set_aside = false;               // takes part only where nobody else can
   std::string lost;                     // why it was here and is not any more
@@ -40,8 +41,8 @@ struct Succession {
 
 class Membership {
  public:
-  // 0 <= spares < places
-  explicit Membership(int places, int spares = 0);
+  // 0 <= spares < places; `own` is the coordinator's place.
+  explicit Membership(int places, int spares = 0, AgentIndex own = {0});
 
   int places() const { return static_cast<int>(members_.size()); }
   int slots() const { return static_cast<int>(slots_.size()); }
@@ -81,6 +82,13 @@ class Membership {
   // By position, of the last choice; some may have gone since.
   const std::vector<AgentIndex>& participants() const { return participants_; }
   std::vector<plan::Announcement> announcements() const;
+
+  // ---- under the coordinator before this one
+
+  // It had that slot, so it is the first to get it.
+  void keep_slot(AgentIndex agent, int slot);
+  // It was there, and has not joined this one.
+  void note_lost(AgentIndex agent, const std::string& host, std::string why);
   std::vector<AgentIndex> waiting() const;  // are here, and do not take part
   // From the next choice on. False where nobody could take its slot.
   bool set_aside(AgentIndex agent);
@@ -96,6 +104,7 @@ class Membership {
   bool stays(AgentIndex agent) const;
   void fill_slots(std::vector<bool>& placed, bool aside);
 
+  AgentIndex own_;
   std::vector<Member> members_;
   std::map<ConnectionId, AgentIndex> here_;
   std::vector<std::optional<AgentIndex>> slots_;

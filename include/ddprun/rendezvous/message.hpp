@@ -17,6 +17,7 @@
 #include "ddprun/plan/world_plan.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/rendezvous/lifeline.hpp"
+#include "ddprun/rendezvous/roster.hpp"
 #include "ddprun/status/job_status.hpp"
 #include "ddprun/supervise/outcome.hpp"
 #include "ddprun/supervise/restart_policy.hpp"
@@ -43,6 +44,7 @@ struct Join {
   std::string reached;  // numeric address of the coordinator that worked; empty for agent 0
   int agents = 1;       // how many agents this one believes there are
   std::optional<LaunchFailure> failure{};
+  std::optional<Survivor> survivor{};  // of the same job under another coordinator
   friend bool operator==(const Join&, const Join&) = default;
 };
 
@@ -94,6 +96,12 @@ struct StatusAnswer {
   int question = 0;
   status::NodeStatus status;
   friend bool operator==(const StatusAnswer&, const StatusAnswer&) = default;
+};
+
+// Answer to a Roster with a number that is new to the agent.
+struct RosterTaken {
+  int number = 0;
+  friend bool operator==(const RosterTaken&, const RosterTaken&) = default;
 };
 
 // lifeline::Output, instead of everything else (--gather): this connection carries what an agent writes to
@@ -154,8 +162,8 @@ struct Finish {
 };
 
 using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest,
-                                  ClientVerdict, Happened, StatusAnswer, lifeline::Output>;
+                                  ClientVerdict, Happened, StatusAnswer, RosterTaken, lifeline::Output>;
 using CoordinatorMessage =
-    std::variant<Refused, Probe, ClientQuestion, StatusQuestion, Start, Standby, Stop, Finish>;
+    std::variant<Refused, Probe, ClientQuestion, StatusQuestion, Roster, Start, Standby, Stop, Finish>;
 
 }  // namespace ddprun::rendezvous

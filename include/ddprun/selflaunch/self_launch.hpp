@@ -21,7 +21,7 @@
 // could not start its agent, one that ended without an agent `common_end` ago, an agent that ended before it
 // joined the others. The first of them is the failure, and its code is the exit code. With
 // SelfLaunchPlan::least_hosts that is so only of the first host, which has the coordinator, and where too few
-// are left; the exit code is that of the coordinator's agent.
+// are left; the exit code is that of the coordinator's agent, of a later one where that was lost.
 //
 // Giving up on the remote launchers has three steps, each a wait: patience, SIGTERM, mercy, SIGKILL, mercy,
 // abandoned. A new reason to give up replaces the wait that is going on. Where no agent is left the first

@@ -5,6 +5,8 @@
 //
 //   taking part  attempts start and stop as the coordinator says. A stop signal that came here is told to it,
 //                and ends the job on this host alone where the coordinator does not know this agent (yet).
+//                Without its coordinator it goes on where another one may take over: the workers are killed,
+//                and once none is left the agent looks for that one.
 //   ending       the cause is known, the first one counts. The workers are stopped; the coordinator's agent
 //                also waits until all others have heard of the end.
 //   reading      what the workers wrote last is read, then the report is said.
@@ -65,6 +67,7 @@ struct ReadOutput {};  // then on_output_read()
 struct WriteOutput {   // then on_output_written(), after `limit` at the latest
   std::optional<Milliseconds> limit;
 };
+struct Rejoin {};        // another coordinator; no worker runs any more
 struct GiveUpOutput {};  // that this agent only passes on
 struct Leave {           // what is still to be written by others has this long
   std::optional<Milliseconds> limit;
@@ -74,7 +77,7 @@ struct Leave {           // what is still to be written by others has this long
 using LifeAction =
     std::variant<life::SayError, life::Say, life::TellFirstStop, life::StopWorkers, life::Judge,
                  life::SendStopRequest, life::SendStopped, life::TakeOutputBack, life::AbandonWorkers,
-                 life::EndGathered, life::ReadOutput, life::WriteOutput, life::GiveUpOutput, life::Leave>;
+                 life::EndGathered, life::ReadOutput, life::WriteOutput, life::Rejoin, life::GiveUpOutput, life::Leave>;
 
 class AgentLifecycle {
  public:
@@ -83,7 +86,8 @@ class AgentLifecycle {
                                     // both pass on one ^C
     Milliseconds gathered_patience{5000};  // for an agent elsewhere to send its last words
     Milliseconds hurried_write{2000};      // for output that is read slowly, after a stop signal
-    // The other hosts go on without one that has lost the coordinator: its workers are killed at once.
+    // The other hosts go on without one that has lost the coordinator, or without those that have lost a
+    // host: their workers are killed at once.
     bool others_go_on = false;
   };
   // Why this agent starts nothing: it joins only to tell the others, in these words.
@@ -118,7 +122,8 @@ class AgentLifecycle {
   bool believes(const Cause& cause) const { return cause.kind != Cause::Kind::success || succeeded_; }
   // `report`: what this agent is to say of it, if it is the one.
   Actions on_finish(const Cause& cause, std::string report);
-  Actions on_lost(std::string what, std::string hint);
+  // `may_rejoin`: another agent may take over, this one included.
+  Actions on_lost(std::string what, std::string hint, bool may_rejoin = false);
   Actions on_not_heard();  // the coordinator has not answered for a while
 
   // ---- signals
@@ -157,6 +162,7 @@ class AgentLifecycle {
   std::optional<Milliseconds> write_limit() const;
   void leave(Actions& actions);
   void answer_stop(const Workers& workers, Actions& actions);
+  void rejoin(const Workers& workers, Actions& actions);
   void begin_leaving(const Workers& workers, Actions& actions);
 
   std::string host_;
@@ -166,6 +172,8 @@ class AgentLifecycle {
   bool found_ = false;
   bool joined_ = false;
   bool link_lost_ = false;
+  bool rejoining_ = false;  // once no worker runs any more
+  bool rejoined_ = false;   // it has had a coordinator before this one
   bool told_all_ = false;
   bool succeeded_ = false;
   bool failure_said_ = false;

@@ -29,6 +29,7 @@
 // one twice as long, up to k_longest_backoff. An attempt that ran longer begins anew, without a wait.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -73,6 +74,8 @@ class RestartPolicy {
   RestartDecision decide(const AttemptEnd& end) const;
   // The decision, from now on part of what the next one is made of.
   RestartDecision note_end(const AttemptEnd& end);
+  // By a coordinator before this one; what used them is not known any more.
+  void note_used(int restarts) { used_.used = std::max(used_.used, restarts); }
   const UsedRestarts& used() const { return used_; }
   Milliseconds longest_delay() const;
 

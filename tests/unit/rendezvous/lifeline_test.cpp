@@ -32,6 +32,7 @@ TEST_CASE("messages of a lifeline come back as they were") {
     CHECK(there_and_back(signal) == Message(signal));
   CHECK(there_and_back(Ended{143}) == Message(Ended{143}));
   CHECK(there_and_back(Ended{127, false}) == Message(Ended{127, false}));
+  CHECK(there_and_back(Ended{125, true, true}) == Message(Ended{125, true, true}));
   for (const Output& output : {Output{Stream::output, "n3 of 4"}, Output{Stream::error, ""}})
     CHECK(there_and_back(output) == Message(output));
   const Task sealed{std::string("a\0b", 3)};

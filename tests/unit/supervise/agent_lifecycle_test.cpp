@@ -36,6 +36,7 @@ struct Describe {
   std::string operator()(const life::SendStopped& a) const {
     return fmt::format("stopped {}", a.attempt.value);
   }
+  std::string operator()(const life::Rejoin&) const { return "rejoin"; }
   std::string operator()(const life::TakeOutputBack&) const { return "output back"; }
   std::string operator()(const life::AbandonWorkers&) const { return "abandon"; }
   std::string operator()(const life::EndGathered& a) const {

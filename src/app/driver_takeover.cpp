@@ -1,0 +1,137 @@
+// What a driver does when the coordinator is lost and the job goes on: it joins the next one, or becomes it.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+#include <utility>
+
+#include "ddprun/base/error.hpp"
+#include "ddprun/os/system_failure.hpp"
+#include "ddprun/plan/ports.hpp"
+#include "driver.hpp"
+#include "host_limits.hpp"
+#include "log.hpp"
+
+namespace ddprun::app {
+
+namespace {
+
+constexpr int k_successor_ports = 8;
+
+TimePoint now() { return std::chrono::steady_clock::now(); }
+
+// Where the others know to look, as roster.hpp tells them; the last of those that a user's firewall is open
+// for, as the store begins with the first.
+std::vector<int> successor_ports(const plan::NodeProposal& node) {
+  if (const auto first = node.allocation.first_port) {
+    std::vector<int> ports;
+    for (int i = 1; i <= k_successor_ports; ++i) ports.push_back(first->value + k_port_span - i);
+    return ports;
+  }
+  plan::PortRange range;
+  if (node.site.profile.ports) range = {node.site.profile.ports->first, node.site.profile.ports->second};
+  std::vector<int> ports =
+      plan::make_port_sequence(node.rendezvous.key + "/successor", k_successor_ports, range);
+  ports.push_back(0);
+  return ports;
+}
+
+}  // namespace
+
+// A worker that hosts the store keeps ports on its own host alone.
+bool Driver::can_succeed() const {
+  return options::outlives_nodes(node_->options) && node_->rendezvous.agents > 1 &&
+         node_->options.store != options::StoreHost::worker;
+}
+
+void Driver::bind_successor_port() {
+  if (!can_succeed() || failure_) return;
+  for (const int port : successor_ports(*node_)) {
+    if (port > 65535) continue;
+    successor_socket_ = net::bind_port(port, 0);
+    if (successor_socket_.error == 0) return;
+  }
+  successor_socket_.port = 0;
+  say_detail("no port is free for coordinating the job, should its coordinator be lost");
+}
+
+void Driver::handle(const rendezvous::Roster& roster) {
+  turn_timer_.cancel();
+  first_loss_.clear();
+  if (next_coordinator_.note(roster)) link_->send(rendezvous::RosterTaken{roster.number()});
+}
+
+// It listens from now on, so that those that look for it wait there.
+void Driver::on_coordinator_lost(const std::string& what, const std::string& hint, bool ended) {
+  const TimePoint at = now();
+  if (first_loss_.empty()) first_loss_ = what;
+  next_coordinator_.note_lost(ended, at);
+  if (!listens_ && successor_socket_.port > 0) {
+    const int error = net::begin_listening(successor_socket_, boost::asio::socket_base::max_listen_connections);
+    listens_ = error == 0;
+    if (error != 0) say_detail("cannot coordinate the job: " + os::describe_errno(error));
+  }
+  const bool in_time = at < *next_coordinator_.gives_up_at();
+  const bool may_rejoin =
+      next_coordinator_.is_told() && in_time && !next_coordinator_.is_hopeless();
+  if (!may_rejoin) return on_lost(in_time ? what : describe_failed_search(), hint);
+  say_detail(what + "; looking for the next coordinator");
+  carry_out(life_.on_lost(what, hint, true));
+}
+
+std::string Driver::describe_failed_search() const {
+  std::vector<std::string> hosts;
+  for (const rendezvous::Successor& each : next_coordinator_.candidates()) hosts.push_back(each.host);
+  if (hosts.empty()) return first_loss_;
+  return fmt::format("{}; {} did not take over", first_loss_, fmt::join(hosts, ", "));
+}
+
+void Driver::rejoin() {
+  if (life_.ending()) return;
+  link_.reset();
+  const auto turn = listens_ ? next_coordinator_.takes_over_at() : std::nullopt;
+  if (turn && now() >= *turn) return take_over();
+  join_next();
+  if (!turn) return;
+  turn_timer_.expires_at(*turn);
+  turn_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && !life_.ending()) take_over();
+  });
+}
+
+void Driver::join_next() {
+  net::MemberServiceSettings settings = member_settings();
+  settings.join.successors = next_coordinator_.candidates();
+  settings.join.join_timeout =
+      std::chrono::ceil<Milliseconds>(*next_coordinator_.gives_up_at() - now());
+  settings.join.live = snapshot_.host.stderr_is_terminal;
+  settings.survivor = next_coordinator_.survivor();
+  start_member(std::move(settings));
+}
+
+// The others know where it listens; those that come later look into the rendezvous file.
+void Driver::take_over() {
+  auto node = std::make_shared<plan::NodeProposal>(*node_);
+  node->rendezvous.role = plan::RendezvousRole::coordinator;
+  node_ = std::move(node);
+  const rendezvous::Survivor survivor = next_coordinator_.survivor();
+  net::CoordinatorServiceSettings settings = coordinator_settings();
+  settings.coordinator.own = survivor.roster.own;
+  settings.coordinator.launch_id = survivor.roster.launch_id;
+  settings.coordinator.when_alone.reset();
+  settings.coordinator.takeover =
+      rendezvous::Takeover{first_loss_, node_->options.host_timeout.value, k_cut_off_margin};
+  settings.survivor = survivor;
+  settings.bound = std::exchange(successor_socket_, {});
+  say_detail(fmt::format("coordinating the job on port {}", settings.bound->port));
+  auto service = std::make_unique<net::CoordinatorService>(context_, settings, coordinator_hooks());
+  try {
+    publish(settings, service->port());
+  } catch (const Error& error) {
+    say_notice(error.what(), error.hint());
+  }
+  start_coordinator(std::move(service), settings.announcement);
+}
+
+}  // namespace ddprun::app
