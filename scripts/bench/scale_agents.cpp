@@ -32,7 +32,7 @@ using namespace ddprun;
 constexpr const char* k_launch = "scale";
 constexpr const char* k_version = "scale";
 constexpr int k_successor_port = 20000;  // nobody takes over here
-constexpr int k_store_port = 41000;  // nobody connects to it
+constexpr int k_store_port = 41000;      // nobody connects to it
 constexpr Milliseconds k_limit{600000};
 
 void tell(const char* word, int attempt) {

@@ -43,6 +43,7 @@ def main() -> None:
             os._exit(1)  # as a crash does, without torch's own leaving
         if (attempt, rank, step) == (0, size - 1, arguments.lose_at):
             os.kill(os.getppid(), signal.SIGKILL)
+            signal.pause()  # until this process is killed too
         # Numbers that follow from step and rank: a resumed training sees the batches it would have seen.
         generator = torch.Generator().manual_seed(step * size + rank)
         inputs = torch.randn(64, 4, generator=generator)

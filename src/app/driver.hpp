@@ -172,10 +172,10 @@ class Driver {
   net::CoordinatorService* coordinator_ = nullptr;  // it is link_; else this is a member
   rendezvous::NextCoordinator next_coordinator_;
   std::optional<plan::Announcement> announced_;
-  net::BoundSocket successor_socket_;    // where it listens once the coordinator is lost
-  bool listens_ = false;                 // there
+  net::BoundSocket successor_socket_;     // where it listens once the coordinator is lost
+  bool listens_ = false;                  // there
   boost::asio::steady_timer turn_timer_;  // until it takes over
-  std::string first_loss_;               // of the coordinator, as a sentence, while another one is looked for
+  std::string first_loss_;  // of the coordinator, as a sentence, while another one is looked for
   std::optional<net::StatusServer> status_server_;
   std::unique_ptr<UsageQuery> usage_;  // under way
   int usage_child_ = 0;

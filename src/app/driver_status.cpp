@@ -22,7 +22,8 @@ void Driver::on_status_asked() {
   measure_workers([this](status::NodeStatus here) {
     status::JobStatus status;
     status.launch_id = plan_->assignment.launch_id;
-    status.coordinator = next_coordinator_.is_told() ? next_coordinator_.host() : node_->rendezvous.peers.front();
+    status.coordinator =
+        next_coordinator_.is_told() ? next_coordinator_.host() : node_->rendezvous.peers.front();
     if (status.coordinator.empty()) status.coordinator = "the coordinator's host";
     status.phase = life_.ending()         ? "ending"
                    : here.workers.empty() ? "waiting for the coordinator"

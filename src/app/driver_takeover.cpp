@@ -68,13 +68,13 @@ void Driver::on_coordinator_lost(const std::string& what, const std::string& hin
   if (first_loss_.empty()) first_loss_ = what;
   next_coordinator_.note_lost(ended, at);
   if (!listens_ && successor_socket_.port > 0) {
-    const int error = net::begin_listening(successor_socket_, boost::asio::socket_base::max_listen_connections);
+    const int error =
+        net::begin_listening(successor_socket_, boost::asio::socket_base::max_listen_connections);
     listens_ = error == 0;
     if (error != 0) say_detail("cannot coordinate the job: " + os::describe_errno(error));
   }
   const bool in_time = at < *next_coordinator_.gives_up_at();
-  const bool may_rejoin =
-      next_coordinator_.is_told() && in_time && !next_coordinator_.is_hopeless();
+  const bool may_rejoin = next_coordinator_.is_told() && in_time && !next_coordinator_.is_hopeless();
   if (!may_rejoin) return on_lost(in_time ? what : describe_failed_search(), hint);
   say_detail(what + "; looking for the next coordinator");
   carry_out(life_.on_lost(what, hint, true));
@@ -103,8 +103,7 @@ void Driver::rejoin() {
 void Driver::join_next() {
   net::MemberServiceSettings settings = member_settings();
   settings.join.successors = next_coordinator_.candidates();
-  settings.join.join_timeout =
-      std::chrono::ceil<Milliseconds>(*next_coordinator_.gives_up_at() - now());
+  settings.join.join_timeout = std::chrono::ceil<Milliseconds>(*next_coordinator_.gives_up_at() - now());
   settings.join.live = snapshot_.host.stderr_is_terminal;
   settings.survivor = next_coordinator_.survivor();
   start_member(std::move(settings));

@@ -92,7 +92,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   boost::asio::steady_timer timer_;
   std::string reached_;  // the coordinator's end of the connection, once joined
   int reached_port_ = 0;
-  std::string told_name_;  // of its host, by itself
+  std::string told_name_;                          // of its host, by itself
   std::map<std::string, std::string> local_ends_;  // by address of the coordinator that this host has reached
   std::optional<rendezvous::MemberJoin> join_;
   std::map<std::string, std::shared_ptr<WholeAnswer>> queries_;

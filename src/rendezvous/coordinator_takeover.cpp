@@ -27,7 +27,8 @@ std::vector<Successor> Coordinator::successors() const {
     if (AgentIndex{place} == settings_.own || !members_.is_here({place})) continue;
     const plan::Announcement& from = announced({place});
     if (from.successor_port == 0 || !hosts.insert(to_lower(short_host_name(from.host))).second) continue;
-    Successor& successor = all.emplace_back(Successor{{place}, host_of({place}), from.addresses, from.successor_port});
+    Successor& successor =
+        all.emplace_back(Successor{{place}, host_of({place}), from.addresses, from.successor_port});
     if (successor.addresses.empty()) successor.addresses = {"127.0.0.1"};
     if (successor.addresses.size() > k_max_successor_addresses)
       successor.addresses.resize(k_max_successor_addresses);
@@ -81,7 +82,10 @@ void Coordinator::handle(ConnectionId connection, const RosterTaken& taken, Time
 // The others of a split network may go on, so that workers may not run here any longer.
 bool Coordinator::is_outvoted(AgentIndex lost, const std::string& sentence) {
   if (!settings_.succession || quorum_.is_majority()) return false;
-  finish({supervise::Cause::Kind::agent_lost, {}, 0, host_of(lost),
+  finish({supervise::Cause::Kind::agent_lost,
+          {},
+          0,
+          host_of(lost),
           fmt::format("{}; {}, and the others may go on without them", sentence, describe_left())});
   return true;
 }
@@ -137,16 +141,22 @@ void Coordinator::take_over(TimePoint now) {
   std::vector<Survivor> survivors = std::move(std::exchange(takeover_, std::nullopt)->survivors);
   state_deadline_.reset();
   const Roster own = survivors.front().roster;
-  std::ranges::stable_sort(survivors, std::greater(), [](const Survivor& each) { return each.roster.number(); });
+  std::ranges::stable_sort(survivors, std::greater(),
+                           [](const Survivor& each) { return each.roster.number(); });
   for (const Survivor& each : survivors) {
     if (each.roster.slot && members_.is_here(each.roster.own))
       members_.keep_slot(each.roster.own, *each.roster.slot);
     attempt_ = std::max(attempt_, each.roster.attempt);
     policy_.note_used(each.roster.used_restarts);
   }
-  if (own.coordinator.value < settings_.agents) members_.note_lost(own.coordinator, own.host, settings_.takeover->why);
+  if (own.coordinator.value < settings_.agents)
+    members_.note_lost(own.coordinator, own.host, settings_.takeover->why);
+  for (const int place : members_.missing()) members_.note_lost({place}, host_of({place}), {});
   if (too_few()) {
-    return finish({supervise::Cause::Kind::agent_lost, {}, 0, own.host,
+    return finish({supervise::Cause::Kind::agent_lost,
+                   {},
+                   0,
+                   own.host,
                    settings_.takeover->why + "; " + describe_too_few()});
   }
   change_ = fmt::format("{}; {} coordinates now", settings_.takeover->why, host_of(settings_.own));
@@ -156,9 +166,12 @@ void Coordinator::take_over(TimePoint now) {
 void Coordinator::give_up_takeover() {
   const std::string host = takeover_->survivors.empty() ? "" : takeover_->survivors.front().roster.host;
   takeover_.reset();
-  finish({supervise::Cause::Kind::agent_lost, {}, 0, host,
-          fmt::format("{}; {}, too few to go on without the others", settings_.takeover->why,
-                      describe_left())});
+  finish(
+      {supervise::Cause::Kind::agent_lost,
+       {},
+       0,
+       host,
+       fmt::format("{}; {}, too few to go on without the others", settings_.takeover->why, describe_left())});
 }
 
 }  // namespace ddprun::rendezvous

@@ -261,7 +261,8 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
     if (fields.has("failure")) join.failure = read_launch_failure(fields.object("failure"));
     if (fields.has("survivor")) {
       const Fields survivor = fields.object("survivor");
-      join.survivor = Survivor{read_roster(survivor.object("roster")), survivor.counts("ended", k_max_successors)};
+      join.survivor =
+          Survivor{read_roster(survivor.object("roster")), survivor.counts("ended", k_max_successors)};
     }
     return join;
   }

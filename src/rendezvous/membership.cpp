@@ -9,7 +9,9 @@
 namespace ddprun::rendezvous {
 
 Membership::Membership(int places, int spares, AgentIndex own)
-    : own_(own), members_(static_cast<std::size_t>(places)), slots_(static_cast<std::size_t>(places - spares)) {}
+    : own_(own),
+      members_(static_cast<std::size_t>(places)),
+      slots_(static_cast<std::size_t>(places - spares)) {}
 
 int Membership::nodes_here() const {
   std::set<std::string> hosts;
@@ -214,8 +216,7 @@ bool Membership::set_aside(AgentIndex agent) {
 void Membership::note_first_failure(AgentIndex agent) {
   first_failures_ = failed_first_ == agent ? first_failures_ + 1 : 1;
   failed_first_ = agent;
-  if (first_failures_ >= k_first_failures && agent != own_ && set_aside(agent))
-    failed_first_.reset();
+  if (first_failures_ >= k_first_failures && agent != own_ && set_aside(agent)) failed_first_.reset();
 }
 
 }  // namespace ddprun::rendezvous

@@ -21,8 +21,8 @@ void NextCoordinator::note_joined(const std::string& address, int port) {
 }
 
 bool NextCoordinator::note(const Roster& roster) {
-  const bool is_new = !roster_ || roster_->number() != roster.number() ||
-                      roster_->coordinator != roster.coordinator;
+  const bool is_new =
+      !roster_ || roster_->number() != roster.number() || roster_->coordinator != roster.coordinator;
   roster_ = roster;
   coordinator_ = roster.coordinator;
   lost_.clear();

@@ -67,12 +67,15 @@ void Quorum::note_survivor(const Survivor& survivor) {
   if (!survivor.roster.rolls.empty()) drop_before(survivor.roster.rolls.front().number);
   survivors_.push_back(survivor);
   for (const Survivor& each : survivors_) note_joined(each);
-  for (Kept& roll : rolls_) std::erase_if(roll.away, [&](AgentIndex agent) { return ended_.contains(agent); });
+  for (Kept& roll : rolls_)
+    std::erase_if(roll.away, [&](AgentIndex agent) { return ended_.contains(agent); });
 }
 
 // Two coordinators may have begun rolls of one number, of which each knew nothing of the other.
 void Quorum::add(const Roll& roll) {
-  const auto is_it = [&](const Kept& kept) { return kept.number == roll.number && kept.agents == roll.agents; };
+  const auto is_it = [&](const Kept& kept) {
+    return kept.number == roll.number && kept.agents == roll.agents;
+  };
   if (std::ranges::any_of(rolls_, is_it)) return;
   if (roll.number < settled_) return;
   const auto next = std::ranges::find_if(rolls_, [&](const Kept& kept) { return kept.number > roll.number; });

@@ -53,8 +53,7 @@ Actions AgentLifecycle::on_lost(std::string what, std::string hint, bool may_rej
   if (ending_) return actions;
   rejoining_ = may_rejoin && !failure_ && !stop_signal_;
   if (rejoining_) {
-    actions.push_back(
-        life::StopWorkers{SIGTERM, /*hurry=*/true, /*undecided=*/false, /*of_job=*/true});
+    actions.push_back(life::StopWorkers{SIGTERM, /*hurry=*/true, /*undecided=*/false, /*of_job=*/true});
     return actions;
   }
   if (failure_) {
@@ -157,7 +156,9 @@ void AgentLifecycle::rejoin(const Workers& workers, Actions& actions) {
   if (workers.stuck) {
     rejoining_ = false;
     actions.push_back(life::SayError{fmt::format("lost the coordinator, and {} cannot join another one: "
-                                                 "SIGKILL has not ended its workers", host_), {}});
+                                                 "SIGKILL has not ended its workers",
+                                                 host_),
+                                     {}});
     Cause cause;
     cause.kind = Cause::Kind::agent_lost;
     return end(cause, actions);

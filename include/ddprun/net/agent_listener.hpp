@@ -21,7 +21,7 @@
 namespace ddprun::net {
 
 struct AgentListenerSettings {
-  std::vector<int> ports;  // the first that is free; 0 is any free one
+  std::vector<int> ports;            // the first that is free; 0 is any free one
   std::optional<BoundSocket> bound;  // that one instead
   std::string launch_key;
   rendezvous::Authenticator authenticator;

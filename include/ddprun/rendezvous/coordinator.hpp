@@ -229,10 +229,10 @@ class Coordinator {
   Membership members_;
   Quorum quorum_;
   std::optional<Gathering> takeover_;  // under way
-  std::vector<Agent> agents_;  // by place
-  std::size_t answered_ = 0;   // all_done: of this round's probes
-  std::size_t succeeded_ = 0;  // in this attempt
-  std::size_t stopped_ = 0;    // since the stop
+  std::vector<Agent> agents_;          // by place
+  std::size_t answered_ = 0;           // all_done: of this round's probes
+  std::size_t succeeded_ = 0;          // in this attempt
+  std::size_t stopped_ = 0;            // since the stop
   ClientQuestions questions_;
   StatusRound status_round_;
   std::map<std::string, std::string> refused_;  // address -> why, the first few

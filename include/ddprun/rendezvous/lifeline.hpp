@@ -78,8 +78,8 @@ struct Signal {
   friend bool operator==(const Signal&, const Signal&) = default;
 };
 struct Ended {
-  int code = 0;         // 0 .. 255
-  bool started = true;  // false: it failed before it could join the others, which need not wait for it
+  int code = 0;              // 0 .. 255
+  bool started = true;       // false: it failed before it could join the others, which need not wait for it
   bool coordinated = false;  // it was the coordinator in the end, whose word is that of the job
   friend bool operator==(const Ended&, const Ended&) = default;
 };

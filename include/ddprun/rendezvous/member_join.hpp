@@ -43,7 +43,7 @@ struct MemberJoinSettings {
   // For a place that the user named, where somebody refuses this launch all the time: it may be one that ends
   // soon, or a mistake in one of the commands. Nothing: the join time-out.
   std::optional<Milliseconds> refusal_patience{};
-  bool live = false;  // ShowJoinStatus goes to a terminal: more often than into a log
+  bool live = false;                    // ShowJoinStatus goes to a terminal: more often than into a log
   std::vector<Successor> successors{};  // of a coordinator that is lost, which may coordinate now
 };
 

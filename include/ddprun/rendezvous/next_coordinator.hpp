@@ -1,10 +1,11 @@
 // What an agent does that has lost its coordinator: which others it looks for, when it takes over itself, and
 // when it gives up.
 //
-// Every agent was told of the same successors in the same order (roster.hpp). All of them are dialled at once,
-// and only one that has taken over answers. The first of those that are not known to be lost takes over at
-// once; each further one gives those before it a few seconds. Who takes over first gathers the others and
-// waits until they are a majority (quorum.hpp), so that nothing depends on these times but how soon it goes on.
+// Every agent was told of the same successors in the same order (roster.hpp). All of them are dialled at
+// once, and only one that has taken over answers. The first of those that are not known to be lost takes over
+// at once; each further one gives those before it a few seconds. Who takes over first gathers the others and
+// waits until they are a majority (quorum.hpp), so that nothing depends on these times but how soon it goes
+// on.
 #pragma once
 
 #include <optional>

@@ -1,11 +1,11 @@
-// Whether the agents that are here may go on, or others that cannot be seen may do so: a network that is split
-// must not leave two worlds.
+// Whether the agents that are here may go on, or others that cannot be seen may do so: a network that is
+// split must not leave two worlds.
 //
 // Who goes on, an old coordinator as well as a new one, needs more than half of the latest roll here, or
 // exactly half with its lowest place. Who has ended counts on neither side. That shows in the end of its
-// connection, since a kernel closes the sockets of a process that has ended, and a ddprun that closes one while
-// it lives resets it. Whose connection broke otherwise is away: it may live, and counts as one of the others
-// for good, whoever has its place later.
+// connection, since a kernel closes the sockets of a process that has ended, and a ddprun that closes one
+// while it lives resets it. Whose connection broke otherwise is away: it may live, and counts as one of the
+// others for good, whoever has its place later.
 //
 // When the agents change, some may not have heard of it yet and would go on by the roll before. So that one
 // counts as well until a majority of it knows the new one: any other majority of it then has an agent that
@@ -55,10 +55,10 @@ class Quorum {
  private:
   struct Kept {
     int number = 0;
-    std::vector<PlaceRange> agents;        // as it was begun
-    std::set<AgentIndex> here, away;       // of them, that have not ended
-    std::set<AgentIndex> told;             // of those here, about the next roll
-    bool unchanged = true;                 // all are here
+    std::vector<PlaceRange> agents;   // as it was begun
+    std::set<AgentIndex> here, away;  // of them, that have not ended
+    std::set<AgentIndex> told;        // of those here, about the next roll
+    bool unchanged = true;            // all are here
   };
   void add(const Roll& roll);
   void drop_before(int number);

@@ -74,10 +74,10 @@ struct Leave {           // what is still to be written by others has this long
 };
 }  // namespace life
 
-using LifeAction =
-    std::variant<life::SayError, life::Say, life::TellFirstStop, life::StopWorkers, life::Judge,
-                 life::SendStopRequest, life::SendStopped, life::TakeOutputBack, life::AbandonWorkers,
-                 life::EndGathered, life::ReadOutput, life::WriteOutput, life::Rejoin, life::GiveUpOutput, life::Leave>;
+using LifeAction = std::variant<life::SayError, life::Say, life::TellFirstStop, life::StopWorkers,
+                                life::Judge, life::SendStopRequest, life::SendStopped, life::TakeOutputBack,
+                                life::AbandonWorkers, life::EndGathered, life::ReadOutput, life::WriteOutput,
+                                life::Rejoin, life::GiveUpOutput, life::Leave>;
 
 class AgentLifecycle {
  public:

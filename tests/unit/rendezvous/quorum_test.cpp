@@ -1,0 +1,191 @@
+// Which side of the agents goes on.
+#include "ddprun/rendezvous/quorum.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "catch.hpp"
+#include "ddprun/rendezvous/next_coordinator.hpp"
+
+using namespace ddprun;
+using namespace ddprun::rendezvous;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::vector<AgentIndex> places(const std::vector<int>& numbers) {
+  std::vector<AgentIndex> all;
+  for (const int number : numbers) all.push_back({number});
+  return all;
+}
+
+Roll roll(int number, const std::vector<int>& agents) { return {number, to_ranges(places(agents))}; }
+
+Survivor survivor(int own, std::vector<Roll> rolls, std::vector<int> ended = {}, bool counts = true) {
+  Roster roster;
+  roster.rolls = std::move(rolls);
+  roster.own = {own};
+  roster.counts = counts;
+  return {roster, std::move(ended)};
+}
+
+Quorum gathered(const std::vector<Survivor>& survivors) {
+  Quorum quorum;
+  for (const Survivor& each : survivors) quorum.note_survivor(each);
+  return quorum;
+}
+
+const TimePoint k_now{};
+
+Roster roster_of(int own) {
+  Roster roster;
+  roster.rolls = {roll(1, {0, 1, 2, 3})};
+  roster.coordinator = {0};
+  roster.host = "n1";
+  for (const int place : {1, 2, 3})
+    roster.successors.push_back(
+        {{place}, "n" + std::to_string(place + 1), {"10.0.0." + std::to_string(place + 1)}, 20000});
+  roster.own = {own};
+  return roster;
+}
+
+std::vector<int> places_of(const std::vector<Successor>& successors) {
+  std::vector<int> all;
+  for (const Successor& each : successors) all.push_back(each.place.value);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("places as ranges, and back") {
+  CHECK(to_ranges(places({0, 1, 2, 5, 7, 8})) == std::vector<PlaceRange>{{0, 2}, {5, 5}, {7, 8}});
+  CHECK(from_ranges({{0, 2}, {5, 5}, {7, 8}}) == places({0, 1, 2, 5, 7, 8}));
+  CHECK(to_ranges({}).empty());
+}
+
+TEST_CASE("of any two sides of a split at most one goes on, and with a whole world one does") {
+  const int agents = GENERATE(2, 3, 4, 5, 6, 7);
+  for (unsigned side = 1; side < (1U << static_cast<unsigned>(agents)); ++side) {
+    std::vector<int> all;
+    for (int i = 0; i < agents; ++i) all.push_back(i);
+    const auto goes_on = [&](unsigned members) {
+      std::vector<Survivor> here;
+      for (const int i : all) {
+        if ((members >> static_cast<unsigned>(i)) & 1U) here.push_back(survivor(i, {roll(1, all)}));
+      }
+      return !here.empty() && gathered(here).is_majority();
+    };
+    const unsigned others = ((1U << static_cast<unsigned>(agents)) - 1) & ~side;
+    INFO(agents << " agents, side " << side);
+    CHECK(goes_on(side) != goes_on(others));
+  }
+}
+
+TEST_CASE("the old coordinator and the next one judge a split alike") {
+  Quorum old;
+  old.begin(places({0, 1, 2, 3}));
+  old.note_left({2}, false);
+  CHECK(old.is_majority());
+  old.note_left({3}, false);
+  CHECK(old.is_majority());  // a half, with the lowest
+  old.note_left({1}, false);
+  CHECK_FALSE(old.is_majority());
+  CHECK(old.count().here == 1);
+  CHECK(old.count().all == 4);
+  CHECK_FALSE(
+      gathered({survivor(2, {roll(1, {0, 1, 2, 3})}), survivor(3, {roll(1, {0, 1, 2, 3})})}).is_majority());
+}
+
+TEST_CASE("who has ended counts on no side") {
+  Quorum quorum;
+  quorum.begin(places({0, 1, 2, 3, 4}));
+  for (const int agent : {1, 2, 3, 4}) quorum.note_left({agent}, true);
+  CHECK(quorum.is_majority());
+  CHECK(quorum.is_complete());
+  const Quorum next = gathered({survivor(1, {roll(1, {0, 1, 2})}, {0}), survivor(2, {roll(1, {0, 1, 2})})});
+  CHECK(next.is_complete());
+  CHECK(gathered({survivor(1, {roll(1, {0, 1})}, {0})}).is_majority());
+  CHECK_FALSE(gathered({survivor(1, {roll(1, {0, 1})})}).is_majority());
+}
+
+TEST_CASE("a roll counts until a majority of it knows the next one") {
+  Quorum quorum;
+  quorum.begin(places({0, 1, 2, 3, 4}));
+  quorum.note_left({3}, false);
+  quorum.note_left({4}, false);
+  quorum.begin(places({0, 1, 2}));
+  CHECK(quorum.number() == 2);
+  CHECK(quorum.rolls().size() == 2);
+  CHECK_FALSE(quorum.note_told({0}, 2));
+  CHECK_FALSE(quorum.note_told({1}, 2));
+  CHECK(quorum.note_told({2}, 2));  // 3 of 5
+  CHECK(quorum.rolls() == std::vector<Roll>{roll(2, {0, 1, 2})});
+  // One of those that went cannot go on with the roll it knows.
+  CHECK_FALSE(gathered({survivor(3, {roll(1, {0, 1, 2, 3, 4})}), survivor(4, {roll(1, {0, 1, 2, 3, 4})})})
+                  .is_majority());
+}
+
+TEST_CASE("an agent that knows less than the others counts as they know it") {
+  const std::vector<Roll> both{roll(1, {0, 1, 2, 3}), roll(2, {0, 1, 2})};
+  Quorum quorum = gathered({survivor(1, {roll(1, {0, 1, 2, 3})})});
+  CHECK_FALSE(quorum.is_majority());
+  quorum.note_survivor(survivor(2, both));
+  CHECK_FALSE(quorum.is_majority());  // half of the first, without its lowest
+  quorum.note_survivor(survivor(3, {roll(1, {0, 1, 2, 3})}));
+  CHECK(quorum.is_majority());
+}
+
+TEST_CASE("who came after a roll was begun does not count in it") {
+  const std::vector<Roll> rolls{roll(3, {0, 1, 2})};
+  CHECK_FALSE(gathered({survivor(1, rolls), survivor(2, rolls, {}, false)}).is_majority());
+  CHECK(gathered({survivor(1, rolls), survivor(2, rolls)}).is_majority());
+}
+
+TEST_CASE("nothing is missing but the coordinator") {
+  const std::vector<Roll> rolls{roll(1, {0, 1, 2})};
+  const Quorum quorum = gathered({survivor(1, rolls), survivor(2, rolls)});
+  CHECK_FALSE(quorum.is_complete());
+  CHECK(quorum.is_complete_without({0}));
+  CHECK_FALSE(gathered({survivor(1, rolls)}).is_complete_without({0}));
+}
+
+TEST_CASE("the first agent that is left takes over at once, each further one three seconds later") {
+  for (const int own : {1, 2, 3}) {
+    NextCoordinator next(40s);
+    CHECK_FALSE(next.is_told());
+    CHECK(next.note(roster_of(own)));
+    CHECK_FALSE(next.note(roster_of(own)));
+    CHECK_FALSE(next.takes_over_at());
+    next.note_lost(true, k_now);
+    CHECK(next.takes_over_at() == k_now + (own - 1) * 3s);
+    CHECK(next.gives_up_at() == k_now + 40s);
+    CHECK(next.candidates().size() == 2);
+    CHECK(next.survivor().ended == std::vector<int>{0});
+  }
+}
+
+TEST_CASE("one that has taken over and is lost in its turn is passed over") {
+  NextCoordinator next(40s);
+  next.note(roster_of(3));
+  next.note_lost(false, k_now);
+  CHECK(places_of(next.candidates()) == std::vector<int>{1, 2});
+  next.note_joined("10.0.0.2", 20000);
+  next.note_lost(true, k_now + 1s);
+  CHECK(places_of(next.candidates()) == std::vector<int>{2});
+  CHECK(next.takes_over_at() == k_now + 4s);
+  CHECK(next.gives_up_at() == k_now + 40s);
+  CHECK(next.survivor().ended == std::vector<int>{1});
+  CHECK_FALSE(next.is_hopeless());
+}
+
+TEST_CASE("where nobody is left to look for the search is hopeless") {
+  NextCoordinator next(40s);
+  Roster roster = roster_of(9);
+  roster.successors.resize(1);
+  next.note(roster);
+  next.note_lost(true, k_now);
+  CHECK_FALSE(next.is_hopeless());
+  next.note_joined("10.0.0.2", 20000);
+  next.note_lost(true, k_now);
+  CHECK(next.is_hopeless());
+}
