@@ -72,7 +72,11 @@ void Coordinator::restart(TimePoint now) {
   state_deadline_ = now + delay;
 }
 
-void Coordinator::begin_attempt(TimePoint now) { members_.is_changed() ? form_world(now) : open_store(now); }
+void Coordinator::begin_attempt(TimePoint now) {
+  if (members_.is_changed()) return form_world(now);
+  begin_roll();
+  open_store(now);
+}
 
 void Coordinator::next_attempt() {
   if (std::exchange(store_asked_, false)) actions_.push_back(CloseStore{attempt_});

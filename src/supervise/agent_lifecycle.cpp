@@ -53,7 +53,8 @@ Actions AgentLifecycle::on_lost(std::string what, std::string hint, bool may_rej
   if (ending_) return actions;
   rejoining_ = may_rejoin && !failure_ && !stop_signal_;
   if (rejoining_) {
-    actions.push_back(life::StopWorkers{SIGTERM, /*hurry=*/true, /*undecided=*/false, /*of_job=*/true});
+    actions.push_back(life::StopWorkers{SIGTERM, /*hurry=*/false, /*undecided=*/false, /*of_job=*/true});
+    actions.push_back(life::StopWorkers{SIGTERM, /*hurry=*/true});
     return actions;
   }
   if (failure_) {

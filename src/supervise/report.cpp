@@ -117,9 +117,10 @@ std::string render_restarts(const UsedRestarts& restarts, const Cause& cause) {
         restarts.causes.size() < static_cast<std::size_t>(restarts.used)) {
       const std::size_t shown = std::min(causes.size(), k_restart_causes);
       causes.erase(causes.begin(), causes.end() - static_cast<std::ptrdiff_t>(shown));
-      heading += ", at last";
+      if (!causes.empty()) heading += ", at last";
     }
-    text += heading + ": " + join(causes, ", ");
+    // Those that a coordinator before this one has made are only counted.
+    text += heading + (causes.empty() ? "" : ": " + join(causes, ", "));
   }
   if (cause.kind == Cause::Kind::worker_failed && !cause.detail.empty())
     text += "\n  not restarted: " + printable(cause.detail, k_line_width);

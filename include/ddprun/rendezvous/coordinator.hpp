@@ -10,12 +10,10 @@
 //            second process for a place that is taken is refused alone, and so is who comes later than
 //            gathering, whatever it says. An agent that cannot start anything joins with the reason; the
 //            others have half a second more to say whether they can, so that one message covers all.
-// probing    Only when the agents reached the coordinator by different addresses: asks all of them about the
-//            candidates and takes the best that all reach. Where there is none they are asked again, as a
-//            host under load may answer late.
-// opening    The store of the attempt is being opened; then every agent gets Start. Before a restart that is
-//            to wait (--restart-backoff) it is opened only then; no worker runs meanwhile, so that a signal
-//            or a lost agent ends the job at once.
+// probing    Only when the agents reached the coordinator by different addresses: takes the best that all
+//            reach. Where there is none they are asked again, as a host under load may answer late.
+// opening    The store of the attempt is being opened; then every agent gets Start. Before a restart that
+//            waits (--restart-backoff) no worker runs, and a signal or a lost agent ends the job at once.
 // running    Until all succeeded, or the first failure, loss of an agent or signal. No deadline here:
 //            training may take weeks, and a lost host shows in its connection.
 // stopping   All agents have been sent Stop; each answers Stopped or is lost, at the latest when the stop
@@ -36,15 +34,13 @@
 // are here, as is one that comes; that spends no restart, and a failure beside it counts as caused by it. One
 // that has not stopped its workers in time is not gone, and still ends the job: they might run on.
 //
-// With more than one host all of them are told of the others (roster.hpp), so that one takes over when this
-// coordinator is lost; then it gathers those that join with what they were told, and begins the next attempt
-// once no worker of the last one runs any more. Only the side of a split network that has a majority goes on
-// (quorum.hpp).
+// All are told of the others (roster.hpp). One that takes over gathers those that know the same job, and
+// begins the next attempt once no worker of the last one runs any more. Of a split network only a side with a
+// majority goes on (quorum.hpp).
 //
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -52,17 +48,13 @@
 #include <variant>
 #include <vector>
 
-#include "ddprun/allocation/allocation.hpp"
-#include "ddprun/plan/node_count.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/rendezvous/coordinator_action.hpp"
 #include "ddprun/rendezvous/coordinator_agent.hpp"
 #include "ddprun/rendezvous/coordinator_settings.hpp"
 #include "ddprun/rendezvous/expected_messages.hpp"
-#include "ddprun/rendezvous/launch_failure.hpp"
 #include "ddprun/rendezvous/membership.hpp"
-#include "ddprun/rendezvous/message.hpp"
 #include "ddprun/rendezvous/quorum.hpp"
 #include "ddprun/rendezvous/status_round.hpp"
 #include "ddprun/supervise/restart_policy.hpp"
@@ -78,8 +70,8 @@ class Coordinator {
   Coordinator(CoordinatorSettings settings, TimePoint now);
 
   Actions on_message(ConnectionId connection, const AgentMessage& message, TimePoint now);
-  // The connection is gone, or what came through it could not be understood; `why` is a sentence. `ended`: in
-  // a way that shows that the agent's process has ended.
+  // It is gone, or what came through it is no message; `why` is a sentence. `ended`: as of a process that
+  // has.
   Actions on_closed(ConnectionId connection, const std::string& why, TimePoint now, bool ended = false);
   // Somebody at `address` failed to prove itself.
   Actions on_refused(const std::string& address, const std::string& why, TimePoint now);
@@ -213,11 +205,6 @@ class Coordinator {
 
   CoordinatorSettings settings_;
   State state_ = State::gathering;
-  // Of those that the coordinator before left, as they join.
-  struct Gathering {
-    std::vector<Survivor> survivors;
-    std::optional<TimePoint> majority_at, due;
-  };
   // Whether every agent is done, for something that none of them takes back: `done` are known to be, so that
   // all messages of a launch together look at each agent once.
   template <class IsDone>

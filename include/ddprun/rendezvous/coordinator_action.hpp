@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "ddprun/allocation/allocation.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
 #include "ddprun/rendezvous/message.hpp"
 

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "ddprun/base/duration.hpp"
 #include "ddprun/rendezvous/launch_failure.hpp"
+#include "ddprun/rendezvous/roster.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -22,6 +24,12 @@ struct CoordinatorAgent {
   bool has_reached(const std::string& address) const {
     return std::find(probed->begin(), probed->end(), address) != probed->end();
   }
+};
+
+// By a coordinator that takes over: those that the one before left, as they join.
+struct Gathering {
+  std::vector<Survivor> survivors;  // this process' agent first
+  std::optional<TimePoint> majority_at, due;
 };
 
 }  // namespace ddprun::rendezvous

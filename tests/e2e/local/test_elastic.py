@@ -63,9 +63,10 @@ def test_an_unplugged_host_stops_its_workers_before_the_others_start_again(hosts
     wait_for_attempt(directory, 0, 2)
     hosts["b"].unplug()
     try:
-        cut_off = both[1].wait()
+        wait_until("its workers have gone", lambda: "sleep" not in hosts["b"].check(["ps", "-eo", "comm"]))
         assert noted(directory, 1) == []  # the others have not started again
         wait_for_attempt(directory, 1, 1)
+        cut_off = both[1].wait()  # once it has looked for others long enough
     finally:
         hosts["b"].plug_in_again()
     (directory / "end").touch()

@@ -217,6 +217,50 @@ TEST_CASE("that the coordinator is gone after a stop signal is no news") {
   CHECK(life.exit_code() == 128 + SIGTERM);
 }
 
+TEST_CASE("where another agent may coordinate the workers are killed, and then it is looked for") {
+  AgentLifecycle life = member();
+  CHECK(words(life.on_lost("lost the coordinator", "", true)) ==
+        Words{"output back", "stop 15 of job", "stop 15 now"});
+  CHECK(words(life.on_workers({false, true, false})).empty());
+  CHECK(words(life.on_workers({true, false, false})).empty());
+  CHECK(words(life.on_workers(k_idle)) == Words{"rejoin"});
+  CHECK(life.linked());
+  CHECK(words(life.on_workers(k_idle)).empty());
+  life.note_told_all();
+  CHECK(words(life.on_lost("lost it; nobody took over", "")) ==
+        Words{"output back", "error: lost it; nobody took over", "stop 15 of job"});
+  life.on_workers(k_idle);
+  CHECK(life.exit_code() == exit_code_of(cause_of(Cause::Kind::agent_lost)));
+}
+
+TEST_CASE("while it looks for another coordinator a stop signal ends the job on this host") {
+  const bool killed = GENERATE(false, true);  // before or after its workers have gone
+  AgentLifecycle life = member();
+  life.on_lost("lost the coordinator", "", true);
+  if (killed) CHECK(words(life.on_workers(k_idle)) == Words{"rejoin"});
+  life.note_told_all();
+  life.on_stop_signal(SIGINT, SignalWay::own, false, true, at(0));
+  life.on_verdict({SIGINT, false, false});
+  CHECK(life.ending());
+  life.on_workers(k_idle);
+  CHECK(life.exit_code() == 128 + SIGINT);
+}
+
+TEST_CASE("an agent that is stopped, or has nothing to start, looks for nobody") {
+  AgentLifecycle life = member();
+  life.on_stop_signal(SIGTERM, SignalWay::own, false, false, at(0));
+  CHECK(words(life.on_lost("lost the coordinator", "", true)) == Words{"output back", "stop 15 of job"});
+}
+
+TEST_CASE("workers that SIGKILL does not end keep an agent from another coordinator") {
+  AgentLifecycle life = member();
+  life.on_lost("lost the coordinator", "", true);
+  const Words said = words(life.on_workers({false, true, true}));
+  CHECK(said.front() ==
+        "error: lost the coordinator, and n1 cannot join another one: SIGKILL has not ended its workers");
+  CHECK(life.exit_code() == exit_code_of(cause_of(Cause::Kind::agent_lost)));
+}
+
 TEST_CASE("a coordinator that was never found is a deadline, one that was found is lost") {
   AgentLifecycle never = agent();
   never.note_told_all();
