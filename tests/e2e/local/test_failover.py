@@ -146,7 +146,7 @@ def test_a_coordinator_that_is_frozen_for_a_while_is_not_lost(job):
 
 
 def test_a_coordinator_whose_host_is_cut_off_stops_its_workers_before_the_next_attempt(job):
-    job.start("abc", "--host-timeout", "6", on_term="")
+    job.start("abc", "--host-timeout", "8", on_term="")
     job.wait_for_attempt(0, "0/3 on a", "1/3 on b", "2/3 on c")
     job.hosts["a"].unplug()
     try:
@@ -176,7 +176,7 @@ def split(hosts, names: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("side, others", [("ab", "cd"), ("ac", "bd"), ("d", "abc"), ("a", "bcd")])
 def test_of_a_split_network_one_side_goes_on(job, side, others):
-    job.start("abcd", "--host-timeout", "6", on_term="")
+    job.start("abcd", "--host-timeout", "8", on_term="")
     job.wait_for_attempt(0, "0/4 on a", "1/4 on b", "2/4 on c", "3/4 on d")
     winners = others if len(others) > len(side) else side
     with split(job.hosts, others):
