@@ -61,9 +61,10 @@ def test_an_unplugged_host_stops_its_workers_before_the_others_start_again(hosts
     both = [run(hosts, directory, key, node, "--host-timeout", "6", nodes="1:2", env=env,
                 program="trap '' TERM; " + WAITING.replace("trap 'exit 0' TERM;", "")) for node in range(2)]
     wait_for_attempt(directory, 0, 2)
+    cut_off_worker = next(directory.glob("0.1.*")).name.split(".")[-1]
     hosts["b"].unplug()
     try:
-        wait_until("its workers have gone", lambda: "sleep" not in hosts["b"].check(["ps", "-eo", "comm"]))
+        wait_until("its worker has gone", lambda: cut_off_worker not in hosts["b"].check(["ps", "-eo", "pid="]).split())
         assert noted(directory, 1) == []  # the others have not started again
         wait_for_attempt(directory, 1, 1)
         cut_off = both[1].wait()  # once it has looked for others long enough
