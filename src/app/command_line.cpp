@@ -13,6 +13,7 @@
 #include "ddprun/os/libraries/optional_libraries.hpp"
 #include "ddprun/output/routes.hpp"
 #include "ddprun/plan/master_variables.hpp"
+#include "ddprun/rendezvous/host_limits.hpp"
 #include "option_table.hpp"
 #include "version.hpp"
 
@@ -195,9 +196,6 @@ void settle_address(Draft& draft) {
   }
 }
 
-// Hosts that a cut separates notice it by this, one side some seconds before the other (driver_join.cpp).
-constexpr Milliseconds k_least_elastic_link{5000};
-
 // A host that is lost costs such a job a new attempt, not its end.
 constexpr Milliseconds k_elastic_link{10000};
 
@@ -225,11 +223,11 @@ void settle_elastic(Draft& draft) {
   check_spares(options);
   const bool is_given = draft.origins.contains("host-timeout");
   if (!is_given) draft.options.host_timeout.value = k_elastic_link;
-  if (!is_given || options.host_timeout.value >= k_least_elastic_link) return;
+  if (!is_given || options.host_timeout.value >= rendezvous::k_least_host_timeout) return;
   throw UsageError(fmt::format("{} is too short for a job that goes on without a node: '{}'",
                                options.host_timeout.origin, describe_duration(options.host_timeout.value)),
                    fmt::format("give {} or more: a node that is cut off stops its workers in that time",
-                               describe_duration(k_least_elastic_link)));
+                               describe_duration(rendezvous::k_least_host_timeout)));
 }
 
 Milliseconds time_of_conf(const Draft& draft, const std::string& key, const std::string& value) {

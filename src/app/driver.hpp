@@ -68,7 +68,7 @@ class Driver {
   void rejoin();
   void join_next();
   void take_over();
-  void on_coordinator_lost(const std::string& what, const std::string& hint, bool ended);
+  void on_coordinator_lost(const std::string& what, const std::string& hint, rendezvous::ConnectionEnd end);
   std::string describe_failed_search() const;
   void publish(const net::CoordinatorServiceSettings& settings, int port);
   void start_coordinator(std::unique_ptr<net::CoordinatorService> service, const plan::Announcement& self);

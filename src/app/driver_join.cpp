@@ -19,9 +19,9 @@
 #include "ddprun/plan/propose.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
 #include "ddprun/render/render_plan.hpp"
+#include "ddprun/rendezvous/host_limits.hpp"
 #include "ddprun/supervise/store_use.hpp"
 #include "driver.hpp"
-#include "host_limits.hpp"
 #include "log.hpp"
 #include "own_addresses.hpp"
 
@@ -33,9 +33,11 @@ constexpr Milliseconds k_refusal_patience{30000};
 constexpr Milliseconds k_silent_telling{2000};
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
-Milliseconds link_limit_of_member(const options::Options& options) {
+net::LinkLimit link_limit(const options::Options& options, plan::RendezvousRole role) {
   const Milliseconds limit = options.host_timeout.value;
-  return options::outlives_nodes(options) ? limit - k_cut_off_margin : limit;
+  if (!options::outlives_nodes(options)) return limit;
+  const bool member = role == plan::RendezvousRole::member;
+  return {member ? rendezvous::member_limit(limit) : limit, /*by_silence=*/true};
 }
 
 std::optional<rendezvous::ElasticNodes> elastic_of(const plan::NodeProposal& node) {
@@ -190,7 +192,7 @@ net::CoordinatorServiceSettings Driver::coordinator_settings() const {
   settings.coordinator.addresses = own_addresses(*node_, snapshot_);
   settings.coordinator.when_alone = plan::explain_waiting_alone(*node_);
   if (node_->options.local_address) settings.coordinator.named_address = node_->options.local_address->value;
-  settings.host_timeout = node_->options.host_timeout.value;
+  settings.host_timeout = link_limit(node_->options, plan::RendezvousRole::coordinator);
   settings.ports = ports_to_bind(*node_);
   settings.launch_key = rendezvous.key;
   if (node_->store_port) settings.port_hint = plan::other_port_hint(node_->allocation.first_port);
@@ -313,7 +315,7 @@ net::MemberServiceSettings Driver::member_settings() const {
   settings.authenticator = make_authenticator(node_->options, node_->rendezvous.secrets, snapshot_);
   settings.announcement = *announced_;
   settings.version = DDPRUN_VERSION;
-  settings.dial.link = link_limit_of_member(node_->options);
+  settings.dial.link = link_limit(node_->options, plan::RendezvousRole::member);
   settings.agents = node_->rendezvous.agents;
   if (node_->options.output.gather && !output_link_.linked()) settings.output_streams = workers_.outputs();
   settings.answer_limit = node_->options.shutdown_timeout.value + 2 * k_stop_margin;
@@ -339,8 +341,8 @@ net::MemberHooks Driver::member_hooks() {
     life_.note_joined();
     on_message(message);
   };
-  hooks.on_lost = [this](const std::string& what, const std::string& hint, bool ended) {
-    on_coordinator_lost(what, hint, ended);
+  hooks.on_lost = [this](const std::string& what, const std::string& hint, rendezvous::ConnectionEnd end) {
+    on_coordinator_lost(what, hint, end);
   };
   hooks.show_status = [](const std::string& text) { show_status(text); };
   hooks.show_detail = say_detail;

@@ -10,7 +10,6 @@
 #include "ddprun/os/system_failure.hpp"
 #include "ddprun/plan/ports.hpp"
 #include "driver.hpp"
-#include "host_limits.hpp"
 #include "log.hpp"
 
 namespace ddprun::app {
@@ -63,10 +62,13 @@ void Driver::handle(const rendezvous::Roster& roster) {
 }
 
 // It listens from now on, so that those that look for it wait there.
-void Driver::on_coordinator_lost(const std::string& what, const std::string& hint, bool ended) {
+void Driver::on_coordinator_lost(const std::string& what, const std::string& hint,
+                                 rendezvous::ConnectionEnd end) {
+  // Its workers run on, as long as nobody stops them there.
+  if (end == rendezvous::ConnectionEnd::hanging) return on_lost(what, hint);
   const TimePoint at = now();
   if (first_loss_.empty()) first_loss_ = what;
-  next_coordinator_.note_lost(ended, at);
+  next_coordinator_.note_lost(end == rendezvous::ConnectionEnd::ended, at);
   if (!listens_ && successor_socket_.port > 0) {
     const int error =
         net::begin_listening(successor_socket_, boost::asio::socket_base::max_listen_connections);
@@ -120,7 +122,7 @@ void Driver::take_over() {
   settings.coordinator.launch_id = survivor.roster.launch_id;
   settings.coordinator.when_alone.reset();
   settings.coordinator.takeover =
-      rendezvous::Takeover{first_loss_, node_->options.host_timeout.value, k_cut_off_margin};
+      rendezvous::Takeover{first_loss_, node_->options.host_timeout.value};
   settings.survivor = survivor;
   settings.bound = std::exchange(successor_socket_, {});
   say_detail(fmt::format("coordinating the job on port {}", settings.bound->port));

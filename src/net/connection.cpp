@@ -7,14 +7,25 @@ namespace ddprun::net {
 
 namespace {
 
-constexpr Milliseconds k_repeat_margin{2000};
+using rendezvous::ConnectionEnd;
+
+constexpr Milliseconds k_shortest_wait{10};
+
+// The kernel gives up by itself only after silence, whatever it calls that.
+ConnectionEnd end_of(const boost::system::error_code& error) {
+  namespace e = boost::asio::error;
+  if (error == e::eof) return ConnectionEnd::ended;
+  const bool silent = error == e::timed_out || error == e::host_unreachable || error == e::network_unreachable;
+  return silent ? ConnectionEnd::silent : ConnectionEnd::broken;
+}
 
 }  // namespace
 
-Connection::Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys, Milliseconds limit)
+Connection::Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys, const LinkLimit& limit)
     : socket_(std::move(socket)),
       delivery_(socket_.get_executor()),
-      delivery_limit_(repeat_every_second(socket_, limit) ? limit + k_repeat_margin : 2 * limit),
+      silence_limit_(repeat_every_second(socket_, limit) || limit.exact ? longest_silence(limit)
+                                                                        : 2 * limit.time),
       sealed_out_(keys.send),
       sealed_in_(keys.receive) {}
 
@@ -33,12 +44,18 @@ void Connection::send(const std::string& frame) {
   await_delivery();
 }
 
+// Whatever the kernel's own patience with it is, which begins anew with each piece that is sent.
 void Connection::await_delivery() {
-  delivery_.expires_after(delivery_limit_);
+  if (awaits_delivery_) return;
+  awaits_delivery_ = true;
+  delivery_.expires_after(std::max(silence_limit_ - silence_of(socket_), k_shortest_wait));
   delivery_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     const auto self = weak.lock();
-    if (!self || error || !self->socket_.is_open() || undelivered_bytes(self->socket_) == 0) return;
-    self->end(describe_error(boost::asio::error::timed_out));
+    if (!self || error || !self->socket_.is_open()) return;
+    self->awaits_delivery_ = false;
+    if (undelivered_bytes(self->socket_) == 0) return;
+    if (silence_of(self->socket_) < self->silence_limit_) return self->await_delivery();
+    self->end(describe_error(boost::asio::error::timed_out), ConnectionEnd::silent);
   });
 }
 
@@ -74,7 +91,7 @@ void Connection::read() {
   socket_.async_read_some(
       boost::asio::buffer(buffer_),
       [self = shared_from_this()](const boost::system::error_code& error, std::size_t size) {
-        if (error) return self->end(describe_error(error), error == boost::asio::error::eof);
+        if (error) return self->end(describe_error(error), end_of(error));
         self->take({self->buffer_.data(), size});
         self->read();
       });
@@ -105,7 +122,7 @@ void Connection::take_frames() {
 void Connection::write() {
   boost::asio::async_write(socket_, boost::asio::buffer(outgoing_.front()),
                            [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
-                             if (error) return self->end(describe_error(error));
+                             if (error) return self->end(describe_error(error), end_of(error));
                              self->outgoing_.pop_front();
                              if (!self->outgoing_.empty()) return self->write();
                              if (!self->finishing_) return;
@@ -114,10 +131,10 @@ void Connection::write() {
                            });
 }
 
-void Connection::end(const std::string& why, bool ended) {
+void Connection::end(const std::string& why, ConnectionEnd end) {
   const auto on_closed = hooks_.on_closed;
-  ended ? close() : reset();
-  if (on_closed) on_closed(why, ended);
+  end == ConnectionEnd::ended ? close() : reset();
+  if (on_closed) on_closed(why, end);
 }
 
 }  // namespace ddprun::net

@@ -12,6 +12,7 @@
 #include "ddprun/net/sealed_stream.hpp"
 #include "ddprun/net/tcp_tools.hpp"
 #include "ddprun/rendezvous/codec.hpp"
+#include "ddprun/rendezvous/connection_end.hpp"
 
 namespace ddprun::net {
 
@@ -20,14 +21,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   struct Hooks {
     std::function<void(std::string payload)> on_frame;
-    // Once, nothing after it; not after close() or reset(). `ended`: the other side closed it in order, as
-    // the kernel does for a process that has ended.
-    std::function<void(std::string why, bool ended)> on_closed;
+    // Once, nothing after it; not after close() or reset().
+    std::function<void(std::string why, rendezvous::ConnectionEnd end)> on_closed;
   };
 
-  // `limit`: how long the other host may be out of reach. What is sent has two seconds more to arrive, or,
-  // where the kernel cannot be told to repeat it that often, twice as long.
-  Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys, Milliseconds limit = k_host_timeout);
+  // As the socket is watched (tcp_tools.hpp). What is under way changes nothing of that, but that it may take
+  // twice as long where the kernel repeats it rarely and the limit need not be exact.
+  Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys, const LinkLimit& limit = k_host_timeout);
   // `first_bytes` came with the handshake. Hooks are called from the event loop only.
   void start(Hooks hooks, std::string first_bytes);
   void send(const std::string& frame);
@@ -47,11 +47,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void take_frames();
   void write();
   void await_delivery();
-  void end(const std::string& why, bool ended = false);
+  void end(const std::string& why, rendezvous::ConnectionEnd end = rendezvous::ConnectionEnd::broken);
 
   Tcp::socket socket_;
   boost::asio::steady_timer delivery_;
-  Milliseconds delivery_limit_;
+  bool awaits_delivery_ = false;
+  Milliseconds silence_limit_;
   Hooks hooks_;
   SealedWriter sealed_out_;
   SealedReader sealed_in_;

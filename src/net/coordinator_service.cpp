@@ -48,7 +48,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   struct ConnectionClosed {
     rendezvous::ConnectionId connection;
     std::string why;
-    bool ended = false;
+    rendezvous::ConnectionEnd end = rendezvous::ConnectionEnd::broken;
   };
   struct StrangerRefused {
     std::string address;
@@ -214,7 +214,7 @@ rendezvous::Coordinator::Actions CoordinatorService::Impl::handle(const Input& e
           [&](const MessageArrived& e) { return coordinator_->on_message(e.connection, e.message, now); },
           [&](const ConnectionClosed& e) {
             connections_.erase(e.connection);
-            return coordinator_->on_closed(e.connection, e.why, now, e.ended);
+            return coordinator_->on_closed(e.connection, e.why, now, e.end);
           },
           [&](const StrangerRefused& e) { return coordinator_->on_refused(e.address, e.why, now); },
           [&](const StoreClient& e) { return coordinator_->on_store_client(e.question, now); },
@@ -263,8 +263,8 @@ void CoordinatorService::Impl::admit(AuthenticationResult agent) {
   hooks.on_frame = [weak = weak_from_this(), id](const std::string& payload) {
     if (const auto self = weak.lock()) self->receive(id, payload);
   };
-  hooks.on_closed = [weak = weak_from_this(), id](std::string why, bool ended) {
-    if (const auto self = weak.lock()) self->add(ConnectionClosed{id, std::move(why), ended});
+  hooks.on_closed = [weak = weak_from_this(), id](std::string why, rendezvous::ConnectionEnd end) {
+    if (const auto self = weak.lock()) self->add(ConnectionClosed{id, std::move(why), end});
   };
   connection->start(std::move(hooks), std::move(agent.text));
 }

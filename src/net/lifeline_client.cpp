@@ -35,7 +35,7 @@ void LifelineClient::conclude(AuthenticationResult result) {
   connection_->send(encode(rendezvous::lifeline::Message(hello_)));
   Connection::Hooks hooks;
   hooks.on_frame = [this](const std::string& payload) { take(payload); };
-  hooks.on_closed = [this](const std::string& why, bool) {
+  hooks.on_closed = [this](const std::string& why, rendezvous::ConnectionEnd) {
     connection_.reset();
     told_ ? std::exchange(told_, nullptr)() : hooks_.on_gone(why);
   };

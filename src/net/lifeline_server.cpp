@@ -53,7 +53,7 @@ void LifelineServer::admit(AuthenticationResult agent) {
   peer.connection = std::make_shared<Connection>(std::move(agent.socket), agent.keys, host_timeout_);
   Connection::Hooks hooks;
   hooks.on_frame = [this, number](const std::string& payload) { take(number, payload); };
-  hooks.on_closed = [this, number](const std::string& why, bool) { lose(number, why); };
+  hooks.on_closed = [this, number](const std::string& why, rendezvous::ConnectionEnd) { lose(number, why); };
   peer.connection->start(std::move(hooks), std::move(agent.text));
 }
 

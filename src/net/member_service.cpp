@@ -80,7 +80,8 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   void open_output();
   void note_output(const std::shared_ptr<Opening>& opening, std::size_t stream, AuthenticationResult result);
   void probe(const rendezvous::Probe& request);
-  void lose(const std::string& what, const std::string& hint, bool ended = false);
+  void lose(const std::string& what, const std::string& hint,
+            rendezvous::ConnectionEnd end = rendezvous::ConnectionEnd::broken);
   void set_timer();
   void expect_word(Milliseconds limit, const std::string& before);
   std::string coordinator() const;
@@ -312,9 +313,9 @@ void MemberService::Impl::join(AuthenticationResult result) {
   hooks.on_frame = [weak = weak_from_this()](const std::string& payload) {
     if (const auto self = weak.lock()) self->receive(payload);
   };
-  hooks.on_closed = [weak = weak_from_this()](const std::string& why, bool ended) {
+  hooks.on_closed = [weak = weak_from_this()](const std::string& why, rendezvous::ConnectionEnd end) {
     const auto self = weak.lock();
-    if (self) self->lose(fmt::format("lost the coordinator {}: {}", self->coordinator(), why), "", ended);
+    if (self) self->lose(fmt::format("lost the coordinator {}: {}", self->coordinator(), why), "", end);
   };
   connection_->start(std::move(hooks), std::move(result.text));
   connection_->send(rendezvous::encode(rendezvous::AgentMessage{std::move(join)}));
@@ -332,7 +333,7 @@ void MemberService::Impl::expect_word(Milliseconds limit, const std::string& bef
     const auto self = weak.lock();
     if (!self || error || self->closed_) return;
     self->lose(fmt::format("the coordinator {} {} {}", self->coordinator(), before, describe_duration(limit)),
-               "ddprun on that host hangs or was stopped");
+               "ddprun on that host hangs or was stopped", rendezvous::ConnectionEnd::hanging);
   });
 }
 
@@ -453,11 +454,12 @@ void MemberService::Impl::probe(const rendezvous::Probe& request) {
 }
 
 // The coordinator may live, and must not take this for the end of this process.
-void MemberService::Impl::lose(const std::string& what, const std::string& hint, bool ended) {
+void MemberService::Impl::lose(const std::string& what, const std::string& hint,
+                               rendezvous::ConnectionEnd end) {
   if (closed_) return;
   if (connection_) connection_->reset();
   close();
-  hooks_.on_lost(what, hint, ended);
+  hooks_.on_lost(what, hint, end);
 }
 
 MemberService::MemberService(boost::asio::io_context& context, MemberServiceSettings settings,

@@ -7,11 +7,13 @@
 #include <sys/ioctl.h>
 
 #include <algorithm>
+#include <climits>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/udp.hpp>
 
 #include "ddprun/base/text.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
+#include "ddprun/rendezvous/host_limits.hpp"
 
 namespace ddprun::net {
 
@@ -47,23 +49,27 @@ class TcpOption {
 
 struct Probes {
   int pause;  // seconds, before the first and between them
-  int count;
+  int count;  // unanswered ones, a pause before the end
 };
 
-Probes probes_for(Milliseconds limit) {
-  constexpr std::int64_t k_most_probes = 100;    // Linux takes 127
-  constexpr std::int64_t k_longest_pause = 300;  // and any pause; a limit of hours ends somewhere
-  const std::int64_t seconds = std::chrono::ceil<std::chrono::seconds>(limit).count();
-  const auto pause =
-      std::clamp<std::int64_t>((seconds + k_most_probes - 1) / k_most_probes, 1, k_longest_pause);
-  // One more than fit: the last of those that do may be lost to a cut that is shorter.
-  const std::int64_t count = std::min((seconds + pause - 1) / pause, k_most_probes) + 1;
-  return {static_cast<int>(pause), static_cast<int>(count)};
+Probes probes_for(const LinkLimit& limit) {
+  const Milliseconds pause = rendezvous::probe_pause(limit.time);
+  const std::int64_t pauses = (longest_silence(limit) + pause - Milliseconds{1}) / pause;
+  return {static_cast<int>(std::chrono::floor<std::chrono::seconds>(pause).count()),
+          static_cast<int>(std::clamp<std::int64_t>(pauses - 1, 1, 127))};  // Linux takes no more
 }
 
 }  // namespace
 
-void watch_connection(Tcp::socket& socket, Milliseconds limit) {
+// Else one probe more than fit, since the last of those that do may be lost to a cut that is shorter, and the
+// pause before the first.
+Milliseconds longest_silence(const LinkLimit& limit) {
+  if (limit.exact) return limit.time;
+  const Milliseconds pause = rendezvous::probe_pause(limit.time);
+  return (limit.time + pause - Milliseconds{1}) / pause * pause + 2 * pause;
+}
+
+void watch_connection(Tcp::socket& socket, const LinkLimit& limit) {
   const Probes probes = probes_for(limit);
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   boost::system::error_code ignored;  // a kernel without one of these notices later
@@ -74,15 +80,23 @@ void watch_connection(Tcp::socket& socket, Milliseconds limit) {
   socket.set_option(TcpOption<TCP_KEEPCNT>(probes.count), ignored);
 }
 
-bool repeat_every_second(Tcp::socket& socket, Milliseconds limit) {
-  boost::system::error_code error;
+bool repeat_every_second(Tcp::socket& socket, const LinkLimit& limit) {
+  boost::system::error_code error, ignored;
   socket.set_option(TcpOption<k_rto_max_ms>(1000), error);
-  if (error) return false;
   // The kernel counts repetitions otherwise, and 15 of them (tcp_retries2) are 13 seconds now. It measures
-  // probes by this too: so it is what they take.
-  const Probes probes = probes_for(limit);
-  socket.set_option(TcpOption<TCP_USER_TIMEOUT>(1000 * probes.pause * (probes.count + 1)), error);
-  return true;
+  // probes by this too.
+  if (!error || limit.exact) {
+    const auto silence = std::min<std::int64_t>(longest_silence(limit).count(), INT_MAX);
+    socket.set_option(TcpOption<TCP_USER_TIMEOUT>(static_cast<int>(silence)), ignored);
+  }
+  return !error;
+}
+
+Milliseconds silence_of(Tcp::socket& socket) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+  return Milliseconds{std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv)};
 }
 
 std::size_t undelivered_bytes(Tcp::socket& socket) {

@@ -10,6 +10,7 @@
 #include "ddprun/plan/unlike_gpus.hpp"
 #include "ddprun/plan/unlike_python.hpp"
 #include "ddprun/rendezvous/codec.hpp"
+#include "ddprun/rendezvous/host_limits.hpp"
 #include "ddprun/rendezvous/launch_failure.hpp"
 #include "ddprun/rendezvous/waiting_text.hpp"
 
@@ -18,7 +19,6 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::chrono::seconds k_alone_for{5};
-constexpr Milliseconds k_takeover_margin{30000};  // beyond --host-timeout
 constexpr int k_probe_rounds = 3;
 constexpr std::size_t k_max_refused_shown = 8;
 constexpr const char* k_only_once = "start each ddprun of the job only once";
@@ -37,7 +37,7 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
   if (settings_.takeover) {
     takeover_.emplace();
     told_differences_ = true;
-    state_deadline_ = now + settings_.takeover->host_timeout + k_takeover_margin;
+    state_deadline_ = now + longest_search(settings_.takeover->host_timeout);
   }
   if (settings_.cannot_start.empty()) return;
   state_ = State::finished;
@@ -63,26 +63,27 @@ Coordinator::Actions Coordinator::on_message(ConnectionId connection, const Agen
 }
 
 Coordinator::Actions Coordinator::on_closed(ConnectionId connection, const std::string& why, TimePoint now,
-                                            bool ended) {
-  drop(connection, why, ended, now);
+                                            ConnectionEnd end) {
+  drop(connection, why, end, now);
   update_status(now);
   return std::exchange(actions_, {});
 }
 
-void Coordinator::drop(ConnectionId connection, const std::string& why, bool ended, TimePoint now) {
+void Coordinator::drop(ConnectionId connection, const std::string& why, ConnectionEnd end, TimePoint now) {
   const auto found = members_.here().find(connection);
   if (found == members_.here().end()) return;
   const AgentIndex agent = found->second;
   const std::string sentence = fmt::format("lost {}: {}", name_of(agent), why);
+  if (end == ConnectionEnd::broken && may_run_workers(agent)) killed_at_ = now + k_killing;
   members_.leave(agent, sentence);
-  quorum_.note_left(agent, ended);
+  quorum_.note_left(agent, end == ConnectionEnd::ended);
   status_round_.drop(connection);
   lose(agent, sentence, now);
 }
 
 void Coordinator::expel(ConnectionId connection, const std::string& why, TimePoint now) {
   actions_.push_back(CloseConnection{connection, /*reset=*/true});
-  drop(connection, why, /*ended=*/false, now);
+  drop(connection, why, ConnectionEnd::broken, now);
 }
 
 // A failure of a rank that the agent does not run would be another host's in the report.

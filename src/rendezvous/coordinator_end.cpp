@@ -102,6 +102,11 @@ void Coordinator::end_with(supervise::Cause cause, TimePoint now, bool whole_tre
   }
 }
 
+bool Coordinator::may_run_workers(AgentIndex agent) const {
+  if (state_ == State::running) return members_.takes_part(agent) && !at(agent).succeeded;
+  return state_ == State::stopping && is_busy(agent);
+}
+
 bool Coordinator::is_busy(AgentIndex agent) const {
   return members_.is_here(agent) && members_.takes_part(agent) && !at(agent).stopped;
 }

@@ -51,6 +51,11 @@ void Coordinator::restart_changed(TimePoint now) {
       ShowNotice{{fmt::format("{}; starting all workers again{} {} of {} {}", why, one_a_task ? "," : " on",
                               agents, members_.slots(), one_a_task ? "ranks" : "nodes"),
                   {}}});
+  if (killed_at_ && now < *killed_at_) {
+    state_ = State::opening;
+    state_deadline_ = *killed_at_;
+    return;
+  }
   form_world(now);
 }
 

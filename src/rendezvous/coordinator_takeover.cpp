@@ -6,16 +6,9 @@
 
 #include "ddprun/base/text.hpp"
 #include "ddprun/rendezvous/coordinator.hpp"
+#include "ddprun/rendezvous/host_limits.hpp"
 
 namespace ddprun::rendezvous {
-
-namespace {
-
-// How much later than its limit a loss may show, and how long workers take to end by SIGKILL.
-Milliseconds lateness(Milliseconds limit) { return std::max(Milliseconds{2000}, limit / 50); }
-constexpr Milliseconds k_killing{2000};
-
-}  // namespace
 
 // ---- before
 
@@ -129,8 +122,7 @@ void Coordinator::check_takeover(TimePoint now) {
   const Milliseconds limit = settings_.takeover->host_timeout;
   Milliseconds wait{0};
   if (!quorum_.is_complete()) {
-    wait = quorum_.is_complete_without(lost) ? settings_.takeover->head_start + lateness(limit) + k_killing
-                                             : limit + 2 * lateness(limit) + k_killing;
+    wait = quorum_.is_complete_without(lost) ? wait_for_coordinator(limit) : wait_for_others(limit);
   }
   gathering.due = *gathering.majority_at + wait;
   if (now >= *gathering.due) take_over(now);

@@ -26,7 +26,7 @@ struct AgentListenerSettings {
   std::string launch_key;
   rendezvous::Authenticator authenticator;
   Milliseconds handshake_limit{10000};
-  Milliseconds host_timeout{k_host_timeout};  // as in watch_connection
+  LinkLimit host_timeout{k_host_timeout};  // as in watch_connection
   std::string port_hint;  // where none of the ports is free; empty: to choose another --master-port
   // Connections that have not proved themselves yet; 0: 4,096, or a quarter of what this process may open.
   std::size_t max_strangers = 0;

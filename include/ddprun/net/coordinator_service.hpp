@@ -31,8 +31,8 @@ struct CoordinatorServiceSettings {
   Milliseconds flush_timeout{
       5000};  // for the last messages to be taken, and for latecomers of a failed launch
   Milliseconds handshake_limit{10000};
-  Milliseconds host_timeout{k_host_timeout};  // how long an agent may be out of reach
-  std::string port_hint;                      // as in AgentListenerSettings
+  LinkLimit host_timeout{k_host_timeout};  // how long an agent may be out of reach
+  std::string port_hint;                   // as in AgentListenerSettings
 };
 
 struct StoreOpened {

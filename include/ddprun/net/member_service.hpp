@@ -10,6 +10,7 @@
 #include "ddprun/base/lookup_limit.hpp"
 #include "ddprun/net/agent_link.hpp"
 #include "ddprun/net/dial.hpp"
+#include "ddprun/rendezvous/connection_end.hpp"
 #include "ddprun/rendezvous/handshake.hpp"
 #include "ddprun/rendezvous/member_join.hpp"
 
@@ -54,8 +55,8 @@ struct MemberHooks {
   // ClientQuestion, Start, Stop, Finish or Refused; the last two are the last.
   std::function<void(const rendezvous::CoordinatorMessage&)> on_message;
   // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
-  // `ended`: in a way that shows that its process has ended.
-  std::function<void(const std::string& what, const std::string& hint, bool ended)> on_lost;
+  std::function<void(const std::string& what, const std::string& hint, rendezvous::ConnectionEnd end)>
+      on_lost;
   // Sockets for as many streams as are wanted; none where one of them cannot be had, and why.
   std::function<void(std::vector<Tcp::socket> sockets, const std::string& why)> on_output;
   // The coordinator is found there and knows of this agent; may be unset.

@@ -50,6 +50,7 @@
 
 #include "ddprun/rendezvous/address_choice.hpp"
 #include "ddprun/rendezvous/client_questions.hpp"
+#include "ddprun/rendezvous/connection_end.hpp"
 #include "ddprun/rendezvous/coordinator_action.hpp"
 #include "ddprun/rendezvous/coordinator_agent.hpp"
 #include "ddprun/rendezvous/coordinator_settings.hpp"
@@ -70,9 +71,9 @@ class Coordinator {
   Coordinator(CoordinatorSettings settings, TimePoint now);
 
   Actions on_message(ConnectionId connection, const AgentMessage& message, TimePoint now);
-  // It is gone, or what came through it is no message; `why` is a sentence. `ended`: as of a process that
-  // has.
-  Actions on_closed(ConnectionId connection, const std::string& why, TimePoint now, bool ended = false);
+  // It is gone, or what came through it is no message; `why` is a sentence.
+  Actions on_closed(ConnectionId connection, const std::string& why, TimePoint now,
+                    ConnectionEnd end = ConnectionEnd::silent);
   // Somebody at `address` failed to prove itself.
   Actions on_refused(const std::string& address, const std::string& why, TimePoint now);
   Actions on_store_ready(Attempt attempt, int port, TimePoint now);
@@ -152,7 +153,8 @@ class Coordinator {
   void start_all(const std::string& address, int port, TimePoint now);
   AgentIndex owner_of_rank_zero() const;
   void begin_stop(const Stop& stop, TimePoint now);
-  void drop(ConnectionId connection, const std::string& why, bool ended, TimePoint now);
+  void drop(ConnectionId connection, const std::string& why, ConnectionEnd end, TimePoint now);
+  bool may_run_workers(AgentIndex agent) const;
   void expel(ConnectionId connection, const std::string& why, TimePoint now);
   bool check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now);
   std::set<ConnectionId> agents_to_ask(const std::string& client) const;
@@ -235,6 +237,7 @@ class Coordinator {
   plan::WorldPlan world_;
   std::optional<TimePoint> last_call_;
   std::string change_;  // why the world is made anew once all have stopped; empty: no such reason
+  std::optional<TimePoint> killed_at_;  // by then no worker of agents that were lost runs any more
   bool told_differences_ = false;
   std::vector<FailedStart> without_;  // hosts that the job starts without
   std::string address_;

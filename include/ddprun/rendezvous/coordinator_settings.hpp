@@ -25,8 +25,7 @@ struct ElasticNodes {
 // For an agent that coordinates since the one before is lost.
 struct Takeover {
   std::string why;            // "lost n1, the coordinator: the other side closed the connection"
-  Milliseconds host_timeout;  // of a coordinator, after which it has lost the others
-  Milliseconds head_start;    // how much earlier the others have lost it
+  Milliseconds host_timeout;
 };
 
 struct CoordinatorSettings {

@@ -140,8 +140,10 @@ void ask_to_end(const std::vector<int>& leaders, Milliseconds mercy) {
     std::this_thread::sleep_for(k_between_rounds);
 }
 
+// The workers first, before anything is looked for: others may start in their place.
 void kill_what_is_left(const std::vector<int>& leaders, const std::string& agent_id) {
-  if (!sees_own_processes()) return kill_groups(leaders);
+  kill_groups(leaders);
+  if (!sees_own_processes()) return;
   for (int round = 0; round < k_rounds && !kill_round(leaders, agent_id); ++round) {
     std::this_thread::sleep_for(k_between_rounds);
   }

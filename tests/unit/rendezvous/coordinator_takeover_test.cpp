@@ -1,6 +1,7 @@
 // A coordinator that takes over: whom it gathers, when it begins, and what it goes on with.
 #include "catch.hpp"
 #include "coordinator_play.hpp"
+#include "ddprun/rendezvous/host_limits.hpp"
 
 using namespace ddprun;
 using namespace ddprun::rendezvous;
@@ -23,7 +24,7 @@ CoordinatorSettings elastic(int least = 1) {
 CoordinatorSettings successor(int least = 1) {
   CoordinatorSettings chosen = elastic(least);
   chosen.own = {1};
-  chosen.takeover = Takeover{"lost the coordinator n1: it is gone", 10s, 4s};
+  chosen.takeover = Takeover{"lost the coordinator n1: it is gone", 10s};
   return chosen;
 }
 
@@ -87,9 +88,9 @@ TEST_CASE("it waits for the old coordinator to have stopped its workers where th
   Play play = gathering();
   play.say(2, survivor_of(2));
   play.say(3, survivor_of(3));
-  play.pass(7s);
+  play.pass(wait_for_coordinator(10s) - 1ms);
   CHECK(play.all<OpenStore>().empty());
-  play.pass(1s);  // 4 s of head start, 2 s of lateness, 2 s to kill
+  play.pass(1ms);
   CHECK(play.all<OpenStore>().size() == 1);
 }
 
@@ -97,15 +98,15 @@ TEST_CASE("it waits longer where others are missing, and not at all for less tha
   Play play = gathering();
   play.pass(1s);
   play.say(2, survivor_of(2, {0}));
-  play.pass(15s);
+  play.pass(wait_for_others(10s) - 1ms);
   CHECK(play.all<OpenStore>().empty());
-  play.pass(1s);  // 10 s of the old coordinator, twice 2 s of lateness, 2 s to kill
+  play.pass(1ms);
   CHECK(play.all<OpenStore>().size() == 1);
 
   Play alone = gathering();
-  alone.pass(39s);
+  alone.pass(longest_search(10s) - 1ms);
   CHECK(alone.all<EndJob>().empty());
-  alone.pass(1s);
+  alone.pass(1ms);
   CHECK(alone.end().kind == supervise::Cause::Kind::agent_lost);
   CHECK(
       alone.end_text() ==
@@ -123,9 +124,9 @@ TEST_CASE("a majority that is lost again before the time has come begins nothing
   CHECK(play.all<OpenStore>().empty());
   play.say(12, survivor_of(2));
   play.say(13, survivor_of(3));
-  play.pass(7s);
+  play.pass(wait_for_coordinator(10s) - 1ms);
   CHECK(play.all<OpenStore>().empty());
-  play.pass(1s);
+  play.pass(1ms);
   CHECK(play.all<OpenStore>().size() == 1);
 }
 

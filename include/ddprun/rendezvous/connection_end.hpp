@@ -1,0 +1,13 @@
+// How a connection between two agents ended, as the other one sees it.
+#pragma once
+
+namespace ddprun::rendezvous {
+
+enum class ConnectionEnd {
+  ended,    // as the kernel closes those of a process that has ended: its reaper has killed its workers
+  broken,   // it lives, and kills its workers now
+  silent,   // its host has not answered for as long as a host may be silent
+  hanging,  // its host answers, but ddprun there does not: its workers may run on
+};
+
+}  // namespace ddprun::rendezvous
