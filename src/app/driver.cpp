@@ -20,7 +20,6 @@
 #include "ddprun/plan/master_variables.hpp"
 #include "ddprun/plan/worker_env.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
-#include "ddprun/rendezvous/host_limits.hpp"
 #include "ddprun/rendezvous/waiting_text.hpp"
 #include "ddprun/supervise/report.hpp"
 #include "ddprun/supervise/store_use.hpp"
@@ -96,7 +95,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
                  decide_soon();
                }),
       discovery_(context_, node_, snapshot),
-      next_coordinator_(rendezvous::longest_search(node_->options.host_timeout.value)),
+      next_coordinator_(node_->options.host_timeout.value),
       turn_timer_(context_),
       remote_launcher_timer_(context_),
       telling_timer_(context_),

@@ -264,6 +264,7 @@ void Driver::start_coordinator(std::unique_ptr<net::CoordinatorService> service,
   service->start();
   coordinator_ = service.get();
   link_ = std::move(service);
+  life_.note_coordinates();
   life_.note_joined();
 }
 

@@ -121,8 +121,7 @@ void Driver::take_over() {
   settings.coordinator.own = survivor.roster.own;
   settings.coordinator.launch_id = survivor.roster.launch_id;
   settings.coordinator.when_alone.reset();
-  settings.coordinator.takeover =
-      rendezvous::Takeover{first_loss_, node_->options.host_timeout.value};
+  settings.coordinator.takeover = rendezvous::Takeover{first_loss_, node_->options.host_timeout.value};
   settings.survivor = survivor;
   settings.bound = std::exchange(successor_socket_, {});
   say_detail(fmt::format("coordinating the job on port {}", settings.bound->port));

@@ -15,7 +15,8 @@ constexpr Milliseconds k_shortest_wait{10};
 ConnectionEnd end_of(const boost::system::error_code& error) {
   namespace e = boost::asio::error;
   if (error == e::eof) return ConnectionEnd::ended;
-  const bool silent = error == e::timed_out || error == e::host_unreachable || error == e::network_unreachable;
+  const bool silent =
+      error == e::timed_out || error == e::host_unreachable || error == e::network_unreachable;
   return silent ? ConnectionEnd::silent : ConnectionEnd::broken;
 }
 

@@ -27,7 +27,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // As the socket is watched (tcp_tools.hpp). What is under way changes nothing of that, but that it may take
   // twice as long where the kernel repeats it rarely and the limit need not be exact.
-  Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys, const LinkLimit& limit = k_host_timeout);
+  Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys,
+             const LinkLimit& limit = k_host_timeout);
   // `first_bytes` came with the handshake. Hooks are called from the event loop only.
   void start(Hooks hooks, std::string first_bytes);
   void send(const std::string& frame);

@@ -7,9 +7,9 @@
 #include <sys/ioctl.h>
 
 #include <algorithm>
-#include <climits>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/udp.hpp>
+#include <climits>
 
 #include "ddprun/base/text.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"

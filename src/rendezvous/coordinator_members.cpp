@@ -101,8 +101,9 @@ void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint
   }
   if (const auto clash = members_.find_clash(*place, join.announcement))
     return refuse(connection, clash->what(), clash->hint());
+  const std::vector<Successor> before = successors();
   enter(*place, connection, join);
-  tell_roster(*place, make_roster());
+  successors() == before ? tell_roster(*place, make_roster()) : tell_rosters();
   if (!members_.is_changed() || settings_.elastic->grow != options::Grow::now) return send(*place, Standby{});
   if (state_ == State::probing) return form_world(now);
   const bool runs = state_ == State::opening || state_ == State::running;
@@ -120,6 +121,7 @@ bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence,
   const bool took_part = members_.takes_part(agent);
   if (!took_part && settings_.elastic->spares > 0)
     actions_.push_back(ShowNotice{{sentence + "; it was a spare", {}}});
+  if (!took_part) tell_rosters();  // it might be looked for
   if (!took_part || (state_ == State::running && at(agent).succeeded)) return true;
   if (state_ == State::stopping && (final_cause_ || late_cause_)) return false;
   if (waits_to_restart()) {

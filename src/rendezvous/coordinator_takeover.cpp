@@ -124,6 +124,8 @@ void Coordinator::check_takeover(TimePoint now) {
   if (!quorum_.is_complete()) {
     wait = quorum_.is_complete_without(lost) ? wait_for_coordinator(limit) : wait_for_others(limit);
   }
+  // Those that waited for a place count for no majority, and may be about to come.
+  if (too_few()) wait = std::max(wait, wait_for_late(limit));
   gathering.due = *gathering.majority_at + wait;
   if (now >= *gathering.due) take_over(now);
 }

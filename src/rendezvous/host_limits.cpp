@@ -39,6 +39,16 @@ Milliseconds wait_for_others(Milliseconds host_timeout) {
   return wait_for_coordinator(host_timeout) + limit + lateness(limit);
 }
 
-Milliseconds longest_search(Milliseconds host_timeout) { return wait_for_others(host_timeout) + k_search_margin; }
+Milliseconds wait_for_late(Milliseconds host_timeout) {
+  return lateness(host_timeout) + k_killing + k_finding;
+}
+
+Milliseconds successor_turn(Milliseconds host_timeout) {
+  return probe_pause(host_timeout) + lateness(host_timeout) + k_finding;
+}
+
+Milliseconds longest_search(Milliseconds host_timeout) {
+  return wait_for_others(host_timeout) + k_search_margin;
+}
 
 }  // namespace ddprun::rendezvous

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "ddprun/rendezvous/host_limits.hpp"
+
 namespace ddprun::rendezvous {
 
-namespace {
-
-constexpr Milliseconds k_turn{3000};  // for each successor before, that may be slower to notice
-
-}  // namespace
+NextCoordinator::NextCoordinator(Milliseconds host_timeout)
+    : patience_(longest_search(host_timeout)), turn_(successor_turn(host_timeout)) {}
 
 void NextCoordinator::note_joined(const std::string& address, int port) {
   coordinator_.reset();
@@ -40,6 +39,7 @@ void NextCoordinator::note_lost(bool ended, TimePoint now) {
   coordinator_.reset();
   if (!first_loss_) first_loss_ = now;
   last_loss_ = now;
+  last_ended_ = ended;
 }
 
 std::vector<Successor> NextCoordinator::candidates() const {
@@ -53,11 +53,12 @@ std::vector<Successor> NextCoordinator::candidates() const {
 
 std::optional<TimePoint> NextCoordinator::takes_over_at() const {
   if (!roster_ || !last_loss_) return std::nullopt;
-  int turn = 0;
+  // All see at the same moment that a process has ended; after silence another one may have been earlier.
+  TimePoint turn = *last_loss_ + (last_ended_ ? Milliseconds{0} : k_finding);
   for (const Successor& each : roster_->successors) {
     if (is_lost(each.place)) continue;
-    if (each.place == roster_->own) return *last_loss_ + turn * k_turn;
-    ++turn;
+    if (each.place == roster_->own) return turn;
+    turn += turn_;
   }
   return std::nullopt;
 }

@@ -41,7 +41,7 @@ bool Quorum::note_told(AgentIndex agent, int number) {
   for (std::size_t i = 0; i + 1 < rolls_.size() && rolls_[i].number < number; ++i) {
     Kept& roll = rolls_[i];
     if (roll.here.contains(agent)) roll.told.insert(agent);
-    if (2 * roll.told.size() > roll.here.size() + roll.away.size()) settled = i + 1;
+    if (is_settled(roll)) settled = i + 1;
   }
   rolls_.erase(rolls_.begin(), rolls_.begin() + static_cast<std::ptrdiff_t>(settled));
   return settled > 0;
@@ -69,6 +69,19 @@ void Quorum::note_survivor(const Survivor& survivor) {
   for (const Survivor& each : survivors_) note_joined(each);
   for (Kept& roll : rolls_)
     std::erase_if(roll.away, [&](AgentIndex agent) { return ended_.contains(agent); });
+  for (const Survivor& each : survivors_) note_known(each);
+  const auto settled = std::ranges::find_if(rolls_.rbegin(), rolls_.rend(), is_settled);
+  if (settled != rolls_.rend()) drop_before(settled->number + 1);
+}
+
+// It was told of its latest roll, and the coordinator that has begun that knows it too, wherever it is.
+void Quorum::note_known(const Survivor& survivor) {
+  for (Kept& roll : rolls_) {
+    if (roll.number >= survivor.roster.number()) continue;
+    for (const AgentIndex knows : {survivor.roster.own, survivor.roster.coordinator}) {
+      if (roll.here.contains(knows) || roll.away.contains(knows)) roll.told.insert(knows);
+    }
+  }
 }
 
 // Two coordinators may have begun rolls of one number, of which each knew nothing of the other.
@@ -105,6 +118,10 @@ bool Quorum::has_majority(const Kept& roll) {
   const std::size_t here = 2 * roll.here.size(), all = roll.here.size() + roll.away.size();
   if (here != all) return here > all;
   return !roll.here.empty() && *roll.here.begin() < *roll.away.begin();
+}
+
+bool Quorum::is_settled(const Kept& roll) {
+  return 2 * roll.told.size() > roll.here.size() + roll.away.size();
 }
 
 bool Quorum::is_majority() const { return std::ranges::all_of(rolls_, has_majority); }

@@ -165,8 +165,8 @@ void AgentLifecycle::rejoin(const Workers& workers, Actions& actions) {
     return end(cause, actions);
   }
   if (!workers.idle || !workers.settled) return;
-  rejoining_ = link_lost_ = joined_ = found_ = told_all_ = false;
-  rejoined_ = true;
+  rejoining_ = link_lost_ = joined_ = found_ = false;
+  rejoined_ = told_all_ = true;
   asked_to_stop_.reset();
   actions.push_back(life::Rejoin{});
 }

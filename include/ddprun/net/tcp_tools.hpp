@@ -29,9 +29,9 @@ Milliseconds longest_silence(const LinkLimit& limit);
 // that carries nothing, and this process never has to wake up for it. No delay for small messages; and no
 // inheritance by workers, who would keep the connection open after our end.
 void watch_connection(Tcp::socket& socket, const LinkLimit& limit);
-// While something is under way the kernel does not probe. It repeats it every second at least, where it can be
-// told so (Linux 6.15); else at intervals that double, so that after a cut it stays under way for as long as
-// the cut was. Returns which. The kernel does not give it up before the limit.
+// While something is under way the kernel does not probe. It repeats it every second at least, where it can
+// be told so (Linux 6.15); else at intervals that double, so that after a cut it stays under way for as long
+// as the cut was. Returns which. The kernel does not give it up before the limit.
 bool repeat_every_second(Tcp::socket& socket, const LinkLimit& limit);
 // Since the last answer, or anything else that was in order, came from the other host.
 Milliseconds silence_of(Tcp::socket& socket);

@@ -24,7 +24,7 @@ struct ElasticNodes {
 
 // For an agent that coordinates since the one before is lost.
 struct Takeover {
-  std::string why;            // "lost n1, the coordinator: the other side closed the connection"
+  std::string why;  // "lost n1, the coordinator: the other side closed the connection"
   Milliseconds host_timeout;
 };
 

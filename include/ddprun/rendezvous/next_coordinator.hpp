@@ -3,7 +3,8 @@
 //
 // Every agent was told of the same successors in the same order (roster.hpp). All of them are dialled at
 // once, and only one that has taken over answers. The first of those that are not known to be lost takes over
-// at once; each further one gives those before it a few seconds. Who takes over first gathers the others and
+// at once, or a second later where the coordinator's process may live: then another one may have been
+// earlier. Each further one gives those before it a few seconds. Who takes over first gathers the others and
 // waits until they are a majority (quorum.hpp), so that nothing depends on these times but how soon it goes
 // on.
 #pragma once
@@ -20,8 +21,7 @@ namespace ddprun::rendezvous {
 
 class NextCoordinator {
  public:
-  // `patience`: with the search, from the first loss on.
-  explicit NextCoordinator(Milliseconds patience) : patience_(patience) {}
+  explicit NextCoordinator(Milliseconds host_timeout);
 
   // ---- with a coordinator
 
@@ -49,11 +49,13 @@ class NextCoordinator {
  private:
   bool is_lost(AgentIndex place) const { return lost_.contains(place); }
 
-  Milliseconds patience_;
+  Milliseconds patience_;  // with the search, from the first loss on
+  Milliseconds turn_;
   std::optional<Roster> roster_;
   std::optional<AgentIndex> coordinator_;  // the one joined
   std::set<AgentIndex> lost_, ended_;      // since the roster came
   std::optional<TimePoint> first_loss_, last_loss_;
+  bool last_ended_ = false;
 };
 
 }  // namespace ddprun::rendezvous

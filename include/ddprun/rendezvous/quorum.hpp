@@ -57,13 +57,15 @@ class Quorum {
     int number = 0;
     std::vector<PlaceRange> agents;   // as it was begun
     std::set<AgentIndex> here, away;  // of them, that have not ended
-    std::set<AgentIndex> told;        // of those here, about the next roll
+    std::set<AgentIndex> told;        // of them, about a later roll
     bool unchanged = true;            // all are here
   };
   void add(const Roll& roll);
   void drop_before(int number);
   void note_joined(const Survivor& survivor);
+  void note_known(const Survivor& survivor);
   static bool has_majority(const Kept& roll);
+  static bool is_settled(const Kept& roll);
 
   std::vector<Kept> rolls_;  // that count, ascending
   int settled_ = 0;          // earlier ones do not count

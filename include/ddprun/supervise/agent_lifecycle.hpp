@@ -109,9 +109,10 @@ class AgentLifecycle {
       : host_(std::move(host)), failure_(std::move(failure)), limits_(limits) {}
 
   // ---- the coordinator
-  void note_found() { found_ = true; }        // it may not have answered yet
-  void note_joined() { joined_ = true; }      // it knows this agent
-  void note_told_all() { told_all_ = true; }  // no other agent waits for words of this one (any more)
+  void note_found() { found_ = true; }            // it may not have answered yet
+  void note_joined() { joined_ = true; }          // it knows this agent
+  void note_coordinates() { told_all_ = false; }  // the others wait for the last word of this one
+  void note_told_all() { told_all_ = true; }      // no other agent waits for words of this one (any more)
   bool accepts_start(const Workers& workers) const { return !ending_ && !stop_signal_ && workers.idle; }
   void note_start() { succeeded_ = false; }
   void note_standby() { succeeded_ = true; }  // the others take part: nothing is left to do here

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "catch.hpp"
+#include "ddprun/rendezvous/host_limits.hpp"
 #include "ddprun/rendezvous/next_coordinator.hpp"
 
 using namespace ddprun;
@@ -149,37 +150,38 @@ TEST_CASE("nothing is missing but the coordinator") {
   CHECK_FALSE(gathered({survivor(1, rolls)}).is_complete_without({0}));
 }
 
-TEST_CASE("the first agent that is left takes over at once, each further one three seconds later") {
+TEST_CASE("the first agent that is left takes over at once, or where it looks for another one first") {
+  const bool ended = GENERATE(true, false);
   for (const int own : {1, 2, 3}) {
-    NextCoordinator next(40s);
+    NextCoordinator next(10s);
     CHECK_FALSE(next.is_told());
     CHECK(next.note(roster_of(own)));
     CHECK_FALSE(next.note(roster_of(own)));
     CHECK_FALSE(next.takes_over_at());
-    next.note_lost(true, k_now);
-    CHECK(next.takes_over_at() == k_now + (own - 1) * 3s);
-    CHECK(next.gives_up_at() == k_now + 40s);
+    next.note_lost(ended, k_now);
+    CHECK(next.takes_over_at() == k_now + (ended ? 0s : k_finding) + (own - 1) * successor_turn(10s));
+    CHECK(next.gives_up_at() == k_now + longest_search(10s));
     CHECK(next.candidates().size() == 2);
-    CHECK(next.survivor().ended == std::vector<int>{0});
+    CHECK(next.survivor().ended == (ended ? std::vector<int>{0} : std::vector<int>{}));
   }
 }
 
 TEST_CASE("one that has taken over and is lost in its turn is passed over") {
-  NextCoordinator next(40s);
+  NextCoordinator next(10s);
   next.note(roster_of(3));
   next.note_lost(false, k_now);
   CHECK(places_of(next.candidates()) == std::vector<int>{1, 2});
   next.note_joined("10.0.0.2", 20000);
   next.note_lost(true, k_now + 1s);
   CHECK(places_of(next.candidates()) == std::vector<int>{2});
-  CHECK(next.takes_over_at() == k_now + 4s);
-  CHECK(next.gives_up_at() == k_now + 40s);
+  CHECK(next.takes_over_at() == k_now + 1s + successor_turn(10s));
+  CHECK(next.gives_up_at() == k_now + longest_search(10s));
   CHECK(next.survivor().ended == std::vector<int>{1});
   CHECK_FALSE(next.is_hopeless());
 }
 
 TEST_CASE("where nobody is left to look for the search is hopeless") {
-  NextCoordinator next(40s);
+  NextCoordinator next(10s);
   Roster roster = roster_of(9);
   roster.successors.resize(1);
   next.note(roster);

@@ -1,0 +1,173 @@
+// One ddprun process: the state machines of an agent, and around them what app/driver*.cpp does with timers
+// and processes.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clock.hpp"
+#include "ddprun/rendezvous/codec.hpp"
+#include "ddprun/rendezvous/coordinator.hpp"
+#include "ddprun/rendezvous/member_join.hpp"
+#include "ddprun/rendezvous/next_coordinator.hpp"
+#include "ddprun/supervise/agent_lifecycle.hpp"
+#include "ddprun/supervise/supervisor.hpp"
+#include "network.hpp"
+
+namespace ddprun::simulation {
+
+class Agent;
+class World;
+class MemberSide;
+class CoordinatorSide;
+
+// A launch as it was typed, the same on all hosts.
+struct Launch {
+  int agents = 2;
+  int least = 1;
+  int spares = 0;
+  int workers = 1;  // of each agent
+  int max_restarts = 0;
+  options::Grow grow = options::Grow::now;
+  Milliseconds backoff{0};
+  Milliseconds host_timeout{10000};
+  Milliseconds grace{2000};
+  Milliseconds join_timeout{60000};
+  Milliseconds last_call{3000};
+};
+
+// A connection that is asked for, until one side or the other has decided.
+struct Dialling {
+  int from = 0;  // place
+  std::function<void(std::shared_ptr<Link>)> taken;
+  std::function<void(const std::string& why)> failed;
+  bool over = false;
+};
+
+class Agent {
+ public:
+  Agent(World& world, int place, int number);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  void start();
+  // What reaches the process: after a moment, in order, and once it is not frozen.
+  void post(std::function<void()> what);
+  void set_timer(Timer& timer, TimePoint when, std::function<void()> what);
+  void freeze() { frozen_ = true; }
+  void thaw();
+  void kill();        // SIGKILL; its reaper kills the workers
+  void lose_power();  // with its host
+  void ask_to_stop(int signal);
+  void dial_in(const std::shared_ptr<Dialling>& dialling);
+  void end_worker(std::size_t worker, ExitStatus status);
+
+  int place() const { return place_; }
+  int number() const { return number_; }
+  bool alive() const { return alive_; }
+  bool started() const { return started_; }
+  bool frozen() const { return frozen_; }
+  std::optional<TimePoint> thawed_at() const { return thawed_at_; }
+  bool listens() const { return listens_; }
+  bool coordinates() const { return coordinator_ != nullptr; }
+  std::optional<int> exit_code() const { return exit_code_; }
+  const std::string& last_words() const { return last_words_; }
+  std::string name() const;
+
+ private:
+  friend class MemberSide;
+  friend class CoordinatorSide;
+
+  void run(const std::function<void()>& what);
+  void drop_link(bool with_power);
+  void leave();
+  plan::Announcement announcement() const;
+  rendezvous::CoordinatorSettings coordinator_settings() const;
+  void begin_member(rendezvous::MemberJoinSettings settings, std::optional<rendezvous::Survivor> survivor);
+  void begin_coordinator(rendezvous::CoordinatorSettings settings,
+                         std::optional<rendezvous::Survivor> survivor);
+  void accept(const std::shared_ptr<Dialling>& dialling);
+  void send(rendezvous::AgentMessage message);
+  void on_coordinator_lost(const std::string& what, ConnectionEnd end);
+  void on_lost(const std::string& what);
+  void rejoin();
+  void take_over();
+
+  void on_message(const rendezvous::CoordinatorMessage& message);
+  void handle(const rendezvous::Refused& refused);
+  void handle(const rendezvous::Probe&) {}  // answered by the member's side
+  void handle(const rendezvous::ClientQuestion&) {}
+  void handle(const rendezvous::StatusQuestion&) {}
+  void handle(const rendezvous::Roster& roster);
+  void handle(const rendezvous::Start& start);
+  void handle(const rendezvous::Standby&);
+  void handle(const rendezvous::Stop& stop);
+  void handle(const rendezvous::Finish& finish);
+
+  supervise::AgentLifecycle::Workers workers_state() const {
+    return {supervisor_.idle(), true, supervisor_.stuck()};
+  }
+  void decide();
+  void decide_soon();
+  void arm_timer();
+  void carry_out(const supervise::act::Spawn& action);
+  void carry_out(const supervise::act::SignalWorker& action);
+  void carry_out(const supervise::act::KillGroup& action);
+  void carry_out(const supervise::act::SignalDescendants& action);
+  void carry_out(const supervise::act::ReportFailure& action);
+  void carry_out(const supervise::act::ReportStuck&) {}
+  void carry_out(const supervise::act::ReportLeftBehind&) {}
+  void carry_out(const supervise::act::ReportRequest& action);
+  void carry_out(const supervise::act::ReportSuccess&);
+  void carry_out(const supervise::act::ReportStopped&) {}
+  void carry_out(const supervise::AgentLifecycle::Actions& actions);
+  void carry_out(const supervise::life::SayError& action);
+  void carry_out(const supervise::life::Say&) {}
+  void carry_out(const supervise::life::TellFirstStop&) {}
+  void carry_out(const supervise::life::StopWorkers& action);
+  void carry_out(const supervise::life::Judge& action);
+  void carry_out(const supervise::life::SendStopRequest& action);
+  void carry_out(const supervise::life::SendStopped& action);
+  void carry_out(const supervise::life::TakeOutputBack&) {}
+  void carry_out(const supervise::life::AbandonWorkers&) {}
+  void carry_out(const supervise::life::EndGathered&) {}
+  void carry_out(const supervise::life::ReadOutput&);
+  void carry_out(const supervise::life::WriteOutput&);
+  void carry_out(const supervise::life::Rejoin&);
+  void carry_out(const supervise::life::GiveUpOutput&) {}
+  void carry_out(const supervise::life::Leave&);
+
+  World& world_;
+  int place_, number_;
+  bool alive_ = true, started_ = false, frozen_ = false;
+  std::optional<TimePoint> thawed_at_;
+  std::deque<std::function<void()>> held_;  // while it is frozen
+  TimePoint busy_until_;
+
+  supervise::AgentLifecycle life_;
+  supervise::Supervisor supervisor_;
+  rendezvous::NextCoordinator next_;
+  std::string first_loss_;
+  bool listens_ = false, decision_pending_ = false;
+  bool stopping_ = false;  // its workers were told to end
+  std::optional<supervise::Failure> told_failure_;
+  std::vector<supervise::Failure> failures_;
+  std::vector<plan::RankAssignment> ranks_;
+  Attempt attempt_;
+  int led_by_ = -1;  // the number of the process that coordinates
+  Timer timer_, turn_;
+
+  std::shared_ptr<MemberSide> member_;
+  std::shared_ptr<CoordinatorSide> coordinator_;
+  std::deque<std::shared_ptr<Dialling>> backlog_;
+  std::optional<int> exit_code_;
+  std::string last_words_;
+};
+
+}  // namespace ddprun::simulation
