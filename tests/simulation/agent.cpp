@@ -16,7 +16,7 @@ using namespace rendezvous;
 
 namespace {
 
-constexpr Microseconds k_usual_latency{300}, k_worst_latency{400000};
+constexpr Microseconds k_usual_latency{300}, k_worst_latency{100000};
 
 supervise::AgentLifecycle::Limits limits() {
   supervise::AgentLifecycle::Limits result;
@@ -162,7 +162,7 @@ void Agent::handle(const Roster& roster) {
 
 void Agent::handle(const Start& start) {
   if (!life_.accepts_start(workers_state())) return;
-  world_.note_share(*this, start.assignment);
+  world_.note_share(*this, led_by_, start.assignment);
   life_.note_start();
   told_failure_.reset();
   failures_.clear();

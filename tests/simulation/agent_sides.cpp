@@ -206,15 +206,15 @@ void CoordinatorSide::tell_world(const Coordinator::Actions& actions) {
     if (start != nullptr) starts.emplace_back(place_of(send->connection), *start);
     if (const auto* notice = std::get_if<ShowNotice>(&action))
       world_.tell(agent_.name(), notice->notice.what);
-    if (const auto* restart = std::get_if<ShowRestart>(&action)) world_.note_restart(*restart);
+    if (const auto* restart = std::get_if<ShowRestart>(&action)) world_.note_restart(agent_, *restart);
     if (const auto* end = std::get_if<EndJob>(&action)) world_.note_end(agent_, end->cause);
   }
   if (!starts.empty()) world_.note_starts(agent_, starts);
 }
 
 int CoordinatorSide::place_of(ConnectionId connection) const {
-  const auto found = links.find(connection);
-  return found == links.end() ? agent_.place() : found->second->host(0);
+  const auto found = places_.find(connection);
+  return found == places_.end() ? agent_.place() : found->second;
 }
 
 void CoordinatorSide::perform(const CoordinatorAction& action) {
@@ -254,6 +254,7 @@ void CoordinatorSide::end_connection(const CloseConnection& close) {
 void CoordinatorSide::admit(const std::shared_ptr<Link>& link) {
   const ConnectionId id{++last_};
   links[id] = link;
+  places_[id] = link->host(0);
   link->listen(
       1, {[this, id](const std::string& bytes) { agent_.post([this, id, bytes] { receive(id, bytes); }); },
           [this, id](ConnectionEnd end) {

@@ -77,6 +77,7 @@ class CoordinatorSide {
 
   Agent& agent_;
   World& world_;
+  std::map<rendezvous::ConnectionId, int> places_;  // also of those that have gone
   std::map<rendezvous::ConnectionId, rendezvous::FrameReader> readers_;
   int last_ = rendezvous::k_local_connection.value;
   std::vector<Event> inputs_;

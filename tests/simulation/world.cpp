@@ -170,18 +170,20 @@ void World::fault() {
   const auto running = std::ranges::count_if(workers_, [](const auto& worker) { return worker->runs; });
   if (one_loss_ && (world_size_ == 0 || running < world_size_))
     return clock_.after(k_second, [this] { fault(); });
-  if (hosts_ < 3) one_loss_ = false;  // half of two is not enough, unless it has the lowest number
   Agent* const agent = anyone();
   if (faults_left_-- <= 0 || agent == nullptr || !agent->started()) return;
   ++summary_.faults;
   if (one_loss_ && one_in(random_, 4)) return split_for_good();
-  switch (one_loss_ ? pick(random_, 3) : pick(random_, 6)) {
+  const int kind = one_loss_ ? pick(random_, 3) : pick(random_, 6);
+  // Half of two is not enough without the lowest number, unless the other one has ended.
+  if (kind > 0 && hosts_ < 3) one_loss_ = false;
+  switch (kind) {
     case 0:
       return fault_of_process(*agent);
     case 1:
       return fault_of_host(*agent);
     case 2:
-      if (!one_loss_) return fault_of_network();
+      if (!for_good_) return fault_of_network();
       return cut({{agent->place(), -1}}, agent->name() + " is cut off for good");
     case 3:
       return fault_of_process(*agent);
@@ -389,7 +391,8 @@ void World::signal(int agent, std::size_t index, int signal) {
   if (worker == nullptr || !worker->runs) return;
   const ExitStatus status{ExitStatus::Kind::signalled, signal, {}, false};
   if (signal == SIGKILL)
-    return clock_.after(between(random_, Microseconds{10}, Microseconds{100000}),
+    return clock_.after(between(random_, Microseconds{10},
+                                Microseconds{one_in(random_, 10) ? 1500000 : 100000}),
                         [this, worker, status] { end_worker(*worker, status, Microseconds{2000}); });
   if (!worker->obeys) return;
   clock_.after(between(random_, Microseconds{1000}, Microseconds{700000}),
@@ -456,7 +459,7 @@ void World::note_starts(const Agent& agent, const std::vector<std::pair<int, Sta
 }
 
 // Who takes part again in a whole world has the same ranks, where that has slots.
-void World::note_share(const Agent& agent, const plan::Assignment& share) {
+void World::note_share(const Agent& agent, int leader, const plan::Assignment& share) {
   Share& last = shares_[agent.number()];
   const int whole = (launch_.agents - launch_.spares) * launch_.workers;
   const bool again =
@@ -465,12 +468,16 @@ void World::note_share(const Agent& agent, const plan::Assignment& share) {
   require(
       !again || last.world_size != share.world_size || last.rank == rank,
       fmt::format("{} had rank {}, and has {} in a world of the same size", agent.name(), last.rank, rank));
-  last = {share.attempt.value, share.world_size, rank};
+  require(share.attempt.value > last.attempt,
+          fmt::format("{} is told to start attempt {} after attempt {}", agent.name(), share.attempt.value, last.attempt));
+  last = {share.attempt.value, share.world_size, rank, std::max(last.restarts, used_restarts_[leader])};
 }
 
-void World::note_restart(const ShowRestart& restart) {
+void World::note_restart(const Agent& agent, const ShowRestart& restart) {
   ++summary_.restarts;
-  used_restarts_ = std::max(used_restarts_ + 1, restart.restarts);
+  require(restart.restarts > shares_[agent.number()].restarts,
+          fmt::format("restart {} after restart {}", restart.restarts, shares_[agent.number()].restarts));
+  used_restarts_[agent.number()] = restart.restarts;
   require(restart.restarts <= launch_.max_restarts,
           fmt::format("restart {} of {}", restart.restarts, launch_.max_restarts));
 }

@@ -53,11 +53,11 @@ class World {
   void kill_all_of(int agent);  // by its reaper, or with its host
   void note_end_told(int agent, std::size_t index);
 
-  void note_share(const Agent& agent, const plan::Assignment& share);
+  void note_share(const Agent& agent, int leader, const plan::Assignment& share);
 
   // ---- of coordinators
   void note_starts(const Agent& agent, const std::vector<std::pair<int, rendezvous::Start>>& starts);
-  void note_restart(const rendezvous::ShowRestart& restart);
+  void note_restart(const Agent& agent, const rendezvous::ShowRestart& restart);
   void note_end(const Agent& agent, const supervise::Cause& cause);
 
  private:
@@ -109,12 +109,12 @@ class World {
   std::set<int> dead_hosts_;
   bool signalled_ = false;
   struct Share {
-    int attempt = -2, world_size = 0, rank = 0;
+    int attempt = -2, world_size = 0, rank = 0, restarts = 0;
   };
   std::map<int, Share> shares_;          // the latest, by the number of the agent
   std::set<std::pair<int, int>> begun_;  // worlds
   bool anyone_late_ = false;
-  int used_restarts_ = 0;
+  std::map<int, int> used_restarts_;  // by the number of the coordinator
   int world_size_ = 0, hosts_ = 0;  // of the latest world
   // A coordinator that ends the job and is cut off at that moment leaves others that cannot know of it.
   std::set<int> ended_by_;

@@ -58,7 +58,7 @@ def test_a_killed_ddprun_leaves_the_others_to_go_on_and_may_come_back(hosts, dir
 
 def test_an_unplugged_host_stops_its_workers_before_the_others_start_again(hosts, directory, key):
     marker, env = marked()
-    both = [run(hosts, directory, key, node, "--host-timeout", "6", nodes="1:2", env=env,
+    both = [run(hosts, directory, key, node, "--host-timeout", "7", nodes="1:2", env=env,
                 program="trap '' TERM; " + WAITING.replace("trap 'exit 0' TERM;", "")) for node in range(2)]
     wait_for_attempt(directory, 0, 2)
     cut_off_worker = next(directory.glob("0.1.*")).name.split(".")[-1]

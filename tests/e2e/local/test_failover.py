@@ -126,7 +126,7 @@ def test_the_next_coordinator_goes_on_with_the_restarts_that_are_left(job):
 
 
 def test_two_losses_at_once(job):
-    job.start("abcd", "--host-timeout", "6")
+    job.start("abcd", "--host-timeout", "7")
     job.wait_for_attempt(0, "0/4 on a", "1/4 on b", "2/4 on c", "3/4 on d")
     job.kill("a")
     job.kill("b")
@@ -136,7 +136,7 @@ def test_two_losses_at_once(job):
 
 
 def test_a_coordinator_that_is_frozen_for_a_while_is_not_lost(job):
-    job.start("abc", "--host-timeout", "6")
+    job.start("abc", "--host-timeout", "7")
     job.wait_for_attempt(0, "0/3 on a", "1/3 on b", "2/3 on c")
     job.agents["a"].freeze()
     with pytest.raises(Exception):

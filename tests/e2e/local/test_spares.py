@@ -63,7 +63,7 @@ def test_a_host_that_comes_back_is_a_spare_and_a_lost_spare_stops_nothing(hosts,
 
 
 def test_an_unplugged_host_and_both_numbers(hosts, directory, key):
-    options = ["--spares", "1", "--host-timeout", "6"]
+    options = ["--spares", "1", "--host-timeout", "7"]
     agents = [run(hosts, directory, key, node, *options, nodes="1:3") for node in range(3)]
     wait_for_attempt(directory, 0, 2)
     hosts["b"].unplug()

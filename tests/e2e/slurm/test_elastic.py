@@ -50,7 +50,7 @@ def test_where_ddprun_starts_itself_the_job_goes_on_too(cluster, directory, opti
 def test_a_node_that_is_cut_off_from_a_job_with_a_spare(cluster, directory):
     script = directory / "job.sh"
     program = shlex.quote(WAITING.format(directory))
-    script.write_text(f"#!/bin/sh\nddprun --host-timeout 6 --spares 1 --no-python sh -c {program}\necho $? > {directory}/code\n")
+    script.write_text(f"#!/bin/sh\nddprun --host-timeout 7 --spares 1 --no-python sh -c {program}\necho $? > {directory}/code\n")
     told = cluster.run("sbatch", "--parsable", "-N3", "--no-kill", f"--output={directory}/output", str(script))
     assert told.code == 0, str(told)
     wait_until("both workers run", lambda: len(places(directory, 0)) == 2)

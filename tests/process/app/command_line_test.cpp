@@ -368,7 +368,7 @@ TEST_CASE("an elastic number of nodes, and what belongs to it") {
   CHECK(error_for({"--nnodes=1:2", "--grow=soon"}) ==
         "--grow is not one of now, at-restart, never: 'soon' | give one of them");
   CHECK(error_for({"--nnodes=1:2", "--host-timeout=4s"}) ==
-        "--host-timeout is too short for a job that goes on without a node: '4 s' | give 5 s or more: a node "
+        "--host-timeout is too short for a job that goes on without a node: '4 s' | give 7 s or more: a node "
         "that is cut off "
         "stops its "
         "workers in that time");

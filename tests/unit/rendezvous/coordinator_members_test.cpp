@@ -5,6 +5,7 @@
 
 #include "catch.hpp"
 #include "coordinator_play.hpp"
+#include "ddprun/rendezvous/host_limits.hpp"
 #include "random_seed.hpp"
 
 using namespace ddprun;
@@ -119,6 +120,24 @@ TEST_CASE("a lost agent is an attempt without it, which spends no restart") {
   play.say(0, AttemptSucceeded{{1}});
   play.say(2, AttemptSucceeded{{1}});
   CHECK(play.end().kind == supervise::Cause::Kind::success);
+}
+
+TEST_CASE("after a connection that was reset the next attempt waits until the workers there are killed") {
+  const bool runs = GENERATE(true, false);
+  Play play(elastic(1, 3));
+  play.run();
+  if (!runs) play.say(2, AttemptSucceeded{{0}});
+  play.say(1, AttemptFailed{{0}, failure_of(2)});
+  if (!runs) play.say(2, Stopped{{0}, {}});
+  play.lost.insert(2);
+  play.take(play.coordinator.on_closed({2}, "it was reset", play.now, ConnectionEnd::broken));
+  play.all_stopped(0);
+  if (runs) {
+    play.pass(k_killing - 1ms);
+    CHECK(play.all<OpenStore>().empty());
+    play.pass(1ms);
+  }
+  CHECK(play.all<OpenStore>().size() == 1);
 }
 
 TEST_CASE("with fewer than the least the job ends, and says so") {

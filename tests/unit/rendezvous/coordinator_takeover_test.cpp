@@ -130,10 +130,13 @@ TEST_CASE("a majority that is lost again before the time has come begins nothing
   CHECK(play.all<OpenStore>().size() == 1);
 }
 
-TEST_CASE("with fewer nodes than are asked for the job ends") {
+TEST_CASE("with fewer nodes than are asked for the job ends, once nodes that waited for a place can have come") {
   Play play = gathering(4);
   play.say(2, survivor_of(2, {0}));
   play.say(3, survivor_of(3));
+  play.pass(wait_for_late(10s) - 1ms);
+  CHECK(play.all<EndJob>().empty());
+  play.pass(1ms);
   CHECK(play.end_text() ==
         "lost the coordinator n1: it is gone; 3 nodes left, and --nnodes asks for 4 at least");
 }
@@ -192,6 +195,34 @@ TEST_CASE("the agents are told of each other before they start, and again when a
   play.say(2, RosterTaken{2});  // 3 of 4
   REQUIRE(play.sent<Roster>().size() == 2);
   CHECK(play.sent<Roster>()[0].second.rolls == std::vector<Roll>{{2, {{0, 2}}}});
+}
+
+TEST_CASE("when a node comes or goes that waits, the others hear whom to look for") {
+  CoordinatorSettings chosen = elastic();
+  chosen.elastic->grow = options::Grow::at_restart;
+  Play play(std::move(chosen));
+  const auto join = [&](int agent) {
+    Join joining = join_of(agent, k_agents);
+    joining.announcement.successor_port = 20000 + agent;
+    play.say(agent, joining);
+  };
+  for (const int agent : {0, 1, 3}) join(agent);
+  play.pass(60s);
+  play.store_ready(0);
+  play.log.clear();
+  join(2);
+  auto told = play.sent<Roster>();
+  REQUIRE(told.size() == 3);
+  for (const auto& [agent, roster] : told) {
+    CHECK(roster.successors.size() == 3);
+    CHECK(roster.number() == 1);
+    CHECK(roster.counts == (agent != 2));
+  }
+  play.log.clear();
+  play.lose(2, "it is gone");
+  told = play.sent<Roster>();
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].second.successors.size() == 2);
 }
 
 TEST_CASE("a coordinator that has lost the majority ends the job here at once") {

@@ -466,3 +466,22 @@ TEST_CASE("whatever happens in any order, an agent leaves once, and never with 0
   CHECK(requests > 100);
   CHECK(successes > 10);
 }
+
+TEST_CASE("an agent that looks for another coordinator is nobody's last word, until it coordinates") {
+  AgentLifecycle life = member();
+  life.on_lost("lost the coordinator", "", /*may_rejoin=*/true);
+  CHECK(words(life.on_workers(k_running)).empty());
+  CHECK(words(life.on_workers(k_idle)) == Words{"rejoin"});
+
+  AgentLifecycle signalled = life;
+  signalled.on_stop_signal(SIGTERM, SignalWay::own, false, false, at(1));
+  signalled.on_verdict({SIGTERM, true, false});
+  CHECK(words(signalled.on_workers(k_idle)) == Words{"end gathered 2000 in any case", "read"});
+
+  life.note_coordinates();
+  life.note_joined();
+  life.on_finish(cause_of(Cause::Kind::worker_failed), "");
+  CHECK(words(life.on_workers(k_idle)).empty());
+  life.note_told_all();
+  CHECK(words(life.on_workers(k_idle)) == Words{"end gathered 5000", "read"});
+}
