@@ -221,6 +221,13 @@ void settle_elastic(Draft& draft) {
                      "the number of nodes is fixed otherwise");
   }
   check_spares(options);
+  const bool both_given = !options.join_timeout.by_default() && !options.last_call.by_default();
+  if (both_given && options.last_call.value > options.join_timeout.value) {
+    throw UsageError(fmt::format("{} is {}, longer than {} {}", options.last_call.origin,
+                                 describe_duration(options.last_call.value), options.join_timeout.origin,
+                                 describe_duration(options.join_timeout.value)),
+                     "give a shorter one: it counts within the join timeout");
+  }
   const bool is_given = draft.origins.contains("host-timeout");
   if (!is_given) draft.options.host_timeout.value = k_elastic_link;
   if (!is_given || options.host_timeout.value >= rendezvous::k_least_host_timeout) return;

@@ -149,6 +149,7 @@ plan::Announcement Driver::announcement() const {
     self.missing_gpus = node_->missing_gpus;  // the coordinator has told its own
   self.role = node_->options.role.value;
   self.max_restarts = node_->options.max_restarts.value;
+  if (options::outlives_nodes(node_->options)) self.host_timeout = node_->options.host_timeout.value;
   if (per_task) {
     self.fixed_rank = GlobalRank{node_->allocation.task_rank.value};
     self.first_local_rank = node_->allocation.task_local.value;

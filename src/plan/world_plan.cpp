@@ -40,6 +40,18 @@ void check_agreement(const Announcements& announcements) {
                               host_name(other), other.max_restarts),
                   "give all nodes the same --max-restarts");
     }
+    if (other.host_timeout.has_value() != first.host_timeout.has_value()) {
+      const bool goes_on = first.host_timeout.has_value();
+      throw Error(fmt::format("{} goes on without a lost node and {} ends with it",
+                              host_name(goes_on ? first : other), host_name(goes_on ? other : first)),
+                  "give all nodes the same --nnodes and --spares");
+    }
+    if (other.host_timeout != first.host_timeout) {
+      throw Error(fmt::format("{} has a host timeout of {} and {} has {}", host_name(first),
+                              describe_duration(*first.host_timeout), host_name(other),
+                              describe_duration(*other.host_timeout)),
+                  "give all nodes the same --host-timeout");
+    }
     if (other.fixed_rank.has_value() != first.fixed_rank.has_value()) {
       throw Error(
           fmt::format("{} and {} disagree whether the launcher started one ddprun per node or one per worker",

@@ -161,6 +161,7 @@ Json to_json(const plan::Announcement& announcement) {
   if (announcement.counted) json["counted"] = true;
   if (!announcement.missing_gpus.empty()) json["missing_gpus"] = cut(announcement.missing_gpus);
   if (!announcement.local_workers.empty()) add_workers(json, announcement.local_workers);
+  if (announcement.host_timeout) json["host_timeout"] = announcement.host_timeout->count();
   if (announcement.successor_port > 0) json["successor_port"] = announcement.successor_port;
   return json;
 }

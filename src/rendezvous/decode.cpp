@@ -155,6 +155,8 @@ plan::Announcement read_announcement(const Fields& fields) {
     const int workers = fields.integer("local_workers", 0, options::k_max_workers);
     announcement.local_workers = read_devices(fields, static_cast<std::size_t>(workers));
   }
+  if (fields.has("host_timeout"))
+    announcement.host_timeout = Milliseconds{fields.integer64("host_timeout", 1)};
   if (fields.has("successor_port")) announcement.successor_port = fields.integer("successor_port", 1, 65535);
   return announcement;
 }

@@ -391,9 +391,9 @@ void World::signal(int agent, std::size_t index, int signal) {
   if (worker == nullptr || !worker->runs) return;
   const ExitStatus status{ExitStatus::Kind::signalled, signal, {}, false};
   if (signal == SIGKILL)
-    return clock_.after(between(random_, Microseconds{10},
-                                Microseconds{one_in(random_, 10) ? 1500000 : 100000}),
-                        [this, worker, status] { end_worker(*worker, status, Microseconds{2000}); });
+    return clock_.after(
+        between(random_, Microseconds{10}, Microseconds{one_in(random_, 10) ? 1500000 : 100000}),
+        [this, worker, status] { end_worker(*worker, status, Microseconds{2000}); });
   if (!worker->obeys) return;
   clock_.after(between(random_, Microseconds{1000}, Microseconds{700000}),
                [this, worker, status] { end_worker(*worker, status, Microseconds{2000}); });
@@ -468,8 +468,8 @@ void World::note_share(const Agent& agent, int leader, const plan::Assignment& s
   require(
       !again || last.world_size != share.world_size || last.rank == rank,
       fmt::format("{} had rank {}, and has {} in a world of the same size", agent.name(), last.rank, rank));
-  require(share.attempt.value > last.attempt,
-          fmt::format("{} is told to start attempt {} after attempt {}", agent.name(), share.attempt.value, last.attempt));
+  require(share.attempt.value > last.attempt, fmt::format("{} is told to start attempt {} after attempt {}",
+                                                          agent.name(), share.attempt.value, last.attempt));
   last = {share.attempt.value, share.world_size, rank, std::max(last.restarts, used_restarts_[leader])};
 }
 

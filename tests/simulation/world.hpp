@@ -115,7 +115,7 @@ class World {
   std::set<std::pair<int, int>> begun_;  // worlds
   bool anyone_late_ = false;
   std::map<int, int> used_restarts_;  // by the number of the coordinator
-  int world_size_ = 0, hosts_ = 0;  // of the latest world
+  int world_size_ = 0, hosts_ = 0;    // of the latest world
   // A coordinator that ends the job and is cut off at that moment leaves others that cannot know of it.
   std::set<int> ended_by_;
   Summary summary_;

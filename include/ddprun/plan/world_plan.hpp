@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ddprun/base/duration.hpp"
 #include "ddprun/base/ids.hpp"
 #include "ddprun/facts/python_facts.hpp"
 
@@ -37,6 +38,9 @@ struct Announcement {
   LocalRank first_local_rank;  // one agent a task: its place on the host; else 0
   std::string role = "default";
   int max_restarts = 0;
+  // After so much silence the coordinator loses it, and it the coordinator earlier, where the job goes on
+  // without a node (rendezvous/host_limits.hpp). Nothing: the job ends then.
+  std::optional<Milliseconds> host_timeout{};
   std::vector<std::string> addresses;  // of its host, numeric, best first: where the store is reached from
   std::vector<int> store_ports;        // kept free for the worker of rank 0, where that hosts the store
   std::string cpus;                    // its affinity mask, "0-63"; empty: it binds nothing

@@ -34,9 +34,8 @@
 // are here, as is one that comes; that spends no restart, and a failure beside it counts as caused by it. One
 // that has not stopped its workers in time is not gone, and still ends the job: they might run on.
 //
-// All are told of the others (roster.hpp). One that takes over gathers those that know the same job, and
-// begins the next attempt once no worker of the last one runs any more. Of a split network only a side with a
-// majority goes on (quorum.hpp).
+// All are told of the others (roster.hpp). Of a split network only a majority goes on (quorum.hpp). One that
+// takes over begins the next attempt once no worker of the last one runs any more.
 //
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
@@ -87,8 +86,7 @@ class Coordinator {
   Actions on_time(TimePoint now);
   // When on_time wants to be called; nothing while the workers run.
   std::optional<TimePoint> deadline() const;
-  // True when the launch failed before some agents came: they should hear of it, or they would look for this
-  // process until their own deadline.
+  // The launch failed before some agents came, which would look for this process until their own deadline.
   bool expects_latecomers() const {
     return ended_with_.kind == supervise::Cause::Kind::launcher_failed && told_ < agents_.size();
   }
@@ -207,8 +205,7 @@ class Coordinator {
 
   CoordinatorSettings settings_;
   State state_ = State::gathering;
-  // Whether every agent is done, for something that none of them takes back: `done` are known to be, so that
-  // all messages of a launch together look at each agent once.
+  // Whether every agent is done, for what none takes back: `done` are known to be, so each is looked at once.
   template <class IsDone>
   bool all_done(std::size_t& done, const IsDone& is_done) const {
     while (done < agents_.size() && is_done(AgentIndex{static_cast<int>(done)})) ++done;
@@ -237,7 +234,7 @@ class Coordinator {
   plan::WorldPlan world_;
   std::optional<TimePoint> last_call_;
   std::string change_;  // why the world is made anew once all have stopped; empty: no such reason
-  std::optional<TimePoint> killed_at_;  // by then no worker of agents that were lost runs any more
+  std::optional<TimePoint> killed_at_;  // then no worker of agents that were lost runs any more
   bool told_differences_ = false;
   std::vector<FailedStart> without_;  // hosts that the job starts without
   std::string address_;

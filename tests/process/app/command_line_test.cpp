@@ -372,6 +372,10 @@ TEST_CASE("an elastic number of nodes, and what belongs to it") {
         "that is cut off "
         "stops its "
         "workers in that time");
+  CHECK(
+      error_for({"--nnodes=1:2", "--join-timeout=5", "--rdzv-conf=last_call_timeout=60"}) ==
+      "--rdzv-conf last_call_timeout is 60 s, longer than --join-timeout 5 s | give a shorter one: it counts "
+      "within the join timeout");
   CHECK(error_for({"--nnodes=1:2", "--rdzv-conf=last_call_timeout=0"}) ==
         "--rdzv-conf has a last_call_timeout that is not a time: '0' | give seconds above 0");
 }

@@ -67,6 +67,7 @@ std::vector<AgentMessage> agent_messages() {
   plain.workers = 8;
   plain.role = "trainer";
   plain.max_restarts = 2;
+  plain.host_timeout = Milliseconds{10000};
   plain.addresses = {"10.0.0.4", "fd00::4"};
   plain.counted = true;
   plain.missing_gpus = "SLURM_GPUS_ON_NODE is 4, 3 are visible";

@@ -130,7 +130,8 @@ TEST_CASE("a majority that is lost again before the time has come begins nothing
   CHECK(play.all<OpenStore>().size() == 1);
 }
 
-TEST_CASE("with fewer nodes than are asked for the job ends, once nodes that waited for a place can have come") {
+TEST_CASE(
+    "with fewer nodes than are asked for the job ends, once nodes that waited for a place can have come") {
   Play play = gathering(4);
   play.say(2, survivor_of(2, {0}));
   play.say(3, survivor_of(3));

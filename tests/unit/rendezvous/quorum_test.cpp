@@ -136,10 +136,10 @@ TEST_CASE("an agent that knows less than the others counts as they know it") {
   CHECK(quorum.is_majority());
 }
 
-TEST_CASE("a roll that all but the lost coordinator's equals know of is settled without being told") {
+TEST_CASE("a roll is settled where a majority of it knows a later one, the lost coordinator included") {
   // 2 came later; the coordinator 0 has begun the roll with it, and 1 knows of that.
   const std::vector<Roll> both{roll(1, {0, 1}), roll(2, {0, 1, 2})};
-  Survivor one = survivor(1, both), late = survivor(2, {roll(2, {0, 1, 2})});
+  Survivor one = survivor(1, both), late = survivor(2, both);
   one.roster.coordinator = late.roster.coordinator = {0};
   CHECK(gathered({one, late}).is_majority());
   CHECK_FALSE(gathered({one}).is_majority());
@@ -147,7 +147,8 @@ TEST_CASE("a roll that all but the lost coordinator's equals know of is settled 
   // Another one of the first roll might not know of it, and go on with 0.
   const std::vector<Roll> more{roll(1, {0, 1, 3, 4}), roll(2, {0, 1, 2})};
   one = survivor(1, more);
-  one.roster.coordinator = {0};
+  late = survivor(2, more);
+  one.roster.coordinator = late.roster.coordinator = {0};
   CHECK_FALSE(gathered({one, late}).is_majority());
 }
 
