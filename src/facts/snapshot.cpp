@@ -65,6 +65,11 @@ OrderedJson render_host(const HostFacts& host) {
     entry["title"] = escape_bytes(ancestor.title);
     object["ancestors"].push_back(std::move(entry));
   }
+  if (host.step) {
+    object["step"] = {{"no_kill", host.step->no_kill},
+                      {"kill_on_bad_exit", host.step->kill_on_bad_exit},
+                      {"wait", host.step->wait}};
+  }
   object["stdin_is_terminal"] = host.stdin_is_terminal;
   object["stdout_is_terminal"] = host.stdout_is_terminal;
   object["stderr_is_terminal"] = host.stderr_is_terminal;

@@ -15,6 +15,15 @@ std::optional<std::pair<int, int>> parse_ports(const std::string& text) {
   return parts.size() == 2 ? parse_port_range(parts[0] + " " + parts[1]) : std::nullopt;
 }
 
+StepOptions read_step(JsonReader step) {
+  StepOptions options;
+  step.read("no_kill", options.no_kill);
+  step.read("kill_on_bad_exit", options.kill_on_bad_exit);
+  step.read_number("wait", options.wait);
+  step.finish();
+  return options;
+}
+
 HostFacts read_host(JsonReader host) {
   HostFacts facts;
   host.read("name", facts.name);
@@ -61,6 +70,7 @@ HostFacts read_host(JsonReader host) {
     entry.finish();
     facts.ancestors.push_back(std::move(ancestor));
   });
+  if (host.has("step")) facts.step = read_step(host.child("step"));
   host.read("stdin_is_terminal", facts.stdin_is_terminal);
   host.read("stdout_is_terminal", facts.stdout_is_terminal);
   host.read("stderr_is_terminal", facts.stderr_is_terminal);

@@ -35,6 +35,26 @@ void check_spares(const NodeProposal& node) {
                    "give fewer spares, or more nodes");
 }
 
+namespace {
+
+// Whether the job itself was submitted with --no-kill is shown nowhere, so only the hint names that.
+std::optional<allocation::Notice> find_strict_srun(const facts::Snapshot& snapshot) {
+  const auto& step = snapshot.host.step;
+  if (!step) return std::nullopt;
+  std::vector<std::string> lacking;
+  if (!step->no_kill) lacking.emplace_back("--no-kill");
+  if (step->kill_on_bad_exit) lacking.emplace_back("--kill-on-bad-exit=0");
+  if (step->wait > 0) lacking.emplace_back("--wait=0");
+  if (lacking.empty()) return std::nullopt;
+  const bool of_nodes = !step->kill_on_bad_exit && step->wait == 0;
+  return allocation::Notice{
+      fmt::format("srun ends ddprun on all nodes when {}, without {}",
+                  of_nodes ? "a node fails" : "it is lost on one", join(lacking, " ")),
+      "srun --no-kill --kill-on-bad-exit=0 --wait=0 ddprun ..., in a job submitted with sbatch --no-kill"};
+}
+
+}  // namespace
+
 std::optional<allocation::Notice> find_strict_launcher(const NodeProposal& node,
                                                        const facts::Snapshot& snapshot) {
   const std::string& launcher = node.allocation.launcher.value;
@@ -43,6 +63,7 @@ std::optional<allocation::Notice> find_strict_launcher(const NodeProposal& node,
   const std::string what = fmt::format("{} ends ddprun on all nodes when it is lost on one", launcher);
   if (launcher == "hydra")
     return allocation::Notice{what, "start ddprun by ssh (--launcher), srun or mpiexec of Open MPI"};
+  if (launcher == "srun") return find_strict_srun(snapshot);
   if (launcher == "Open MPI") return allocation::Notice{what + ", without --enable-recovery", ""};
   return std::nullopt;
 }

@@ -39,6 +39,8 @@ facts::Snapshot read_case_snapshot(const fs::path& folder) {
   snapshot.host.cgroup = facts.value("cgroup", "");
   for (const json& ancestor : facts.value("ancestors", json::array()))
     snapshot.host.ancestors.push_back({ancestor.at("pid"), ancestor.at("title")});
+  if (const json step = facts.value("step", json()); !step.is_null())
+    snapshot.host.step = facts::StepOptions{step.at("no_kill"), step.at("kill_on_bad_exit"), step.at("wait")};
   snapshot.unix_time = facts.value("unix_time", 0);
   // A file of the case's folder stands for the one that a variable names.
   const json files = facts.value("files", json::object());

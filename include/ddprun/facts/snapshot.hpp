@@ -41,6 +41,14 @@ struct Ancestor {
   friend bool operator==(const Ancestor&, const Ancestor&) = default;
 };
 
+// What srun does with the other tasks of its step when a part of it ends.
+struct StepOptions {
+  bool no_kill = false;           // it leaves them alone when a node fails
+  bool kill_on_bad_exit = false;  // it ends them with the first task that fails
+  std::int64_t wait = 0;          // seconds after the first task that ends; 0: it does not end them
+  friend bool operator==(const StepOptions&, const StepOptions&) = default;
+};
+
 struct HostFacts {
   std::string name;      // gethostname(), as it is
   std::int64_t uid = 0;  // effective
@@ -59,6 +67,7 @@ struct HostFacts {
   bool munge = false;                                 // a munge daemon's socket is there
   std::string cgroup;                                 // /proc/self/cgroup, whole
   std::vector<Ancestor> ancestors;                    // parent first; only what /proc shows
+  std::optional<StepOptions> step;  // of the srun that started this process; nothing where it runs elsewhere
   bool stdin_is_terminal = false;
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;

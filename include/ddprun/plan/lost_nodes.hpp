@@ -18,7 +18,8 @@ bool is_spare(const RendezvousPlan& rendezvous, const options::Options& options)
 void check_spares(const NodeProposal& node);
 
 // The launcher ends all agents with the first that is lost, as MPICH 4.0 and Open MPI 4.1 do without further
-// options and srun on a node that fails.
+// options, or with a node that fails, as srun does. Nothing where it is not known which options srun has
+// (facts::StepOptions).
 std::optional<allocation::Notice> find_strict_launcher(const NodeProposal& node,
                                                        const facts::Snapshot& snapshot);
 

@@ -11,6 +11,7 @@
 #include "capture_ancestors.hpp"
 #include "capture_gpus.hpp"
 #include "capture_sites.hpp"
+#include "capture_step.hpp"
 #include "ddprun/facts/own_python.hpp"
 #include "ddprun/facts/pbs_home.hpp"
 #include "ddprun/facts/proc_text.hpp"
@@ -112,6 +113,7 @@ facts::Snapshot capture_snapshot(int argc, const char* const* argv) {
   }
   if (argc > 0) capture_own_python(snapshot, argv[0]);
   snapshot.host = capture_host();
+  snapshot.host.step = capture_step_options(snapshot);
   snapshot.unix_time = ::time(nullptr);
   return snapshot;
 }

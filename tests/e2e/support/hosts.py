@@ -177,6 +177,12 @@ class Host:
                  "env", "-C", str(cwd)]
         return subprocess.call(enter + list(command), env=self._group.environment)
 
+    def processes(self) -> dict[int, str]:
+        """The command lines of what runs on it, without the process that keeps it and what has ended already."""
+        own = os.stat(f"/proc/{self._keeper_pid}/ns/net").st_ino
+        lines = {pid: _command_line(pid) for pid in _processes() if pid != self._keeper_pid and _network_of(pid) == own}
+        return {pid: line for pid, line in lines.items() if line}
+
     def unplug(self) -> None:
         """Its cable comes loose at the switch: nothing arrives any more, and nobody tells."""
         self._group.switch("link", "set", f"fabric0-{self.name}", "nomaster")
@@ -327,6 +333,20 @@ class HostGroup:
 
 def _processes() -> list[int]:
     return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def _network_of(pid: int) -> int:
+    try:
+        return os.stat(f"/proc/{pid}/ns/net").st_ino
+    except OSError:
+        return 0  # gone meanwhile
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ").strip()
+    except OSError:
+        return ""
 
 
 def _environment_has(pid: int, marker: bytes) -> bool:

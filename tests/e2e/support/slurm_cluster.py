@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from . import hosts
@@ -69,9 +71,9 @@ class SlurmCluster:
     """Use as a context manager. `control` is the submit host, `nodes` run the jobs."""
 
     def __init__(self, node_count: int = 4, *, reserved_ports: str = "", kept: Iterable[str | Path] = (),
-                 path: Iterable[str] = (), pinning: bool = False) -> None:
+                 path: Iterable[str] = (), pinning: bool = False, settings: Iterable[str] = ()) -> None:
         """`reserved_ports`: "12000-12099" makes Slurm reserve ports of that range for every step. `pinning`: Slurm
-        binds tasks to cores of this machine."""
+        binds tasks to cores of this machine. `settings`: more lines of slurm.conf."""
         names = [f"n{number}" for number in range(1, node_count + 1)]
         self.hosts = HostGroup([*names, "ctl"], kept=kept, path=path)
         self.directory = self.hosts.directory
@@ -80,6 +82,7 @@ class SlurmCluster:
         self.nodes = [self.hosts[name] for name in names]
         self._reserved_ports = reserved_ports
         self._pinning = pinning
+        self._settings = list(settings)
 
     def __enter__(self) -> SlurmCluster:
         try:
@@ -111,11 +114,12 @@ class SlurmCluster:
     def wait_for_job(self, told: str, timeout: float = 300.0) -> int:
         """`told`: what `sbatch --parsable` printed. The highest exit code of the job's elements; 1 for a signal."""
         job = told.strip().split(";")[0]
-        shown = wait_until(f"job {job} has ended", lambda: self._show_ended(job), timeout, pause=0.2)
+        shown = wait_until(f"job {job} has ended", lambda: self.show_ended(job), timeout, pause=0.2)
         codes = re.findall(r" ExitCode=(\d+):(\d+)", shown)
         return max(1 if int(number) else int(code) for code, number in codes)
 
-    def _show_ended(self, job: str) -> str:
+    def show_ended(self, job: str) -> str:
+        """What scontrol shows of it; nothing as long as it has not ended."""
         shown = self.control.check(["scontrol", "show", "job", job])
         states = set(re.findall(r"JobState=(\w+)", shown))
         return shown if states and states <= ENDED else ""
@@ -129,6 +133,46 @@ class SlurmCluster:
             self.run("scancel", "--user=root")
             wait_until("all jobs are gone", self.has_no_jobs)
 
+    def state_of(self, node: str) -> str:
+        """As sinfo writes it: "mixed", "down*" for one that is down and does not answer."""
+        return self.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T").stdout.strip()
+
+    def kill_slurmd(self, node: str) -> None:
+        """What it started lives on."""
+        self._kill(node, lambda command: command.startswith("slurmd") and not command.startswith("slurmstepd"))
+
+    def kill_all(self, node: str, *, silently: bool) -> None:
+        """Silently as when it is switched off: nothing of it is heard any more, not even the end of its connections."""
+        if silently:
+            self.hosts[node].unplug()
+        self._kill(node, lambda command: not command.startswith("munged"))
+
+    def start_slurmd(self, node: str) -> None:
+        self.hosts[node].check(["slurmd"])
+
+    def restore(self, node: str) -> None:
+        """Whatever was done to it."""
+        self.hosts[node].plug_in_again()
+        if not any(command.startswith("slurmd") for command in self.hosts[node].processes().values()):
+            self.start_slurmd(node)
+        wait_until(f"{node} is idle", lambda: self._is_idle_again(node), pause=0.2)
+
+    def _is_idle_again(self, node: str) -> bool:
+        state = self.state_of(node)
+        if state.startswith(("down", "drain")):
+            self.run("scontrol", "update", f"nodename={node}", "state=resume")
+        return state == "idle"
+
+    def _kill(self, node: str, chosen: Callable[[str], bool]) -> None:
+        """Again until none is left, since one may start another meanwhile."""
+        def look() -> bool:
+            found = [number for number, command in self.hosts[node].processes().items() if chosen(command)]
+            for number in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+            return not found
+        wait_until(f"processes of {node} have ended", look)
+
     def _configure(self) -> None:
         self.hosts.environment["SLURM_CONF"] = str(self.directory / "slurm.conf")
         shape = _shape_of_this_machine() if self._pinning else f"CPUs={CPUS}"
@@ -136,7 +180,8 @@ class SlurmCluster:
                           f"Gres=gpu:{GPUS} State=UNKNOWN" for node in self.nodes)
         ports = f"MpiParams=ports={self._reserved_ports}" if self._reserved_ports else ""
         (self.directory / "slurm.conf").write_text(CONFIGURATION.format(
-            control_address=self.control.address, directory=self.directory, nodes=nodes, more=ports,
+            control_address=self.control.address, directory=self.directory, nodes=nodes,
+            more="\n".join([ports, *self._settings]),
             overrides="" if self._pinning else "SlurmdParameters=config_overrides",
             task_plugin="affinity" if self._pinning else "none", units="CR_Core" if self._pinning else "CR_CPU"))
         gpus = self.directory / "gpus"

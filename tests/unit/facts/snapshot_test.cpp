@@ -35,6 +35,7 @@ Snapshot full_snapshot() {
   host.munge = true;
   host.cgroup = "0::/job_29/step_0\n";
   host.ancestors = {{70, "slurmstepd: [29.0]"}};
+  host.step = StepOptions{true, false, 30};
   host.stdout_is_terminal = true;
   host.stderr_is_terminal = true;
   return snapshot;
