@@ -59,6 +59,7 @@ LOSSES = {
     "agent": Loss("agent killed", lambda job: _kill_agent(job, OTHER), OTHER),
     "host": Loss("host cut off", lambda job: job.hosts.cut_off(OTHER), OTHER),
     "coordinator": Loss("coordinator killed", lambda job: _kill_agent(job, COORDINATOR), COORDINATOR),
+    "coordinator-host": Loss("coordinator cut off", lambda job: job.hosts.cut_off(COORDINATOR), COORDINATOR),
 }
 
 

@@ -22,8 +22,8 @@ def marked() -> tuple[str, dict[str, str]]:
     return f"DDPRUN_TEST_MARKER={value}", {"DDPRUN_TEST_MARKER": value}
 
 
-def run(hosts, directory, key, node, *options, nodes="1:3", program=WAITING, env=None):
-    return start(hosts, node, "--key-file", key, "--rdzv-conf", "last_call_timeout=1", *options, "--no-python", "sh",
+def run(hosts, directory, key, node, *options, nodes="1:3", program=WAITING, env=None, last_call=20):
+    return start(hosts, node, "--key-file", key, "--rdzv-conf", f"last_call_timeout={last_call}", *options, "--no-python", "sh",
                  "-c", program.format(directory), nodes=nodes, env=env)
 
 
@@ -80,7 +80,7 @@ def test_an_unplugged_host_stops_its_workers_before_the_others_start_again(hosts
 
 def test_a_launch_starts_with_those_that_came_when_the_last_call_is_over(hosts, directory, key):
     (directory / "end").touch()
-    agents = [run(hosts, directory, key, node, nodes="2:3") for node in (0, 2)]
+    agents = [run(hosts, directory, key, node, nodes="2:3", last_call=1) for node in (0, 2)]
     results = wait_all(agents)
     assert codes(results) == [0, 0], as_text(results)
     assert noted(directory, 0) == ["0 0/2 0/2", "0 1/2 1/2"]
@@ -101,10 +101,10 @@ def test_with_too_few_hosts_left_the_job_ends_on_all(hosts, directory, key):
 def test_a_late_host_waits_for_a_restart_or_is_told_that_it_is_too_late(hosts, directory, key, grow):
     program = (WAITING + "; [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exit 3; exit 0").replace("/end", "/$TORCHELASTIC_RESTART_COUNT")
     options = ["--grow", grow, "--max-restarts", "1"]
-    first = run(hosts, directory, key, 0, *options, nodes="1:2", program=program)
+    first = run(hosts, directory, key, 0, *options, nodes="1:2", program=program, last_call=1)
     wait_for_attempt(directory, 0, 1)
     (directory / "1").touch()
-    late = run(hosts, directory, key, 1, *options, nodes="1:2", program=program)
+    late = run(hosts, directory, key, 1, *options, nodes="1:2", program=program, last_call=1)
     if grow == "never":
         refused = late.wait()
         assert refused.code != 0 and "has already started" in refused.stderr, str(refused)
@@ -120,7 +120,7 @@ def test_hosts_without_numbers_come_and_go(hosts, directory, key):
     def arrive(name: str):
         return hosts[name].popen(
             ["ddprun", "--nnodes", "1:3", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"{hosts['a'].address}:29500",
-             "--rdzv-conf", "last_call_timeout=1", "--key-file", key, "--no-python", "sh", "-c", WAITING.format(directory)])
+             "--rdzv-conf", "last_call_timeout=20", "--key-file", key, "--no-python", "sh", "-c", WAITING.format(directory)])
 
     agents = {name: arrive(name) for name in "abc"}
     wait_for_attempt(directory, 0, 3)
@@ -131,3 +131,17 @@ def test_hosts_without_numbers_come_and_go(hosts, directory, key):
     (directory / "end").touch()
     results = wait_all(list(agents.values()))
     assert codes(results) == [0, 0, 0], as_text(results)
+
+
+@pytest.mark.parametrize(("nodes", "options", "sentence"), [
+    ("2:3", ["--host-timeout", "60"], "a has a host timeout of 7 s and c has 60 s"),
+    ("3", [], "a goes on without a lost node and c ends with it"),
+])
+def test_hosts_whose_limits_do_not_fit_together_do_not_start(hosts, directory, key, nodes, options, sentence):
+    same = ["--rdzv-id", "x"]  # else different command lines are different launches
+    agents = [run(hosts, directory, key, node, *same, "--host-timeout", "7", nodes="2:3") for node in range(2)]
+    agents.append(run(hosts, directory, key, 2, *same, *options, nodes=nodes))
+    results = wait_all(agents)
+    assert codes(results) == [125] * 3, as_text(results)
+    assert sentence in results[0].stderr, as_text(results)
+    assert not noted(directory, 0)

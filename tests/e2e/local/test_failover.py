@@ -37,7 +37,7 @@ class Job:
     def start(self, names: str, *options, nodes: str = "", on_term: str = "exit 0", program: str = WAITING) -> None:
         for name in names:
             self.agents[name] = start(
-                self.hosts, "abcd".index(name), "--key-file", self.key, "--rdzv-conf", "last_call_timeout=1", *options,
+                self.hosts, "abcd".index(name), "--key-file", self.key, "--rdzv-conf", "last_call_timeout=20", *options,
                 "--no-python", "sh", "-c", program.format(self.directory, on_term.format(self.directory)), nodes=nodes or f"1:{len(names)}")
 
     def kill(self, name: str) -> None:
@@ -129,9 +129,8 @@ def test_two_losses_at_once(job):
     job.start("abcd", "--host-timeout", "7")
     job.wait_for_attempt(0, "0/4 on a", "1/4 on b", "2/4 on c", "3/4 on d")
     job.kill("a")
-    job.kill("b")
-    (job.directory / "1.0").unlink(missing_ok=True)
-    job.wait_for_attempt(1, "0/2 on c", "1/2 on d") if not job.noted(1) else None
+    job.kill("b")  # which may have started all again just before
+    wait_until("the others run", lambda: ["0/2 on c", "1/2 on d"] in (job.noted(1), job.noted(2)))
     job.end()
 
 

@@ -17,7 +17,7 @@ WAITING = ("echo $RANK of $WORLD_SIZE on $(hostname) > {0}/$TORCHELASTIC_RESTART
 
 def run(hosts, directory, key, node, *options, nodes="3", program=("sh", "-c", WAITING), env=None):
     command = [word.format(directory) for word in program]
-    return start(hosts, node, "--key-file", key, "--rdzv-conf", "last_call_timeout=1", *options, "--no-python", *command,
+    return start(hosts, node, "--key-file", key, "--rdzv-conf", "last_call_timeout=20", *options, "--no-python", *command,
                  nodes=nodes, env=env)
 
 
