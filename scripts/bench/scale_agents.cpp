@@ -180,7 +180,7 @@ class Members {
     hooks.on_message = [this, &member](const rendezvous::CoordinatorMessage& message) {
       note(member, message);
     };
-    hooks.on_lost = [](const std::string& what, const std::string&, bool) {
+    hooks.on_lost = [](const std::string& what, const std::string&, rendezvous::ConnectionEnd) {
       fmt::print(stderr, "{}\n", what);
       std::exit(1);
     };

@@ -53,6 +53,12 @@ std::optional<allocation::Notice> find_strict_srun(const facts::Snapshot& snapsh
       "srun --no-kill --kill-on-bad-exit=0 --wait=0 ddprun ..., in a job submitted with sbatch --no-kill"};
 }
 
+// mpirun of Open MPI 4 passes the option on. That of 5 and prterun do not, so their sentences name it as a
+// condition.
+bool recovers(const facts::Snapshot& snapshot) {
+  return facts::find_variable(snapshot, "OMPI_MCA_orte_enable_recovery").value_or("0") != "0";
+}
+
 }  // namespace
 
 std::optional<allocation::Notice> find_strict_launcher(const NodeProposal& node,
@@ -64,7 +70,9 @@ std::optional<allocation::Notice> find_strict_launcher(const NodeProposal& node,
   if (launcher == "hydra")
     return allocation::Notice{what, "start ddprun by ssh (--launcher), srun or mpiexec of Open MPI"};
   if (launcher == "srun") return find_strict_srun(snapshot);
-  if (launcher == "Open MPI") return allocation::Notice{what + ", without --enable-recovery", ""};
+  if (launcher == "Open MPI" && !recovers(snapshot))
+    return allocation::Notice{what + ", without --enable-recovery", ""};
+  if (launcher == "PRRTE") return allocation::Notice{what + ", without --runtime-options recoverable", ""};
   return std::nullopt;
 }
 

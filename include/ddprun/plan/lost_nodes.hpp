@@ -17,9 +17,9 @@ bool is_spare(const RendezvousPlan& rendezvous, const options::Options& options)
 // Throws UsageError where there are too many spares for the nodes, or several agents on one.
 void check_spares(const NodeProposal& node);
 
-// The launcher ends all agents with the first that is lost, as MPICH 4.0 and Open MPI 4.1 do without further
-// options, or with a node that fails, as srun does. Nothing where it is not known which options srun has
-// (facts::StepOptions).
+// The launcher ends all agents with the first that is lost, as MPICH 4.0, Open MPI 4.1 and 5.0 and PRRTE do
+// without further options, or with a node that fails, as srun does. Nothing where it is not known which
+// options srun has (facts::StepOptions).
 std::optional<allocation::Notice> find_strict_launcher(const NodeProposal& node,
                                                        const facts::Snapshot& snapshot);
 

@@ -5,6 +5,7 @@ Debian 12 has no PRRTE; scripts/test installs Open MPI 5 from PyPI, which brings
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -51,3 +52,31 @@ def test_a_worker_s_exit_code_comes_back(hosts, prrte):
     result = hosts["a"].run(prrte.line(one_each("ab"), "ddprun", "--no-python", "sh", "-c", "exit $((RANK * 7))"))
     assert result.code == 7, str(result)
     assert "rank 1 on b" in result.stderr, str(result)
+
+
+# In the first attempt rank 1 kills its ddprun once all have noted that they run.
+LOSE_ONE = ("cd {0}; touch $TORCHELASTIC_RESTART_COUNT.$RANK.of.$WORLD_SIZE; [ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0;"
+            "if [ $RANK = 1 ]; then until [ $(ls 0.* | wc -l) = 3 ]; do sleep 0.1; done; kill -KILL $PPID; fi; exec sleep 600")
+
+
+def lose_one(hosts, prrte, directory, *options):
+    recovering = dataclasses.replace(prrte, options=(*prrte.options, *options))
+    return hosts["a"].run(recovering.line(one_each("abc"), "ddprun", "--nnodes", "2:3", "--no-python", "sh", "-c",
+                                          LOSE_ONE.format(directory)))
+
+
+def recovery_of(prrte) -> tuple[str, ...]:
+    return ("--enable-recovery",) if prrte.program.endswith("mpirun") else ("--runtime-options", "recoverable")
+
+
+def test_a_job_goes_on_without_a_killed_ddprun_if_prrte_is_told_to_recover(hosts, prrte, directory):
+    result = lose_one(hosts, prrte, directory, *recovery_of(prrte))
+    assert sorted(path.name for path in directory.glob("1.*")) == ["1.0.of.2", "1.1.of.2"], str(result)
+    assert "starting all workers again on 2 of 3 nodes" in result.stderr, str(result)
+
+
+def test_prrte_ends_the_job_else_and_ddprun_says_so_before(hosts, prrte, directory):
+    result = lose_one(hosts, prrte, directory)
+    assert result.code != 0, str(result)
+    lacking = " ".join(recovery_of(prrte))
+    assert f"ends ddprun on all nodes when it is lost on one, without {lacking}\n" in result.stderr, str(result)

@@ -7,15 +7,16 @@ import pytest
 from support.hosts import wait_until
 
 TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]
+THREE_HOSTS = ["-l", "select=3:ncpus=4", "-l", "place=scatter"]
 # Far above 20 s until a silent host counts as lost and 6 s for the programs that wait for it, far below any walltime.
 SOON = 90
 
 
-def start(cluster, directory, launcher, worker):
+def start(cluster, directory, launcher, worker, hosts=TWO_HOSTS, options=""):
     """The job writes ddprun's exit code, since PBS itself has its own ideas of when a job on a lost host ends."""
-    script = (f"cd {directory}; ddprun --launcher {launcher} --no-python bash -c '{worker}'; "
+    script = (f"cd {directory}; ddprun --launcher {launcher} {options} --no-python bash -c '{worker}'; "
               "echo $? > ended.new; mv ended.new ended")
-    job = cluster.submit(directory, script, *TWO_HOSTS)
+    job = cluster.submit(directory, script, *hosts)
     wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2, 120)
     return job
 
@@ -30,6 +31,18 @@ def test_a_host_that_is_cut_off_ends_the_job(cluster, ssh_daemons, directory, la
     start(cluster, directory, launcher, "touch ready.$RANK; exec sleep 600")
     with cluster.cut_off(cluster.nodes[1]):
         assert code_of(directory) == 125
+
+
+@pytest.mark.parametrize("launcher", ["pbsdsh", "pbs_tmrsh", "ssh"])
+def test_a_spare_replaces_a_host_that_is_cut_off(cluster, ssh_daemons, directory, launcher):
+    worker = "hostname > ready.$TORCHELASTIC_RESTART_COUNT.$RANK; until [ -e go ]; do sleep 0.1; done; touch done.$RANK"
+    start(cluster, directory, launcher, worker, THREE_HOSTS, "--spares 1 --host-timeout 6")
+    lost = wait_until("rank 1 has named its host", lambda: (directory / "ready.0.1").read_text().strip())
+    with cluster.cut_off(cluster.hosts[lost]):
+        wait_until("both run again", lambda: len(list(directory.glob("ready.1.*"))) == 2, SOON)
+        (directory / "go").touch()
+        assert code_of(directory) == 0
+    assert {path.name for path in directory.glob("done.*")} == {"done.0", "done.1"}
 
 
 @pytest.mark.parametrize("launcher", ["pbsdsh", "pbs_tmrsh"])

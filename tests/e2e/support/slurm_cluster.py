@@ -151,10 +151,11 @@ class SlurmCluster:
         self.hosts[node].check(["slurmd"])
 
     def restore(self, node: str) -> None:
-        """Whatever was done to it."""
+        """Whatever was done to it. All jobs end, which wait for a node that is lost."""
         self.hosts[node].plug_in_again()
         if not any(command.startswith("slurmd") for command in self.hosts[node].processes().values()):
             self.start_slurmd(node)
+        self.cancel_all()
         wait_until(f"{node} is idle", lambda: self._is_idle_again(node), pause=0.2)
 
     def _is_idle_again(self, node: str) -> bool:

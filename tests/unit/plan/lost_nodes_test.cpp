@@ -62,5 +62,12 @@ TEST_CASE("MPI launchers that end all with one are named too") {
   CHECK(find_strict_launcher(elastic_node("Open MPI"), {}) ==
         allocation::Notice{
             "Open MPI ends ddprun on all nodes when it is lost on one, without --enable-recovery", ""});
+  facts::Snapshot recovering;
+  recovering.environment["OMPI_MCA_orte_enable_recovery"] = "1";
+  CHECK_FALSE(find_strict_launcher(elastic_node("Open MPI"), recovering));
+  CHECK(find_strict_launcher(elastic_node("PRRTE"), {}) ==
+        allocation::Notice{
+            "PRRTE ends ddprun on all nodes when it is lost on one, without --runtime-options recoverable",
+            ""});
   CHECK_FALSE(find_strict_launcher(elastic_node("ssh"), {}));
 }
