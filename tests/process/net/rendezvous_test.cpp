@@ -112,7 +112,9 @@ struct TestMember {
       return NameLookup{child->descriptor(), child};
     };
     hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { messages.push_back(message); };
-    hooks.on_lost = [this](const std::string& what, const std::string&, bool) { lost = what; };
+    hooks.on_lost = [this](const std::string& what, const std::string&, rendezvous::ConnectionEnd) {
+      lost = what;
+    };
     hooks.show_status = [](const std::string&) {};
     hooks.look_at_rendezvous_file = [this] {
       ++looks;
@@ -510,7 +512,9 @@ TEST_CASE("a look-up that cannot start or never answers is only a failed candida
     return NameLookup{ends[0], nullptr};
   };
   hooks.on_message = [](const rendezvous::CoordinatorMessage&) {};
-  hooks.on_lost = [&](const std::string& what, const std::string&, bool) { lost = what; };
+  hooks.on_lost = [&](const std::string& what, const std::string&, rendezvous::ConnectionEnd) {
+    lost = what;
+  };
   hooks.show_status = [](const std::string&) {};
   MemberService member(context, settings, hooks);
   member.start();
