@@ -636,7 +636,7 @@ TEST_CASE("a member that is asked which addresses it reaches tries them") {
         {[&](const std::string& payload) {
            heard.push_back(std::get<rendezvous::AgentMessage>(rendezvous::decode_agent_message(payload)));
          },
-         [](const std::string&, bool) {}},
+         [](const std::string&, rendezvous::ConnectionEnd) {}},
         std::move(agent.text));
   };
   const auto listener = std::make_shared<AgentListener>(context, settings, hooks);
