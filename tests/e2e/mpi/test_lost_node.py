@@ -41,7 +41,7 @@ def test_hydra_ends_the_job_and_ddprun_says_so_before(hosts, hydra, directory):
 
 
 def test_workers_go_on_without_a_host_that_is_silent(hosts, launcher, directory):
-    started = hosts["a"].popen(launcher.line(one_each("abc"), "ddprun", "--nnodes", "2:3", "--host-timeout", "6", "--no-python",
+    started = hosts["a"].popen(launcher.line(one_each("abc"), "ddprun", "--nnodes", "2:3", "--host-timeout", "7", "--no-python",
                                              "sh", "-c", WAITING.format(directory)))
     wait_until("all workers run", lambda: len(list(directory.glob("0.*"))) == 3)
     hosts["b"].unplug()

@@ -36,7 +36,7 @@ def test_a_host_that_is_cut_off_ends_the_job(cluster, ssh_daemons, directory, la
 @pytest.mark.parametrize("launcher", ["pbsdsh", "pbs_tmrsh", "ssh"])
 def test_a_spare_replaces_a_host_that_is_cut_off(cluster, ssh_daemons, directory, launcher):
     worker = "hostname > ready.$TORCHELASTIC_RESTART_COUNT.$RANK; until [ -e go ]; do sleep 0.1; done; touch done.$RANK"
-    start(cluster, directory, launcher, worker, THREE_HOSTS, "--spares 1 --host-timeout 6")
+    start(cluster, directory, launcher, worker, THREE_HOSTS, "--spares 1 --host-timeout 7")
     lost = wait_until("rank 1 has named its host", lambda: (directory / "ready.0.1").read_text().strip())
     with cluster.cut_off(cluster.hosts[lost]):
         wait_until("both run again", lambda: len(list(directory.glob("ready.1.*"))) == 2, SOON)

@@ -86,7 +86,7 @@ class Training:
 def start(cluster: SlurmCluster, directory: Path, command: str, *options: str) -> Training:
     """Two nodes train and n3 waits, or with a range of two and three nodes all of them train."""
     script = directory / "job.sh"
-    script.write_text(f"#!/bin/sh\n{command} --host-timeout 6 {shlex.quote(str(TRAIN))} {directory}\n"
+    script.write_text(f"#!/bin/sh\n{command} --host-timeout 7 {shlex.quote(str(TRAIN))} {directory}\n"
                       f"echo $? > {directory}/code.new; mv {directory}/code.new {directory}/code\n")
     told = cluster.run("sbatch", "--parsable", "-N3", *options, f"--output={directory}/output", str(script))
     assert told.code == 0, str(told)
