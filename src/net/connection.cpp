@@ -56,7 +56,8 @@ void Connection::await_delivery() {
     self->awaits_delivery_ = false;
     if (undelivered_bytes(self->socket_) == 0) return;
     if (silence_of(self->socket_) < self->silence_limit_) return self->await_delivery();
-    self->end(describe_error(boost::asio::error::timed_out), ConnectionEnd::silent);
+    // It may have arrived, as a sign of life, and only its answer not.
+    self->end(describe_error(boost::asio::error::timed_out), ConnectionEnd::broken);
   });
 }
 
