@@ -141,8 +141,10 @@ def test_workers_that_die_of_a_signal_that_was_passed_on_did_not_fail(machine):
 
 
 def test_a_signal_while_a_failed_attempt_is_being_stopped_does_not_hide_the_failed_rank(machine):
-    script = ("trap 'touch told; while [ ! -e go ]; do sleep 0.02; done; exit 0' TERM; touch ready.$RANK;"
-              "[ $RANK = 1 ] && exit 9; while :; do sleep 0.02; done")
+    # Rank 1 fails when rank 0 has its trap: one that dies of SIGTERM at once leaves nothing to be stopped.
+    script = ("[ $RANK = 1 ] && { while [ ! -e ready ]; do sleep 0.02; done; exit 9; };"
+              "trap 'touch told; while [ ! -e go ]; do sleep 0.02; done; exit 0' TERM; touch ready;"
+              "while :; do sleep 0.02; done")
     program = machine.start("--nproc-per-node", "2", "--max-restarts", "3", "--no-python", "sh", "-c", script)
     machine.wait_for_files("told")
     program.send_signal(signal.SIGTERM)
