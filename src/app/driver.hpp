@@ -65,11 +65,10 @@ class Driver {
   plan::Announcement announcement() const;
   bool can_succeed() const;
   void bind_successor_port();
+  bool listen_as_successor();
   void rejoin();
-  void join_next();
   void take_over();
   void on_coordinator_lost(const std::string& what, const std::string& hint, rendezvous::ConnectionEnd end);
-  std::string describe_failed_search() const;
   void publish(const net::CoordinatorServiceSettings& settings, int port);
   void start_coordinator(std::unique_ptr<net::CoordinatorService> service, const plan::Announcement& self);
   void lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why);
@@ -175,7 +174,6 @@ class Driver {
   net::BoundSocket successor_socket_;     // where it listens once the coordinator is lost
   bool listens_ = false;                  // there
   boost::asio::steady_timer turn_timer_;  // until it takes over
-  std::string first_loss_;  // of the coordinator, as a sentence, while another one is looked for
   std::optional<net::StatusServer> status_server_;
   std::unique_ptr<UsageQuery> usage_;  // under way
   int usage_child_ = 0;

@@ -1,6 +1,5 @@
 // What a driver does when the coordinator is lost and the job goes on: it joins the next one, or becomes it.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
@@ -57,58 +56,42 @@ void Driver::bind_successor_port() {
 
 void Driver::handle(const rendezvous::Roster& roster) {
   turn_timer_.cancel();
-  first_loss_.clear();
   if (next_coordinator_.note(roster)) link_->send(rendezvous::RosterTaken{roster.number()});
 }
 
-// It listens from now on, so that those that look for it wait there.
-void Driver::on_coordinator_lost(const std::string& what, const std::string& hint,
-                                 rendezvous::ConnectionEnd end) {
-  // Its workers run on, as long as nobody stops them there.
-  if (end == rendezvous::ConnectionEnd::hanging) return on_lost(what, hint);
-  const TimePoint at = now();
-  if (first_loss_.empty()) first_loss_ = what;
-  next_coordinator_.note_lost(end == rendezvous::ConnectionEnd::ended, at);
-  if (!listens_ && successor_socket_.port > 0) {
-    const int error =
-        net::begin_listening(successor_socket_, boost::asio::socket_base::max_listen_connections);
-    listens_ = error == 0;
-    if (error != 0) say_detail("cannot coordinate the job: " + os::describe_errno(error));
-  }
-  const bool in_time = at < *next_coordinator_.gives_up_at();
-  const bool may_rejoin = next_coordinator_.is_told() && in_time && !next_coordinator_.is_hopeless();
-  if (!may_rejoin) return on_lost(in_time ? what : describe_failed_search(), hint);
-  say_detail(what + "; looking for the next coordinator");
-  carry_out(life_.on_lost(what, hint, true));
+// From now on, so that those that look for it wait there.
+bool Driver::listen_as_successor() {
+  if (listens_ || successor_socket_.port == 0) return listens_;
+  const int error = net::begin_listening(successor_socket_, boost::asio::socket_base::max_listen_connections);
+  listens_ = error == 0;
+  if (error != 0) say_detail("cannot coordinate the job: " + os::describe_errno(error));
+  return listens_;
 }
 
-std::string Driver::describe_failed_search() const {
-  std::vector<std::string> hosts;
-  for (const rendezvous::Successor& each : next_coordinator_.candidates()) hosts.push_back(each.host);
-  if (hosts.empty()) return first_loss_;
-  return fmt::format("{}; {} did not take over", first_loss_, fmt::join(hosts, ", "));
+void Driver::on_coordinator_lost(const std::string& what, const std::string& hint,
+                                 rendezvous::ConnectionEnd end) {
+  const auto why = next_coordinator_.note_lost(what, end, listen_as_successor(), now());
+  if (why) return on_lost(*why, hint);
+  say_detail(what + "; looking for the next coordinator");
+  carry_out(life_.on_lost(what, hint, true));
 }
 
 void Driver::rejoin() {
   if (life_.ending()) return;
   link_.reset();
-  const auto turn = listens_ ? next_coordinator_.takes_over_at() : std::nullopt;
-  if (turn && now() >= *turn) return take_over();
-  join_next();
-  if (!turn) return;
-  turn_timer_.expires_at(*turn);
-  turn_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && !life_.ending()) take_over();
-  });
-}
-
-void Driver::join_next() {
+  const auto search = next_coordinator_.next(now());
+  if (!search) return take_over();
   net::MemberServiceSettings settings = member_settings();
-  settings.join.successors = next_coordinator_.candidates();
-  settings.join.join_timeout = std::chrono::ceil<Milliseconds>(*next_coordinator_.gives_up_at() - now());
+  settings.join.successors = search->successors;
+  settings.join.join_timeout = search->timeout;
   settings.join.live = snapshot_.host.stderr_is_terminal;
   settings.survivor = next_coordinator_.survivor();
   start_member(std::move(settings));
+  if (!search->takes_over_at) return;
+  turn_timer_.expires_at(*search->takes_over_at);
+  turn_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && !life_.ending()) take_over();
+  });
 }
 
 // The others know where it listens; those that come later look into the rendezvous file.
@@ -116,13 +99,9 @@ void Driver::take_over() {
   auto node = std::make_shared<plan::NodeProposal>(*node_);
   node->rendezvous.role = plan::RendezvousRole::coordinator;
   node_ = std::move(node);
-  const rendezvous::Survivor survivor = next_coordinator_.survivor();
   net::CoordinatorServiceSettings settings = coordinator_settings();
-  settings.coordinator.own = survivor.roster.own;
-  settings.coordinator.launch_id = survivor.roster.launch_id;
-  settings.coordinator.when_alone.reset();
-  settings.coordinator.takeover = rendezvous::Takeover{first_loss_, node_->options.host_timeout.value};
-  settings.survivor = survivor;
+  next_coordinator_.inherit(settings.coordinator);
+  settings.survivor = next_coordinator_.survivor();
   settings.bound = std::exchange(successor_socket_, {});
   say_detail(fmt::format("coordinating the job on port {}", settings.bound->port));
   auto service = std::make_unique<net::CoordinatorService>(context_, settings, coordinator_hooks());

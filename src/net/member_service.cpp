@@ -12,7 +12,7 @@
 #include "ddprun/net/authenticator.hpp"
 #include "ddprun/net/sealed_stream.hpp"
 #include "ddprun/rendezvous/address_choice.hpp"
-#include "ddprun/rendezvous/expected_messages.hpp"
+#include "ddprun/rendezvous/member_session.hpp"
 #include "name_query.hpp"
 
 namespace ddprun::net {
@@ -50,7 +50,11 @@ struct Probing {
 class MemberService::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(boost::asio::io_context& context, MemberServiceSettings settings, MemberHooks hooks)
-      : context_(context), settings_(std::move(settings)), hooks_(std::move(hooks)), timer_(context) {}
+      : context_(context),
+        settings_(std::move(settings)),
+        hooks_(std::move(hooks)),
+        timer_(context),
+        session_({settings_.join.join_timeout + settings_.start_margin, settings_.answer_limit}) {}
 
   void start();
   void on_told(rendezvous::DiscoveryWay way, const ToldPlace& told);
@@ -76,14 +80,14 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   void drop_attempts();
   void join(AuthenticationResult result);
   void receive(const std::string& payload);
-  void pass_on(const rendezvous::CoordinatorMessage& message);
+  void pass_on(const rendezvous::CoordinatorMessage& message, bool ends);
   void open_output();
   void note_output(const std::shared_ptr<Opening>& opening, std::size_t stream, AuthenticationResult result);
   void probe(const rendezvous::Probe& request);
   void lose(const std::string& what, const std::string& hint,
             rendezvous::ConnectionEnd end = rendezvous::ConnectionEnd::broken);
   void set_timer();
-  void expect_word(Milliseconds limit, const std::string& before);
+  void expect_word(const rendezvous::MemberSession::Expectation& expectation);
   std::string coordinator() const;
   rendezvous::Handshake handshake() const;
 
@@ -106,9 +110,12 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<std::shared_ptr<Dial>> probes_;
   std::vector<std::shared_ptr<Dial>> output_dials_;
   bool output_asked_ = false;
-  Milliseconds pause_{0};  // of the latest Start
-  rendezvous::MemberState state_ = rendezvous::MemberState::joined;
-  std::vector<rendezvous::CoordinatorMessage> held_;  // until the output has its connections
+  rendezvous::MemberSession session_;
+  struct Held {
+    rendezvous::CoordinatorMessage message;
+    bool ends;
+  };
+  std::vector<Held> held_;  // until the output has its connections
   std::optional<AuthenticationResult> found_;
   std::shared_ptr<Connection> connection_;
   bool closed_ = false;
@@ -128,12 +135,7 @@ void MemberService::Impl::start() {
 void MemberService::Impl::send(const rendezvous::AgentMessage& message) {
   if (!connection_) return;
   connection_->send(rendezvous::encode(message));
-  state_ = rendezvous::after_sent(message, state_);
-  const bool to_be_answered = std::holds_alternative<rendezvous::AttemptFailed>(message) ||
-                              std::holds_alternative<rendezvous::Stopped>(message) ||
-                              std::holds_alternative<rendezvous::StopRequest>(message);
-  const Milliseconds pause = std::holds_alternative<rendezvous::Stopped>(message) ? pause_ : Milliseconds{0};
-  if (to_be_answered) expect_word(settings_.answer_limit + pause, "sent nothing for");
+  if (const auto expectation = session_.note_sent(message)) expect_word(*expectation);
 }
 
 void MemberService::Impl::close() {
@@ -318,21 +320,16 @@ void MemberService::Impl::join(AuthenticationResult result) {
     if (self) self->lose(fmt::format("lost the coordinator {}: {}", self->coordinator(), why), "", end);
   };
   connection_->start(std::move(hooks), std::move(result.text));
-  connection_->send(rendezvous::encode(rendezvous::AgentMessage{std::move(join)}));
+  send(std::move(join));
   if (hooks_.on_joined) hooks_.on_joined(reached_, reached_port_);
-
-  timer_.cancel();
-  expect_word(settings_.join.join_timeout + settings_.start_margin,
-              "accepted this node but sent no start within");
 }
 
-// Without one the coordinator's host lives, as its kernel tells, but ddprun there does not.
-void MemberService::Impl::expect_word(Milliseconds limit, const std::string& before) {
-  timer_.expires_after(limit);
-  timer_.async_wait([weak = weak_from_this(), limit, before](const Code& error) {
+void MemberService::Impl::expect_word(const rendezvous::MemberSession::Expectation& expectation) {
+  timer_.expires_after(expectation.limit);
+  timer_.async_wait([weak = weak_from_this(), otherwise = expectation.otherwise](const Code& error) {
     const auto self = weak.lock();
     if (!self || error || self->closed_) return;
-    self->lose(fmt::format("the coordinator {} {} {}", self->coordinator(), before, describe_duration(limit)),
+    self->lose(fmt::format("the coordinator {} {}", self->coordinator(), otherwise),
                "ddprun on that host hangs or was stopped", rendezvous::ConnectionEnd::hanging);
   });
 }
@@ -349,30 +346,23 @@ void MemberService::Impl::receive(const std::string& payload) {
     return lose(fmt::format("lost the coordinator {}: it sent {}", coordinator(), error->what), "");
   }
   const auto& message = std::get<rendezvous::CoordinatorMessage>(decoded);
-  if (rendezvous::judge(message, state_) == rendezvous::Reception::wrong) {
-    const std::string why = rendezvous::describe_wrong(message);
-    return lose(fmt::format("lost the coordinator {}: {}", coordinator(), why), "");
-  }
-  state_ = rendezvous::after_received(message, state_);
+  const auto judged = session_.note_received(message);
+  if (const auto* why = std::get_if<std::string>(&judged))
+    return lose(fmt::format("lost the coordinator {}: {}", coordinator(), *why), "");
   if (const auto* roster = std::get_if<rendezvous::Roster>(&message)) told_name_ = roster->host;
   if (const auto* request = std::get_if<rendezvous::Probe>(&message)) return probe(*request);
-  const bool asks = std::holds_alternative<rendezvous::ClientQuestion>(message) ||
-                    std::holds_alternative<rendezvous::StatusQuestion>(message) ||
-                    std::holds_alternative<rendezvous::Roster>(message);
-  if (asks) return hooks_.on_message(message);
+  const auto received = std::get<rendezvous::MemberSession::Received>(judged);
+  if (!received.answers) return hooks_.on_message(message);
   timer_.cancel();
-  if (const auto* start = std::get_if<rendezvous::Start>(&message)) pause_ = start->pause;
   const bool begins_output = std::holds_alternative<rendezvous::Start>(message) &&
                              settings_.output_streams > 0 && !std::exchange(output_asked_, true);
   if (begins_output) open_output();
-  if (!output_dials_.empty()) return held_.push_back(message);
-  pass_on(message);
+  if (!output_dials_.empty()) return held_.push_back({message, received.ends});
+  pass_on(message, received.ends);
 }
 
-void MemberService::Impl::pass_on(const rendezvous::CoordinatorMessage& message) {
-  if (std::holds_alternative<rendezvous::Finish>(message) ||
-      std::holds_alternative<rendezvous::Refused>(message))
-    close();
+void MemberService::Impl::pass_on(const rendezvous::CoordinatorMessage& message, bool ends) {
+  if (ends) close();
   hooks_.on_message(message);
 }
 
@@ -413,8 +403,8 @@ void MemberService::Impl::note_output(const std::shared_ptr<Opening>& opening, s
     for (auto& socket : opening->sockets) sockets.push_back(std::move(*socket));
   }
   hooks_.on_output(std::move(sockets), opening->problem);
-  for (const rendezvous::CoordinatorMessage& message : std::exchange(held_, {})) {
-    if (!closed_) pass_on(message);
+  for (const Held& each : std::exchange(held_, {})) {
+    if (!closed_) pass_on(each.message, each.ends);
   }
 }
 

@@ -1,13 +1,15 @@
 #include "ddprun/rendezvous/next_coordinator.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "ddprun/rendezvous/host_limits.hpp"
 
 namespace ddprun::rendezvous {
 
-NextCoordinator::NextCoordinator(Milliseconds host_timeout)
-    : patience_(longest_search(host_timeout)), turn_(successor_turn(host_timeout)) {}
+NextCoordinator::NextCoordinator(Milliseconds host_timeout) : host_timeout_(host_timeout) {}
 
 void NextCoordinator::note_joined(const std::string& address, int port) {
   coordinator_.reset();
@@ -26,20 +28,26 @@ bool NextCoordinator::note(const Roster& roster) {
   coordinator_ = roster.coordinator;
   lost_.clear();
   ended_.clear();
-  first_loss_.reset();
-  last_loss_.reset();
+  first_.reset();
+  last_.reset();
   return is_new;
 }
 
-void NextCoordinator::note_lost(bool ended, TimePoint now) {
+std::optional<std::string> NextCoordinator::note_lost(const std::string& what, ConnectionEnd end,
+                                                      bool listens, TimePoint now) {
+  // The workers of one that hangs run on, as long as nobody stops them there.
+  if (end == ConnectionEnd::hanging || !roster_) return what;
   if (coordinator_) {
     lost_.insert(*coordinator_);
-    if (ended) ended_.insert(*coordinator_);
+    if (end == ConnectionEnd::ended) ended_.insert(*coordinator_);
   }
   coordinator_.reset();
-  if (!first_loss_) first_loss_ = now;
-  last_loss_ = now;
-  last_ended_ = ended;
+  listens_ = listens;
+  last_ = Loss{what, end, now};
+  if (!first_) first_ = last_;
+  if (now >= gives_up_at()) return describe_failed_search();
+  if (candidates().empty() && !turn()) return what;  // nobody is left
+  return std::nullopt;
 }
 
 std::vector<Successor> NextCoordinator::candidates() const {
@@ -51,27 +59,45 @@ std::vector<Successor> NextCoordinator::candidates() const {
   return all;
 }
 
-std::optional<TimePoint> NextCoordinator::takes_over_at() const {
-  if (!roster_ || !last_loss_) return std::nullopt;
+// Nothing: never.
+std::optional<TimePoint> NextCoordinator::turn() const {
+  if (!listens_) return std::nullopt;
   // All see at the same moment that a process has ended; after silence another one may have been earlier.
-  TimePoint turn = *last_loss_ + (last_ended_ ? Milliseconds{0} : k_finding);
+  TimePoint turn = last_->at + (last_->end == ConnectionEnd::ended ? Milliseconds{0} : k_finding);
   for (const Successor& each : roster_->successors) {
     if (is_lost(each.place)) continue;
     if (each.place == roster_->own) return turn;
-    turn += turn_;
+    turn += successor_turn(host_timeout_);
   }
   return std::nullopt;
 }
 
-std::optional<TimePoint> NextCoordinator::gives_up_at() const {
-  if (!first_loss_) return std::nullopt;
-  return *first_loss_ + patience_;
+TimePoint NextCoordinator::gives_up_at() const { return first_->at + longest_search(host_timeout_); }
+
+std::string NextCoordinator::describe_failed_search() const {
+  std::vector<std::string> hosts;
+  for (const Successor& each : candidates()) hosts.push_back(each.host);
+  if (hosts.empty()) return first_->what;
+  return fmt::format("{}; {} did not take over", first_->what, fmt::join(hosts, ", "));
+}
+
+std::optional<NextCoordinator::Search> NextCoordinator::next(TimePoint now) const {
+  const auto own_turn = turn();
+  if (own_turn && now >= *own_turn) return std::nullopt;
+  return Search{candidates(), std::chrono::ceil<Milliseconds>(gives_up_at() - now), own_turn};
 }
 
 Survivor NextCoordinator::survivor() const {
   Survivor survivor{*roster_, {}};
   for (const AgentIndex place : ended_) survivor.ended.push_back(place.value);
   return survivor;
+}
+
+void NextCoordinator::inherit(CoordinatorSettings& settings) const {
+  settings.own = roster_->own;
+  settings.launch_id = roster_->launch_id;
+  settings.when_alone.reset();
+  settings.takeover = Takeover{first_->what, host_timeout_};
 }
 
 }  // namespace ddprun::rendezvous

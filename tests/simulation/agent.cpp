@@ -156,7 +156,6 @@ void Agent::handle(const Refused& refused) {
 
 void Agent::handle(const Roster& roster) {
   turn_.cancel();
-  first_loss_.clear();
   if (next_.note(roster)) send(RosterTaken{roster.number()});
 }
 
@@ -192,13 +191,9 @@ void Agent::on_lost(const std::string& what) {
 
 void Agent::on_coordinator_lost(const std::string& what, ConnectionEnd end) {
   world_.tell(name(), what);
-  if (end == ConnectionEnd::hanging) return on_lost(what);
-  const TimePoint now = world_.clock().now();
-  if (first_loss_.empty()) first_loss_ = what;
-  next_.note_lost(end == ConnectionEnd::ended, now);
-  listens_ = place_ != 0;
-  const bool in_time = now < *next_.gives_up_at();
-  if (!(next_.is_told() && in_time && !next_.is_hopeless())) return on_lost(first_loss_);
+  listens_ = listens_ || place_ != 0;
+  const auto why = next_.note_lost(what, end, listens_, world_.clock().now());
+  if (why) return on_lost(*why);
   stopping_ = true;
   carry_out(life_.on_lost(what, {}, true));
 }
@@ -207,14 +202,14 @@ void Agent::rejoin() {
   if (life_.ending()) return;
   stopping_ = false;
   member_.reset();
-  const auto turn = listens_ ? next_.takes_over_at() : std::nullopt;
-  if (turn && world_.clock().now() >= *turn) return take_over();
+  const auto search = next_.next(world_.clock().now());
+  if (!search) return take_over();
   MemberJoinSettings join;
-  join.successors = next_.candidates();
-  join.join_timeout = std::chrono::ceil<Milliseconds>(*next_.gives_up_at() - world_.clock().now());
+  join.successors = search->successors;
+  join.join_timeout = search->timeout;
   begin_member(std::move(join), next_.survivor());
-  if (!turn) return;
-  set_timer(turn_, *turn, [this] {
+  if (!search->takes_over_at) return;
+  set_timer(turn_, *search->takes_over_at, [this] {
     if (!life_.ending()) take_over();
   });
 }
@@ -222,13 +217,10 @@ void Agent::rejoin() {
 void Agent::take_over() {
   if (member_) member_->close();
   member_.reset();
-  const Survivor survivor = next_.survivor();
   CoordinatorSettings settings = coordinator_settings();
-  settings.own = survivor.roster.own;
-  settings.launch_id = survivor.roster.launch_id;
-  settings.takeover = Takeover{first_loss_, world_.launch().host_timeout};
+  next_.inherit(settings);
   world_.tell(name(), "coordinates");
-  begin_coordinator(std::move(settings), survivor);
+  begin_coordinator(std::move(settings), next_.survivor());
 }
 
 // ---- workers

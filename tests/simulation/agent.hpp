@@ -153,7 +153,6 @@ class Agent {
   supervise::AgentLifecycle life_;
   supervise::Supervisor supervisor_;
   rendezvous::NextCoordinator next_;
-  std::string first_loss_;
   bool listens_ = false, decision_pending_ = false;
   bool stopping_ = false;  // its workers were told to end
   std::optional<supervise::Failure> told_failure_;

@@ -28,12 +28,13 @@ void send_in_pieces(Link& link, int end, const std::string& bytes, Random& rando
 
 // ---- a member
 
-MemberSide::MemberSide(Agent& agent, World& world, MemberJoinSettings settings, std::optional<Survivor> told)
+MemberSide::MemberSide(Agent& agent, World& world, const MemberJoinSettings& settings,
+                       std::optional<Survivor> told)
     : agent_(agent),
       world_(world),
-      settings_(settings),
       survivor_(std::move(told)),
-      join_(std::move(settings), world.clock().now()),
+      join_(settings, world.clock().now()),
+      session_({settings.join_timeout + k_start_margin, world.launch().grace + 2 * k_stop_margin}),
       timer_(world.clock()) {}
 
 void MemberSide::start() {
@@ -104,19 +105,14 @@ void MemberSide::join(const std::shared_ptr<Link>& taken, const std::string& add
   agent_.turn_.cancel();
   agent_.next_.note_joined(address, port);
   agent_.life_.note_found();
-  send_in_pieces(*link, 0, encode(AgentMessage{std::move(message)}), world_.random());
+  send(std::move(message));
   world_.note_stage("joining");
-  expect_word(settings_.join_timeout + k_start_margin);
 }
 
 void MemberSide::send(const AgentMessage& message) {
   if (!link || closed_) return;
   send_in_pieces(*link, 0, encode(message), world_.random());
-  state_ = after_sent(message, state_);
-  const bool stopped = std::holds_alternative<Stopped>(message);
-  if (stopped || std::holds_alternative<AttemptFailed>(message) ||
-      std::holds_alternative<StopRequest>(message))
-    expect_word(world_.launch().grace + 2 * k_stop_margin + (stopped ? pause_ : Milliseconds{0}));
+  if (const auto expectation = session_.note_sent(message)) expect_word(*expectation);
 }
 
 void MemberSide::take(const std::string& bytes) {
@@ -133,16 +129,12 @@ void MemberSide::receive(const std::string& payload) {
   auto decoded = decode_coordinator_message(payload);
   if (const auto* error = std::get_if<CodecError>(&decoded)) return lose("it sent " + error->what);
   const auto& message = std::get<CoordinatorMessage>(decoded);
-  if (judge(message, state_) == Reception::wrong) return lose(describe_wrong(message));
-  state_ = after_received(message, state_);
+  const auto judged = session_.note_received(message);
+  if (const auto* why = std::get_if<std::string>(&judged)) return lose(*why);
   if (const auto* request = std::get_if<Probe>(&message)) return send(Probed{request->addresses, {}});
-  if (std::holds_alternative<Roster>(message)) {
-    agent_.life_.note_joined();
-    return agent_.on_message(message);
-  }
-  timer_.cancel();
-  if (const auto* start = std::get_if<Start>(&message)) pause_ = start->pause;
-  if (std::holds_alternative<Finish>(message) || std::holds_alternative<Refused>(message)) close();
+  const auto received = std::get<MemberSession::Received>(judged);
+  if (received.answers) timer_.cancel();
+  if (received.ends) close();
   agent_.life_.note_joined();
   agent_.on_message(message);
 }
@@ -161,11 +153,10 @@ void MemberSide::close() {
   if (link) link->close(0);
 }
 
-void MemberSide::expect_word(Milliseconds limit) {
-  agent_.set_timer(timer_, world_.clock().now() + limit, [this, limit] {
-    if (!closed_)
-      lose(fmt::format("the coordinator sent nothing for {}", describe_duration(limit)),
-           ConnectionEnd::hanging);
+void MemberSide::expect_word(const MemberSession::Expectation& expectation) {
+  const TimePoint deadline = world_.clock().now() + expectation.limit;
+  agent_.set_timer(timer_, deadline, [this, otherwise = expectation.otherwise] {
+    if (!closed_) lose("the coordinator " + otherwise, ConnectionEnd::hanging);
   });
 }
 

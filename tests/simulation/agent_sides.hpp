@@ -2,7 +2,7 @@
 #pragma once
 
 #include "agent.hpp"
-#include "ddprun/rendezvous/expected_messages.hpp"
+#include "ddprun/rendezvous/member_session.hpp"
 
 namespace ddprun::simulation {
 
@@ -12,7 +12,7 @@ inline constexpr int k_successor_port = 30000;
 // As net/member_service.cpp.
 class MemberSide {
  public:
-  MemberSide(Agent& agent, World& world, rendezvous::MemberJoinSettings settings,
+  MemberSide(Agent& agent, World& world, const rendezvous::MemberJoinSettings& settings,
              std::optional<rendezvous::Survivor> told);
   void start();
   void send(const rendezvous::AgentMessage& message);
@@ -27,12 +27,11 @@ class MemberSide {
   void take(const std::string& bytes);
   void receive(const std::string& payload);
   void lose(const std::string& what, ConnectionEnd end = ConnectionEnd::broken);
-  void expect_word(Milliseconds limit);
+  void expect_word(const rendezvous::MemberSession::Expectation& expectation);
   void drop_dials();
 
   Agent& agent_;
   World& world_;
-  rendezvous::MemberJoinSettings settings_;
   std::optional<rendezvous::Survivor> survivor_;
   rendezvous::MemberJoin join_;
   struct Found {
@@ -43,8 +42,7 @@ class MemberSide {
   std::optional<Found> found_;
   std::map<rendezvous::CandidateId, std::shared_ptr<Dialling>> dials_;
   rendezvous::FrameReader reader_;
-  rendezvous::MemberState state_ = rendezvous::MemberState::joined;
-  Milliseconds pause_{0};
+  rendezvous::MemberSession session_;
   bool closed_ = false;
   Timer timer_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  // gone with this

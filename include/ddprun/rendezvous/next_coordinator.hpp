@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "ddprun/base/duration.hpp"
+#include "ddprun/rendezvous/connection_end.hpp"
+#include "ddprun/rendezvous/coordinator_settings.hpp"
 #include "ddprun/rendezvous/roster.hpp"
 
 namespace ddprun::rendezvous {
@@ -34,28 +36,42 @@ class NextCoordinator {
 
   // ---- without
 
-  // `ended`: its process has, as far as its connection shows.
-  void note_lost(bool ended, TimePoint now);
-  // All but this agent and those that are lost; in order.
-  std::vector<Successor> candidates() const;
-  // Nothing: never.
-  std::optional<TimePoint> takes_over_at() const;
-  std::optional<TimePoint> gives_up_at() const;
-  // Nobody is left to look for, this agent included.
-  bool is_hopeless() const { return candidates().empty() && !takes_over_at(); }
-  // For the next coordinator. Only when told.
+  // `what`: as a sentence. `listens`: this agent does, where the roster says, so that it can take over.
+  // The sentence with which the agent ends; nothing: it ends its workers, and then does what next() says.
+  std::optional<std::string> note_lost(const std::string& what, ConnectionEnd end, bool listens,
+                                       TimePoint now);
+  struct Search {
+    std::vector<Successor> successors;       // to be joined, whoever answers
+    Milliseconds timeout{0};                 // from now
+    std::optional<TimePoint> takes_over_at;  // where nobody has answered by then
+  };
+  // After a loss. Nothing: it takes over now.
+  std::optional<Search> next(TimePoint now) const;
+  // For the next coordinator; when told.
   Survivor survivor() const;
+  // What this agent's settings have of the lost coordinator when it takes over.
+  void inherit(CoordinatorSettings& settings) const;
 
  private:
   bool is_lost(AgentIndex place) const { return lost_.contains(place); }
+  // All but this agent and those that are lost; in order.
+  std::vector<Successor> candidates() const;
+  std::optional<TimePoint> turn() const;
+  TimePoint gives_up_at() const;
+  std::string describe_failed_search() const;
 
-  Milliseconds patience_;  // with the search, from the first loss on
-  Milliseconds turn_;
+  struct Loss {
+    std::string what;
+    ConnectionEnd end;
+    TimePoint at;
+  };
+
+  Milliseconds host_timeout_;
   std::optional<Roster> roster_;
   std::optional<AgentIndex> coordinator_;  // the one joined
   std::set<AgentIndex> lost_, ended_;      // since the roster came
-  std::optional<TimePoint> first_loss_, last_loss_;
-  bool last_ended_ = false;
+  std::optional<Loss> first_, last_;       // likewise
+  bool listens_ = false;
 };
 
 }  // namespace ddprun::rendezvous

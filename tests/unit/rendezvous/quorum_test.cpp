@@ -167,43 +167,93 @@ TEST_CASE("nothing is missing but the coordinator") {
 }
 
 TEST_CASE("the first agent that is left takes over at once, or where it looks for another one first") {
-  const bool ended = GENERATE(true, false);
+  const auto end = GENERATE(ConnectionEnd::ended, ConnectionEnd::broken, ConnectionEnd::silent);
+  const bool ended = end == ConnectionEnd::ended;
   for (const int own : {1, 2, 3}) {
     NextCoordinator next(10s);
     CHECK_FALSE(next.is_told());
     CHECK(next.note(roster_of(own)));
     CHECK_FALSE(next.note(roster_of(own)));
-    CHECK_FALSE(next.takes_over_at());
-    next.note_lost(ended, k_now);
-    CHECK(next.takes_over_at() == k_now + (ended ? 0s : k_finding) + (own - 1) * successor_turn(10s));
-    CHECK(next.gives_up_at() == k_now + longest_search(10s));
-    CHECK(next.candidates().size() == 2);
+    CHECK_FALSE(next.note_lost("lost n1", end, true, k_now));
     CHECK(next.survivor().ended == (ended ? std::vector<int>{0} : std::vector<int>{}));
+    const TimePoint turn = k_now + (ended ? 0s : k_finding) + (own - 1) * successor_turn(10s);
+    CHECK_FALSE(next.next(turn));
+    const auto search = next.next(turn - 1ms);
+    REQUIRE(search);
+    CHECK(search->takes_over_at == turn);
+    CHECK(turn - 1ms + search->timeout == k_now + longest_search(10s));
+    CHECK(search->successors.size() == 2);
   }
 }
 
 TEST_CASE("one that has taken over and is lost in its turn is passed over") {
   NextCoordinator next(10s);
   next.note(roster_of(3));
-  next.note_lost(false, k_now);
-  CHECK(places_of(next.candidates()) == std::vector<int>{1, 2});
+  CHECK_FALSE(next.note_lost("lost n1", ConnectionEnd::silent, true, k_now));
+  CHECK(places_of(next.next(k_now)->successors) == std::vector<int>{1, 2});
   next.note_joined("10.0.0.2", 20000);
-  next.note_lost(true, k_now + 1s);
-  CHECK(places_of(next.candidates()) == std::vector<int>{2});
-  CHECK(next.takes_over_at() == k_now + 1s + successor_turn(10s));
-  CHECK(next.gives_up_at() == k_now + longest_search(10s));
+  CHECK_FALSE(next.note_lost("lost n2", ConnectionEnd::ended, true, k_now + 1s));
+  const auto search = next.next(k_now + 1s);
+  REQUIRE(search);
+  CHECK(places_of(search->successors) == std::vector<int>{2});
+  CHECK(search->takes_over_at == k_now + 1s + successor_turn(10s));
+  CHECK(search->timeout == longest_search(10s) - 1s);
   CHECK(next.survivor().ended == std::vector<int>{1});
-  CHECK_FALSE(next.is_hopeless());
 }
 
-TEST_CASE("where nobody is left to look for the search is hopeless") {
+TEST_CASE("where nobody is left to look for the agent ends with what it lost last") {
   NextCoordinator next(10s);
   Roster roster = roster_of(9);
   roster.successors.resize(1);
   next.note(roster);
-  next.note_lost(true, k_now);
-  CHECK_FALSE(next.is_hopeless());
+  CHECK_FALSE(next.note_lost("lost n1", ConnectionEnd::ended, true, k_now));
   next.note_joined("10.0.0.2", 20000);
-  next.note_lost(true, k_now);
-  CHECK(next.is_hopeless());
+  CHECK(next.note_lost("lost n2", ConnectionEnd::ended, true, k_now) == "lost n2");
+}
+
+TEST_CASE("an agent that cannot listen does not take over, and ends where it is the only one left") {
+  NextCoordinator next(10s);
+  Roster roster = roster_of(1);
+  next.note(roster);
+  CHECK_FALSE(next.note_lost("lost n1", ConnectionEnd::ended, false, k_now));
+  const auto search = next.next(k_now + longest_search(10s) - 1s);
+  REQUIRE(search);
+  CHECK_FALSE(search->takes_over_at);
+  roster.successors.resize(1);
+  next.note(roster);
+  CHECK(next.note_lost("lost n1", ConnectionEnd::ended, false, k_now) == "lost n1");
+}
+
+TEST_CASE("an agent that was told of nobody, or whose coordinator hangs, looks for no other") {
+  NextCoordinator next(10s);
+  CHECK(next.note_lost("lost n1", ConnectionEnd::ended, true, k_now) == "lost n1");
+  next.note(roster_of(1));
+  CHECK(next.note_lost("n1 hangs", ConnectionEnd::hanging, true, k_now) == "n1 hangs");
+}
+
+TEST_CASE("a search in vain ends with the first loss and those that did not take over") {
+  NextCoordinator next(10s);
+  next.note(roster_of(1));
+  CHECK_FALSE(next.note_lost("lost n1", ConnectionEnd::silent, false, k_now));
+  const auto why =
+      next.note_lost("nobody answered", ConnectionEnd::broken, false, k_now + longest_search(10s));
+  CHECK(why == "lost n1; n3, n4 did not take over");
+}
+
+TEST_CASE("who takes over goes on as the agent and the launch that the lost coordinator knew") {
+  NextCoordinator next(10s);
+  Roster roster = roster_of(2);
+  roster.launch_id = "launch";
+  next.note(roster);
+  next.note_lost("lost n1", ConnectionEnd::ended, true, k_now);
+  next.note_lost("nobody answered", ConnectionEnd::broken, true, k_now + 1s);
+  CoordinatorSettings settings;
+  settings.when_alone = allocation::Notice{};
+  next.inherit(settings);
+  CHECK(settings.own == AgentIndex{2});
+  CHECK(settings.launch_id == "launch");
+  CHECK_FALSE(settings.when_alone);
+  REQUIRE(settings.takeover);
+  CHECK(settings.takeover->why == "lost n1");
+  CHECK(settings.takeover->host_timeout == 10s);
 }
