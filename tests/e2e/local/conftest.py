@@ -8,6 +8,7 @@ import pytest
 
 from support import programs, ssh
 from support import hosts as hosts_module
+from support.attempts import Job
 from support.hosts import HostGroup
 from support.machine import Machine
 
@@ -50,6 +51,14 @@ def key(directory) -> str:
     path.write_text("0123456789abcdef" * 4 + "\n")
     path.chmod(0o600)
     return str(path)
+
+
+@pytest.fixture
+def job(hosts, directory, key) -> Iterator[Job]:
+    """That outlives hosts."""
+    job = Job(hosts, directory, key)
+    yield job
+    job.check_no_overlap()
 
 
 @pytest.fixture

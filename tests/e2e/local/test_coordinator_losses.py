@@ -24,13 +24,6 @@ LOST_A = re.compile(r"ddprun: lost the coordinator a \(10\.77\.0\.1\): "
 
 
 @pytest.fixture
-def job(hosts, directory, key):
-    job = Job(hosts, directory, key)
-    yield job
-    job.check_no_overlap()
-
-
-@pytest.fixture
 def second_addresses(hosts) -> Iterator[str]:
     """Of all hosts, in a network that reaches all of them too; the one of host a."""
     addresses = {name: f"10.79.0.{number}" for number, name in enumerate("abc", start=1)}
@@ -104,11 +97,10 @@ def test_while_it_opens_the_first_store_the_next_takes_over(job):
 
 
 def test_while_it_opens_the_store_of_a_restart_the_next_takes_over(job):
-    trouble = {"rank": 2, "deed": "exit 3"}
-    job.start("a", "--max-restarts", "1", nodes="1:3", through=killed_at("listen", LISTEN_FOR_SECOND_STORE), **trouble)
-    job.start("bc", "--max-restarts", "1", nodes="1:3", **trouble)
+    job.start("a", "--max-restarts", "1", nodes="1:3", through=killed_at("listen", LISTEN_FOR_SECOND_STORE))
+    job.start("bc", "--max-restarts", "1", nodes="1:3")
     job.wait_for_attempt(0, *THREE)
-    job.go()
+    job.do("exit 3", rank=2)
     check_killed(job, "a")
     wait_until("the others go on", lambda: sorted(TWO) in (job.noted(1), job.noted(2)))
     check_said(job.end())
@@ -136,10 +128,9 @@ def test_while_it_says_that_the_job_has_succeeded_it_has(job):
 
 
 def test_while_workers_are_stopped_its_host_is_cut_off_and_the_next_takes_over(job):
-    job.start("abc", "--host-timeout", "7", "--max-restarts", "1", nodes="1:3", on_term="touch {0}/told.$RANK",
-              rank=2, deed="exit 3")
+    job.start("abc", "--host-timeout", "7", "--max-restarts", "1", nodes="1:3", on_term="touch {0}/told.$RANK")
     job.wait_for_attempt(0, *THREE)
-    job.go()
+    job.do("exit 3", rank=2)
     wait_for_files(job.directory, "told.*", 2)  # who go on until they are killed
     job.hosts["a"].unplug()
     try:

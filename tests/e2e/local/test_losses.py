@@ -8,7 +8,6 @@ import signal
 import pytest
 
 from support import evidence
-from support.attempts import Job
 from support.hosts import HostGroup, wait_until
 from support.manual import PORT
 from support.slow_link import slow_link
@@ -17,13 +16,6 @@ KINDS = {"a range of nodes": ("2:3", []), "a spare": ("3", ["--spares", "1"])}
 KILLED = ["--host-timeout", "7", "--shutdown-timeout", "1"]  # where workers ignore SIGTERM
 THREE = ["0/3 on a", "1/3 on b", "2/3 on c"]
 FOUR = ["0/4 on a", "1/4 on b", "2/4 on c", "3/4 on d"]
-
-
-@pytest.fixture
-def job(hosts, directory, key):
-    job = Job(hosts, directory, key)
-    yield job
-    job.check_no_overlap()
 
 
 # ---- workers
@@ -42,11 +34,10 @@ LEAVING = f"sleep 600 & {STUBBORN} until [ -e {{0}}/stubborn ]; do sleep 0.05; d
 ], ids=["exit", "SEGV", "KILL", "others-ignore-TERM", "grandchildren"])
 def test_nothing_of_a_failed_attempt_is_left_when_the_next_one_starts(job, kind, deed, on_term, cause):
     nodes, options = KINDS[kind]
-    job.start("abc", "--max-restarts", "1", "--shutdown-timeout", "1", *options, nodes=nodes, on_term=on_term, rank=1,
-              deed=deed)
+    job.start("abc", "--max-restarts", "1", "--shutdown-timeout", "1", *options, nodes=nodes, on_term=on_term)
     world = THREE if not options else ["0/2 on a", "1/2 on b"]
     job.wait_for_attempt(0, *world)
-    job.go()
+    job.do(deed, rank=1)
     job.wait_for_attempt(1, *world)
     said = job.end()["a"]
     assert re.search(rf"^ddprun: rank 1 on b {cause}.*; .*restart", said, re.M), said
@@ -55,9 +46,9 @@ def test_nothing_of_a_failed_attempt_is_left_when_the_next_one_starts(job, kind,
 # ---- agents
 
 def test_a_killed_agent_takes_along_what_its_workers_left(job):
-    job.start("abc", "--shutdown-timeout", "1", nodes="2:3", on_term="", rank=1, deed="rm {0}/go; " + LEAVING)
+    job.start("abc", "--shutdown-timeout", "1", nodes="2:3", on_term="")
     job.wait_for_attempt(0, *THREE)
-    job.go()
+    job.do(LEAVING, rank=1)
     wait_until("a grandchild runs", lambda: (job.directory / "stubborn").exists())
     job.kill("b")
     job.wait_for_attempt(1, "0/2 on a", "1/2 on c")
@@ -65,13 +56,13 @@ def test_a_killed_agent_takes_along_what_its_workers_left(job):
 
 
 def test_an_agent_that_is_frozen_for_longer_than_the_host_timeout_is_not_lost(job):
-    job.start("abc", "--host-timeout", "7", "--max-restarts", "1", nodes="1:3", rank=2, deed="exit 3")
+    job.start("abc", "--host-timeout", "7", "--max-restarts", "1", nodes="1:3")
     job.wait_for_attempt(0, *THREE)
     job.agents["b"].freeze()
     with pytest.raises(TimeoutError):
         wait_until("another attempt", lambda: job.noted(1), seconds=10)
     job.agents["b"].thaw()
-    job.go()
+    job.do("exit 3", rank=2)
     job.wait_for_attempt(1, *THREE)
     said = job.end()
     assert "lost" not in "".join(said.values()), said
@@ -87,7 +78,7 @@ def silence(hosts: HostGroup, name: str) -> int:
 
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_a_link_that_is_down_for_less_than_the_host_timeout_changes_nothing(job, name):
-    job.start("abc", "--host-timeout", "14", "--max-restarts", "1", nodes="1:3", rank=2, deed="exit 3")
+    job.start("abc", "--host-timeout", "14", "--max-restarts", "1", nodes="1:3")
     job.wait_for_attempt(0, *THREE)
     job.hosts[name].unplug()
     try:
@@ -95,7 +86,7 @@ def test_a_link_that_is_down_for_less_than_the_host_timeout_changes_nothing(job,
     finally:
         job.hosts[name].plug_in_again()
     wait_until("one is answered", lambda: silence(job.hosts, name) < 1000)
-    job.go()
+    job.do("exit 3", rank=2)
     job.wait_for_attempt(1, *THREE)
     said = job.end()
     assert "lost" not in "".join(said.values()), said
@@ -119,9 +110,9 @@ def test_a_host_whose_link_was_down_for_longer_is_lost_and_may_come_again(job):
 
 def test_over_a_slow_link_that_drops_packets_nobody_is_lost(job):
     with slow_link(job.hosts, "b"):
-        job.start("abc", "--max-restarts", "1", nodes="1:3", rank=2, deed="exit 3")
+        job.start("abc", "--max-restarts", "1", nodes="1:3")
         job.wait_for_attempt(0, *THREE)
-        job.go()
+        job.do("exit 3", rank=2)
         job.wait_for_attempt(1, *THREE)
         said = job.end()
     assert "lost" not in "".join(said.values()), said

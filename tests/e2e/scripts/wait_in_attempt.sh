@@ -1,9 +1,8 @@
 #!/bin/sh
-# wait_in_attempt.sh FOLDER ON_TERM RANK DEED: a worker that notes its place in FOLDER, does ON_TERM when it is asked to
-# stop, and waits for FOLDER/end, or for FOLDER/end.ATTEMPT.RANK. The one of that rank in the first attempt does DEED once
-# FOLDER/go is there.
+# wait_in_attempt.sh FOLDER ON_TERM: a worker that notes its place in FOLDER, does ON_TERM when it is asked to stop, does
+# what FOLDER/deed.ATTEMPT.RANK says once that is there, and waits for FOLDER/end, or for FOLDER/end.ATTEMPT.RANK.
 # Every process of it holds a lock as long as it runs, so that a worker finds what still runs of an attempt before its own.
-folder=$1 on_term=$2 rank=$3 deed=$4
+folder=$1 on_term=$2
 attempt=$TORCHELASTIC_RESTART_COUNT
 exec 9> "$folder/lock.$attempt.$RANK"
 flock 9
@@ -16,6 +15,8 @@ trap "$on_term" TERM
 echo "$RANK/$WORLD_SIZE on $(hostname)" > "$folder/new.$attempt.$RANK"
 mv "$folder/new.$attempt.$RANK" "$folder/$attempt.$RANK"
 until [ -e "$folder/end" ] || [ -e "$folder/end.$attempt.$RANK" ]; do
-  if [ "$attempt.$RANK" = "0.$rank" ] && [ -e "$folder/go" ]; then eval "$deed"; fi
+  if mv "$folder/deed.$attempt.$RANK" "$folder/done.$attempt.$RANK" 2> /dev/null; then
+    . "$folder/done.$attempt.$RANK"
+  fi
   sleep 0.05 9>&-
 done

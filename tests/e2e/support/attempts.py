@@ -26,12 +26,12 @@ class Job:
         value = str(uuid.uuid4())
         self.marker, self.env = f"DDPRUN_TEST_MARKER={value}", {"DDPRUN_TEST_MARKER": value}
 
-    def start(self, names: str, *options: str, nodes: str, on_term: str = "exit 0", rank: int = -1, deed: str = "",
-              address: str = "", through: Sequence[str] = ()) -> None:
-        """`deed`: of the worker of this rank in the first attempt, when go() is called. `through`: what runs ddprun."""
-        program = self.program(on_term.format(self.directory), str(rank), deed.format(self.directory))
+    def start(self, names: str, *options: str, nodes: str = "", on_term: str = "exit 0", address: str = "",
+              through: Sequence[str] = ()) -> None:
+        """`through`: what runs ddprun."""
+        program = self.program(on_term.format(self.directory))
         for name in names:
-            place = ["--nnodes", nodes, "--node-rank", str("abcd".index(name)), "--master-addr",
+            place = ["--nnodes", nodes or f"1:{len(names)}", "--node-rank", str("abcd".index(name)), "--master-addr",
                      address or self.hosts["a"].address, "--master-port", PORT, "--key-file", self.key]
             self.agents[name] = self.hosts[name].popen([*through, "ddprun", *place, *options, *program], env=self.env)
 
@@ -43,8 +43,11 @@ class Job:
         killed.send_signal(signal.SIGKILL)
         return killed
 
-    def go(self) -> None:
-        (self.directory / "go").touch()
+    def do(self, deed: str, rank: int, attempt: int = 0) -> None:
+        """What the worker of this rank in this attempt does now, in its shell."""
+        written = self.directory / "deed"
+        written.write_text(deed.format(self.directory) + "\n")
+        written.rename(self.directory / f"deed.{attempt}.{rank}")
 
     def wait_for_attempt(self, attempt: int, *lines: str) -> None:
         """Exactly these workers run in it."""
