@@ -201,6 +201,27 @@ TEST_CASE("one that has taken over and is lost in its turn is passed over") {
   CHECK(next.survivor().ended == std::vector<int>{1});
 }
 
+TEST_CASE("once a coordinator has sent its roster the search for the next one begins anew") {
+  NextCoordinator next(10s);
+  next.note(roster_of(3));
+  next.note_lost("lost n1", ConnectionEnd::ended, true, k_now);
+  next.note_joined("10.0.0.2", 20000);
+  Roster roster = roster_of(3);
+  roster.coordinator = {1};
+  roster.successors.front() = {{0}, "n1", {"10.0.0.1"}, 20000};  // it has come again
+  CHECK(next.note(roster));
+  const TimePoint later = k_now + longest_search(10s);
+  CHECK_FALSE(next.note_lost("lost n2", ConnectionEnd::silent, true, later));
+  const auto search = next.next(later);
+  REQUIRE(search);
+  CHECK(places_of(search->successors) == std::vector<int>{0, 2});
+  CHECK(search->timeout == longest_search(10s));
+  CHECK(next.survivor().ended.empty());
+  CoordinatorSettings settings;
+  next.inherit(settings);
+  CHECK(settings.takeover->why == "lost n2");
+}
+
 TEST_CASE("where nobody is left to look for the agent ends with what it lost last") {
   NextCoordinator next(10s);
   Roster roster = roster_of(9);
