@@ -141,8 +141,9 @@ def test_a_disk_that_is_slow_for_a_while_costs_no_line(machine):
     with open(console, "wb") as target:
         program = machine.start("-q", "--logs", "logs", "--no-python", "sh", "-c", script, stdout=target)
         machine.wait_for_files("ready")
-        writer = int(subprocess.run(["pgrep", "-P", str(program.pid), "-x", "ddprun-logs"], check=True,
-                                    capture_output=True, text=True).stdout)
+        find = ["pgrep", "-P", str(program.pid), "-x", "ddprun-logs"]
+        writer = int(wait_until("the process that writes the files has its name",
+                                lambda: subprocess.run(find, capture_output=True, text=True).stdout))
         os.kill(writer, signal.SIGSTOP)
         (machine.directory / "go").touch()
         sizes = [0]

@@ -69,7 +69,8 @@ def test_hosts_that_fail_together_give_one_cause(hosts, directory, key):
 def test_restarts_on_four_hosts_wait_for_a_worker_that_ignores_the_stop(hosts, directory, key):
     program = (f"echo $TORCHELASTIC_RESTART_COUNT >> {directory}/rank.$RANK; [ $RANK = 2 ] && trap '' TERM;"
                "[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit 0; touch " + f"{directory}/up.$RANK;"
-               f"[ $RANK = 3 ] || while :; do sleep 0.1; done; until [ -e {directory}/up.2 ]; do sleep 0.02; done; exit 9")
+               f"[ $RANK = 3 ] || while :; do sleep 0.1; done;"
+               f"for R in 0 1 2; do until [ -e {directory}/up.$R ]; do sleep 0.02; done; done; exit 9")
     results = wait_all(start_all(hosts, "--key-file", key, "--max-restarts", "1", "--shutdown-timeout", "1",
                                  "--no-python", "sh", "-c", program, nodes=4))
     assert codes(results) == [0] * 4, as_text(results)

@@ -98,9 +98,9 @@ def test_a_host_whose_link_was_down_for_longer_is_lost_and_may_come_again(job):
     job.hosts["c"].unplug()
     try:
         job.wait_for_attempt(1, "0/2 on a", "1/2 on b")
+        job.stop_searching("c")
     finally:
         job.hosts["c"].plug_in_again()
-    job.stop_searching("c")
     job.start("c", *KILLED, nodes="1:3", on_term="")
     job.wait_for_attempt(2, *THREE)
     said = job.end()["a"]

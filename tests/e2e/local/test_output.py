@@ -125,12 +125,14 @@ def test_lines_of_a_megabyte_of_two_workers(machine):
 def test_what_a_worker_leaves_in_a_large_pipe_comes(machine):
     script = ("import fcntl, os, time\n"
               "if os.environ['RANK'] == '0':\n"
+              " while not os.path.exists('ready'): time.sleep(0.02)\n"  # an incomplete line waits for a second only
               " print('a' * 100000, end='', flush=True)\n"
               " while not os.path.exists('written'): time.sleep(0.02)\n"
               " print()\n"
               "else:\n"
               " fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20)\n"
               " text = ''.join(f'{i}\\n' for i in range(110000)).encode()\n"
+              " open('ready', 'w')\n"
               " while text: text = text[os.write(1, text):]\n"
               " open('written', 'w')\n")
     with open(machine.directory / "output", "wb") as output:

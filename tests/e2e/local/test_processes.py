@@ -221,7 +221,8 @@ def test_in_a_pid_namespace_with_anothers_proc_no_foreign_process_is_signalled(m
 
 def test_in_a_pid_namespace_with_anothers_proc_the_workers_groups_are_stopped(machine):
     script = "trap '' TERM; sleep 600 & echo $! > left; exit 0"
-    inner = '"$ddprun" --no-python sh -c "$1"; echo "code $?"; kill -0 $(cat left) 2> /dev/null && echo left; true'
+    inner = ('"$ddprun" --no-python sh -c "$1"; echo "code $?"; '
+             'for i in $(seq 50); do kill -0 $(cat left) 2> /dev/null || exit 0; sleep 0.1; done; echo left')
     result = machine.start_program(["unshare", "--pid", "--fork", "sh", "-c", inner, "sh", script],
                                    env={"ddprun": machine.binary}).wait()
     if "Operation not permitted" in result.stderr:

@@ -101,7 +101,7 @@ def test_a_tree_may_be_signalled_again_and_again(machine):
 
 def test_workers_that_die_of_a_signal_to_the_tree_before_ddprun_has_it_did_not_fail(machine):
     program = machine.start("--nproc-per-node", "2", "--max-restarts", "3", "--no-python", "sh", "-c",
-                            "echo x >> starts.$RANK; touch ready.$RANK; exec sleep 600", start_new_session=True)
+                            "echo x >> starts.$RANK; : > ready.$RANK; exec sleep 600", start_new_session=True)
     machine.wait_for_files("ready.0", "ready.1")
     kill_all(tree_of(program.pid)[::-1], signal.SIGTERM)
     result = program.wait()

@@ -69,6 +69,7 @@ def test_restarts_are_shown_and_watching_ends_with_the_job(hosts, job, directory
     wait_for_files(directory, "up.1.*", 4)
     wait_until("the restart is shown", lambda: "restart 1 of 2" in hosts["a"].check(["ddprun", "--status"]))
     watching = hosts["a"].popen(["ddprun", "--status", "--watch=200ms"])
+    assert watching.popen.stdout.readline()
     job.end()
     assert watching.wait().code == 0
 

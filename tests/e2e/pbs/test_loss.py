@@ -9,7 +9,7 @@ from support.hosts import wait_until
 TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]
 THREE_HOSTS = ["-l", "select=3:ncpus=4", "-l", "place=scatter"]
 # Far above 20 s until a silent host counts as lost and 6 s for the programs that wait for it, far below any walltime.
-SOON = 90
+SOON = 180
 
 
 def start(cluster, directory, launcher, worker, hosts=TWO_HOSTS, options=""):

@@ -97,7 +97,7 @@ def test_workers_can_save_when_pbs_ends_the_job(cluster, directory, end):
         touch {directory}/ready.$RANK
         while :; do sleep 0.1; done
         """))
-    limit = ["-l", "walltime=00:00:05"] if end == "walltime" else []
+    limit = ["-l", "walltime=00:00:15"] if end == "walltime" else []
     script = f"exec ddprun --launcher pbsdsh --no-python sh {directory}/worker.sh"
     job = cluster.submit(directory, script, "-l", "select=2:ncpus=4", "-l", "place=scatter", *limit)
     wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2, 120)

@@ -27,7 +27,7 @@ def test_the_job_that_a_worker_submits_is_one_of_its_own(cluster, directory, fir
     script.write_text(f"#!/bin/sh\nexport CHOSEN_BY_USER=1\n{FIRST[first]} --no-python sh -c '{submit}'\n")
     result = cluster.run("sbatch", "-N2", f"--ntasks-per-node={tasks}", f"--output={directory}/first.output", str(script))
     assert result.code == 0, str(result)
-    wait_until("the next job has ended", (directory / "ended").exists, 120)
+    wait_until("the next job has ended", lambda: (directory / "ended").exists() and (directory / "ended").read_text(), 120)
     output = (directory / "first.output").read_text() + (directory / "after.output").read_text()
     assert (directory / "ended").read_text() == "ended with 0\n", output
     workers = evidence.workers(directory)

@@ -17,7 +17,7 @@ from support.slurm_cluster import SlurmCluster
 TRAIN = programs.SCRIPTS / "train_held.py"
 PATH = [str(item) for item in (programs.binary_directory(), programs.python_directory()) if item]
 OUTLIVING = "srun --no-kill --kill-on-bad-exit=0 --wait=0 --ntasks-per-node=1 ddprun"
-SETTINGS = ["SlurmdTimeout=5", "KillOnBadExit=1", "WaitTime=30"]
+SETTINGS = ["SlurmdTimeout=10", "KillOnBadExit=1", "WaitTime=30"]
 STRICT = "srun --ntasks-per-node=1 ddprun"
 NOTICE = "srun ends ddprun on all nodes when"
 

@@ -106,7 +106,7 @@ def test_each_worker_gets_a_signal_once(cluster, directory, how, way, other_step
 @pytest.mark.parametrize("how", ["srun-per-node", "self-launch"])
 def test_a_scheduler_that_asks_twice_leaves_the_workers_their_grace(cluster, directory, how):
     """As at a time limit, where slurmstepd sends SIGTERM twice, up to 165 ms apart."""
-    job = start(cluster, directory, how, saving=2)
+    job = start(cluster, directory, how, saving=6)
     send_twice(cluster, directory, job, "scancel-step-term")
     wait_until("the job is over", lambda: is_over(cluster, job))
     output = (directory / "output").read_text()
