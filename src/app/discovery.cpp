@@ -111,8 +111,12 @@ net::ToldPlace CoordinatorDiscovery::look() const {
   return std::move(std::get<rendezvous::CoordinatorNote>(note).place);
 }
 
-void CoordinatorDiscovery::finish() {
+void CoordinatorDiscovery::stop_fetching() {
   if (answer_) answer_->cancel();
+}
+
+void CoordinatorDiscovery::finish() {
+  stop_fetching();
   file_.reset();
   if (key_value_space_) key_value_space_->finish(k_finish_limit);
   key_value_space_.reset();

@@ -31,6 +31,7 @@ class CoordinatorDiscovery {
 
   // A member's part: `told` is called once, from the event loop.
   void fetch(std::function<void(const net::ToldPlace&)> told);
+  void stop_fetching();         // before what is told has gone
   net::ToldPlace look() const;  // at the rendezvous file
 
   // Once no worker of ours runs any more; may take a second.

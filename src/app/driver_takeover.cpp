@@ -47,7 +47,7 @@ void Driver::bind_successor_port() {
   if (!can_succeed() || failure_) return;
   for (const int port : successor_ports(*node_)) {
     if (port > 65535) continue;
-    successor_socket_ = net::bind_port(port, 0);
+    successor_socket_ = net::keep_port(port);
     if (successor_socket_.error == 0) return;
   }
   successor_socket_.port = 0;
@@ -56,6 +56,7 @@ void Driver::bind_successor_port() {
 
 void Driver::handle(const rendezvous::Roster& roster) {
   turn_timer_.cancel();
+  if (roster.ending) life_.note_job_ends(roster.ending->signal, roster.ending->host);
   if (next_coordinator_.note(roster)) link_->send(rendezvous::RosterTaken{roster.number()});
 }
 
@@ -71,7 +72,7 @@ bool Driver::listen_as_successor() {
 void Driver::on_coordinator_lost(const std::string& what, const std::string& hint,
                                  rendezvous::ConnectionEnd end) {
   const auto why = next_coordinator_.note_lost(what, end, listen_as_successor(), now());
-  if (why) return on_lost(*why, hint);
+  if (why) return on_lost(*why, *why == what ? hint : "");  // it is about this one
   say_detail(what + "; looking for the next coordinator");
   carry_out(life_.on_lost(what, hint, true));
 }
@@ -79,18 +80,19 @@ void Driver::on_coordinator_lost(const std::string& what, const std::string& hin
 void Driver::rejoin() {
   if (life_.ending()) return;
   link_.reset();
-  const auto search = next_coordinator_.next(now());
-  if (!search) return take_over();
+  discovery_.stop_fetching();
+  const rendezvous::NextCoordinator::Search search = next_coordinator_.next(now());
   net::MemberServiceSettings settings = member_settings();
-  settings.join.successors = search->successors;
-  settings.join.join_timeout = search->timeout;
+  settings.join.successors = search.successors;
+  settings.join.join_timeout = search.timeout;
   settings.join.live = snapshot_.host.stderr_is_terminal;
   settings.survivor = next_coordinator_.survivor();
   start_member(std::move(settings));
-  if (!search->takes_over_at) return;
-  turn_timer_.expires_at(*search->takes_over_at);
+  if (!search.takes_over_at) return;
+  turn_timer_.expires_at(*search.takes_over_at);
   turn_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && !life_.ending()) take_over();
+    // It may have been too late to cancel this when another one was found.
+    if (!error && !life_.ending() && next_coordinator_.is_searching()) take_over();
   });
 }
 

@@ -57,10 +57,10 @@ int bound_port(int descriptor) {
 // SO_REUSEADDR lets a port be used again while connections of a former listener are in TIME_WAIT, if that one
 // had it too; Linux still refuses a second listener. Set before binding to port 0 it could give a port that
 // another socket has bound and is about to listen on, so there it comes after.
-BoundSocket try_bind(int family, int port, int backlog) {
+BoundSocket try_bind(int family, int port, int backlog, bool alone) {
   Socket socket(family);
   if (socket.get() < 0) return {-1, 0, false, errno};
-  const auto allow_reuse = [&socket] { return set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1); };
+  const auto allow_reuse = [&] { return alone || set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1); };
   const bool bound = (port == 0 || allow_reuse()) && bind_everywhere(socket.get(), family, port) &&
                      (port != 0 || allow_reuse()) && (backlog == 0 || ::listen(socket.get(), backlog) == 0);
   if (!bound) return {-1, 0, false, errno};
@@ -68,13 +68,16 @@ BoundSocket try_bind(int family, int port, int backlog) {
   return {socket.release(), number, family == AF_INET6, 0};
 }
 
+BoundSocket bind_in_any_family(int port, int backlog, bool alone) {
+  const BoundSocket result = try_bind(AF_INET6, port, backlog, alone);
+  const bool no_ipv6 = result.error == EAFNOSUPPORT || result.error == EADDRNOTAVAIL;
+  return no_ipv6 ? try_bind(AF_INET, port, backlog, alone) : result;
+}
+
 }  // namespace
 
-BoundSocket bind_port(int port, int backlog) {
-  const BoundSocket result = try_bind(AF_INET6, port, backlog);
-  const bool no_ipv6 = result.error == EAFNOSUPPORT || result.error == EADDRNOTAVAIL;
-  return no_ipv6 ? try_bind(AF_INET, port, backlog) : result;
-}
+BoundSocket bind_port(int port, int backlog) { return bind_in_any_family(port, backlog, false); }
+BoundSocket keep_port(int port) { return bind_in_any_family(port, 0, true); }
 
 int begin_listening(const BoundSocket& socket, int backlog) {
   return ::listen(socket.descriptor, backlog) == 0 ? 0 : errno;

@@ -193,7 +193,9 @@ Json to_json(const Roster& roster) {
                {"used_restarts", roster.used_restarts},
                {"launch_id", cut(roster.launch_id)},
                {"own", roster.own.value},
-               {"counts", roster.counts}};
+               {"counts", roster.counts},
+               {"aside", roster.aside}};
+  if (roster.ending) json["ending"] = {{"signal", roster.ending->signal}, {"host", cut(roster.ending->host)}};
   if (roster.slot) json["slot"] = *roster.slot;
   return json;
 }

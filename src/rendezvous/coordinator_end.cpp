@@ -26,7 +26,7 @@ void Coordinator::check_stopped(TimePoint now) {
   if (signalled && all_succeeded()) return finish({});
   if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
   if (final_cause_) return finish(*final_cause_);
-  if (!change_.empty()) return restart_changed(now);
+  if (!changes_.empty()) return restart_changed(now);
   supervise::RestartDecision decision = decide_restart();
   if (decision.restart && late_cause_) return finish_instead();
   if (decision.restart) return restart(now);
@@ -68,6 +68,7 @@ void Coordinator::restart(TimePoint now) {
   record_restart(supervise::describe_restart(cause, delay), &cause);
   actions_.push_back(ShowRestart{cause, attempt_, policy_.used().used, settings_.max_restarts, delay});
   if (delay == Milliseconds{0}) return begin_attempt(now);
+  tell_rosters();  // of the restart that is used
   state_ = State::opening;
   state_deadline_ = now + delay;
 }
@@ -89,13 +90,17 @@ void Coordinator::next_attempt() {
 
 // Ends the job at once, or after the workers have been stopped.
 void Coordinator::end_with(supervise::Cause cause, TimePoint now, bool whole_tree) {
+  // Should this coordinator be lost meanwhile, no other one starts the workers again.
+  const bool asked = cause.kind == supervise::Cause::Kind::stopped_by_signal;
   if (state_ == State::stopping) {
-    const bool goes_on = may_restart() || !change_.empty();
+    const bool goes_on = may_restart() || !changes_.empty();
     std::optional<supervise::Cause>& ending = goes_on ? final_cause_ : late_cause_;
     if (!final_cause_ && !ending) ending = std::move(cause);
+    if (asked) tell_rosters();
   } else if (state_ == State::running) {
     const int signal = cause.signal > 0 ? cause.signal : SIGTERM;
     final_cause_ = std::move(cause);
+    if (asked) tell_rosters();
     begin_stop({attempt_, signal, whole_tree}, now);
   } else if (state_ != State::finished) {
     finish(cause);

@@ -60,7 +60,7 @@ void Coordinator::record_stop() {
   event.attempt = attempt_.value;
   event.what = "stopping all workers: " + (final_cause_     ? supervise::describe(*final_cause_)
                                            : first_failure_ ? supervise::describe(*first_failure_)
-                                                            : change_);
+                                                            : changes_.front());
   record(std::move(event));
 }
 

@@ -9,6 +9,19 @@
 
 namespace ddprun::rendezvous {
 
+namespace {
+
+constexpr std::size_t k_named_changes = 3;
+
+// Several nodes may have been lost, or have come, before all workers had stopped.
+std::string name_some(std::vector<std::string> changes) {
+  const std::size_t others = changes.size() - std::min(changes.size(), k_named_changes);
+  changes.resize(changes.size() - others);
+  return join(changes, "; ") + (others > 0 ? fmt::format("; {} more nodes have changed", others) : "");
+}
+
+}  // namespace
+
 bool Coordinator::enough_nodes() const {
   const int least = settings_.elastic ? settings_.elastic->least : settings_.agents;
   return members_.is_here(settings_.own) && members_.nodes_here() >= least;
@@ -42,7 +55,7 @@ void Coordinator::choose_participants() {
 }
 
 void Coordinator::restart_changed(TimePoint now) {
-  const std::string why = std::exchange(change_, {});
+  const std::string why = name_some(std::exchange(changes_, {}));
   next_attempt();
   record_restart(why + "; starting all workers again");
   const int agents = std::min(static_cast<int>(members_.here().size()), members_.slots());
@@ -91,7 +104,13 @@ bool Coordinator::does_without(ConnectionId connection, const Join& join, TimePo
 }
 
 void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint now) {
-  if (settings_.elastic->grow == options::Grow::never) return refuse_late(connection, join);
+  if (settings_.elastic->grow == options::Grow::never) {
+    return refuse(connection,
+                  fmt::format("the job on {} has already started and takes in no more nodes (--grow never); "
+                              "{} cannot join it",
+                              host_of(settings_.own), printable(join.announcement.host)),
+                  "use a separate --rdzv-id or --master-port for each job");
+  }
   if (join.failure) return dismiss(connection, join);
   const std::string host = printable(join.announcement.host);
   const auto place = members_.find_late_place(join.announcement);
@@ -108,7 +127,7 @@ void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint
   if (state_ == State::probing) return form_world(now);
   const bool runs = state_ == State::opening || state_ == State::running;
   if (!runs || waits_to_restart()) return;  // the attempt that follows has it
-  change_ = fmt::format("{} has joined", host);
+  changes_.push_back(fmt::format("{} has joined", host));
   if (state_ == State::opening) return restart_changed(now);
   begin_stop({attempt_}, now);
 }
@@ -128,7 +147,7 @@ bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence,
     actions_.push_back(ShowNotice{{sentence + "; the workers start again without it", {}}});
     return true;
   }
-  if (state_ != State::probing && change_.empty()) change_ = sentence;
+  if (state_ != State::probing) changes_.push_back(sentence);
   if (state_ == State::running)
     begin_stop({attempt_}, now);
   else if (state_ == State::stopping)

@@ -12,12 +12,14 @@ namespace ddprun::rendezvous {
 
 // ---- before
 
-// One of each host, by place.
+// One of each host, by place; those that were set aside are the last.
 std::vector<Successor> Coordinator::successors() const {
   std::vector<Successor> all;
   std::set<std::string> hosts;
-  for (int place = 0; place < settings_.agents && all.size() < k_max_successors; ++place) {
+  for (int turn = 0; turn < 2 * settings_.agents && all.size() < k_max_successors; ++turn) {
+    const int place = turn % settings_.agents;
     if (AgentIndex{place} == settings_.own || !members_.is_here({place})) continue;
+    if (members_.at({place}).set_aside != (turn >= settings_.agents)) continue;
     const plan::Announcement& from = announced({place});
     if (from.successor_port == 0 || !hosts.insert(to_lower(short_host_name(from.host))).second) continue;
     Successor& successor =
@@ -38,6 +40,8 @@ Roster Coordinator::make_roster() const {
   roster.attempt = attempt_;
   roster.used_restarts = policy_.used().used;
   roster.launch_id = settings_.launch_id;
+  if (final_cause_ && final_cause_->kind == supervise::Cause::Kind::stopped_by_signal)
+    roster.ending = Ending{final_cause_->signal, final_cause_->host};
   return roster;
 }
 
@@ -65,6 +69,7 @@ void Coordinator::tell_roster(AgentIndex agent, Roster roster) {
   roster.own = agent;
   roster.slot = members_.at(agent).slot;
   roster.counts = quorum_.is_counted(agent);
+  roster.aside = members_.at(agent).set_aside;
   send(agent, std::move(roster));
 }
 
@@ -140,6 +145,7 @@ void Coordinator::take_over(TimePoint now) {
   for (const Survivor& each : survivors) {
     if (each.roster.slot && members_.is_here(each.roster.own))
       members_.keep_slot(each.roster.own, *each.roster.slot);
+    if (each.roster.aside && members_.is_here(each.roster.own)) members_.keep_aside(each.roster.own);
     attempt_ = std::max(attempt_, each.roster.attempt);
     policy_.note_used(each.roster.used_restarts);
   }
@@ -153,7 +159,7 @@ void Coordinator::take_over(TimePoint now) {
                    own.host,
                    settings_.takeover->why + "; " + describe_too_few()});
   }
-  change_ = fmt::format("{}; {} coordinates now", settings_.takeover->why, host_of(settings_.own));
+  changes_ = {fmt::format("{}; {} coordinates now", settings_.takeover->why, host_of(settings_.own))};
   restart_changed(now);
 }
 

@@ -202,6 +202,11 @@ Roster read_roster(const Fields& fields) {
   roster.own.value = fields.integer("own", 0, plan::k_max_agents - 1);
   if (fields.has("slot")) roster.slot = fields.count("slot");
   roster.counts = fields.flag("counts");
+  roster.aside = fields.flag("aside");
+  if (fields.has("ending")) {
+    const Fields ending = fields.object("ending");
+    roster.ending = Ending{ending.integer("signal", 1, k_highest_signal), ending.text("host")};
+  }
   return roster;
 }
 

@@ -27,8 +27,10 @@ std::string describe_ports(const std::vector<int>& ports) {
   return fmt::format("{} {}", ports.size() == 1 ? "port" : "ports", fmt::join(ports, ", "));
 }
 
-std::string describe_coordinator(const std::string& host) {
-  return host.empty() ? "the first ddprun of this launch" : "ddprun on " + host;
+std::string describe_coordinator(const MemberJoinSettings& settings) {
+  if (!settings.successors.empty()) return "the next coordinator";
+  return settings.coordinator.empty() ? "the first ddprun of this launch"
+                                      : "ddprun on " + settings.coordinator;
 }
 
 std::string folder_of(const std::string& path) {
@@ -232,8 +234,8 @@ void MemberJoin::start_due(TimePoint now, Actions& actions) {
 void MemberJoin::show_status(TimePoint now, Actions& actions) {
   if (now < status_due_) return;
   status_due_ = now + (settings_.live ? k_first_status : k_plain_status);
-  const std::string text = fmt::format("looking for {}: {}", describe_coordinator(settings_.coordinator),
-                                       join(describe_failures(), "; "));
+  const std::string text =
+      fmt::format("looking for {}: {}", describe_coordinator(settings_), join(describe_failures(), "; "));
   if (text == status_shown_) return;
   status_shown_ = text;
   actions.push_back(ShowJoinStatus{text});

@@ -193,6 +193,8 @@ void Membership::keep_slot(AgentIndex agent, int slot) {
   member(agent).position = 0;
 }
 
+void Membership::keep_aside(AgentIndex agent) { member(agent).set_aside = true; }
+
 void Membership::note_lost(AgentIndex agent, const std::string& host, std::string why) {
   if (is_here(agent) || at(agent).announcement) return;
   member(agent).announcement.emplace().host = host;

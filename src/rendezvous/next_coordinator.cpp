@@ -12,6 +12,7 @@ namespace ddprun::rendezvous {
 NextCoordinator::NextCoordinator(Milliseconds host_timeout) : host_timeout_(host_timeout) {}
 
 void NextCoordinator::note_joined(const std::string& address, int port) {
+  searches_ = false;
   coordinator_.reset();
   if (!roster_) return;
   const auto is_it = [&](const Successor& each) {
@@ -26,6 +27,7 @@ bool NextCoordinator::note(const Roster& roster) {
       !roster_ || roster_->number() != roster.number() || roster_->coordinator != roster.coordinator;
   roster_ = roster;
   coordinator_ = roster.coordinator;
+  searches_ = false;
   lost_.clear();
   ended_.clear();
   first_.reset();
@@ -47,6 +49,7 @@ std::optional<std::string> NextCoordinator::note_lost(const std::string& what, C
   if (!first_) first_ = last_;
   if (now >= gives_up_at()) return describe_failed_search();
   if (candidates().empty() && !turn()) return what;  // nobody is left
+  searches_ = true;
   return std::nullopt;
 }
 
@@ -81,10 +84,11 @@ std::string NextCoordinator::describe_failed_search() const {
   return fmt::format("{}; {} did not take over", first_->what, fmt::join(hosts, ", "));
 }
 
-std::optional<NextCoordinator::Search> NextCoordinator::next(TimePoint now) const {
-  const auto own_turn = turn();
-  if (own_turn && now >= *own_turn) return std::nullopt;
-  return Search{candidates(), std::chrono::ceil<Milliseconds>(gives_up_at() - now), own_turn};
+NextCoordinator::Search NextCoordinator::next(TimePoint now) const {
+  std::optional<TimePoint> own_turn = turn();
+  // Only its own clock tells that it is early: it may have been slow to notice, or to end its workers.
+  if (own_turn) own_turn = std::max(*own_turn, now + k_look);
+  return {candidates(), std::chrono::ceil<Milliseconds>(gives_up_at() - now), own_turn};
 }
 
 Survivor NextCoordinator::survivor() const {

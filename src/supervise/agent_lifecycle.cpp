@@ -51,7 +51,8 @@ Actions AgentLifecycle::on_lost(std::string what, std::string hint, bool may_rej
   link_lost_ = true;
   Actions actions{life::TakeOutputBack{}};
   if (ending_) return actions;
-  rejoining_ = may_rejoin && !failure_ && !stop_signal_;
+  if (stop_signal_) job_ends_ = {*stop_signal_, host_};
+  rejoining_ = may_rejoin && !failure_ && !job_ends_;
   if (rejoining_) {
     actions.push_back(life::StopWorkers{SIGTERM, /*hurry=*/false, /*undecided=*/false, /*of_job=*/true});
     actions.push_back(life::StopWorkers{SIGTERM, /*hurry=*/true});
@@ -59,9 +60,9 @@ Actions AgentLifecycle::on_lost(std::string what, std::string hint, bool may_rej
   }
   if (failure_) {
     end_with_own_failure(actions);
-  } else if (stop_signal_) {
+  } else if (job_ends_) {
     // Whoever asked all hosts to stop has killed the coordinator since: that it is gone is no news.
-    end_by_signal(*stop_signal_, actions);
+    end_by_signal(job_ends_->first, job_ends_->second, actions);
   } else {
     actions.push_back(life::SayError{std::move(what), std::move(hint)});
     Cause cause;
@@ -115,6 +116,7 @@ Actions AgentLifecycle::on_verdict(const SignalLedger::Verdict& verdict) {
 Actions AgentLifecycle::on_front_end_lost(TimePoint now) {
   if (!ending_) {
     explained_ = true;
+    leaves_alone_ = limits_.others_go_on && !coordinates_;
     return on_stop_signal(SIGTERM, SignalWay::front_end, false, false, now);
   }
   Actions actions;
@@ -125,7 +127,7 @@ Actions AgentLifecycle::on_front_end_lost(TimePoint now) {
 // All hosts are to stop; only this one where the others do not know of it yet.
 void AgentLifecycle::request_stop(int signal, bool whole_tree, Actions& actions) {
   stop_requested_ = true;
-  if (!joined_ || link_lost_) return end_by_signal(signal, actions);
+  if (!joined_ || link_lost_ || leaves_alone_) return end_by_signal(signal, host_, actions);
   actions.push_back(life::SendStopRequest{signal, whole_tree});
 }
 
@@ -178,11 +180,11 @@ void AgentLifecycle::end(const Cause& cause, Actions& actions) {
   actions.push_back(life::StopWorkers{SIGTERM, /*hurry=*/false, /*undecided=*/false, /*of_job=*/true});
 }
 
-void AgentLifecycle::end_by_signal(int signal, Actions& actions) {
+void AgentLifecycle::end_by_signal(int signal, const std::string& host, Actions& actions) {
   Cause cause;
   cause.kind = Cause::Kind::stopped_by_signal;
   cause.signal = signal;
-  cause.host = host_;
+  cause.host = host;
   report_ = describe(cause);
   end(cause, actions);
 }

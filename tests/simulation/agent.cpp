@@ -156,6 +156,7 @@ void Agent::handle(const Refused& refused) {
 
 void Agent::handle(const Roster& roster) {
   turn_.cancel();
+  if (roster.ending) life_.note_job_ends(roster.ending->signal, roster.ending->host);
   if (next_.note(roster)) send(RosterTaken{roster.number()});
 }
 
@@ -203,13 +204,12 @@ void Agent::rejoin() {
   stopping_ = false;
   member_.reset();
   const auto search = next_.next(world_.clock().now());
-  if (!search) return take_over();
   MemberJoinSettings join;
-  join.successors = search->successors;
-  join.join_timeout = search->timeout;
+  join.successors = search.successors;
+  join.join_timeout = search.timeout;
   begin_member(std::move(join), next_.survivor());
-  if (!search->takes_over_at) return;
-  set_timer(turn_, *search->takes_over_at, [this] {
+  if (!search.takes_over_at) return;
+  set_timer(turn_, *search.takes_over_at, [this] {
     if (!life_.ending()) take_over();
   });
 }

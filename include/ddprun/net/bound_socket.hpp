@@ -16,6 +16,9 @@ struct BoundSocket {
 // and another process of this host that sets SO_REUSEADDR, as torch does, can bind it beside us and listen.
 BoundSocket bind_port(int port, int backlog);
 
+// Bound without listening, and no other process of this host can bind or listen there.
+BoundSocket keep_port(int port);
+
 // One that was bound without listening begins to. Returns 0 or an errno: another process listens there now.
 int begin_listening(const BoundSocket& socket, int backlog);
 

@@ -233,7 +233,7 @@ class Coordinator {
 
   plan::WorldPlan world_;
   std::optional<TimePoint> last_call_;
-  std::string change_;  // why the world is made anew once all have stopped; empty: no such reason
+  std::vector<std::string> changes_;    // why the world is made anew once all have stopped
   std::optional<TimePoint> killed_at_;  // then no worker of agents that were lost runs any more
   bool told_differences_ = false;
   std::vector<FailedStart> without_;  // hosts that the job starts without

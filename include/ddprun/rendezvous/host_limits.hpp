@@ -37,6 +37,8 @@ Milliseconds wait_for_late(Milliseconds host_timeout);
 // has taken over already.
 Milliseconds successor_turn(Milliseconds host_timeout);
 inline constexpr Milliseconds k_finding{1000};
+// Even the first looks for as long as one that has taken over needs to answer.
+inline constexpr Milliseconds k_look{100};
 // From the loss of a coordinator until nobody waits for the next one any more.
 Milliseconds longest_search(Milliseconds host_timeout);
 

@@ -87,6 +87,7 @@ class Membership {
 
   // It had that slot, so it is the first to get it.
   void keep_slot(AgentIndex agent, int slot);
+  void keep_aside(AgentIndex agent);
   // It was there, and has not joined this one.
   void note_lost(AgentIndex agent, const std::string& host, std::string why);
   std::vector<AgentIndex> waiting() const;  // are here, and do not take part

@@ -3,10 +3,10 @@
 //
 // Every agent was told of the same successors in the same order (roster.hpp). All of them are dialled at
 // once, and only one that has taken over answers. The first of those that are not known to be lost takes over
-// at once, or a second later where the coordinator's process may live: then another one may have been
-// earlier. Each further one gives those before it a few seconds. Who takes over first gathers the others and
-// waits until they are a majority (quorum.hpp), so that nothing depends on these times but how soon it goes
-// on.
+// when none has answered soon, or after a second where the coordinator's process may live: then another one
+// may have been earlier. Each further one gives those before it a few seconds. Who takes over first gathers
+// the others and waits until they are a majority (quorum.hpp), so that nothing depends on these times but how
+// soon it goes on, and whether all find each other.
 #pragma once
 
 #include <optional>
@@ -45,8 +45,9 @@ class NextCoordinator {
     Milliseconds timeout{0};                 // from now
     std::optional<TimePoint> takes_over_at;  // where nobody has answered by then
   };
-  // After a loss. Nothing: it takes over now.
-  std::optional<Search> next(TimePoint now) const;
+  // After a loss, once no worker runs here.
+  Search next(TimePoint now) const;
+  bool is_searching() const { return searches_; }
   // For the next coordinator; when told.
   Survivor survivor() const;
   // What this agent's settings have of the lost coordinator when it takes over.
@@ -71,7 +72,7 @@ class NextCoordinator {
   std::optional<AgentIndex> coordinator_;  // the one joined
   std::set<AgentIndex> lost_, ended_;      // since the roster came
   std::optional<Loss> first_, last_;       // likewise
-  bool listens_ = false;
+  bool listens_ = false, searches_ = false;
 };
 
 }  // namespace ddprun::rendezvous

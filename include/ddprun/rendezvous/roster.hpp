@@ -40,7 +40,14 @@ struct Successor {
   friend bool operator==(const Successor&, const Successor&) = default;
 };
 
-// Sent before each Start and Standby, and when `rolls` become fewer.
+// Somebody asked for the end of the job.
+struct Ending {
+  int signal = 0;
+  std::string host;  // where
+  friend bool operator==(const Ending&, const Ending&) = default;
+};
+
+// Sent before each Start and Standby, and when it changes meanwhile.
 struct Roster {
   std::vector<Roll> rolls;            // each needs a majority (quorum.hpp); the latest is the last
   AgentIndex coordinator;             // its place
@@ -49,10 +56,12 @@ struct Roster {
   Attempt attempt;                    // the latest that was begun
   int used_restarts = 0;
   std::string launch_id;
+  std::optional<Ending> ending;  // once all workers have stopped
   // Of the agent that is told:
   AgentIndex own;
   std::optional<int> slot;  // its place among those that take part; nothing: it waits
   bool counts = false;      // it is in the latest roll; else at most one that was there before it
+  bool aside = false;       // it failed first again and again: others take part as long as there are enough
   int number() const { return rolls.empty() ? 0 : rolls.back().number; }
   friend bool operator==(const Roster&, const Roster&) = default;
 };

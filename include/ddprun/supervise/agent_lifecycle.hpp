@@ -20,6 +20,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -109,10 +110,16 @@ class AgentLifecycle {
       : host_(std::move(host)), failure_(std::move(failure)), limits_(limits) {}
 
   // ---- the coordinator
-  void note_found() { found_ = true; }            // it may not have answered yet
-  void note_joined() { joined_ = true; }          // it knows this agent
-  void note_coordinates() { told_all_ = false; }  // the others wait for the last word of this one
-  void note_told_all() { told_all_ = true; }      // no other agent waits for words of this one (any more)
+  void note_found() { found_ = true; }    // it may not have answered yet
+  void note_joined() { joined_ = true; }  // it knows this agent
+  // The others wait for the last word of this one.
+  void note_coordinates() {
+    told_all_ = false;
+    coordinates_ = true;
+  }
+  void note_told_all() { told_all_ = true; }  // no other agent waits for words of this one (any more)
+  // Somebody asked on that host for the end of the job: it goes on under no other coordinator.
+  void note_job_ends(int signal, std::string host) { job_ends_ = {signal, std::move(host)}; }
   bool accepts_start(const Workers& workers) const { return !ending_ && !stop_signal_ && workers.idle; }
   void note_start() { succeeded_ = false; }
   void note_standby() { succeeded_ = true; }  // the others take part: nothing is left to do here
@@ -153,7 +160,7 @@ class AgentLifecycle {
   enum class Phase { taking_part, reading, writing, left };
 
   void end(const Cause& cause, Actions& actions);
-  void end_by_signal(int signal, Actions& actions);
+  void end_by_signal(int signal, const std::string& host, Actions& actions);
   void end_with_own_failure(Actions& actions);
   void say_own_failure(Actions& actions);
   void say_report(Actions& actions);
@@ -179,10 +186,13 @@ class AgentLifecycle {
   bool succeeded_ = false;
   bool failure_said_ = false;
   bool explained_ = false;
+  bool coordinates_ = false;
+  bool leaves_alone_ = false;  // the other hosts are not asked to stop
   bool stop_requested_ = false;
   bool hurried_ = false;
-  std::optional<Attempt> asked_to_stop_;  // and not answered
-  std::optional<int> stop_signal_;        // the first that came here
+  std::optional<Attempt> asked_to_stop_;                 // and not answered
+  std::optional<int> stop_signal_;                       // the first that came here
+  std::optional<std::pair<int, std::string>> job_ends_;  // by this signal, which came to this host
   TimePoint last_stop_signal_;
   std::optional<Cause> ending_;
   std::string report_;

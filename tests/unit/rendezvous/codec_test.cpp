@@ -59,6 +59,22 @@ plan::Assignment with_plain_local_peers(int count) {
   return assignment;
 }
 
+Roster some_roster() {
+  Roster roster;
+  roster.rolls = {{2, {{0, 3}, {5, 5}}}, {3, {{0, 2}}}};
+  roster.coordinator = {1};
+  roster.host = "n2";
+  roster.successors = {{{0}, "n1", {"10.0.0.1", "fd00::1"}, 20001}, {{2}, "n3", {"10.0.0.3"}, 20003}};
+  roster.attempt = {4};
+  roster.used_restarts = 2;
+  roster.launch_id = "abc";
+  roster.ending = Ending{15, "n3"};
+  roster.own = {2};
+  roster.slot = 1;
+  roster.counts = true;
+  return roster;
+}
+
 std::vector<AgentMessage> agent_messages() {
   plan::Announcement plain;
   plain.agent = {3};
@@ -111,16 +127,25 @@ std::vector<AgentMessage> agent_messages() {
           lifeline::Output{lifeline::Stream::error, "n3"},
           StopRequest{10, "n3", true},
           ClientVerdict{{"10.0.0.77", 4711, "10.0.0.1", 29500}, Holder::own},
-          ClientVerdict{{"fd00::77", 4711, "fd00::1", 29500}, Holder::elsewhere}};
+          ClientVerdict{{"fd00::77", 4711, "fd00::1", 29500}, Holder::elsewhere},
+          Join{plain, "0.1.0", "10.0.0.1", 4, {}, Survivor{some_roster(), {0, 2}}},
+          RosterTaken{3}};
 }
 
 std::vector<CoordinatorMessage> coordinator_messages() {
+  Roster waiting = some_roster();
+  waiting.slot.reset();
+  waiting.ending.reset();
+  waiting.aside = true;
   supervise::Cause cause;
   cause.kind = supervise::Cause::Kind::worker_failed;
   cause.failure = some_failure();
   return {Refused{"no place", "start once"},
           Probe{{"10.0.0.1"}, 20480},
           ClientQuestion{{"10.0.0.77", 4711, "10.0.0.1", 29500}, options::StoreAccess::host},
+          some_roster(),
+          waiting,
+          Standby{},
           Start{some_assignment(), Milliseconds{60000}},
           Start{with_local_peers()},
           Start{with_plain_local_peers(3)},

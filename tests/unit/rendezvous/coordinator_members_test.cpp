@@ -149,15 +149,29 @@ TEST_CASE("with fewer than the least the job ends, and says so") {
         "lost n2 (ranks 2-3): the host no longer answers; 1 node left, and --nnodes asks for 2 at least");
 }
 
-TEST_CASE("two lost at once are one attempt") {
+TEST_CASE("two lost at once are one attempt, and both are named") {
   Play play(elastic(2, 4));
   play.run();
   play.lose(1, "no answer");
   play.say(0, Stopped{{0}, {}});
-  play.lose(3, "no answer");
+  play.lose(3, "it is gone");
   play.say(2, Stopped{{0}, {}});
+  CHECK(
+      noticed(play) ==
+      "lost n2 (ranks 2-3): no answer; lost n4 (ranks 6-7): it is gone; starting all workers again on 2 of 4 "
+      "nodes\n");
   play.store_ready(1);
   CHECK(started(play) == Ranks{{0, {0, 1}}, {2, {2, 3}}});
+}
+
+TEST_CASE("of many that are lost at once three are named") {
+  Play play(elastic(1, 7));
+  play.run();
+  for (const int agent : {1, 2, 3, 4, 5}) play.lose(agent, "no answer");
+  play.say(0, Stopped{{0}, {}});
+  play.say(6, Stopped{{0}, {}});
+  CHECK(noticed(play).find("lost n4 (ranks 6-7): no answer; 2 more nodes have changed; starting all") !=
+        std::string::npos);
 }
 
 TEST_CASE("a failure beside a lost agent counts as caused by it") {
@@ -222,7 +236,11 @@ TEST_CASE("a node that comes late waits for a restart or is refused, as --grow s
   play.log.clear();
   play.say(1, late);
   CHECK(told_to_stop(play).empty());
-  CHECK(play.sent<Refused>().size() == (grow == options::Grow::never ? 1 : 0));
+  REQUIRE(play.sent<Refused>().size() == (grow == options::Grow::never ? 1 : 0));
+  if (grow == options::Grow::never) {
+    CHECK(play.sent<Refused>()[0].second.reason ==
+          "the job on n1 has already started and takes in no more nodes (--grow never); n2 cannot join it");
+  }
   play.say(0, AttemptFailed{{0}, failure_of(0)});
   play.say(0, Stopped{{0}, {}});
   REQUIRE(play.all<ShowRestart>().size() == 1);

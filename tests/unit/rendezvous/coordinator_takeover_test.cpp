@@ -198,6 +198,62 @@ TEST_CASE("the agents are told of each other before they start, and again when a
   CHECK(play.sent<Roster>()[0].second.rolls == std::vector<Roll>{{2, {{0, 2}}}});
 }
 
+namespace {
+
+// The latest that each agent was told.
+Roster told_last(const Play& play) {
+  const auto told = play.sent<Roster>();
+  REQUIRE_FALSE(told.empty());
+  return told.back().second;
+}
+
+}  // namespace
+
+TEST_CASE("when somebody asks for the end of the job all hear that it goes on under no other coordinator") {
+  const bool restarts = GENERATE(false, true);  // the attempt is being stopped already
+  Play play(elastic());
+  play.all_join();
+  play.store_ready(0);
+  if (restarts) play.lose(3, "it is gone");
+  play.log.clear();
+  play.say(2, StopRequest{2, "n3"});
+  CHECK(told_last(play).ending == Ending{2, "n3"});
+  CHECK(play.sent<Roster>().size() == (restarts ? 2 : 3));
+  CHECK(play.sent<Stop>().size() == (restarts ? 0 : 4));
+}
+
+TEST_CASE("a restart that waits is known to the agents as used") {
+  CoordinatorSettings chosen = elastic();
+  chosen.restarts.backoff = sourced(Milliseconds(5s), "--restart-backoff");
+  Play play(std::move(chosen));
+  play.all_join();
+  play.store_ready(0);
+  CHECK(told_last(play).used_restarts == 0);
+  play.say(2, AttemptFailed{{0}, failure_of(4)});
+  for (int agent = 0; agent < k_agents; ++agent) play.say(agent, Stopped{{0}, {}});
+  CHECK(play.all<OpenStore>().size() == 1);
+  CHECK(told_last(play).used_restarts == 1);
+}
+
+TEST_CASE("a node that was set aside stays so under the next coordinator, and is the last to become it") {
+  CoordinatorSettings chosen = successor();
+  chosen.elastic->spares = 1;
+  chosen.elastic->least = 2;
+  Play play(std::move(chosen));
+  Join bad = survivor_of(2, {0});
+  bad.survivor->roster.aside = true;
+  bad.survivor->roster.slot.reset();
+  play.say(0, survivor_of(1));
+  play.say(2, bad);
+  play.say(3, survivor_of(3));
+  for (const auto& [agent, roster] : play.sent<Roster>()) {
+    CHECK(roster.aside == (agent == 2));
+    REQUIRE(roster.successors.size() == 2);
+    CHECK(roster.successors[0].host == "n4");
+    CHECK(roster.successors[1].host == "n3");
+  }
+}
+
 TEST_CASE("when a node comes or goes that waits, the others hear whom to look for") {
   CoordinatorSettings chosen = elastic();
   chosen.elastic->grow = options::Grow::at_restart;

@@ -166,7 +166,7 @@ TEST_CASE("nothing is missing but the coordinator") {
   CHECK_FALSE(gathered({survivor(1, rolls)}).is_complete_without({0}));
 }
 
-TEST_CASE("the first agent that is left takes over at once, or where it looks for another one first") {
+TEST_CASE("the first agent that is left takes over after a look for another one") {
   const auto end = GENERATE(ConnectionEnd::ended, ConnectionEnd::broken, ConnectionEnd::silent);
   const bool ended = end == ConnectionEnd::ended;
   for (const int own : {1, 2, 3}) {
@@ -177,12 +177,12 @@ TEST_CASE("the first agent that is left takes over at once, or where it looks fo
     CHECK_FALSE(next.note_lost("lost n1", end, true, k_now));
     CHECK(next.survivor().ended == (ended ? std::vector<int>{0} : std::vector<int>{}));
     const TimePoint turn = k_now + (ended ? 0s : k_finding) + (own - 1) * successor_turn(10s);
-    CHECK_FALSE(next.next(turn));
-    const auto search = next.next(turn - 1ms);
-    REQUIRE(search);
-    CHECK(search->takes_over_at == turn);
-    CHECK(turn - 1ms + search->timeout == k_now + longest_search(10s));
-    CHECK(search->successors.size() == 2);
+    CHECK(next.is_searching());
+    const NextCoordinator::Search search = next.next(k_now + 1ms);
+    CHECK(search.takes_over_at == std::max(turn, k_now + 1ms + k_look));
+    CHECK(1ms + search.timeout == longest_search(10s));
+    CHECK(search.successors.size() == 2);
+    CHECK(next.next(turn + 1s).takes_over_at == turn + 1s + k_look);
   }
 }
 
@@ -190,14 +190,14 @@ TEST_CASE("one that has taken over and is lost in its turn is passed over") {
   NextCoordinator next(10s);
   next.note(roster_of(3));
   CHECK_FALSE(next.note_lost("lost n1", ConnectionEnd::silent, true, k_now));
-  CHECK(places_of(next.next(k_now)->successors) == std::vector<int>{1, 2});
+  CHECK(places_of(next.next(k_now).successors) == std::vector<int>{1, 2});
   next.note_joined("10.0.0.2", 20000);
+  CHECK_FALSE(next.is_searching());
   CHECK_FALSE(next.note_lost("lost n2", ConnectionEnd::ended, true, k_now + 1s));
   const auto search = next.next(k_now + 1s);
-  REQUIRE(search);
-  CHECK(places_of(search->successors) == std::vector<int>{2});
-  CHECK(search->takes_over_at == k_now + 1s + successor_turn(10s));
-  CHECK(search->timeout == longest_search(10s) - 1s);
+  CHECK(places_of(search.successors) == std::vector<int>{2});
+  CHECK(search.takes_over_at == k_now + 1s + successor_turn(10s));
+  CHECK(search.timeout == longest_search(10s) - 1s);
   CHECK(next.survivor().ended == std::vector<int>{1});
 }
 
@@ -213,9 +213,8 @@ TEST_CASE("once a coordinator has sent its roster the search for the next one be
   const TimePoint later = k_now + longest_search(10s);
   CHECK_FALSE(next.note_lost("lost n2", ConnectionEnd::silent, true, later));
   const auto search = next.next(later);
-  REQUIRE(search);
-  CHECK(places_of(search->successors) == std::vector<int>{0, 2});
-  CHECK(search->timeout == longest_search(10s));
+  CHECK(places_of(search.successors) == std::vector<int>{0, 2});
+  CHECK(search.timeout == longest_search(10s));
   CHECK(next.survivor().ended.empty());
   CoordinatorSettings settings;
   next.inherit(settings);
@@ -238,8 +237,7 @@ TEST_CASE("an agent that cannot listen does not take over, and ends where it is 
   next.note(roster);
   CHECK_FALSE(next.note_lost("lost n1", ConnectionEnd::ended, false, k_now));
   const auto search = next.next(k_now + longest_search(10s) - 1s);
-  REQUIRE(search);
-  CHECK_FALSE(search->takes_over_at);
+  CHECK_FALSE(search.takes_over_at);
   roster.successors.resize(1);
   next.note(roster);
   CHECK(next.note_lost("lost n1", ConnectionEnd::ended, false, k_now) == "lost n1");

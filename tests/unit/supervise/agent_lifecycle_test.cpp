@@ -217,6 +217,17 @@ TEST_CASE("that the coordinator is gone after a stop signal is no news") {
   CHECK(life.exit_code() == 128 + SIGTERM);
 }
 
+TEST_CASE("a job whose end was asked for elsewhere goes on under no other coordinator") {
+  AgentLifecycle life = member();
+  life.on_stop({0}, SIGINT, false);
+  life.note_job_ends(SIGINT, "n3");
+  CHECK(words(life.on_lost("lost the coordinator", "", /*may_rejoin=*/true)) ==
+        Words{"output back", "stop 15 of job"});  // they have their grace
+  life.on_workers(k_idle);
+  CHECK(words(life.on_output_read()) == Words{"error: stopped by SIGINT on n3", "write 2000"});
+  CHECK(life.exit_code() == 128 + SIGINT);
+}
+
 TEST_CASE("where another agent may coordinate the workers are killed, and then it is looked for") {
   AgentLifecycle life = member();
   CHECK(words(life.on_lost("lost the coordinator", "", true)) ==
@@ -291,6 +302,23 @@ TEST_CASE("losing the ddprun that started it is a stop signal that has been expl
   ending.on_finish(cause_of(Cause::Kind::worker_failed), "");
   CHECK(words(ending.on_front_end_lost(at(0))).empty());
   CHECK(words(ending.on_workers(k_idle)) == Words{"end gathered 2000 in any case", "read"});
+}
+
+TEST_CASE(
+    "where the others go on a host that loses the ddprun that started it leaves alone, unless it "
+    "coordinates") {
+  AgentLifecycle::Limits limits;
+  limits.others_go_on = true;
+  const bool coordinates = GENERATE(false, true);
+  AgentLifecycle life("n1", std::nullopt, limits);
+  life.note_told_all();
+  life.note_joined();
+  if (coordinates) life.note_coordinates();
+  life.on_front_end_lost(at(0));
+  const Words asked = words(life.on_verdict({SIGTERM, false, false}));
+  CHECK(asked == Words{coordinates ? "request 15" : "stop 15 of job"});
+  life.on_workers(k_idle);
+  if (!coordinates) CHECK(life.exit_code() == 128 + SIGTERM);
 }
 
 TEST_CASE("a signal while output is written gives up what is not taken soon") {
