@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import signal
@@ -41,12 +40,6 @@ def killed_at(call: str, turn: int) -> list[str]:
     return ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={turn}"]
 
 
-def events(job: Job, kind: str) -> list[dict]:
-    path = job.directory / "events"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [event for event in map(json.loads, lines) if event["event"] == kind]
-
-
 def check_killed(job: Job, name: str) -> None:
     [result] = job.wait_for_end_of(name).values()
     assert result.code == -signal.SIGKILL, str(result)
@@ -62,7 +55,7 @@ LISTEN_FOR_FIRST_STORE, LISTEN_FOR_SECOND_STORE = 3, 4
 
 def test_while_it_gathers_the_nodes_the_job_ends_with_its_coordinator(job):
     job.start("abc", "--events", str(job.directory / "events"), nodes="2:4")
-    wait_until("all have joined", lambda: len(events(job, "joined")) == 3)
+    wait_until("all have joined", lambda: len(job.events("joined")) == 3)
     job.kill("a")
     results = job.wait_for_end_of("b", "c")
     assert {result.code for result in results.values()} == {125}, as_text(list(results.values()))
@@ -76,10 +69,10 @@ def test_while_it_looks_for_an_address_that_all_reach_the_next_takes_over(job, s
     record = ["--events", str(job.directory / "events")]
     job.start("a", *record, nodes="1:3")
     job.start("c", *record, nodes="1:3", address=second_addresses)
-    wait_until("c has joined", lambda: len(events(job, "joined")) == 2)
+    wait_until("c has joined", lambda: len(job.events("joined")) == 2)
     job.agents["c"].freeze()  # and does not answer what it reaches
     job.start("b", *record, nodes="1:3")
-    wait_until("all have joined", lambda: events(job, "plan"))
+    wait_until("all have joined", lambda: job.events("plan"))
     job.kill("a")
     job.agents["c"].thaw()
     job.wait_for_attempt(1, *TWO)
@@ -111,7 +104,7 @@ def test_when_the_others_have_succeeded_already_their_workers_run_again(job):
     job.wait_for_attempt(0, *THREE)
     for rank in (1, 2):
         (job.directory / f"end.0.{rank}").touch()
-    wait_until("the coordinator knows", lambda: len(events(job, "exit")) == 2)
+    wait_until("the coordinator knows", lambda: len(job.events("exit")) == 2)
     job.kill("a")
     job.wait_for_attempt(1, *TWO)
     check_said(job.end())

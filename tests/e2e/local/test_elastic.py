@@ -8,6 +8,7 @@ import uuid
 
 import pytest
 
+from support import evidence
 from support.hosts import wait_until
 from support.manual import as_text, codes, start, wait_all, wait_for_files
 
@@ -23,8 +24,8 @@ def marked() -> tuple[str, dict[str, str]]:
 
 
 def run(hosts, directory, key, node, *options, nodes="1:3", program=WAITING, env=None, last_call=20):
-    return start(hosts, node, "--key-file", key, "--rdzv-conf", f"last_call_timeout={last_call}", *options, "--no-python", "sh",
-                 "-c", program.format(directory), nodes=nodes, env=env)
+    return start(hosts, node, "--key-file", key, "--rdzv-conf", f"last_call_timeout={last_call}", "--events",
+                 str(directory / "events"), *options, "--no-python", "sh", "-c", program.format(directory), nodes=nodes, env=env)
 
 
 def noted(directory, attempt: int) -> list[str]:
@@ -109,7 +110,7 @@ def test_a_late_host_waits_for_a_restart_or_is_told_that_it_is_too_late(hosts, d
         refused = late.wait()
         assert refused.code != 0 and "has already started" in refused.stderr, str(refused)
     else:
-        wait_until("it has joined", lambda: "29500" in hosts["b"].check(["ss", "-Htn", "state", "established"]))
+        wait_until("it has joined", lambda: len(evidence.events(directory / "events", "joined")) == 2)
     (directory / "0").touch()
     results = [first.wait()] + ([late.wait()] if grow == "at-restart" else [])
     assert codes(results) == [0] * len(results), as_text(results)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from support.evidence import without_waiting
 from support.hosts import wait_until
 from support.manual import as_text, codes, wait_all, wait_for_files
 
 THREE = ["0/3 on a", "1/3 on b", "2/3 on c"]
 FOUR = ["0/4 on a", "1/4 on b", "2/4 on c", "3/4 on d"]
-LOST_A = "ddprun: lost the coordinator a (10.77.0.1): the connection was closed; b coordinates now; "
+# A killed process that had something unread resets its connections.
+GONE = "(the connection was closed|connection reset by the other side)"
+LOST_A = rf"ddprun: lost the coordinator a \(10\.77\.0\.1\): {GONE}; b coordinates now; "
 
 
 def test_the_next_agent_takes_over_from_a_killed_coordinator_and_the_next_from_that(job):
@@ -23,9 +27,9 @@ def test_the_next_agent_takes_over_from_a_killed_coordinator_and_the_next_from_t
     killed = job.kill("b")
     job.wait_for_attempt(2, "0/2 on c", "1/2 on d")
     said = job.end()
-    assert killed.wait().stderr == LOST_A + "starting all workers again on 3 of 4 nodes\n"
-    assert said["c"] == ("ddprun: lost the coordinator b (10.77.0.2): the connection was closed; c coordinates now; "
-                         "starting all workers again on 2 of 4 nodes\n")
+    assert re.fullmatch(LOST_A + "starting all workers again on 3 of 4 nodes\n", without_waiting(killed.wait().stderr))
+    assert re.fullmatch(rf"ddprun: lost the coordinator b \(10\.77\.0\.2\): {GONE}; c coordinates now; "
+                        "starting all workers again on 2 of 4 nodes\n", said["c"]), said
     assert said["d"] == ""
 
 
@@ -36,7 +40,8 @@ def test_a_coordinator_that_is_killed_while_workers_are_stopped_leaves_no_worker
     wait_for_files(job.directory, "stopped.*", 2)  # and go on until they are killed
     job.kill("a")
     job.wait_for_attempt(1, "0/2 on b", "1/2 on c")
-    assert LOST_A in job.end()["b"]
+    said = job.end()["b"]
+    assert re.search(LOST_A, said), said
 
 
 def test_a_coordinator_that_is_killed_before_a_restart_is_due_takes_nobody_with_it(job):
@@ -50,14 +55,6 @@ def test_a_coordinator_that_is_killed_before_a_restart_is_due_takes_nobody_with_
     job.end()
 
 
-def test_before_the_first_attempt_the_job_ends_with_its_coordinator(job):
-    job.start("ab", nodes="2:3")
-    wait_until("b has joined", lambda: "29500" in job.hosts["b"].check(["ss", "-Htn", "state", "established"]))
-    job.kill("a")
-    result = job.agents["b"].wait()
-    assert result.code == 125 and "lost the coordinator" in result.stderr, str(result)
-
-
 def test_the_ranks_of_a_lost_coordinator_go_to_a_spare(job):
     job.start("abcd", "--spares", "1", nodes="4")
     job.wait_for_attempt(0, *THREE)
@@ -66,8 +63,8 @@ def test_the_ranks_of_a_lost_coordinator_go_to_a_spare(job):
     job.kill("b")
     result = job.agents["c"].wait()
     assert result.code == 125, str(result)
-    assert ("lost the coordinator b (10.77.0.2): the connection was closed; 2 nodes left, and the job needs 3; "
-            "no spare is left, as 2 of 4 nodes are lost: number 0, b") in result.stderr, str(result)
+    assert re.search(rf"lost the coordinator b \(10\.77\.0\.2\): {GONE}; 2 nodes left, and the job needs 3; "
+                     "no spare is left, as 2 of 4 nodes are lost: number 0, b", result.stderr), str(result)
 
 
 def test_the_next_coordinator_goes_on_with_the_restarts_that_are_left(job):

@@ -17,7 +17,7 @@ WAITING = ("echo $RANK of $WORLD_SIZE on $(hostname) > {0}/$TORCHELASTIC_RESTART
 
 def run(hosts, directory, key, node, *options, nodes="3", program=("sh", "-c", WAITING), env=None):
     command = [word.format(directory) for word in program]
-    return start(hosts, node, "--key-file", key, "--rdzv-conf", "last_call_timeout=20", *options, "--no-python", *command,
+    return start(hosts, node, "--key-file", key, "--events", str(directory / "events"), "--rdzv-conf", "last_call_timeout=20", *options, "--no-python", *command,
                  nodes=nodes, env=env)
 
 
@@ -50,11 +50,11 @@ def test_a_host_that_comes_back_is_a_spare_and_a_lost_spare_stops_nothing(hosts,
     wait_for_attempt(directory, 0, 2)
     agents[2].send_signal(signal.SIGKILL)
     agents[2] = run(hosts, directory, key, 2, "--spares", "1")
-    wait_until("it has joined", lambda: "29500" in hosts["c"].check(["ss", "-Htn", "state", "established"]))
+    wait_until("it has joined", lambda: len(evidence.events(directory / "events", "joined")) == 4)
     agents[1].send_signal(signal.SIGKILL)
     assert wait_for_attempt(directory, 1, 2) == ["0 of 2 on a", "1 of 2 on c"]
     back = run(hosts, directory, key, 1, "--spares", "1")
-    wait_until("it has joined", lambda: "29500" in hosts["b"].check(["ss", "-Htn", "state", "established"]))
+    wait_until("it has joined", lambda: len(evidence.events(directory / "events", "joined")) == 5)
     (directory / "end").touch()
     results = wait_all([agents[0], back, agents[2]])
     assert codes(results) == [0, 0, 0], as_text(results)

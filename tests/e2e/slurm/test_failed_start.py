@@ -19,16 +19,22 @@ SAME_EVERYWHERE = [
 TOO_FEW_NODES = pytest.param(["--nnodes", "3", PRINT], 2, "--nnodes 3", id="nnodes")  # a batch script may do that
 
 
+def together(directory, tasks: int) -> str:
+    """In a step: until all are here. The first failure waits for the others half a second."""
+    return f"touch {directory}/here.$SLURM_PROCID; until [ $(ls {directory}/here.* | wc -l) = {tasks} ]; do sleep 0.02; done;"
+
+
 @pytest.mark.parametrize(("options", "code", "text"), [*SAME_EVERYWHERE, TOO_FEW_NODES])
-def test_one_message_for_the_whole_step(cluster, options, code, text):
-    result = cluster.run("srun", "-N4", "--ntasks-per-node=2", "ddprun", *options)
+def test_one_message_for_the_whole_step(cluster, directory, options, code, text):
+    script = together(directory, 8) + 'exec ddprun "$@"'
+    result = cluster.run("srun", "-N4", "--ntasks-per-node=2", "sh", "-c", script, "-", *options)
     assert result.code == code, str(result)
     assert evidence.times_said(result.stderr, text) == 1, str(result)
     assert len(evidence.spoken(result.stderr)) <= 2, str(result)
 
 
 def test_the_script_is_missing_on_one_of_four_hosts(cluster, directory):
-    line = f"[ $SLURM_NODEID = 2 ] && exec ddprun {MISSING}; exec ddprun {PRINT} {directory}"
+    line = f"{together(directory, 4)} [ $SLURM_NODEID = 2 ] && exec ddprun {MISSING}; exec ddprun {PRINT} {directory}"
     result = cluster.run("srun", "-N4", "--ntasks-per-node=1", "sh", "-c", line)
     assert result.code == 127, str(result)
     text = f"cannot start {MISSING} on n3: no such file (the same path exists on n[1-2,4])"

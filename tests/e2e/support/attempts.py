@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
+from . import evidence
 from .hosts import HostGroup, Process, Result, wait_until
 from .manual import PORT, as_text, wait_for_files
 from .programs import SCRIPTS
@@ -57,6 +58,10 @@ class Job:
     def noted(self, attempt: int) -> list[str]:
         return sorted(path.read_text().strip() for path in self.directory.glob(f"{attempt}.*"))
 
+    def events(self, kind: str) -> list[dict]:
+        """Where --events names the file "events" of the folder."""
+        return evidence.events(self.directory / "events", kind)
+
     def end(self) -> dict[str, str]:
         """All agents that are left succeed, and leave nothing; what they said."""
         (self.directory / "end").touch()
@@ -64,7 +69,7 @@ class Job:
         self.agents.clear()
         assert {result.code for result in results.values()} == {0}, as_text(list(results.values()))
         self.check_nothing_is_left()
-        return {name: result.stderr for name, result in results.items()}
+        return {name: evidence.without_waiting(result.stderr) for name, result in results.items()}
 
     def wait_for_end_of(self, *names: str) -> dict[str, Result]:
         return {name: self.agents.pop(name).wait() for name in names}

@@ -28,6 +28,17 @@ def spoken(text: str) -> list[str]:
     return [line for line in text.splitlines() if re.search(r"\b(ddprun|hint): ", line)]
 
 
+def without_waiting(text: str) -> str:
+    """Without the lines that tell for whom ddprun waits, which a slow machine has."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("ddprun: waiting for "))
+
+
+def events(path: Path, kind: str) -> list[dict]:
+    """Of an --events file, as far as it is written."""
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [event for event in (json.loads(line) for line in lines if line.endswith("\n")) if event["event"] == kind]
+
+
 def times_said(text: str, phrase: str) -> int:
     return text.count(phrase)
 
