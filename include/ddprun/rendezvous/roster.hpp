@@ -53,7 +53,7 @@ struct Roster {
   AgentIndex coordinator;             // its place
   std::string host;                   // and host
   std::vector<Successor> successors;  // in order; never the coordinator
-  Attempt attempt;                    // the latest that was begun
+  Attempt attempt;                    // the latest that was begun, or is about to
   int used_restarts = 0;
   std::string launch_id;
   std::optional<Ending> ending;  // once all workers have stopped

@@ -134,3 +134,20 @@ def test_while_workers_are_stopped_its_host_is_cut_off_and_the_next_takes_over(j
     assert cut_off.code == 125, str(cut_off)
     assert "1 of 3 nodes are left here, and the others may go on without them" in cut_off.stderr, str(cut_off)
     job.end()
+
+
+def test_while_somebody_s_signal_ends_the_job_it_ends_without_its_coordinator_too(job):
+    job.start("abc", nodes="1:3", on_term="touch {0}/told.$RANK; until [ -e {0}/saved ]; do sleep 0.05; done; exit 0")
+    job.wait_for_attempt(0, *THREE)
+    job.agents["b"].send_signal(signal.SIGTERM)
+    wait_for_files(job.directory, "told.*", 3)
+    job.kill("a")
+    held = ["flock", "-n", str(job.directory / "lock.0.0"), "true"]
+    wait_until("its worker is killed", lambda: subprocess.run(held).returncode == 0)
+    (job.directory / "saved").touch()
+    results = job.wait_for_end_of("b", "c")
+    assert {result.code for result in results.values()} == {128 + signal.SIGTERM}, as_text(list(results.values()))
+    for result in results.values():
+        assert result.stderr.count("stopped by SIGTERM on b") == 1, str(result)
+    assert not job.noted(1)
+    job.check_nothing_is_left()

@@ -45,14 +45,17 @@ def test_a_coordinator_that_is_killed_while_workers_are_stopped_leaves_no_worker
 
 
 def test_a_coordinator_that_is_killed_before_a_restart_is_due_takes_nobody_with_it(job):
-    job.start("abc", "--max-restarts", "1", "--restart-backoff", "60",
-              on_term="touch {0}/stopped.$RANK; exit 0")
+    job.start("abc", "--max-restarts", "1", "--restart-policy", "always", "--restart-backoff", "60", "--events",
+              str(job.directory / "events"))
     job.wait_for_attempt(0, *THREE)
     job.do("exit 3", rank=2)
-    wait_for_files(job.directory, "stopped.*", 2)
+    wait_until("the restart waits", lambda: job.events("restart"))
     job.kill("a")
-    job.wait_for_attempt(1, "0/2 on b", "1/2 on c")
-    job.end()
+    job.wait_for_attempt(2, "0/2 on b", "1/2 on c")
+    job.do("exit 4", rank=1, attempt=2)  # it is used all the same
+    results = wait_all(list(job.agents.values()))
+    assert codes(results) == [4, 4], as_text(results)
+    assert ", 1 of 1 restarts used\n" in results[0].stderr, as_text(results)
 
 
 def test_the_ranks_of_a_lost_coordinator_go_to_a_spare(job):

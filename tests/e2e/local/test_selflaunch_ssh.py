@@ -320,3 +320,21 @@ def program_of(pid: str) -> str:
             return file.read().strip()
     except OSError:
         return ""
+
+
+def test_a_host_that_loses_only_the_one_where_ddprun_was_typed_is_lost_alone(reachable, directory):
+    worker = ("echo $RANK/$WORLD_SIZE on $(hostname) > new.$RANK; mv new.$RANK $TORCHELASTIC_RESTART_COUNT.$RANK;"
+              "trap 'exit 0' TERM; until [ -e end ]; do sleep 0.05; done")
+    running = reachable["a"].popen(["ddprun", "--hosts", "b,c,d", "--spares", "1", "--host-timeout", "7", "--no-python", "sh",
+                                    "-c", f"cd {directory}; {worker}"])
+    wait_until("two work", lambda: len(list(directory.glob("0.*"))) == 2)
+    cut = ["blackhole", f"{reachable['a'].address}/32"]
+    reachable["c"].check(["ip", "route", "add", *cut])
+    try:
+        wait_until("the spare works", lambda: len(list(directory.glob("1.*"))) == 2)
+        (directory / "end").touch()
+        result = running.wait()
+    finally:
+        reachable["c"].check(["ip", "route", "delete", *cut])
+    assert result.code == 0, str(result)
+    assert [(directory / f"1.{rank}").read_text() for rank in (0, 1)] == ["0/2 on b\n", "1/2 on d\n"], str(result)
