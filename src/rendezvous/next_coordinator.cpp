@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ddprun/rendezvous/host_limits.hpp"
 
@@ -85,10 +86,11 @@ std::string NextCoordinator::describe_failed_search() const {
 }
 
 NextCoordinator::Search NextCoordinator::next(TimePoint now) const {
+  std::vector<Successor> others = candidates();
   std::optional<TimePoint> own_turn = turn();
   // Only its own clock tells that it is early: it may have been slow to notice, or to end its workers.
-  if (own_turn) own_turn = std::max(*own_turn, now + k_look);
-  return {candidates(), std::chrono::ceil<Milliseconds>(gives_up_at() - now), own_turn};
+  if (own_turn && !others.empty()) own_turn = std::max(*own_turn, now + k_look);
+  return {std::move(others), std::chrono::ceil<Milliseconds>(gives_up_at() - now), own_turn};
 }
 
 Survivor NextCoordinator::survivor() const {

@@ -231,6 +231,15 @@ TEST_CASE("where nobody is left to look for the agent ends with what it lost las
   CHECK(next.note_lost("lost n2", ConnectionEnd::ended, true, k_now) == "lost n2");
 }
 
+TEST_CASE("the only agent that is left looks for nobody and takes over at once") {
+  NextCoordinator next(10s);
+  Roster roster = roster_of(1);
+  roster.successors.resize(1);
+  next.note(roster);
+  CHECK_FALSE(next.note_lost("lost n1", ConnectionEnd::ended, true, k_now));
+  CHECK(next.next(k_now + 1ms).takes_over_at == k_now);
+}
+
 TEST_CASE("an agent that cannot listen does not take over, and ends where it is the only one left") {
   NextCoordinator next(10s);
   Roster roster = roster_of(1);
