@@ -29,17 +29,20 @@ def test_the_others_start_again_without_a_killed_ddprun(cluster, directory, step
     assert "starting all workers again" in result.stderr, str(result)
 
 
-# In the first attempt rank 1 kills every ddprun of the coordinator's node once all have noted theirs.
-KILLS_NODE = ("cd {0}; echo $PPID > new.$RANK; mv new.$RANK agent.$RANK; touch $TORCHELASTIC_RESTART_COUNT.$RANK.of.$WORLD_SIZE;"
-              "[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0;"
-              "if [ $RANK = 1 ]; then until [ $(ls 0.* | wc -l) = $WORLD_SIZE ]; do sleep 0.1; done;"
-              "kill -KILL $(cat agent.0 agent.2 agent.3 agent.1); fi; exec sleep 600")  # its own the last
+# Notes its ddprun in the first attempt, and waits there.
+NOTING = ("cd {0}; [ $TORCHELASTIC_RESTART_COUNT = 0 ] || {{ touch again.$RANK.of.$WORLD_SIZE; exit 0; }};"
+          "echo $PPID > new.$RANK; mv new.$RANK agent.$RANK; exec sleep 600")
 
 
 def test_of_the_many_of_each_node_one_takes_over_when_the_coordinator_s_node_is_lost(cluster, directory):
-    result = cluster.run("srun", "--no-kill", "--kill-on-bad-exit=0", "-N3", "--ntasks-per-node=4", "ddprun", "--nnodes",
-                         "1:3", "--no-python", "sh", "-c", KILLS_NODE.format(directory))
-    assert len(list(directory.glob("[1-4].*.of.8"))) == 8, str(result)
+    step = cluster.popen("srun", "--no-kill", "--kill-on-bad-exit=0", "-N3", "--ntasks-per-node=4", "ddprun", "--nnodes",
+                         "1:3", "--no-python", "sh", "-c", NOTING.format(directory))
+    wait_until("all run", lambda: len(list(directory.glob("agent.*"))) == 12)
+    # Stopped first: then none does anything about the loss of another.
+    first_node = " ".join((directory / f"agent.{rank}").read_text().strip() for rank in range(4))
+    cluster.hosts["n1"].check(["sh", "-c", f"kill -STOP {first_node}; kill -KILL {first_node}"])
+    result = step.wait()
+    assert sorted(path.name for path in directory.glob("again.*")) == [f"again.{rank}.of.8" for rank in range(8)], str(result)
     assert "n2 coordinates now; starting all workers again, 8 of 12 ranks\n" in result.stderr, str(result)
 
 
