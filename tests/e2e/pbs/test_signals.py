@@ -17,8 +17,8 @@ while end is None or time.monotonic() < end:
     got = signal.sigtimedwait({signal.SIGTERM, signal.SIGUSR1}, 0.1)
     if got:
         open(f"{folder}/got.{rank}", "a").write(signal.Signals(got.si_signo).name + "\\n")
-        end = time.monotonic() + 6 if got.si_signo == signal.SIGTERM else end
-    if end and time.monotonic() > end - 5.5:
+        end = time.monotonic() + 3 if got.si_signo == signal.SIGTERM else end
+    if end and time.monotonic() > end - 2.5:
         open(f"{folder}/saving.{rank}", "w").close()
 open(f"{folder}/saved.{rank}", "w").close()
 """
