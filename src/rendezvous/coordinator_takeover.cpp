@@ -57,6 +57,7 @@ void Coordinator::begin_roll() {
 }
 
 void Coordinator::tell_rosters() {
+  if (!settings_.succession) return;
   const Roster roster = make_roster();
   for (const auto& [connection, agent] : members_.here()) tell_roster(agent, roster);
 }

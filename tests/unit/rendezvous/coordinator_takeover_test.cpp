@@ -246,6 +246,8 @@ TEST_CASE("a node that was set aside stays so under the next coordinator, and is
   play.say(0, survivor_of(1));
   play.say(2, bad);
   play.say(3, survivor_of(3));
+  REQUIRE(play.sent<Roster>().size() == 2);
+  CHECK(play.sent<Standby>().size() == 0);  // there is a place for each of the three
   for (const auto& [agent, roster] : play.sent<Roster>()) {
     CHECK(roster.aside == (agent == 2));
     REQUIRE(roster.successors.size() == 2);
