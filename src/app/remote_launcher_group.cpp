@@ -39,7 +39,7 @@ RemoteLauncherGroup::RemoteLauncherGroup(boost::asio::io_context& context, std::
     : context_(context),
       ended_(std::move(ended)),
       agent_id_(os::make_random_id()),
-      reaper_(agent_id_, k_mercy),
+      reaper_(agent_id_, {.mercy = k_mercy}),
       pumps_(context),
       inherited_(os::capture_inherited_descriptors()),
       open_files_(os::raise_open_files_limit()) {

@@ -18,6 +18,7 @@
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/unix_time.hpp"
 #include "ddprun/plan/worker_env.hpp"
+#include "ddprun/rendezvous/host_limits.hpp"
 #include "ddprun/supervise/error_file.hpp"
 #include "worker_streams.hpp"
 
@@ -53,7 +54,7 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const
       ended_(std::move(ended)),
       agent_id_(os::make_random_id()),
       folder_places_(os::temp_dir_places(facts::find_variable(snapshot, "TMPDIR"), agent_id_)),
-      reaper_(agent_id_, Milliseconds{0}, folder_places_),
+      reaper_(agent_id_, {.holding = rendezvous::k_killing, .folders = folder_places_}),
       folder_(folder_places_),
       pumps_(context),
       inherited_(os::capture_inherited_descriptors()),

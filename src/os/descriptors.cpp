@@ -25,6 +25,25 @@ namespace {
 
 constexpr rlim_t k_open_files = 65536;  // a hard limit may be a milliard, and old kernels close one by one
 
+// What may be open at most, also where we share the descriptors of a process that has raised its limit.
+long descriptors_end() { return std::max(::sysconf(_SC_OPEN_MAX), static_cast<long>(k_open_files)); }
+
+void close_from(int first) {
+  if (::syscall(SYS_close_range, static_cast<unsigned>(first), ~0U, 0U) == 0) return;
+  for (int descriptor = first; descriptor < descriptors_end(); ++descriptor)
+    ::close(descriptor);  // before 5.9
+}
+
+bool is_connection(int descriptor) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  sockaddr_storage peer{};
+  socklen_t peer_size = sizeof peer;
+  return ::getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM &&
+         ::getpeername(descriptor, static_cast<sockaddr*>(static_cast<void*>(&peer)), &peer_size) == 0 &&
+         (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
+}
+
 }  // namespace
 
 Fd open_null() { return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }
@@ -79,11 +98,20 @@ int close_all_but(int kept) {
   for (int descriptor = 0; descriptor < 3; ++descriptor) ::close(descriptor);
   ensure_standard_descriptors();
   if (moved != 3 && ::dup2(moved, 3) != 3) ::_exit(127);
-  if (::syscall(SYS_close_range, 4U, ~0U, 0U) != 0) {  // before Linux 5.9
-    const long limit = ::sysconf(_SC_OPEN_MAX);
-    for (int descriptor = 4; descriptor < limit; ++descriptor) ::close(descriptor);
-  }
+  close_from(4);
   return 3;
+}
+
+void close_all() {
+  close_from(0);
+  ensure_standard_descriptors();
+}
+
+void close_all_but_connections() {
+  for (int descriptor = 0; descriptor < descriptors_end(); ++descriptor) {
+    if (!is_connection(descriptor)) ::close(descriptor);
+  }
+  ensure_standard_descriptors();
 }
 
 std::optional<std::uint64_t> raise_open_files_limit() {

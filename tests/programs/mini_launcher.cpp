@@ -1,5 +1,6 @@
 // A launcher without a plan, for what only shows when the parent dies or has a terminal of its own.
 //   mini_launcher keep|no_reaper WORKER...   starts the worker, says its pid, waits to be killed
+//   mini_launcher connected PORT WORKER...   the same as keep, with a connection to PORT of this host
 //   mini_launcher lend WORKER...             gives its terminal to the worker, through ^Z and back
 //   mini_launcher keep_terminal WORKER...    does not: the worker is stopped when it reads
 //   mini_launcher type_for WORKER...         reads the terminal for the worker
@@ -9,13 +10,16 @@
 //   the foreground mini_launcher shell LAUNCHER...          a session leader with job control on the terminal
 //   that is its stdin
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -64,7 +68,7 @@ os::Child start(const os::SpawnRequest& request) {
 int keep(const Arguments& arguments, bool with_reaper) {
   const std::string id = os::make_random_id();
   std::optional<os::Reaper> reaper;
-  if (with_reaper) reaper.emplace(id);
+  if (with_reaper) reaper.emplace(id, os::ReaperDuties{.holding = Milliseconds{20000}});
   os::SpawnRequest request = request_for(arguments);
   if (with_reaper) request.environment.push_back(std::string(os::k_agent_variable) + "=" + id);
   // Only the reaper is to reach the worker where one is tested.
@@ -74,6 +78,17 @@ int keep(const Arguments& arguments, bool with_reaper) {
   say("worker " + std::to_string(worker.pid()));
   if (reaper) say("reaper " + std::to_string(reaper->pid()));
   wait_to_be_killed();
+}
+
+int keep_connected(const Arguments& arguments) {
+  const os::Fd connection(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(std::stoul(arguments.at(0))));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const generic = static_cast<sockaddr*>(static_cast<void*>(&address));
+  if (::connect(connection.get(), generic, sizeof address) != 0) return 1;
+  return keep({arguments.begin() + 1, arguments.end()}, true);
 }
 
 // Follows a job through stops until it ends, as the driver and a shell do.
@@ -119,6 +134,7 @@ int keep_terminal(const Arguments& arguments) {
 }
 
 int type_for(const Arguments& arguments) {
+  const os::SignalSource signals({SIGCHLD});  // SIGPIPE does not end us while it lives
   boost::asio::io_context context;
   os::Pipe pipe = os::make_pipe();
   os::SpawnRequest request = request_for(arguments);
@@ -150,6 +166,7 @@ void wait_for_three_lines(boost::asio::io_context& context, int pipe) {
 }
 
 int type_for_next(const Arguments& arguments) {
+  const os::SignalSource signals({SIGCHLD});  // SIGPIPE does not end us while it lives
   boost::asio::io_context context;
   app::InputPump pump(context, 0);
   os::Pipe pipe = os::make_pipe();
@@ -219,6 +236,7 @@ int main(int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "";
   const Arguments arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
   if (verb == "keep" || verb == "no_reaper") return keep(arguments, verb == "keep");
+  if (verb == "connected") return keep_connected(arguments);
   if (verb == "lend") return lend(arguments);
   if (verb == "keep_terminal") return keep_terminal(arguments);
   if (verb == "type_for") return type_for(arguments);

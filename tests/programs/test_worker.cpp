@@ -3,6 +3,7 @@
 #include <linux/mempolicy.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,6 +37,16 @@ int die_by(const Arguments& arguments) {
 }
 
 int sleep_forever(const Arguments&) {
+  say("ready");
+  sleep_until_killed();
+}
+
+// MIB of memory take the kernel some time to free when it ends.
+int hold_memory(const Arguments& arguments) {
+  const std::size_t size = std::stoul(arguments.at(0)) << 20U;
+  void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED || ::madvise(memory, size, MADV_NOHUGEPAGE) != 0) return 1;
+  std::memset(memory, 1, size);
   say("ready");
   sleep_until_killed();
 }
@@ -155,17 +166,12 @@ int read_lines(const Arguments&) {
 }
 
 const std::map<std::string, int (*)(const Arguments&)> k_behaviours = {
-    {"exit_with", exit_with},
-    {"die_by", die_by},
-    {"sleep_forever", sleep_forever},
-    {"ignore_term", ignore_term},
-    {"leave_grandchild", leave_grandchild},
-    {"print_env", print_env},
-    {"print_state", print_state},
-    {"print_binding", print_binding},
-    {"flood", flood},
-    {"close_output", close_output},
-    {"read_lines", read_lines},
+    {"exit_with", exit_with},         {"die_by", die_by},
+    {"sleep_forever", sleep_forever}, {"hold_memory", hold_memory},
+    {"ignore_term", ignore_term},     {"leave_grandchild", leave_grandchild},
+    {"print_env", print_env},         {"print_state", print_state},
+    {"print_binding", print_binding}, {"flood", flood},
+    {"close_output", close_output},   {"read_lines", read_lines},
 };
 
 }  // namespace

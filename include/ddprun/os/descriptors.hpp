@@ -39,6 +39,10 @@ void ensure_standard_descriptors();
 // For a helper process: leaves it with `kept` as its only descriptor beyond /dev/null as 0, 1 and 2; returns
 // it. Ends the process where that cannot be done.
 int close_all_but(int kept);
+// Likewise with none.
+void close_all();
+// Likewise with what is connected by TCP.
+void close_all_but_connections();
 
 // Raises our soft limit of open files, of which every worker takes some here, towards the hard one. Returns
 // what it was, for the workers (select(2) breaks beyond 1024). Empty: nothing was changed.

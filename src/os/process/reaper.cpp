@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,9 +39,11 @@ namespace {
 
 constexpr const char* k_reaper_name = "ddprun-reaper";
 constexpr char k_watch = 'w', k_forget = 'f', k_file = 'm', k_all_is_well = 'x';
+constexpr int k_parent_ended = SIGUSR1;
 // A process asleep in the kernel survives SIGKILL for as long as it likes.
-constexpr int k_rounds = 250;
-constexpr auto k_between_rounds = std::chrono::milliseconds(20);
+constexpr Milliseconds k_killing{5000};
+constexpr Milliseconds k_first_pause{1};
+constexpr Milliseconds k_longest_pause{20};
 constexpr std::size_t k_environment_limit = std::size_t{4} << 20;
 
 struct Message {
@@ -83,10 +87,13 @@ bool may_kill(const ProcessEntry& process) {
   return process.state != 'Z' && process.pid != ::getpid() && process.name != k_reaper_name;
 }
 
-// By numbers that were given to us, since those in this /proc are other processes'. A leader that has ended
-// just now keeps its group's number as long as there is somebody in it.
-void kill_groups(const std::vector<int>& leaders) {
-  for (const int leader : leaders) ::kill(-leader, SIGKILL);
+// By numbers that were given to us, since those in this /proc may be other processes'. A leader that has
+// ended just now keeps its group's number as long as there is somebody in it. True when nothing was left to
+// kill.
+bool kill_groups(const std::vector<int>& leaders) {
+  bool none = true;
+  for (const int leader : leaders) none = ::kill(-leader, SIGKILL) != 0 && none;
+  return none;
 }
 
 void remove_folders(const std::vector<std::string>& folders) {
@@ -109,72 +116,130 @@ void remove_if_unchanged(const std::string& message) {
   if (try_read_file(path, message.size()) == message.substr(middle + 1)) ::unlink(path.c_str());
 }
 
-// True when nothing was left to kill.
-bool kill_round(const std::vector<int>& leaders, const std::string& agent_id) {
+bool is_same(const ProcessEntry& one, const ProcessEntry& other) {
+  return one.pid == other.pid && one.start_time == other.start_time;
+}
+
+// Likewise, whatever came from them. `killed`: by calls before. One that is ending has no environment any
+// more, but still what it held.
+bool kill_families(const std::vector<int>& leaders, const std::string& agent_id, ProcessTable& killed) {
   const std::string ours = read_environment(::getpid());
   const ProcessTable table = capture_processes();
   std::vector<int> roots = leaders;
   for (const ProcessEntry& process : table) {
     const std::string environment = read_environment(process.pid);
-    if (find_entry(environment, k_agent_variable) == agent_id && !is_of_another_job(environment, ours))
-      roots.push_back(process.pid);
+    const bool is_marked =
+        find_entry(environment, k_agent_variable) == agent_id && !is_of_another_job(environment, ours);
+    const bool is_known = std::any_of(killed.begin(), killed.end(),
+                                      [&](const ProcessEntry& known) { return is_same(known, process); });
+    if (is_marked || is_known) roots.push_back(process.pid);
   }
-  bool none = true;
+  killed.clear();
   for (const ProcessEntry& process : find_families(table, roots)) {
-    if (may_kill(process) && send_signal_to(process, SIGKILL)) none = false;
+    if (may_kill(process) && send_signal_to(process, SIGKILL)) killed.push_back(process);
   }
-  return none;
+  return killed.empty();
+}
+
+// Asks again and again, less often in time.
+template <class Condition>
+void wait_until(const Condition& holds, Milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  for (Milliseconds pause = k_first_pause; !holds(); pause = std::min(2 * pause, k_longest_pause)) {
+    if (std::chrono::steady_clock::now() >= deadline) return;
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 // SIGTERM to the groups of what is watched, and some time to end.
 void ask_to_end(const std::vector<int>& leaders, Milliseconds mercy) {
-  const auto deadline = std::chrono::steady_clock::now() + mercy;
   for (const int leader : leaders) ::kill(-leader, SIGTERM);
-  const auto any_left = [&] {
-    for (const int leader : leaders) {
-      if (::kill(-leader, 0) == 0) return true;
-    }
-    return false;
+  const auto all_ended = [&] {
+    return std::all_of(leaders.begin(), leaders.end(), [](int leader) { return ::kill(-leader, 0) != 0; });
   };
-  while (any_left() && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(k_between_rounds);
+  wait_until(all_ended, mercy);
+}
+
+// All that ddprun has said.
+struct Heard {
+  std::vector<int> leaders;
+  std::string file;
+  bool all_is_well = false;
+};
+
+// Nothing: ddprun has gone without a word, or closed the pipe. Not by that alone: a process that ddprun has
+// just forked may still have it.
+std::optional<Message> next_message(int reader, pid_t parent) {
+  sigset_t heeded;
+  ::sigfillset(&heeded);
+  ::sigdelset(&heeded, k_parent_ended);
+  while (true) {
+    const bool gone = ::getppid() != parent;  // asked before the look at what it has said
+    Message message;
+    const ssize_t length = ::read(reader, &message, sizeof message);
+    if (length == sizeof message) return message;
+    if (gone || length == 0) return std::nullopt;
+    pollfd more{reader, POLLIN, 0};
+    ::ppoll(&more, 1, nullptr, &heeded);
+  }
+}
+
+Heard listen(int reader, pid_t parent) {
+  Heard heard;
+  while (!heard.all_is_well) {
+    const auto message = next_message(reader, parent);
+    if (!message) break;
+    if (message->what == k_watch) heard.leaders.push_back(message->leader);
+    if (message->what == k_forget) std::erase(heard.leaders, message->leader);
+    if (message->what == k_file) heard.file = read_file_message(reader, message->leader);
+    if (message->what == k_all_is_well) heard.all_is_well = true;
+  }
+  return heard;
 }
 
 // The workers first, before anything is looked for: others may start in their place.
-void kill_what_is_left(const std::vector<int>& leaders, const std::string& agent_id) {
+void kill_what_is_left(const std::vector<int>& leaders, const std::string& agent_id, Milliseconds limit) {
   kill_groups(leaders);
-  if (!sees_own_processes()) return;
-  for (int round = 0; round < k_rounds && !kill_round(leaders, agent_id); ++round) {
-    std::this_thread::sleep_for(k_between_rounds);
-  }
+  const bool all_seen = sees_own_processes();
+  ProcessTable killed;
+  const auto none_was_left = [&] {
+    return all_seen ? kill_families(leaders, agent_id, killed) : kill_groups(leaders);
+  };
+  wait_until(none_was_left, limit);
 }
 
-[[noreturn]] void keep(int reader, const std::string& agent_id, Milliseconds mercy,
-                       const std::vector<std::string>& folders) noexcept {
+void heed_only_the_end_of_parent() {
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  ::sigaction(k_parent_ended, &action, nullptr);
+  ::prctl(PR_SET_PDEATHSIG, k_parent_ended, 0, 0, 0);
+}
+
+[[noreturn]] void keep(int reader, pid_t parent, const std::string& agent_id,
+                       const ReaperDuties& duties) noexcept {
+  heed_only_the_end_of_parent();
   ::prctl(PR_SET_NAME, k_reaper_name, 0, 0, 0);
   ::setsid();
-  reader = close_all_but(reader);
   if (::chdir("/") != 0) ::_exit(k_exit_own_failure);
 
-  std::vector<int> leaders;
-  Message message;
-  std::string file;
-  bool all_is_well = false;
-  while (!all_is_well && ::read(reader, &message, sizeof message) == sizeof message) {
-    if (message.what == k_all_is_well) all_is_well = true;
-    if (message.what == k_watch) leaders.push_back(message.leader);
-    if (message.what == k_forget) std::erase(leaders, message.leader);
-    if (message.what == k_file) file = read_file_message(reader, message.leader);
+  const Heard heard = listen(reader, parent);
+  // Some containers forbid it; of one that is still there we close nothing then.
+  const bool descriptors_are_ours = ::unshare(CLONE_FILES) == 0 || ::getppid() != parent;
+  if (!heard.all_is_well && duties.holding > Milliseconds{0} && descriptors_are_ours) {
+    kill_groups(heard.leaders);
+    close_all_but_connections();
+    kill_what_is_left(heard.leaders, agent_id, duties.holding);
   }
-  if (!all_is_well) {
-    if (mercy > Milliseconds{0}) ask_to_end(leaders, mercy);
-    kill_what_is_left(leaders, agent_id);
+  if (descriptors_are_ours) close_all();
+  if (!heard.all_is_well) {
+    if (duties.mercy > Milliseconds{0}) ask_to_end(heard.leaders, duties.mercy);
+    kill_what_is_left(heard.leaders, agent_id, k_killing);
   }
-  remove_folders(folders);
-  remove_if_unchanged(file);
+  remove_folders(duties.folders);
+  remove_if_unchanged(heard.file);
   ::_exit(0);
 }
 
@@ -188,13 +253,16 @@ std::string make_random_id() {
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-Reaper::Reaper(const std::string& agent_id, Milliseconds mercy, const std::vector<std::string>& folders) {
+Reaper::Reaper(const std::string& agent_id, const ReaperDuties& duties) {
   Pipe pipe = make_pipe();
-  // Should it ever be stopped, we are not.
-  ::fcntl(pipe.writer.get(), F_SETFL, O_NONBLOCK);
-  pid_ = ::fork();
+  // Should it ever be stopped, we are not; and it does not wait in read().
+  for (const Fd* end : {&pipe.writer, &pipe.reader}) ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
+  const pid_t parent = ::getpid();
+  // A fork, but for the shared descriptors.
+  pid_ = static_cast<int>(::syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0));
   if (pid_ < 0) throw system_failure("cannot start the reaper process", errno);
-  if (pid_ == 0) keep(pipe.reader.get(), agent_id, mercy, folders);
+  const int reader = pipe.reader.release();  // the reaper's from now on
+  if (pid_ == 0) keep(reader, parent, agent_id, duties);
   writer_ = std::move(pipe.writer);
 }
 

@@ -10,6 +10,7 @@ import pytest
 from support import evidence
 from support.hosts import HostGroup, wait_until
 from support.manual import PORT
+from support.programs import SCRIPTS
 from support.slow_link import slow_link
 
 KINDS = {"a range of nodes": ("2:3", []), "a spare": ("3", ["--spares", "1"])}
@@ -21,6 +22,7 @@ FOUR = ["0/4 on a", "1/4 on b", "2/4 on c", "3/4 on d"]
 # ---- workers
 
 STUBBORN = "setsid sh -c 'trap \"\" TERM HUP INT; touch {0}/stubborn; while :; do sleep 1; done' &"
+LARGE = SCRIPTS / "hold_memory.py"  # takes the kernel some time to end
 LEAVING = f"sleep 600 & {STUBBORN} until [ -e {{0}}/stubborn ]; do sleep 0.05; done;"
 
 
@@ -52,6 +54,17 @@ def test_a_killed_agent_takes_along_what_its_workers_left(job):
     wait_until("a grandchild runs", lambda: (job.directory / "stubborn").exists())
     job.kill("b")
     job.wait_for_attempt(1, "0/2 on a", "1/2 on c")
+    job.end()
+
+
+@pytest.mark.parametrize(("name", "left"), [("b", ["0/2 on a", "1/2 on c"]), ("a", ["0/2 on b", "1/2 on c"])])
+def test_nothing_of_a_killed_agent_runs_when_the_next_attempt_starts(job, name, left):
+    job.start("abc", nodes="2:3")
+    job.wait_for_attempt(0, *THREE)
+    job.do(f"setsid {LARGE} {{0}}/large 1000 &", rank="abc".index(name))
+    wait_until("the memory is held", lambda: (job.directory / "large").exists())
+    job.kill(name)
+    job.wait_for_attempt(1, *left)
     job.end()
 
 

@@ -85,4 +85,4 @@ class Job:
         wait_until("no process is left", lambda: not self.hosts.processes_with(self.marker))
 
     def check_no_overlap(self) -> None:
-        assert not list(self.directory.glob("overlap*"))
+        assert [path.name for path in self.directory.glob("overlap*")] == []

@@ -19,8 +19,8 @@ namespace {
 // A child whose own child computes until it is killed.
 struct BusyFamily {
   BusyFamily() : child(::fork()) {
+    ::setpgid(child, child);  // on both sides: it is a group's leader when either goes on
     if (child != 0) return;
-    ::setpgid(0, 0);
     if (::fork() == 0) {
       for (;;) ::getppid();
     }

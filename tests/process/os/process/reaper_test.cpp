@@ -1,6 +1,9 @@
 #include "ddprun/os/process/reaper.hpp"
 
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -67,6 +70,32 @@ TEST_CASE("after a launcher killed by SIGKILL the reaper kills workers and what 
   wait_until_gone(grandchild);
   wait_until_gone(reaper);
   CHECK(read_until(launched.output.get(), "").find("cannot") == std::string::npos);  // nobody holds the pipe
+}
+
+TEST_CASE("a connection of a launcher killed by SIGKILL ends when none of its workers runs any more") {
+  const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(::listen(listener.get(), 1) == 0);  // on a port of the kernel's choice
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  auto* const generic = static_cast<sockaddr*>(static_cast<void*>(&address));
+  REQUIRE(::getsockname(listener.get(), generic, &size) == 0);
+  Pipe pipe = make_pipe();
+  SpawnRequest request = launcher_request(
+      {"connected", std::to_string(ntohs(address.sin_port)), DDPRUN_TEST_WORKER, "hold_memory", "256"});
+  request.standard_output = pipe.writer.get();
+  Child launcher = start(request);
+  pipe.writer.close();
+  std::string said;
+  while (said.find("ready") == std::string::npos || said.find("worker ") == std::string::npos)
+    said += read_until(pipe.reader.get(), "\n");
+  const Fd worker = open_pidfd(number_after(said, "worker "));
+  const Fd connection(::accept(listener.get(), nullptr, nullptr));
+  REQUIRE(connection);
+  launcher.send_signal(SIGKILL);
+  CHECK(read_until(connection.get(), "").empty());
+  pollfd ended{worker.get(), POLLIN, 0};
+  CHECK(::poll(&ended, 1, 0) == 1);
+  wait_for_end(launcher);
 }
 
 TEST_CASE("the reaper finds by its marker what no longer belongs to a worker") {
@@ -146,7 +175,7 @@ TEST_CASE("the reaper removes the launch's folders when all is well and when nob
     CAPTURE(well);
     const std::string id = make_random_id();
     const std::vector<std::string> places{"/nonexistent/ddprun-" + id, "/tmp/ddprun-" + id};
-    std::optional<Reaper> reaper(std::in_place, id, Milliseconds{0}, places);
+    std::optional<Reaper> reaper(std::in_place, id, ReaperDuties{.folders = places});
     const Fd process = open_pidfd(reaper->pid());
     std::filesystem::create_directories(places[1] + "/attempt_0");  // after the fork: it knows the name
     std::ofstream(places[1] + "/attempt_0/error_0.json") << "x";
@@ -207,7 +236,8 @@ TEST_CASE("with mercy what is watched may end by itself, and is killed when it d
     Pipe pipe = make_pipe();
     Child child = start_trapping(obeys ? "echo ended; exit 0" : "echo ignored", std::move(pipe.writer));
     CHECK(read_until(pipe.reader.get(), "ready\n") == "ready\n");
-    std::optional<Reaper> reaper(std::in_place, make_random_id(), Milliseconds{obeys ? 20000 : 300});
+    std::optional<Reaper> reaper(std::in_place, make_random_id(),
+                                 ReaperDuties{.mercy = Milliseconds{obeys ? 20000 : 300}});
     const int reaper_pid = reaper->pid();
     reaper->watch(child.pid());
     reaper.reset();

@@ -1,0 +1,18 @@
+#!/usr/bin/env python3
+"""Holds memory in small pages, which take the kernel some time to free when this is killed.
+
+hold_memory.py FILE MIB: makes FILE once it does.
+"""
+
+import mmap
+import signal
+import sys
+from pathlib import Path
+
+size = int(sys.argv[2]) << 20
+memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+for at in range(0, size, mmap.PAGESIZE):
+    memory[at] = 1
+Path(sys.argv[1]).touch()
+signal.pause()
