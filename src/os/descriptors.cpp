@@ -25,13 +25,23 @@ namespace {
 
 constexpr rlim_t k_open_files = 65536;  // a hard limit may be a milliard, and old kernels close one by one
 
-// What may be open at most, also where we share the descriptors of a process that has raised its limit.
-long descriptors_end() { return std::max(::sysconf(_SC_OPEN_MAX), static_cast<long>(k_open_files)); }
+constexpr std::size_t k_most_unread = std::size_t{16} << 20U;  // a peer may send without end
+
+// One of them may be closed by now: it served to read the list. Without /proc: none.
+std::vector<int> open_descriptors() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), ::closedir);
+  std::vector<int> open;
+  while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
+    if (const auto number = parse_integer(static_cast<const char*>(entry->d_name)))
+      open.push_back(static_cast<int>(*number));
+  }
+  return open;
+}
 
 void close_from(int first) {
   if (::syscall(SYS_close_range, static_cast<unsigned>(first), ~0U, 0U) == 0) return;
-  for (int descriptor = first; descriptor < descriptors_end(); ++descriptor)
-    ::close(descriptor);  // before 5.9
+  const long limit = std::max(::sysconf(_SC_OPEN_MAX), static_cast<long>(k_open_files));  // before Linux 5.9
+  for (int descriptor = first; descriptor < limit; ++descriptor) ::close(descriptor);
 }
 
 bool is_connection(int descriptor) {
@@ -107,8 +117,19 @@ void close_all() {
   ensure_standard_descriptors();
 }
 
+void end_connections() {
+  std::array<char, 16384> unread;
+  for (const int descriptor : open_descriptors()) {
+    if (!is_connection(descriptor) || ::shutdown(descriptor, SHUT_WR) != 0) continue;
+    for (std::size_t part = 0; part < k_most_unread / unread.size(); ++part) {
+      if (::recv(descriptor, unread.data(), unread.size(), MSG_DONTWAIT) <= 0) break;
+    }
+  }
+  close_all();
+}
+
 void close_all_but_connections() {
-  for (int descriptor = 0; descriptor < descriptors_end(); ++descriptor) {
+  for (const int descriptor : open_descriptors()) {
     if (!is_connection(descriptor)) ::close(descriptor);
   }
   ensure_standard_descriptors();
@@ -126,14 +147,10 @@ std::optional<std::uint64_t> raise_open_files_limit() {
 }
 
 std::vector<int> capture_inherited_descriptors() {
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), ::closedir);
   std::vector<int> inherited;
-  if (!directory) return inherited;
-  while (const dirent* entry = ::readdir(directory.get())) {
-    const auto number = parse_integer(static_cast<const char*>(entry->d_name));
-    if (!number || *number < 3) continue;
-    const int flags = ::fcntl(static_cast<int>(*number), F_GETFD);
-    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) inherited.push_back(static_cast<int>(*number));
+  for (const int descriptor : open_descriptors()) {
+    const int flags = ::fcntl(descriptor, F_GETFD);
+    if (descriptor > 2 && flags >= 0 && (flags & FD_CLOEXEC) == 0) inherited.push_back(descriptor);
   }
   return inherited;
 }

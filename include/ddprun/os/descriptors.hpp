@@ -43,6 +43,9 @@ int close_all_but(int kept);
 void close_all();
 // Likewise with what is connected by TCP.
 void close_all_but_connections();
+// Likewise with none, but the peers of connections read an end. Of one with something unread they would read
+// a reset, as of a process that lives.
+void end_connections();
 
 // Raises our soft limit of open files, of which every worker takes some here, towards the hard one. Returns
 // what it was, for the workers (select(2) breaks beyond 1024). Empty: nothing was changed.

@@ -42,8 +42,7 @@ constexpr char k_watch = 'w', k_forget = 'f', k_file = 'm', k_all_is_well = 'x';
 constexpr int k_parent_ended = SIGUSR1;
 // A process asleep in the kernel survives SIGKILL for as long as it likes.
 constexpr Milliseconds k_killing{5000};
-constexpr Milliseconds k_first_pause{1};
-constexpr Milliseconds k_longest_pause{20};
+constexpr Milliseconds k_pause{20};
 constexpr std::size_t k_environment_limit = std::size_t{4} << 20;
 
 struct Message {
@@ -141,14 +140,10 @@ bool kill_families(const std::vector<int>& leaders, const std::string& agent_id,
   return killed.empty();
 }
 
-// Asks again and again, less often in time.
 template <class Condition>
 void wait_until(const Condition& holds, Milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
-  for (Milliseconds pause = k_first_pause; !holds(); pause = std::min(2 * pause, k_longest_pause)) {
-    if (std::chrono::steady_clock::now() >= deadline) return;
-    std::this_thread::sleep_for(pause);
-  }
+  while (!holds() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(k_pause);
 }
 
 // SIGTERM to the groups of what is watched, and some time to end.
@@ -197,15 +192,27 @@ Heard listen(int reader, pid_t parent) {
   return heard;
 }
 
+// Not longer than for a pause: another may have come from them meanwhile.
+void wait_for_ends(const ProcessTable& killed) {
+  const auto deadline = std::chrono::steady_clock::now() + k_pause;
+  for (const ProcessEntry& process : killed) {
+    const Fd ended = open_pidfd(process.pid);
+    const auto left = std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left <= Milliseconds{0}) return;
+    pollfd look{ended.get(), POLLIN, 0};  // without a pidfd (before Linux 5.3) this is only the pause
+    ::poll(&look, 1, static_cast<int>(left.count()));
+  }
+}
+
 // The workers first, before anything is looked for: others may start in their place.
 void kill_what_is_left(const std::vector<int>& leaders, const std::string& agent_id, Milliseconds limit) {
   kill_groups(leaders);
-  const bool all_seen = sees_own_processes();
+  if (!sees_own_processes()) return wait_until([&] { return kill_groups(leaders); }, limit);
+  const auto deadline = std::chrono::steady_clock::now() + limit;
   ProcessTable killed;
-  const auto none_was_left = [&] {
-    return all_seen ? kill_families(leaders, agent_id, killed) : kill_groups(leaders);
-  };
-  wait_until(none_was_left, limit);
+  while (!kill_families(leaders, agent_id, killed) && std::chrono::steady_clock::now() < deadline) {
+    wait_for_ends(killed);
+  }
 }
 
 void heed_only_the_end_of_parent() {
@@ -227,13 +234,18 @@ void heed_only_the_end_of_parent() {
 
   const Heard heard = listen(reader, parent);
   // Some containers forbid it; of one that is still there we close nothing then.
-  const bool descriptors_are_ours = ::unshare(CLONE_FILES) == 0 || ::getppid() != parent;
+  const bool is_alone = ::getppid() != parent;
+  const bool descriptors_are_ours = ::unshare(CLONE_FILES) == 0 || is_alone;
   if (!heard.all_is_well && duties.holding > Milliseconds{0} && descriptors_are_ours) {
     kill_groups(heard.leaders);
     close_all_but_connections();
     kill_what_is_left(heard.leaders, agent_id, duties.holding);
   }
-  if (descriptors_are_ours) close_all();
+  if (is_alone) {
+    end_connections();
+  } else if (descriptors_are_ours) {
+    close_all();  // what leads to the same connections as those of one that goes on
+  }
   if (!heard.all_is_well) {
     if (duties.mercy > Milliseconds{0}) ask_to_end(heard.leaders, duties.mercy);
     kill_what_is_left(heard.leaders, agent_id, k_killing);

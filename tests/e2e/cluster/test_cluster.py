@@ -99,8 +99,12 @@ def test_a_killed_cluster_leaves_no_process_and_its_directory_goes_with_the_next
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
     wait_until("its daemons are gone", lambda: not any(Path(f"/proc/{pid}").exists() for pid in daemons))
-    wait_until("its directory can be removed", lambda: home.parent in run_directory.remove_leftovers())
-    assert not home.exists()
+
+    def is_removed() -> bool:
+        run_directory.remove_leftovers()
+        return not home.parent.exists()
+
+    wait_until("its directory is removed", is_removed)
 
 
 def processes_naming(directory: Path) -> list[int]:

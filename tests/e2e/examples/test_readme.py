@@ -7,11 +7,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import time
 
 import pytest
 
 from conftest import EXAMPLES
+from support import evidence
+from support.hosts import wait_until
 from support.programs import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
@@ -42,12 +43,15 @@ def test_command(binary, tmp_path, line):
     if "--spares" in arguments:  # among the nodes of a job
         arguments = ["--hosts", "n[1-5]", *arguments]
     looks = "--status" in arguments or "--timeline" in arguments  # at a job that there has to be
-    with subprocess.Popen([binary, "--events", "run.jsonl", "--no-python", "sleep", "2" if looks else "0"],
-                          env=environment, cwd=directory) as job:
-        while looks and not (directory / "run.jsonl").exists():
-            time.sleep(0.05)
-        result = subprocess.run([binary, *([] if looks else ["--dry-run"]), *arguments], env=environment, cwd=directory,
-                                text=True, capture_output=True, timeout=60)
+    worker = ["sh", "-c", "until [ -e looked ]; do sleep 0.05; done"] if looks else ["true"]
+    with subprocess.Popen([binary, "--events", "run.jsonl", "--no-python", *worker], env=environment, cwd=directory) as job:
+        try:
+            if looks:
+                wait_until("the worker has begun", lambda: evidence.events(directory / "run.jsonl", "start"))
+            result = subprocess.run([binary, *([] if looks else ["--dry-run"]), *arguments], env=environment, cwd=directory,
+                                    text=True, capture_output=True, timeout=60)
+        finally:
+            (directory / "looked").touch()
     assert job.returncode == 0
     assert result.returncode == 0, result.stderr
 

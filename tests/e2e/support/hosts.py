@@ -104,16 +104,17 @@ class Process:
 
     def freeze(self) -> None:
         self.send_signal(signal.SIGSTOP)
+        stat = Path(f"/proc/{self.popen.pid}/stat")
+        wait_until("nsenter has stopped too", lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
 
     def thaw(self) -> None:
         """nsenter, which stops itself when its child is stopped, passes this on."""
         self.popen.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)  # which may lead no group yet
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.thaw()
 
 

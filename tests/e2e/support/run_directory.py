@@ -18,10 +18,11 @@ class RunDirectory:
 
     def __init__(self) -> None:
         remove_leftovers()
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=PARENT))
-        self.path.chmod(0o755)
-        self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        made = Path(tempfile.mkdtemp(prefix="making-" + PREFIX, dir=PARENT))  # no other run looks at it
+        made.chmod(0o755)
+        self._lock = os.open(made / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.path = made.rename(PARENT / made.name.removeprefix("making-"))
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
@@ -42,7 +43,7 @@ def _is_abandoned(path: Path) -> bool:
     try:
         lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
-        return False  # another run is just making it
+        return False  # another run has just removed it
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

@@ -1,5 +1,6 @@
 // When ddprun finds that no worker uses the store it hosts.
 #include <boost/asio/ip/tcp.hpp>
+#include <chrono>
 
 #include "app/job_store.hpp"
 #include "catch.hpp"
@@ -15,10 +16,15 @@ struct Served {
     settings.silence = Milliseconds{1};
     settings.on_silence = [this] { ++said; };
   }
-  void connect(int port) {
+  void connect(int port, const JobStore& store) {
     boost::asio::ip::tcp::socket socket(context);
     socket.connect({boost::asio::ip::address_v4::loopback(), static_cast<unsigned short>(port)});
-    context.run_for(Milliseconds{200});
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (store.unused()) {
+      REQUIRE(std::chrono::steady_clock::now() < deadline);
+      context.restart();
+      context.run_one_for(Milliseconds{50});
+    }
   }
   boost::asio::io_context context;
   JobStoreSettings settings;
@@ -44,7 +50,7 @@ TEST_CASE("a store that a worker has reached is in use, also after its end") {
   Served served;
   served.settings.silence = Milliseconds{60000};
   JobStore store(served.context, served.settings);
-  served.connect(store.open(Attempt{0}, false));
+  served.connect(store.open(Attempt{0}, false), store);
   CHECK_FALSE(store.unused());
   store.close();
   CHECK_FALSE(store.unused());

@@ -209,12 +209,12 @@ TEST_CASE("a member waits for a delayed restart as long as its coordinator's opt
   boost::asio::io_context context;
   TestCoordinator first(context, 2, [](CoordinatorServiceSettings& settings, CoordinatorHooks&) {
     settings.coordinator.max_restarts = 1;
-    settings.coordinator.restarts.backoff = sourced(Milliseconds(500), "--restart-backoff");
+    settings.coordinator.restarts.backoff = sourced(Milliseconds(3000), "--restart-backoff");
     settings.announcement.max_restarts = 1;
   });
   TestMember second(context, 1, 2, first.service->port(), [](MemberServiceSettings& settings) {
     settings.announcement.max_restarts = 1;
-    settings.answer_limit = Milliseconds(200);
+    settings.answer_limit = Milliseconds(2000);
   });
   run_until(context, [&] { return second.started(); });
   supervise::Failure failure;
@@ -286,9 +286,11 @@ TEST_CASE("members wait for a late coordinator, and the coordinator for a late m
   context.run_for(20ms);  // the first dials are refused
   TestCoordinator first(context, 3, [port](CoordinatorServiceSettings& settings, CoordinatorHooks&) {
     settings.ports = {port};
+    settings.coordinator.live = true;  // it is told again every second
   });
-  run_until(context, [&] { return !first.status.empty(); });
-  CHECK(first.status[0] == "waiting for 1 of 3 tasks on n1");
+  run_until(context, [&] {
+    return !first.status.empty() && first.status.back().starts_with("waiting for 1 of 3 tasks on n1");
+  });
   TestMember third(context, 2, 3, port);
   run_until(context, [&] { return second.started() && third.started(); });
   CHECK(first.status.back().empty());
@@ -297,20 +299,20 @@ TEST_CASE("members wait for a late coordinator, and the coordinator for a late m
 TEST_CASE("a wrong key is refused on both sides in words") {
   boost::asio::io_context context;
   TestCoordinator first(context, 2, [](CoordinatorServiceSettings& settings, CoordinatorHooks&) {
-    settings.coordinator.join_timeout = 2s;
+    settings.coordinator.join_timeout = 6s;
     settings.coordinator.peers = {"n1", "n2"};
   });
   TestMember second(context, 1, 2, first.service->port(), [](MemberServiceSettings& settings) {
     settings.authenticator = authenticator_with(2);
-    settings.join.join_timeout = 1s;
+    settings.join.join_timeout = 5s;
   });
   run_until(context, [&] { return first.end && !second.lost.empty(); });
   CHECK(first.end->kind == supervise::Cause::Kind::deadline);
   CHECK(
       first.end->detail ==
-      "gave up after 2 s waiting for 1 of 2 nodes: n2; refused 127.0.0.1: the peer does not hold the key of "
+      "gave up after 6 s waiting for 1 of 2 nodes: n2; refused 127.0.0.1: the peer does not hold the key of "
       "this side's key file");
-  CHECK(second.lost == "cannot join the coordinator n1 within 1 s: 127.0.0.1 port " +
+  CHECK(second.lost == "cannot join the coordinator n1 within 5 s: 127.0.0.1 port " +
                            std::to_string(first.service->port()) +
                            ": the peer refused: the peer does not hold the key of this side's key file");
 }
@@ -320,7 +322,7 @@ TEST_CASE("an agent of another job is told which job this is, once it has proved
   TestCoordinator first(context, 2);
   TestMember other(context, 1, 2, first.service->port(), [](MemberServiceSettings& settings) {
     settings.launch_key = "slurm/31/0/0";
-    settings.join.join_timeout = 1s;
+    settings.join.join_timeout = 5s;
   });
   run_until(context, [&] { return !other.lost.empty(); });
   CHECK_THAT(other.lost,
@@ -421,7 +423,7 @@ TEST_CASE("a coordinator that lives and does not answer is given up") {
   boost::asio::io_context context;
   TestCoordinator first(context, 2);
   TestMember member(context, 1, 2, first.service->port(),
-                    [](MemberServiceSettings& settings) { settings.answer_limit = 200ms; });
+                    [](MemberServiceSettings& settings) { settings.answer_limit = 3s; });
   run_until(context, [&] { return member.started(); });
   supervise::Failure failure;
   failure.status.value = 1;
@@ -431,7 +433,7 @@ TEST_CASE("a coordinator that lives and does not answer is given up") {
   member.service->send(
       rendezvous::Stopped{{0}, {}});  // the coordinator's own agent does not stop: there is no answer
   run_until(context, [&] { return !member.lost.empty(); });
-  CHECK(member.lost == "the coordinator n1 (127.0.0.1) sent nothing for 200 ms");
+  CHECK(member.lost == "the coordinator n1 (127.0.0.1) sent nothing for 3 s");
 }
 
 TEST_CASE("a peer that waits to be spoken to is handed on as well, or refused") {

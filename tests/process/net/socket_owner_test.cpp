@@ -65,6 +65,7 @@ TEST_CASE("the process of another user is foreign") {
   asio::io_context context;
   Tcp::acceptor listener(context, {asio::ip::make_address("127.0.0.1"), 0});
   const pid_t other = ::fork();
+  REQUIRE(other >= 0);
   if (other == 0) {
     if (::setresuid(65534, 65534, 65534) != 0) ::_exit(1);
     asio::io_context own;

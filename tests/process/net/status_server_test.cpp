@@ -18,6 +18,7 @@ std::string ask_as(unsigned user, const std::string& name, const std::function<v
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   const pid_t child = ::fork();
+  REQUIRE(child >= 0);
   if (child == 0) {
     const bool other = user == 0 || ::setuid(user) == 0;
     std::string text = other ? "" : "cannot become another user";

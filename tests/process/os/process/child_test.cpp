@@ -144,6 +144,7 @@ TEST_CASE("an ending that a tracer holds back is seen when it lets go, and SIGCH
   REQUIRE(::read(told.reader.get(), &seized, 1) == 1);
   if (seized != 'y') {
     WARN("not tested: ptrace(2) is not allowed here");
+    ::kill(tracer, SIGKILL);
     worker.child.send_signal(SIGKILL);
     wait_for_end(worker.child);
     ::waitpid(tracer, nullptr, 0);

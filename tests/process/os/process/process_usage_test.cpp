@@ -19,6 +19,7 @@ namespace {
 // A child whose own child computes until it is killed.
 struct BusyFamily {
   BusyFamily() : child(::fork()) {
+    REQUIRE(child >= 0);
     ::setpgid(child, child);  // on both sides: it is a group's leader when either goes on
     if (child != 0) return;
     if (::fork() == 0) {

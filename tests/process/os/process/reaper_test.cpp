@@ -42,6 +42,42 @@ Launched launch(const std::string& mode, const std::string& worker = "stay") {
   return {std::move(launcher), std::move(pipe.reader), said};
 }
 
+// On a port of this host that the kernel has chosen.
+class Listener {
+ public:
+  Listener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    REQUIRE(::listen(socket_.get(), 1) == 0);
+    socklen_t size = sizeof address_;
+    REQUIRE(::getsockname(socket_.get(), generic(), &size) == 0);
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  }
+  int port() const { return ntohs(address_.sin_port); }
+  Fd accept() const {
+    Fd connection(::accept(socket_.get(), nullptr, nullptr));
+    REQUIRE(connection);
+    return connection;
+  }
+  Fd connect() {
+    Fd connection(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::connect(connection.get(), generic(), sizeof address_) == 0);
+    return connection;
+  }
+
+ private:
+  sockaddr* generic() { return static_cast<sockaddr*>(static_cast<void*>(&address_)); }
+
+  Fd socket_;
+  sockaddr_in address_{};
+};
+
+// dismiss() itself waits for a second only.
+void dismiss_and_wait(Reaper& reaper) {
+  const Fd process = open_pidfd(reaper.pid());
+  reaper.dismiss();
+  wait_until_gone(process);
+  reap(reaper.pid());
+}
+
 }  // namespace
 
 TEST_CASE("a launch id is random") {
@@ -73,15 +109,10 @@ TEST_CASE("after a launcher killed by SIGKILL the reaper kills workers and what 
 }
 
 TEST_CASE("a connection of a launcher killed by SIGKILL ends when none of its workers runs any more") {
-  const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  REQUIRE(::listen(listener.get(), 1) == 0);  // on a port of the kernel's choice
-  sockaddr_in address{};
-  socklen_t size = sizeof address;
-  auto* const generic = static_cast<sockaddr*>(static_cast<void*>(&address));
-  REQUIRE(::getsockname(listener.get(), generic, &size) == 0);
+  const Listener listener;
   Pipe pipe = make_pipe();
   SpawnRequest request = launcher_request(
-      {"connected", std::to_string(ntohs(address.sin_port)), DDPRUN_TEST_WORKER, "hold_memory", "256"});
+      {"connected", std::to_string(listener.port()), DDPRUN_TEST_WORKER, "hold_memory", "256"});
   request.standard_output = pipe.writer.get();
   Child launcher = start(request);
   pipe.writer.close();
@@ -89,10 +120,10 @@ TEST_CASE("a connection of a launcher killed by SIGKILL ends when none of its wo
   while (said.find("ready") == std::string::npos || said.find("worker ") == std::string::npos)
     said += read_until(pipe.reader.get(), "\n");
   const Fd worker = open_pidfd(number_after(said, "worker "));
-  const Fd connection(::accept(listener.get(), nullptr, nullptr));
-  REQUIRE(connection);
+  const Fd connection = listener.accept();
+  REQUIRE(::write(connection.get(), "unread", 6) == 6);
   launcher.send_signal(SIGKILL);
-  CHECK(read_until(connection.get(), "").empty());
+  CHECK(read_until(connection.get(), "").empty());  // an end, not a reset
   pollfd ended{worker.get(), POLLIN, 0};
   CHECK(::poll(&ended, 1, 0) == 1);
   wait_for_end(launcher);
@@ -143,8 +174,13 @@ TEST_CASE("a dismissed reaper ends and harms nobody") {
   Child worker = start(request);
   read_until(pipe.reader.get(), "ready");
   reaper.watch(worker.pid());
-  reaper.dismiss();
+  Listener listener;
+  const Fd ours = listener.connect();
+  const Fd theirs = listener.accept();
+  dismiss_and_wait(reaper);
   CHECK_FALSE(capture_process(reaper.pid()));
+  REQUIRE(::send(ours.get(), "on\n", 3, MSG_NOSIGNAL) == 3);  // what is connected stays so
+  CHECK(read_until(theirs.get(), "\n") == "on\n");
   CHECK_FALSE(worker.ending());
   worker.send_signal(SIGKILL);
   wait_for_end(worker);
@@ -217,7 +253,7 @@ TEST_CASE("the reaper is known by its name, in its own session, and deaf to the 
   REQUIRE(entry);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) ::kill(reaper.pid(), signal);
   CHECK(capture_process(reaper.pid())->state != 'T');
-  reaper.dismiss();
+  dismiss_and_wait(reaper);
 }
 
 TEST_CASE("with mercy what is watched may end by itself, and is killed when it does not") {
@@ -237,7 +273,7 @@ TEST_CASE("with mercy what is watched may end by itself, and is killed when it d
     Child child = start_trapping(obeys ? "echo ended; exit 0" : "echo ignored", std::move(pipe.writer));
     CHECK(read_until(pipe.reader.get(), "ready\n") == "ready\n");
     std::optional<Reaper> reaper(std::in_place, make_random_id(),
-                                 ReaperDuties{.mercy = Milliseconds{obeys ? 20000 : 300}});
+                                 ReaperDuties{.mercy = Milliseconds{obeys ? 20000 : 3000}});
     const int reaper_pid = reaper->pid();
     reaper->watch(child.pid());
     reaper.reset();

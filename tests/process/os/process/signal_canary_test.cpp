@@ -21,6 +21,15 @@ int told_by(SignalCanary& canary) {
   return canary.read().value_or(0);
 }
 
+// dismiss() itself waits for a second only.
+void dismiss_and_wait(SignalCanary& canary) {
+  const int number = canary.pid();
+  const Fd process = open_pidfd(number);
+  canary.dismiss();
+  wait_until_gone(process);
+  reap(number);
+}
+
 }  // namespace
 
 TEST_CASE("the canary tells every signal it gets, once, and lives on") {
@@ -31,7 +40,7 @@ TEST_CASE("the canary tells every signal it gets, once, and lives on") {
     CHECK_FALSE(canary.read());
   }
   CHECK_FALSE(canary.is_behind());
-  canary.dismiss();
+  dismiss_and_wait(canary);
 }
 
 TEST_CASE("a canary that could not run yet is known to be behind") {
@@ -45,7 +54,7 @@ TEST_CASE("a canary that could not run yet is known to be behind") {
   CHECK_FALSE(canary.read());
   ::kill(canary.pid(), SIGCONT);
   CHECK(told_by(canary) == SIGUSR1);
-  canary.dismiss();
+  dismiss_and_wait(canary);
 }
 
 TEST_CASE(
@@ -59,13 +68,11 @@ TEST_CASE(
     CHECK(process->group == canary.pid());
     CHECK(process->session == (place == ChildGroup::own_session ? canary.pid() : ::getsid(0)));
     CHECK(process->name == "ddprun-canary");
-    canary.dismiss();
+    dismiss_and_wait(canary);
   }
 }
 
 TEST_CASE("a canary that is dismissed ends") {
   SignalCanary canary(ChildGroup::own_session);
-  const Fd process = open_pidfd(canary.pid());
-  canary.dismiss();
-  wait_until_gone(process);
+  dismiss_and_wait(canary);
 }
