@@ -10,7 +10,7 @@ import pytest
 
 from support.evidence import without_waiting
 from support.hosts import wait_until
-from support.manual import as_text, codes, wait_all, wait_for_files
+from support.manual import PORT, as_text, codes, wait_all, wait_for_files
 
 THREE = ["0/3 on a", "1/3 on b", "2/3 on c"]
 FOUR = ["0/4 on a", "1/4 on b", "2/4 on c", "3/4 on d"]
@@ -89,6 +89,22 @@ def test_two_losses_at_once(job):
     job.kill("a")
     job.kill("b")  # which may have started all again just before
     wait_until("the others run", lambda: ["0/2 on c", "1/2 on d"] in (job.noted(1), job.noted(2)))
+    job.end()
+
+
+def test_a_coordinator_that_is_killed_with_a_message_unread_has_ended_all_the_same(job):
+    job.start("ab", "--max-restarts", "1")
+    job.wait_for_attempt(0, "0/2 on a", "1/2 on b")
+    job.agents["a"].freeze()
+    job.do("exit 3", rank=1)
+
+    def unread() -> int:
+        shown = job.hosts["a"].check(["ss", "-Hnt", "state", "established", f"sport = :{PORT}"])
+        return sum(int(line.split()[0]) for line in shown.splitlines())
+
+    wait_until("the failure has arrived", unread)
+    job.kill("a").thaw()  # what ran it was stopped with it
+    job.wait_for_attempt(1, "0/1 on b")
     job.end()
 
 
