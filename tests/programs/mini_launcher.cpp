@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -65,10 +66,13 @@ os::Child start(const os::SpawnRequest& request) {
   while (true) ::pause();
 }
 
-int keep(const Arguments& arguments, bool with_reaper) {
+int keep(const Arguments& arguments, bool with_reaper, int descriptors = 0) {
   const std::string id = os::make_random_id();
   std::optional<os::Reaper> reaper;
   if (with_reaper) reaper.emplace(id, os::ReaperDuties{.holding = Milliseconds{20000}});
+  os::raise_open_files_limit();
+  std::vector<os::Fd> open;
+  while (descriptors-- > 0) open.push_back(os::open_null());
   os::SpawnRequest request = request_for(arguments);
   if (with_reaper) request.environment.push_back(std::string(os::k_agent_variable) + "=" + id);
   // Only the reaper is to reach the worker where one is tested.
@@ -80,7 +84,12 @@ int keep(const Arguments& arguments, bool with_reaper) {
   wait_to_be_killed();
 }
 
+// With more descriptors than it had been allowed before it had its reaper.
 int keep_connected(const Arguments& arguments) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = 64;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
   const os::Fd connection(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -88,7 +97,7 @@ int keep_connected(const Arguments& arguments) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   auto* const generic = static_cast<sockaddr*>(static_cast<void*>(&address));
   if (::connect(connection.get(), generic, sizeof address) != 0) return 1;
-  return keep({arguments.begin() + 1, arguments.end()}, true);
+  return keep({arguments.begin() + 1, arguments.end()}, true, 100);
 }
 
 // Follows a job through stops until it ends, as the driver and a shell do.

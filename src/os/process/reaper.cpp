@@ -233,6 +233,7 @@ void heed_only_the_end_of_parent() {
   if (::chdir("/") != 0) ::_exit(k_exit_own_failure);
 
   const Heard heard = listen(reader, parent);
+  raise_open_files_limit();  // as ddprun has: what is open there counts here
   // Some containers forbid it; of one that is still there we close nothing then.
   const bool is_alone = ::getppid() != parent;
   const bool descriptors_are_ours = ::unshare(CLONE_FILES) == 0 || is_alone;
