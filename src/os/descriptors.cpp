@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -25,6 +26,7 @@ namespace {
 
 constexpr rlim_t k_open_files = 65536;  // a hard limit may be a milliard, and old kernels close one by one
 
+constexpr unsigned k_close_range_unshare = 1U << 1U;           // CLOSE_RANGE_UNSHARE of linux/close_range.h
 constexpr std::size_t k_most_unread = std::size_t{16} << 20U;  // a peer may send without end
 
 // One of them may be closed by now: it served to read the list. Without /proc: none.
@@ -40,7 +42,11 @@ std::vector<int> open_descriptors() {
 
 void close_from(int first) {
   if (::syscall(SYS_close_range, static_cast<unsigned>(first), ~0U, 0U) == 0) return;
-  const long limit = std::max(::sysconf(_SC_OPEN_MAX), static_cast<long>(k_open_files));  // before Linux 5.9
+  const std::vector<int> open = open_descriptors();  // before Linux 5.9
+  for (const int descriptor : open) {
+    if (descriptor >= first) ::close(descriptor);
+  }
+  const long limit = open.empty() ? std::max(::sysconf(_SC_OPEN_MAX), static_cast<long>(k_open_files)) : 0;
   for (int descriptor = first; descriptor < limit; ++descriptor) ::close(descriptor);
 }
 
@@ -52,6 +58,11 @@ bool is_connection(int descriptor) {
   return ::getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM &&
          ::getpeername(descriptor, static_cast<sockaddr*>(static_cast<void*>(&peer)), &peer_size) == 0 &&
          (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
+}
+
+std::uint64_t file_number(int descriptor) {
+  struct stat file {};
+  return ::fstat(descriptor, &file) == 0 ? file.st_ino : 0;
 }
 
 }  // namespace
@@ -102,6 +113,11 @@ void ensure_standard_descriptors() {
   }
 }
 
+bool unshare_descriptors() {
+  // Some containers forbid unshare(); the other needs Linux 5.9.
+  return ::unshare(CLONE_FILES) == 0 || ::syscall(SYS_close_range, ~0U, ~0U, k_close_range_unshare) == 0;
+}
+
 int close_all_but(int kept) {
   const int moved = ::fcntl(kept, F_DUPFD, 3);
   if (moved < 0) ::_exit(127);
@@ -128,9 +144,17 @@ void end_connections() {
   close_all();
 }
 
-void close_all_but_connections() {
+std::set<std::uint64_t> capture_connections() {
+  std::set<std::uint64_t> connections;
   for (const int descriptor : open_descriptors()) {
-    if (!is_connection(descriptor)) ::close(descriptor);
+    if (is_connection(descriptor)) connections.insert(file_number(descriptor));
+  }
+  return connections;
+}
+
+void close_all_but_connections(const std::set<std::uint64_t>& foreign) {
+  for (const int descriptor : open_descriptors()) {
+    if (!is_connection(descriptor) || foreign.contains(file_number(descriptor))) ::close(descriptor);
   }
   ensure_standard_descriptors();
 }

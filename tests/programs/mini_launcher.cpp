@@ -22,7 +22,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,38 +65,48 @@ os::Child start(const os::SpawnRequest& request) {
   while (true) ::pause();
 }
 
-int keep(const Arguments& arguments, bool with_reaper, int descriptors = 0) {
-  const std::string id = os::make_random_id();
-  std::optional<os::Reaper> reaper;
-  if (with_reaper) reaper.emplace(id, os::ReaperDuties{.holding = Milliseconds{20000}});
-  os::raise_open_files_limit();
-  std::vector<os::Fd> open;
-  while (descriptors-- > 0) open.push_back(os::open_null());
+os::Fd connect_to(const std::string& port) {
+  os::Fd connection(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(std::stoul(port)));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const generic = static_cast<sockaddr*>(static_cast<void*>(&address));
+  if (::connect(connection.get(), generic, sizeof address) != 0) ::_exit(1);
+  return connection;
+}
+
+[[noreturn]] void keep(const Arguments& arguments, const std::string& id, os::Reaper* reaper) {
   os::SpawnRequest request = request_for(arguments);
-  if (with_reaper) request.environment.push_back(std::string(os::k_agent_variable) + "=" + id);
+  if (reaper != nullptr) request.environment.push_back(std::string(os::k_agent_variable) + "=" + id);
   // Only the reaper is to reach the worker where one is tested.
-  request.die_with_parent = !with_reaper;
+  request.die_with_parent = reaper == nullptr;
   os::Child worker = start(request);
-  if (reaper) reaper->watch(worker.pid());
+  if (reaper != nullptr) reaper->watch(worker.pid());
   say("worker " + std::to_string(worker.pid()));
-  if (reaper) say("reaper " + std::to_string(reaper->pid()));
+  if (reaper != nullptr) say("reaper " + std::to_string(reaper->pid()));
   wait_to_be_killed();
 }
 
+[[noreturn]] void keep_with_reaper(const Arguments& arguments) {
+  const std::string id = os::make_random_id();
+  os::Reaper reaper(id, {.holding = Milliseconds{20000}});
+  keep(arguments, id, &reaper);
+}
+
 // With more descriptors than it had been allowed before it had its reaper.
-int keep_connected(const Arguments& arguments) {
+[[noreturn]] void keep_connected(const Arguments& arguments) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = 64;
   ::setrlimit(RLIMIT_NOFILE, &limit);
-  const os::Fd connection(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(std::stoul(arguments.at(0))));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* const generic = static_cast<sockaddr*>(static_cast<void*>(&address));
-  if (::connect(connection.get(), generic, sizeof address) != 0) return 1;
-  return keep({arguments.begin() + 1, arguments.end()}, true, 100);
+  const std::string id = os::make_random_id();
+  os::Reaper reaper(id, {.holding = Milliseconds{20000}});
+  os::raise_open_files_limit();
+  std::vector<os::Fd> open;
+  for (int descriptors = 0; descriptors < 100; ++descriptors) open.push_back(os::open_null());
+  const os::Fd connection = connect_to(arguments.at(0));
+  keep({arguments.begin() + 1, arguments.end()}, id, &reaper);
 }
 
 // Follows a job through stops until it ends, as the driver and a shell do.
@@ -244,8 +253,9 @@ int shell(const Arguments& arguments, bool in_background_first) {
 int main(int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "";
   const Arguments arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
-  if (verb == "keep" || verb == "no_reaper") return keep(arguments, verb == "keep");
-  if (verb == "connected") return keep_connected(arguments);
+  if (verb == "keep") keep_with_reaper(arguments);
+  if (verb == "no_reaper") keep(arguments, {}, nullptr);
+  if (verb == "connected") keep_connected(arguments);
   if (verb == "lend") return lend(arguments);
   if (verb == "keep_terminal") return keep_terminal(arguments);
   if (verb == "type_for") return type_for(arguments);

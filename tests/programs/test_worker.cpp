@@ -1,6 +1,7 @@
 // A worker that behaves as its first argument says. It speaks in whole lines and flushes each.
 #include <fcntl.h>
 #include <linux/mempolicy.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -14,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -41,12 +43,22 @@ int sleep_forever(const Arguments&) {
   sleep_until_killed();
 }
 
-// MIB of memory take the kernel some time to free when it ends.
+// Goes on as a thread without its first one.
+int end_first_thread(const Arguments&) {
+  std::thread([] {
+    say("ready");
+    sleep_until_killed();
+  }).detach();
+  ::pthread_exit(nullptr);
+}
+
+// MIB of memory take the kernel some time to free when it ends; the last of its threads does that.
 int hold_memory(const Arguments& arguments) {
   const std::size_t size = std::stoul(arguments.at(0)) << 20U;
   void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED || ::madvise(memory, size, MADV_NOHUGEPAGE) != 0) return 1;
   std::memset(memory, 1, size);
+  for (int thread = 0; thread < 8; ++thread) std::thread(sleep_until_killed).detach();
   say("ready");
   sleep_until_killed();
 }
@@ -166,12 +178,19 @@ int read_lines(const Arguments&) {
 }
 
 const std::map<std::string, int (*)(const Arguments&)> k_behaviours = {
-    {"exit_with", exit_with},         {"die_by", die_by},
-    {"sleep_forever", sleep_forever}, {"hold_memory", hold_memory},
-    {"ignore_term", ignore_term},     {"leave_grandchild", leave_grandchild},
-    {"print_env", print_env},         {"print_state", print_state},
-    {"print_binding", print_binding}, {"flood", flood},
-    {"close_output", close_output},   {"read_lines", read_lines},
+    {"exit_with", exit_with},
+    {"die_by", die_by},
+    {"sleep_forever", sleep_forever},
+    {"hold_memory", hold_memory},
+    {"end_first_thread", end_first_thread},
+    {"ignore_term", ignore_term},
+    {"leave_grandchild", leave_grandchild},
+    {"print_env", print_env},
+    {"print_state", print_state},
+    {"print_binding", print_binding},
+    {"flood", flood},
+    {"close_output", close_output},
+    {"read_lines", read_lines},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,13 +37,19 @@ bool same_file(int one, int other);
 // The first thing main does.
 void ensure_standard_descriptors();
 
+// What was shared with another process (CLONE_FILES) is ours alone from now on. False where the system
+// refuses that.
+bool unshare_descriptors();
+
 // For a helper process: leaves it with `kept` as its only descriptor beyond /dev/null as 0, 1 and 2; returns
 // it. Ends the process where that cannot be done.
 int close_all_but(int kept);
 // Likewise with none.
 void close_all();
-// Likewise with what is connected by TCP.
-void close_all_but_connections();
+// The sockets connected by TCP that are open now, by their inode numbers.
+std::set<std::uint64_t> capture_connections();
+// Likewise with these, without what is `foreign`.
+void close_all_but_connections(const std::set<std::uint64_t>& foreign);
 // Likewise with none, but the peers of connections read an end. Of one with something unread they would read
 // a reset, as of a process that lives.
 void end_connections();

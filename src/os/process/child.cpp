@@ -87,7 +87,7 @@ bool Child::send_signal_to_family(int signal) {
   bool reached = false;
   const ProcessTable table = capture_processes();
   const ProcessTable family = leads_group_ ? find_families(table, {pid_}) : find_descendants(table, pid_);
-  for (const ProcessEntry& member : family) reached |= member.state != 'Z' && send_signal_to(member, signal);
+  for (const ProcessEntry& member : family) reached |= !has_ended(member) && send_signal_to(member, signal);
   if (!leads_group_) reached |= send_signal(signal);
   return reached;
 }
@@ -114,7 +114,7 @@ void reap_orphans(const std::vector<int>& known) {
 std::size_t kill_descendants(const std::vector<int>& except) {
   const ProcessTable descendants = find_descendants(capture_processes(), ::getpid(), except);
   for (const ProcessEntry& process : descendants) {
-    if (process.state != 'Z') {
+    if (!has_ended(process)) {
       send_signal_to(process, SIGKILL);
     } else if (process.parent == ::getpid()) {
       reap(process.pid);

@@ -23,7 +23,7 @@ namespace {
 
 // Fields of /proc/PID/stat after the name, counted from the state (proc(5) calls it field 3).
 constexpr std::size_t k_state = 0, k_parent = 1, k_group = 2, k_session = 3, k_user_time = 11,
-                      k_last_time = 14, k_start_time = 19, k_resident_pages = 21;
+                      k_last_time = 14, k_threads = 17, k_start_time = 19, k_resident_pages = 21;
 
 template <class Matches>
 ProcessTable close_over_children(const ProcessTable& table, std::set<int> found, const Matches& may_join) {
@@ -54,6 +54,8 @@ std::optional<ProcessEntry> read_process(int pid) {
 
 }  // namespace
 
+bool has_ended(const ProcessEntry& process) { return process.state == 'Z' && process.threads <= 1; }
+
 std::optional<ProcessEntry> parse_process_stat(std::string_view line) {
   const std::size_t open = line.find(" (");
   const std::size_t close = line.rfind(") ");  // the name itself may hold ") "
@@ -80,7 +82,8 @@ std::optional<ProcessEntry> parse_process_stat(std::string_view line) {
                       static_cast<int>(*session),
                       static_cast<std::uint64_t>(*start_time),
                       cpu_ticks,
-                      number(k_resident_pages)};
+                      number(k_resident_pages),
+                      number(k_threads)};
 }
 
 std::optional<ProcessEntry> capture_process(int pid) {

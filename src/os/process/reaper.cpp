@@ -16,9 +16,11 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -83,7 +85,7 @@ bool is_of_another_job(const std::string& environment, const std::string& ours) 
 
 // A reaper of a launch inside ours carries our marker; it has its own to clean up and ends by itself.
 bool may_kill(const ProcessEntry& process) {
-  return process.state != 'Z' && process.pid != ::getpid() && process.name != k_reaper_name;
+  return !has_ended(process) && process.pid != ::getpid() && process.name != k_reaper_name;
 }
 
 // By numbers that were given to us, since those in this /proc may be other processes'. A leader that has
@@ -137,7 +139,7 @@ bool kill_families(const std::vector<int>& leaders, const std::string& agent_id,
   for (const ProcessEntry& process : find_families(table, roots)) {
     if (may_kill(process) && send_signal_to(process, SIGKILL)) killed.push_back(process);
   }
-  return killed.empty();
+  return killed.empty() && !table.empty();  // an empty one could not be read: we are there at least
 }
 
 template <class Condition>
@@ -215,6 +217,30 @@ void kill_what_is_left(const std::vector<int>& leaders, const std::string& agent
   }
 }
 
+// Likewise in a process of its own: a look at one that is stuck in the kernel may wait for it without end,
+// and what we hold is not to wait too.
+void have_killed_what_is_left(const std::vector<int>& leaders, const std::string& agent_id,
+                              Milliseconds limit) {
+  const pid_t killer = ::fork();
+  if (killer < 0) return kill_what_is_left(leaders, agent_id, limit);
+  if (killer == 0) {
+    close_all();
+    kill_what_is_left(leaders, agent_id, limit);
+    ::_exit(0);
+  }
+  const Fd ended = open_pidfd(killer);
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!reap(killer)) {
+    const auto left = std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left <= Milliseconds{0}) {
+      ::kill(killer, SIGKILL);
+      return;
+    }
+    pollfd look{ended.get(), POLLIN, 0};
+    ::poll(&look, 1, static_cast<int>((ended ? left : std::min(left, k_pause)).count()));
+  }
+}
+
 void heed_only_the_end_of_parent() {
   sigset_t all;
   ::sigfillset(&all);
@@ -225,28 +251,38 @@ void heed_only_the_end_of_parent() {
   ::prctl(PR_SET_PDEATHSIG, k_parent_ended, 0, 0, 0);
 }
 
-[[noreturn]] void keep(int reader, pid_t parent, const std::string& agent_id,
+struct Parent {
+  pid_t pid;
+  std::set<std::uint64_t> foreign;  // connections that it has from others, which may go on with them
+};
+
+// Nobody else has the descriptors that were shared with a ddprun that has gone; with one that goes on we
+// leave what is connected as it is.
+void let_go_of_descriptors(const Heard& heard, const Parent& parent, const std::string& agent_id,
+                           const ReaperDuties& duties) {
+  const auto is_alone = [&] { return ::getppid() != parent.pid; };
+  if (!unshare_descriptors() && !is_alone()) return;
+  if (!heard.all_is_well && duties.holding > Milliseconds{0}) {
+    kill_groups(heard.leaders);
+    close_all_but_connections(parent.foreign);
+    have_killed_what_is_left(heard.leaders, agent_id, duties.holding);
+  }
+  if (heard.all_is_well || !is_alone()) return close_all();
+  close_all_but_connections(parent.foreign);
+  end_connections();
+}
+
+[[noreturn]] void keep(int reader, const Parent& parent, const std::string& agent_id,
                        const ReaperDuties& duties) noexcept {
   heed_only_the_end_of_parent();
   ::prctl(PR_SET_NAME, k_reaper_name, 0, 0, 0);
   ::setsid();
   if (::chdir("/") != 0) ::_exit(k_exit_own_failure);
 
-  const Heard heard = listen(reader, parent);
+  const Heard heard = listen(reader, parent.pid);
+  ::close(reader);
   raise_open_files_limit();  // as ddprun has: what is open there counts here
-  // Some containers forbid it; of one that is still there we close nothing then.
-  const bool is_alone = ::getppid() != parent;
-  const bool descriptors_are_ours = ::unshare(CLONE_FILES) == 0 || is_alone;
-  if (!heard.all_is_well && duties.holding > Milliseconds{0} && descriptors_are_ours) {
-    kill_groups(heard.leaders);
-    close_all_but_connections();
-    kill_what_is_left(heard.leaders, agent_id, duties.holding);
-  }
-  if (is_alone) {
-    end_connections();
-  } else if (descriptors_are_ours) {
-    close_all();  // what leads to the same connections as those of one that goes on
-  }
+  let_go_of_descriptors(heard, parent, agent_id, duties);
   if (!heard.all_is_well) {
     if (duties.mercy > Milliseconds{0}) ask_to_end(heard.leaders, duties.mercy);
     kill_what_is_left(heard.leaders, agent_id, k_killing);
@@ -270,12 +306,15 @@ Reaper::Reaper(const std::string& agent_id, const ReaperDuties& duties) {
   Pipe pipe = make_pipe();
   // Should it ever be stopped, we are not; and it does not wait in read().
   for (const Fd* end : {&pipe.writer, &pipe.reader}) ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
-  const pid_t parent = ::getpid();
+  const Parent parent{::getpid(), capture_connections()};
   // A fork, but for the shared descriptors.
   pid_ = static_cast<int>(::syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0));
+  const bool is_shared = pid_ >= 0;
+  if (!is_shared) pid_ = ::fork();  // qemu-user knows only that: connections end with ddprun then
   if (pid_ < 0) throw system_failure("cannot start the reaper process", errno);
-  const int reader = pipe.reader.release();  // the reaper's from now on
-  if (pid_ == 0) keep(reader, parent, agent_id, duties);
+  if (pid_ == 0)
+    keep(is_shared ? pipe.reader.get() : close_all_but(pipe.reader.get()), parent, agent_id, duties);
+  if (is_shared) pipe.reader.release();  // the reaper's from now on
   writer_ = std::move(pipe.writer);
 }
 

@@ -12,7 +12,7 @@ namespace ddprun::os {
 struct ProcessEntry {
   int pid = 0;
   std::string name;  // at most 15 bytes, the kernel's "comm"
-  char state = '?';  // 'Z': ended and not yet reaped
+  char state = '?';  // 'Z': its first thread has ended; see has_ended()
   int parent = 0;
   int group = 0;
   int session = 0;
@@ -20,9 +20,13 @@ struct ProcessEntry {
       0;                        // clock ticks since boot: tells a process from a later one of the same number
   std::uint64_t cpu_ticks = 0;  // of CPU time, with that of children that have been waited for
   std::uint64_t resident_pages = 0;  // shared ones too
+  std::uint64_t threads = 1;         // with the first, also when that one has ended
 };
 
 using ProcessTable = std::vector<ProcessEntry>;
+
+// All its threads have ended, what it held is free, and only its number waits to be reaped.
+bool has_ended(const ProcessEntry& process);
 
 // One line of /proc/PID/stat (proc(5)); the name may hold blanks and parentheses.
 std::optional<ProcessEntry> parse_process_stat(std::string_view line);

@@ -10,7 +10,7 @@
 // It shares ddprun's descriptors, so that those of a ddprun that was killed close when the reaper closes
 // them: pipes, files and listeners (srun's and a shell's wait for them) at once, TCP connections where
 // `holding` says so only when nothing of the workers runs any more. Who is at their other end may then start
-// others in their place.
+// others in their place. Those that ddprun was started with are closed at once, and left as they are.
 #pragma once
 
 #include <string>

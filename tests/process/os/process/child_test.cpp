@@ -7,6 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <optional>
+
 #include "catch.hpp"
 #include "ddprun/os/process/process_table.hpp"
 #include "ddprun/os/process/signals.hpp"
@@ -125,6 +128,25 @@ TEST_CASE("the sweep ends and reaps orphans that left their worker's session") {
   CHECK_FALSE(spared.child.ending());
   spared.child.send_signal(SIGKILL);
   wait_for_end(spared.child);
+}
+
+TEST_CASE("a process whose first thread has ended goes on, and the sweep ends it") {
+  Started worker = start_and_hear({"end_first_thread"});
+  std::optional<ProcessEntry> entry;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  do {
+    entry = capture_process(worker.child.pid());
+    REQUIRE(entry);
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+  } while (entry->state != 'Z');
+  CHECK_FALSE(has_ended(*entry));
+  CHECK_FALSE(worker.child.ending());
+  CHECK(worker.child.send_signal_to_family(SIGKILL));
+  wait_until_gone(worker.child.pidfd());
+  entry = capture_process(worker.child.pid());
+  REQUIRE(entry);
+  CHECK(has_ended(*entry));
+  wait_for_end(worker.child);
 }
 
 TEST_CASE("an ending that a tracer holds back is seen when it lets go, and SIGCHLD says so") {

@@ -36,7 +36,7 @@ const ProcessTable k_table = {process(10, 1, 10, 5), process(20, 10, 20, 5), pro
 
 TEST_CASE("a process name may look like the rest of the line") {
   const auto entry = parse_process_stat(
-      "42 (a) R 1 (b) S 7 8 9 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 123456 2 3 4 5 6 7 8\n");
+      "42 (a) R 1 (b) S 7 8 9 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 6 0 123456 2 3 4 5 6 7 8\n");
   REQUIRE(entry);
   CHECK(entry->pid == 42);
   CHECK(entry->name == "a) R 1 (b");
@@ -45,6 +45,7 @@ TEST_CASE("a process name may look like the rest of the line") {
   CHECK(entry->group == 8);
   CHECK(entry->session == 9);
   CHECK(entry->start_time == 123456);
+  CHECK(entry->threads == 6);
   CHECK_FALSE(parse_process_stat(""));
   CHECK_FALSE(parse_process_stat("42 (short) S 7 8"));
   CHECK_FALSE(parse_process_stat("42 (x) S 7 8 9 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 soon"));

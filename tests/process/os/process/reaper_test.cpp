@@ -129,6 +129,24 @@ TEST_CASE("a connection of a launcher killed by SIGKILL ends when none of its wo
   wait_for_end(launcher);
 }
 
+TEST_CASE("a connection that a killed launcher was started with goes on between the others") {
+  Listener listener;
+  const Fd ours = listener.connect();
+  const Fd theirs = listener.accept();
+  SpawnRequest request = launcher_request({"keep", DDPRUN_TEST_WORKER, "sleep_forever"});
+  request.standard_output = ours.get();
+  Child launcher = start(request);
+  std::string said;
+  while (said.find("reaper ") == std::string::npos || said.find("ready") == std::string::npos)
+    said += read_until(theirs.get(), "\n");
+  const Fd reaper = open_pidfd(number_after(said, "reaper "));
+  launcher.send_signal(SIGKILL);
+  wait_for_end(launcher);
+  wait_until_gone(reaper);
+  REQUIRE(::send(ours.get(), "on\n", 3, MSG_NOSIGNAL) == 3);
+  CHECK(read_until(theirs.get(), "\n") == "on\n");
+}
+
 TEST_CASE("the reaper finds by its marker what no longer belongs to a worker") {
   Launched launched = launch("keep", "leave");
   wait_until_gone(open_pidfd(number_after(launched.said, "worker ")));
