@@ -48,7 +48,7 @@ def main() -> int:
     problem = why_no_leak_check(os.environ["DDPRUN_TEST_BINARY"], folder)
     if problem:
         print(f"without the check for leaks, which does not work here: {problem}", flush=True)
-    code = subprocess.run([sys.executable, "-m", "pytest", *sys.argv[2:]],
+    code = subprocess.run([sys.executable, "-u", "-m", "pytest", *sys.argv[2:]],
                           env=os.environ | options(folder, leaks=not problem)).returncode
     reports = sorted(folder.iterdir())
     for report in reports:

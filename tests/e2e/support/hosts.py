@@ -77,6 +77,21 @@ class Result:
                 f"--- stdout\n{self.stdout}--- stderr\n{self.stderr}---")
 
 
+def wait_for_result(command: Sequence[str], popen: subprocess.Popen[str], kill: Callable[[], None], timeout: float,
+                    text: str | None = None) -> Result:
+    """Reads to the end of a program's output; one that takes longer than `timeout` seconds is a test failure."""
+    try:
+        stdout, stderr = popen.communicate(text, timeout=timeout)
+        return Result(command, popen.returncode, stdout, stderr)
+    except subprocess.TimeoutExpired:
+        kill()
+    try:
+        stdout, stderr = popen.communicate(timeout=20)
+    except subprocess.TimeoutExpired as held:  # by a process that it has left
+        stdout, stderr = ((part or b"").decode(errors="replace") for part in (held.stdout, held.stderr))
+    raise AssertionError(f"still running after {timeout} s\n{Result(command, -1, stdout, stderr)}")
+
+
 class Process:
     """A program on a host, in a session of its own."""
 
@@ -92,15 +107,7 @@ class Process:
         return self.popen.poll() is None
 
     def wait(self, timeout: float = 120.0) -> Result:
-        """Reads to the end of its output; a program that takes longer than `timeout` seconds is a test failure."""
-        try:
-            stdout, stderr = self.popen.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            stdout, stderr = self.popen.communicate()
-            result = Result(self.command, -1, stdout, stderr)
-            raise AssertionError(f"still running after {timeout} s\n{result}") from None
-        return Result(self.command, self.popen.returncode, stdout, stderr)
+        return wait_for_result(self.command, self.popen, self.kill, timeout)
 
     def freeze(self) -> None:
         self.send_signal(signal.SIGSTOP)

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .hosts import Result, wait_until
+from .hosts import Result, wait_for_result, wait_until
 
 # A launcher around the tests must not be taken for the one under test.
 FOREIGN = ("SLURM_", "PMI_", "PMIX_", "OMPI_", "PET_", "TORCHELASTIC_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_",
@@ -32,14 +32,7 @@ class Program:
         self.popen.send_signal(number)
 
     def wait(self, text: str | None = None, timeout: float = 60.0) -> Result:
-        try:
-            stdout, stderr = self.popen.communicate(text, timeout=timeout)
-        except subprocess.TimeoutExpired:
-            self.popen.kill()
-            stdout, stderr = self.popen.communicate()
-            result = Result(self.command, -1, stdout, stderr)
-            raise AssertionError(f"still running after {timeout} s\n{result}") from None
-        return Result(self.command, self.popen.returncode, stdout, stderr)
+        return wait_for_result(self.command, self.popen, self.popen.kill, timeout, text)
 
 
 class Machine:
