@@ -70,7 +70,7 @@ def test_a_signal_that_comes_too_late_changes_nothing(machine):
     (machine.directory / "end").touch()
     while program.popen.poll() is None:
         program.send_signal(signal.SIGUSR1)
-        # Without a pause LeakSanitizer, whose SIGSTOP comes after every SIGUSR1, may never stop ddprun for its look.
+        # Without a pause LeakSanitizer, whose SIGSTOP comes after every SIGUSR1, stops ddprun late or never.
         time.sleep(0.0005)
     assert program.wait().code in (0, 128 + signal.SIGUSR1)
 
