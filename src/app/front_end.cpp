@@ -216,7 +216,7 @@ void FrontEnd::on_remote_launcher_end(std::size_t remote_launcher, const ExitSta
 
 void FrontEnd::carry_out(const selflaunch::SelfLaunch::Actions& actions) {
   for (const selflaunch::SelfLaunchAction& action : actions)
-    std::visit([this](const auto& each) { carry_out(each); }, action);
+    std::visit([this](const auto& each) { this->carry_out(each); }, action);
   set_timer();
 }
 

@@ -155,7 +155,9 @@ std::vector<std::string> OutputPump::last_lines(supervise::StreamId stream) cons
 std::string OutputPump::why_incomplete() const {
   if (sink_.lost() != 0) return os::describe_errno(sink_.lost());
   if (unreadable_ != 0) return "cannot read the output: " + os::describe_errno(unreadable_);
-  if (cut_off_ > 0) return fmt::format("{} of other hosts did not end", count_of(cut_off_, "stream"));
+  if (cut_off_ > 0)
+    return fmt::format("{} of other hosts did not end",
+                       count_of(static_cast<std::int64_t>(cut_off_), "stream"));
   if (const std::size_t unwritten = merger_.output().size(); unwritten > 0) {
     return fmt::format("its last {} bytes were not read", unwritten);
   }

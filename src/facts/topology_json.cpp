@@ -116,8 +116,6 @@ class TopologyReader {
   }
 
  private:
-  static constexpr int k_no_core = -1;
-
   void limit(std::size_t size, const char* key) const {
     if (size >= k_most) object_.fail(object_.name(key), fmt::format("has more than {} entries", k_most));
   }

@@ -39,7 +39,7 @@ std::shared_ptr<Link> Network::connect(int from, int to, Milliseconds limit_from
 
 Link::Link(Network& network, std::array<int, 2> hosts, std::array<Milliseconds, 2> limits)
     : network_(network) {
-  for (const std::size_t end : {0, 1}) {
+  for (const std::size_t end : {0U, 1U}) {
     ends_.emplace_back(network.clock());
     ends_.back().host = hosts.at(end);
     ends_.back().limit = limits.at(end);
