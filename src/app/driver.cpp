@@ -99,6 +99,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       turn_timer_(context_),
       remote_launcher_timer_(context_),
       telling_timer_(context_),
+      parting_timer_(context_),
       life_(node_->host, own_failure(failure, node_->host), limits_of(node_->options)),
       failure_(std::move(failure)) {
   workers_.spare(signals_.helper());

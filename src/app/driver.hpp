@@ -125,6 +125,7 @@ class Driver {
   void carry_out(const supervise::life::Rejoin& action);
   void carry_out(const supervise::life::GiveUpOutput& action);
   void carry_out(const supervise::life::Leave& action);
+  void end_after_coordinator();
   void decide();
   void decide_soon();
   void carry_out(const supervise::act::Spawn& action);
@@ -181,12 +182,14 @@ class Driver {
   std::vector<std::function<void(status::NodeStatus)>> measured_for_;
   boost::asio::steady_timer remote_launcher_timer_;
   boost::asio::steady_timer telling_timer_;        // where it only tells a failure
+  boost::asio::steady_timer parting_timer_;        // all is done here
   std::unique_ptr<net::LifelineClient> lifeline_;  // where another ddprun started this one
 
   supervise::AgentLifecycle life_;
   std::optional<rendezvous::LaunchFailure> failure_;
   int world_size_ = 0;  // of the workers that this agent's store is for
   bool decision_pending_ = false;
+  bool coordinator_ended_ = false;          // after its last message
   bool failed_ = false;                     // a handler threw
   bool stepped_aside_ = false;              // to CPUs that no worker holds
   std::optional<GlobalRank> told_failure_;  // of this attempt

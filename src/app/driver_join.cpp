@@ -346,6 +346,10 @@ net::MemberHooks Driver::member_hooks() {
   hooks.on_lost = [this](const std::string& what, const std::string& hint, rendezvous::ConnectionEnd end) {
     on_coordinator_lost(what, hint, end);
   };
+  hooks.on_coordinator_ended = [this] {
+    coordinator_ended_ = true;
+    parting_timer_.cancel();
+  };
   hooks.show_status = [](const std::string& text) { show_status(text); };
   hooks.show_detail = say_detail;
   return hooks;

@@ -9,6 +9,8 @@ namespace ddprun::app {
 
 namespace {
 
+constexpr Milliseconds k_parting_limit{5000};  // a coordinator whose output nobody reads takes longer
+
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
@@ -70,7 +72,10 @@ void Driver::carry_out(const supervise::life::Rejoin&) {
   boost::asio::post(context_, [this] { rejoin(); });
 }
 
-void Driver::carry_out(const supervise::life::GiveUpOutput&) { output_link_.give_up(); }
+void Driver::carry_out(const supervise::life::GiveUpOutput&) {
+  output_link_.give_up();
+  parting_timer_.cancel();
+}
 
 void Driver::carry_out(const supervise::life::Leave& action) {
   for (const std::string& loss : workers_.losses()) {
@@ -83,7 +88,13 @@ void Driver::carry_out(const supervise::life::Leave& action) {
   end_status();
   store_.close();
   signals_.leave();
-  output_link_.finish(context_, action.limit, [this] { tell_end([this] { context_.stop(); }); });
+  output_link_.finish(context_, action.limit, [this] { tell_end([this] { end_after_coordinator(); }); });
+}
+
+void Driver::end_after_coordinator() {
+  if (coordinator_ended_ || !life_.lets_coordinator_end_first()) return context_.stop();
+  parting_timer_.expires_after(k_parting_limit);
+  parting_timer_.async_wait([this](const boost::system::error_code&) { context_.stop(); });
 }
 
 }  // namespace ddprun::app

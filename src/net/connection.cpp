@@ -63,8 +63,12 @@ void Connection::await_delivery() {
 
 void Connection::finish() {
   if (std::exchange(finishing_, true) || !outgoing_.empty()) return;
+  end_sending();
+}
+
+void Connection::end_sending() {
   boost::system::error_code ignored;
-  socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+  if (!outlives_peer_) socket_.shutdown(Tcp::socket::shutdown_send, ignored);
 }
 
 void Connection::close() {
@@ -127,15 +131,20 @@ void Connection::write() {
                              if (error) return self->end(describe_error(error), end_of(error));
                              self->outgoing_.pop_front();
                              if (!self->outgoing_.empty()) return self->write();
-                             if (!self->finishing_) return;
-                             boost::system::error_code ignored;
-                             self->socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+                             if (self->finishing_) self->end_sending();
                            });
 }
 
 void Connection::end(const std::string& why, ConnectionEnd end) {
   const auto on_closed = hooks_.on_closed;
-  end == ConnectionEnd::ended ? close() : reset();
+  if (end != ConnectionEnd::ended) {
+    reset();
+  } else if (outlives_peer_) {
+    hooks_ = {};
+    delivery_.cancel();
+  } else {
+    close();
+  }
   if (on_closed) on_closed(why, end);
 }
 

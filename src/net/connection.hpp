@@ -35,6 +35,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Delivers what was sent, tells the peer that nothing follows and waits for it to close; what it still
   // says is dropped. on_closed follows when it has, so the caller bounds the wait with close().
   void finish();
+  // Stays open when the peer has closed its side, also after finish(): the peer sees how long this process
+  // lives.
+  void outlive_peer() { outlives_peer_ = true; }
   void close();
   // Like close(), but not as if this process had ended.
   void reset();
@@ -47,6 +50,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void take(std::string_view bytes);
   void take_frames();
   void write();
+  void end_sending();
   void await_delivery();
   void end(const std::string& why, rendezvous::ConnectionEnd end = rendezvous::ConnectionEnd::broken);
 
@@ -61,6 +65,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::deque<std::string> outgoing_;
   std::array<char, 16384> buffer_{};
   bool finishing_ = false;
+  bool outlives_peer_ = false;
 };
 
 }  // namespace ddprun::net

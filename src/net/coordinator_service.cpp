@@ -84,6 +84,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   void deliver(const rendezvous::SendTo& send);
   void end_connection(const rendezvous::CloseConnection& close);
   void set_timer();
+  void forget(rendezvous::ConnectionId id);
   void begin_flush(const supervise::Cause& cause);
   void check_flushed();
 
@@ -94,6 +95,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<rendezvous::Coordinator> coordinator_;
   std::shared_ptr<AgentListener> listener_;
   std::map<rendezvous::ConnectionId, std::shared_ptr<Connection>> connections_;
+  std::vector<std::shared_ptr<Connection>> told_;  // of the end, and have closed their side
   int last_connection_ = rendezvous::k_local_connection.value;
   std::vector<Input> events_;
   std::optional<supervise::Cause> flushing_;
@@ -213,7 +215,7 @@ rendezvous::Coordinator::Actions CoordinatorService::Impl::handle(const Input& e
       Overloaded{
           [&](const MessageArrived& e) { return coordinator_->on_message(e.connection, e.message, now); },
           [&](const ConnectionClosed& e) {
-            connections_.erase(e.connection);
+            forget(e.connection);
             return coordinator_->on_closed(e.connection, e.why, now, e.end);
           },
           [&](const StrangerRefused& e) { return coordinator_->on_refused(e.address, e.why, now); },
@@ -294,7 +296,9 @@ void CoordinatorService::Impl::hand_over(rendezvous::ConnectionId id,
 void CoordinatorService::Impl::deliver(const rendezvous::SendTo& send) {
   if (send.connection == rendezvous::k_local_connection) return hooks_.on_message(send.message);
   const auto found = connections_.find(send.connection);
-  if (found != connections_.end()) found->second->send(rendezvous::encode(send.message));
+  if (found == connections_.end()) return;
+  if (std::holds_alternative<rendezvous::Finish>(send.message)) found->second->outlive_peer();
+  found->second->send(rendezvous::encode(send.message));
 }
 
 void CoordinatorService::Impl::end_connection(const rendezvous::CloseConnection& close) {
@@ -316,6 +320,13 @@ void CoordinatorService::Impl::set_timer() {
     const auto self = weak.lock();
     if (self && !error) self->add(TimePassed{});
   });
+}
+
+void CoordinatorService::Impl::forget(rendezvous::ConnectionId id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  if (flushing_) told_.push_back(found->second);  // open for as long as the report takes
+  connections_.erase(found);
 }
 
 void CoordinatorService::Impl::begin_flush(const supervise::Cause& cause) {

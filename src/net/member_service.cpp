@@ -80,6 +80,8 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   void drop_attempts();
   void join(AuthenticationResult result);
   void receive(const std::string& payload);
+  void part();
+  void end_parting();
   void pass_on(const rendezvous::CoordinatorMessage& message, bool ends);
   void open_output();
   void note_output(const std::shared_ptr<Opening>& opening, std::size_t stream, AuthenticationResult result);
@@ -118,6 +120,7 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<Held> held_;  // until the output has its connections
   std::optional<AuthenticationResult> found_;
   std::shared_ptr<Connection> connection_;
+  std::shared_ptr<Connection> parting_;  // after the last message
   bool closed_ = false;
 };
 
@@ -144,8 +147,9 @@ void MemberService::Impl::close() {
   drop_attempts();
   for (const auto& dial : std::exchange(probes_, {})) dial->cancel();
   for (const auto& dial : std::exchange(output_dials_, {})) dial->cancel();
-  if (connection_) connection_->close();
-  connection_.reset();
+  for (const auto& connection : {std::exchange(connection_, nullptr), std::exchange(parting_, nullptr)}) {
+    if (connection) connection->close();
+  }
 }
 
 // ---- finding the coordinator
@@ -313,11 +317,14 @@ void MemberService::Impl::join(AuthenticationResult result) {
   connection_ = std::make_shared<Connection>(std::move(result.socket), result.keys, settings_.dial.link);
   Connection::Hooks hooks;
   hooks.on_frame = [weak = weak_from_this()](const std::string& payload) {
-    if (const auto self = weak.lock()) self->receive(payload);
+    const auto self = weak.lock();
+    if (self && !self->closed_) self->receive(payload);
   };
   hooks.on_closed = [weak = weak_from_this()](const std::string& why, rendezvous::ConnectionEnd end) {
     const auto self = weak.lock();
-    if (self) self->lose(fmt::format("lost the coordinator {}: {}", self->coordinator(), why), "", end);
+    if (!self) return;
+    if (self->parting_) return self->end_parting();
+    self->lose(fmt::format("lost the coordinator {}: {}", self->coordinator(), why), "", end);
   };
   connection_->start(std::move(hooks), std::move(result.text));
   send(std::move(join));
@@ -361,8 +368,21 @@ void MemberService::Impl::receive(const std::string& payload) {
   pass_on(message, received.ends);
 }
 
+// The coordinator is told that this agent has heard it, and its process outlives this connection.
+void MemberService::Impl::part() {
+  const std::shared_ptr<Connection> last = std::exchange(connection_, nullptr);
+  close();
+  parting_ = last;
+  if (parting_) parting_->finish();
+}
+
+void MemberService::Impl::end_parting() {
+  parting_.reset();
+  if (hooks_.on_coordinator_ended) hooks_.on_coordinator_ended();
+}
+
 void MemberService::Impl::pass_on(const rendezvous::CoordinatorMessage& message, bool ends) {
-  if (ends) close();
+  if (ends) part();
   hooks_.on_message(message);
 }
 

@@ -57,6 +57,8 @@ struct MemberHooks {
   // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
   std::function<void(const std::string& what, const std::string& hint, rendezvous::ConnectionEnd end)>
       on_lost;
+  // Once after the last message: the coordinator's process has ended, or cannot be reached. May be unset.
+  std::function<void()> on_coordinator_ended;
   // Sockets for as many streams as are wanted; none where one of them cannot be had, and why.
   std::function<void(std::vector<Tcp::socket> sockets, const std::string& why)> on_output;
   // The coordinator is found there and knows of this agent; may be unset.

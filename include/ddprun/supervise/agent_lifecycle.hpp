@@ -151,6 +151,12 @@ class AgentLifecycle {
   Actions on_exception(std::string what);  // in the agent itself; once it has left, it just ends
   void note_loss();                        // of output: no success, but a failure before it counts more
 
+  // Once all is written. Several launchers (PRRTE, Open MPI, srun -K) end the whole job as soon as one
+  // process fails, and with it a coordinator that is still about to say why.
+  bool lets_coordinator_end_first() const {
+    return exit_code_ != 0 && joined_ && !coordinates_ && !link_lost_ && !hurried_;
+  }
+
   bool linked() const { return !link_lost_; }
   bool ending() const { return ending_.has_value(); }
   bool left() const { return phase_ == Phase::left; }

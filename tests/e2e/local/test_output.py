@@ -191,6 +191,19 @@ def test_nobody_reads_on_one_of_two_hosts_and_the_restart_comes_all_the_same(hos
     assert "did not stop" not in results[0].stderr, results[0].stderr
 
 
+# PRRTE, Open MPI and srun -K end all when one fails: the coordinator too, before its report is out.
+def test_after_a_failure_the_others_end_behind_the_coordinator(hosts, directory, key):
+    line = (f"cd {directory}; if [ $RANK = 0 ]; then seq 20000; touch written; exec sleep 600; fi;"
+            "until [ -e written ]; do sleep 0.1; done; exit 7")  # more than a pipe holds, which nobody reads yet
+    first, second = manual.start_all(hosts, "--key-file", key, "--no-python", "sh", "-c", line)
+    with pytest.raises(subprocess.TimeoutExpired):
+        second.popen.wait(1)
+    result = first.wait()
+    assert result.stdout == "".join(f"{number}\n" for number in range(1, 20001)), str(result)
+    assert "rank 1 on b exited with code 7" in result.stderr, str(result)
+    assert [result.code, second.wait().code] == [7, 7]
+
+
 def test_what_a_failed_worker_left_behind_is_heard_until_the_attempt_ends(machine):
     left = "trap 'echo late words; exit' TERM; touch left; while :; do sleep 0.1; done"
     script = (f'if [ $RANK = 1 ]; then setsid sh -c "{left}" & while [ ! -e left ]; do sleep 0.02; done; exit 5; fi\n'

@@ -115,6 +115,7 @@ struct TestMember {
     hooks.on_lost = [this](const std::string& what, const std::string&, rendezvous::ConnectionEnd) {
       lost = what;
     };
+    hooks.on_coordinator_ended = [this] { coordinator_ended = true; };
     hooks.show_status = [](const std::string&) {};
     hooks.look_at_rendezvous_file = [this] {
       ++looks;
@@ -127,6 +128,7 @@ struct TestMember {
   bool finished() const { return !all_of<rendezvous::Finish>(messages).empty(); }
   std::vector<rendezvous::CoordinatorMessage> messages;
   std::string lost;
+  bool coordinator_ended = false;
   ToldPlace rendezvous_file = std::string();  // what a look finds
   int looks = 0;
   std::unique_ptr<MemberService> service;
@@ -202,6 +204,13 @@ TEST_CASE("three agents join, restart together after a failure, and end together
   CHECK(all_of<rendezvous::Finish>(first.messages)[0].report_here);
   CHECK_FALSE(all_of<rendezvous::Finish>(third.messages)[0].report_here);
   CHECK(first.log == std::vector<std::string>{"open 0", "close 0", "restart 1", "open 1", "close 1"});
+  CHECK(second.lost.empty());
+
+  context.poll();
+  CHECK_FALSE(second.coordinator_ended);
+  CHECK_FALSE(third.coordinator_ended);
+  first.service.reset();
+  run_until(context, [&] { return second.coordinator_ended && third.coordinator_ended; });
   CHECK(second.lost.empty());
 }
 

@@ -131,6 +131,32 @@ TEST_CASE("the report is said once, between what the workers wrote last and the 
   CHECK(life.exit_code() == exit_code_of(cause_of(Cause::Kind::agent_lost)));
 }
 
+TEST_CASE("after a failure an agent lets the coordinator end first, unless somebody asked for the end") {
+  const auto end = [](AgentLifecycle life, Cause::Kind kind, bool hurried = false) {
+    life.note_succeeded();
+    Cause cause = cause_of(kind);
+    if (kind == Cause::Kind::worker_failed) cause.failure.status = {ExitStatus::Kind::exited, 7, {}, false};
+    life.on_finish(cause, "");
+    life.on_workers(k_idle);
+    life.on_output_read();
+    if (hurried) life.on_stop_signal(SIGINT, SignalWay::own, false, true, at(0));
+    life.on_output_written();
+    return life.lets_coordinator_end_first();
+  };
+  CHECK(end(member(), Cause::Kind::worker_failed));
+  CHECK(end(member(), Cause::Kind::agent_lost));
+  CHECK_FALSE(end(member(), Cause::Kind::success));
+  CHECK_FALSE(end(member(), Cause::Kind::stopped_by_signal));
+  CHECK_FALSE(end(member(), Cause::Kind::worker_failed, true));
+  AgentLifecycle coordinator = member();
+  coordinator.note_coordinates();
+  coordinator.note_told_all();
+  CHECK_FALSE(end(std::move(coordinator), Cause::Kind::worker_failed));
+  AgentLifecycle alone = member();
+  alone.on_lost("lost the coordinator", "");
+  CHECK_FALSE(end(std::move(alone), Cause::Kind::worker_failed));
+}
+
 TEST_CASE("the first cause counts") {
   AgentLifecycle life = member();
   life.on_finish(cause_of(Cause::Kind::worker_failed), "");
