@@ -44,6 +44,8 @@ def directory(hosts, request) -> Iterator[Path]:
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:  # one of pytest-xdist's processes, which reports to another
+        return
     ran = any(reporter.stats.get(outcome) for outcome in ("passed", "failed", "error"))
     if exitstatus == pytest.ExitCode.OK and not ran:
         session.exitstatus = NOTHING_RAN

@@ -12,7 +12,7 @@ import pytest
 
 from support.attempts import Job
 from support.hosts import wait_until
-from support.manual import as_text, wait_for_files
+from support.manual import PORT, as_text, wait_for_files
 
 THREE = ["0/3 on a", "1/3 on b", "2/3 on c"]
 TWO = ["0/2 on b", "1/2 on c"]
@@ -38,6 +38,11 @@ def killed_at(call: str, turn: int) -> list[str]:
     if shutil.which("strace") is None or subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"]).returncode != 0:
         pytest.skip("needs strace, and ptrace(2)")
     return ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={turn}"]
+
+
+def has_something_unread(job: Job, name: str) -> bool:
+    shown = job.hosts[name].check(["ss", "-Hnt", "state", "established", f"dport = :{PORT}"])
+    return any(line.split()[0] != "0" for line in shown.splitlines())
 
 
 def check_killed(job: Job, name: str) -> None:
@@ -111,11 +116,18 @@ def test_when_the_others_have_succeeded_already_their_workers_run_again(job):
 
 
 def test_while_it_says_that_the_job_has_succeeded_it_has(job):
-    job.start("a", nodes="1:3", through=killed_at("shutdown", 1))  # of its connection to a member, after the last word
-    job.start("bc", nodes="1:3")
+    job.start("abc", "--events", str(job.directory / "events"), nodes="1:3")
     job.wait_for_attempt(0, *THREE)
-    (job.directory / "end").touch()
-    check_killed(job, "a")
+    for rank in (1, 2):
+        (job.directory / f"end.0.{rank}").touch()
+    wait_until("the coordinator knows", lambda: len(job.events("exit")) == 2)
+    for name in "bc":
+        job.agents[name].freeze()  # and hears the last word later
+    (job.directory / "end.0.0").touch()
+    wait_until("all are told", lambda: all(has_something_unread(job, name) for name in "bc"))
+    job.kill("a")
+    for name in "bc":
+        job.agents[name].thaw()
     assert job.end() == {"b": "", "c": ""}
     assert not job.noted(1)
 

@@ -59,7 +59,7 @@ def test_two_agents_of_one_host_do_not_share_cores(hosts, directory, key):
 
 
 def test_places_are_kept_over_a_restart(hosts, directory, key):
-    program = (f"cd {directory}; hostname > new.$RANK; mv new.$RANK $RANK.$TORCHELASTIC_RESTART_COUNT; "
+    program = (f"cd {directory}; hostname > $RANK.new; mv $RANK.new $RANK.$TORCHELASTIC_RESTART_COUNT; "
                "until [ $(ls *.$TORCHELASTIC_RESTART_COUNT | wc -l) = 3 ]; do sleep 0.05; done; "
                "[ $TORCHELASTIC_RESTART_COUNT = 2 ]")
     arguments = ["--key-file", key, "--max-restarts", "2", "--restart-policy", "always", "--no-python", "sh", "-c", program]
