@@ -12,9 +12,8 @@
 //   reading      what the workers wrote last is read, then the report is said.
 //   writing      what was read is written, however long that takes, unless somebody asked to stop: then what
 //                is not taken soon is given up.
-//   left         exit_code() is final but for output that was lost. After a failure the coordinator's process
-//   ends
-//                first, if it can.
+//   left         exit_code() is final but for output that was lost. After a failure it waits
+//                a while for the coordinator's process to end first.
 //
 // The on_ functions return what follows at once, in order; on_workers() is called after every change of the
 // workers.
