@@ -9,7 +9,7 @@ namespace ddprun::app {
 
 namespace {
 
-constexpr Milliseconds k_parting_limit{5000};  // a coordinator whose output nobody reads takes longer
+constexpr Milliseconds k_parting_limit{30000};  // a coordinator whose output nobody reads takes longer
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -87,14 +87,17 @@ void Driver::carry_out(const supervise::life::Leave& action) {
   end_warm_up();
   end_status();
   store_.close();
-  signals_.leave();
+  if (!life_.lets_coordinator_end_first()) signals_.leave();
   output_link_.finish(context_, action.limit, [this] { tell_end([this] { end_after_coordinator(); }); });
 }
 
 void Driver::end_after_coordinator() {
-  if (coordinator_ended_ || !life_.lets_coordinator_end_first()) return context_.stop();
-  parting_timer_.expires_after(k_parting_limit);
-  parting_timer_.async_wait([this](const boost::system::error_code&) { context_.stop(); });
+  const bool waits = !coordinator_ended_ && life_.lets_coordinator_end_first();
+  parting_timer_.expires_after(waits ? k_parting_limit : Milliseconds{0});
+  parting_timer_.async_wait([this](const boost::system::error_code&) {
+    signals_.leave();
+    context_.stop();
+  });
 }
 
 }  // namespace ddprun::app

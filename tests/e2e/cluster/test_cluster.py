@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from support import run_directory, slurm_cluster
-from support.hosts import wait_until
+from support import hosts, run_directory, slurm_cluster
+from support.hosts import Result, wait_for_result, wait_until
 from support.programs import REPOSITORY
 from support.slurm_cluster import SlurmCluster
 
@@ -117,6 +118,35 @@ def processes_naming(directory: Path) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def started(line: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(["sh", "-c", line], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def result_of(popen: subprocess.Popen[str], timeout: float) -> Result:
+    return wait_for_result(["sh"], popen, popen.kill, timeout)
+
+
+def test_a_program_that_ends_is_a_result():
+    result = result_of(started("echo out; echo err >&2; exit 3"), 60)
+    assert (result.code, result.stdout, result.stderr) == (3, "out\n", "err\n")
+
+
+def test_one_that_takes_too_long_is_killed_and_its_output_shown():
+    popen = started("echo out; exec sleep 600")
+    with pytest.raises(AssertionError, match="still running after 0.5 s\n(.|\n)*out"):
+        result_of(popen, 0.5)
+    assert popen.returncode == -signal.SIGKILL
+
+
+def test_its_output_is_shown_although_a_process_that_it_has_left_holds_it(monkeypatch):
+    monkeypatch.setattr(hosts, "HELD_OUTPUT", 0.5)
+    popen = started("echo out; sleep 600 & echo $! >&2; wait")
+    with pytest.raises(AssertionError, match="still running after 0.5 s\n(.|\n)*out") as failure:
+        result_of(popen, 0.5)
+    left = re.search(r"--- stderr\n(\d+)", str(failure.value))
+    os.kill(int(left[1]), signal.SIGKILL)
 
 
 def test_an_ordinary_user_is_told_why_not(monkeypatch):

@@ -191,17 +191,31 @@ def test_nobody_reads_on_one_of_two_hosts_and_the_restart_comes_all_the_same(hos
     assert "did not stop" not in results[0].stderr, results[0].stderr
 
 
-# PRRTE, Open MPI and srun -K end all when one fails: the coordinator too, before its report is out.
-def test_after_a_failure_the_others_end_behind_the_coordinator(hosts, directory, key):
+@pytest.fixture
+def two_after_a_failure(hosts, directory, key):
+    """The coordinator, whose output nobody reads, and another ddprun, which does not end before it."""
     line = (f"cd {directory}; if [ $RANK = 0 ]; then seq 20000; touch written; exec sleep 600; fi;"
-            "until [ -e written ]; do sleep 0.1; done; exit 7")  # more than a pipe holds, which nobody reads yet
+            "until [ -e written ]; do sleep 0.1; done; exit 7")  # more than a pipe holds
     first, second = manual.start_all(hosts, "--key-file", key, "--no-python", "sh", "-c", line)
     with pytest.raises(subprocess.TimeoutExpired):
         second.popen.wait(1)
+    return first, second
+
+
+# PRRTE, Open MPI and srun -K end all when one fails: the coordinator too, before its report is out.
+def test_after_a_failure_the_others_end_behind_the_coordinator(two_after_a_failure):
+    first, second = two_after_a_failure
     result = first.wait()
     assert result.stdout == "".join(f"{number}\n" for number in range(1, 20001)), str(result)
     assert "rank 1 on b exited with code 7" in result.stderr, str(result)
     assert [result.code, second.wait().code] == [7, 7]
+
+
+def test_who_asks_for_the_end_does_not_wait_for_the_coordinator(two_after_a_failure):
+    first, second = two_after_a_failure
+    second.send_signal(signal.SIGINT)
+    assert second.wait(20).code == 7  # else it would wait for longer
+    assert first.wait().code == 7
 
 
 def test_what_a_failed_worker_left_behind_is_heard_until_the_attempt_ends(machine):

@@ -28,6 +28,7 @@ from . import run_directory
 SANITIZERS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS")  # for a ddprun that is built with them
 FABRIC = "10.77.0."
 MANAGEMENT = "10.78.0."
+HELD_OUTPUT = 20.0  # seconds in which a killed program's output ends
 FIRST_PROCESS = Path(__file__).with_name("first_process.py")
 HOST_SETUP = Path(__file__).with_name("host_setup.sh")
 
@@ -86,7 +87,7 @@ def wait_for_result(command: Sequence[str], popen: subprocess.Popen[str], kill: 
     except subprocess.TimeoutExpired:
         kill()
     try:
-        stdout, stderr = popen.communicate(timeout=20)
+        stdout, stderr = popen.communicate(timeout=HELD_OUTPUT)
     except subprocess.TimeoutExpired as held:  # by a process that it has left
         stdout, stderr = ((part or b"").decode(errors="replace") for part in (held.stdout, held.stderr))
     raise AssertionError(f"still running after {timeout} s\n{Result(command, -1, stdout, stderr)}")
