@@ -87,12 +87,16 @@ void Driver::carry_out(const supervise::life::Leave& action) {
   end_warm_up();
   end_status();
   store_.close();
-  if (!life_.lets_coordinator_end_first()) signals_.leave();
-  output_link_.finish(context_, action.limit, [this] { tell_end([this] { end_after_coordinator(); }); });
+  const bool waits = life_.lets_coordinator_end_first();
+  if (!waits) signals_.leave();
+  output_link_.finish(context_, action.limit, [this, waits] {
+    tell_end([this, waits] { waits ? end_after_coordinator() : context_.stop(); });
+  });
 }
 
 void Driver::end_after_coordinator() {
-  const bool waits = !coordinator_ended_ && life_.lets_coordinator_end_first();
+  const bool waits =
+      !coordinator_ended_ && life_.lets_coordinator_end_first();  // nobody has asked for the end
   parting_timer_.expires_after(waits ? k_parting_limit : Milliseconds{0});
   parting_timer_.async_wait([this](const boost::system::error_code&) {
     signals_.leave();
