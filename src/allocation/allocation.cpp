@@ -24,6 +24,11 @@ std::string launched_key(const Allocation& allocation) {
 
 }  // namespace
 
+Sourced<std::optional<NodeIndex>> node_rank_of(const Allocation& allocation) {
+  if (!allocation.node_rank) return allocation.node_index;
+  return {allocation.node_rank->value, allocation.node_rank->origin};
+}
+
 const Host* find_own_host(const Allocation& allocation) {
   const auto& index = allocation.node_index.value;
   const auto& hosts = allocation.hosts.value;

@@ -6,11 +6,11 @@
 
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/allocation/manual.hpp"
+#include "ddprun/allocation/node_file.hpp"
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "job.hpp"
-#include "node_file.hpp"
 
 namespace ddprun::allocation {
 

@@ -1,4 +1,4 @@
-#include "node_file.hpp"
+#include "ddprun/allocation/node_file.hpp"
 
 #include <fmt/format.h>
 

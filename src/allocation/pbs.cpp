@@ -6,13 +6,13 @@
 
 #include "ddprun/allocation/hostlist.hpp"
 #include "ddprun/allocation/manual.hpp"
+#include "ddprun/allocation/node_file.hpp"
 #include "ddprun/allocation/variables.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
 #include "ddprun/facts/pbs_home.hpp"
 #include "ddprun/facts/proc_text.hpp"
 #include "job.hpp"
-#include "node_file.hpp"
 
 namespace ddprun::allocation {
 

@@ -160,6 +160,8 @@ Allocation describe_step(const SlurmFacts& facts, const StepLayout& layout) {
     allocation.hosts.value.push_back({layout.hosts[i], layout.tasks[i]});
   allocation.launcher = sourced(std::string("srun"), allocation.step_id.origin);
   allocation.node_index = {NodeIndex{layout.node}, "SLURM_NODEID"};
+  if (one_each && layout.rank != layout.node)
+    allocation.node_rank = sourced(NodeIndex{layout.rank}, "SLURM_PROCID");
   allocation.task_count = sourced(layout.task_count, tasks);
   allocation.task_rank = sourced(layout.rank, "SLURM_PROCID");
   allocation.task_local = sourced(LocalRank{layout.local}, "SLURM_LOCALID");

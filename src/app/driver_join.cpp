@@ -139,7 +139,7 @@ plan::Announcement Driver::announcement() const {
   if (!unnumbered) self.agent = node_->rendezvous.agent;
   self.host = node_->host;
   self.successor_port = successor_socket_.port;
-  self.node = node_->allocation.node_index.value;
+  self.node = allocation::node_rank_of(node_->allocation).value;
   if (node_->allocation.numbered_by_launcher)
     self.launcher_rank = GlobalRank{node_->allocation.task_rank.value};
   self.style_assumed = node_->allocation.style_assumed;

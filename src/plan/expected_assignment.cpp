@@ -58,8 +58,8 @@ Assignment make_expected_assignment(const NodeProposal& node) {
   assignment.local_world_size = node.local_world_size;
   // With one agent on each node their order is that of the launcher's ranks.
   const bool per_node = node.allocation.style.value == allocation::LaunchStyle::agent_per_node;
-  assignment.node =
-      node.allocation.node_index.value.value_or(NodeIndex{per_node ? node.allocation.task_rank.value : 0});
+  assignment.node = allocation::node_rank_of(node.allocation)
+                        .value.value_or(NodeIndex{per_node ? node.allocation.task_rank.value : 0});
   const int hosts = static_cast<int>(node.allocation.hosts.value.size());
   assignment.node_count = std::max(1, hosts - node.options.spares.value);
   const bool per_task = node.allocation.style.value == allocation::LaunchStyle::agent_per_task;

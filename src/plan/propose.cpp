@@ -82,7 +82,7 @@ std::string explain_ranks(const NodeProposal& node) {
   if (node.rendezvous.agents == 1) return "order on this host";
   std::string origin = "node order, then local rank";
   // The first node's ranks start at 0 whatever the others have.
-  if (place_among_hosts(node) > 0) {
+  if (expected_place(node) > 0) {
     origin += fmt::format(", if all nodes have {}", count_of(node.workers.value, "worker"));
   }
   return origin;
@@ -113,7 +113,7 @@ void offer_workers(NodeProposal& node, const placement::VisibleDevices& devices,
     OfferedWorker worker;
     worker.local_rank = per_task ? node.allocation.task_local.value : LocalRank{i};
     worker.expected_rank.value =
-        per_task ? node.allocation.task_rank.value : place_among_hosts(node) * node.workers.value + i;
+        per_task ? node.allocation.task_rank.value : expected_place(node) * node.workers.value + i;
     give_devices(worker, devices, static_cast<std::size_t>(node.options.gpus_per_worker.value));
     if (runs) worker.command = make_worker_command(node.options, python, kind, worker.local_rank);
     node.offered.push_back(std::move(worker));

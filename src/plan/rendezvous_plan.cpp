@@ -168,6 +168,10 @@ int place_among_hosts(const NodeProposal& node) {
   return told ? node.allocation.node_index.value->value : node.rendezvous.agent.value;
 }
 
+int expected_place(const NodeProposal& node) {
+  return node.allocation.node_rank ? node.allocation.node_rank->value.value : place_among_hosts(node);
+}
+
 namespace {
 
 // n1-ib0 and n1i are n1, but n10 is not.

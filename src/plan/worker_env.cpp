@@ -99,7 +99,7 @@ void set_ranks(Changes& changes, const LaunchPlan& plan, const RankAssignment& a
   changes.set("WORLD_SIZE", assignment.world_size, plan.node->world_size.origin);
   changes.set("LOCAL_WORLD_SIZE", assignment.local_world_size,
               per_task ? tasks_origin(plan.node->allocation) : plan.node->workers.origin);
-  changes.set("GROUP_RANK", assignment.node.value, plan.node->allocation.node_index.origin);
+  changes.set("GROUP_RANK", assignment.node.value, allocation::node_rank_of(plan.node->allocation).origin);
   changes.set("GROUP_WORLD_SIZE", assignment.node_count, plan.node->allocation.hosts.origin);
   changes.set("ROLE_NAME", plan.node->options.role.value, plan.node->options.role.origin);
   changes.set("ROLE_RANK", assigned.role_rank, "order of ranks within the role");

@@ -78,12 +78,12 @@ void show_allocation(TextTable& table, const plan::LaunchPlan& plan, const facts
             allocation::to_string(allocation.style.value) + (allocation.style_assumed ? " (assumed)" : ""),
             allocation.style.origin);
   table.row("hosts", hosts_text(allocation), allocation.hosts.origin);
+  const auto node = allocation::node_rank_of(allocation);
   table.row("this host",
-            plan.node->host + (allocation.node_index.value
-                                   ? place_among(", node ", allocation.node_index.value->value,
-                                                 static_cast<int>(allocation.hosts.value.size()))
-                                   : std::string()),
-            allocation.node_index.origin);
+            plan.node->host + (node.value ? place_among(", node ", node.value->value,
+                                                        static_cast<int>(allocation.hosts.value.size()))
+                                          : std::string()),
+            node.origin);
   if (allocation.style.value == allocation::LaunchStyle::agent_per_task) {
     table.row("this task", place_among("rank ", allocation.task_rank.value, allocation.task_count.value),
               allocation.task_rank.origin);

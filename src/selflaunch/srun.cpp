@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/allocation/node_file.hpp"
 #include "ddprun/allocation/number_list.hpp"
 #include "ddprun/allocation/started.hpp"
 #include "ddprun/allocation/variables.hpp"
@@ -20,9 +21,11 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+constexpr const char* k_host_file = "SLURM_HOSTFILE";  // srun takes it for its --nodelist
+
 // What srun reads from the environment of a job (src/srun/opt.c) that shapes a step of several tasks a node:
 // one ddprun per node needs all of the node.
-constexpr std::array<const char*, 23> k_shapes_of_steps{{"SLURM_NTASKS",
+constexpr std::array<const char*, 24> k_shapes_of_steps{{"SLURM_NTASKS",
                                                          "SLURM_NPROCS",
                                                          "SLURM_NTASKS_PER_NODE",
                                                          "SLURM_NTASKS_PER_CORE",
@@ -40,6 +43,7 @@ constexpr std::array<const char*, 23> k_shapes_of_steps{{"SLURM_NTASKS",
                                                          "SRUN_CPUS_PER_TASK",
                                                          "SLURM_MEM_BIND",
                                                          "SLURM_DISTRIBUTION",
+                                                         k_host_file,
                                                          "SLURM_HINT",
                                                          "SLURM_EXACT",
                                                          "SLURM_EXCLUSIVE",
@@ -138,6 +142,27 @@ Words srun_options(const SelfLaunchPlan& plan, const facts::Snapshot& snapshot, 
   return words;
 }
 
+// SLURM_HOSTFILE, which a script sets for an order of its own: one ddprun a node, in the order in which it
+// names them first. Nothing where it names other hosts than the job's, or none in a way that is read here.
+std::optional<std::string> order_of_host_file(const SelfLaunchPlan& plan, const facts::Snapshot& snapshot) {
+  const auto path = allocation::Variables(snapshot.environment).text(k_host_file);
+  const auto contents = path ? snapshot.files.find(path->value) : snapshot.files.end();
+  if (contents == snapshot.files.end()) return std::nullopt;
+  try {
+    const Words hosts = allocation::parse_node_file(contents->second, path->value).hosts;
+    const auto& all = plan.hosts;
+    if (std::is_permutation(hosts.begin(), hosts.end(), all.begin(), all.end(), same_host))
+      return join(hosts, ",");
+  } catch (const Error&) {
+  }
+  return std::nullopt;
+}
+
+void follow_host_file(Words& words, const SelfLaunchPlan& plan, const facts::Snapshot& snapshot) {
+  if (const auto hosts = order_of_host_file(plan, snapshot))
+    words.insert(words.end(), {"--distribution=arbitrary", "--nodelist=" + *hosts});
+}
+
 // slurmstepd keeps what has no line end, a prompt, until one comes; unbuffered it passes on what it has, at
 // once and in portions, so that lines of two nodes may come to be mixed: for a person at a terminal, not for
 // a file.
@@ -163,6 +188,7 @@ void use_srun(SelfLaunchPlan& plan, const options::Options& options, const facts
     Words words{"srun"};
     const Words more = srun_options(plan, snapshot, plan.hosts.size());
     words.insert(words.end(), more.begin(), more.end());
+    follow_host_file(words, plan, snapshot);
     words.emplace_back("--input=0");
     if (shows_prompts(plan, snapshot)) words.emplace_back("--unbuffered");
     plan.commands = {{{}, with_arguments(std::move(words), snapshot), false}};

@@ -2,9 +2,9 @@
 // list of names survives compression.
 #include <set>
 
-#include "allocation/node_file.hpp"
 #include "allocation/node_regex.hpp"
 #include "ddprun/allocation/hostlist.hpp"
+#include "ddprun/allocation/node_file.hpp"
 #include "ddprun/allocation/number_list.hpp"
 #include "ddprun/allocation/started.hpp"
 #include "promise.hpp"

@@ -65,6 +65,9 @@ struct Allocation {
   // Of this process' host in `hosts`; nothing where no variable tells: nodes are then ordered by their lowest
   // rank, which shows at the rendezvous.
   Sourced<std::optional<NodeIndex>> node_index;
+  // Its place among the nodes in the order of ranks, where that is another one: Slurm's arbitrary
+  // distribution (SLURM_HOSTFILE, srun -m arbitrary -w). Not where agent_per_task: ranks are the scheduler's.
+  std::optional<Sourced<NodeIndex>> node_rank;
   Sourced<int> task_count;        // ddprun processes in this launch
   Sourced<int> task_rank;         // this process among them, the scheduler's number (PROCID)
   Sourced<LocalRank> task_local;  // this process among those on its host
@@ -88,6 +91,9 @@ struct Allocation {
   std::vector<Notice> notices;
   friend bool operator==(const Allocation&, const Allocation&) = default;
 };
+
+// The place of this process' host in the order of ranks; nothing where no variable tells.
+Sourced<std::optional<NodeIndex>> node_rank_of(const Allocation& allocation);
 
 // This process' host among `hosts`; nothing where it is not told.
 const Host* find_own_host(const Allocation& allocation);

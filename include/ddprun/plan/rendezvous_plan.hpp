@@ -24,6 +24,8 @@ bool is_by_flags(const allocation::Allocation& allocation);
 
 // This host's place in the scheduler's order; where nobody tells that order, the agent's number.
 int place_among_hosts(const NodeProposal& node);
+// Its place in the order of ranks, as far as that is known before the others have come.
+int expected_place(const NodeProposal& node);
 
 // The user named a coordinator that is none of the hosts, as far as names and this host's addresses show.
 std::optional<allocation::Notice> find_foreign_address(const NodeProposal& node,

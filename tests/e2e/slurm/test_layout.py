@@ -104,6 +104,45 @@ def test_arbitrary_distribution_puts_rank_0_where_the_host_file_says(cluster, di
     check_agree(workers)
 
 
+@pytest.mark.parametrize(("options", "order"), [
+    pytest.param(["-N3", "-n3", "-m", "cyclic"], ["n1", "n2", "n3"], id="cyclic"),
+    pytest.param(["-N3", "-n3", "-m", "plane=1"], ["n1", "n2", "n3"], id="plane"),
+    pytest.param(["-N3", "-n3", "-m", "arbitrary", "-w", "n2,n3,n1"], ["n2", "n3", "n1"], id="node-list"),
+    pytest.param(["-N3", "-n3", "-m", "arbitrary"], ["n3", "n1", "n2"], id="host-file"),
+])
+def test_with_one_a_node_the_nodes_are_in_the_order_of_slurm_s_tasks(cluster, directory, options, order):
+    host_file = directory / "hostfile"
+    host_file.write_text("n3\nn1\nn2\n")
+    env = {"SLURM_HOSTFILE": str(host_file)} if "-w" not in options and "arbitrary" in options else None
+    workers, steps = launch(cluster, directory, options, ["--nproc-per-node", "2"], env=env)
+    assert [step["host"] for step in steps] == order, "Slurm does not make the layout this test is about"
+    assert [worker["host"] for worker in workers] == [host for host in order for _ in range(2)]
+    assert [int(worker["GROUP_RANK"]) for worker in workers] == [0, 0, 1, 1, 2, 2]
+    check_agree(workers)
+
+
+@pytest.mark.parametrize("lines", ["n3 n1 n2", "n3 n3 n1 n1 n2 n2"], ids=["a-line-a-node", "a-line-a-task"])
+def test_self_launch_follows_the_host_file_of_the_script(cluster, directory, lines):
+    host_file = directory / "hostfile"
+    host_file.write_text("\n".join(lines.split()) + "\n")
+    (directory / "job.sh").write_text(f"#!/bin/sh\nexport SLURM_HOSTFILE={host_file}\n"
+                                      f"ddprun --nproc-per-node 2 {PRINT} {directory}\n")
+    result = cluster.batch("-N3", "-w", "n[1-3]", "--ntasks-per-node=2", f"--output={directory}/output", str(directory / "job.sh"))
+    assert result.code == 0, (directory / "output").read_text()
+    workers = evidence.workers(directory)
+    assert [worker["host"] for worker in workers] == ["n3", "n3", "n1", "n1", "n2", "n2"]
+    check_agree(workers)
+
+
+def test_self_launch_does_not_follow_a_host_file_of_other_hosts(cluster, directory):
+    host_file = directory / "hostfile"
+    host_file.write_text("n4\nn1\n")
+    (directory / "job.sh").write_text(f"#!/bin/sh\nexport SLURM_HOSTFILE={host_file}\nddprun {PRINT} {directory}\n")
+    result = cluster.batch("-N2", "-w", "n[1-2]", f"--output={directory}/output", str(directory / "job.sh"))
+    assert result.code == 0, (directory / "output").read_text()
+    assert [worker["host"] for worker in evidence.workers(directory)] == ["n1", "n2"]
+
+
 def test_a_step_on_part_of_the_job(cluster, directory):
     result = cluster.run("salloc", "-N2", "srun", "-N1", "-n1", "-w", "n2", "ddprun", PRINT, str(directory))
     assert result.code == 0, str(result)

@@ -49,6 +49,8 @@ json render(const Allocation& allocation) {
   put(out, "hosts", render_hosts(allocation.hosts.value), allocation.hosts.origin);
   put(out, "components", allocation.components.value, allocation.components.origin);
   put(out, "job_nodes", allocation.job_nodes.value, allocation.job_nodes.origin);
+  if (allocation.node_rank)
+    put(out, "node_rank", allocation.node_rank->value.value, allocation.node_rank->origin);
   put(out, "node_index", allocation.node_index.value.value_or(NodeIndex{-1}).value,
       allocation.node_index.origin);
   put(out, "task_count", allocation.task_count.value, allocation.task_count.origin);
