@@ -68,6 +68,8 @@ PlanCase read_plan_case(const fs::path& folder) {
     const fs::path allocation = data_folder("allocations") / file.at("allocation").get<std::string>();
     plan_case.snapshot = read_case_snapshot(allocation);
     flags = read_json(allocation / "facts.json").value("flags", json::object());
+  } else if (fs::exists(folder / "capture.json")) {
+    plan_case.snapshot = facts::parse_snapshot(read_json(folder / "capture.json").dump(), "capture.json");
   } else {
     plan_case.snapshot = read_case_snapshot("");
   }
@@ -78,7 +80,8 @@ PlanCase read_plan_case(const fs::path& folder) {
   for (const auto& [path, text] : files.items()) plan_case.snapshot.files[path] = text.get<std::string>();
   read_programs(file.value("programs", json::object()), plan_case.snapshot);
   flags.update(file.value("flags", json::object()));
-  read_host(file.value("host", json::object()), plan_case.snapshot);
+  if (!fs::exists(folder / "capture.json"))
+    read_host(file.value("host", json::object()), plan_case.snapshot);
   plan_case.options = read_options(flags);
   plan_case.options.command = file.value("command", std::vector<std::string>{"train.py"});
   plan_case.snapshot.arguments = plan_case.options.command;

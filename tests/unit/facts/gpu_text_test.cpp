@@ -9,6 +9,15 @@ TEST_CASE("the NVIDIA driver's text tells the device file") {
   const NvidiaInformation information = parse_nvidia_information(
       "Model: \t\t NVIDIA H100\nGPU UUID: \t GPU-1\nBus Location: \t 0000:c1:00.0\nDevice Minor: \t 3\n"
       "GPU Excluded:\t No\n");
+  const NvidiaInformation recorded = parse_nvidia_information(  // driver 580.159.04, one H100
+      "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 41\n"
+      "GPU UUID: \t GPU-cedf2c17-ecf9-ea2c-2d52-d974c1d9aff1\nVideo BIOS: \t 96.00.da.00.0c\n"
+      "Bus Type: \t PCIe\nDMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\n"
+      "Bus Location: \t 0000:00:06.0\nDevice Minor: \t 0\nGPU Firmware: \t 580.159.04\nGPU Excluded:\t No\n");
+  CHECK(recorded.minor == 0);
+  CHECK(recorded.uuid == "GPU-cedf2c17-ecf9-ea2c-2d52-d974c1d9aff1");
+  CHECK(recorded.model == "NVIDIA H100 80GB HBM3");
+  CHECK_FALSE(recorded.excluded);
   CHECK(information.minor == 3);
   CHECK(information.uuid == "GPU-1");
   CHECK(information.model == "NVIDIA H100");

@@ -1,0 +1,1 @@
+from local.conftest import machine  # noqa: F401
