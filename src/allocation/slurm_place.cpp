@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ddprun/base/text.hpp"
 
 namespace ddprun::allocation {
@@ -76,6 +78,14 @@ std::optional<SlurmPlace> find_slurm_place(const facts::HostFacts& host) {
     if (auto place = parse_stepd_title(ancestor.title)) return place;
   }
   return parse_slurm_cgroup(host.cgroup);
+}
+
+bool signals_each_process(const facts::HostFacts& host) {
+  const bool in_step = std::any_of(
+      host.ancestors.begin(), host.ancestors.end(),
+      [](const facts::Ancestor& ancestor) { return parse_stepd_title(ancestor.title).has_value(); });
+  const auto is_in = [&](std::string_view folder) { return host.cgroup.find(folder) != std::string::npos; };
+  return in_step && !is_in("/slurmstepd.scope") && !is_in("/slurm/") && !is_in("/slurm_") && !is_in("/step_");
 }
 
 }  // namespace ddprun::allocation

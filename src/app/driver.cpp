@@ -23,6 +23,7 @@
 #include "ddprun/rendezvous/waiting_text.hpp"
 #include "ddprun/supervise/report.hpp"
 #include "ddprun/supervise/store_use.hpp"
+#include "launch_facts.hpp"
 #include "log.hpp"
 #include "stop_signals.hpp"
 #include "waiting.hpp"
@@ -267,7 +268,11 @@ void Driver::handle(const rendezvous::Stop& stop) {
   decide();
 }
 
-void Driver::handle(const rendezvous::Finish& finish) {
+void Driver::handle(const rendezvous::Finish& end) {
+  rendezvous::Finish finish = end;
+  supervise::Cause& cause = finish.cause;
+  if (finish.report_here && cause.kind == supervise::Cause::Kind::stopped_by_signal && cause.detail.empty())
+    cause.detail = ask_why_job_ends(node_->allocation);
   show_status("");
   std::string said;
   if (life_.believes(finish.cause)) {

@@ -39,7 +39,7 @@ void Driver::carry_out(const supervise::life::Judge& action) {
 }
 
 void Driver::carry_out(const supervise::life::SendStopRequest& action) {
-  link_->send(rendezvous::StopRequest{action.signal, node_->host, action.whole_tree});
+  link_->send(rendezvous::StopRequest{action.signal, node_->host, action.whole_tree, stop_sender_});
 }
 
 void Driver::carry_out(const supervise::life::SendStopped& action) {

@@ -30,10 +30,12 @@ void Driver::watch_signals() {
 void Driver::on_signal(const os::SignalEvent& event) {
   if (event.number == SIGHUP && workers_.is_hung_up_with_worker()) signals_.note_reached(SIGHUP);
   if (event.number == SIGCHLD) {
+    workers_.answer_held_signals();
     workers_.look_for_ends();
     workers_.look_for_stops();
     if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
   } else if (is_stop_signal(event.number, node_->options)) {
+    if (stop_sender_.empty()) stop_sender_ = os::describe_sender(event);
     const bool by_person = is_from_person(event, node_->allocation.scheduler.value);
     carry_out(
         life_.on_stop_signal(event.number, supervise::SignalWay::own, event.from_above, by_person, now()));

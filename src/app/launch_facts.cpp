@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 
+#include "ddprun/allocation/job_end.hpp"
 #include "ddprun/allocation/launchers.hpp"
 #include "ddprun/allocation/left_over.hpp"
 #include "ddprun/allocation/slurm_place.hpp"
@@ -12,7 +14,9 @@
 #include "ddprun/os/libraries/key_value_space.hpp"
 #include "ddprun/os/libraries/pmix_client.hpp"
 #include "ddprun/os/libraries/slurm_api.hpp"
+#include "ddprun/os/process/ask_program.hpp"
 #include "ddprun/os/process/child_call.hpp"
+#include "ddprun/os/unix_time.hpp"
 
 namespace ddprun::app {
 
@@ -59,6 +63,13 @@ std::optional<std::int64_t> find_own_job(const facts::Snapshot& snapshot) {
   return ask_slurm([&](os::SlurmApi& api) { return api.job_of(snapshot.host.pid); });
 }
 
+std::optional<std::int64_t> age_of(const std::string& date) {
+  std::tm parts{};
+  if (::strptime(date.c_str(), "%a %b %d %H:%M:%S %Y", &parts) == nullptr) return std::nullopt;
+  parts.tm_isdst = -1;
+  return os::unix_milliseconds() / 1000 - std::mktime(&parts);
+}
+
 }  // namespace
 
 void ask_pmix_for_size(facts::Snapshot& snapshot) {
@@ -78,6 +89,19 @@ void ask_slurm_for_end(facts::Snapshot& snapshot) {
       ask_slurm([&](os::SlurmApi& api) { return api.remaining_seconds(static_cast<std::uint32_t>(*job)); });
   if (!left || *left > k_longest) return;
   snapshot.environment["SLURM_JOB_END_TIME"] = fmt::format("{}", snapshot.unix_time + *left);
+}
+
+std::string ask_why_job_ends(const allocation::Allocation& allocation) {
+  constexpr Milliseconds k_limit{1000};
+  const std::string& job = allocation.job_id.value;
+  if (job.empty()) return {};
+  if (allocation.scheduler.value == facts::Scheduler::slurm)
+    return allocation::describe_end_of_slurm_job(os::ask_program({"scontrol", "show", "job", job}, k_limit),
+                                                 allocation);
+  if (allocation.scheduler.value == facts::Scheduler::pbs)
+    return allocation::describe_end_of_pbs_job(os::ask_program({"qstat", "-f", job}, k_limit), allocation,
+                                               age_of);
+  return {};
 }
 
 std::optional<allocation::Notice> find_job_without_variables(const facts::Snapshot& snapshot,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "ddprun/allocation/allocation.hpp"
 #include "ddprun/facts/snapshot.hpp"
@@ -17,6 +18,9 @@ void ask_pmix_for_size(facts::Snapshot& snapshot);
 // When Slurm will end the job, extensions of its time limit included, as SLURM_JOB_END_TIME; Slurm
 // before 23.02 sets no such variable. Left as it is where slurmctld cannot be asked.
 void ask_slurm_for_end(facts::Snapshot& snapshot);
+
+// Why the scheduler ends the job just now; empty where it does not, or does not say so within a second.
+std::string ask_why_job_ends(const allocation::Allocation& allocation);
 
 // This process belongs to a job whose variables it does not have, as in a shell by ssh under
 // pam_slurm_adopt, and ddprun would use this host alone.

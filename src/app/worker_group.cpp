@@ -176,6 +176,7 @@ std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   state.child = std::move(std::get<os::Child>(result));
   state.has_terminal = streams.terminal >= 0;
   reaper_.watch(state.child->pid());
+  hold_signals(state);
   expect_binding(worker);
   return std::nullopt;
 }

@@ -25,6 +25,7 @@
 #include "ddprun/rendezvous/lifeline.hpp"
 #include "ddprun/status/job_status.hpp"
 #include "ddprun/supervise/outcome.hpp"
+#include "ddprun/supervise/repeated_signals.hpp"
 #include "input_pump.hpp"
 #include "log_files.hpp"
 #include "output_pumps.hpp"
@@ -73,7 +74,8 @@ class WorkerGroup {
   // never waits for whoever reads our output.
   void describe_failure(std::size_t worker, const ExitStatus& status,
                         std::function<void(supervise::Failure)> handler);
-  void look_for_ends();  // after SIGCHLD: of workers, and of orphans that came to us
+  void answer_held_signals();  // after SIGCHLD, first: of workers whose signals wait for it
+  void look_for_ends();        // after SIGCHLD: of workers, and of orphans that came to us
   void
   look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker, and one that wants to be lent it
   void stop_all();   // SIGSTOP, before we are stopped
@@ -113,6 +115,7 @@ class WorkerGroup {
     std::optional<supervise::StreamId> output;
     std::optional<supervise::StreamId> error;
     std::optional<ExitStatus> status;
+    std::optional<supervise::RepeatedSignals> held_signals;  // they wait for answer_held_signals()
     std::string error_file;
     bool heard = false;
     bool ended = false;
@@ -132,6 +135,7 @@ class WorkerGroup {
   void open_outputs(std::size_t worker, Streams& streams);
   os::SpawnRequest make_request(std::size_t worker, const Streams& streams) const;
   std::optional<ExitStatus> try_start(std::size_t worker);  // why not; throws what set-up throws
+  void hold_signals(Worker& worker) const;
   void expect_binding(std::size_t worker);
   void look_at_bindings();
   void look_soon();

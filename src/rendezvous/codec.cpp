@@ -268,7 +268,8 @@ struct ToJson {
     return {{"type", "stop_request"},
             {"signal", request.signal},
             {"host", cut(request.host)},
-            {"whole_tree", request.whole_tree}};
+            {"whole_tree", request.whole_tree},
+            {"sender", cut(request.sender)}};
   }
   Json operator()(const ClientVerdict& verdict) const {
     return {{"type", "client_verdict"},

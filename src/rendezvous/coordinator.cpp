@@ -438,8 +438,12 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
 }
 
 void Coordinator::handle(ConnectionId, const StopRequest& request, TimePoint now) {
-  end_with({supervise::Cause::Kind::stopped_by_signal, {}, request.signal, printable(request.host), {}}, now,
-           request.whole_tree);
+  end_with({supervise::Cause::Kind::stopped_by_signal,
+            {},
+            request.signal,
+            printable(request.host),
+            printable(request.sender)},
+           now, request.whole_tree);
 }
 
 void Coordinator::begin_stop(const Stop& stop, TimePoint now) {

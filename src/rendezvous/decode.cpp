@@ -296,7 +296,7 @@ std::optional<AgentMessage> read_agent_message(const std::string& type, const Fi
   }
   if (type == "stop_request") {
     return StopRequest{fields.integer("signal", 1, k_highest_signal), fields.text("host"),
-                       fields.flag("whole_tree")};
+                       fields.flag("whole_tree"), fields.text("sender")};
   }
   if (type == "client_verdict") {
     return ClientVerdict{read_store_connection(fields.object("connection")),

@@ -121,7 +121,8 @@ std::string describe(const Cause& cause) {
     case Cause::Kind::worker_failed:
       return describe(cause.failure);
     case Cause::Kind::stopped_by_signal:
-      return fmt::format("stopped by {} on {}", options::signal_name(cause.signal), cause.host);
+      return fmt::format("stopped by {} on {}{}{}", options::signal_name(cause.signal), cause.host,
+                         cause.detail.empty() ? "" : ": ", cause.detail);
     case Cause::Kind::agent_lost:
     case Cause::Kind::deadline:
     case Cause::Kind::launcher_failed:

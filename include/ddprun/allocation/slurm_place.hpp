@@ -38,4 +38,9 @@ std::optional<SlurmPlace> parse_slurm_cgroup(std::string_view cgroup);
 // with its own process namespace shows neither.
 std::optional<SlurmPlace> find_slurm_place(const facts::HostFacts& host);
 
+// Whether Slurm signals every process of the step and not only its tasks, twice within milliseconds at a time
+// limit or a preemption: ProctrackType=proctrack/linuxproc (its kill_tree.c; slurmd's _rpc_timelimit). Seen
+// where no cgroup of Slurm's has this process.
+bool signals_each_process(const facts::HostFacts& host);
+
 }  // namespace ddprun::allocation

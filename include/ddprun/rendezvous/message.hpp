@@ -82,6 +82,7 @@ struct StopRequest {
   int signal = 0;
   std::string host;
   bool whole_tree = false;  // its workers had the signal from whoever sent it
+  std::string sender{};     // "sent by bash, pid 77"; empty: from above ddprun, by a key, or not known
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
 };
 

@@ -48,7 +48,8 @@ struct Cause {
   int signal = 0;    // stopped_by_signal
   std::string host;  // stopped_by_signal, agent_lost
   // agent_lost, deadline, launcher_failed: the sentence; worker_failed: why there was no restart, if not for
-  // the number of them (RestartDecision::why)
+  // the number of them (RestartDecision::why); stopped_by_signal: who sent it, or why the scheduler ended the
+  // job ("job 29 reached its time limit of 01:00:00"), where that is known
   std::string detail;
   std::string hint{};  // what to do about it
   int exit_code = 0;   // launcher_failed: if not k_exit_own_failure

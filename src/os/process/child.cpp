@@ -21,10 +21,12 @@ bool ask_now(idtype_t type, int id, int flags, siginfo_t& info) {
          ::waitid(type, static_cast<id_t>(id), &info, flags | WNOHANG) == 0;
 }
 
-std::optional<ExitStatus> wait_now(int pid, int flags) {
+// Does not reap: of one that we trace (held_signals.hpp) a stop is shown too, which nobody else would see
+// then.
+std::optional<ExitStatus> look_at_end(int pid) {
   siginfo_t info{};
-  if (!ask_now(P_PID, pid, WEXITED | flags, info)) return std::nullopt;
-  if (info.si_pid == 0) return std::nullopt;
+  if (!ask_now(P_PID, pid, WEXITED | WNOWAIT, info)) return std::nullopt;
+  if (info.si_pid == 0 || info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) return std::nullopt;
   ExitStatus status;
   status.kind = info.si_code == CLD_EXITED ? ExitStatus::Kind::exited : ExitStatus::Kind::signalled;
   status.value = info.si_status;
@@ -45,7 +47,7 @@ Child::Child(int pid, Fd pidfd, bool leads_group, std::shared_ptr<SharedStart> s
 
 std::optional<ExitStatus> Child::ending() {
   if (ending_) return ending_;
-  ending_ = wait_now(pid_, WNOWAIT);
+  ending_ = look_at_end(pid_);
   const auto failure = ending_ && start_ ? start_->failure() : std::nullopt;
   if (failure) ending_ = not_started(*failure);
   return ending_;
@@ -92,7 +94,11 @@ bool Child::send_signal_to_family(int signal) {
   return reached;
 }
 
-std::optional<ExitStatus> reap(int pid) { return wait_now(pid, 0); }
+std::optional<ExitStatus> reap(int pid) {
+  const auto status = look_at_end(pid);
+  siginfo_t info{};
+  return status && ask_now(P_PID, pid, WEXITED, info) ? status : std::nullopt;
+}
 
 Fd open_pidfd(int pid) { return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
 

@@ -1,5 +1,6 @@
 #include "ddprun/os/process/signals.hpp"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "ddprun/base/text.hpp"
 #include "ddprun/os/process/process_table.hpp"
 #include "ddprun/os/system_failure.hpp"
 
@@ -51,6 +53,15 @@ bool is_passed_on(const SignalEvent& event) {
     default:
       return true;
   }
+}
+
+std::string describe_sender(const SignalEvent& event) {
+  if (event.is_from_key() || event.from_above || event.sender_pid <= 0) return {};
+  const auto process = sees_own_processes() ? capture_process(event.sender_pid) : std::nullopt;
+  const std::string who = process ? fmt::format("{}, pid {}", printable(process->name), event.sender_pid)
+                                  : fmt::format("pid {}", event.sender_pid);
+  const bool by_other = event.sender_uid != static_cast<int>(::geteuid());
+  return fmt::format("sent by {}{}", who, by_other ? fmt::format(" of uid {}", event.sender_uid) : "");
 }
 
 std::vector<int> capture_ignored_signals(const std::vector<int>& signals) {
@@ -102,7 +113,8 @@ SignalSource::~SignalSource() {
 std::optional<SignalEvent> SignalSource::read() {
   signalfd_siginfo info;
   if (::read(descriptor_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
-  SignalEvent event{static_cast<int>(info.ssi_signo), static_cast<int>(info.ssi_pid), info.ssi_code};
+  SignalEvent event{static_cast<int>(info.ssi_signo), static_cast<int>(info.ssi_pid), info.ssi_code,
+                    static_cast<int>(info.ssi_uid)};
   event.from_above = is_from_above(event);
   return event;
 }

@@ -62,3 +62,29 @@ def test_a_second_sigterm_of_pbs_is_no_hurry_although_the_job_s_shell_has_gone(c
     assert sorted(path.name for path in directory.glob("saved.*")) == ["saved.0", "saved.1"], str(result)
     assert got(directory) == ["SIGTERM\n"] * 2, str(result)
     assert "killing the remaining processes" not in result.stderr + result.stdout, str(result)
+
+
+# How a batch script starts ddprun.
+STARTS = {
+    "self-launch": "exec ddprun --launcher pbsdsh",
+    "mpiexec": "exec mpiexec.hydra -launcher ssh -f $PBS_NODEFILE -n 2 -ppn 1 ddprun",
+}
+
+
+@pytest.mark.parametrize("how", STARTS)
+@pytest.mark.parametrize("end,why", [("walltime", "reached its walltime of 00:00:15"), ("qdel", "was deleted by root@ctl"),
+                                     ("qrerun", "is requeued")])
+def test_however_pbs_ends_a_job_each_worker_gets_sigterm_once(cluster, ssh_daemons, directory, how, end, why):
+    (directory / "worker.py").write_text(WORKER)
+    line = f"[ -e {directory}/begun ] && exit; touch {directory}/begun; cd {directory}; " \
+           f"{STARTS[how]} --no-python python3 worker.py {directory} 2> said"
+    limit = ["-l", "walltime=00:00:15"] if end == "walltime" else []
+    job = started(cluster.submit_without_shell(directory, line, *TWO_HOSTS, *limit))
+    if end != "walltime":
+        cluster.control.check([end, job.number])
+    wait_until("both workers are saving", lambda: len(list(directory.glob("saving.*"))) == 2, 60)
+    wait_until("ddprun says why", lambda: "stopped by SIGTERM on " in (directory / "said").read_text(), 60)
+    said = (directory / "said").read_text()
+    assert got(directory) == ["SIGTERM\n"] * 2, said
+    assert [line for line in said.splitlines() if line.startswith("ddprun: stopped by SIGTERM on p")
+            and line.endswith(f": job {job.number} {why}")], said

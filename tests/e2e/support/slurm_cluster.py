@@ -57,6 +57,7 @@ InactiveLimit=0
 MessageTimeout=20
 {nodes}
 PartitionName=test Nodes=ALL Default=YES MaxTime=60 State=UP
+{partitions}
 """
 
 
@@ -71,9 +72,10 @@ class SlurmCluster:
     """Use as a context manager. `control` is the submit host, `nodes` run the jobs."""
 
     def __init__(self, node_count: int = 4, *, reserved_ports: str = "", kept: Iterable[str | Path] = (),
-                 path: Iterable[str] = (), pinning: bool = False, settings: Iterable[str] = ()) -> None:
+                 path: Iterable[str] = (), pinning: bool = False, settings: Iterable[str] = (),
+                 partitions: Iterable[str] = ()) -> None:
         """`reserved_ports`: "12000-12099" makes Slurm reserve ports of that range for every step. `pinning`: Slurm
-        binds tasks to cores of this machine. `settings`: more lines of slurm.conf."""
+        binds tasks to cores of this machine. `settings`, `partitions`: more lines of slurm.conf."""
         names = [f"n{number}" for number in range(1, node_count + 1)]
         self.hosts = HostGroup([*names, "ctl"], kept=kept, path=path)
         self.directory = self.hosts.directory
@@ -83,6 +85,7 @@ class SlurmCluster:
         self._reserved_ports = reserved_ports
         self._pinning = pinning
         self._settings = list(settings)
+        self._partitions = list(partitions)
 
     def __enter__(self) -> SlurmCluster:
         try:
@@ -182,7 +185,7 @@ class SlurmCluster:
         ports = f"MpiParams=ports={self._reserved_ports}" if self._reserved_ports else ""
         (self.directory / "slurm.conf").write_text(CONFIGURATION.format(
             control_address=self.control.address, directory=self.directory, nodes=nodes,
-            more="\n".join([ports, *self._settings]),
+            more="\n".join([ports, *self._settings]), partitions="\n".join(self._partitions),
             overrides="" if self._pinning else "SlurmdParameters=config_overrides",
             task_plugin="affinity" if self._pinning else "none", units="CR_Core" if self._pinning else "CR_CPU"))
         gpus = self.directory / "gpus"
@@ -211,8 +214,8 @@ class SlurmCluster:
                     f"--log-file={host.directory}/munged.log", f"--seed-file={host.directory}/munged.seed"])
 
     def _all_idle(self) -> bool:
-        states = self.run("sinfo", "--noheader", "--Node", "--format=%T").stdout.split()
-        return states == ["idle"] * len(self.nodes)
+        shown = set(self.run("sinfo", "--noheader", "--Node", "--format=%N %T").stdout.splitlines())  # by partition
+        return shown == {f"{node.name} idle" for node in self.nodes}
 
 
 def _shape_of_this_machine() -> str:

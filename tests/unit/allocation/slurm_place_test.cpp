@@ -56,3 +56,24 @@ TEST_CASE("the nearest slurmstepd counts, and the cgroup where there is none") {
   host.ancestors = {{100, "bash"}, {90, "slurmstepd: [30.1]"}, {80, "slurmstepd: [29.0]"}};
   CHECK(find_slurm_place(host)->job == 30);
 }
+
+TEST_CASE("Slurm signals each process where no cgroup of its own has the step") {
+  facts::HostFacts host;
+  host.ancestors = {{100, "bash"}, {90, "slurmstepd: [30.1]"}};
+  for (const char* cgroup :
+       {"", "0::/\n", "0::/system.slice/slurmd.service\n", "1:name=systemd:/user.slice\n"}) {
+    CAPTURE(cgroup);
+    host.cgroup = cgroup;
+    CHECK(signals_each_process(host));
+  }
+  for (const char* cgroup : {"0::/system.slice/slurmstepd.scope/job_29/step_0/user/task_0\n",
+                             "0::/system.slice/slurmstepd.scope/s1A2B3/step_0/user\n",
+                             "9:freezer:/slurm/uid_1000/job_29/step_0\n", "9:freezer:/slurm_n1/uid_0\n"}) {
+    CAPTURE(cgroup);
+    host.cgroup = cgroup;
+    CHECK_FALSE(signals_each_process(host));
+  }
+  host.cgroup = "0::/\n";
+  host.ancestors = {{100, "bash"}, {90, "pbs_mom"}};
+  CHECK_FALSE(signals_each_process(host));
+}

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ddprun/os/fd.hpp"
@@ -13,6 +14,7 @@ struct SignalEvent {
   int number = 0;
   int sender_pid = 0;  // 0: the kernel (a key at the terminal), or a process we cannot see
   int code = 0;        // si_code; for SIGCHLD one of CLD_*
+  int sender_uid = 0;
   // It came from a process that was above us when we began (its end does not change that), or from a
   // namespace that we cannot see: slurmstepd, pbs_mom, a container's engine; also the shell whose own `kill`
   // was used. A key's signal is not.
@@ -28,6 +30,10 @@ std::vector<int> handled_signals();
 
 // Whether workers are to get it too, when it is no request to stop: not what our own timers and limits send.
 bool is_passed_on(const SignalEvent& event);
+
+// "sent by bash, pid 77", "sent by pid 77 of uid 0"; empty for a key, and for what came from above, where the
+// sender is the scheduler's daemon or a launcher whoever asked it to.
+std::string describe_sender(const SignalEvent& event);
 
 // Those of `signals` that we were started with ignored (nohup: SIGHUP; a shell's `&`: SIGINT, SIGQUIT). They
 // stay ignored here and in the workers.

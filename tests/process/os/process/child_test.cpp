@@ -9,8 +9,10 @@
 
 #include <chrono>
 #include <optional>
+#include <thread>
 
 #include "catch.hpp"
+#include "ddprun/os/process/held_signals.hpp"
 #include "ddprun/os/process/process_table.hpp"
 #include "ddprun/os/process/signals.hpp"
 #include "ddprun/os/process/stuck_process.hpp"
@@ -105,6 +107,48 @@ TEST_CASE("a stop is seen once") {
   CHECK_FALSE(worker.child.take_stop());
   worker.child.send_signal(SIGKILL);
   wait_for_end(worker.child);
+}
+
+TEST_CASE("a held signal reaches the child only when it is released") {
+  Started worker = start_and_hear({"sleep_forever"});
+  const int pid = worker.child.pid();
+  if (!hold_signals(pid)) return;  // a sandbox that forbids ptrace()
+  CHECK_FALSE(next_held_signal(pid));
+  const auto send_and_hold = [&](int number) {
+    worker.child.send_signal(number);
+    siginfo_t info{};
+    REQUIRE(::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOWAIT) == 0);
+    CHECK_FALSE(worker.child.ending());
+    CHECK_FALSE(reap(pid));  // it stands still, and has not ended
+  };
+  send_and_hold(SIGTERM);
+  CHECK(next_held_signal(pid) == SIGTERM);
+  release_signal(pid, 0);
+  send_and_hold(SIGTERM);
+  CHECK(next_held_signal(pid) == SIGTERM);
+  release_signal(pid, SIGTERM);
+  CHECK(wait_for_end(worker.child) == ExitStatus{ExitStatus::Kind::signalled, SIGTERM, {}, false});
+  CHECK_FALSE(next_held_signal(pid));
+}
+
+TEST_CASE("a child whose signals are held is stopped and continued, and killed at once") {
+  Started worker = start_and_hear({"sleep_forever"});
+  const int pid = worker.child.pid();
+  if (!hold_signals(pid)) return;
+  const auto state = [&] { return capture_process(pid)->state; };
+  const auto answer_until = [&](const auto& holds) {
+    for (int i = 0; i < 5000 && !holds(); ++i) {
+      while (const auto number = next_held_signal(pid)) release_signal(pid, *number);
+      std::this_thread::sleep_for(Milliseconds(1));
+    }
+    CHECK(holds());
+  };
+  worker.child.send_signal(SIGSTOP);
+  answer_until([&] { return state() == 't' || state() == 'T'; });
+  worker.child.send_signal(SIGCONT);
+  answer_until([&] { return state() == 'S'; });
+  worker.child.send_signal(SIGKILL);
+  CHECK(wait_for_end(worker.child).value == SIGKILL);
 }
 
 TEST_CASE("a signal to the family reaches a descendant in a session of its own") {

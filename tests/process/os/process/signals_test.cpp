@@ -1,5 +1,6 @@
 #include "ddprun/os/process/signals.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -16,18 +17,38 @@ using namespace ddprun;
 using namespace ddprun::os;
 using namespace ddprun::testing;
 
+namespace {
+
+int own_uid() { return static_cast<int>(::getuid()); }
+
+}  // namespace
+
 TEST_CASE("signals are read as values with their sender") {
   SignalSource signals({SIGUSR1, SIGCHLD});
   CHECK_FALSE(signals.read());
   ::kill(::getpid(), SIGUSR1);
-  CHECK(signals.read() == SignalEvent{SIGUSR1, ::getpid(), SI_USER});
+  CHECK(signals.read() == SignalEvent{SIGUSR1, ::getpid(), SI_USER, own_uid()});
   CHECK_FALSE(signals.read());
 
   Child worker = start(worker_request({"exit_with", "0"}));
   pollfd ready{signals.descriptor().get(), POLLIN, 0};
   REQUIRE(::poll(&ready, 1, 10'000) == 1);
-  CHECK(signals.read() == SignalEvent{SIGCHLD, worker.pid(), CLD_EXITED});
+  CHECK(signals.read() == SignalEvent{SIGCHLD, worker.pid(), CLD_EXITED, own_uid()});
   wait_for_end(worker);
+}
+
+TEST_CASE("the sender of a signal is named unless it is above us or a key") {
+  Child worker = start(worker_request({"sleep_forever"}));
+  const SignalEvent event{SIGTERM, worker.pid(), SI_USER, own_uid()};
+  CHECK(describe_sender(event) == fmt::format("sent by test_worker, pid {}", worker.pid()));
+  CHECK(describe_sender({SIGTERM, worker.pid(), SI_USER, own_uid() + 1}) ==
+        fmt::format("sent by test_worker, pid {} of uid {}", worker.pid(), own_uid() + 1));
+  worker.send_signal(SIGKILL);
+  wait_for_end(worker);
+  worker.reap();
+  CHECK(describe_sender(event) == fmt::format("sent by pid {}", worker.pid()));
+  CHECK(describe_sender({SIGTERM, worker.pid(), SI_USER, own_uid(), true}).empty());
+  CHECK(describe_sender({SIGINT, 0, SI_KERNEL}).empty());
 }
 
 TEST_CASE("advance warnings are passed on, and what our own timers and limits send is not") {

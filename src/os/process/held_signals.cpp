@@ -1,0 +1,38 @@
+#include "ddprun/os/process/held_signals.hpp"
+
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+namespace ddprun::os {
+
+namespace {
+
+// What waitid() says of a tracee that has stopped: a signal, and above it the event where it is none that
+// waits.
+constexpr int number_of(int status) { return status & 0xff; }
+constexpr int event_of(int status) { return status >> 8; }
+
+bool stops_a_group(int number) {
+  return number == SIGSTOP || number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
+}
+
+}  // namespace
+
+bool hold_signals(int child) { return ::ptrace(PTRACE_SEIZE, child, nullptr, nullptr) == 0; }
+
+std::optional<int> next_held_signal(int child) {
+  while (true) {
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(child), &info, WSTOPPED | WNOHANG) != 0 || info.si_pid == 0)
+      return std::nullopt;
+    const int number = number_of(info.si_status);
+    if (event_of(info.si_status) == 0) return number;
+    // It is stopped as if nobody traced it, until SIGCONT.
+    ::ptrace(stops_a_group(number) ? PTRACE_LISTEN : PTRACE_CONT, child, nullptr, nullptr);
+  }
+}
+
+void release_signal(int child, int number) { ::ptrace(PTRACE_CONT, child, nullptr, number); }
+
+}  // namespace ddprun::os

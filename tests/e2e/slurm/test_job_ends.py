@@ -1,0 +1,107 @@
+"""However Slurm ends a job, and however often it signals for it: each worker gets SIGTERM once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slurm.conftest import PATH
+from support import programs, slurm_cluster
+from support.hosts import wait_until
+from support.programs import SCRIPTS
+from support.slurm_cluster import SlurmCluster
+
+COUNTER = f"--no-python {sys.executable} {SCRIPTS / 'count_signals.py'}"
+STARTS = {
+    "srun-per-node": f"srun ddprun --nproc-per-node 2 {COUNTER} $PWD",
+    "srun-per-task": f"srun ddprun {COUNTER} $PWD",
+    "self-launch": f"ddprun --nproc-per-node 2 {COUNTER} $PWD",
+}
+# Preempted by a job of the partition `first`, at once or after a grace, or to be run again.
+PREEMPTION = ["PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE"]
+PARTITIONS = ["PartitionName=cancelled Nodes=ALL PriorityTier=1 PreemptMode=CANCEL State=UP",
+              "PartitionName=warned Nodes=ALL PriorityTier=1 PreemptMode=CANCEL GraceTime=10 State=UP",
+              "PartitionName=requeued Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE State=UP",
+              "PartitionName=first Nodes=ALL PriorityTier=10 State=UP"]
+
+
+@pytest.fixture(scope="module")
+def preempting_cluster(binary) -> Iterator[SlurmCluster]:
+    reason = slurm_cluster.why_impossible()
+    if reason is not None:
+        pytest.skip(reason)
+    with SlurmCluster(2, settings=PREEMPTION, partitions=PARTITIONS, kept=programs.kept_paths(), path=PATH) as cluster:
+        yield cluster
+
+
+def submit(cluster: SlurmCluster, folder: Path, how: str, partition: str = "test", minutes: int = 30) -> str:
+    folder.mkdir()
+    (folder / "job.sh").write_text(f'#!/bin/sh\n[ "${{SLURM_RESTART_COUNT:-0}}" = 0 ] || exit 0\ncd {folder}\n{STARTS[how]}\n')
+    tasks = 2 if how == "srun-per-task" else 1
+    return cluster.control.check(["sbatch", "--parsable", "-N2", f"--ntasks-per-node={tasks}", f"--partition={partition}",
+                                  f"--time={minutes}", "--requeue", f"--output={folder}/output", "--open-mode=append",
+                                  str(folder / "job.sh")]).strip()
+
+
+def got(folder: Path) -> list[int]:
+    """How often each rank got SIGTERM."""
+    files = [folder / f"got.{rank}" for rank in range(4)]
+    return [file.read_text().split().count("SIGTERM") if file.exists() else 0 for file in files]
+
+
+def wait_for_workers(folder: Path) -> None:
+    wait_until("all workers run", lambda: len(list(folder.glob("ready.*"))) == 4)
+
+
+def is_over(folder: Path) -> bool:
+    return len(list(folder.glob("saved.*"))) == 4
+
+
+def check_once(folder: Path, seconds: float = 60) -> str:
+    """What ddprun said of it."""
+    wait_until("all workers have ended", lambda: is_over(folder), seconds)
+    wait_until("ddprun says why", lambda: "stopped by SIGTERM on " in (folder / "output").read_text())
+    output = (folder / "output").read_text()
+    assert got(folder) == [1] * 4, output
+    lines = [line for line in output.splitlines() if line.startswith("ddprun: stopped by SIGTERM on ")]
+    assert len(lines) == 1, output
+    return lines[0]
+
+
+def test_the_time_limit(preempting_cluster):
+    """All at once: Slurm looks for jobs over their limit every 30 s, and the least of limits is a minute."""
+    cluster = preempting_cluster
+    folders = {how: cluster.home / f"limit-{how}" for how in STARTS}
+    jobs = {how: submit(cluster, folder, how, minutes=1) for how, folder in folders.items()}
+    for how, folder in folders.items():
+        assert check_once(folder, 150).endswith(f": job {jobs[how]} reached its time limit of 00:01:00"), how
+    cluster.cancel_all()
+
+
+@pytest.mark.parametrize("how", STARTS)
+@pytest.mark.parametrize("partition,why", [("cancelled", "was preempted"), ("warned", "was preempted"),
+                                           ("requeued", "is requeued")])
+def test_a_preemption(preempting_cluster, how, partition, why):
+    """Of one that it requeues Slurm forgets the preemption as soon as it has begun."""
+    cluster = preempting_cluster
+    folder = cluster.home / f"{partition}-{how}"
+    job = submit(cluster, folder, how, partition)
+    wait_for_workers(folder)
+    cluster.control.check(["sbatch", "-N2", "--exclusive", "--partition=first", "--output=/dev/null", "--wrap=true"])
+    assert check_once(folder).endswith(f": job {job} {why}")
+    cluster.cancel_all()
+
+
+@pytest.mark.parametrize("how", STARTS)
+@pytest.mark.parametrize("command,why", [("scontrol requeue", "is requeued"), ("scancel", "was cancelled")])
+def test_a_command(preempting_cluster, how, command, why):
+    cluster = preempting_cluster
+    folder = cluster.home / f"{command.replace(' ', '-')}-{how}"
+    job = submit(cluster, folder, how)
+    wait_for_workers(folder)
+    cluster.control.check([*command.split(), job])
+    assert check_once(folder).endswith(f": job {job} {why}")
+    cluster.cancel_all()
