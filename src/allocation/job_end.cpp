@@ -70,9 +70,9 @@ std::string describe_end_of_slurm_job(std::string_view shown, const Allocation& 
   if (!preempted.empty() && preempted != "None")
     return fmt::format("{} was preempted{}", job, requeued ? " and is requeued" : "");
   if (requeued) return job + " is requeued";
-  const bool cancelled =
-      state == "CANCELLED" || (state == "COMPLETING" && has_ended_by_signal(fields["ExitCode"]));
-  return cancelled ? job + " was cancelled" : std::string();
+  if (state == "CANCELLED" || (state == "COMPLETING" && has_ended_by_signal(fields["ExitCode"])))
+    return job + " was cancelled";
+  return state == "COMPLETING" ? job + " was cancelled, or its script has ended" : std::string();
 }
 
 std::string describe_end_of_pbs_job(std::string_view shown, const Allocation& allocation,

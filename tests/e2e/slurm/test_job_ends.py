@@ -71,6 +71,34 @@ def check_once(folder: Path, seconds: float = 60) -> str:
     return lines[0]
 
 
+@pytest.fixture(scope="module")
+def cgroup_cluster(preempting_cluster) -> Iterator[SlurmCluster]:
+    reason = slurm_cluster.why_no_cgroups()
+    if reason is not None:
+        pytest.skip(reason)
+    slurm_cluster.remove_cgroups()
+    with SlurmCluster(1, cgroups=True, kept=programs.kept_paths(), path=PATH) as cluster:
+        yield cluster
+
+
+# Without exec Slurm's SIGTERM ends the script's shell alone, and then Slurm kills what the shell has started.
+@pytest.mark.parametrize("how,start", [("srun-per-node", "exec srun -n1 ddprun --nproc-per-node 4"), ("srun-per-task", "exec srun -n4 ddprun"),
+                                       ("batch", "exec ddprun --nproc-per-node 4")])
+@pytest.mark.parametrize("command,why", [("scontrol requeue", "is requeued"),
+                                         ("scancel", "was cancelled, or its script has ended")])
+def test_where_slurm_tracks_its_steps_by_cgroups(cgroup_cluster, how, start, command, why):
+    cluster = cgroup_cluster
+    folder = cluster.home / f"{command.replace(' ', '-')}-{how}"
+    folder.mkdir()
+    (folder / "job.sh").write_text(f'#!/bin/sh\n[ "${{SLURM_RESTART_COUNT:-0}}" = 0 ] || exit 0\ncd {folder}\n{start} {COUNTER} {folder}\n')
+    job = cluster.control.check(["sbatch", "--parsable", "-N1", "-n4", "--requeue", f"--output={folder}/output",
+                                 "--open-mode=append", str(folder / "job.sh")]).strip()
+    wait_for_workers(folder)
+    cluster.control.check([*command.split(), job])
+    assert check_once(folder).endswith(f": job {job} {why}")
+    cluster.cancel_all()
+
+
 def test_the_time_limit(preempting_cluster):
     """All at once: Slurm looks for jobs over their limit every 30 s, and the least of limits is a minute."""
     cluster = preempting_cluster

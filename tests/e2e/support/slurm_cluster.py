@@ -20,6 +20,7 @@ PROGRAMS = ("slurmctld", "slurmd", "munged", "srun", "sbatch", "scontrol")
 # Anything else is a job that waits, runs or is being cleaned up (COMPLETING).
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE",
          "PREEMPTED"}
+CGROUPS = Path("/sys/fs/cgroup")
 GPUS = 4
 CPUS = 8
 
@@ -42,7 +43,7 @@ SlurmdSpoolDir={directory}/hosts/%n/spool
 {overrides}
 SlurmctldDebug=info
 SlurmdDebug=info
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/{tracking}
 TaskPlugin=task/{task_plugin}
 MpiDefault=none
 {more}
@@ -68,14 +69,29 @@ def why_impossible() -> str | None:
     return hosts.why_impossible()
 
 
+def why_no_cgroups() -> str | None:
+    freezer = CGROUPS / "freezer"
+    if (freezer / "cgroup.procs").exists() and os.access(freezer, os.W_OK):
+        return None
+    return f"Slurm's proctrack/cgroup is tested where {freezer}, of version 1, can be written to"
+
+
+def remove_cgroups() -> None:
+    """Of a cluster that is no more, also of one that was killed."""
+    for folder in sorted(CGROUPS.glob("*/slurm_n1/**/"), reverse=True):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
 class SlurmCluster:
     """Use as a context manager. `control` is the submit host, `nodes` run the jobs."""
 
     def __init__(self, node_count: int = 4, *, reserved_ports: str = "", kept: Iterable[str | Path] = (),
                  path: Iterable[str] = (), pinning: bool = False, settings: Iterable[str] = (),
-                 partitions: Iterable[str] = ()) -> None:
+                 partitions: Iterable[str] = (), cgroups: bool = False) -> None:
         """`reserved_ports`: "12000-12099" makes Slurm reserve ports of that range for every step. `pinning`: Slurm
-        binds tasks to cores of this machine. `settings`, `partitions`: more lines of slurm.conf."""
+        binds tasks to cores of this machine. `settings`, `partitions`: more lines of slurm.conf. `cgroups`: steps are
+        tracked by them, as at most sites; they are the machine's own, so one node has to do."""
         names = [f"n{number}" for number in range(1, node_count + 1)]
         self.hosts = HostGroup([*names, "ctl"], kept=kept, path=path)
         self.directory = self.hosts.directory
@@ -86,6 +102,7 @@ class SlurmCluster:
         self._pinning = pinning
         self._settings = list(settings)
         self._partitions = list(partitions)
+        self._cgroups = cgroups
 
     def __enter__(self) -> SlurmCluster:
         try:
@@ -99,6 +116,8 @@ class SlurmCluster:
 
     def __exit__(self, *_) -> None:
         self.hosts.stop()
+        if self._cgroups:
+            remove_cgroups()
 
     def run(self, *command: str, **arguments) -> hosts.Result:
         """Runs a program on the submit host."""
@@ -185,7 +204,8 @@ class SlurmCluster:
         ports = f"MpiParams=ports={self._reserved_ports}" if self._reserved_ports else ""
         (self.directory / "slurm.conf").write_text(CONFIGURATION.format(
             control_address=self.control.address, directory=self.directory, nodes=nodes,
-            more="\n".join([ports, *self._settings]), partitions="\n".join(self._partitions),
+            more="\n".join([ports, *self._settings]), tracking="cgroup" if self._cgroups else "linuxproc",
+            partitions="\n".join(self._partitions),
             overrides="" if self._pinning else "SlurmdParameters=config_overrides",
             task_plugin="affinity" if self._pinning else "none", units="CR_Core" if self._pinning else "CR_CPU"))
         gpus = self.directory / "gpus"
@@ -193,6 +213,7 @@ class SlurmCluster:
         for number in range(GPUS):  # any character device will do; this one is /dev/null
             os.mknod(gpus / f"gpu{number}", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
         (self.directory / "gres.conf").write_text(f"Name=gpu File={gpus}/gpu[0-{GPUS - 1}]\n")
+        (self.directory / "cgroup.conf").write_text(f"CgroupPlugin=cgroup/v1\nCgroupMountpoint={CGROUPS}\nIgnoreSystemd=yes\n")
         (self.directory / "state").mkdir()
         key = self.directory / "munge.key"
         key.write_bytes(os.urandom(128))

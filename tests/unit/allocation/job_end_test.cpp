@@ -70,6 +70,9 @@ TEST_CASE("a job that has been requeued before is not requeued now") {
   CHECK(describe_end_of_slurm_job("JobState=RUNNING Reason=None Restarts=1", allocation).empty());
   CHECK(describe_end_of_slurm_job("JobState=COMPLETING Reason=None Restarts=2", allocation) ==
         "job 8 is requeued");
+  CHECK(
+      describe_end_of_slurm_job("JobState=COMPLETING Reason=None Restarts=1 ExitCode=0:0", allocation) ==
+      "job 8 was cancelled, or its script has ended");  // scancel, while the script's last line is exec srun
 }
 
 TEST_CASE("a walltime that is not used up, and dates that are none, say nothing") {
