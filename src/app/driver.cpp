@@ -36,7 +36,7 @@ using boost::system::error_code;
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
-JobStoreSettings store_settings(const plan::NodeProposal& node) {
+JobStoreSettings store_settings(const plan::NodeProposal& node, std::function<bool()> has_torch) {
   const bool several = node.rendezvous.agents > 1;
   JobStoreSettings settings;
   settings.port = node.store_port;
@@ -46,7 +46,8 @@ JobStoreSettings store_settings(const plan::NodeProposal& node) {
   settings.access = node.options.store_access;
   if (node.options.store_memory) settings.memory = node.options.store_memory->value;
   if (!node.offered.empty() && supervise::starts_python(node.offered.front().command)) {
-    settings.on_silence = [waited = settings.silence] {
+    settings.on_silence = [waited = settings.silence, has_torch = std::move(has_torch)] {
+      if (!has_torch()) return;
       const allocation::Notice notice = supervise::describe_silent_store(waited);
       say_notice(notice.what, notice.hint);
     };
@@ -79,7 +80,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       signals_(context_, watched_signals_of(node_->options), WorkerGroup::group_of_workers(*node_)),
       timer_(context_),
       supervisor_(node_->options.shutdown_timeout.value),
-      store_(context_, store_settings(*node_)),
+      store_(context_, store_settings(*node_, [this] { return workers_.has_loaded("/libtorch"); })),
       events_(node_->options.events_file, node_->options.metrics_file, node_->host,
               [](const std::string& sentence) { say_error(sentence); }),
       workers_(context_, node_, snapshot,

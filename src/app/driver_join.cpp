@@ -145,8 +145,7 @@ plan::Announcement Driver::announcement() const {
   self.style_assumed = node_->allocation.style_assumed;
   self.workers = node_->workers.value;
   self.counted = node_->options.workers.kind != options::WorkersKind::number && !per_task;
-  if (node_->rendezvous.agent.value != 0)
-    self.missing_gpus = node_->missing_gpus;  // the coordinator has told its own
+  if (node_->rendezvous.agents > 1) self.missing_gpus = node_->missing_gpus;
   self.role = node_->options.role.value;
   self.max_restarts = node_->options.max_restarts.value;
   if (options::outlives_nodes(node_->options)) self.host_timeout = node_->options.host_timeout.value;

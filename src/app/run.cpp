@@ -33,6 +33,7 @@
 #include "ddprun/plan/launch_plan.hpp"
 #include "ddprun/plan/propose.hpp"
 #include "ddprun/plan/rendezvous_plan.hpp"
+#include "ddprun/plan/unlike_gpus.hpp"
 #include "ddprun/plan/worker_command.hpp"
 #include "ddprun/render/node_picture.hpp"
 #include "ddprun/render/render_plan.hpp"
@@ -224,10 +225,18 @@ void ask_libraries(facts::Snapshot& snapshot, const options::Options& options) {
   if (options.dry_run != options::DryRun::off || !options.capture_file.empty()) ask_slurm_for_end(snapshot);
 }
 
+// Said for all hosts at once, when they have met.
+bool waits_for_others(const plan::NodeProposal& node, const allocation::Notice& notice) {
+  return node.rendezvous.agents > 1 && !node.missing_gpus.empty() &&
+         notice == plan::describe_missing_gpus(node.host, node.missing_gpus);
+}
+
 void say_notices(const plan::LaunchPlan& plan) {
   for (const allocation::Notice& notice : plan.node->options.notices) say_detail(notice.what);
   if (plan.node->rendezvous.agent.value != 0) return;
-  for (const allocation::Notice& notice : plan::notices_of(plan)) say_notice(notice.what, notice.hint);
+  for (const allocation::Notice& notice : plan::notices_of(plan)) {
+    if (!waits_for_others(*plan.node, notice)) say_notice(notice.what, notice.hint);
+  }
 }
 
 std::optional<allocation::Notice> drop_left_over(facts::Snapshot& snapshot) {

@@ -64,6 +64,8 @@ class WorkerGroup {
   void end_attempt();  // every main process has ended: give their numbers back
   // The attempt is over while a main process is still there, and stays so: nothing is waited for any more.
   void abandon();
+  // Whether one of them, or what it has started, has mapped a file whose path contains `name`.
+  bool has_loaded(std::string_view name) const;
   // Whether one of this attempt has touched its DDPRUN_PROGRESS_FILE.
   bool made_progress() const;
   // One that SIGKILL has not ended `after` it; the second: what the workers left behind.

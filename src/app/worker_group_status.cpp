@@ -1,4 +1,7 @@
 // What --status shows of the workers here, as far as it costs nothing to know.
+#include <algorithm>
+
+#include "ddprun/os/process/process_table.hpp"
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/unix_time.hpp"
 #include "worker_group.hpp"
@@ -50,6 +53,16 @@ std::vector<std::vector<std::string>> WorkerGroup::gpus() const {
       addresses[i].push_back(snapshot_.host.gpus.at(static_cast<std::size_t>(gpu)).pci_address);
   }
   return addresses;
+}
+
+bool WorkerGroup::has_loaded(std::string_view name) const {
+  std::vector<int> leaders;
+  for (const auto& worker : workers_) {
+    if (worker->child && !worker->ended) leaders.push_back(worker->child->pid());
+  }
+  const os::ProcessTable family = os::find_families(os::capture_processes(), leaders);
+  return std::any_of(family.begin(), family.end(),
+                     [&](const os::ProcessEntry& process) { return os::has_mapped(process.pid, name); });
 }
 
 }  // namespace ddprun::app

@@ -17,6 +17,9 @@ void put(Json& json, const char* name, const std::optional<T>& value) {
   if (value) json[name] = *value;
 }
 
+// Between ddprun processes only: from two of them CPU use is computed.
+constexpr const char* k_clock = "clock_seconds";
+
 void put_time(Json& json, const char* name, const std::optional<Milliseconds>& value) {
   if (value) json[name] = static_cast<double>(value->count()) / 1000.0;
 }
@@ -37,7 +40,7 @@ Json to_json(const NodeStatus& node) {
   Json workers = Json::array();
   for (const WorkerStatus& worker : node.workers) workers.push_back(to_json(worker));
   return {{"host", node.host},
-          {"measured_seconds", static_cast<double>(node.measured.count()) / 1000.0},
+          {k_clock, static_cast<double>(node.measured.count()) / 1000.0},
           {"workers", std::move(workers)}};
 }
 
@@ -104,7 +107,7 @@ WorkerStatus read_worker(const Json& json) {
 }
 
 NodeStatus read_node(const Json& json) {
-  NodeStatus node{json.at("host").get<std::string>(), duration(json.at("measured_seconds")), {}};
+  NodeStatus node{json.at("host").get<std::string>(), duration(json.at(k_clock)), {}};
   for (const Json& worker : json.at("workers")) node.workers.push_back(read_worker(worker));
   return node;
 }
@@ -163,6 +166,7 @@ std::string render_status_json(const std::vector<JobStatus>& now, const std::vec
   for (std::size_t i = 0; i < now.size(); ++i) {
     Json json = to_json(now[i]);
     for (Json& node : json["nodes"]) {
+      node.erase(k_clock);
       for (Json& worker : node["workers"])
         put(worker, "cpu_percent", cpu_percent(now[i], before[i], worker.at("rank").get<int>()));
     }

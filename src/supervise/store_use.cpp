@@ -14,8 +14,8 @@ allocation::Notice describe_silent_store(Milliseconds waited) {
   return {fmt::format("no worker has reached the store within {}; does the script set MASTER_PORT or start "
                       "ranks itself?",
                       describe_duration(waited)),
-          "under ddprun a script calls torch.distributed.init_process_group() without an address and without "
-          "ranks of its own; this is printed once, and nothing is stopped"};
+          "call torch.distributed.init_process_group() without an address, and start no ranks in the script; "
+          "the job goes on"};
 }
 
 allocation::Notice describe_unused_store(int workers) {

@@ -1,5 +1,5 @@
 // Stands for libnvidia-ml.so.1. FAKE_NVML says what kind of driver this is: "mig", "hidden", "lost",
-// "refuse", "hang", "cold" (slow to start) or "crash"; anything else has two GPUs.
+// "refuse", "hang", "cold" (slow to start), "old" (before 510) or "crash"; anything else has two GPUs.
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -77,6 +77,22 @@ int nvmlDeviceGetMemoryInfo(Device device, unsigned long long* bytes) {
   bytes[0] = 80ULL << 30U;
   bytes[2] = device << 30U;
   bytes[1] = bytes[0] - bytes[2];
+  return 0;
+}
+
+// What the driver has reserved counts as used in the first version of this call alone.
+struct Memory2 {
+  unsigned version;
+  unsigned long long total, reserved, free, used;
+};
+
+int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2* info) {
+  if (is("old")) return 13;                                         // function not found
+  if (info->version != (sizeof(Memory2) | (2U << 24U))) return 25;  // wrong version of the argument
+  info->total = 80ULL << 30U;
+  info->reserved = 1ULL << 29U;
+  info->used = (static_cast<unsigned long long>(device) << 30U) - info->reserved;
+  info->free = info->total - info->reserved - info->used;
   return 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "ddprun/base/text.hpp"
 #include "library_function.hpp"
@@ -45,6 +46,15 @@ struct MemoryInfo {  // nvmlMemory_t, bytes
   unsigned long long used;
 };
 
+struct MemoryInfo2 {  // nvmlMemory_v2_t: what the driver has reserved is not used
+  unsigned version;
+  unsigned long long total;
+  unsigned long long reserved;
+  unsigned long long free;
+  unsigned long long used;
+};
+constexpr unsigned k_memory_version = sizeof(MemoryInfo2) | (2U << 24U);
+
 struct Library {
   int (*init)() = nullptr;
   const char* (*error_text)(int) = nullptr;
@@ -55,6 +65,7 @@ struct Library {
   int (*model)(Device, char*, unsigned) = nullptr;
   int (*utilization)(Device, Utilization*) = nullptr;
   int (*memory)(Device, MemoryInfo*) = nullptr;
+  int (*memory2)(Device, MemoryInfo2*) = nullptr;  // from driver 510 on
   // Drivers before 450 know no MIG.
   int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;
   int (*mig_count)(Device, unsigned*) = nullptr;
@@ -74,6 +85,7 @@ struct Library {
     if (!find_function(library, "nvmlDeviceGetUtilizationRates", utilization) ||
         !find_function(library, "nvmlDeviceGetMemoryInfo", memory))
       utilization = nullptr;
+    if (!find_function(library, "nvmlDeviceGetMemoryInfo_v2", memory2)) memory2 = nullptr;
     const bool mig = find_function(library, "nvmlDeviceGetMigMode", mig_mode) &&
                      find_function(library, "nvmlDeviceGetMaxMigDeviceCount", mig_count) &&
                      find_function(library, "nvmlDeviceGetMigDeviceHandleByIndex", mig_handle);
@@ -84,6 +96,14 @@ struct Library {
   std::string describe(int error) const {
     const char* const text = error_text(error);
     return text == nullptr ? fmt::format("error {}", error) : std::string(text);
+  }
+
+  std::optional<unsigned long long> used_memory(Device device) const {
+    MemoryInfo2 known{};
+    known.version = k_memory_version;
+    if (memory2 != nullptr && memory2(device, &known) == k_success) return known.used;
+    MemoryInfo info{};
+    return memory(device, &info) == k_success ? std::optional(info.used) : std::nullopt;
   }
 
   std::string uuid_of(Device device) const {
@@ -123,15 +143,14 @@ constexpr std::string_view k_use = "use ";  // address, percent or '-', bytes
 std::string describe_use(const Library& library, unsigned index) {
   Device device = nullptr;
   PciInfo pci{};
-  MemoryInfo memory{};
   Utilization use{};
-  const bool told = library.handle(index, &device) == k_success && library.pci(device, &pci) == k_success &&
-                    library.memory(device, &memory) == k_success;
-  if (!told) return {};
+  if (library.handle(index, &device) != k_success || library.pci(device, &pci) != k_success) return {};
+  const auto memory = library.used_memory(device);
+  if (!memory) return {};
   pci.bus_id[sizeof pci.bus_id - 1] = '\0';
   const bool known = library.utilization(device, &use) == k_success;
   return fmt::format("{}{} {} {}\n", k_use, facts::normal_pci_address(pci.bus_id),
-                     known ? std::to_string(use.gpu) : "-", memory.used);
+                     known ? std::to_string(use.gpu) : "-", *memory);
 }
 
 std::string describe_gpu(const Library& library, unsigned index) {

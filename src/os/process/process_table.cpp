@@ -153,4 +153,9 @@ bool send_signal_to(const ProcessEntry& process, int signal) {
   return ::syscall(SYS_pidfd_send_signal, descriptor.get(), signal, nullptr, 0) == 0;
 }
 
+bool has_mapped(int pid, std::string_view name) {
+  constexpr std::size_t k_limit = std::size_t{8} << 20;
+  return read_head(fmt::format("/proc/{}/maps", pid), k_limit).find(name) != std::string::npos;
+}
+
 }  // namespace ddprun::os

@@ -47,6 +47,7 @@ def test_the_coordinator_s_host_shows_all_nodes_and_another_one_its_own(hosts, j
     job("--rdzv-id", "night-7")
     [status] = ask(hosts["a"])
     assert (status["job"], status["phase"], status["node_count"], status["worker_count"]) == ("night-7", "running", 2, 4)
+    assert [sorted(node) for node in status["nodes"]] == [["host", "workers"]] * 2
     assert [node["host"] for node in status["nodes"]] == ["a", "b"]
     workers = [worker for node in status["nodes"] for worker in node["workers"]]
     assert [worker["rank"] for worker in workers] == [0, 1, 2, 3]

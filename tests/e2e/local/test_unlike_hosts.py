@@ -54,6 +54,14 @@ def test_two_agents_of_the_coordinator_s_host_and_debian_s_own_names(hosts, key)
         assert f"rank {rank} of 4: sum 6 at {hosts['a'].address} by fabric0 =fabric0" in result.stdout, str(result)
 
 
+def test_gpus_that_no_host_has_are_missed_in_one_sentence(hosts, key):
+    """Also by the host that coordinates, which would know its own before the others have come."""
+    results = wait_all(start_on(hosts, "abc", "--key-file", key, "--no-python", "true", env={"CUDA_VISIBLE_DEVICES": "0,1"}))
+    assert codes(results) == [0, 0, 0], as_text(results)
+    said = [line for result in results for line in result.stderr.splitlines() if "CUDA_VISIBLE_DEVICES" in line]
+    assert said == ["ddprun: a,b,c: CUDA_VISIBLE_DEVICES names 2 GPUs, none is visible"], as_text(results)
+
+
 @pytest.mark.usefixtures("torch_python")
 @pytest.mark.parametrize("places", ["abc", "cba", "bca"])
 def test_two_networks_of_which_one_host_sees_one(hosts, key, places):

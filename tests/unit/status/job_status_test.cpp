@@ -60,18 +60,17 @@ TEST_CASE("what is not a status is none") {
   const std::string text = render_status(job());
   for (std::size_t length = 0; length < text.size(); ++length)
     CHECK_FALSE(parse_job_status(text.substr(0, length)));
-  CHECK_FALSE(parse_node_status(R"({"host":"n1","measured_seconds":-1,"workers":[]})"));
+  CHECK_FALSE(parse_node_status(R"({"host":"n1","clock_seconds":-1,"workers":[]})"));
+  CHECK_FALSE(parse_node_status(R"({"host":"n1","clock_seconds":1,"workers":[{"rank":-1,"local_rank":0}]})"));
   CHECK_FALSE(
-      parse_node_status(R"({"host":"n1","measured_seconds":1,"workers":[{"rank":-1,"local_rank":0}]})"));
-  CHECK_FALSE(
-      parse_node_status(R"({"host":"n1","measured_seconds":1,"workers":[{"rank":0.5,"local_rank":0}]})"));
+      parse_node_status(R"({"host":"n1","clock_seconds":1,"workers":[{"rank":0.5,"local_rank":0}]})"));
   for (const char* wrong : {R"("rank":1e67,"local_rank":0)", R"("rank":0,"local_rank":0,"memory_bytes":-1)",
                             R"("rank":0,"local_rank":0,"gpu_memory_bytes":1e67)"}) {
     CAPTURE(wrong);
     CHECK_FALSE(
-        parse_node_status(R"({"host":"n1","measured_seconds":1,"workers":[{)" + std::string(wrong) + "}]}"));
+        parse_node_status(R"({"host":"n1","clock_seconds":1,"workers":[{)" + std::string(wrong) + "}]}"));
   }
-  CHECK_FALSE(parse_node_status(R"({"host":7,"measured_seconds":1,"workers":[]})"));
+  CHECK_FALSE(parse_node_status(R"({"host":7,"clock_seconds":1,"workers":[]})"));
 }
 
 TEST_CASE("a node with more workers than fit is told in part") {

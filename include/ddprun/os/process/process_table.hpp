@@ -49,6 +49,9 @@ ProcessTable find_descendants(const ProcessTable& table, int root, const std::ve
 // The leaders, every member of the groups and sessions they lead, and everything below any of these.
 ProcessTable find_families(const ProcessTable& table, const std::vector<int>& leaders);
 
+// Whether it has mapped a file, such as a library, whose path contains `name`. False where we may not look.
+bool has_mapped(int pid, std::string_view name);
+
 // Sends to this very process; false when it is gone, even when its number is in use again, and without a
 // /proc of our own.
 bool send_signal_to(const ProcessEntry& process, int signal);

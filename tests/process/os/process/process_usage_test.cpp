@@ -77,10 +77,11 @@ TEST_CASE("the use of a worker's GPUs is that of the busiest, their memory that 
   };
   const status::WorkerStatus both = measure("", {"0000:41:00.0", "0000:c1:00.0"});
   CHECK(both.gpu_percent == 60);
-  CHECK(both.gpu_memory == std::uint64_t{3} << 30U);
+  CHECK(both.gpu_memory == std::uint64_t{2} << 30U);
+  CHECK(measure("old", {"0000:41:00.0", "0000:c1:00.0"}).gpu_memory == std::uint64_t{3} << 30U);
   const status::WorkerStatus partitioned = measure("mig", {"0000:41:00.0"});
   CHECK_FALSE(partitioned.gpu_percent);
-  CHECK(partitioned.gpu_memory == std::uint64_t{2} << 30U);
+  CHECK(partitioned.gpu_memory == std::uint64_t{3} << 29U);
   CHECK_FALSE(measure("", {}).gpu_memory);
   CHECK_FALSE(measure("refuse", {"0000:41:00.0"}).gpu_memory);
 }

@@ -8,9 +8,11 @@
 
 #include <cerrno>
 #include <set>
+#include <thread>
 
 #include "catch.hpp"
 #include "ddprun/os/descriptors.hpp"
+#include "ddprun/os/process/process_table.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;
@@ -39,6 +41,7 @@ TEST_CASE("signals are read as values with their sender") {
 
 TEST_CASE("the sender of a signal is named unless it is above us or a key") {
   Child worker = start(worker_request({"sleep_forever"}));
+  while (capture_process(worker.pid())->name != "test_worker") std::this_thread::sleep_for(Milliseconds(1));
   const SignalEvent event{SIGTERM, worker.pid(), SI_USER, own_uid()};
   CHECK(describe_sender(event) == fmt::format("sent by test_worker, pid {}", worker.pid()));
   CHECK(describe_sender({SIGTERM, worker.pid(), SI_USER, own_uid() + 1}) ==
