@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -16,6 +18,11 @@ NOTHING_RAN = 77  # ctest's SKIP_RETURN_CODE
 # A shell's & ignores them for what it starts, and ddprun and its workers keep to that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+if "DDPRUN_TEST_DOING" in os.environ:  # tests/support/run_suite.py asks by SIGUSR1 what takes so long
+    doing = Path(os.environ["DDPRUN_TEST_DOING"], str(os.getpid())).open("w", buffering=1)
+    signal.signal(signal.SIGUSR1, lambda *_: print("runs:", os.environ.get("PYTEST_CURRENT_TEST", "no test"), file=doing))
+    faulthandler.register(signal.SIGUSR1, file=doing, chain=True)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SHOW = ["--no-python", "sh", "-c", "echo $TORCHELASTIC_MAX_RESTARTS $ROLE_NAME"]
-AS_NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+AS_NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] if os.geteuid() == 0 else []
 
 
 def run(*command, **more) -> subprocess.CompletedProcess:
@@ -43,8 +43,8 @@ def test_the_machines_file_counts_less_than_the_users(binary, tmp_path):
               'exec "$@"')
     result = run("unshare", "--mount", "sh", "-euc", script, "sh", binary, *SHOW,
                  env={"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")})
-    if "mount" in result.stderr:
-        pytest.skip("the kernel gives no layer over /etc here")
+    if "mount" in result.stderr or "unshare" in result.stderr:
+        pytest.skip(f"a layer over /etc needs root and a kernel that allows it: {result.stderr.strip()}")
     assert result.stdout == "7 mine\n", result.stderr
 
 
@@ -53,7 +53,7 @@ def test_a_folder_that_may_not_be_entered_is_one_sentence(binary, tmp_path_facto
     for path in (folder, *folder.parents[:2]):
         path.chmod(0o755)
     file = configure(folder, {"quiet": True})
-    file.parent.chmod(0o700)
+    file.parent.chmod(0o000)
     copy = folder / "program"
     copy.write_bytes(Path(binary).read_bytes())
     copy.chmod(0o755)

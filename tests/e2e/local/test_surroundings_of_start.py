@@ -83,7 +83,7 @@ def two_nodes(program: Path, more: str) -> str:
     return f"{node} 0 {more} & {node} 1 {more}; second=$?; wait $!; echo codes $? $second"
 
 
-def test_with_umask_777_folders_of_ddprun_s_own_are_usable_and_go_again(program, nobody):
+def test_with_umask_777_folders_of_ddprun_s_own_are_usable_and_go_again(program, nobody, no_munge):
     done = run("umask 777; $ddprun --no-python sh -c 'umask; echo > $TORCHELASTIC_ERROR_FILE'; " +
                two_nodes(program, "--no-python true"), program, nobody)
     assert (done.stdout, evidence.without_waiting(done.stderr)) == ("0777\ncodes 0 0\n", ""), str(done)
@@ -113,7 +113,7 @@ def test_a_limit_of_file_sizes_kills_neither_ddprun_nor_the_workers_that_write_t
     assert failed.stdout == "7\n" and "is incomplete: file too large\n" in failed.stderr, str(failed)
 
 
-def test_a_home_that_cannot_be_written_to_and_has_no_key_yet_is_named(program, nobody):
+def test_a_home_that_cannot_be_written_to_and_has_no_key_yet_is_named(program, nobody, no_munge):
     nobody["cwd"].joinpath("home").mkdir(mode=0o555)
     nobody["env"]["HOME"] = str(nobody["cwd"] / "home")
     done = run(two_nodes(program, "--no-python true"), program, nobody)

@@ -9,15 +9,14 @@ import pytest
 from support import pbs_cluster, programs, ssh
 from support.pbs_cluster import USER, PbsCluster
 
-PATH = [str(item) for item in (programs.binary_directory(), programs.python_directory()) if item]
-
 
 @pytest.fixture(scope="session")
 def running_cluster(binary) -> Iterator[PbsCluster]:
     reason = pbs_cluster.why_impossible() or ssh.why_impossible()
     if reason is not None:
         pytest.skip(reason)
-    with PbsCluster(kept=programs.kept_paths(), path=PATH) as cluster:
+    with PbsCluster(kept=programs.kept_paths(), path=[str(programs.binary_directory())]) as cluster:
+        cluster.as_user(cluster.nodes[0], ["ddprun", "--version"])
         yield cluster
 
 

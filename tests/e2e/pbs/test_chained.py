@@ -26,7 +26,7 @@ def submit_from_worker(cluster, directory, launch, after, *, then="true", hosts=
         f"echo $PPID > {directory}/agent.$RANK\n{then}\n")
     first = cluster.submit(directory, f"{launch} --no-python sh {directory}/worker.sh",
                            *TWO_HOSTS)
-    wait_until("rank 0 has submitted", (directory / "submitted").exists, 120)
+    first.wait_until("rank 0 has submitted", (directory / "submitted").exists)
     return first, Job(cluster, (directory / "submitted").read_text().strip(), directory / "after")
 
 
@@ -46,7 +46,7 @@ def test_what_cleans_up_after_a_killed_ddprun_leaves_the_submitted_job_alone(clu
     after = f"touch {directory}/after/runs; until [ -e {directory}/go ]; do sleep 0.1; done; touch {directory}/after/done"
     first, following = submit_from_worker(cluster, directory, "ddprun", after, then="exec sleep 600",
                                           hosts="1:ncpus=2:host=p1")
-    wait_until("the submitted job runs", (directory / "after" / "runs").exists, 120)
+    following.wait_until("the submitted job runs", (directory / "after" / "runs").exists)
     cluster.nodes[0].check(["kill", "-KILL", (directory / "agent.0").read_text().strip()])
     assert first.wait().code != 0
     (directory / "go").touch()

@@ -9,7 +9,7 @@ from support.hosts import wait_until
 TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]
 THREE_HOSTS = ["-l", "select=3:ncpus=4", "-l", "place=scatter"]
 # Far above 20 s until a silent host counts as lost and 6 s for the programs that wait for it, far below any walltime.
-SOON = 180
+SOON = 90
 
 
 def start(cluster, directory, launcher, worker, hosts=TWO_HOSTS, options=""):
@@ -17,7 +17,7 @@ def start(cluster, directory, launcher, worker, hosts=TWO_HOSTS, options=""):
     script = (f"cd {directory}; ddprun --launcher {launcher} {options} --no-python bash -c '{worker}'; "
               "echo $? > ended.new; mv ended.new ended")
     job = cluster.submit(directory, script, *hosts)
-    wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2, 120)
+    job.wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
     return job
 
 

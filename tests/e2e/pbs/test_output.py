@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 import pytest
 
-from support import written_lines
+from support import programs, written_lines
 from support.hosts import wait_until
 
 TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]
@@ -17,7 +18,7 @@ LAUNCHERS = ["pbsdsh", "pbs_tmrsh", "ssh"]
 @pytest.mark.parametrize("length, size", [(200, 1_000_000), (1000, 4_000_000), (65536, 4_000_000)])
 def test_no_byte_is_lost_and_no_line_torn_when_the_job_ends_with_ddprun(cluster, ssh_daemons, directory, launcher,
                                                                          length, size):
-    worker = f"python3 {written_lines.__file__} {length} {size}"
+    worker = f"python3 {programs.readable(Path(written_lines.__file__))} {length} {size}"
     script = f"cd {directory}; exec ddprun --launcher {launcher} --no-python {worker} > lines"
     result = cluster.submit(directory, script, *TWO_HOSTS).wait()
     found = written_lines.look_at((directory / "lines").read_bytes(), 2, length, size)
@@ -32,7 +33,7 @@ def test_what_is_printed_while_saving_after_qdel_arrives(cluster, directory):
         """))
     script = f"exec ddprun --launcher pbsdsh --no-python sh {directory}/worker.sh > {directory}/lines"
     job = cluster.submit(directory, script, *TWO_HOSTS)
-    wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2, 120)
+    job.wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
     cluster.control.check(["qdel", job.number])
     result = job.wait()
     said = [line for line in (directory / "lines").read_text().splitlines() if "pbsdsh" not in line]

@@ -30,7 +30,7 @@ def launch(directory, launcher: str) -> str:
 
 
 def started(job):
-    wait_until("both workers run", lambda: len(list(job.directory.glob("ready.*"))) == 2, 120)
+    job.wait_until("both workers run", lambda: len(list(job.directory.glob("ready.*"))) == 2)
     return job
 
 

@@ -100,7 +100,7 @@ def test_workers_can_save_when_pbs_ends_the_job(cluster, directory, end):
     limit = ["-l", "walltime=00:00:15"] if end == "walltime" else []
     script = f"exec ddprun --launcher pbsdsh --no-python sh {directory}/worker.sh"
     job = cluster.submit(directory, script, "-l", "select=2:ncpus=4", "-l", "place=scatter", *limit)
-    wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2, 120)
+    job.wait_until("both workers run", lambda: len(list(directory.glob("ready.*"))) == 2)
     if end == "qdel":
         cluster.control.check(["qdel", job.number])
     result = job.wait()
@@ -122,6 +122,6 @@ def test_the_elements_of_an_array_are_launches_of_their_own(cluster, directory):
     job = cluster.submit(directory, f"ddprun --no-python sh -c '{worker}'", "-J", "1-2", "-l", "select=2:ncpus=4",
                          "-l", "place=scatter")
     names = [f"told.{element}.{rank}" for element in (1, 2) for rank in (0, 1)]
-    wait_until("all workers have told", lambda: all((directory / name).exists() and (directory / name).read_text()
-                                                    for name in names), 180)
+    job.wait_until("all workers have told", lambda: all((directory / name).exists() and (directory / name).read_text()
+                                                        for name in names), 90)
     assert [(directory / name).read_text() for name in names] == ["0 2\n", "1 2\n"] * 2, job.number

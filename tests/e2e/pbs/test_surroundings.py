@@ -25,7 +25,7 @@ def test_the_configuration_tells_where_the_node_file_is(cluster, directory):
     launch = f"pbsdsh -- env PBS_CONF_FILE={directory}/pbs.conf {programs.binary()} --no-python sh -c '{told}'"
     script = f"cp $PBS_NODEFILE {directory}/pbs/aux; until [ -e {directory}/hidden ]; do sleep 0.1; done; {launch}"
     job = cluster.submit(directory, script, *EIGHT_CPUS)
-    wait_until("the script has the node file", lambda: list((directory / "pbs" / "aux").iterdir()), 120)
+    job.wait_until("the script has the node file", lambda: list((directory / "pbs" / "aux").iterdir()))
     _chmod_aux(cluster, "700")
     try:
         (directory / "hidden").touch()

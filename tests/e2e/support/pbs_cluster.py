@@ -12,16 +12,18 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from . import hosts
-from .hosts import Host, HostGroup, Process, Result, wait_until
+from .hosts import Answer, Host, HostGroup, Process, Result, wait_until
 
 EXEC = Path(os.environ.get("PBS_EXEC", "/opt/pbs"))
 USER = "tester"
 USER_ID = 54321
 CPUS = 8
+START = 60  # seconds after which a job that PBS could run is running, on a busy machine too
 
 # PBS refuses to keep its files below a folder that everybody may write to, as the run directory is.
 OWN_FOLDERS = """
@@ -61,17 +63,37 @@ class Job:
     def shown(self) -> str:
         return self.cluster.control.run(["qstat", "-xf", self.number]).stdout
 
-    def is_running(self) -> bool:
-        return "job_state = R" in self.shown()
+    def state(self) -> str:
+        """PBS' letter: Q for queued, R for running, F for finished."""
+        found = re.search(r"job_state = (\w)", self.shown())
+        return found[1] if found else ""
 
     def wait(self, seconds: float = 180.0) -> Result:
-        shown = wait_until(f"job {self.number} has ended", self._shown_at_end, seconds, pause=0.2)
-        found = re.search(r"Exit_status = (-?\d+)", shown)
+        self.wait_until("it has ended", lambda: self.state() == "F", seconds)
+        found = re.search(r"Exit_status = (-?\d+)", self.shown())
         return Result(["job", self.number], int(found[1]) if found else -1, self.stdout, self.stderr)
 
-    def _shown_at_end(self) -> str:
-        shown = self.shown()
-        return shown if "job_state = F" in shown else ""
+    def wait_until(self, what: str, look: Callable[[], Answer], seconds: float = 60.0) -> Answer:
+        """What the job itself does: not longer than it runs, nor where PBS does not run it."""
+        started_by = time.monotonic() + START
+
+        def look_at_the_job_too() -> Answer:
+            state = self.state()  # before: what is looked for may be the last that it does
+            answer = look()
+            if not answer and (state == "F" or (state in ("Q", "H", "W") and time.monotonic() > started_by)):
+                raise AssertionError(f"job {self.number} {'has ended' if state == 'F' else 'is not run'}\n{self.explain()}")
+            return answer
+
+        try:
+            return wait_until(f"{what}, job {self.number}", look_at_the_job_too, seconds, pause=0.2)
+        except TimeoutError as late:
+            raise AssertionError(f"{late}\n{self.explain()}") from None
+
+    def explain(self) -> str:
+        """Why it is where it is: the job as PBS shows it, what it wrote, and what each pbs_mom noted of it."""
+        notes = [f"pbs_mom of {node.name}:\n" + node.run(["sh", "-c", f"grep -h '{self.number}' /var/spool/pbs/mom_logs/*"]).stdout
+                 for node in self.cluster.nodes]
+        return "\n".join([self.shown(), f"its output:\n{self.stdout}{self.stderr}", *notes])
 
 
 class PbsCluster:

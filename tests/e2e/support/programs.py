@@ -1,26 +1,66 @@
-"""Where the program under test and a Python with torch are: named by the build, else guessed."""
+"""Where the program under test and a Python with torch are: named by the build, else guessed.
+
+A checkout often lies in a home that is its owner's alone. What other users run in the tests, ddprun and the scripts, is
+therefore a copy in a folder that everybody may read.
+"""
 
 from __future__ import annotations
 
+import atexit
+import functools
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from .run_directory import RunDirectory
+
 REPOSITORY = Path(__file__).resolve().parents[3]
-SCRIPTS = REPOSITORY / "tests" / "e2e" / "scripts"
+FOLDER = "DDPRUN_TEST_READABLE"  # one folder for pytest-xdist's processes too, which its first one starts
+
+
+@functools.cache
+def readable(path: Path) -> Path:
+    """A copy of a file or a folder that every user of every test host can read; it goes when the tests end."""
+    there = _folder() / hashlib.sha1(str(path).encode()).hexdigest()[:8] / path.name
+    if not there.exists():
+        new = there.parent.with_name(f"{there.parent.name}.{os.getpid()}")
+        new.mkdir()
+        copy = shutil.copytree if path.is_dir() else shutil.copy
+        copy(path, new / path.name)
+        for item in [new, *new.rglob("*")]:
+            item.chmod(0o755 if item.stat().st_mode & 0o100 else 0o644)
+        try:
+            new.rename(there.parent)
+        except OSError:  # another process was faster
+            shutil.rmtree(new)
+    return there
+
+
+def _folder() -> Path:
+    if FOLDER not in os.environ:
+        made = RunDirectory()
+        atexit.register(made.remove)
+        os.environ[FOLDER] = str(made.path)
+    return Path(os.environ[FOLDER])
+
+
+SCRIPTS = readable(REPOSITORY / "tests" / "e2e" / "scripts")
 
 
 def binary() -> Path | None:
     named = os.environ.get("DDPRUN_TEST_BINARY")
     places = [Path(named)] if named else [REPOSITORY / "build" / "release" / "src" / "ddprun",
                                           REPOSITORY / "build" / "release" / "ddprun"]
-    return next((place for place in places if os.access(place, os.X_OK)), None)
+    found = next((place for place in places if os.access(place, os.X_OK)), None)
+    return readable(found.resolve()) if found else None
 
 
 def binary_directory() -> Path | None:
     found = binary()
-    return found.resolve().parent if found else None
+    return found.parent if found else None
 
 
 def torch_python() -> Path:
@@ -34,8 +74,7 @@ def python_directory() -> Path:
 
 def kept_paths() -> list[Path]:
     """What has to stay visible on test hosts, which have a /tmp of their own."""
-    found = binary_directory()
-    return [REPOSITORY, python_directory().parent, *([found] if found else [])]
+    return [REPOSITORY, python_directory().parent]
 
 
 def why_no_binary() -> str | None:

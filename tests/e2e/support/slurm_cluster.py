@@ -10,6 +10,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -23,6 +24,8 @@ ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEM
 CGROUPS = Path("/sys/fs/cgroup")
 GPUS = 4
 CPUS = 8
+START = 60  # seconds after which a job that Slurm could run is running, on a busy machine too
+NOTES = 20  # lines of each daemon's log that are shown
 
 # Eight CPUs and four GPUs are promised to Slurm whatever the machine has. Nothing is pinned then: task/affinity
 # refuses to start a task when the machine has fewer CPUs than promised ("failed to distribute tasks"). A cluster that
@@ -121,7 +124,10 @@ class SlurmCluster:
 
     def run(self, *command: str, **arguments) -> hosts.Result:
         """Runs a program on the submit host."""
-        return self.control.run(command, **arguments)
+        try:
+            return self.control.run(command, **arguments)
+        except AssertionError as late:
+            raise AssertionError(f"{late}\n{self.explain()}") from None
 
     def popen(self, *command: str, **arguments) -> hosts.Process:
         return self.control.popen(command, **arguments)
@@ -136,15 +142,36 @@ class SlurmCluster:
     def wait_for_job(self, told: str, timeout: float = 300.0) -> int:
         """`told`: what `sbatch --parsable` printed. The highest exit code of the job's elements; 1 for a signal."""
         job = told.strip().split(";")[0]
-        shown = wait_until(f"job {job} has ended", lambda: self.show_ended(job), timeout, pause=0.2)
+        started_by = time.monotonic() + START
+
+        def look() -> str:
+            shown = self.show_ended(job)
+            if not shown and time.monotonic() > started_by and "JobState=PENDING" in self._show(job):
+                raise AssertionError(f"job {job} is not run\n{self.explain(job)}")
+            return shown
+
+        try:
+            shown = wait_until(f"job {job} has ended", look, timeout, pause=0.2)
+        except TimeoutError as late:
+            raise AssertionError(f"{late}\n{self.explain(job)}") from None
         codes = re.findall(r" ExitCode=(\d+):(\d+)", shown)
         return max(1 if int(number) else int(code) for code, number in codes)
 
     def show_ended(self, job: str) -> str:
         """What scontrol shows of it; nothing as long as it has not ended."""
-        shown = self.control.check(["scontrol", "show", "job", job])
+        shown = self._show(job)
         states = set(re.findall(r"JobState=(\w+)", shown))
         return shown if states and states <= ENDED else ""
+
+    def _show(self, job: str) -> str:
+        return self.control.check(["scontrol", "show", "job", job])
+
+    def explain(self, *job: str) -> str:
+        """Why a job, or any, is where it is: as Slurm shows it, and the last that each daemon noted."""
+        shown = self.control.run(["scontrol", "show", "job", *job]).output
+        logs = [self.directory / "hosts" / "ctl" / "slurmctld.log", *(node.directory / "slurmd.log" for node in self.nodes)]
+        return "\n".join([shown, *(f"{log.parent.name}: {line}" for log in logs if log.exists()
+                                   for line in log.read_text(errors="replace").splitlines()[-NOTES:])])
 
     def has_no_jobs(self) -> bool:
         return self.control.check(["squeue", "--noheader"]).strip() == ""
@@ -153,7 +180,10 @@ class SlurmCluster:
         """Ends what a failed test may have left, so that the next one finds free nodes."""
         if not self.has_no_jobs():
             self.run("scancel", "--user=root")
-            wait_until("all jobs are gone", self.has_no_jobs)
+            try:
+                wait_until("all jobs are gone", self.has_no_jobs)
+            except TimeoutError as late:
+                raise AssertionError(f"{late}\n{self.explain()}") from None
 
     def state_of(self, node: str) -> str:
         """As sinfo writes it: "mixed", "down*" for one that is down and does not answer."""

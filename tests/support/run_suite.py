@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Runs a suite of tests, and shows what it is doing before it kills it because it takes too long.
+
+    run_suite.py SECONDS COMMAND...
+
+Each pytest below it tells the test that it runs and where it stands (tests/e2e/conftest.py), a program of Catch2 its
+test case, and all processes are listed. ctest's own limit would end the suite without a word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+TELLING = 10  # seconds for an answer
+LONGEST_LINE = 200
+
+
+def processes_below(pid: int) -> list[tuple[int, int, str]]:
+    """The process and its descendants, parents first: ID, depth and a line that describes it."""
+    table = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,stat=,etimes=,time=,args="], capture_output=True, text=True, check=True)
+    children: dict[int, list[int]] = {}
+    lines: dict[int, str] = {}
+    for line in table.stdout.splitlines():
+        number, parent, rest = line.split(maxsplit=2)
+        children.setdefault(int(parent), []).append(int(number))
+        lines[int(number)] = rest
+    found: list[tuple[int, int, str]] = []
+
+    def add(number: int, depth: int) -> None:
+        if number in lines:
+            found.append((number, depth, lines[number]))
+        for child in children.get(number, []):
+            add(child, depth + 1)
+
+    add(pid, 0)
+    return found
+
+
+def send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def ask(child: subprocess.Popen, folder: Path) -> None:
+    """Prints what the tests themselves say."""
+    files = sorted(folder.iterdir())
+    for file in files:
+        send(int(file.name), signal.SIGUSR1)
+    if not files:
+        send(child.pid, signal.SIGTERM)  # Catch2 names its test case
+    deadline = time.monotonic() + TELLING
+    while time.monotonic() < deadline and (child.poll() is None if not files else
+                                           any("runs: " not in file.read_text() for file in files)):
+        time.sleep(0.1)
+    for file in files:
+        print(f"--- process {file.name}\n{file.read_text()}", flush=True)
+
+
+def stop(child: subprocess.Popen, folder: Path, seconds: float) -> None:
+    running = processes_below(child.pid)
+    print(f"\nrun_suite.py: still running after {seconds:g} s: {' '.join(map(str, child.args))}\nwhat it was doing:", flush=True)
+    ask(child, folder)
+    print("--- state, seconds, CPU time and command line of its processes")
+    for pid, depth, line in running:
+        print(f"{pid:8} {'  ' * depth}{line[:LONGEST_LINE]}", flush=True)
+    for pid, _, _ in [*running, *processes_below(child.pid)]:
+        send(pid, signal.SIGKILL)
+    child.wait()
+
+
+def main() -> int:
+    seconds, command = float(sys.argv[1]), sys.argv[2:]
+    with tempfile.TemporaryDirectory(prefix="ddprun-suite-") as folder:
+        child = subprocess.Popen(command, env=os.environ | {"DDPRUN_TEST_DOING": folder})
+        try:
+            code = child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            stop(child, Path(folder), seconds)
+            return 1
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
