@@ -22,7 +22,7 @@ signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 if "DDPRUN_TEST_DOING" in os.environ:  # tests/support/run_suite.py asks by SIGUSR1 what takes so long
     doing = Path(os.environ["DDPRUN_TEST_DOING"], str(os.getpid())).open("w", buffering=1)
     signal.signal(signal.SIGUSR1, lambda *_: print("runs:", os.environ.get("PYTEST_CURRENT_TEST", "no test"), file=doing))
-    faulthandler.register(signal.SIGUSR1, file=doing, chain=True)
+    faulthandler.register(signal.SIGUSR1, file=doing, all_threads=False, chain=True)
 
 
 @pytest.fixture(scope="session")

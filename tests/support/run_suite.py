@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 
 TELLING = 10  # seconds for an answer
 LONGEST_LINE = 200
+OF_PYTEST = re.compile(r'/(dist|site)-packages/|<frozen|"<string>"')
 
 
 def processes_below(pid: int) -> list[tuple[int, int, str]]:
@@ -60,7 +62,8 @@ def ask(child: subprocess.Popen, folder: Path) -> None:
                                            any("runs: " not in file.read_text() for file in files)):
         time.sleep(0.1)
     for file in files:
-        print(f"--- process {file.name}\n{file.read_text()}", flush=True)
+        lines = [line for line in file.read_text().splitlines() if not OF_PYTEST.search(line)]
+        print("\n".join([f"--- process {file.name}", *lines]), flush=True)
 
 
 def stop(child: subprocess.Popen, folder: Path, seconds: float) -> None:
@@ -78,6 +81,7 @@ def stop(child: subprocess.Popen, folder: Path, seconds: float) -> None:
 def main() -> int:
     seconds, command = float(sys.argv[1]), sys.argv[2:]
     with tempfile.TemporaryDirectory(prefix="ddprun-suite-") as folder:
+        os.chmod(folder, 0o1777)  # also for tests that another user runs
         child = subprocess.Popen(command, env=os.environ | {"DDPRUN_TEST_DOING": folder})
         try:
             code = child.wait(seconds)

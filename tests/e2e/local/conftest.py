@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -70,6 +71,14 @@ def no_munge() -> None:
     with socket.socket(socket.AF_UNIX) as munged:
         if munged.connect_ex(MUNGE) == 0:
             pytest.skip(f"a munged runs on this machine ({MUNGE}), and ddprun then makes no key file")
+
+
+@pytest.fixture
+def small_disk() -> None:
+    """For tests that mount one."""
+    probe = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, text=True)
+    if probe.returncode != 0:
+        pytest.skip(f"a small disk cannot be mounted here: {probe.stderr.strip()}")
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(machine):
                                              result.stderr), str(result)
 
 
-def test_a_full_disk_costs_the_file_and_nothing_else(machine):
+def test_a_full_disk_costs_the_file_and_nothing_else(machine, small_disk):
     (machine.directory / "small").mkdir()
     script = ("mount -t tmpfs -o size=256k none small && $ddprun --logs small/logs --rdzv-id job --no-python sh -c "
               "'yes 012345678901234567890123456789012345678901234567890123456789 | head -20000; echo last'")
@@ -227,7 +227,7 @@ def test_a_program_that_is_killed_leaves_files_that_can_be_read(machine):
 
 
 @needs_zstd
-def test_a_file_that_cannot_be_compressed_stays_as_it_is(machine):
+def test_a_file_that_cannot_be_compressed_stays_as_it_is(machine, small_disk):
     (machine.directory / "small").mkdir()
     script = ("mount -t tmpfs -o size=300k none small && $ddprun --logs small --rdzv-id job --ranks none --log-compress zstd "
               "--no-python sh -c 'head -c 200000 /dev/urandom | base64' && ls small/job/attempt-0 && wc -c < small/job/attempt-0/rank-00000.out && "

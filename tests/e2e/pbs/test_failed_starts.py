@@ -41,7 +41,7 @@ def test_no_failed_start_is_a_success(cluster, ssh_daemons, directory, launcher)
         where = first if "working directory" in name else directory
         launch = f"{start} {arguments.format(first=first)}"
         lines.append(f"cd {where}; {launch} > '{directory}/{name}' 2>&1; echo \"$?: {name}\" >> {directory}/codes")
-    result = cluster.submit(directory, "\n".join(lines), *TWO_HOSTS).wait(400)
+    result = cluster.submit(directory, "\n".join(lines), *TWO_HOSTS).wait(240)
     codes = (directory / "codes").read_text().splitlines()
     said = "\n".join(f"--- {name}\n{(directory / name).read_text()}" for name in starts)
     assert len(codes) == len(starts), f"{codes}\n{result}\n{said}"
