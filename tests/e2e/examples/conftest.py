@@ -12,8 +12,6 @@ from support import programs, slurm_cluster
 from support.hosts import HostGroup
 from support.slurm_cluster import SlurmCluster
 
-EXAMPLES = programs.REPOSITORY / "scripts" / "examples"
-
 
 @pytest.fixture(scope="session")
 def cluster(binary, torch_python) -> Iterator[SlurmCluster]:
@@ -34,7 +32,7 @@ def hosts(cluster) -> HostGroup:
 def examples(cluster, directory) -> Iterator[Path]:
     """The examples as a user would copy them; jobs write their output beside them."""
     path = directory / "examples"
-    shutil.copytree(EXAMPLES, path)
+    shutil.copytree(programs.EXAMPLES, path)
     modules = path / "bin" / "module"  # there is no module system here: what was loaded is noted
     modules.parent.mkdir()
     modules.write_text(f"#!/bin/sh\necho \"$@\" >> {path}/modules\n")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import EXAMPLES
 from support import ssh
 from support.mpi import HYDRA
 from support.pbs_stand_ins import PbsJob
+from support.programs import EXAMPLES
 from test_examples import losses, places, submit
 
 TWO_EACH = [f"{rank} of 4 on n{1 + rank // 2}, local rank {rank % 2}" for rank in range(4)]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import EXAMPLES
 from support import programs
+from support.programs import EXAMPLES
 
 
 def submit(cluster, examples: Path, script: str, *options: str, arguments: tuple[str, ...] = (),

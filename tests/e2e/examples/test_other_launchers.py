@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import EXAMPLES
+from support.programs import EXAMPLES
 
 SLINGSHOT = {"lo": "127.0.0.1", "hsn0": "10.128.0.2", "hsn1": "10.128.1.2"}
 GPUS = [{"vendor": "nvidia", "pci_address": f"0000:{bus:02x}:00.0"} for bus in (3, 0x41, 0x81, 0xc1)]

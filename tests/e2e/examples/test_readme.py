@@ -10,10 +10,9 @@ import subprocess
 
 import pytest
 
-from conftest import EXAMPLES
 from support import evidence
 from support.hosts import wait_until
-from support.programs import REPOSITORY
+from support.programs import EXAMPLES, REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
 RECIPES = README.split("\n## Recipes\n")[1].split("\n## ")[0]

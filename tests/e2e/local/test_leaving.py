@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from support import programs
-from support.programs import REPOSITORY, SCRIPTS
+from support.programs import EXAMPLES, SCRIPTS
 
-EXAMPLES = REPOSITORY / "scripts" / "examples"
 LOOK = """
 import atexit, pathlib
 

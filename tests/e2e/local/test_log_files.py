@@ -217,11 +217,12 @@ def test_rotated_files_are_compressed_beside_the_one_that_is_written(machine):
 def test_a_program_that_is_killed_leaves_files_that_can_be_read(machine):
     program = machine.start("--logs", "logs", "--log-compress", "zstd", "--rdzv-id", "job", "--no-python", "sh", "-c",
                             "echo written; touch ready; exec sleep 600")
+    folder = machine.directory / "logs/job/attempt-0"
     machine.wait_for_files("ready")
+    wait_until("ddprun has written it too", lambda: (folder / "rank-00000.out").stat().st_size > 0)
     program.popen.kill()
     program.wait()
     machine.check_nothing_is_left()
-    folder = machine.directory / "logs/job/attempt-0"
     assert wait_until("the file is compressed", lambda: (folder / "rank-00000.out.zst").exists())
     assert unpacked(folder / "rank-00000.out.zst") == "written\n"
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from .run_directory import RunDirectory
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+EXAMPLES = REPOSITORY / "scripts" / "examples"
 FOLDER = "DDPRUN_TEST_READABLE"  # one folder for pytest-xdist's processes too, which its first one starts
 
 
