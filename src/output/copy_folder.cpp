@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace ddprun::output {
@@ -22,6 +23,8 @@ std::size_t find_traceback(std::string_view text) {
   }
   return std::string_view::npos;
 }
+
+std::string_view whole_lines(std::string_view text) { return text.substr(0, text.rfind('\n') + 1); }
 
 }  // namespace
 
@@ -47,11 +50,19 @@ void CopyFolder::add(int id, std::string_view text, TimePoint now) {
 
 bool CopyFolder::may_be_copy(int id, const Stream& stream, TimePoint now) const {
   if (!stream.fresh || stream.held.size() > settings_.longest || is_rewritten(stream.held)) return false;
-  const std::string key = without_rank(stream.held, stream.rank);
+  const std::string key = make_comparable(whole_lines(stream.held), stream.rank).text;
   return std::any_of(blocks_.begin(), blocks_.end(), [&](const Block& block) {
-    const bool alike = key.starts_with(block.key) || block.key.starts_with(key);
-    return block.stream != id && alike && now - block.changed <= settings_.recent;
+    return block.stream != id && is_like(stream, key, block) && now - block.changed <= settings_.recent;
   });
+}
+
+// As far as both have come: by whole lines, else as they are.
+bool CopyFolder::is_like(const Stream& stream, const std::string& key, const Block& block) {
+  const auto goes_with = [](const std::string& one, const std::string& other) {
+    return one.starts_with(other) || other.starts_with(one);
+  };
+  if (!key.empty() && block.whole > 0) return goes_with(key, block.lines.text);
+  return goes_with(without_rank(stream.held, stream.rank), without_rank(block.text, block.rank));
 }
 
 TimePoint CopyFolder::cut_at(const Stream& stream) const {
@@ -61,21 +72,22 @@ TimePoint CopyFolder::cut_at(const Stream& stream) const {
 // What is held is a copy, or not one.
 void CopyFolder::cut(int id, TimePoint now) {
   Stream& stream = streams_.at(id);
-  const std::string key = without_rank(stream.held, stream.rank);
+  Comparable lines = make_comparable(stream.held, stream.rank);
   const auto block = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& each) {
-    return each.stream != id && each.key == key && stream.first - each.changed <= settings_.recent;
+    return each.stream != id && each.whole == each.text.size() && each.lines.text == lines.text &&
+           stream.first - each.changed <= settings_.recent;
   });
-  if (block == blocks_.end() || !key.ends_with('\n')) return show(id, now);
-  add_copy(*block, id, now);
+  if (block == blocks_.end() || !stream.held.ends_with('\n')) return show(id, now);
+  add_copy(*block, id, std::move(lines.parts), now);
 }
 
-void CopyFolder::add_copy(Block& block, int id, TimePoint now) {
+void CopyFolder::add_copy(Block& block, int id, std::vector<Difference> parts, TimePoint now) {
   Stream& stream = streams_.at(id);
   if (stream.copies > 0) release_own(id);  // an earlier one comes out earlier
   const TimePoint last = (block.copies.empty() ? now : block.first_copy) + settings_.recent;
   if (block.copies.empty()) block.first_copy = now;
   block.due = std::min(now + settings_.moment, last);
-  block.copies.push_back({id, std::exchange(stream.held, {})});
+  block.copies.push_back({id, std::exchange(stream.held, {}), std::move(parts)});
   ++stream.copies;
   const std::size_t first = streams_.contains(block.stream) ? 1 : 0;
   if (block.copies.size() + first == streams_.size()) release(block);
@@ -96,21 +108,29 @@ void CopyFolder::note_shown(int id, std::string_view text, TimePoint now) {
   const auto last =
       std::find_if(blocks_.rbegin(), blocks_.rend(), [&](const Block& block) { return block.stream == id; });
   const bool goes_on = last != blocks_.rend() && now - last->changed < settings_.quiet;
-  const bool large = text.size() + (goes_on ? last->key.size() : 0) > settings_.longest;
+  const bool large = text.size() + (goes_on ? last->text.size() : 0) > settings_.longest;
   if (large || is_rewritten(text)) {
     if (!goes_on) return;
     release(*last);
     blocks_.erase(std::next(last).base());
     return;
   }
-  const std::string key = without_rank(std::string(text), stream.rank);
   if (goes_on) {
     release(*last);  // what is a copy of it so far is none of all of it
-    last->key += key;
+    append(*last, text);
     last->changed = now;
-  } else if (stream.fresh && (stream.blocks == Blocks::all || key.starts_with(k_traceback))) {
-    blocks_.push_back({.stream = id, .key = key, .changed = now});
+  } else if (stream.fresh && (stream.blocks == Blocks::all || find_traceback(text) == 0)) {
+    append(blocks_.emplace_back(Block{.stream = id, .rank = stream.rank, .changed = now}), text);
   }
+}
+
+void CopyFolder::append(Block& block, std::string_view text) {
+  block.text += text;
+  const std::string_view lines = whole_lines(std::string_view(block.text).substr(block.whole));
+  Comparable more = make_comparable(lines, block.rank);
+  block.whole += lines.size();
+  block.lines.text += more.text;
+  std::move(more.parts.begin(), more.parts.end(), std::back_inserter(block.lines.parts));
 }
 
 void CopyFolder::release(Block& block) {
@@ -118,8 +138,15 @@ void CopyFolder::release(Block& block) {
   if (copies.empty()) return;
   if (block.told || copies.size() + 1 >= settings_.least) {
     block.told = true;
-    LineFolder::Piece piece{copies.front().stream, {}, block.key, false};
-    for (const Copy& copy : copies) piece.ranks.push_back(streams_.at(copy.stream).rank.value);
+    LineFolder::Piece piece{copies.front().stream, {}, without_rank(block.text, block.rank), false};
+    std::vector<Difference> all;
+    for (const Copy& copy : copies) {
+      piece.ranks.push_back(streams_.at(copy.stream).rank.value);
+      for (std::size_t i = 0; i < copy.parts.size(); ++i) {
+        if (copy.parts[i] != block.lines.parts[i]) all.push_back(copy.parts[i]);
+      }
+    }
+    piece.differing = describe_kinds(all);
     std::sort(piece.ranks.begin(), piece.ranks.end());
     ready_.push_back(std::move(piece));
   } else {
@@ -190,13 +217,15 @@ void CopyFolder::tick(TimePoint now) {
   }
 }
 
-std::string describe_copies(const std::vector<int>& ranks, std::string_view text) {
+std::string describe_copies(const LineFolder::Piece& copies) {
+  const std::string_view text = copies.text;
   const auto lines = std::count(text.begin(), text.end(), '\n');
   const std::size_t end = text.find_last_not_of(" \t\r\n") + 1;  // npos + 1 is 0
   std::string_view last = text.substr(0, end);
   last = last.substr(last.rfind('\n') + 1).substr(0, k_quoted);
-  return fmt::format("[{}] the same{}: {}\n", describe_rank_list(ranks),
-                     lines > 1 ? fmt::format(" {} lines", lines) : "", last);
+  return fmt::format("[{}] the same{}{}: {}\n", describe_rank_list(copies.ranks),
+                     lines > 1 ? fmt::format(" {} lines", lines) : "",
+                     copies.differing.empty() ? "" : " but for " + copies.differing, last);
 }
 
 }  // namespace ddprun::output

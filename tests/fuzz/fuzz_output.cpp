@@ -114,7 +114,7 @@ void fold(const std::vector<Event>& events) {
     for (const output::LineFolder::Piece& piece : folder.take()) {
       if (piece.ended) open.erase(piece.stream);
       bytes += piece.text.size() * std::max<std::size_t>(piece.ranks.size(), 1);
-      if (!piece.ranks.empty()) fuzz::require_printable(output::describe_copies(piece.ranks, piece.text));
+      if (!piece.ranks.empty()) fuzz::require_printable(output::describe_copies(piece));
     }
   };
   for (const Event& event : events) {

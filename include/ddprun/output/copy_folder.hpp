@@ -7,7 +7,7 @@
 // else does is never late. Copies are told of `moment` after the last, or when no stream is left. A block
 // that fewer than `least` streams have written, the first one counted, is shown as often as it was written.
 //
-// Torch's own mark of a rank ("[rank3]: ") does not make blocks differ. Never held: a line that is rewritten
+// What differs by nature (difference.hpp) does not make blocks differ. Never held: a line that is rewritten
 // with '\r', and more than `longest` bytes.
 #pragma once
 
@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "ddprun/output/difference.hpp"
 #include "ddprun/output/line_folder.hpp"
 
 namespace ddprun::output {
@@ -43,17 +44,21 @@ class CopyFolder {
   void close(int stream, TimePoint now);
   std::optional<TimePoint> next_tick() const;
   void tick(TimePoint now);
-  // A piece with `ranks` is the text that they have written after another.
+  // A piece with `ranks` is the text that they have written after another, but for `differing`.
   std::vector<LineFolder::Piece> take() { return std::exchange(ready_, {}); }
 
  private:
   struct Copy {
     int stream;
     std::string text;
+    std::vector<Difference> parts;
   };
   struct Block {  // that is shown
     int stream;
-    std::string key{};
+    GlobalRank rank;
+    std::string text{};
+    Comparable lines{};     // of it, as far as they are whole
+    std::size_t whole = 0;  // bytes of `text` that these are
     TimePoint changed;
     std::vector<Copy> copies{};
     TimePoint first_copy{};
@@ -73,10 +78,12 @@ class CopyFolder {
 
   TimePoint cut_at(const Stream& stream) const;
   bool may_be_copy(int id, const Stream& stream, TimePoint now) const;
+  static bool is_like(const Stream& stream, const std::string& key, const Block& block);
   void cut(int id, TimePoint now);
   void show(int id, TimePoint now);
   void note_shown(int id, std::string_view text, TimePoint now);
-  void add_copy(Block& block, int id, TimePoint now);
+  void add_copy(Block& block, int id, std::vector<Difference> parts, TimePoint now);
+  static void append(Block& block, std::string_view text);
   void release(Block& block);
   void release_if_last();
   void release_own(int id);
@@ -89,7 +96,8 @@ class CopyFolder {
   std::vector<LineFolder::Piece> ready_;
 };
 
-// One line: "[1-15] the same 12 lines: ModuleNotFoundError: No module named 'torch'".
-std::string describe_copies(const std::vector<int>& ranks, std::string_view text);
+// One line: "[1-15] the same 12 lines: ModuleNotFoundError: No module named 'torch'", "[1,3-7] the same 9
+// lines but for the port: ...".
+std::string describe_copies(const LineFolder::Piece& copies);
 
 }  // namespace ddprun::output

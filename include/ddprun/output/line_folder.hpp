@@ -38,7 +38,8 @@ class LineFolder {
     int stream = 0;          // whose text it is, unless it is of several
     std::vector<int> ranks;  // of all that wrote it, ascending; empty: the text of one stream, as it was
     std::string text;
-    bool ended = false;  // no text: nothing more comes of this stream
+    bool ended = false;       // no text: nothing more comes of this stream
+    std::string differing{};  // output/difference.hpp: describe_kinds() of their texts
   };
 
   LineFolder() = default;

@@ -283,6 +283,22 @@ def test_a_program_that_is_killed_loses_no_line_of_its_file(machine):
     assert (machine.directory / "logs/job/attempt-0/rank-00000.out").read_text() == "written\n"
 
 
+def test_ranks_that_lose_one_that_raises_are_one_traceback(machine, torch_python):
+    """Gloo names the peer's port, which is another one for each of them. They ignore SIGTERM, so that all get to say so."""
+    script = ("import signal, torch, torch.distributed as dist\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ndist.init_process_group('gloo')\nones = torch.ones(1)\n"
+              "for step in range(5):\n    if dist.get_rank() == 2 and step == 3:\n        raise ValueError('bad batch')\n"
+              "    dist.all_reduce(ones)\n")
+    (machine.directory / "train.py").write_text(script)
+    result = machine.run("-q", "--nproc-per-node", "8", "train.py", env={"PYTHON_EXEC": str(torch_python)})
+    assert result.code == 1, str(result)
+    copies = re.findall(r"^\[([\d, -]+)\] the same \d+ lines(?: but for the port)?: RuntimeError: .*Connection closed by peer", result.stderr, re.M)
+    ranks = {rank for each in copies for part in each.split(", ")
+             for rank in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1)}
+    whole = re.findall(r"^\[rank(\d)\]: RuntimeError: .*Connection closed by peer", result.stderr, re.M)
+    assert len(ranks) >= 4 and len(whole) <= 3 and 2 not in ranks, str(result)
+    assert "[rank2]: ValueError: bad batch" in result.stderr, str(result)
+
+
 def test_labels_colours_and_chosen_ranks(machine):
     four = ("-q", "--nproc-per-node", "4", "--ranks", "0,2-3", "--label", *SAY)
     result = machine.run(*four)

@@ -28,8 +28,7 @@ struct Bench {
     std::string text;
     for (const auto& piece : folder.take()) {
       if (piece.ended) continue;
-      text += piece.ranks.empty() ? fmt::format("{}: {}", piece.stream, piece.text)
-                                  : describe_copies(piece.ranks, piece.text);
+      text += piece.ranks.empty() ? fmt::format("{}: {}", piece.stream, piece.text) : describe_copies(piece);
     }
     return text;
   }
@@ -76,6 +75,20 @@ TEST_CASE(
   bench.folder.tick(at(200));
   bench.folder.tick(at(700));
   CHECK(bench.shown() == "3: a\nb\nc\n[1-2] the same 2 lines: b\n");
+}
+
+TEST_CASE("what differs by nature makes no difference, and is named") {
+  Bench bench(4);
+  const auto closed = [](int rank, int port) {
+    return fmt::format(
+        "[rank{}]: Traceback (most recent call last):\n[rank{}]: Connection closed by peer [10.0.0.1]:{}\n",
+        rank, rank, port);
+  };
+  for (int i = 0; i < 4; ++i) bench.folder.add(i, closed(i, 57000 + i), at(i));
+  bench.folder.tick(at(103));
+  CHECK(bench.shown() ==
+        "0: " + closed(0, 57000) +
+            "[1-3] the same 2 lines but for the port: Connection closed by peer [10.0.0.1]:57000\n");
 }
 
 TEST_CASE("torch's mark of a rank makes no difference") {
