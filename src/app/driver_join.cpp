@@ -22,6 +22,7 @@
 #include "ddprun/rendezvous/host_limits.hpp"
 #include "ddprun/supervise/store_use.hpp"
 #include "driver.hpp"
+#include "launch_facts.hpp"
 #include "log.hpp"
 #include "own_addresses.hpp"
 
@@ -94,16 +95,6 @@ void say_port(const plan::NodeProposal& node, int port) {
       fmt::format("other programs on {} use all ports of this launch ({}); the rendezvous uses port {}",
                   node.host, fmt::join(wanted, ", "), port),
       "`ss -tlnp` on that node shows the programs that use them");
-}
-
-// Nothing where the workers are another program.
-facts::PythonFacts python_of_workers(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
-  if (node.offered.empty()) return {};
-  const std::vector<std::string>& command = node.offered.front().command;
-  if (!supervise::starts_python(command)) return {};
-  const auto program = snapshot.programs.find(command.front());
-  const bool found = program != snapshot.programs.end() && !program->second.path.empty();
-  return os::capture_python(found ? program->second.path : command.front(), snapshot.environment);
 }
 
 }  // namespace

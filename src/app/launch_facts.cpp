@@ -11,12 +11,14 @@
 #include "ddprun/allocation/slurm_place.hpp"
 #include "ddprun/base/error.hpp"
 #include "ddprun/base/text.hpp"
+#include "ddprun/os/capture/capture_python.hpp"
 #include "ddprun/os/libraries/key_value_space.hpp"
 #include "ddprun/os/libraries/pmix_client.hpp"
 #include "ddprun/os/libraries/slurm_api.hpp"
 #include "ddprun/os/process/ask_program.hpp"
 #include "ddprun/os/process/child_call.hpp"
 #include "ddprun/os/unix_time.hpp"
+#include "ddprun/supervise/store_use.hpp"
 
 namespace ddprun::app {
 
@@ -102,6 +104,15 @@ std::string ask_why_job_ends(const allocation::Allocation& allocation) {
     return allocation::describe_end_of_pbs_job(os::ask_program({"qstat", "-f", job}, k_limit), allocation,
                                                age_of);
   return {};
+}
+
+facts::PythonFacts python_of_workers(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
+  if (node.offered.empty()) return {};
+  const std::vector<std::string>& command = node.offered.front().command;
+  if (!supervise::starts_python(command)) return {};
+  const auto program = snapshot.programs.find(command.front());
+  const bool found = program != snapshot.programs.end() && !program->second.path.empty();
+  return os::capture_python(found ? program->second.path : command.front(), snapshot.environment);
 }
 
 std::optional<allocation::Notice> find_job_without_variables(const facts::Snapshot& snapshot,

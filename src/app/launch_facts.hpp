@@ -6,7 +6,9 @@
 #include <string>
 
 #include "ddprun/allocation/allocation.hpp"
+#include "ddprun/facts/python_facts.hpp"
 #include "ddprun/facts/snapshot.hpp"
+#include "ddprun/plan/node_proposal.hpp"
 
 namespace ddprun::app {
 
@@ -21,6 +23,9 @@ void ask_slurm_for_end(facts::Snapshot& snapshot);
 
 // Why the scheduler ends the job just now; empty where it does not, or does not say so within a second.
 std::string ask_why_job_ends(const allocation::Allocation& allocation);
+
+// Of the workers' Python, as files tell; nothing where they are another program.
+facts::PythonFacts python_of_workers(const plan::NodeProposal& node, const facts::Snapshot& snapshot);
 
 // This process belongs to a job whose variables it does not have, as in a shell by ssh under
 // pam_slurm_adopt, and ddprun would use this host alone.

@@ -292,6 +292,7 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
   when_known(state, [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
     failure.message = read_error_file(*workers_[worker]);
     failure.last_lines = last_lines(worker);
+    failure.environment = describe_environment(worker);
     failure.log_file = kept_output(worker);
     handler(std::move(failure));
   });

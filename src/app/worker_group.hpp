@@ -162,6 +162,7 @@ class WorkerGroup {
   std::vector<std::string> last_lines(std::size_t worker, output::Stream stream) const;
   std::vector<std::string> last_lines(std::size_t worker) const;
   std::string kept_output(std::size_t worker) const;
+  std::string describe_environment(std::size_t worker) const;
 
   boost::asio::io_context& context_;
   std::shared_ptr<const plan::NodeProposal> node_;

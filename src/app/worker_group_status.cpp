@@ -1,9 +1,11 @@
 // What --status shows of the workers here, as far as it costs nothing to know.
 #include <algorithm>
 
+#include "ddprun/base/text.hpp"
 #include "ddprun/os/process/process_table.hpp"
 #include "ddprun/os/read_file.hpp"
 #include "ddprun/os/unix_time.hpp"
+#include "launch_facts.hpp"
 #include "worker_group.hpp"
 
 namespace ddprun::app {
@@ -53,6 +55,19 @@ std::vector<std::vector<std::string>> WorkerGroup::gpus() const {
       addresses[i].push_back(snapshot_.host.gpus.at(static_cast<std::size_t>(gpu)).pci_address);
   }
   return addresses;
+}
+
+// "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3"
+std::string WorkerGroup::describe_environment(std::size_t worker) const {
+  std::vector<std::string> facts;
+  const facts::PythonFacts python = python_of_workers(*node_, snapshot_);
+  if (!python.version.empty()) facts.push_back("Python " + python.version);
+  if (!python.torch.empty()) facts.push_back("torch " + python.torch);
+  for (const int gpu : plan_->planned[worker].gpus) {
+    const std::string& model = snapshot_.host.gpus.at(static_cast<std::size_t>(gpu)).model;
+    if (!model.empty() && std::find(facts.begin(), facts.end(), model) == facts.end()) facts.push_back(model);
+  }
+  return join(facts, ", ");
 }
 
 bool WorkerGroup::has_loaded(std::string_view name) const {

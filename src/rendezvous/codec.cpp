@@ -68,6 +68,7 @@ Json to_json(const supervise::Failure& failure, std::size_t text_limit, std::siz
   if (!failure.hint.empty()) json["hint"] = cut(failure.hint);
   if (!failure.gpu.empty()) json["gpu"] = cut(failure.gpu);
   if (!failure.out_of_memory.empty()) json["out_of_memory"] = cut(failure.out_of_memory);
+  if (!failure.environment.empty()) json["environment"] = cut(failure.environment);
   if (!failure.log_file.empty()) json["log_file"] = cut(failure.log_file);
   if (failure.after_stop) json["after_stop"] = true;
   if (!failure.alike.empty()) json["alike"] = first_of(failure.alike, options::k_max_workers);

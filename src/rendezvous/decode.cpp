@@ -62,6 +62,7 @@ supervise::Failure read_failure(const Fields& fields, std::size_t text_limit, st
   failure.hint = optional_text("hint");
   failure.gpu = optional_text("gpu");
   failure.out_of_memory = optional_text("out_of_memory");
+  failure.environment = optional_text("environment");
   failure.log_file = optional_text("log_file");
   failure.after_stop = fields.has("after_stop") && fields.flag("after_stop");
   if (fields.has("alike")) failure.alike = fields.counts("alike", options::k_max_workers);

@@ -66,9 +66,9 @@ constexpr KnownFailure k_known[] = {
      "right (--dry-run=env)"},
     {"more-workers-than-gpus",
      {"invalid device ordinal", "Duplicate GPU detected"},
-     "there are more workers on this node than GPUs they can use",
-     "leave out --nproc-per-node or give at most the number of visible GPUs, and use LOCAL_RANK, not RANK, "
-     "for the device"},
+     "the script chose a GPU that this worker does not have, or that another worker uses",
+     "use LOCAL_RANK, not RANK or a fixed number, for the device, and start at most one worker for each "
+     "visible GPU (leave out --nproc-per-node)"},
     {"cuda-out-of-memory",
      {"CUDA out of memory", "HIP out of memory", "XPU out of memory", "CUDNN_STATUS_ALLOC_FAILED",
       "CUBLAS_STATUS_ALLOC_FAILED"},
@@ -81,6 +81,16 @@ constexpr KnownFailure k_known[] = {
      "the GPU or its driver reported a hardware fault",
      "exclude this node (--exclude under Slurm), and report it to the site with the output of nvidia-smi -q "
      "and dmesg"},
+    {"device-assert",
+     {"device-side assert triggered"},
+     "a check inside a GPU kernel failed, usually an index out of range: a label or an embedding index",
+     "CUDA_LAUNCH_BLOCKING=1 makes the traceback show the line; the assertion is printed above it"},
+    {"illegal-address",
+     {"an illegal memory access was encountered"},
+     "a GPU kernel accessed memory that it does not have",
+     "CUDA_LAUNCH_BLOCKING=1 makes the traceback show the line, and compute-sanitizer the access; on one "
+     "node "
+     "only, the GPU may be faulty"},
     {"shared-memory",
      {"out of shared memory", "unable to allocate shared memory", "unable to open shared memory object",
       "Error while creating shared memory segment", "unable to write to file </torch_"},

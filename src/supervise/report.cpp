@@ -32,6 +32,8 @@ std::string details(const Failure& failure, const UsedRestarts& restarts) {
   if (failure.attempt.value > 0)
     text += ", " + describe_attempt(failure.attempt.value, restarts.used, restarts.most);
   text += "\n";
+  if (!failure.environment.empty())
+    text += fmt::format("  {}\n", printable(failure.environment, k_line_width));
   if (!failure.out_of_memory.empty())
     text += fmt::format("  out of memory: {}\n", printable(failure.out_of_memory));
   if (!failure.log_file.empty())
@@ -40,9 +42,12 @@ std::string details(const Failure& failure, const UsedRestarts& restarts) {
 }
 
 std::string quoted_block(const std::string& heading, const std::vector<std::string>& lines) {
-  if (lines.empty()) return {};
+  const auto last =
+      std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) { return !trim(line).empty(); });
+  if (last == lines.rend()) return {};
   std::string text = "  " + heading + "\n";
-  for (const std::string& line : lines) text += "  | " + printable(line, k_line_width) + "\n";
+  for (auto line = lines.begin(); line != last.base(); ++line)
+    text += "  | " + printable(*line, k_line_width) + "\n";
   return text;
 }
 

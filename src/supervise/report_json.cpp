@@ -55,6 +55,7 @@ Json to_json(const Failure& failure) {
           {"out_of_memory", or_null(failure.out_of_memory)},
           {"error", or_null(failure.message)},
           {"last_lines", failure.last_lines},
+          {"environment", or_null(failure.environment)},
           {"log_file", or_null(failure.log_file)},
           {"hint", or_null(failure.hint)},
           {"ranks_alike", failure.alike}};

@@ -31,6 +31,7 @@ struct Failure {
   std::string hint;             // what to do about it, where that is known (supervise/known_failures.hpp)
   std::string gpu{};            // what it had of the visible devices: "3", "GPU-5c2f..."; empty: none
   std::string out_of_memory{};  // who killed it for memory: "the cgroup's limit of 4.0 GiB"; empty: nobody
+  std::string environment{};    // "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3", as far as it is known
   std::string log_file{};       // where all it wrote is kept; empty: nowhere
   bool after_stop = false;      // it ended after it was told to stop
   std::vector<int> alike{};     // other ranks that ended in the same way

@@ -31,6 +31,7 @@ supervise::Failure some_failure() {
   failure.hint = "do this";
   failure.gpu = "GPU-5c2f";
   failure.out_of_memory = "the limit of 4.0 GiB of its cgroup was reached";
+  failure.environment = "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3";
   failure.log_file = "/logs/rank-00013.err";
   failure.after_stop = true;
   failure.alike = {14, 15};

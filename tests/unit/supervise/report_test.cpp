@@ -32,6 +32,20 @@ TEST_CASE("a report names the cause first, then the process and its last lines")
         "  | boom \\x1b[31m\n");
 }
 
+TEST_CASE("a report has what the worker ran with, and no empty lines at the end of its last ones") {
+  Cause cause = failed_worker();
+  cause.failure.environment = "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3";
+  cause.failure.last_lines = {"boom", "", "  "};
+  CHECK(render_report(cause, {0, 0, {}}) ==
+        "rank 3 on n2 exited with code 1\n"
+        "  python3, pid 4711, ended 1970-01-02 00:00:00 UTC\n"
+        "  Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3\n"
+        "  its last lines:\n"
+        "  | boom\n");
+  cause.failure.last_lines = {"", ""};
+  CHECK(render_report(cause, {0, 0, {}}).find("its last lines") == std::string::npos);
+}
+
 TEST_CASE("the message of an error file replaces the last lines") {
   Cause cause = failed_worker();
   cause.failure.message = "ValueError: bad\nTraceback ...\n";
