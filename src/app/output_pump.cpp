@@ -6,11 +6,14 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "ddprun/base/text.hpp"
 #include "ddprun/os/descriptors.hpp"
 #include "ddprun/os/system_failure.hpp"
+#include "ddprun/os/terminal.hpp"
 #include "waiting.hpp"
 
 namespace ddprun::app {
@@ -25,7 +28,13 @@ constexpr std::size_t k_read_size = std::size_t{64} * 1024;  // a pipe's usual c
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
-supervise::LineMerger::Settings with_wall_clock(supervise::LineMerger::Settings settings) {
+bool knows_escapes(int output) {
+  const char* const kind = ::getenv("TERM");
+  return os::is_terminal(output) && kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
+}
+
+supervise::LineMerger::Settings complete(supervise::LineMerger::Settings settings, int output) {
+  settings.terminal = knows_escapes(output);
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
   settings.wall_clock = std::chrono::duration_cast<Milliseconds>(since_1970 - now().time_since_epoch());
   return settings;
@@ -58,7 +67,7 @@ OutputPump::OutputPump(asio::io_context& context, int output, const supervise::L
       tick_timer_(context),
       drain_timer_(context),
       silence_timer_(context),
-      merger_(with_wall_clock(settings)),
+      merger_(complete(settings, output)),
       buffer_(k_read_size) {
   if (sink_.watch()) sink_watch_.assign(os::duplicate(sink_.watch().get()).release());
 }

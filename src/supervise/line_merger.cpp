@@ -8,12 +8,20 @@ namespace ddprun::supervise {
 namespace {
 
 constexpr std::size_t k_held_portions = 2;
+constexpr std::string_view k_erase_line = "\r\x1b[K";
+constexpr std::string_view k_cut_at_width = "\x1b[?7l", k_wrap_at_width = "\x1b[?7h";  // DECAWM
 
 bool ends_piece(char c) { return c == '\n' || c == '\r'; }
 
 // Of the text up to its last line end; from the back, where that usually is.
 std::size_t ended_length(std::string_view text) {
   return static_cast<std::size_t>(text.rend() - std::find_if(text.rbegin(), text.rend(), ends_piece));
+}
+
+// Of a line up to its last '\r' that is not part of its end.
+std::size_t length_of_frames(std::string_view line, bool whole) {
+  const std::size_t end = line.size() - (whole ? (line.ends_with("\r\n") ? 2 : 1) : 0);
+  return line.substr(0, end).rfind('\r') + 1;  // npos + 1 is 0
 }
 
 }  // namespace
@@ -140,15 +148,45 @@ void LineMerger::settle(StreamId changed, TimePoint now) {
   if (!was_writing && streams_.contains(changed)) pass_on(changed, now);
 }
 
-void LineMerger::append(Stream& stream, std::string_view text, bool another, TimePoint now) {
-  if (stream.label.empty()) {
+void LineMerger::append(std::optional<StreamId> from, std::string_view text, bool another, TimePoint now) {
+  Stream* const stream = from ? &streams_.at(*from) : nullptr;
+  if (stream == nullptr || stream->label.empty()) {
     output_ += text;
     return;
   }
-  if (another) stream.labeller.interrupt();
+  if (another) stream->labeller.interrupt();
   const auto since_1970 =
       std::chrono::duration_cast<Milliseconds>(now.time_since_epoch()) + settings_.wall_clock;
-  stream.labeller.append(output_, text, stream.label.at(since_1970 % std::chrono::hours(24)));
+  stream->labeller.append(output_, text, stream->label.at(since_1970 % std::chrono::hours(24)));
+}
+
+// A frame that is longer than the terminal is wide would be two lines, of which '\r' rewrites one.
+void LineMerger::append_frames(std::optional<StreamId> from, std::string_view text, bool another,
+                               TimePoint now) {
+  bool& rewrites = from ? streams_.at(*from).rewrites : on_frame_;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    const std::string_view line = text.substr(0, end);
+    const bool whole = line.ends_with('\n');
+    const std::size_t frames = length_of_frames(line, whole);
+    rewrites = !whole && (rewrites || frames > 0);
+    const std::size_t cut = rewrites ? line.size() : frames;
+    if (cut > 0) output_ += k_cut_at_width;
+    if (cut > 0) append(from, line.substr(0, cut), std::exchange(another, false), now);
+    if (cut > 0) output_ += k_wrap_at_width;
+    if (cut < line.size()) append(from, line.substr(cut), std::exchange(another, false), now);
+    text.remove_prefix(end);
+  }
+  on_frame_ = rewrites;
+}
+
+// Somebody else writes next.
+void LineMerger::leave_line() {
+  if (on_frame_)
+    output_ += k_erase_line;
+  else if (mid_line_)
+    output_ += '\n';
+  on_frame_ = false;
 }
 
 // `ended`: the length of the text up to its last line end.
@@ -156,8 +194,8 @@ void LineMerger::write(std::optional<StreamId> from, std::string_view text, std:
                        TimePoint now) {
   if (text.empty()) return;
   const bool another = writer_ != from;
-  if (mid_line_ && another) output_ += '\n';
-  from ? append(streams_.at(*from), text, another, now) : void(output_ += text);
+  if (another) leave_line();
+  settings_.terminal ? append_frames(from, text, another, now) : append(from, text, another, now);
   const bool continues = mid_line_ && !another && ended == 0;
   line_length_ = (continues ? line_length_ : 0) + text.size() - ended;
   mid_line_ = line_length_ > 0;

@@ -15,6 +15,10 @@
 // somebody else writes next, a '\n' that no stream wrote is put between; beside labels it is the only byte
 // ever added.
 //
+// On a terminal a line that is rewritten with '\r' (a frame of a progress bar) is erased where another stream
+// or insert() comes after it, in place of the '\n', and is cut at the terminal's width: what is shown of a
+// bar is its latest frame, and none stays when it ends.
+//
 // Nothing waits here for ever. After every event:
 //
 //   a stream with room        has_room(): its owner has to read it. All others lack room because the backlog
@@ -49,6 +53,7 @@ class LineMerger {
     std::size_t backlog = std::size_t{256} * 1024;  // output not taken yet; streams are not read beyond it
     Milliseconds patience{1000};
     Milliseconds idle{100};
+    bool terminal = false;       // the output is one that knows escape sequences
     Milliseconds wall_clock{0};  // what a TimePoint lacks to the time since 1970, for labels
   };
 
@@ -80,6 +85,7 @@ class LineMerger {
     output::LineLabel label{};
     output::Labeller labeller{};
     bool closed = false;
+    bool rewrites = false;  // its line with '\r'
     bool waiting = false;   // is in waiting_
     std::string held;       // not passed on yet
     std::size_t ended = 0;  // bytes of `held` up to its last line end
@@ -95,7 +101,9 @@ class LineMerger {
   void pass_on_waiting(TimePoint now);
   void settle(StreamId changed, TimePoint now);
   void write(std::optional<StreamId> from, std::string_view text, std::size_t ended, TimePoint now);
-  void append(Stream& stream, std::string_view text, bool another, TimePoint now);
+  void append(std::optional<StreamId> from, std::string_view text, bool another, TimePoint now);
+  void append_frames(std::optional<StreamId> from, std::string_view text, bool another, TimePoint now);
+  void leave_line();
 
   Settings settings_;
   std::map<StreamId, Stream> streams_;
@@ -105,6 +113,7 @@ class LineMerger {
   std::size_t taken_ = 0;  // of output_
   // Where the output stands: in the middle of a line of this stream.
   bool mid_line_ = false;
+  bool on_frame_ = false;  // the line holds text that is rewritten with '\r'
   std::optional<StreamId> writer_;
   std::size_t line_length_ = 0;              // of the unfinished line
   std::optional<TimePoint> reserved_until_;  // the writer has the output to itself; set only in mid-line

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
+import uuid
 
+import pytest
+
+from support.hosts import wait_until
 from support.machine import Screen
 
 READER = "import os, sys; print('tty', *(os.isatty(n) for n in range(3))); print('read', input('prompt> '), os.environ['RANK'])"
@@ -105,3 +111,44 @@ def test_the_restart_message_stands_on_a_line_of_its_own(machine):
 def test_input_from_a_pipe_goes_to_the_first_worker(machine):
     result = machine.shell("echo line | $ddprun --nproc-per-node 2 --no-python sh -c 'echo $RANK: $(cat)'")
     assert sorted(result.stdout.splitlines()) == ["0: line", "1:"], str(result)
+
+
+# As tqdm writes: a frame has its '\r' before it, is as long as the one before, and the last one ends with a line end.
+BAR = """
+import os, sys, time
+rank, wide = int(os.environ["RANK"]), int(sys.argv[1])
+def show(text, end=""):
+    sys.stderr.write("\\r" + text.ljust(60 + 5 * wide) + end)
+    sys.stderr.flush()
+for step in range(1, 9):
+    show(f"rank {rank}{' and more' * rank}: {step * 12}%|{'#' * step}|" + "wide " * wide)
+    if step == 4:
+        show("")
+        show(f"note of {rank}", "\\n")  # tqdm.write()
+    time.sleep(0.15 + rank * 0.02)
+show(f"rank {rank}: 100%|########|", "\\n")
+"""
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("wide", [0, 20], ids=["narrow", "wider-than-80"])
+def test_no_frame_of_a_progress_bar_stays_on_the_screen(machine, columns, wide):
+    if shutil.which("tmux") is None:
+        pytest.skip("what a terminal shows is read from tmux, which is not installed")
+    (machine.directory / "bar.py").write_text(BAR)
+    name = f"ddprun-{uuid.uuid4()}"
+    line = f"{machine.binary} -q --nproc-per-node 4 --no-python {sys.executable} bar.py {wide}; echo ended; read line"
+    tmux = ["tmux", "-L", name]
+    subprocess.run([*tmux, "-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", "30", line], cwd=machine.directory,
+                   env=machine.environment, check=True)
+    try:
+        def shown() -> list[str]:
+            text = subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True).stdout
+            return [row.rstrip() for row in text.splitlines() if row.strip()]
+
+        wait_until("the program has ended", lambda: "ended" in shown(), 60)
+        rows = shown()
+    finally:
+        subprocess.run([*tmux, "kill-server"])
+    assert sorted(rows) == sorted(["ended", *(f"note of {rank}" for rank in range(4)),
+                                   *(f"rank {rank}: 100%|########|" for rank in range(4))]), "\n".join(rows)

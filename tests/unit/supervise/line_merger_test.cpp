@@ -27,6 +27,49 @@ std::string take_all(LineMerger& merger) {
 
 }  // namespace
 
+TEST_CASE("on a terminal a frame of a progress bar is erased by whoever writes next, and cut at the width") {
+  LineMerger::Settings settings;
+  settings.terminal = true;
+  LineMerger merger(settings);
+  const TimePoint start{};
+  const auto shown = [&] {
+    std::string text(merger.output());
+    merger.take(text.size(), start);
+    return text;
+  };
+  const StreamId one = merger.open(/*interactive=*/true);
+  const StreamId other = merger.open();
+  merger.add(one, "\r 10%", start);
+  merger.tick(start + settings.idle);  // tqdm writes '\r' before a frame, not after it
+  CHECK(shown() == "\x1b[?7l\r\x1b[?7h\x1b[?7l 10%\x1b[?7h");
+  merger.add(other, "\r 20%\r", start);
+  CHECK(shown() == "\r\x1b[K\x1b[?7l\r 20%\r\x1b[?7h");
+  merger.add(one, "\r100%\n", start);
+  CHECK(shown() == "\r\x1b[K\x1b[?7l\r\x1b[?7h100%\n");
+  merger.insert("ddprun: a line\n", start);
+  CHECK(shown() == "ddprun: a line\n");
+  merger.add(other, "a line\n\r 30%\r", start);
+  CHECK(shown() == "a line\n\x1b[?7l\r 30%\r\x1b[?7h");
+  merger.add(one, "\r 40%", start);  // the '\r' comes out at once, the rest when it is quiet
+  merger.add(other, "\r 50%\r", start);
+  merger.tick(start + settings.idle);
+  CHECK(shown().ends_with("\r\x1b[K\x1b[?7l 40%\x1b[?7h"));
+  merger.insert("ddprun: another\n", start);
+  CHECK(shown() == "\r\x1b[Kddprun: another\n");
+}
+
+TEST_CASE("on a terminal a prompt that others interrupt stays") {
+  LineMerger::Settings settings;
+  settings.terminal = true;
+  LineMerger merger(settings);
+  const StreamId one = merger.open(/*interactive=*/true);
+  const StreamId other = merger.open();
+  merger.add(one, "name: ", TimePoint{});
+  merger.tick(TimePoint{} + settings.idle);
+  merger.add(other, "a line\n", TimePoint{} + settings.idle);
+  CHECK(merger.output() == "name: \na line\n");
+}
+
 TEST_CASE("lines of two streams come out whole, in the order in which they end") {
   LineMerger merger;
   const StreamId a = merger.open();
