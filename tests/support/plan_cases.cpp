@@ -80,8 +80,7 @@ PlanCase read_plan_case(const fs::path& folder) {
   for (const auto& [path, text] : files.items()) plan_case.snapshot.files[path] = text.get<std::string>();
   read_programs(file.value("programs", json::object()), plan_case.snapshot);
   flags.update(file.value("flags", json::object()));
-  if (!fs::exists(folder / "capture.json"))
-    read_host(file.value("host", json::object()), plan_case.snapshot);
+  if (!fs::exists(folder / "capture.json")) read_host(file.value("host", json::object()), plan_case.snapshot);
   plan_case.options = read_options(flags);
   plan_case.options.command = file.value("command", std::vector<std::string>{"train.py"});
   plan_case.snapshot.arguments = plan_case.options.command;
