@@ -83,7 +83,7 @@ constexpr KnownFailure k_known[] = {
      "and dmesg"},
     {"device-assert",
      {"device-side assert triggered"},
-     "a check inside a GPU kernel failed, usually an index out of range: a label or an embedding index",
+     "a check inside a GPU kernel failed, usually an index out of range (labels, embeddings)",
      "CUDA_LAUNCH_BLOCKING=1 makes the traceback show the line; the assertion is printed above it"},
     {"illegal-address",
      {"an illegal memory access was encountered"},

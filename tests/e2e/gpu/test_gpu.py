@@ -9,10 +9,9 @@ import subprocess
 import pytest
 
 from support import programs
-from support.hosts import wait_until
 
 TRAIN = """
-import os, sys, torch, torch.distributed as dist
+import os, sys, time, torch, torch.distributed as dist
 device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
 torch.cuda.set_device(device)
 dist.init_process_group("nccl", device_id=device)
@@ -24,7 +23,9 @@ for _ in range(20):
 torch.cuda.synchronize()
 print("uuid", torch.cuda.get_device_properties(device).uuid, "sum", one[0].item(), flush=True)
 if sys.argv[1:] == ["wait"]:
-    sys.stdin.readline()
+    open(f"trained.{os.environ['RANK']}", "w").close()
+    while not os.path.exists("seen"):
+        time.sleep(0.05)
 dist.destroy_process_group()
 """
 
@@ -84,20 +85,16 @@ def test_a_training_with_nccl_on_all_gpus(machine, gpus):
 
 def test_status_shows_the_memory_that_nvidia_smi_shows(machine, gpus):
     (machine.directory / "train.py").write_text(TRAIN)
-    program = machine.start("train.py", "wait", stdin=subprocess.PIPE,
-                            env={"PYTHON_EXEC": str(programs.torch_python())})
-
-    def measured() -> list[int]:
-        result = machine.run("--status=json")
-        jobs = json.loads(result.stdout) if result.code == 0 else []
-        workers = [worker for job in jobs for node in job.get("nodes", []) for worker in node["workers"]]
-        return [worker.get("gpu_memory_bytes") or 0 for worker in workers]
-
-    wait_until("each worker uses its GPU", lambda: len(measured()) == len(gpus) and min(measured()) > 200 << 20, 60)
-    by_smi = [int(used) << 20 for [used] in query("memory.used")]
-    assert all(abs(one - other) <= 64 << 20 for one, other in zip(sorted(measured()), sorted(by_smi), strict=True))
-    result = program.wait("\n")
-    assert result.code == 0, str(result)
+    program = machine.start("train.py", "wait", env={"PYTHON_EXEC": str(programs.torch_python())})
+    try:
+        machine.wait_for_files(*(f"trained.{rank}" for rank in range(len(gpus))))
+        [job] = json.loads(machine.run("--status=json").stdout)
+        shown = [worker["gpu_memory_bytes"] for node in job["nodes"] for worker in node["workers"]]
+        by_smi = [int(used) << 20 for [used] in query("memory.used")]
+    finally:
+        (machine.directory / "seen").touch()
+    assert program.wait().code == 0
+    assert all(abs(one - other) <= 64 << 20 for one, other in zip(sorted(shown), sorted(by_smi), strict=True)), (shown, by_smi)
 
 
 def test_memory_that_is_used_up_gets_its_hint(machine):
