@@ -32,7 +32,7 @@ class CopyFolder {
   struct Settings {
     Milliseconds quiet{100};
     Milliseconds held{300};
-    Milliseconds recent{2000};  // ranks that fail on one import differ by what a loaded machine makes of it
+    Milliseconds recent{10000};  // ranks that fail alike differ by what a loaded machine makes of it
     Milliseconds moment{500};
     std::size_t longest = std::size_t{16} << 10;  // bytes
     std::size_t least = 3;

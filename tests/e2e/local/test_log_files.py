@@ -236,7 +236,9 @@ def test_a_file_that_cannot_be_compressed_stays_as_it_is(machine, small_disk):
     result = machine.start_program(["unshare", "-m", "sh", "-c", script], env={"ddprun": machine.binary}).wait()
     assert result.code == 0 and result.stdout.split() == [
         "rank-00000.err.zst", "rank-00000.out", "270177", "attempt-0/rank-00000.out", "attempt-0/rank-00000.err.zst"], str(result)
-    assert re.fullmatch(r"ddprun: cannot compress \S+rank-00000.out on \S+: no space left on device; it stays uncompressed\n",
+    # The index is written again once there is room.
+    assert re.fullmatch(r"(ddprun: no index of the log files of \S+: cannot write \S+: no space left on device\n)?"
+                        r"ddprun: cannot compress \S+rank-00000.out on \S+: no space left on device; it stays uncompressed\n",
                         result.stderr), str(result)
 
 
@@ -284,8 +286,12 @@ def test_a_program_that_is_killed_loses_no_line_of_its_file(machine):
 
 
 def test_ranks_that_lose_one_that_raises_are_one_traceback(machine, torch_python):
-    """Gloo names the peer's port, which is another one for each of them. They ignore SIGTERM, so that all get to say so."""
-    script = ("import signal, torch, torch.distributed as dist\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ndist.init_process_group('gloo')\nones = torch.ones(1)\n"
+    """Gloo names the peer's port, which is another one for each of them. They ignore SIGTERM, so that all get to say so, and
+    say it in one piece, which Python on a loaded machine takes longer for than lines are held."""
+    script = ("import signal, sys, traceback, torch, torch.distributed as dist\n"
+              "def say(*error):\n    sys.stderr.write(''.join(traceback.format_exception(*error)))\n    sys.stderr.flush()\n"
+              "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ndist.init_process_group('gloo')\n"
+              "sys.excepthook = say  # torch has one of its own\nones = torch.ones(1)\n"
               "for step in range(5):\n    if dist.get_rank() == 2 and step == 3:\n        raise ValueError('bad batch')\n"
               "    dist.all_reduce(ones)\n")
     (machine.directory / "train.py").write_text(script)
@@ -294,9 +300,9 @@ def test_ranks_that_lose_one_that_raises_are_one_traceback(machine, torch_python
     copies = re.findall(r"^\[([\d, -]+)\] the same \d+ lines(?: but for the port)?: RuntimeError: .*Connection closed by peer", result.stderr, re.M)
     ranks = {rank for each in copies for part in each.split(", ")
              for rank in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1)}
-    whole = re.findall(r"^\[rank(\d)\]: RuntimeError: .*Connection closed by peer", result.stderr, re.M)
-    assert len(ranks) >= 4 and len(whole) <= 3 and 2 not in ranks, str(result)
-    assert "[rank2]: ValueError: bad batch" in result.stderr, str(result)
+    whole = re.findall(r"^RuntimeError: .*Connection closed by peer", result.stderr, re.M)
+    assert len(ranks) >= 3 and len(whole) <= 4 and 2 not in ranks, str(result)
+    assert "ValueError: bad batch" in result.stderr, str(result)
 
 
 def test_labels_colours_and_chosen_ranks(machine):
@@ -344,7 +350,8 @@ def test_labels_are_coloured_on_a_terminal_and_progress_bars_keep_theirs(machine
     screen = Screen(machine, [machine.binary, "--label", "--no-python", "sh", "-c", script])
     assert screen.wait() == 0
     label = "\x1b[36m[0]\x1b[0m "
-    assert screen.text.replace("\r\n", "\n") == f"{label} 10%\r{label} 20%\r{label}100%\n", repr(screen.text)
+    shown = re.sub(r"\x1b\[\?7[lh]", "", screen.text).replace("\r\n", "\n")  # cut at the width, and no longer
+    assert shown == f"{label} 10%\r{label} 20%\r{label}100%\n", repr(screen.text)
 
 
 class Tmux:

@@ -78,7 +78,7 @@ def write_randomly(machine: Machine, kind: str, seed: int) -> None:
     program = subprocess.Popen(
         [machine.binary, "--nproc-per-node", str(ranks), "--no-python", sys.executable, "-S", random_writer.__file__,
          str(seed)], stdin=subprocess.DEVNULL, stdout=sink.writer, stderr=subprocess.PIPE, cwd=machine.directory,
-        env=machine.environment)
+        env=machine.environment | {"TERM": "dumb"})  # to others it also says what erases and cuts a progress bar
     os.close(sink.writer)
     try:
         _, error = program.communicate(timeout=120)

@@ -151,7 +151,7 @@ TEST_CASE("ranks that come later are copies too, for a while") {
   bench.folder.tick(at(1600));
   bench.folder.tick(at(2100));
   CHECK(bench.shown() == "[3] the same: same\n");
-  bench.folder.add(4, "same\n", at(2500));
+  bench.folder.add(4, "same\n", at(10500));
   CHECK(bench.shown() == "4: same\n");
 }
 
