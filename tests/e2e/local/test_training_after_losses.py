@@ -12,9 +12,9 @@ import pytest
 from support.attempts import Job
 from support.hosts import wait_until
 from support.manual import as_text
-from support.programs import SCRIPTS
+from support.programs import REPOSITORY
 
-TRAINING = str(SCRIPTS / "train_in_attempt.py")
+TRAINING = str(REPOSITORY / "tests/e2e/scripts/train_in_attempt.py")  # it runs a script of scripts/bench
 PAUSE = "0.05"  # seconds after each of 40 steps; the first checkpoint is after 5
 
 
