@@ -97,8 +97,11 @@ def why_no(framework: str) -> str | None:
 
 
 def _has(module: str) -> bool:
-    probe = subprocess.run([torch_python(), "-c", "import importlib.util as u, sys;"
-                            f"sys.exit(u.find_spec('{module}') is None)"])
+    try:
+        probe = subprocess.run([torch_python(), "-c", "import importlib.util as u, sys;"
+                                f"sys.exit(u.find_spec('{module}') is None)"])
+    except OSError:  # in a home that this user cannot enter
+        return False
     return probe.returncode == 0
 
 
