@@ -279,8 +279,7 @@ void OutputPump::pass_on_folded() {
   };
   for (const auto& piece : folder_.take())
     pass_on(piece, [](const auto& each) { return output::describe_alike(each.ranks, each.text); });
-  for (const auto& piece : copies_.take())
-    pass_on(piece, [](const auto& each) { return output::describe_copies(each); });
+  for (const auto& piece : copies_.take()) pass_on(piece, output::describe_copies);
 }
 
 // Where it is missing from what is shown.

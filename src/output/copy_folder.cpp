@@ -50,10 +50,13 @@ void CopyFolder::add(int id, std::string_view text, TimePoint now) {
 
 bool CopyFolder::may_be_copy(int id, const Stream& stream, TimePoint now) const {
   if (!stream.fresh || stream.held.size() > settings_.longest || is_rewritten(stream.held)) return false;
+  const auto may_be_first = [&](const Block& block) {
+    return block.stream != id && now - block.changed <= settings_.recent;
+  };
+  if (std::none_of(blocks_.begin(), blocks_.end(), may_be_first)) return false;
   const std::string key = make_comparable(whole_lines(stream.held), stream.rank).text;
-  return std::any_of(blocks_.begin(), blocks_.end(), [&](const Block& block) {
-    return block.stream != id && is_like(stream, key, block) && now - block.changed <= settings_.recent;
-  });
+  return std::any_of(blocks_.begin(), blocks_.end(),
+                     [&](const Block& block) { return may_be_first(block) && is_like(stream, key, block); });
 }
 
 // As far as both have come: by whole lines, else as they are.
@@ -74,7 +77,7 @@ void CopyFolder::cut(int id, TimePoint now) {
   Stream& stream = streams_.at(id);
   Comparable lines = make_comparable(stream.held, stream.rank);
   const auto block = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& each) {
-    return each.stream != id && each.whole == each.text.size() && each.lines.text == lines.text &&
+    return each.stream != id && each.whole == each.text.size() && are_alike(each.lines, lines) &&
            stream.first - each.changed <= settings_.recent;
   });
   if (block == blocks_.end() || !stream.held.ends_with('\n')) return show(id, now);

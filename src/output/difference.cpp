@@ -163,7 +163,7 @@ class Scan {
     return false;
   }
 
-  // "W1126 23:12:03.964 [thread]", "0x7f12ab", "/tmp/tmpa5yb_h84"
+  // "W1126 23:12:03.964 12345 ", "0x7f12ab"
   bool scan_word() {
     if (matches(rest().substr(1), "9999 99:99:99") &&
         std::string_view("IWEF").find(line_[at_]) != std::string_view::npos)
@@ -180,12 +180,11 @@ class Scan {
   bool scan_glog() {
     keep(1);
     take(Kind::time, 5 + length_of_time(rest().substr(5)));
-    if (const std::size_t number = digits(rest().substr(std::min<std::size_t>(1, rest().size())));
-        matches(rest(), " 9") && rest().substr(1 + number).starts_with(' ')) {
-      keep(1);
-      take(Kind::pid, number);
-    }
-    return true;
+    if (!matches(rest(), " 9")) return true;
+    const std::size_t thread = digits(rest().substr(1));
+    if (!rest().substr(1 + thread).starts_with(' ')) return true;
+    keep(1);
+    return take(Kind::pid, thread);
   }
 
   bool scan_number() {
@@ -248,6 +247,10 @@ Comparable make_comparable(std::string_view lines, GlobalRank rank) {
   return found;
 }
 
+bool are_alike(const Comparable& one, const Comparable& other) {
+  return one.text == other.text && one.parts.size() == other.parts.size();
+}
+
 std::string describe_kinds(const std::vector<Difference>& differences) {
   std::set<Kind> kinds;
   for (const Difference& each : differences) kinds.insert(each.kind);
@@ -255,7 +258,7 @@ std::string describe_kinds(const std::vector<Difference>& differences) {
   for (const Kind kind : kinds)
     words.push_back(fmt::format("the {}", k_words[static_cast<std::size_t>(kind)]));
   if (words.size() < 2) return join(words, "");
-  const std::string last = std::exchange(words.back(), {});
+  const std::string last = words.back();
   words.pop_back();
   return fmt::format("{} and {}", join(words, ", "), last);
 }

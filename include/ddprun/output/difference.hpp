@@ -30,6 +30,9 @@ struct Comparable {
 // this one.
 Comparable make_comparable(std::string_view lines, GlobalRank rank);
 
+// They differ in their parts alone. A text may hold what looks like a mark, so these are counted too.
+bool are_alike(const Comparable& one, const Comparable& other);
+
 // "the port", "the port, the pid and the time"; empty for none.
 std::string describe_kinds(const std::vector<Difference>& differences);
 

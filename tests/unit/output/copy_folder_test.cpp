@@ -91,6 +91,15 @@ TEST_CASE("what differs by nature makes no difference, and is named") {
             "[1-3] the same 2 lines but for the port: Connection closed by peer [10.0.0.1]:57000\n");
 }
 
+TEST_CASE("bytes that look like the mark of a difference are none") {
+  Bench bench(3);
+  const std::string odd = "peer " + make_comparable("10.0.0.1", GlobalRank{0}).text + "\n";
+  bench.folder.add(0, odd, at(0));
+  for (int i = 1; i < 3; ++i) bench.folder.add(i, "peer 10.0.0.1\n", at(i));
+  for (const int ms : {110, 700}) bench.folder.tick(at(ms));
+  CHECK(bench.shown() == "0: " + odd + "1: peer 10.0.0.1\n2: peer 10.0.0.1\n");
+}
+
 TEST_CASE("torch's mark of a rank makes no difference") {
   Bench bench(3);
   for (int i = 0; i < 3; ++i) bench.folder.add(i, fmt::format("[rank{}]: Error\n", i), at(i));
