@@ -10,7 +10,6 @@
 #include "ddprun/base/error.hpp"
 #include "ddprun/net/agent_listener.hpp"
 #include "ddprun/net/member_service.hpp"
-#include "ddprun/os/capture/capture_python.hpp"
 #include "ddprun/os/libraries/name_lookup.hpp"
 #include "ddprun/os/process/reaper.hpp"
 #include "ddprun/plan/announced.hpp"
@@ -22,7 +21,6 @@
 #include "ddprun/rendezvous/host_limits.hpp"
 #include "ddprun/supervise/store_use.hpp"
 #include "driver.hpp"
-#include "launch_facts.hpp"
 #include "log.hpp"
 #include "own_addresses.hpp"
 
@@ -151,7 +149,7 @@ plan::Announcement Driver::announcement() const {
   self.local_workers = plan::announced_workers(*node_, snapshot_);
   // For the other hosts, and for the store, which a single worker hosts itself.
   const bool of_use = node_->rendezvous.agents > 1 || node_->offered.size() > 1;
-  if (of_use) self.python = python_of_workers(*node_, snapshot_);
+  if (of_use) self.python = workers_.python();
   return self;
 }
 

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ddprun/facts/python_facts.hpp"
 #include "ddprun/facts/snapshot.hpp"
 #include "ddprun/os/process/child.hpp"
 #include "ddprun/os/process/reaper.hpp"
@@ -64,6 +65,8 @@ class WorkerGroup {
   void end_attempt();  // every main process has ended: give their numbers back
   // The attempt is over while a main process is still there, and stays so: nothing is waited for any more.
   void abandon();
+  // Theirs, read once: at a failure the file system may be what has failed.
+  const facts::PythonFacts& python() const;
   // Whether one of them, or what it has started, has mapped a file whose path contains `name`.
   bool has_loaded(std::string_view name) const;
   // Whether one of this attempt has touched its DDPRUN_PROGRESS_FILE.
@@ -179,6 +182,8 @@ class WorkerGroup {
   std::vector<int> inherited_;
   std::vector<int> ignored_signals_;
   std::optional<std::uint64_t> open_files_;  // the workers' limit
+
+  mutable std::optional<facts::PythonFacts> python_;
 
   LogFiles logs_;
 

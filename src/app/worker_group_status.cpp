@@ -57,12 +57,16 @@ std::vector<std::vector<std::string>> WorkerGroup::gpus() const {
   return addresses;
 }
 
+const facts::PythonFacts& WorkerGroup::python() const {
+  if (!python_) python_ = python_of_workers(*node_, snapshot_);
+  return *python_;
+}
+
 // "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3"
 std::string WorkerGroup::describe_environment(std::size_t worker) const {
   std::vector<std::string> facts;
-  const facts::PythonFacts python = python_of_workers(*node_, snapshot_);
-  if (!python.version.empty()) facts.push_back("Python " + python.version);
-  if (!python.torch.empty()) facts.push_back("torch " + python.torch);
+  if (!python().version.empty()) facts.push_back("Python " + python().version);
+  if (!python().torch.empty()) facts.push_back("torch " + python().torch);
   for (const int gpu : plan_->planned[worker].gpus) {
     const std::string& model = snapshot_.host.gpus.at(static_cast<std::size_t>(gpu)).model;
     if (!model.empty() && std::find(facts.begin(), facts.end(), model) == facts.end()) facts.push_back(model);
