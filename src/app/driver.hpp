@@ -187,8 +187,8 @@ class Driver {
 
   supervise::AgentLifecycle life_;
   std::optional<rendezvous::LaunchFailure> failure_;
-  std::string stop_sender_;  // as rendezvous::StopRequest
-  int world_size_ = 0;       // of the workers that this agent's store is for
+  std::optional<std::string> stop_sender_;  // of the first stop signal, as rendezvous::StopRequest
+  int world_size_ = 0;                      // of the workers that this agent's store is for
   bool decision_pending_ = false;
   bool coordinator_ended_ = false;          // after its last message
   bool failed_ = false;                     // a handler threw

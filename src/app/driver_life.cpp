@@ -39,7 +39,8 @@ void Driver::carry_out(const supervise::life::Judge& action) {
 }
 
 void Driver::carry_out(const supervise::life::SendStopRequest& action) {
-  link_->send(rendezvous::StopRequest{action.signal, node_->host, action.whole_tree, stop_sender_});
+  link_->send(
+      rendezvous::StopRequest{action.signal, node_->host, action.whole_tree, stop_sender_.value_or("")});
 }
 
 void Driver::carry_out(const supervise::life::SendStopped& action) {

@@ -35,7 +35,7 @@ void Driver::on_signal(const os::SignalEvent& event) {
     workers_.look_for_stops();
     if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
   } else if (is_stop_signal(event.number, node_->options)) {
-    if (stop_sender_.empty()) stop_sender_ = os::describe_sender(event);
+    if (!stop_sender_) stop_sender_ = os::describe_sender(event);
     const bool by_person = is_from_person(event, node_->allocation.scheduler.value);
     carry_out(
         life_.on_stop_signal(event.number, supervise::SignalWay::own, event.from_above, by_person, now()));

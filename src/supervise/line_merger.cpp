@@ -171,9 +171,11 @@ void LineMerger::append_frames(std::optional<StreamId> from, std::string_view te
     const std::size_t frames = length_of_frames(line, whole);
     rewrites = !whole && (rewrites || frames > 0);
     const std::size_t cut = rewrites ? line.size() : frames;
-    if (cut > 0) output_ += k_cut_at_width;
-    if (cut > 0) append(from, line.substr(0, cut), std::exchange(another, false), now);
-    if (cut > 0) output_ += k_wrap_at_width;
+    if (cut > 0) {
+      output_ += k_cut_at_width;
+      append(from, line.substr(0, cut), std::exchange(another, false), now);
+      output_ += k_wrap_at_width;
+    }
     if (cut < line.size()) append(from, line.substr(cut), std::exchange(another, false), now);
     text.remove_prefix(end);
   }
