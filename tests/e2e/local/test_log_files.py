@@ -14,6 +14,7 @@ import pytest
 
 from support.hosts import wait_until
 from support.machine import Screen, python_program
+from support.tmux import Tmux, needs_tmux
 
 needs_zstd = pytest.mark.skipif(shutil.which("zstd") is None, reason="needs zstd")
 TORCH_PYTHON = os.environ.get("DDPRUN_TEST_TORCH_PYTHON", "")
@@ -354,26 +355,7 @@ def test_labels_are_coloured_on_a_terminal_and_progress_bars_keep_theirs(machine
     assert shown == f"{label} 10%\r{label} 20%\r{label}100%\n", repr(screen.text)
 
 
-class Tmux:
-    """A terminal as a person has it: what is on its screen, with colours as tmux writes them."""
-
-    def __init__(self, machine, command: str) -> None:
-        self.tmux = ["tmux", "-S", str(machine.directory / "tmux"), "-f", "/dev/null"]
-        subprocess.run([*self.tmux, "new-session", "-d", "-x", "100", "-y", "30", f"{command}; touch ended; exec sleep 60"],
-                       check=True, cwd=machine.directory, env=machine.environment | {"TERM": "xterm-256color"})
-
-    def screen(self, *options: str) -> str:
-        shown = subprocess.run([*self.tmux, "capture-pane", "-p", *options], check=True, capture_output=True, text=True)
-        return shown.stdout.rstrip()
-
-    def __enter__(self) -> Tmux:
-        return self
-
-    def __exit__(self, *_) -> None:
-        subprocess.run([*self.tmux, "kill-server"], check=False)
-
-
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+@needs_tmux
 def test_a_terminal_shows_colours_a_traceback_once_and_one_progress_bar(machine):
     """Each step waits until the screen shows the one before, so that the order is a person's."""
     (machine.directory / "worker.py").write_text("""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
-import uuid
 
 import pytest
 
-from support.hosts import wait_until
 from support.machine import Screen
+from support.tmux import Tmux, needs_tmux
 
 READER = "import os, sys; print('tty', *(os.isatty(n) for n in range(3))); print('read', input('prompt> '), os.environ['RANK'])"
 
@@ -130,25 +127,14 @@ show(f"rank {rank}: 100%|########|", "\\n")
 """
 
 
+@needs_tmux
 @pytest.mark.parametrize("columns", [80, 200])
 @pytest.mark.parametrize("wide", [0, 20], ids=["narrow", "wider-than-80"])
 def test_no_frame_of_a_progress_bar_stays_on_the_screen(machine, columns, wide):
-    if shutil.which("tmux") is None:
-        pytest.skip("what a terminal shows is read from tmux, which is not installed")
     (machine.directory / "bar.py").write_text(BAR)
-    name = f"ddprun-{uuid.uuid4()}"
-    line = f"{machine.binary} -q --nproc-per-node 4 --no-python {sys.executable} bar.py {wide}; echo ended; read line"
-    tmux = ["tmux", "-L", name]
-    subprocess.run([*tmux, "-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", "30", line], cwd=machine.directory,
-                   env=machine.environment, check=True)
-    try:
-        def shown() -> list[str]:
-            text = subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True).stdout
-            return [row.rstrip() for row in text.splitlines() if row.strip()]
-
-        wait_until("the program has ended", lambda: "ended" in shown(), 60)
-        rows = shown()
-    finally:
-        subprocess.run([*tmux, "kill-server"])
-    assert sorted(rows) == sorted(["ended", *(f"note of {rank}" for rank in range(4)),
+    line = f"{machine.binary} -q --nproc-per-node 4 --no-python {sys.executable} bar.py {wide}"
+    with Tmux(machine, line, columns) as terminal:
+        machine.wait_for_files("ended")
+        rows = [row.rstrip() for row in terminal.screen().splitlines() if row.strip()]
+    assert sorted(rows) == sorted([*(f"note of {rank}" for rank in range(4)),
                                    *(f"rank {rank}: 100%|########|" for rank in range(4))]), "\n".join(rows)

@@ -82,8 +82,8 @@ def test_however_pbs_ends_a_job_each_worker_gets_sigterm_once(cluster, ssh_daemo
     job = started(cluster.submit_without_shell(directory, line, *TWO_HOSTS, *limit))
     if end != "walltime":
         cluster.control.check([end, job.number])
-    wait_until("both workers are saving", lambda: len(list(directory.glob("saving.*"))) == 2, 60)
-    wait_until("ddprun says why", lambda: "stopped by SIGTERM on " in (directory / "said").read_text(), 60)
+    wait_until("both workers are saving", lambda: len(list(directory.glob("saving.*"))) == 2)
+    wait_until("ddprun says why", lambda: "stopped by SIGTERM on " in (directory / "said").read_text())
     said = (directory / "said").read_text()
     assert got(directory) == ["SIGTERM\n"] * 2, said
     assert [line for line in said.splitlines() if line.startswith("ddprun: stopped by SIGTERM on p")

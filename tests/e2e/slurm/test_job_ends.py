@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from slurm.conftest import PATH
+from slurm.test_signals_once import COUNTER, got
 from support import programs, slurm_cluster
 from support.hosts import wait_until
-from support.programs import SCRIPTS
 from support.slurm_cluster import SlurmCluster
 
-COUNTER = f"--no-python {sys.executable} {SCRIPTS / 'count_signals.py'}"
 STARTS = {
     "srun-per-node": f"srun ddprun --nproc-per-node 2 {COUNTER} $PWD",
     "srun-per-task": f"srun ddprun {COUNTER} $PWD",
@@ -46,12 +44,6 @@ def submit(cluster: SlurmCluster, folder: Path, how: str, partition: str = "test
                                   str(folder / "job.sh")]).strip()
 
 
-def got(folder: Path) -> list[int]:
-    """How often each rank got SIGTERM."""
-    files = [folder / f"got.{rank}" for rank in range(4)]
-    return [file.read_text().split().count("SIGTERM") if file.exists() else 0 for file in files]
-
-
 def wait_for_workers(folder: Path) -> None:
     wait_until("all workers run", lambda: len(list(folder.glob("ready.*"))) == 4)
 
@@ -65,7 +57,7 @@ def check_once(folder: Path, seconds: float = 60) -> str:
     wait_until("all workers have ended", lambda: is_over(folder), seconds)
     wait_until("ddprun says why", lambda: "stopped by SIGTERM on " in (folder / "output").read_text())
     output = (folder / "output").read_text()
-    assert got(folder) == [1] * 4, output
+    assert got(folder, "SIGTERM") == [1] * 4, output
     lines = [line for line in output.splitlines() if line.startswith("ddprun: stopped by SIGTERM on ")]
     assert len(lines) == 1, output
     return lines[0]
