@@ -1,4 +1,4 @@
 // The program: run, report the one exception of set-up, return the code.
-#include "ddprun/app/run.hpp"
+#include "ddprun/run.hpp"
 
 int main(int argc, char** argv) { return ddprun::app::run_program(argc, argv); }

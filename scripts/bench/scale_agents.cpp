@@ -21,9 +21,9 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/net/authenticator.hpp"
-#include "ddprun/net/coordinator_service.hpp"
-#include "ddprun/net/member_service.hpp"
+#include "net/authenticator.hpp"
+#include "net/coordinator_service.hpp"
+#include "net/member_service.hpp"
 
 namespace {
 

@@ -1,10 +1,10 @@
-#include "ddprun/allocation/allocation.hpp"
+#include "allocation/allocation.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::allocation {
 

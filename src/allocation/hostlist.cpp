@@ -1,4 +1,4 @@
-#include "ddprun/allocation/hostlist.hpp"
+#include "allocation/hostlist.hpp"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <cctype>
 #include <cstdint>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::allocation {
 

@@ -1,12 +1,12 @@
-#include "ddprun/allocation/manual.hpp"
+#include "allocation/manual.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "allocation/hostlist.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::allocation {
 

@@ -1,12 +1,12 @@
-#include "ddprun/allocation/node_file.hpp"
+#include "allocation/node_file.hpp"
 
 #include <fmt/format.h>
 
 #include <map>
 
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "allocation/hostlist.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::allocation {
 

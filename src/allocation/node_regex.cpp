@@ -1,10 +1,10 @@
-#include "node_regex.hpp"
+#include "allocation/node_regex.hpp"
 
 #include <fmt/format.h>
 
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "allocation/hostlist.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::allocation {
 

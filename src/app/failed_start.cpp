@@ -1,4 +1,4 @@
-#include "failed_start.hpp"
+#include "app/failed_start.hpp"
 
 #include <fmt/format.h>
 
@@ -8,16 +8,16 @@
 #include <memory>
 #include <utility>
 
-#include "ddprun/allocation/started.hpp"
-#include "ddprun/allocation/variables.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/net/lifeline_client.hpp"
-#include "ddprun/plan/propose.hpp"
-#include "ddprun/rendezvous/launch_failure.hpp"
-#include "ddprun/selflaunch/remote_launcher.hpp"
-#include "driver.hpp"
-#include "lifeline_authenticator.hpp"
-#include "log.hpp"
+#include "agent/driver.hpp"
+#include "allocation/detection/started.hpp"
+#include "allocation/variables.hpp"
+#include "base/text.hpp"
+#include "console/log.hpp"
+#include "net/lifeline_client.hpp"
+#include "peers/lifeline_authenticator.hpp"
+#include "plan/propose.hpp"
+#include "rendezvous/launch_failure.hpp"
+#include "selflaunch/remote_launcher.hpp"
 
 namespace ddprun::app {
 
@@ -41,7 +41,7 @@ void tell(const facts::Snapshot& snapshot, const rendezvous::FrontEndAddress& fr
   hooks.on_gone = [&](const std::string&) { context.stop(); };
   hooks.on_unreachable = [&](const std::string&) { context.stop(); };
   client = std::make_unique<net::LifelineClient>(
-      context, front_end, make_lifeline_authenticator(snapshot, options::Options{}),
+      context, front_end, peers::make_lifeline_authenticator(snapshot, options::Options{}),
       rendezvous::lifeline::Hello{place_of(snapshot), snapshot.host.name, false}, std::move(hooks));
   client->start();
   context.run();
@@ -72,7 +72,7 @@ plan::NodeProposal propose_telling(const facts::Snapshot& snapshot, options::Opt
 
 std::optional<int> tell_other_agents(const facts::Snapshot& snapshot,
                                      const std::optional<options::Options>& options, const Error& error,
-                                     OutputLink& output_link) noexcept {
+                                     streams::OutputLink& output_link) noexcept {
   try {
     if (only_looks(snapshot)) return std::nullopt;
     plan::NodeProposal node = propose_telling(snapshot, options.value_or(options::Options{}));
@@ -80,12 +80,12 @@ std::optional<int> tell_other_agents(const facts::Snapshot& snapshot,
     node.rendezvous.join_timeout = std::min(node.rendezvous.join_timeout, k_longest_telling);
     plan::LaunchPlan expected;
     expected.node = std::make_shared<const plan::NodeProposal>(std::move(node));
-    return Driver(expected, snapshot, output_link,
-                  rendezvous::make_launch_failure(error.what(), error.hint(), error.exit_code(),
-                                                  snapshot.host.name))
+    return agent::Driver(expected, snapshot, output_link,
+                         rendezvous::make_launch_failure(error.what(), error.hint(), error.exit_code(),
+                                                         snapshot.host.name))
         .run();
   } catch (const std::exception& why) {
-    say_detail(fmt::format("cannot report the failure to the other hosts: {}", why.what()));
+    console::say_detail(fmt::format("cannot report the failure to the other hosts: {}", why.what()));
     return std::nullopt;
   }
 }
@@ -96,7 +96,7 @@ void report_failed_start(const facts::Snapshot& snapshot, int code) noexcept {
     const auto front_end = text ? rendezvous::parse_front_end_address(*text) : std::nullopt;
     if (front_end && code != 0) tell(snapshot, *front_end, code);
   } catch (const std::exception& error) {
-    say_detail(error.what());
+    console::say_detail(error.what());
   }
 }
 

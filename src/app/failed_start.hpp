@@ -3,10 +3,10 @@
 
 #include <optional>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/facts/snapshot.hpp"
-#include "ddprun/options/options.hpp"
-#include "output_link.hpp"
+#include "base/error.hpp"
+#include "facts/snapshot.hpp"
+#include "options/options.hpp"
+#include "streams/output_link.hpp"
 
 namespace ddprun::app {
 
@@ -16,7 +16,7 @@ namespace ddprun::app {
 // where the command line could not be understood.
 std::optional<int> tell_other_agents(const facts::Snapshot& snapshot,
                                      const std::optional<options::Options>& options, const Error& error,
-                                     OutputLink& output_link) noexcept;
+                                     streams::OutputLink& output_link) noexcept;
 
 // Tells the front end that DDPRUN_FRONT_END names the exit code this process is about to end with: not every
 // remote launcher passes it on, and the other hosts need not wait for this one. Does nothing where no ddprun

@@ -1,71 +1,64 @@
-#include "ddprun/app/run.hpp"
-#include "ddprun/allocation/detect.hpp"
+#include "ddprun/run.hpp"
+#include "allocation/detection/detect.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
-#include "arguments.hpp"
-#include "command_line.hpp"
-#include "config.hpp"
-#include "ddprun/allocation/left_over.hpp"
-#include "ddprun/allocation/manual.hpp"
-#include "ddprun/allocation/started.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/facts/site_folders.hpp"
-#include "ddprun/os/capture/capture.hpp"
-#include "ddprun/os/capture/capture_hardware.hpp"
-#include "ddprun/os/capture/capture_remote_launchers.hpp"
-#include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/find_program.hpp"
-#include "ddprun/os/libraries/name_lookup.hpp"
-#include "ddprun/os/libraries/topology.hpp"
-#include "ddprun/os/process/become.hpp"
-#include "ddprun/os/read_file.hpp"
-#include "ddprun/placement/assumed_topology.hpp"
-#include "ddprun/plan/expected_assignment.hpp"
-#include "ddprun/plan/finalise.hpp"
-#include "ddprun/plan/launch_plan.hpp"
-#include "ddprun/plan/propose.hpp"
-#include "ddprun/plan/rendezvous_plan.hpp"
-#include "ddprun/plan/unlike_gpus.hpp"
-#include "ddprun/plan/worker_command.hpp"
-#include "ddprun/render/node_picture.hpp"
-#include "ddprun/render/render_plan.hpp"
-#include "ddprun/render/render_remote_launch.hpp"
-#include "ddprun/selflaunch/remote_launcher.hpp"
-#include "ddprun/site/site.hpp"
-#include "driver.hpp"
-#include "failed_start.hpp"
-#include "front_end.hpp"
-#include "granted_cpus.hpp"
-#include "launch_facts.hpp"
-#include "log.hpp"
-#include "log_files.hpp"
-#include "own_addresses.hpp"
-#include "print.hpp"
-#include "started_agent.hpp"
-#include "status_command.hpp"
-#include "timeline.hpp"
-#include "waiting.hpp"
+#include "agent/driver.hpp"
+#include "allocation/detection/left_over.hpp"
+#include "allocation/detection/started.hpp"
+#include "allocation/manual.hpp"
+#include "app/failed_start.hpp"
+#include "app/started_agent.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "command_line/arguments.hpp"
+#include "command_line/command_line.hpp"
+#include "command_line/config.hpp"
+#include "commands/capture.hpp"
+#include "commands/dry_run.hpp"
+#include "commands/status_command.hpp"
+#include "commands/timeline.hpp"
+#include "console/log.hpp"
+#include "console/print.hpp"
+#include "event_loop/waiting.hpp"
+#include "facts/proc_text.hpp"
+#include "facts/site_folders.hpp"
+#include "front_end/front_end.hpp"
+#include "os/capture/capture.hpp"
+#include "os/capture/capture_hardware.hpp"
+#include "os/capture/capture_remote_launchers.hpp"
+#include "os/descriptors.hpp"
+#include "os/find_program.hpp"
+#include "os/libraries/name_lookup.hpp"
+#include "os/libraries/topology.hpp"
+#include "os/process/become.hpp"
+#include "os/read_file.hpp"
+#include "peers/own_addresses.hpp"
+#include "placement/assumed_topology.hpp"
+#include "plan/expected_assignment.hpp"
+#include "plan/finalise.hpp"
+#include "plan/launch_plan.hpp"
+#include "plan/propose.hpp"
+#include "plan/rendezvous_plan.hpp"
+#include "plan/unlike_gpus.hpp"
+#include "plan/worker_command.hpp"
+#include "probes/granted_cpus.hpp"
+#include "probes/launch_facts.hpp"
+#include "render/render_plan.hpp"
+#include "render/render_remote_launch.hpp"
+#include "selflaunch/remote_launcher.hpp"
+#include "site/site.hpp"
+#include "streams/log_files.hpp"
 
 namespace ddprun::app {
 
 namespace {
 
 constexpr std::size_t k_hostfile_limit = std::size_t{4} << 20;
-
-void write_file(const std::string& path, const std::string& text, const char* hint) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) throw Error(fmt::format("cannot write {}", path), hint);
-}
 
 void add_program(facts::Snapshot& snapshot, const options::Options& options) {
   if (options.command.empty() || options.module) return;
@@ -105,12 +98,14 @@ void add_site_file(facts::Snapshot& snapshot, const options::Options& options) {
 }
 
 // A site's profile is known once the options are read, and may have options for what they leave open.
-bool follow_site_options(const facts::Snapshot& snapshot, OptionLayers& layers, options::Options& options) {
+bool follow_site_options(const facts::Snapshot& snapshot, command_line::OptionLayers& layers,
+                         options::Options& options) {
   if (!options.capture_file.empty()) return false;
   std::vector<facts::OptionText> of_site = site::choose_site(snapshot, options.site).profile.options;
   if (of_site.empty()) return false;
   layers.push_back(std::move(of_site));
-  options = std::get<options::Options>(parse_command_line(snapshot.arguments, snapshot.environment, layers));
+  options = std::get<options::Options>(
+      command_line::parse_command_line(snapshot.arguments, snapshot.environment, layers));
   return true;
 }
 
@@ -156,73 +151,10 @@ void look_at_hardware(facts::Snapshot& snapshot, options::Options& options) {
                          {options.bind.mode != options::BindMode::none || options.nic.value, true});
 }
 
-// What a site is recognised by belongs to a capture, also where no scheduler sets it. A profile that cannot
-// be read is no reason to write none: it is in there, and planning from it shows what is wrong.
-std::vector<std::string> recognising_variables(const facts::Snapshot& snapshot) {
-  try {
-    return site::site_variables(site::list_site_profiles(snapshot));
-  } catch (const UsageError&) {
-    return site::site_variables(site::builtin_site_profiles());
-  }
-}
-
-// `ddprun --capture train.py` names the script, which is not to be lost for it.
-void refuse_overwriting(const std::string& path) {
-  const std::string contents = os::read_head(path, facts::k_snapshot_limit);
-  if (contents.empty()) return;
-  try {
-    facts::parse_snapshot(contents, path);
-  } catch (const Error&) {
-    throw UsageError(fmt::format("--capture would overwrite {}, which is not a capture", printable(path)),
-                     "name another file, or - for standard output");
-  }
-}
-
-// Only the user reads it until it is sent to somebody: what is no secret to the tables may be one.
-int write_capture(const facts::Snapshot& snapshot, const options::Options& options) {
-  const std::string& path = options.capture_file;
-  const facts::Snapshot clean = facts::without_secrets(snapshot, recognising_variables(snapshot));
-  const std::string text = facts::render_snapshot(clean);
-  if (path == "-") return print_data(text), 0;
-  refuse_overwriting(path);
-  os::set_umask(077);  // nothing is written after it
-  write_file(path, text, "name another file for --capture");
-  say(fmt::format("wrote a snapshot of this host to {}; {}", path,
-                  clean.removed_secrets.empty()
-                      ? "no secrets were found"
-                      : "removed the secrets in " + join(clean.removed_secrets, ", ")));
-  return 0;
-}
-
-int print_picture(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
-  if (!snapshot.host.topology) {
-    throw UsageError("--dry-run=svg needs a topology", "leave out --bind none, or give --topology FILE");
-  }
-  const std::string picture = render::draw_node_svg(plan, snapshot);
-  if (plan.node->options.picture_file.empty()) return print_data(picture), 0;
-  write_file(plan.node->options.picture_file, picture, "name another file for the picture");
-  return 0;
-}
-
-// With many agents one of them speaks for all, but where each was typed by hand; =env is for the shell that
-// asked, and a snapshot is of one.
-int print_plan(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
-  if (plan.node->options.dry_run == options::DryRun::env) {
-    if (const auto notice = render::find_missing_ranks(plan)) say_notice(notice->what, notice->hint);
-    return print_data(render::render_shell(plan, snapshot)), 0;
-  }
-  if (plan.node->options.dry_run == options::DryRun::svg) return print_picture(plan, snapshot);
-  const bool asked_here =
-      plan::is_by_flags(plan.node->allocation) || !plan.node->options.snapshot_file.empty();
-  if (plan.node->rendezvous.agent.value != 0 && !asked_here) return 0;
-  plan.node->options.dry_run == options::DryRun::json ? print_data(render::render_json(plan, snapshot))
-                                                      : print_text(render::render_text(plan, snapshot));
-  return 0;
-}
-
 void ask_libraries(facts::Snapshot& snapshot, const options::Options& options) {
-  ask_pmix_for_size(snapshot);
-  if (options.dry_run != options::DryRun::off || !options.capture_file.empty()) ask_slurm_for_end(snapshot);
+  probes::ask_pmix_for_size(snapshot);
+  if (options.dry_run != options::DryRun::off || !options.capture_file.empty())
+    probes::ask_slurm_for_end(snapshot);
 }
 
 // Said for all hosts at once, when they have met.
@@ -232,10 +164,10 @@ bool waits_for_others(const plan::NodeProposal& node, const allocation::Notice& 
 }
 
 void say_notices(const plan::LaunchPlan& plan) {
-  for (const allocation::Notice& notice : plan.node->options.notices) say_detail(notice.what);
+  for (const allocation::Notice& notice : plan.node->options.notices) console::say_detail(notice.what);
   if (plan.node->rendezvous.agent.value != 0) return;
   for (const allocation::Notice& notice : plan::notices_of(plan)) {
-    if (!waits_for_others(*plan.node, notice)) say_notice(notice.what, notice.hint);
+    if (!waits_for_others(*plan.node, notice)) console::say_notice(notice.what, notice.hint);
   }
 }
 
@@ -253,13 +185,13 @@ std::optional<allocation::Notice> drop_left_over(facts::Snapshot& snapshot) {
 int start_everywhere(const selflaunch::SelfLaunchPlan& plan, const options::Options& options,
                      const facts::Snapshot& snapshot) {
   if (options.dry_run != options::DryRun::off) {
-    options.dry_run == options::DryRun::json ? print_data(render::render_json(plan, snapshot))
-                                             : print_text(render::render_text(plan));
+    options.dry_run == options::DryRun::json ? console::print_data(render::render_json(plan, snapshot))
+                                             : console::print_text(render::render_text(plan));
     return 0;
   }
-  for (const allocation::Notice& notice : options.notices) say_detail(notice.what);
-  for (const allocation::Notice& notice : plan.notices) say_notice(notice.what, notice.hint);
-  return FrontEnd(plan, options, snapshot).run();
+  for (const allocation::Notice& notice : options.notices) console::say_detail(notice.what);
+  for (const allocation::Notice& notice : plan.notices) console::say_notice(notice.what, notice.hint);
+  return front_end::FrontEnd(plan, options, snapshot).run();
 }
 
 // Nothing is started yet on hosts that are ours: the programs that could do it are looked for only then.
@@ -274,13 +206,16 @@ std::optional<selflaunch::SelfLaunchPlan> plan_self_launch(facts::Snapshot& snap
   return selflaunch::make_self_launch_plan(snapshot, options, allocation);
 }
 
-Talk talk_of(const options::Options& options) {
-  return options.quiet ? Talk::quiet : options.verbose ? Talk::verbose : Talk::normal;
+console::Talk talk_of(const options::Options& options) {
+  return options.quiet     ? console::Talk::quiet
+         : options.verbose ? console::Talk::verbose
+                           : console::Talk::normal;
 }
 
 // All of this host that planning asks for beside what capture_snapshot found, and what the options leave to
 // files.
-void read_named_files(facts::Snapshot& snapshot, OptionLayers& layers, options::Options& options) {
+void read_named_files(facts::Snapshot& snapshot, command_line::OptionLayers& layers,
+                      options::Options& options) {
   take_picture_file(options);
   add_program(snapshot, options);
   read_hostfile(snapshot, options);
@@ -295,7 +230,7 @@ std::optional<allocation::Notice> become_snapshot(facts::Snapshot& snapshot, opt
   snapshot = facts::parse_snapshot(os::read_file(options.snapshot_file, facts::k_snapshot_limit),
                                    options.snapshot_file);
   auto left_over = drop_left_over(snapshot);
-  options = std::get<options::Options>(parse_command_line(arguments, snapshot.environment));
+  options = std::get<options::Options>(command_line::parse_command_line(arguments, snapshot.environment));
   take_picture_file(options);
   read_hostfile(snapshot, options);
   add_site_file(snapshot, options);
@@ -309,7 +244,7 @@ int capture(facts::Snapshot& snapshot, options::Options& options, facts::Environ
   look_at_hardware(snapshot, options);
   snapshot.environment = std::move(environment);
   ask_libraries(snapshot, options);
-  return write_capture(snapshot, options);
+  return commands::write_capture(snapshot, options);
 }
 
 plan::NodeProposal propose_here(facts::Snapshot& snapshot, const options::Options& options,
@@ -317,9 +252,10 @@ plan::NodeProposal propose_here(facts::Snapshot& snapshot, const options::Option
   plan::NodeProposal node = plan::propose(snapshot, options, std::move(allocation));
   const bool of_this_host = options.snapshot_file.empty();
   if (of_this_host && options.topology.empty())
-    node = keep_to_granted_cpus(std::move(node), snapshot, claims);
+    node = probes::keep_to_granted_cpus(std::move(node), snapshot, claims);
   const bool alone_meant = options.place.standalone || options.place.nodes || !of_this_host;
-  const auto no_job = alone_meant ? std::nullopt : find_job_without_variables(snapshot, node.allocation);
+  const auto no_job =
+      alone_meant ? std::nullopt : probes::find_job_without_variables(snapshot, node.allocation);
   if (no_job) node.notices.push_back(*no_job);
   return node;
 }
@@ -327,7 +263,8 @@ plan::NodeProposal propose_here(facts::Snapshot& snapshot, const options::Option
 // What the launch is, from what is known by now: printed, started on all hosts, or run here. `started` is set
 // where there is no way back.
 int launch(facts::Snapshot& snapshot, options::Options& options,
-           const std::optional<allocation::Notice>& left_over, bool& started, OutputLink& output_link) {
+           const std::optional<allocation::Notice>& left_over, bool& started,
+           streams::OutputLink& output_link) {
   allocation::Allocation allocation = allocation::detect_allocation(snapshot, options.place);
   if (auto self_launch = plan_self_launch(snapshot, options, allocation)) {
     if (left_over) self_launch->notices.push_back(*left_over);
@@ -339,36 +276,36 @@ int launch(facts::Snapshot& snapshot, options::Options& options,
   plan::NodeProposal node = propose_here(snapshot, options, std::move(allocation), claims);
   if (left_over) node.notices.push_back(*left_over);
   const bool runs = options.dry_run == options::DryRun::off;
-  if (runs) check_log_folder(options.output, node.host);
-  if (runs) settle_local_address(node, snapshot);  // all hear of it where it fails
+  if (runs) streams::check_log_folder(options.output, node.host);
+  if (runs) peers::settle_local_address(node, snapshot);  // all hear of it where it fails
   const plan::Assignment share = plan::make_expected_assignment(node);
   const plan::LaunchPlan expected =
       plan::finalise(std::make_shared<const plan::NodeProposal>(std::move(node)), share, snapshot);
-  if (!runs) return print_plan(expected, snapshot);
+  if (!runs) return commands::print_plan(expected, snapshot);
   say_notices(expected);
   started = true;
-  return Driver(expected, snapshot, output_link).run();
+  return agent::Driver(expected, snapshot, output_link).run();
 }
 
 // `understood` is where the options are left once they are read.
 int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, bool& started,
-        OutputLink& output_link) {
-  set_up_log(Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
+        streams::OutputLink& output_link) {
+  console::set_up_log(console::Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (allocation::is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = allocation::find_front_end_umask(snapshot)) os::set_umask(*mask);
   const facts::Environment captured = snapshot.environment;
   auto left_over = drop_left_over(snapshot);
 
-  OptionLayers layers = read_configuration(snapshot);
-  auto parsed = parse_command_line(snapshot.arguments, snapshot.environment, layers);
-  if (const auto* printed = std::get_if<Printed>(&parsed)) {
-    print_data(printed->text);
+  command_line::OptionLayers layers = command_line::read_configuration(snapshot);
+  auto parsed = command_line::parse_command_line(snapshot.arguments, snapshot.environment, layers);
+  if (const auto* printed = std::get_if<command_line::Printed>(&parsed)) {
+    console::print_data(printed->text);
     return printed->exit_code;
   }
   options::Options& options = understood.emplace(std::move(std::get<options::Options>(parsed)));
-  set_up_log(talk_of(options), snapshot.host.stderr_is_terminal, snapshot.host.name);
-  if (options.status) return show_jobs(options, snapshot.host.name);
-  if (!options.timeline_file.empty()) return print_text(draw_timeline(options)), 0;
+  console::set_up_log(talk_of(options), snapshot.host.stderr_is_terminal, snapshot.host.name);
+  if (options.status) return commands::show_jobs(options, snapshot.host.name);
+  if (!options.timeline_file.empty()) return console::print_text(commands::draw_timeline(options)), 0;
   if (output_link.connect(snapshot, options)) snapshot.host.stderr_is_terminal = false;
 
   if (!options.snapshot_file.empty()) {
@@ -376,10 +313,13 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
   } else {
     read_named_files(snapshot, layers, options);
     if (options.print_config)
-      return print_text(render_config(options, facts::config_files(snapshot.environment))), 0;
+      return console::print_text(
+                 command_line::render_config(options, facts::config_files(snapshot.environment))),
+             0;
     look_up_coordinator(snapshot, options);
   }
-  snapshot.arguments = normalise_arguments(snapshot.arguments, option_table()).launch;
+  snapshot.arguments =
+      command_line::normalise_arguments(snapshot.arguments, command_line::option_table()).launch;
   if (!options.capture_file.empty()) return capture(snapshot, options, captured);
   if (options.snapshot_file.empty()) ask_libraries(snapshot, options);
   return launch(snapshot, options, left_over, started, output_link);
@@ -391,10 +331,10 @@ int run_program(int argc, char** argv) noexcept {
   facts::Snapshot snapshot;
   std::optional<options::Options> options;
   bool started = false;
-  OutputLink output_link;
+  streams::OutputLink output_link;
   int code = k_exit_own_failure;
   try {
-    note_standard_output();
+    console::note_standard_output();
     os::ensure_standard_descriptors();
     snapshot = os::capture_snapshot(argc, argv);
     return run(snapshot, options, started, output_link);
@@ -402,10 +342,10 @@ int run_program(int argc, char** argv) noexcept {
     code = error.exit_code();
     if (const auto told = started ? std::nullopt : tell_other_agents(snapshot, options, error, output_link))
       return *told;
-    say_error(error.what(), error.hint());
+    console::say_error(error.what(), error.hint());
   } catch (const std::exception& error) {
-    say_error(fmt::format("on {}: {}", snapshot.host.name, describe_exception(error)),
-              "please report it with the output of ddprun --capture -");
+    console::say_error(fmt::format("on {}: {}", snapshot.host.name, event_loop::describe_exception(error)),
+                       "please report it with the output of ddprun --capture -");
   }
   report_failed_start(snapshot, code);
   return code;

@@ -1,18 +1,18 @@
-#include "started_agent.hpp"
+#include "app/started_agent.hpp"
 
 #include <fmt/format.h>
 
 #include <boost/asio/io_context.hpp>
 #include <utility>
 
-#include "ddprun/allocation/started.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/net/lifeline_client.hpp"
-#include "ddprun/os/process/become.hpp"
-#include "failed_start.hpp"
-#include "lifeline_authenticator.hpp"
-#include "log.hpp"
+#include "allocation/detection/started.hpp"
+#include "app/failed_start.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "console/log.hpp"
+#include "net/lifeline_client.hpp"
+#include "os/process/become.hpp"
+#include "peers/lifeline_authenticator.hpp"
 
 namespace ddprun::app {
 
@@ -47,7 +47,8 @@ std::string ask_front_end(const rendezvous::FrontEndAddress& front_end, int plac
   };
   hooks.on_gone = [&](const std::string& why) { stop_with(why); };
   hooks.on_unreachable = [&](const std::string& why) { stop_with(why); };
-  net::LifelineClient client(context, front_end, make_lifeline_authenticator(snapshot, options::Options{}),
+  net::LifelineClient client(context, front_end,
+                             peers::make_lifeline_authenticator(snapshot, options::Options{}),
                              {place, snapshot.host.name, true}, std::move(hooks));
   client.start();
   context.run();

@@ -7,7 +7,7 @@
 //                               (Open MPI), by the key in that file (pbsdsh, pbs_tmrsh), or as agents do
 #pragma once
 
-#include "ddprun/facts/snapshot.hpp"
+#include "facts/snapshot.hpp"
 
 namespace ddprun::app {
 

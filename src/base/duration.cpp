@@ -1,10 +1,10 @@
-#include "ddprun/base/duration.hpp"
+#include "base/duration.hpp"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun {
 

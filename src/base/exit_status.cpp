@@ -1,4 +1,4 @@
-#include "ddprun/base/exit_status.hpp"
+#include "base/exit_status.hpp"
 
 namespace ddprun {
 

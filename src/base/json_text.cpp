@@ -1,4 +1,4 @@
-#include "ddprun/base/json_text.hpp"
+#include "base/json_text.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
-#include "ddprun/base/markup.hpp"
+#include "base/markup.hpp"
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun {
 

@@ -1,4 +1,4 @@
-#include "ddprun/events/event.hpp"
+#include "events/event.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
-#include "ddprun/base/json_number.hpp"
-#include "ddprun/base/json_text.hpp"
+#include "base/json_number.hpp"
+#include "base/json_text.hpp"
 
 namespace ddprun::events {
 

@@ -1,4 +1,4 @@
-#include "ddprun/events/metrics.hpp"
+#include "events/metrics.hpp"
 
 #include <fmt/format.h>
 

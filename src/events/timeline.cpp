@@ -1,10 +1,10 @@
-#include "ddprun/events/timeline.hpp"
+#include "events/timeline.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::events {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "ddprun/base/markup.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/events/timeline.hpp"
+#include "base/markup.hpp"
+#include "base/text.hpp"
+#include "events/timeline.hpp"
 
 namespace ddprun::events {
 

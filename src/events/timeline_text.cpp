@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/events/timeline.hpp"
+#include "base/text.hpp"
+#include "events/timeline.hpp"
 
 namespace ddprun::events {
 
@@ -14,9 +14,9 @@ constexpr std::size_t k_label = 18;
 constexpr std::size_t k_columns = 80;
 constexpr std::size_t k_rows_shown = 64;  // of workers, before hosts are folded
 
-class Text {
+class TextDrawing {
  public:
-  explicit Text(const Timeline& timeline) : timeline_(timeline) {}
+  explicit TextDrawing(const Timeline& timeline) : timeline_(timeline) {}
 
   std::string render() {
     add_head();
@@ -105,6 +105,6 @@ class Text {
 
 }  // namespace
 
-std::string render_timeline_text(const Timeline& timeline) { return Text(timeline).render(); }
+std::string render_timeline_text(const Timeline& timeline) { return TextDrawing(timeline).render(); }
 
 }  // namespace ddprun::events

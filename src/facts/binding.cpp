@@ -1,8 +1,8 @@
-#include "ddprun/facts/binding.hpp"
+#include "facts/binding.hpp"
 
 #include <fmt/format.h>
 
-#include "ddprun/facts/proc_text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::facts {
 

@@ -1,10 +1,10 @@
-#include "byte_text.hpp"
+#include "facts/byte_text.hpp"
 
 #include <fmt/format.h>
 
 #include <charconv>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::facts {
 

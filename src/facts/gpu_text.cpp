@@ -1,4 +1,4 @@
-#include "ddprun/facts/gpu_text.hpp"
+#include "facts/gpu_text.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <charconv>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::facts {
 

@@ -1,8 +1,8 @@
-#include "json_reader.hpp"
+#include "facts/json_reader.hpp"
 
 #include <algorithm>
 
-#include "ddprun/base/error.hpp"
+#include "base/error.hpp"
 
 namespace ddprun::facts {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "byte_text.hpp"
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
+#include "facts/byte_text.hpp"
 
 namespace ddprun::facts {
 

@@ -1,19 +1,17 @@
 // JSON that people write: an iterator counts the lines while the parser reads, and each key's line is kept.
-#include "ddprun/facts/lined_json.hpp"
+#include "facts/lined_json.hpp"
 
 #include <fmt/format.h>
 
 #include <set>
 #include <vector>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::facts {
 
 namespace {
-
-using Json = LinedJson::Json;
 
 constexpr int k_deepest = 6;
 
@@ -44,7 +42,8 @@ class LineCountingIterator {
   int* line_;
 };
 
-void note_lines(LinedJson& source, const Json& value, int line, std::vector<int>::const_iterator& next) {
+void note_lines(LinedJson& source, const LinedJson::Json& value, int line,
+                std::vector<int>::const_iterator& next) {
   source.lines[&value] = line;
   for (const auto& [key, member] : value.items()) {
     if (value.is_object()) note_lines(source, member, *next++, next);
@@ -57,11 +56,11 @@ std::vector<int> parse(LinedJson& source, const std::string& text) {
   int line = 1;
   std::vector<int> key_lines;
   std::vector<std::set<std::string>> keys;
-  const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
+  const auto check = [&](int depth, LinedJson::Json::parse_event_t event, LinedJson::Json& value) {
     if (depth > k_deepest) source.fail(line, "it is nested too deeply");
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key) {
+    if (event == LinedJson::Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == LinedJson::Json::parse_event_t::object_end) keys.pop_back();
+    if (event == LinedJson::Json::parse_event_t::key) {
       const auto& key = value.get_ref<const std::string&>();
       if (!keys.back().insert(key).second) source.fail(line, printable(key) + " appears twice");
       key_lines.push_back(line);
@@ -69,9 +68,9 @@ std::vector<int> parse(LinedJson& source, const std::string& text) {
     return true;
   };
   try {
-    source.json = Json::parse(LineCountingIterator(text.data(), &line),
-                              LineCountingIterator(text.data() + text.size(), &line), check);
-  } catch (const Json::exception&) {
+    source.json = LinedJson::Json::parse(LineCountingIterator(text.data(), &line),
+                                         LineCountingIterator(text.data() + text.size(), &line), check);
+  } catch (const LinedJson::Json::exception&) {
     source.fail(line, "it is not JSON");
   }
   return key_lines;
@@ -79,7 +78,7 @@ std::vector<int> parse(LinedJson& source, const std::string& text) {
 
 }  // namespace
 
-int LinedJson::line_of(const Json& value) const {
+int LinedJson::line_of(const LinedJson::Json& value) const {
   const auto line = lines.find(&value);
   return line == lines.end() ? 1 : line->second;
 }

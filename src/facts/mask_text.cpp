@@ -3,8 +3,8 @@
 #include <array>
 #include <optional>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/secrets.hpp"
+#include "base/text.hpp"
+#include "facts/secrets.hpp"
 
 namespace ddprun::facts {
 

@@ -1,10 +1,10 @@
-#include "ddprun/facts/memory_text.hpp"
+#include "facts/memory_text.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::facts {
 

@@ -1,17 +1,17 @@
-#include "ddprun/facts/option_texts.hpp"
+#include "facts/option_texts.hpp"
 
 #include <fmt/format.h>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/lined_json.hpp"
-#include "ddprun/facts/site_folders.hpp"
+#include "base/text.hpp"
+#include "facts/lined_json.hpp"
+#include "facts/site_folders.hpp"
 
 namespace ddprun::facts {
 
 namespace {
 
 constexpr std::size_t k_longest_text = 1000;
-constexpr const char* k_hint =
+constexpr const char* k_config_hint =
     R"(write options as in {"max-restarts": 3, "bind": "near", "quiet": true}; ddprun(1) describes the file)";
 
 std::string text_of(const LinedJson& source, const LinedJson::Json& value, const std::string& name) {
@@ -51,7 +51,7 @@ std::vector<OptionText> read_option_texts(const LinedJson& source, const LinedJs
 
 std::vector<OptionText> parse_config(const std::string& text, const std::string& file) {
   const LinedJson source =
-      read_lined_json(text, "the configuration " + printable(file), k_hint, k_config_limit);
+      read_lined_json(text, "the configuration " + printable(file), k_config_hint, k_config_limit);
   return read_option_texts(source, source.json, file);
 }
 

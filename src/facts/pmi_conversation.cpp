@@ -1,4 +1,4 @@
-#include "ddprun/facts/pmi_conversation.hpp"
+#include "facts/pmi_conversation.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::facts {
 

@@ -1,10 +1,10 @@
-#include "ddprun/facts/proc_text.hpp"
+#include "facts/proc_text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::facts {
 

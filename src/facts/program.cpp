@@ -1,10 +1,10 @@
-#include "ddprun/facts/program.hpp"
+#include "facts/program.hpp"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "ddprun/facts/own_python.hpp"
+#include "facts/own_python.hpp"
 
 namespace ddprun::facts {
 
@@ -36,15 +36,10 @@ bool asks_for_python(std::string_view head) {
   return false;
 }
 
-std::string value_of(const Environment& environment, const char* name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? std::string() : found->second;
-}
-
 // An environment whose variable is left, while PATH has another python first, is not the active one.
 bool is_of_environment(const std::string& python, const Environment& environment) {
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-    std::string prefix = value_of(environment, name);
+    std::string prefix = variable_or_empty(environment, name);
     while (prefix.ends_with('/')) prefix.pop_back();
     if (!prefix.empty() && python == prefix + "/bin/python") return true;
   }
@@ -58,6 +53,11 @@ bool is_of_system(const std::string& python) {
 }
 
 }  // namespace
+
+std::string variable_or_empty(const Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string() : found->second;
+}
 
 std::string to_string(ProgramKind kind) {
   const auto* const found =
@@ -80,7 +80,8 @@ ProgramKind judge_program(std::string_view word, bool directory, bool may_execut
 }
 
 std::vector<std::string> python_candidates(const Environment& environment) {
-  if (const std::string chosen = value_of(environment, "PYTHON_EXEC"); !chosen.empty()) return {chosen};
+  if (const std::string chosen = variable_or_empty(environment, "PYTHON_EXEC"); !chosen.empty())
+    return {chosen};
   return {"python3", "python"};
 }
 
@@ -92,7 +93,7 @@ std::optional<std::string> choose_python(const Environment& environment,
     return there ? std::optional(found->second.path) : std::nullopt;
   };
   const auto plain = path_of("python");
-  const bool chosen = !value_of(environment, "PYTHON_EXEC").empty();
+  const bool chosen = !variable_or_empty(environment, "PYTHON_EXEC").empty();
   if (plain && !chosen && is_of_environment(*plain, environment)) return plain;
   std::optional<std::string> found;
   for (const std::string& candidate : python_candidates(environment)) {

@@ -1,9 +1,9 @@
-#include "ddprun/facts/python_facts.hpp"
+#include "facts/python_facts.hpp"
 
 #include <algorithm>
 #include <cctype>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::facts {
 

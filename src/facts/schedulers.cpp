@@ -1,4 +1,4 @@
-#include "ddprun/facts/schedulers.hpp"
+#include "facts/schedulers.hpp"
 
 #include <algorithm>
 

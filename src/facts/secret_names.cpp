@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/secrets.hpp"
+#include "base/text.hpp"
+#include "facts/secrets.hpp"
 
 namespace ddprun::facts {
 

@@ -1,10 +1,10 @@
-#include "ddprun/facts/secrets.hpp"
+#include "facts/secrets.hpp"
 
 #include <algorithm>
 #include <array>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/snapshot.hpp"
+#include "base/text.hpp"
+#include "facts/snapshot.hpp"
 
 namespace ddprun::facts {
 

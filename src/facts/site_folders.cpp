@@ -1,4 +1,4 @@
-#include "ddprun/facts/site_folders.hpp"
+#include "facts/site_folders.hpp"
 
 namespace ddprun::facts {
 

@@ -1,10 +1,10 @@
-#include "ddprun/facts/snapshot.hpp"
+#include "facts/snapshot.hpp"
 
 #include <fmt/format.h>
 
-#include "byte_text.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "topology_json.hpp"
+#include "facts/byte_text.hpp"
+#include "facts/proc_text.hpp"
+#include "facts/topology_json.hpp"
 
 namespace ddprun::facts {
 

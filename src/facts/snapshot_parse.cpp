@@ -1,14 +1,15 @@
 // parse_snapshot: JSON to a snapshot, strictly.
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/facts/snapshot.hpp"
-#include "json_reader.hpp"
-#include "topology_json.hpp"
+#include "facts/json_reader.hpp"
+#include "facts/proc_text.hpp"
+#include "facts/snapshot.hpp"
+#include "facts/topology_json.hpp"
 
 namespace ddprun::facts {
 
 namespace {
 
-constexpr const char* k_hint = "write it again with ddprun --capture FILE on the machine in question";
+constexpr const char* k_capture_again =
+    "write it again with ddprun --capture FILE on the machine in question";
 
 std::optional<std::pair<int, int>> parse_ports(const std::string& text) {
   const std::vector<std::string> parts = split(text, '-');
@@ -81,7 +82,7 @@ HostFacts read_host(JsonReader host) {
 }  // namespace
 
 Snapshot parse_snapshot(const std::string& json, const std::string& source) {
-  const JsonSource named{fmt::format("the snapshot {}", printable(source)), k_hint};
+  const JsonSource named{fmt::format("the snapshot {}", printable(source)), k_capture_again};
   if (json.size() > k_snapshot_limit) {
     named.refuse(fmt::format("it is larger than {} MiB", k_snapshot_limit >> 20));
   }

@@ -1,10 +1,10 @@
-#include "ddprun/facts/step_options.hpp"
+#include "facts/step_options.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::facts {
 

@@ -1,11 +1,11 @@
-#include "ddprun/facts/topology.hpp"
+#include "facts/topology.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::facts {
 

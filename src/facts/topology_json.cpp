@@ -1,10 +1,10 @@
-#include "topology_json.hpp"
+#include "facts/topology_json.hpp"
 
 #include <algorithm>
 #include <array>
 #include <tuple>
 
-#include "ddprun/facts/proc_text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::facts {
 

@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ddprun/facts/topology.hpp"
-#include "json_reader.hpp"
+#include "facts/json_reader.hpp"
+#include "facts/topology.hpp"
 
 namespace ddprun::facts {
 

@@ -1,4 +1,4 @@
-#include "ddprun/net/agent_listener.hpp"
+#include "net/agent_listener.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/net/authenticator.hpp"
-#include "ddprun/net/bound_socket.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "net/authenticator.hpp"
+#include "net/bound_socket.hpp"
 
 namespace ddprun::net {
 

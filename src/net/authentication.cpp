@@ -1,4 +1,4 @@
-#include "ddprun/net/authentication.hpp"
+#include "net/authentication.hpp"
 
 #include <fmt/format.h>
 

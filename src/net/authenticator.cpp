@@ -1,11 +1,12 @@
-#include "ddprun/net/authenticator.hpp"
+#include "net/authenticator.hpp"
 
 #include <sodium.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "ddprun/base/error.hpp"
+#include "base/error.hpp"
+#include "net/sodium_bytes.hpp"
 
 namespace ddprun::net {
 
@@ -24,11 +25,6 @@ static_assert(std::tuple_size_v<SecretKey> == crypto_secretbox_KEYBYTES);
 void start_sodium() {
   sodium_set_misuse_handler(end_without_randomness);
   if (sodium_init() < 0) throw Error("cannot get random numbers for the handshake from the system");
-}
-
-unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
-const unsigned char* bytes_of(const std::string& text) {
-  return reinterpret_cast<const unsigned char*>(text.data());
 }
 
 rendezvous::ProofResult seal_with(const SecretKey& key, const std::string& payload) {

@@ -1,4 +1,4 @@
-#include "ddprun/net/bound_socket.hpp"
+#include "net/bound_socket.hpp"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "connection.hpp"
+#include "net/connection.hpp"
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>

@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "ddprun/net/sealed_stream.hpp"
-#include "ddprun/net/tcp_tools.hpp"
-#include "ddprun/rendezvous/codec.hpp"
-#include "ddprun/rendezvous/connection_end.hpp"
+#include "net/sealed_stream.hpp"
+#include "net/tcp_tools.hpp"
+#include "rendezvous/codec.hpp"
+#include "rendezvous/connection_end.hpp"
 
 namespace ddprun::net {
 

@@ -1,4 +1,4 @@
-#include "ddprun/net/coordinator_service.hpp"
+#include "net/coordinator_service.hpp"
 
 #include <fmt/format.h>
 
@@ -6,23 +6,16 @@
 #include <boost/asio/steady_timer.hpp>
 #include <map>
 
-#include "connection.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/net/agent_listener.hpp"
+#include "base/overloaded.hpp"
+#include "base/text.hpp"
+#include "net/agent_listener.hpp"
+#include "net/connection.hpp"
 
 namespace ddprun::net {
 
 namespace {
 
 using Code = boost::system::error_code;
-
-template <class... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
-// clang needs it spelled out before version 17.
-template <class... Handlers>
-Overloaded(Handlers...) -> Overloaded<Handlers...>;
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-#include "ddprun/net/dial.hpp"
+#include "net/dial.hpp"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
-#include "ddprun/net/first_dial.hpp"
+#include "net/first_dial.hpp"
 
 #include <fmt/format.h>
 
 #include <utility>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/net/authenticator.hpp"
+#include "base/text.hpp"
+#include "net/authenticator.hpp"
 
 namespace ddprun::net {
 

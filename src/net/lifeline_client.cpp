@@ -1,8 +1,8 @@
-#include "ddprun/net/lifeline_client.hpp"
+#include "net/lifeline_client.hpp"
 
 #include <utility>
 
-#include "connection.hpp"
+#include "net/connection.hpp"
 
 namespace ddprun::net {
 

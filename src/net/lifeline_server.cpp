@@ -1,10 +1,10 @@
-#include "ddprun/net/lifeline_server.hpp"
+#include "net/lifeline_server.hpp"
 
 #include <boost/asio/buffer.hpp>
 #include <utility>
 
-#include "connection.hpp"
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
+#include "net/connection.hpp"
 
 namespace ddprun::net {
 

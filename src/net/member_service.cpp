@@ -1,4 +1,4 @@
-#include "ddprun/net/member_service.hpp"
+#include "net/member_service.hpp"
 
 #include <fmt/format.h>
 
@@ -7,13 +7,14 @@
 #include <boost/asio/write.hpp>
 #include <map>
 
-#include "connection.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/net/authenticator.hpp"
-#include "ddprun/net/sealed_stream.hpp"
-#include "ddprun/rendezvous/address_choice.hpp"
-#include "ddprun/rendezvous/member_session.hpp"
-#include "name_query.hpp"
+#include "base/overloaded.hpp"
+#include "base/text.hpp"
+#include "net/authenticator.hpp"
+#include "net/connection.hpp"
+#include "net/name_query.hpp"
+#include "net/sealed_stream.hpp"
+#include "rendezvous/address_choice.hpp"
+#include "rendezvous/membership/member_session.hpp"
 
 namespace ddprun::net {
 
@@ -21,14 +22,6 @@ namespace {
 
 using Code = boost::system::error_code;
 using State = rendezvous::HandshakeStep::State;
-
-template <class... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
-// clang needs it spelled out before version 17.
-template <class... Handlers>
-Overloaded(Handlers...) -> Overloaded<Handlers...>;
 
 // Connections for the output being made.
 struct Opening {

@@ -1,10 +1,10 @@
-#include "name_query.hpp"
+#include "net/name_query.hpp"
 
 #include <fmt/format.h>
 
 #include <utility>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::net {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/net/member_service.hpp"
-#include "ddprun/net/whole_answer.hpp"
+#include "net/member_service.hpp"
+#include "net/whole_answer.hpp"
 
 namespace ddprun::net {
 

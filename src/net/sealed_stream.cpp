@@ -1,4 +1,5 @@
-#include "ddprun/net/sealed_stream.hpp"
+#include "net/sealed_stream.hpp"
+#include "net/sodium_bytes.hpp"
 
 #include <fmt/format.h>
 #include <sodium.h>
@@ -14,11 +15,6 @@ constexpr std::size_t k_overhead = crypto_secretstream_xchacha20poly1305_ABYTES;
 constexpr std::size_t k_length = 4;
 
 static_assert(std::tuple_size_v<SecretKey> == crypto_secretstream_xchacha20poly1305_KEYBYTES);
-
-unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
-const unsigned char* bytes_of(std::string_view text) {
-  return reinterpret_cast<const unsigned char*>(text.data());
-}
 
 std::string length_of(std::size_t size) {
   std::string bytes;

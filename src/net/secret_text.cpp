@@ -1,6 +1,6 @@
-#include "ddprun/net/secret_text.hpp"
+#include "net/secret_text.hpp"
 
-#include "ddprun/net/authenticator.hpp"
+#include "net/authenticator.hpp"
 
 namespace ddprun::net {
 

@@ -1,4 +1,4 @@
-#include "ddprun/net/socket_owner.hpp"
+#include "net/socket_owner.hpp"
 
 #include <fmt/format.h>
 #include <linux/inet_diag.h>
@@ -21,7 +21,7 @@
 #include <variant>
 #include <vector>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::net {
 

@@ -1,4 +1,4 @@
-#include "ddprun/net/status_server.hpp"
+#include "net/status_server.hpp"
 
 #include <fcntl.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "ddprun/base/duration.hpp"
+#include "base/duration.hpp"
 
 namespace ddprun::net {
 
@@ -21,14 +21,6 @@ using Code = boost::system::error_code;
 constexpr std::size_t k_most_clients = 16;
 constexpr Milliseconds k_client_limit{10000};  // for an answer, and for reading it
 constexpr Milliseconds k_pause{1000};          // after a failure to accept
-
-struct Client {
-  explicit Client(Local::socket connected)
-      : socket(std::move(connected)), timer(socket.get_executor()), text() {}
-  Local::socket socket;
-  boost::asio::steady_timer timer;
-  std::string text;
-};
 
 }  // namespace
 
@@ -70,6 +62,13 @@ class StatusServer::Impl : public std::enable_shared_from_this<Impl> {
   bool listens() const { return acceptor_.is_open(); }
 
  private:
+  struct Client {
+    explicit Client(Local::socket connected)
+        : socket(std::move(connected)), timer(socket.get_executor()), text() {}
+    Local::socket socket;
+    boost::asio::steady_timer timer;
+    std::string text;
+  };
   using ClientPointer = std::shared_ptr<Client>;
 
   void accept() {

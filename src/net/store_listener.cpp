@@ -1,4 +1,4 @@
-#include "store_listener.hpp"
+#include "net/store_listener.hpp"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "ddprun/base/error.hpp"
+#include "base/error.hpp"
 
 namespace ddprun::net {
 namespace {

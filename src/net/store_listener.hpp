@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "ddprun/net/bound_socket.hpp"
+#include "net/bound_socket.hpp"
 
 namespace ddprun::net {
 

@@ -1,4 +1,4 @@
-#include "ddprun/net/store_server.hpp"
+#include "net/store_server.hpp"
 
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/store/service.hpp"
-#include "store_listener.hpp"
+#include "base/error.hpp"
+#include "net/store_listener.hpp"
+#include "store/service.hpp"
 
 namespace ddprun::net {
 namespace {

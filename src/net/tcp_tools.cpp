@@ -1,4 +1,4 @@
-#include "ddprun/net/tcp_tools.hpp"
+#include "net/tcp_tools.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,9 +11,9 @@
 #include <boost/asio/ip/udp.hpp>
 #include <climits>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/rendezvous/address_choice.hpp"
-#include "ddprun/rendezvous/host_limits.hpp"
+#include "base/text.hpp"
+#include "rendezvous/address_choice.hpp"
+#include "rendezvous/host_limits.hpp"
 
 namespace ddprun::net {
 

@@ -1,4 +1,4 @@
-#include "ddprun/net/whole_answer.hpp"
+#include "net/whole_answer.hpp"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "ddprun/options/bind_choice.hpp"
+#include "options/bind_choice.hpp"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <string_view>
 #include <utility>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/options/options.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
+#include "options/options.hpp"
 
 namespace ddprun::options {
 

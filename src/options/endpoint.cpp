@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cctype>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/options/options.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "options/options.hpp"
 
 namespace ddprun::options {
 

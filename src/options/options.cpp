@@ -1,9 +1,9 @@
-#include "ddprun/options/options.hpp"
+#include "options/options.hpp"
 
 #include <fmt/format.h>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::options {
 

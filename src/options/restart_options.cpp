@@ -1,11 +1,11 @@
-#include "ddprun/options/restart_options.hpp"
+#include "options/restart_options.hpp"
 
 #include <fmt/format.h>
 
 #include <set>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::options {
 

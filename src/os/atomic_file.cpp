@@ -1,4 +1,4 @@
-#include "ddprun/os/atomic_file.hpp"
+#include "os/atomic_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "ddprun/os/fd.hpp"
-#include "ddprun/os/system_failure.hpp"
+#include "os/fd.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::os {
 

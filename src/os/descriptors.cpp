@@ -1,4 +1,4 @@
-#include "ddprun/os/descriptors.hpp"
+#include "os/descriptors.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 #include <cerrno>
 #include <memory>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/system_failure.hpp"
+#include "base/text.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::os {
 

@@ -1,4 +1,4 @@
-#include "ddprun/os/fd.hpp"
+#include "os/fd.hpp"
 
 #include <unistd.h>
 

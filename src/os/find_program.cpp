@@ -1,11 +1,11 @@
-#include "ddprun/os/find_program.hpp"
+#include "os/find_program.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/read_file.hpp"
+#include "base/text.hpp"
+#include "os/read_file.hpp"
 
 namespace ddprun::os {
 

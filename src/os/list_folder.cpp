@@ -1,4 +1,4 @@
-#include "ddprun/os/list_folder.hpp"
+#include "os/list_folder.hpp"
 
 #include <dirent.h>
 

@@ -1,4 +1,4 @@
-#include "ddprun/os/named_pipe.hpp"
+#include "os/named_pipe.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "ddprun/os/system_failure.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::os {
 

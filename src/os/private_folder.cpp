@@ -1,4 +1,4 @@
-#include "ddprun/os/private_folder.hpp"
+#include "os/private_folder.hpp"
 
 #include <sys/stat.h>
 

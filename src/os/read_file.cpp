@@ -1,4 +1,4 @@
-#include "ddprun/os/read_file.hpp"
+#include "os/read_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/fd.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "os/fd.hpp"
 
 namespace ddprun::os {
 

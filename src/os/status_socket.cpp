@@ -1,4 +1,4 @@
-#include "ddprun/os/status_socket.hpp"
+#include "os/status_socket.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -11,9 +11,9 @@
 #include <cstddef>
 #include <set>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/fd.hpp"
-#include "ddprun/os/read_file.hpp"
+#include "base/text.hpp"
+#include "os/fd.hpp"
+#include "os/read_file.hpp"
 
 namespace ddprun::os {
 

@@ -1,9 +1,9 @@
-#include "ddprun/os/system_failure.hpp"
+#include "os/system_failure.hpp"
 
 #include <cerrno>
 #include <cstring>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::os {
 

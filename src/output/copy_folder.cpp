@@ -1,4 +1,4 @@
-#include "ddprun/output/copy_folder.hpp"
+#include "output/copy_folder.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "ddprun/output/difference.hpp"
+#include "output/difference.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::output {
 

@@ -1,12 +1,12 @@
-#include "ddprun/output/line_folder.hpp"
+#include "output/line_folder.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/output/line_label.hpp"
+#include "base/text.hpp"
+#include "output/line_label.hpp"
 
 namespace ddprun::output {
 bool LineFolder::Group::has(int stream) const {

@@ -1,12 +1,12 @@
-#include "ddprun/output/line_label.hpp"
+#include "output/line_label.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::output {
 

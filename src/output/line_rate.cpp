@@ -1,4 +1,4 @@
-#include "ddprun/output/line_rate.hpp"
+#include "output/line_rate.hpp"
 
 #include <fmt/format.h>
 

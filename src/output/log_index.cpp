@@ -1,11 +1,11 @@
-#include "ddprun/output/log_index.hpp"
+#include "output/log_index.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "ddprun/base/json_number.hpp"
-#include "ddprun/base/json_text.hpp"
+#include "base/json_number.hpp"
+#include "base/json_text.hpp"
 
 namespace ddprun::output {
 

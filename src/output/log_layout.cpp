@@ -1,11 +1,11 @@
-#include "ddprun/output/log_layout.hpp"
+#include "output/log_layout.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::output {
 

@@ -1,6 +1,6 @@
-#include "ddprun/output/routes.hpp"
+#include "output/routes.hpp"
 
-#include "ddprun/output/log_layout.hpp"
+#include "output/log_layout.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "ddprun/output/stream_choice.hpp"
+#include "output/stream_choice.hpp"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <optional>
 #include <set>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::output {
 

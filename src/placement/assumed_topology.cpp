@@ -1,12 +1,12 @@
-#include "ddprun/placement/assumed_topology.hpp"
+#include "placement/assumed_topology.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/placement/common_numbers.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "placement/common_numbers.hpp"
 
 namespace ddprun::placement {
 

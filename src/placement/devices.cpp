@@ -1,4 +1,4 @@
-#include "ddprun/placement/devices.hpp"
+#include "placement/devices.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::placement {
 

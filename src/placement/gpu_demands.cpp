@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "placement_parts.hpp"
+#include "placement/placement_parts.hpp"
 
 namespace ddprun::placement {
 

@@ -1,12 +1,12 @@
-#include "ddprun/placement/nearest_nic.hpp"
+#include "placement/nearest_nic.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <compare>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/placement/common_numbers.hpp"
+#include "base/text.hpp"
+#include "placement/common_numbers.hpp"
 
 namespace ddprun::placement {
 

@@ -1,13 +1,13 @@
-#include "ddprun/placement/placement.hpp"
+#include "placement/placement.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "placement_parts.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
+#include "placement/placement_parts.hpp"
 
 namespace ddprun::placement {
 

@@ -6,7 +6,7 @@
 #include <queue>
 #include <tuple>
 
-#include "placement_parts.hpp"
+#include "placement/placement_parts.hpp"
 
 namespace ddprun::placement {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ddprun/facts/proc_text.hpp"
-#include "placement_parts.hpp"
+#include "facts/proc_text.hpp"
+#include "placement/placement_parts.hpp"
 
 namespace ddprun::placement {
 

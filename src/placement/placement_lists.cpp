@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "placement_parts.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
+#include "placement/placement_parts.hpp"
 
 namespace ddprun::placement {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "ddprun/facts/proc_text.hpp"
-#include "placement_parts.hpp"
+#include "facts/proc_text.hpp"
+#include "placement/placement_parts.hpp"
 
 namespace ddprun::placement {
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-#include "placement_parts.hpp"
+#include "placement/placement_parts.hpp"
 
 namespace ddprun::placement {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "ddprun/placement/common_numbers.hpp"
-#include "ddprun/placement/placement.hpp"
+#include "placement/common_numbers.hpp"
+#include "placement/placement.hpp"
 
 namespace ddprun::placement {
 

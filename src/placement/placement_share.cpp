@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "placement_parts.hpp"
+#include "placement/placement_parts.hpp"
 
 namespace ddprun::placement {
 

@@ -1,6 +1,6 @@
-#include "ddprun/plan/announced.hpp"
+#include "plan/announced.hpp"
 
-#include "ddprun/facts/proc_text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::plan {
 

@@ -1,14 +1,14 @@
-#include "bind_workers.hpp"
+#include "plan/bind_workers.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/placement/assumed_topology.hpp"
-#include "ddprun/placement/placement.hpp"
-#include "ddprun/plan/worker_count.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
+#include "placement/assumed_topology.hpp"
+#include "placement/placement.hpp"
+#include "plan/worker_count.hpp"
 
 namespace ddprun::plan {
 

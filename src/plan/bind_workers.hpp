@@ -2,8 +2,8 @@
 // placement.
 #pragma once
 
-#include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/launch_plan.hpp"
+#include "facts/snapshot.hpp"
+#include "plan/launch_plan.hpp"
 
 namespace ddprun::plan {
 

@@ -1,9 +1,9 @@
-#include "device_sharing.hpp"
+#include "plan/device_sharing.hpp"
 
 #include <set>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/placement/devices.hpp"
+#include "base/text.hpp"
+#include "placement/devices.hpp"
 
 namespace ddprun::plan {
 

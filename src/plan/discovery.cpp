@@ -1,9 +1,9 @@
-#include "discovery.hpp"
+#include "plan/discovery.hpp"
 
 #include <fmt/format.h>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/plan/ports.hpp"
+#include "base/error.hpp"
+#include "plan/ports.hpp"
 
 namespace ddprun::plan {
 

@@ -2,8 +2,8 @@
 // prove themselves with.
 #pragma once
 
-#include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/node_proposal.hpp"
+#include "facts/snapshot.hpp"
+#include "plan/node_proposal.hpp"
 
 namespace ddprun::plan {
 

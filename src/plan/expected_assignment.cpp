@@ -1,12 +1,12 @@
-#include "ddprun/plan/expected_assignment.hpp"
+#include "plan/expected_assignment.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/allocation/left_over.hpp"
-#include "ddprun/plan/lost_nodes.hpp"
-#include "ddprun/plan/worker_env.hpp"
+#include "allocation/detection/left_over.hpp"
+#include "plan/lost_nodes.hpp"
+#include "plan/worker_env.hpp"
 
 namespace ddprun::plan {
 

@@ -1,14 +1,14 @@
-#include "ddprun/plan/finalise.hpp"
+#include "plan/finalise.hpp"
 
 #include <fmt/format.h>
 
-#include "bind_workers.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/plan/open_mpi_settings.hpp"
-#include "ddprun/plan/propose.hpp"
-#include "device_sharing.hpp"
-#include "follow_binding.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "plan/bind_workers.hpp"
+#include "plan/device_sharing.hpp"
+#include "plan/follow_binding.hpp"
+#include "plan/open_mpi_settings.hpp"
+#include "plan/propose.hpp"
 
 namespace ddprun::plan {
 

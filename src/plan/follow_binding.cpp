@@ -1,13 +1,13 @@
-#include "follow_binding.hpp"
+#include "plan/follow_binding.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/placement/assumed_topology.hpp"
-#include "ddprun/placement/nearest_nic.hpp"
-#include "ddprun/plan/worker_count.hpp"
+#include "base/text.hpp"
+#include "placement/assumed_topology.hpp"
+#include "placement/nearest_nic.hpp"
+#include "plan/worker_count.hpp"
 
 namespace ddprun::plan {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/launch_plan.hpp"
+#include "facts/snapshot.hpp"
+#include "plan/launch_plan.hpp"
 
 namespace ddprun::plan {
 

@@ -1,13 +1,13 @@
-#include "ddprun/plan/granted_cores.hpp"
+#include "plan/granted_cores.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/placement/common_numbers.hpp"
-#include "ddprun/plan/worker_count.hpp"
+#include "base/text.hpp"
+#include "placement/common_numbers.hpp"
+#include "plan/worker_count.hpp"
 
 namespace ddprun::plan {
 

@@ -1,4 +1,4 @@
-#include "ddprun/plan/launch_plan.hpp"
+#include "plan/launch_plan.hpp"
 
 namespace ddprun::plan {
 

@@ -1,12 +1,12 @@
-#include "ddprun/plan/lost_nodes.hpp"
+#include "plan/lost_nodes.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/allocation/started.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "allocation/detection/started.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::plan {
 

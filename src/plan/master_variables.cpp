@@ -1,12 +1,12 @@
-#include "ddprun/plan/master_variables.hpp"
+#include "plan/master_variables.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/allocation/manual.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "allocation/manual.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::plan {
 

@@ -1,13 +1,13 @@
-#include "ddprun/plan/node_count.hpp"
+#include "plan/node_count.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/allocation/launchers.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "allocation/hostlist.hpp"
+#include "allocation/launchers/launchers.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::plan {
 

@@ -1,13 +1,13 @@
-#include "ddprun/plan/open_mpi_settings.hpp"
+#include "plan/open_mpi_settings.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 
-#include "ddprun/allocation/started.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
+#include "allocation/detection/started.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::plan {
 

@@ -1,9 +1,9 @@
-#include "ddprun/plan/output_plan.hpp"
+#include "plan/output_plan.hpp"
 
 #include <fmt/format.h>
 
-#include "ddprun/output/log_layout.hpp"
-#include "ddprun/output/routes.hpp"
+#include "output/log_layout.hpp"
+#include "output/routes.hpp"
 
 namespace ddprun::plan {
 

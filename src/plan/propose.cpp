@@ -1,23 +1,23 @@
-#include "ddprun/plan/propose.hpp"
+#include "plan/propose.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/placement/assumed_topology.hpp"
-#include "ddprun/placement/devices.hpp"
-#include "ddprun/plan/lost_nodes.hpp"
-#include "ddprun/plan/master_variables.hpp"
-#include "ddprun/plan/rendezvous_plan.hpp"
-#include "ddprun/plan/unlike_gpus.hpp"
-#include "ddprun/plan/worker_command.hpp"
-#include "ddprun/plan/worker_count.hpp"
-#include "ddprun/plan/worker_env.hpp"
-#include "ddprun/plan/world_plan.hpp"
-#include "discovery.hpp"
-#include "site_plan.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "placement/assumed_topology.hpp"
+#include "placement/devices.hpp"
+#include "plan/discovery.hpp"
+#include "plan/lost_nodes.hpp"
+#include "plan/master_variables.hpp"
+#include "plan/rendezvous_plan.hpp"
+#include "plan/site_plan.hpp"
+#include "plan/unlike_gpus.hpp"
+#include "plan/worker_command.hpp"
+#include "plan/worker_count.hpp"
+#include "plan/worker_env.hpp"
+#include "plan/world_plan.hpp"
 
 namespace ddprun::plan {
 

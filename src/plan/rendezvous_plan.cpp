@@ -1,4 +1,4 @@
-#include "ddprun/plan/rendezvous_plan.hpp"
+#include "plan/rendezvous_plan.hpp"
 
 #include <fmt/format.h>
 
@@ -6,18 +6,15 @@
 #include <cctype>
 #include <numeric>
 
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/allocation/manual.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/plan/master_variables.hpp"
-#include "ddprun/plan/ports.hpp"
+#include "allocation/hostlist.hpp"
+#include "allocation/manual.hpp"
+#include "base/text.hpp"
+#include "plan/master_variables.hpp"
+#include "plan/ports.hpp"
 
 namespace ddprun::plan {
 
 namespace {
-
-// A member tries one address after the other, with a fifth of a second between them.
-constexpr std::size_t k_most_addresses = 33;
 
 // The scheduler's hosts, by name. Flags alone know none but this one.
 bool knows_hosts(const allocation::Allocation& allocation) {

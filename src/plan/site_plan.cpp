@@ -1,20 +1,17 @@
-#include "site_plan.hpp"
+#include "plan/site_plan.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/plan/node_proposal.hpp"
-#include "ddprun/plan/rendezvous_plan.hpp"
-#include "ddprun/site/site.hpp"
+#include "base/text.hpp"
+#include "plan/node_proposal.hpp"
+#include "plan/rendezvous_plan.hpp"
+#include "site/site.hpp"
 
 namespace ddprun::plan {
 
 namespace {
-
-// A member tries one after the other, with a fifth of a second between them.
-constexpr std::size_t k_most_addresses = 33;
 
 bool is_numeric(const std::string& host) {
   return host.find(':') != std::string::npos || host.find_first_not_of("0123456789.") == std::string::npos;

@@ -1,8 +1,8 @@
 // What a site's profile adds to what an agent offers.
 #pragma once
 
-#include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/node_proposal.hpp"
+#include "facts/snapshot.hpp"
+#include "plan/node_proposal.hpp"
 
 namespace ddprun::plan {
 

@@ -1,4 +1,4 @@
-#include "ddprun/plan/unlike_gpus.hpp"
+#include "plan/unlike_gpus.hpp"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <functional>
 #include <map>
 
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/base/text.hpp"
+#include "allocation/hostlist.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::plan {
 

@@ -1,12 +1,12 @@
-#include "ddprun/plan/unlike_python.hpp"
+#include "plan/unlike_python.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/base/text.hpp"
+#include "allocation/hostlist.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::plan {
 

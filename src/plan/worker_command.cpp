@@ -1,11 +1,11 @@
-#include "ddprun/plan/worker_command.hpp"
+#include "plan/worker_command.hpp"
 
 #include <fmt/format.h>
 
 #include <string_view>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::plan {
 

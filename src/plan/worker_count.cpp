@@ -1,4 +1,4 @@
-#include "ddprun/plan/worker_count.hpp"
+#include "plan/worker_count.hpp"
 
 #include <fmt/format.h>
 
@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "ddprun/allocation/started.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/placement/common_numbers.hpp"
+#include "allocation/detection/started.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "placement/common_numbers.hpp"
 
 namespace ddprun::plan {
 

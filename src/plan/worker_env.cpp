@@ -1,15 +1,15 @@
-#include "ddprun/plan/worker_env.hpp"
+#include "plan/worker_env.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/allocation/left_over.hpp"
-#include "ddprun/allocation/started.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/output/routes.hpp"
-#include "ddprun/placement/nearest_nic.hpp"
-#include "ddprun/plan/worker_count.hpp"
+#include "allocation/detection/left_over.hpp"
+#include "allocation/detection/started.hpp"
+#include "base/text.hpp"
+#include "output/routes.hpp"
+#include "placement/nearest_nic.hpp"
+#include "plan/worker_count.hpp"
 
 namespace ddprun::plan {
 

@@ -1,12 +1,12 @@
-#include "ddprun/plan/world_plan.hpp"
+#include "plan/world_plan.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::plan {
 

@@ -1,10 +1,10 @@
 // What the plan as JSON tells of the node and of who holds which part of it.
 #include <algorithm>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/render/render_json.hpp"
-#include "node_words.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
+#include "render/node_words.hpp"
+#include "render/render_json.hpp"
 
 namespace ddprun::render {
 

@@ -1,8 +1,8 @@
-#include "cell_table.hpp"
+#include "render/cell_table.hpp"
 
 #include <algorithm>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::render {
 

@@ -1,4 +1,4 @@
-#include "node_layout.hpp"
+#include "render/node_layout.hpp"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::render {
 

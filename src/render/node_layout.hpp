@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/facts/snapshot.hpp"
-#include "ddprun/plan/launch_plan.hpp"
+#include "facts/snapshot.hpp"
+#include "plan/launch_plan.hpp"
 
 namespace ddprun::render {
+
+constexpr std::size_t k_workers_shown = 16;  // in lists of them
 
 // Who holds a core or a device.
 struct CpuHolder {

@@ -1,16 +1,16 @@
 // draw_node_text: one symbol a core, one row a NUMA node, one line a rank.
-#include "ddprun/render/node_picture.hpp"
+#include "render/node_picture.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "cell_table.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/placement/common_numbers.hpp"
-#include "node_words.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
+#include "placement/common_numbers.hpp"
+#include "render/cell_table.hpp"
+#include "render/node_words.hpp"
 
 namespace ddprun::render {
 
@@ -26,7 +26,6 @@ constexpr std::size_t k_core_columns = 48;
 constexpr std::size_t k_device_columns = 30;  // one device: "[0123] GPU 15 0000:c1:00.0"
 constexpr const char* k_core_heading = "held by";
 constexpr std::size_t k_memory_columns = 18;
-constexpr std::size_t k_workers_shown = 16;
 
 struct Widths {
   std::size_t cores = 0;

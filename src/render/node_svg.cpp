@@ -7,13 +7,13 @@
 #include <cmath>
 #include <map>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/placement/assumed_topology.hpp"
-#include "ddprun/render/node_picture.hpp"
-#include "svg_marks.hpp"
-#include "svg_words.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
+#include "placement/assumed_topology.hpp"
+#include "render/node_picture.hpp"
+#include "render/svg_marks.hpp"
+#include "render/svg_words.hpp"
 
 namespace ddprun::render {
 
@@ -30,8 +30,7 @@ constexpr int k_pad = 10;
 constexpr int k_title = 20;  // height of a box's title
 constexpr int k_top = 44;    // height of the page's heading
 constexpr int k_margin = 20;
-constexpr int k_character = 7;  // width of one, at most
-constexpr std::size_t k_workers_shown = 16;
+constexpr int k_character = 7;     // width of one, at most
 constexpr int k_card_columns = 2;  // of a NUMA node with more cards than GPUs
 
 constexpr double k_screen = 16.0 / 9.0;

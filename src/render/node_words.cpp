@@ -1,12 +1,12 @@
-#include "node_words.hpp"
+#include "render/node_words.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::render {
 

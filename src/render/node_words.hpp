@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "node_layout.hpp"
+#include "render/node_layout.hpp"
 
 namespace ddprun::render {
 

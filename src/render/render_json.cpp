@@ -1,12 +1,12 @@
 // render_json: the plan as one object; ddprun(1) describes it.
-#include "ddprun/render/render_json.hpp"
+#include "render/render_json.hpp"
 
-#include "ddprun/base/json_text.hpp"
-#include "ddprun/plan/expected_assignment.hpp"
-#include "ddprun/plan/lost_nodes.hpp"
-#include "ddprun/plan/output_plan.hpp"
-#include "ddprun/plan/worker_env.hpp"
-#include "ddprun/render/render_plan.hpp"
+#include "base/json_text.hpp"
+#include "plan/expected_assignment.hpp"
+#include "plan/lost_nodes.hpp"
+#include "plan/output_plan.hpp"
+#include "plan/worker_env.hpp"
+#include "render/render_plan.hpp"
 
 namespace ddprun::render {
 

@@ -1,13 +1,13 @@
-#include "ddprun/render/render_remote_launch.hpp"
+#include "render/render_remote_launch.hpp"
 
 #include <fmt/format.h>
 
-#include "ddprun/render/render_json.hpp"
+#include "render/render_json.hpp"
 
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/base/json_text.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/render/text_table.hpp"
+#include "allocation/hostlist.hpp"
+#include "base/json_text.hpp"
+#include "base/text.hpp"
+#include "render/text_table.hpp"
 
 namespace ddprun::render {
 

@@ -1,10 +1,10 @@
 // render_shell: the variables as lines for the eval of a shell.
 #include <fmt/format.h>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/plan/expected_assignment.hpp"
-#include "ddprun/plan/ports.hpp"
-#include "ddprun/render/render_plan.hpp"
+#include "base/text.hpp"
+#include "plan/expected_assignment.hpp"
+#include "plan/ports.hpp"
+#include "render/render_plan.hpp"
 
 namespace ddprun::render {
 

@@ -5,24 +5,24 @@
 #include <chrono>
 #include <set>
 
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/memory_text.hpp"
-#include "ddprun/placement/assumed_topology.hpp"
-#include "ddprun/plan/expected_assignment.hpp"
-#include "ddprun/plan/lost_nodes.hpp"
-#include "ddprun/plan/output_plan.hpp"
-#include "ddprun/plan/worker_count.hpp"
-#include "ddprun/plan/worker_env.hpp"
-#include "ddprun/render/node_picture.hpp"
-#include "ddprun/render/render_plan.hpp"
-#include "ddprun/render/text_table.hpp"
+#include "allocation/hostlist.hpp"
+#include "base/text.hpp"
+#include "facts/memory_text.hpp"
+#include "placement/assumed_topology.hpp"
+#include "plan/expected_assignment.hpp"
+#include "plan/lost_nodes.hpp"
+#include "plan/output_plan.hpp"
+#include "plan/worker_count.hpp"
+#include "plan/worker_env.hpp"
+#include "render/node_layout.hpp"
+#include "render/node_picture.hpp"
+#include "render/render_plan.hpp"
+#include "render/text_table.hpp"
 
 namespace ddprun::render {
 
 namespace {
 
-constexpr std::size_t k_workers_shown = 16;
 constexpr std::size_t k_ports_shown = 8;
 
 constexpr std::size_t k_addresses_shown = 4;

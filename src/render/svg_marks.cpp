@@ -1,10 +1,10 @@
-#include "svg_marks.hpp"
+#include "render/svg_marks.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 
-#include "node_words.hpp"
+#include "render/node_words.hpp"
 
 namespace ddprun::render {
 

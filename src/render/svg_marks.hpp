@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "node_layout.hpp"
-#include "svg_writer.hpp"
+#include "render/node_layout.hpp"
+#include "render/svg_writer.hpp"
 
 namespace ddprun::render {
 

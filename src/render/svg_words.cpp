@@ -1,9 +1,9 @@
-#include "svg_words.hpp"
+#include "render/svg_words.hpp"
 
 #include <fmt/format.h>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::render {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "node_words.hpp"
+#include "render/node_words.hpp"
 
 namespace ddprun::render {
 

@@ -1,8 +1,8 @@
-#include "svg_writer.hpp"
+#include "render/svg_writer.hpp"
 
 #include <fmt/format.h>
 
-#include "ddprun/base/markup.hpp"
+#include "base/markup.hpp"
 
 namespace ddprun::render {
 

@@ -1,15 +1,15 @@
-#include "ddprun/render/text_table.hpp"
+#include "render/text_table.hpp"
 
 #include <algorithm>
 #include <vector>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::render {
 
 namespace {
 
-constexpr std::size_t k_margin = 2;
+constexpr std::size_t k_value_indent = 2;
 constexpr std::size_t k_longest = 2000;  // bytes of one cell
 
 bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xc0U) == 0x80U; }
@@ -72,10 +72,10 @@ void TextTable::heading(std::string_view text, std::size_t name_width, std::size
 void TextTable::row(std::string_view name, std::string_view value, std::string_view origin) {
   const std::string shown = printable(value, k_longest);
   const std::string from = printable(origin, k_longest);
-  const std::size_t value_column = k_margin + name_width_ + 1;
-  std::string first = std::string(k_margin, ' ') + printable(name, k_longest);
+  const std::size_t value_column = k_value_indent + name_width_ + 1;
+  std::string first = std::string(k_value_indent, ' ') + printable(name, k_longest);
   if (width_of(first) >= value_column) {
-    append_wrapped(text_, std::string(k_margin, ' '), std::string_view(first).substr(k_margin));
+    append_wrapped(text_, std::string(k_value_indent, ' '), std::string_view(first).substr(k_value_indent));
     first.clear();
   }
   first = pad(first, value_column);
@@ -88,7 +88,7 @@ void TextTable::row(std::string_view name, std::string_view value, std::string_v
 }
 
 void TextTable::line(std::string_view text) {
-  append_wrapped(text_, std::string(k_margin, ' '), printable(text, k_longest));
+  append_wrapped(text_, std::string(k_value_indent, ' '), printable(text, k_longest));
 }
 
 }  // namespace ddprun::render

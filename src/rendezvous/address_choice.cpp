@@ -1,13 +1,13 @@
-#include "ddprun/rendezvous/address_choice.hpp"
+#include "rendezvous/address_choice.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/rendezvous/codec.hpp"
-#include "ddprun/rendezvous/waiting_text.hpp"
+#include "base/text.hpp"
+#include "rendezvous/codec.hpp"
+#include "rendezvous/waiting_text.hpp"
 
 namespace ddprun::rendezvous {
 

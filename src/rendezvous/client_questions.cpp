@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/client_questions.hpp"
+#include "rendezvous/client_questions.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/codec.hpp"
+#include "rendezvous/codec.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "ddprun/base/json_text.hpp"
+#include "base/json_text.hpp"
 
 namespace ddprun::rendezvous {
 

@@ -1,11 +1,11 @@
-#include "ddprun/rendezvous/coordinator_place.hpp"
+#include "rendezvous/coordinator_place.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/json_text.hpp"
-#include "ddprun/base/text.hpp"
+#include "base/json_text.hpp"
+#include "base/text.hpp"
 #include "json_fields.hpp"
 
 namespace ddprun::rendezvous {

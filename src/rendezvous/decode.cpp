@@ -2,10 +2,10 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "ddprun/base/json_text.hpp"
-#include "ddprun/plan/node_proposal.hpp"
-#include "ddprun/rendezvous/codec.hpp"
-#include "ddprun/rendezvous/coordinator_place.hpp"
+#include "base/json_text.hpp"
+#include "plan/node_proposal.hpp"
+#include "rendezvous/codec.hpp"
+#include "rendezvous/coordinator_place.hpp"
 #include "json_fields.hpp"
 
 namespace ddprun::rendezvous {

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "ddprun/rendezvous/codec.hpp"
+#include "rendezvous/codec.hpp"
 
 namespace ddprun::rendezvous {
 

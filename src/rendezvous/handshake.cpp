@@ -1,11 +1,11 @@
-#include "ddprun/rendezvous/handshake.hpp"
+#include "rendezvous/handshake.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/plan/rendezvous_plan.hpp"
+#include "base/text.hpp"
+#include "plan/rendezvous_plan.hpp"
 
 namespace ddprun::rendezvous {
 

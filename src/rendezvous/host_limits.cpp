@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/host_limits.hpp"
+#include "rendezvous/host_limits.hpp"
 
 #include <algorithm>
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/rendezvous/codec.hpp"
+#include "rendezvous/codec.hpp"
 
 namespace ddprun::rendezvous {
 

@@ -1,12 +1,12 @@
-#include "ddprun/rendezvous/launch_failure.hpp"
+#include "rendezvous/launch_failure.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/rendezvous/waiting_text.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "rendezvous/waiting_text.hpp"
 
 namespace ddprun::rendezvous {
 

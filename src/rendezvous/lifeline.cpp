@@ -1,12 +1,12 @@
-#include "ddprun/rendezvous/lifeline.hpp"
+#include "rendezvous/lifeline.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/rendezvous/codec.hpp"
+#include "base/text.hpp"
+#include "rendezvous/codec.hpp"
 
 namespace ddprun::rendezvous {
 

@@ -1,12 +1,12 @@
-#include "ddprun/rendezvous/waiting_text.hpp"
+#include "rendezvous/waiting_text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/base/text.hpp"
+#include "allocation/hostlist.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::rendezvous {
 

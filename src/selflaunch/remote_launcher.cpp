@@ -1,17 +1,17 @@
-#include "ddprun/selflaunch/remote_launcher.hpp"
+#include "selflaunch/remote_launcher.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "ddprun/allocation/detect.hpp"
-#include "ddprun/allocation/started.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/placement/devices.hpp"
-#include "ddprun/plan/worker_count.hpp"
-#include "remote_launcher_lines.hpp"
+#include "allocation/detection/detect.hpp"
+#include "allocation/detection/started.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "placement/devices.hpp"
+#include "plan/worker_count.hpp"
+#include "selflaunch/remote_launcher_lines.hpp"
 
 namespace ddprun::selflaunch {
 

@@ -1,15 +1,15 @@
-#include "remote_launcher_lines.hpp"
+#include "selflaunch/remote_launcher_lines.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/allocation/left_over.hpp"
-#include "ddprun/allocation/started.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/placement/devices.hpp"
+#include "allocation/detection/left_over.hpp"
+#include "allocation/detection/started.hpp"
+#include "allocation/hostlist.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "placement/devices.hpp"
 
 namespace ddprun::selflaunch {
 

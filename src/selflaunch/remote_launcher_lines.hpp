@@ -2,7 +2,7 @@
 // selflaunch.
 #pragma once
 
-#include "ddprun/selflaunch/remote_launcher.hpp"
+#include "selflaunch/remote_launcher.hpp"
 
 namespace ddprun::selflaunch {
 

@@ -1,12 +1,12 @@
-#include "ddprun/selflaunch/self_launch.hpp"
+#include "selflaunch/self_launch.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/supervise/outcome.hpp"
-#include "self_launch_text.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "selflaunch/self_launch_text.hpp"
+#include "supervise/outcome.hpp"
 
 namespace ddprun::selflaunch {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/selflaunch/self_launch.hpp"
-#include "self_launch_text.hpp"
+#include "base/error.hpp"
+#include "selflaunch/self_launch.hpp"
+#include "selflaunch/self_launch_text.hpp"
 
 namespace ddprun::selflaunch {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <csignal>
 
-#include "ddprun/selflaunch/self_launch.hpp"
+#include "selflaunch/self_launch.hpp"
 
 namespace ddprun::selflaunch {
 

@@ -1,12 +1,12 @@
-#include "self_launch_text.hpp"
+#include "selflaunch/self_launch_text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/allocation/started.hpp"
-#include "ddprun/base/text.hpp"
+#include "allocation/detection/started.hpp"
+#include "allocation/hostlist.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::selflaunch {
 

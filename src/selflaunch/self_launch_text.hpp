@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/base/duration.hpp"
-#include "ddprun/rendezvous/lifeline.hpp"
-#include "ddprun/selflaunch/remote_launcher.hpp"
-#include "ddprun/selflaunch/self_launch_action.hpp"
+#include "base/duration.hpp"
+#include "rendezvous/lifeline.hpp"
+#include "selflaunch/remote_launcher.hpp"
+#include "selflaunch/self_launch_action.hpp"
 
 namespace ddprun::selflaunch {
 

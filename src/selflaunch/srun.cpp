@@ -6,14 +6,14 @@
 #include <limits>
 #include <numeric>
 
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/allocation/node_file.hpp"
-#include "ddprun/allocation/number_list.hpp"
-#include "ddprun/allocation/started.hpp"
-#include "ddprun/allocation/variables.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "remote_launcher_lines.hpp"
+#include "allocation/detection/started.hpp"
+#include "allocation/hostlist.hpp"
+#include "allocation/node_file.hpp"
+#include "allocation/number_list.hpp"
+#include "allocation/variables.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "selflaunch/remote_launcher_lines.hpp"
 
 namespace ddprun::selflaunch {
 

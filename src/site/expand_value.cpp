@@ -1,4 +1,4 @@
-#include "expand_value.hpp"
+#include "site/expand_value.hpp"
 
 #include <cctype>
 

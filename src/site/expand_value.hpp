@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ddprun/facts/program.hpp"
+#include "facts/program.hpp"
 
 namespace ddprun::site {
 

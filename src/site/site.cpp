@@ -1,13 +1,13 @@
-#include "ddprun/site/site.hpp"
+#include "site/site.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/site_folders.hpp"
-#include "expand_value.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "facts/site_folders.hpp"
+#include "site/expand_value.hpp"
 
 namespace ddprun::site {
 

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/lined_json.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/facts/secrets.hpp"
-#include "ddprun/facts/site_folders.hpp"
-#include "ddprun/site/site.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "facts/lined_json.hpp"
+#include "facts/proc_text.hpp"
+#include "facts/secrets.hpp"
+#include "facts/site_folders.hpp"
+#include "site/site.hpp"
 
 namespace ddprun::site {
 

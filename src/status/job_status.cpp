@@ -1,10 +1,10 @@
-#include "ddprun/status/job_status.hpp"
+#include "status/job_status.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "ddprun/base/json_number.hpp"
-#include "ddprun/base/json_text.hpp"
+#include "base/json_number.hpp"
+#include "base/json_text.hpp"
 
 namespace ddprun::status {
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/status/job_status.hpp"
+#include "base/text.hpp"
+#include "status/job_status.hpp"
 
 namespace ddprun::status {
 

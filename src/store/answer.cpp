@@ -1,4 +1,4 @@
-#include "answer.hpp"
+#include "store/answer.hpp"
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "ddprun/store/request.hpp"
-#include "ddprun/store/store_state.hpp"
+#include "store/request.hpp"
+#include "store/store_state.hpp"
 
 namespace ddprun::store {
 

@@ -1,4 +1,4 @@
-#include "ddprun/store/memory.hpp"
+#include "store/memory.hpp"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
-#include "ddprun/store/request.hpp"
+#include "store/request.hpp"
 
 #include <array>
 #include <bit>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::store {
 namespace {

@@ -1,4 +1,4 @@
-#include "ddprun/store/request_scanner.hpp"
+#include "store/request_scanner.hpp"
 
 namespace ddprun::store {
 namespace {

@@ -1,9 +1,9 @@
-#include "ddprun/store/service.hpp"
+#include "store/service.hpp"
 
 #include <cstring>
 #include <utility>
 
-#include "answer.hpp"
+#include "store/answer.hpp"
 
 namespace ddprun::store {
 namespace {

@@ -1,4 +1,4 @@
-#include "ddprun/store/session.hpp"
+#include "store/session.hpp"
 
 #include <cstring>
 

@@ -1,10 +1,10 @@
-#include "ddprun/store/store_state.hpp"
+#include "store/store_state.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <utility>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::store {
 namespace {

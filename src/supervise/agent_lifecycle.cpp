@@ -1,12 +1,12 @@
-#include "ddprun/supervise/agent_lifecycle.hpp"
+#include "supervise/agent_lifecycle.hpp"
 
 #include <fmt/format.h>
 
 #include <csignal>
 #include <utility>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/options/options.hpp"
+#include "base/error.hpp"
+#include "options/options.hpp"
 
 namespace ddprun::supervise {
 

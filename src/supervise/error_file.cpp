@@ -1,8 +1,8 @@
-#include "ddprun/supervise/error_file.hpp"
+#include "supervise/error_file.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include "ddprun/base/json_text.hpp"
+#include "base/json_text.hpp"
 
 namespace ddprun::supervise {
 

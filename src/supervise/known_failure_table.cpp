@@ -5,7 +5,7 @@
 // "without an active exception": std::terminate() from a std::thread that gloo has not joined.
 #include <csignal>
 
-#include "ddprun/supervise/known_failures.hpp"
+#include "supervise/known_failures.hpp"
 
 namespace ddprun::supervise {
 

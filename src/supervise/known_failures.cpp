@@ -1,10 +1,10 @@
-#include "ddprun/supervise/known_failures.hpp"
+#include "supervise/known_failures.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::supervise {
 

@@ -1,10 +1,10 @@
-#include "ddprun/supervise/last_words.hpp"
+#include "supervise/last_words.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <string_view>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::supervise {
 

@@ -1,4 +1,4 @@
-#include "ddprun/supervise/line_merger.hpp"
+#include "supervise/line_merger.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "ddprun/supervise/line_tail.hpp"
+#include "supervise/line_tail.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "ddprun/supervise/outcome.hpp"
+#include "supervise/outcome.hpp"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <csignal>
 #include <cstring>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/options/options.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "options/options.hpp"
 
 namespace ddprun::supervise {
 

@@ -1,4 +1,4 @@
-#include "ddprun/supervise/report.hpp"
+#include "supervise/report.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <ctime>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::supervise {
 

@@ -2,33 +2,34 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "ddprun/base/json_text.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/options/options.hpp"
-#include "ddprun/supervise/report.hpp"
+#include "base/json_text.hpp"
+#include "base/text.hpp"
+#include "options/options.hpp"
+#include "supervise/report.hpp"
 
 namespace ddprun::supervise {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::array k_kinds = {"succeeded", "worker_failed", "stopped_by_signal",
                                 "node_lost", "deadline",      "launcher_failed"};
 
-Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+OrderedJson or_null(const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson(text); }
 
-std::string dump(const Json& json, int indent) { return write_json_text(json, indent) + "\n"; }
+std::string dump(const OrderedJson& json, int indent) { return write_json_text(json, indent) + "\n"; }
 
-Json exit_code_json(const ExitStatus& status) {
-  return status.kind == ExitStatus::Kind::exited ? Json(status.value) : Json();
+OrderedJson exit_code_json(const ExitStatus& status) {
+  return status.kind == ExitStatus::Kind::exited ? OrderedJson(status.value) : OrderedJson();
 }
 
-Json signal_json(const ExitStatus& status) {
-  return status.kind == ExitStatus::Kind::signalled ? Json(options::signal_name(status.value)) : Json();
+OrderedJson signal_json(const ExitStatus& status) {
+  return status.kind == ExitStatus::Kind::signalled ? OrderedJson(options::signal_name(status.value))
+                                                    : OrderedJson();
 }
 
-Json to_short_json(const Failure& failure) {
+OrderedJson to_short_json(const Failure& failure) {
   return {{"what", describe(failure)},
           {"host", failure.host},
           {"rank", failure.rank.value},
@@ -38,7 +39,7 @@ Json to_short_json(const Failure& failure) {
           {"signal", signal_json(failure.status)}};
 }
 
-Json to_json(const Failure& failure) {
+OrderedJson to_json(const Failure& failure) {
   const ExitStatus& status = failure.status;
   return {{"what", describe(failure)},
           {"host", failure.host},
@@ -67,9 +68,9 @@ std::string render_report_json(const JobEnd& end) {
   const Cause& cause = end.cause;
   const bool failed_worker = cause.kind == Cause::Kind::worker_failed;
   const bool failed = failed_worker || !cause.failure.host.empty();
-  Json others = Json::array();
+  OrderedJson others = OrderedJson::array();
   for (const Failure& other : end.others) others.push_back(to_json(other));
-  Json restarted = Json::array();
+  OrderedJson restarted = OrderedJson::array();
   for (const Failure& each : end.restarted) restarted.push_back(to_short_json(each));
   return dump({{"version", 1},
                {"job", end.job},
@@ -83,10 +84,10 @@ std::string render_report_json(const JobEnd& end) {
                {"restarts", end.restarts},
                {"max_restarts", end.max_restarts},
                {"restarted_after", restarted},
-               {"not_restarted", failed_worker ? or_null(cause.detail) : Json()},
+               {"not_restarted", failed_worker ? or_null(cause.detail) : OrderedJson()},
                {"began", static_cast<double>(end.began) / 1000},
                {"ended", static_cast<double>(end.ended) / 1000},
-               {"failure", failed ? to_json(cause.failure) : Json()},
+               {"failure", failed ? to_json(cause.failure) : OrderedJson()},
                {"other_failures", others},
                {"stopped_ranks", end.victims},
                {"remarks", end.remarks},
@@ -98,8 +99,8 @@ std::string render_error_file(const Cause& cause) {
   const Failure& failure = cause.failure;
   std::string traceback = failure.message.empty() ? join(failure.last_lines, "\n") : failure.message;
   const std::string seconds = std::to_string(failure.unix_milliseconds / 1000);
-  const Json extra = {{"py_callstack", std::move(traceback)}, {"timestamp", seconds}};
-  const Json message = {
+  const OrderedJson extra = {{"py_callstack", std::move(traceback)}, {"timestamp", seconds}};
+  const OrderedJson message = {
       {"message", describe(cause)}, {"errorCode", exit_code_of(cause)}, {"extraInfo", extra}};
   return dump({{"message", message}}, -1);
 }

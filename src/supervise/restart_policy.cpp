@@ -1,4 +1,4 @@
-#include "ddprun/supervise/restart_policy.hpp"
+#include "supervise/restart_policy.hpp"
 
 #include <fmt/format.h>
 
@@ -7,13 +7,13 @@
 #include <csignal>
 #include <utility>
 
-#include "ddprun/supervise/last_words.hpp"
+#include "supervise/last_words.hpp"
 
 namespace ddprun::supervise {
 
 namespace {
 
-constexpr int k_signal_base = 128, k_highest_signal = 64;
+constexpr int k_signal_base = 128;  // as shells count
 
 // A program that is not there or is none.
 bool would_fail_again(const ExitStatus& status) {

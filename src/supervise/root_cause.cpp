@@ -1,4 +1,4 @@
-#include "ddprun/supervise/root_cause.hpp"
+#include "supervise/root_cause.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <set>
 #include <string_view>
 
-#include "ddprun/supervise/last_words.hpp"
+#include "supervise/last_words.hpp"
 
 namespace ddprun::supervise {
 

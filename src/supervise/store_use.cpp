@@ -1,4 +1,4 @@
-#include "ddprun/supervise/store_use.hpp"
+#include "supervise/store_use.hpp"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
-#include "ddprun/supervise/stuck_process.hpp"
+#include "supervise/stuck_process.hpp"
 
 #include <fmt/format.h>
 
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::supervise {
 

@@ -1,4 +1,4 @@
-#include "ddprun/supervise/supervisor.hpp"
+#include "supervise/supervisor.hpp"
 
 #include <algorithm>
 #include <csignal>

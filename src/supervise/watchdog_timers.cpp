@@ -1,10 +1,11 @@
-#include "ddprun/supervise/watchdog_timers.hpp"
+#include "supervise/watchdog_timers.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "ddprun/base/json_text.hpp"
+#include "base/exit_status.hpp"
+#include "base/json_text.hpp"
 
 namespace ddprun::supervise {
 
@@ -14,7 +15,6 @@ using Json = nlohmann::json;
 
 constexpr std::size_t k_longest_line = 4096;  // PIPE_BUF
 constexpr std::size_t k_most_timers = 65536;
-constexpr int k_highest_signal = 64;
 
 bool is_whole_number(const Json& value, int least, int most) {
   return value.is_number_integer() && value >= least && value <= most;

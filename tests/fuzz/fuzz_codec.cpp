@@ -1,6 +1,6 @@
 // Frames and messages: the first byte says how the rest is cut into pieces.
-#include "ddprun/rendezvous/codec.hpp"
 #include "promise.hpp"
+#include "rendezvous/codec.hpp"
 
 using namespace ddprun;
 using fuzz::require;

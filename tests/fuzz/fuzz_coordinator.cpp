@@ -6,10 +6,10 @@
 #include <array>
 #include <set>
 
-#include "ddprun/rendezvous/codec.hpp"
-#include "ddprun/rendezvous/coordinator.hpp"
-#include "ddprun/supervise/report.hpp"
 #include "promise.hpp"
+#include "rendezvous/codec.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+#include "supervise/report.hpp"
 
 using namespace ddprun;
 using fuzz::require;

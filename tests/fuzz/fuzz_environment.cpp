@@ -4,8 +4,8 @@
 // the contents of a file, X being its path or the variable that has it, and "@end" ends them.
 #include <algorithm>
 
-#include "ddprun/allocation/detect.hpp"
-#include "ddprun/allocation/started.hpp"
+#include "allocation/detection/detect.hpp"
+#include "allocation/detection/started.hpp"
 #include "environment_lines.hpp"
 #include "promise.hpp"
 

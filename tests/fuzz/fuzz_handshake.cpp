@@ -1,7 +1,7 @@
 // A peer that says anything, heard by either side; the first byte chooses the side. The authenticator opens
 // everything, so that what lies inside a proof is reached too.
-#include "ddprun/rendezvous/handshake.hpp"
 #include "promise.hpp"
+#include "rendezvous/handshake.hpp"
 
 using namespace ddprun;
 using State = rendezvous::HandshakeStep::State;

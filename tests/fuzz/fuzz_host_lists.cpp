@@ -2,11 +2,11 @@
 // list of names survives compression.
 #include <set>
 
+#include "allocation/detection/started.hpp"
+#include "allocation/hostlist.hpp"
+#include "allocation/node_file.hpp"
 #include "allocation/node_regex.hpp"
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/allocation/node_file.hpp"
-#include "ddprun/allocation/number_list.hpp"
-#include "ddprun/allocation/started.hpp"
+#include "allocation/number_list.hpp"
 #include "promise.hpp"
 
 using namespace ddprun;

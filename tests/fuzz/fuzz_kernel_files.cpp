@@ -1,11 +1,11 @@
 // Small text files of the kernel, drivers, PBS and Python, in which others choose names: a value or nothing.
-#include "ddprun/facts/gpu_text.hpp"
-#include "ddprun/facts/memory_text.hpp"
-#include "ddprun/facts/pbs_home.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/facts/program.hpp"
-#include "ddprun/facts/python_facts.hpp"
-#include "ddprun/facts/topology.hpp"
+#include "facts/gpu_text.hpp"
+#include "facts/memory_text.hpp"
+#include "facts/pbs_home.hpp"
+#include "facts/proc_text.hpp"
+#include "facts/program.hpp"
+#include "facts/python_facts.hpp"
+#include "facts/topology.hpp"
 #include "promise.hpp"
 
 using namespace ddprun;

@@ -1,8 +1,8 @@
 // How nodes find the coordinator by others' help: a PMI server's answers (the input's lines, after a byte
 // that chooses the request), what a key-value space ends with, the place in it, and a rendezvous file.
-#include "ddprun/facts/pmi_conversation.hpp"
-#include "ddprun/rendezvous/coordinator_place.hpp"
+#include "facts/pmi_conversation.hpp"
 #include "promise.hpp"
+#include "rendezvous/coordinator_place.hpp"
 
 using namespace ddprun;
 using fuzz::require;

@@ -1,8 +1,8 @@
 // What a front end and its agents say to each other, the task of an agent and the front end's address: what
 // is understood can be said again and is the same.
-#include "ddprun/rendezvous/codec.hpp"
-#include "ddprun/rendezvous/lifeline.hpp"
 #include "promise.hpp"
+#include "rendezvous/codec.hpp"
+#include "rendezvous/lifeline.hpp"
 
 using namespace ddprun;
 using fuzz::require;

@@ -1,11 +1,11 @@
 // The grammars of single options: any text is a value or a UsageError that can be shown, never anything else.
-#include "ddprun/base/duration.hpp"
-#include "ddprun/options/bind_choice.hpp"
-#include "ddprun/options/options.hpp"
-#include "ddprun/output/line_label.hpp"
-#include "ddprun/output/log_layout.hpp"
-#include "ddprun/output/stream_choice.hpp"
-#include "ddprun/placement/devices.hpp"
+#include "base/duration.hpp"
+#include "options/bind_choice.hpp"
+#include "options/options.hpp"
+#include "output/line_label.hpp"
+#include "output/log_layout.hpp"
+#include "output/stream_choice.hpp"
+#include "placement/devices.hpp"
 #include "promise.hpp"
 #include "site/expand_value.hpp"
 

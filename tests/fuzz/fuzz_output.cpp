@@ -7,13 +7,13 @@
 #include <array>
 #include <set>
 
-#include "ddprun/output/copy_folder.hpp"
-#include "ddprun/output/line_folder.hpp"
-#include "ddprun/supervise/known_failures.hpp"
-#include "ddprun/supervise/line_merger.hpp"
-#include "ddprun/supervise/line_tail.hpp"
-#include "ddprun/supervise/report.hpp"
+#include "output/copy_folder.hpp"
+#include "output/line_folder.hpp"
 #include "promise.hpp"
+#include "supervise/known_failures.hpp"
+#include "supervise/line_merger.hpp"
+#include "supervise/line_tail.hpp"
+#include "supervise/report.hpp"
 
 using namespace ddprun;
 using fuzz::require;

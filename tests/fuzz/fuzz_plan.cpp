@@ -3,10 +3,10 @@
 // JSON.
 #include <algorithm>
 
-#include "ddprun/plan/expected_assignment.hpp"
-#include "ddprun/render/render_plan.hpp"
+#include "plan/expected_assignment.hpp"
 #include "plan_node.hpp"
 #include "promise.hpp"
+#include "render/render_plan.hpp"
 
 using namespace ddprun;
 using fuzz::require;

@@ -1,11 +1,11 @@
 // What ddprun writes and reads again, from files and sockets that others may have touched: events, status,
 // parts of a log index.
-#include "ddprun/events/event.hpp"
-#include "ddprun/events/metrics.hpp"
-#include "ddprun/events/timeline.hpp"
-#include "ddprun/output/log_index.hpp"
-#include "ddprun/status/job_status.hpp"
+#include "events/event.hpp"
+#include "events/metrics.hpp"
+#include "events/timeline.hpp"
+#include "output/log_index.hpp"
 #include "promise.hpp"
+#include "status/job_status.hpp"
 
 using namespace ddprun;
 using fuzz::require;

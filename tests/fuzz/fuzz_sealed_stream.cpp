@@ -3,7 +3,7 @@
 // others how they are cut.
 #include <sodium.h>
 
-#include "ddprun/net/sealed_stream.hpp"
+#include "net/sealed_stream.hpp"
 #include "promise.hpp"
 
 using namespace ddprun;

@@ -1,7 +1,7 @@
 // A profile of a site or a configuration that anybody may have written: read, or refused with a sentence.
-#include "ddprun/facts/option_texts.hpp"
-#include "ddprun/site/site.hpp"
+#include "facts/option_texts.hpp"
 #include "promise.hpp"
+#include "site/site.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ddprun;

@@ -1,7 +1,7 @@
 // Whatever the file says, only ddprun::Error comes out, and what is accepted survives being written again.
-#include "ddprun/facts/secrets.hpp"
-#include "ddprun/facts/snapshot.hpp"
 #include "facts/byte_text.hpp"
+#include "facts/secrets.hpp"
+#include "facts/snapshot.hpp"
 #include "promise.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <array>
 
-#include "ddprun/store/service.hpp"
 #include "promise.hpp"
+#include "store/service.hpp"
 
 namespace {
 

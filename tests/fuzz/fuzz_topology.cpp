@@ -1,6 +1,6 @@
 // A description of a node that anybody may have written: refused with a sentence, or the same when it is
 // written again.
-#include "ddprun/facts/topology.hpp"
+#include "facts/topology.hpp"
 #include "promise.hpp"
 
 using namespace ddprun;

@@ -1,8 +1,8 @@
 // What workers leave for their agent: error files and requests to torch's watchdog, which may be cut
 // anywhere.
-#include "ddprun/supervise/error_file.hpp"
-#include "ddprun/supervise/watchdog_timers.hpp"
 #include "promise.hpp"
+#include "supervise/error_file.hpp"
+#include "supervise/watchdog_timers.hpp"
 
 using namespace ddprun;
 using fuzz::require;

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::fuzz {
 
@@ -26,7 +26,7 @@ inline void require_printable(std::string_view text) {
   for (const std::string& line : split(text, '\n')) require(printable(line, line.size()) == line);
 }
 
-// Nothing but an Error leaves it. What that quotes is made printable where it is shown (app/log.hpp).
+// Nothing but an Error leaves it. What that quotes is made printable where it is shown (console/log.hpp).
 template <class Act>
 void try_to(const Act& act) {
   try {

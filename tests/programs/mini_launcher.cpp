@@ -25,14 +25,14 @@
 #include <string>
 #include <vector>
 
-#include "app/input_pump.hpp"
-#include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/output_sink.hpp"
-#include "ddprun/os/process/child.hpp"
-#include "ddprun/os/process/reaper.hpp"
-#include "ddprun/os/process/signals.hpp"
-#include "ddprun/os/process/spawn.hpp"
-#include "ddprun/os/terminal.hpp"
+#include "os/descriptors.hpp"
+#include "os/process/child.hpp"
+#include "os/process/reaper.hpp"
+#include "os/process/signals.hpp"
+#include "os/process/spawn.hpp"
+#include "os/terminal/output_sink.hpp"
+#include "os/terminal/terminal.hpp"
+#include "streams/input_pump.hpp"
 
 extern char** environ;
 
@@ -159,7 +159,7 @@ int type_for(const Arguments& arguments) {
   request.standard_input = pipe.reader.get();
   os::Child worker = start(request);
   pipe.reader.close();
-  app::InputPump pump(context, 0);
+  streams::InputPump pump(context, 0);
   pump.connect(std::move(pipe.writer));
   context.run();  // until the worker has closed its input, or the terminal is at its end
   pollfd ended{worker.pidfd().get(), POLLIN, 0};
@@ -186,7 +186,7 @@ void wait_for_three_lines(boost::asio::io_context& context, int pipe) {
 int type_for_next(const Arguments& arguments) {
   const os::SignalSource signals({SIGCHLD});  // SIGPIPE does not end us while it lives
   boost::asio::io_context context;
-  app::InputPump pump(context, 0);
+  streams::InputPump pump(context, 0);
   os::Pipe pipe = os::make_pipe();
   ::fcntl(pipe.writer.get(), F_SETPIPE_SZ, 4096);
   const os::Fd look = os::duplicate(pipe.reader.get());

@@ -7,9 +7,9 @@
 #include <functional>
 #include <string_view>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/net/store_server.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "net/store_server.hpp"
 
 int main(int argc, char** argv) {
   namespace asio = boost::asio;

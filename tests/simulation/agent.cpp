@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "agent_sides.hpp"
-#include "ddprun/rendezvous/host_limits.hpp"
+#include "rendezvous/host_limits.hpp"
 #include "world.hpp"
 
 namespace ddprun::simulation {

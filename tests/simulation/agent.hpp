@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "clock.hpp"
-#include "ddprun/rendezvous/codec.hpp"
-#include "ddprun/rendezvous/coordinator.hpp"
-#include "ddprun/rendezvous/member_join.hpp"
-#include "ddprun/rendezvous/next_coordinator.hpp"
-#include "ddprun/supervise/agent_lifecycle.hpp"
-#include "ddprun/supervise/supervisor.hpp"
 #include "network.hpp"
+#include "rendezvous/codec.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/membership/member_join.hpp"
+#include "rendezvous/membership/next_coordinator.hpp"
+#include "supervise/agent_lifecycle.hpp"
+#include "supervise/supervisor.hpp"
 
 namespace ddprun::simulation {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ddprun/rendezvous/host_limits.hpp"
+#include "rendezvous/host_limits.hpp"
 #include "world.hpp"
 
 namespace ddprun::simulation {

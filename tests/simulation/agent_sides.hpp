@@ -2,7 +2,7 @@
 #pragma once
 
 #include "agent.hpp"
-#include "ddprun/rendezvous/member_session.hpp"
+#include "rendezvous/membership/member_session.hpp"
 
 namespace ddprun::simulation {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ddprun/base/duration.hpp"
+#include "base/duration.hpp"
 
 namespace ddprun::simulation {
 

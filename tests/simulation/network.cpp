@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ddprun/rendezvous/host_limits.hpp"
+#include "rendezvous/host_limits.hpp"
 
 namespace ddprun::simulation {
 

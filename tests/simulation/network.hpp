@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "clock.hpp"
-#include "ddprun/rendezvous/connection_end.hpp"
+#include "rendezvous/connection_end.hpp"
 
 namespace ddprun::simulation {
 

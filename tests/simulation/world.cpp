@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "agent_sides.hpp"
-#include "ddprun/rendezvous/host_limits.hpp"
+#include "rendezvous/host_limits.hpp"
 
 namespace ddprun::simulation {
 

@@ -4,8 +4,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "ddprun/allocation/started.hpp"
-#include "ddprun/base/json_text.hpp"
+#include "allocation/detection/started.hpp"
+#include "base/json_text.hpp"
 #include "environment_lines.hpp"
 #include "test_paths.hpp"
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "ddprun/allocation/detect.hpp"
-#include "ddprun/facts/snapshot.hpp"
+#include "allocation/detection/detect.hpp"
+#include "facts/snapshot.hpp"
 
 namespace ddprun::test {
 

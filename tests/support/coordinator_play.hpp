@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "ddprun/rendezvous/coordinator.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
 
 namespace ddprun::test::coordinator {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/snapshot.hpp"
+#include "base/text.hpp"
+#include "facts/snapshot.hpp"
 
 namespace ddprun::test {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ddprun/base/error.hpp"
+#include "base/error.hpp"
 
 namespace ddprun {
 

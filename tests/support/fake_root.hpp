@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "ddprun/os/temp_dir.hpp"
+#include "os/files/temp_dir.hpp"
 
 namespace ddprun {
 

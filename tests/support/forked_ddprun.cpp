@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "catch.hpp"
-#include "ddprun/app/run.hpp"
-#include "ddprun/os/descriptors.hpp"
+#include "ddprun/run.hpp"
+#include "os/descriptors.hpp"
 
 namespace ddprun::testing {
 

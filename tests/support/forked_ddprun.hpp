@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/os/fd.hpp"
+#include "os/fd.hpp"
 
 namespace ddprun::testing {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/facts/topology.hpp"
+#include "facts/topology.hpp"
 
 namespace ddprun::test {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/facts/topology.hpp"
-#include "ddprun/placement/placement.hpp"
+#include "facts/topology.hpp"
+#include "placement/placement.hpp"
 
 namespace ddprun::test {
 

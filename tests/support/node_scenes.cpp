@@ -6,9 +6,9 @@
 #include <set>
 
 #include "allocation_cases.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/options/options.hpp"
+#include "base/error.hpp"
 #include "node_builder.hpp"
+#include "options/options.hpp"
 #include "plan_node.hpp"
 
 namespace ddprun::test {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "allocation_cases.hpp"
-#include "ddprun/facts/proc_text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::test {
 

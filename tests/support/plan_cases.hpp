@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "ddprun/facts/snapshot.hpp"
-#include "ddprun/options/options.hpp"
+#include "facts/snapshot.hpp"
+#include "options/options.hpp"
 
 namespace ddprun::test {
 

@@ -3,12 +3,12 @@
 
 #include <memory>
 
-#include "ddprun/allocation/detect.hpp"
-#include "ddprun/plan/expected_assignment.hpp"
-#include "ddprun/plan/finalise.hpp"
-#include "ddprun/plan/launch_plan.hpp"
-#include "ddprun/plan/propose.hpp"
-#include "ddprun/selflaunch/remote_launcher.hpp"
+#include "allocation/detection/detect.hpp"
+#include "plan/expected_assignment.hpp"
+#include "plan/finalise.hpp"
+#include "plan/launch_plan.hpp"
+#include "plan/propose.hpp"
+#include "selflaunch/remote_launcher.hpp"
 
 namespace ddprun::test {
 

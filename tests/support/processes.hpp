@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/process/child.hpp"
-#include "ddprun/os/process/spawn.hpp"
+#include "os/descriptors.hpp"
+#include "os/process/child.hpp"
+#include "os/process/spawn.hpp"
 
 namespace ddprun::testing {
 

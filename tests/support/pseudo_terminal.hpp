@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "ddprun/os/fd.hpp"
-#include "ddprun/os/process/child.hpp"
+#include "os/fd.hpp"
+#include "os/process/child.hpp"
 
 namespace ddprun::testing {
 

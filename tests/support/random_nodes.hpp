@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "ddprun/placement/placement.hpp"
+#include "placement/placement.hpp"
 
 namespace ddprun::test {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "ddprun/selflaunch/self_launch.hpp"
+#include "selflaunch/self_launch.hpp"
 
 namespace ddprun::test {
 

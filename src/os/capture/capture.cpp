@@ -1,4 +1,4 @@
-#include "ddprun/os/capture/capture.hpp"
+#include "os/capture/capture.hpp"
 
 #include <fmt/format.h>
 #include <limits.h>
@@ -8,19 +8,19 @@
 
 #include <array>
 
-#include "capture_ancestors.hpp"
-#include "capture_gpus.hpp"
-#include "capture_sites.hpp"
-#include "capture_step.hpp"
-#include "ddprun/facts/own_python.hpp"
-#include "ddprun/facts/pbs_home.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/facts/site_folders.hpp"
-#include "ddprun/os/capture/capture_network.hpp"
-#include "ddprun/os/capture/capture_processors.hpp"
-#include "ddprun/os/find_program.hpp"
-#include "ddprun/os/libraries/munge.hpp"
-#include "ddprun/os/read_file.hpp"
+#include "facts/own_python.hpp"
+#include "facts/pbs_home.hpp"
+#include "facts/proc_text.hpp"
+#include "facts/site_folders.hpp"
+#include "os/find_program.hpp"
+#include "os/libraries/munge.hpp"
+#include "os/machine/capture_ancestors.hpp"
+#include "os/machine/capture_gpus.hpp"
+#include "os/machine/capture_network.hpp"
+#include "os/machine/capture_processors.hpp"
+#include "os/machine/capture_sites.hpp"
+#include "os/machine/capture_step.hpp"
+#include "os/read_file.hpp"
 
 namespace ddprun::os {
 

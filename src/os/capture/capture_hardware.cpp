@@ -1,17 +1,17 @@
-#include "ddprun/os/capture/capture_hardware.hpp"
+#include "os/capture/capture_hardware.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/capture/capture_pci.hpp"
-#include "ddprun/os/capture/capture_processors.hpp"
-#include "ddprun/os/libraries/nvml.hpp"
-#include "ddprun/os/libraries/topology.hpp"
-#include "ddprun/os/process/child_call.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "os/libraries/nvml.hpp"
+#include "os/libraries/topology.hpp"
+#include "os/machine/capture_pci.hpp"
+#include "os/machine/capture_processors.hpp"
+#include "os/process/child_call.hpp"
 
 namespace ddprun::os {
 

@@ -1,10 +1,10 @@
-#include "ddprun/os/capture/capture_remote_launchers.hpp"
+#include "os/capture/capture_remote_launchers.hpp"
 
-#include "ddprun/base/duration.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/find_program.hpp"
-#include "ddprun/os/process/ask_program.hpp"
-#include "ddprun/os/process/become.hpp"
+#include "base/duration.hpp"
+#include "base/text.hpp"
+#include "os/find_program.hpp"
+#include "os/process/ask_program.hpp"
+#include "os/process/become.hpp"
 
 namespace ddprun::os {
 

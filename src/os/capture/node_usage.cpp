@@ -1,9 +1,9 @@
-#include "ddprun/os/capture/node_usage.hpp"
+#include "os/capture/node_usage.hpp"
 
 #include <algorithm>
 
-#include "ddprun/os/libraries/nvml.hpp"
-#include "ddprun/os/process/process_usage.hpp"
+#include "os/libraries/nvml.hpp"
+#include "os/process/process_usage.hpp"
 
 namespace ddprun::os {
 

@@ -1,11 +1,11 @@
-#include "hwloc_devices.hpp"
+#include "os/libraries/hwloc_devices.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 
-#include "ddprun/facts/gpu_text.hpp"
+#include "facts/gpu_text.hpp"
 
 namespace ddprun::os {
 

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "ddprun/facts/topology.hpp"
+#include "facts/topology.hpp"
 
 namespace ddprun::os {
 

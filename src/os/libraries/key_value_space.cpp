@@ -1,4 +1,4 @@
-#include "ddprun/os/libraries/key_value_space.hpp"
+#include "os/libraries/key_value_space.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -6,11 +6,11 @@
 
 #include <cerrno>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/libraries/pmix_client.hpp"
-#include "ddprun/os/system_failure.hpp"
-#include "pmi_client.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "os/libraries/pmi_client.hpp"
+#include "os/libraries/pmix_client.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::os {
 

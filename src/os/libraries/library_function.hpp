@@ -7,6 +7,8 @@
 
 namespace ddprun::os {
 
+constexpr int k_success = 0;  // of NVML, PMIx and munge alike
+
 // Fills a pointer to a function of the library behind `handle`; false when it has none of that name.
 template <class Function>
 bool find_function(void* handle, const char* name, Function& function) {

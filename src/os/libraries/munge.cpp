@@ -1,4 +1,4 @@
-#include "ddprun/os/libraries/munge.hpp"
+#include "os/libraries/munge.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -9,21 +9,20 @@
 #include <cstring>
 #include <memory>
 
-#include "ddprun/base/text.hpp"
-#include "library_function.hpp"
+#include "base/text.hpp"
+#include "os/libraries/library_function.hpp"
 
 namespace ddprun::os {
 
 namespace {
 
 // The part of munge.h that is used; its numbers are a fixed interface.
-constexpr int k_success = 0;
 constexpr int k_replayed = 17;
 constexpr int k_option_ttl = 4;
 constexpr int k_option_socket = 8;
 constexpr int k_option_uid_restriction = 9;
 
-struct Library {
+struct MungeLibrary {
   void* (*create)() = nullptr;
   void (*destroy)(void*) = nullptr;
   int (*set)(void*, int, ...) = nullptr;
@@ -57,7 +56,8 @@ using Memory = std::unique_ptr<void, void (*)(void*)>;
 // In the child. One call, since a context keeps what the last one left.
 class Caller {
  public:
-  Caller(const Library& library, const std::string& socket) : library_(library), context_(library.create()) {
+  Caller(const MungeLibrary& library, const std::string& socket)
+      : library_(library), context_(library.create()) {
     if (context_ != nullptr && !socket.empty()) library_.set(context_, k_option_socket, socket.c_str());
   }
   Caller(const Caller&) = delete;
@@ -99,13 +99,13 @@ class Caller {
     return k_bad + fmt::format("{} (munge error {})", text, error);
   }
 
-  const Library& library_;
+  const MungeLibrary& library_;
   void* context_;
 };
 
 // In the child. A library that cannot be loaded now will not be later.
 ServingChild::Serve make_server(const std::string& socket, const std::string& name) {
-  const auto library = std::make_shared<Library>();
+  const auto library = std::make_shared<MungeLibrary>();
   const std::string problem = library->load(name);
   return [library, problem, socket](const std::string& request) {
     if (!problem.empty()) return k_bad + problem;

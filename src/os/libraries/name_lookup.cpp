@@ -1,4 +1,4 @@
-#include "ddprun/os/libraries/name_lookup.hpp"
+#include "os/libraries/name_lookup.hpp"
 
 #include <fmt/format.h>
 #include <netdb.h>
@@ -6,8 +6,8 @@
 
 #include <array>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/process/child_call.hpp"
+#include "base/text.hpp"
+#include "os/process/child_call.hpp"
 
 namespace ddprun::os {
 

@@ -1,4 +1,4 @@
-#include "ddprun/os/libraries/nvml.hpp"
+#include "os/libraries/nvml.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -8,8 +8,8 @@
 #include <array>
 #include <optional>
 
-#include "ddprun/base/text.hpp"
-#include "library_function.hpp"
+#include "base/text.hpp"
+#include "os/libraries/library_function.hpp"
 
 namespace ddprun::os {
 
@@ -17,7 +17,6 @@ namespace {
 
 // The part of nvml.h that is used. Functions whose name ends in a version never change.
 using Device = void*;
-constexpr int k_success = 0;
 constexpr int k_no_permission = 4;
 constexpr unsigned k_mig_enabled = 1;
 constexpr unsigned k_most_gpus = 256;
@@ -55,7 +54,7 @@ struct MemoryInfo2 {  // nvmlMemory_v2_t: what the driver has reserved is not us
 };
 constexpr unsigned k_memory_version = sizeof(MemoryInfo2) | (2U << 24U);
 
-struct Library {
+struct NvmlLibrary {
   int (*init)() = nullptr;
   const char* (*error_text)(int) = nullptr;
   int (*count)(unsigned*) = nullptr;
@@ -140,7 +139,7 @@ constexpr std::string_view k_lost = "lost ";
 constexpr std::string_view k_problem = "problem ";
 constexpr std::string_view k_use = "use ";  // address, percent or '-', bytes
 
-std::string describe_use(const Library& library, unsigned index) {
+std::string describe_use(const NvmlLibrary& library, unsigned index) {
   Device device = nullptr;
   PciInfo pci{};
   Utilization use{};
@@ -153,7 +152,7 @@ std::string describe_use(const Library& library, unsigned index) {
                      known ? std::to_string(use.gpu) : "-", *memory);
 }
 
-std::string describe_gpu(const Library& library, unsigned index) {
+std::string describe_gpu(const NvmlLibrary& library, unsigned index) {
   Device device = nullptr;
   PciInfo pci{};
   int error = library.handle(index, &device);
@@ -176,7 +175,7 @@ bool shows_nvidia(const std::string& root) {
 }
 
 std::string ask_nvml(const std::string& name) {
-  Library library;
+  NvmlLibrary library;
   if (const std::string problem = library.load(name); !problem.empty())
     return std::string(k_problem) + problem;
   unsigned count = 0;
@@ -190,7 +189,7 @@ std::string ask_nvml(const std::string& name) {
 }
 
 std::string ask_nvml_usage(const std::string& name) {
-  Library library;
+  NvmlLibrary library;
   unsigned count = 0;
   const bool ready =
       library.load(name).empty() && library.utilization != nullptr && library.init() == k_success &&

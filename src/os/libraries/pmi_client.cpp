@@ -1,4 +1,4 @@
-#include "pmi_client.hpp"
+#include "os/libraries/pmi_client.hpp"
 
 #include <fmt/format.h>
 #include <netdb.h>
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "ddprun/os/system_failure.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::os {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "ddprun/base/duration.hpp"
-#include "ddprun/facts/pmi_conversation.hpp"
+#include "base/duration.hpp"
+#include "facts/pmi_conversation.hpp"
 
 namespace ddprun::os {
 

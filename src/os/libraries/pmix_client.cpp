@@ -1,4 +1,4 @@
-#include "ddprun/os/libraries/pmix_client.hpp"
+#include "os/libraries/pmix_client.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -7,15 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ddprun/base/text.hpp"
-#include "library_function.hpp"
+#include "base/text.hpp"
+#include "os/libraries/library_function.hpp"
 
 namespace ddprun::os {
 
 namespace {
 
 // The part of pmix_common.h that is used: the same from 2.2 to 6.1, all libpmix.so.2.
-constexpr int k_success = 0;
 constexpr std::uint16_t k_string = 3;
 constexpr std::uint16_t k_uint16 = 13;
 constexpr std::uint16_t k_uint32 = 14;
@@ -40,7 +39,7 @@ struct Value {
 };
 static_assert(offsetof(Value, data) == 8);
 
-struct Library {
+struct PmixLibrary {
   int (*init)(Process*, void*, std::size_t) = nullptr;
   int (*put)(std::uint8_t, const char*, Value*) = nullptr;
   int (*commit)() = nullptr;
@@ -64,7 +63,7 @@ struct Library {
 
 class Client {
  public:
-  explicit Client(const Library& library) : library_(library) {}
+  explicit Client(const PmixLibrary& library) : library_(library) {}
 
   facts::KeyValueAnswer key_value_space(const std::optional<std::string>& value, bool all_take_part) {
     if (!good(library_.init(&self_, nullptr, 0), "PMIx_Init")) return failed();
@@ -135,7 +134,7 @@ class Client {
     return found->data.number;
   }
 
-  const Library& library_;
+  const PmixLibrary& library_;
   Process self_{};
   std::string problem_;
 };
@@ -144,14 +143,14 @@ class Client {
 
 facts::KeyValueAnswer key_value_space_over_pmix(const std::string& library,
                                                 const std::optional<std::string>& value, bool all_take_part) {
-  Library loaded;
+  PmixLibrary loaded;
   const std::string problem = loaded.load(library);
   if (!problem.empty()) return {facts::KeyValueAnswer::Kind::failed, problem};
   return Client(loaded).key_value_space(value, all_take_part);
 }
 
 std::string ask_pmix_place(const std::string& library) {
-  Library loaded;
+  PmixLibrary loaded;
   return loaded.load(library).empty() ? Client(loaded).ask_place() : std::string();
 }
 

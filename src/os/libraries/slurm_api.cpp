@@ -1,4 +1,4 @@
-#include "ddprun/os/libraries/slurm_api.hpp"
+#include "os/libraries/slurm_api.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "library_function.hpp"
+#include "os/libraries/library_function.hpp"
 
 namespace ddprun::os {
 

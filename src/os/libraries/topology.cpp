@@ -1,7 +1,7 @@
 // Of hwloc only what reads /sys, XML and descriptions is used. Its plug-ins (OpenCL, CUDA, X11) take long,
 // may hang and bring another hwloc along, so they are kept from loading; what it prints becomes the reason of
 // an error. Both need this process' environment and standard error, which is why hwloc runs in a child.
-#include "ddprun/os/libraries/topology.hpp"
+#include "os/libraries/topology.hpp"
 
 #include <fmt/format.h>
 #include <hwloc.h>
@@ -20,15 +20,15 @@
 #include <set>
 #include <tuple>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/os/capture/capture_pci.hpp"
-#include "ddprun/os/capture/capture_processors.hpp"
-#include "ddprun/os/fd.hpp"
-#include "ddprun/os/process/child_call.hpp"
-#include "ddprun/os/read_file.hpp"
-#include "hwloc_devices.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
+#include "os/fd.hpp"
+#include "os/libraries/hwloc_devices.hpp"
+#include "os/machine/capture_pci.hpp"
+#include "os/machine/capture_processors.hpp"
+#include "os/process/child_call.hpp"
+#include "os/read_file.hpp"
 
 namespace ddprun::os {
 

@@ -1,4 +1,4 @@
-#include "ddprun/os/libraries/zstd.hpp"
+#include "os/libraries/zstd.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "ddprun/os/process/helper_child.hpp"
-#include "library_function.hpp"
+#include "os/libraries/library_function.hpp"
+#include "os/process/helper_child.hpp"
 
 namespace ddprun::os {
 
@@ -31,7 +31,7 @@ struct Output {
   std::size_t filled;
 };
 
-struct Library {
+struct ZstdLibrary {
   Context* (*create)() = nullptr;
   std::size_t (*destroy)(Context*) = nullptr;
   std::size_t (*set)(Context*, int, int) = nullptr;
@@ -63,10 +63,10 @@ ssize_t read_some(int from, std::vector<char>& bytes) {
 
 }  // namespace
 
-std::string why_no_zstd() { return Library().load(); }
+std::string why_no_zstd() { return ZstdLibrary().load(); }
 
 int compress_by_zstd(int from, int to) {
-  Library zstd;
+  ZstdLibrary zstd;
   if (!zstd.load().empty()) return ELIBACC;
   const std::unique_ptr<Context, std::size_t (*)(Context*)> context(zstd.create(), zstd.destroy);
   if (!context) return ENOMEM;

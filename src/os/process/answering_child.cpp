@@ -1,12 +1,12 @@
-#include "ddprun/os/process/answering_child.hpp"
+#include "os/process/answering_child.hpp"
 
 #include <cerrno>
 #include <utility>
 
-#include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/process/child.hpp"
-#include "ddprun/os/process/helper_child.hpp"
-#include "ddprun/os/system_failure.hpp"
+#include "os/descriptors.hpp"
+#include "os/process/child.hpp"
+#include "os/process/helper_child.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::os {
 

@@ -1,4 +1,4 @@
-#include "ddprun/os/process/ask_program.hpp"
+#include "os/process/ask_program.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -8,9 +8,9 @@
 #include <array>
 #include <chrono>
 
-#include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/process/become.hpp"
-#include "ddprun/os/process/spawn.hpp"
+#include "os/descriptors.hpp"
+#include "os/process/become.hpp"
+#include "os/process/spawn.hpp"
 
 namespace ddprun::os {
 

@@ -1,4 +1,4 @@
-#include "ddprun/os/process/become.hpp"
+#include "os/process/become.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,20 +9,10 @@
 #include <array>
 #include <cerrno>
 
-#include "ddprun/os/system_failure.hpp"
+#include "os/process/exec_pointers.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::os {
-
-namespace {
-
-std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-}  // namespace
 
 void become_program(const std::string& file, const std::vector<std::string>& arguments,
                     const std::vector<std::string>& environment, const std::string& directory,

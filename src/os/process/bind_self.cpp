@@ -1,4 +1,4 @@
-#include "ddprun/os/process/bind_self.hpp"
+#include "os/process/bind_self.hpp"
 
 #include <linux/mempolicy.h>
 #include <sched.h>

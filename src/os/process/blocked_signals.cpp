@@ -1,4 +1,4 @@
-#include "ddprun/os/process/blocked_signals.hpp"
+#include "os/process/blocked_signals.hpp"
 
 #include <cerrno>
 

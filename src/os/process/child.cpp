@@ -1,4 +1,4 @@
-#include "ddprun/os/process/child.hpp"
+#include "os/process/child.hpp"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "ddprun/os/process/process_table.hpp"
+#include "os/process/process_table.hpp"
 
 namespace ddprun::os {
 

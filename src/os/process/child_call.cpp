@@ -1,4 +1,4 @@
-#include "ddprun/os/process/child_call.hpp"
+#include "os/process/child_call.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ddprun/base/error.hpp"
+#include "base/error.hpp"
 
 namespace ddprun::os {
 

@@ -1,4 +1,4 @@
-#include "ddprun/os/process/held_signals.hpp"
+#include "os/process/held_signals.hpp"
 
 #include <signal.h>
 #include <sys/ptrace.h>

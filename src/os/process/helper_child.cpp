@@ -1,4 +1,4 @@
-#include "ddprun/os/process/helper_child.hpp"
+#include "os/process/helper_child.hpp"
 
 #include <poll.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 
 #include <cerrno>
 
-#include "ddprun/os/process/blocked_signals.hpp"
+#include "os/process/blocked_signals.hpp"
 
 namespace ddprun::os {
 
@@ -27,7 +27,7 @@ ExitStatus status_of(const siginfo_t& ended) {
   return status;
 }
 
-std::optional<ExitStatus> reap(idtype_t kind, int which) {
+std::optional<ExitStatus> collect(idtype_t kind, int which) {
   siginfo_t ended{};
   while (::waitid(kind, static_cast<id_t>(which), &ended, WEXITED | WNOHANG) < 0) {
     if (errno != EINTR) return std::nullopt;
@@ -40,7 +40,7 @@ std::optional<ExitStatus> end_by_pidfd(int process) {
   pollfd ended{process, POLLIN, 0};
   while (::poll(&ended, 1, k_end_limit) < 0 && errno == EINTR) {
   }
-  return reap(k_by_pidfd, process);
+  return collect(k_by_pidfd, process);
 }
 
 std::optional<ExitStatus> end_by_number(pid_t child) {
@@ -49,7 +49,7 @@ std::optional<ExitStatus> end_by_number(pid_t child) {
     return std::nullopt;
   ::kill(child, SIGKILL);
   for (int waited = 0; waited < k_end_limit; ++waited) {
-    if (const auto status = reap(P_PID, child)) return status;
+    if (const auto status = collect(P_PID, child)) return status;
     const timespec moment{0, 1000000};
     ::nanosleep(&moment, nullptr);
   }

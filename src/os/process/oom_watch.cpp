@@ -1,4 +1,4 @@
-#include "ddprun/os/process/oom_watch.hpp"
+#include "os/process/oom_watch.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "ddprun/os/fd.hpp"
-#include "ddprun/os/read_file.hpp"
+#include "os/fd.hpp"
+#include "os/read_file.hpp"
 
 namespace ddprun::os {
 

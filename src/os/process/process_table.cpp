@@ -1,4 +1,4 @@
-#include "ddprun/os/process/process_table.hpp"
+#include "os/process/process_table.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,10 +12,10 @@
 #include <memory>
 #include <set>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/fd.hpp"
-#include "ddprun/os/process/child.hpp"
-#include "ddprun/os/read_file.hpp"
+#include "base/text.hpp"
+#include "os/fd.hpp"
+#include "os/process/child.hpp"
+#include "os/read_file.hpp"
 
 namespace ddprun::os {
 

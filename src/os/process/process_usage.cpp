@@ -1,10 +1,10 @@
-#include "ddprun/os/process/process_usage.hpp"
+#include "os/process/process_usage.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "ddprun/os/process/process_table.hpp"
+#include "os/process/process_table.hpp"
 
 namespace ddprun::os {
 

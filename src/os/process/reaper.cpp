@@ -1,4 +1,4 @@
-#include "ddprun/os/process/reaper.hpp"
+#include "os/process/reaper.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -27,13 +27,13 @@
 #include <thread>
 #include <vector>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/facts/schedulers.hpp"
-#include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/process/child.hpp"
-#include "ddprun/os/process/process_table.hpp"
-#include "ddprun/os/read_file.hpp"
-#include "ddprun/os/system_failure.hpp"
+#include "base/error.hpp"
+#include "facts/schedulers.hpp"
+#include "os/descriptors.hpp"
+#include "os/process/child.hpp"
+#include "os/process/process_table.hpp"
+#include "os/read_file.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::os {
 

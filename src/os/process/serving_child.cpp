@@ -1,4 +1,4 @@
-#include "ddprun/os/process/serving_child.hpp"
+#include "os/process/serving_child.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -10,11 +10,11 @@
 #include <cstring>
 #include <utility>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/process/child.hpp"
-#include "ddprun/os/process/helper_child.hpp"
-#include "ddprun/os/system_failure.hpp"
+#include "base/text.hpp"
+#include "os/descriptors.hpp"
+#include "os/process/child.hpp"
+#include "os/process/helper_child.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::os {
 

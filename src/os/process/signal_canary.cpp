@@ -1,4 +1,4 @@
-#include "ddprun/os/process/signal_canary.hpp"
+#include "os/process/signal_canary.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -14,13 +14,13 @@
 #include <string_view>
 #include <thread>
 
-#include "ddprun/base/error.hpp"
-#include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/process/blocked_signals.hpp"
-#include "ddprun/os/process/child.hpp"
-#include "ddprun/os/process/process_table.hpp"
-#include "ddprun/os/read_file.hpp"
-#include "ddprun/os/system_failure.hpp"
+#include "base/error.hpp"
+#include "os/descriptors.hpp"
+#include "os/process/blocked_signals.hpp"
+#include "os/process/child.hpp"
+#include "os/process/process_table.hpp"
+#include "os/read_file.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::os {
 

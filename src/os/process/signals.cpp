@@ -1,4 +1,4 @@
-#include "ddprun/os/process/signals.hpp"
+#include "os/process/signals.hpp"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/process/process_table.hpp"
-#include "ddprun/os/system_failure.hpp"
+#include "base/text.hpp"
+#include "os/process/process_table.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::os {
 

@@ -1,4 +1,4 @@
-#include "ddprun/os/process/spawn.hpp"
+#include "os/process/spawn.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -14,9 +14,10 @@
 #include <memory>
 #include <optional>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/process/blocked_signals.hpp"
-#include "ddprun/os/system_failure.hpp"
+#include "base/text.hpp"
+#include "os/process/blocked_signals.hpp"
+#include "os/process/exec_pointers.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::os {
 
@@ -34,14 +35,6 @@ struct Prepared {
   std::array<bool, _NSIG> ignored{};
   int parent;
 };
-
-std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 // As execvp(3), but with the child's PATH; an empty piece is the working directory.
 std::vector<std::string> program_paths(const SpawnRequest& request) {

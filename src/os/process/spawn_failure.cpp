@@ -1,4 +1,4 @@
-#include "ddprun/os/process/spawn_failure.hpp"
+#include "os/process/spawn_failure.hpp"
 
 #include <sys/mman.h>
 #include <time.h>

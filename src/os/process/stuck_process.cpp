@@ -1,12 +1,12 @@
-#include "ddprun/os/process/stuck_process.hpp"
+#include "os/process/stuck_process.hpp"
 
 #include <fmt/format.h>
 
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/os/list_folder.hpp"
-#include "ddprun/os/process/process_table.hpp"
-#include "ddprun/os/read_file.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
+#include "os/list_folder.hpp"
+#include "os/process/process_table.hpp"
+#include "os/read_file.hpp"
 
 namespace ddprun::os {
 

@@ -1,11 +1,11 @@
-#include "ddprun/os/process/warm_up.hpp"
+#include "os/process/warm_up.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
-#include "ddprun/os/descriptors.hpp"
+#include "os/descriptors.hpp"
 
 namespace ddprun::os {
 

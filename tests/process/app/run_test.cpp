@@ -1,5 +1,5 @@
 // The whole program in a child: run(), the driver and the worker group with real processes.
-#include "ddprun/app/run.hpp"
+#include "ddprun/run.hpp"
 
 #include <signal.h>
 
@@ -11,10 +11,10 @@
 #include <sstream>
 #include <thread>
 
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/temp_dir.hpp"
 #include "forked_ddprun.hpp"
+#include "os/files/temp_dir.hpp"
 
 using namespace ddprun;
 using namespace ddprun::app;

@@ -1,4 +1,4 @@
-#include "ddprun/net/authenticator.hpp"
+#include "net/authenticator.hpp"
 
 #include "catch.hpp"
 

@@ -1,9 +1,9 @@
-#include "ddprun/net/bound_socket.hpp"
+#include "net/bound_socket.hpp"
 
 #include <cerrno>
 
 #include "catch.hpp"
-#include "ddprun/os/descriptors.hpp"
+#include "os/descriptors.hpp"
 
 using namespace ddprun;
 using namespace ddprun::net;

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "ddprun/net/authenticator.hpp"
-#include "ddprun/net/first_dial.hpp"
-#include "ddprun/net/lifeline_client.hpp"
-#include "ddprun/net/lifeline_server.hpp"
-#include "ddprun/net/sealed_stream.hpp"
-#include "ddprun/net/secret_text.hpp"
-#include "ddprun/os/descriptors.hpp"
+#include "net/authenticator.hpp"
+#include "net/first_dial.hpp"
+#include "net/lifeline_client.hpp"
+#include "net/lifeline_server.hpp"
+#include "net/sealed_stream.hpp"
+#include "net/secret_text.hpp"
+#include "os/descriptors.hpp"
 
 using namespace ddprun;
 using namespace ddprun::net;

@@ -8,14 +8,14 @@
 #include <functional>
 #include <map>
 
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/net/agent_listener.hpp"
-#include "ddprun/net/authenticator.hpp"
-#include "ddprun/net/coordinator_service.hpp"
-#include "ddprun/net/member_service.hpp"
-#include "ddprun/os/libraries/name_lookup.hpp"
+#include "net/agent_listener.hpp"
+#include "net/authenticator.hpp"
 #include "net/connection.hpp"
+#include "net/coordinator_service.hpp"
+#include "net/member_service.hpp"
+#include "os/libraries/name_lookup.hpp"
 
 using namespace ddprun;
 using namespace ddprun::net;

@@ -1,4 +1,4 @@
-#include "ddprun/net/sealed_stream.hpp"
+#include "net/sealed_stream.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // Real connections over loopback, looked up in this host's kernel.
-#include "ddprun/net/socket_owner.hpp"
+#include "net/socket_owner.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

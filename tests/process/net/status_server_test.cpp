@@ -1,4 +1,4 @@
-#include "ddprun/net/status_server.hpp"
+#include "net/status_server.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "catch.hpp"
-#include "ddprun/os/status_socket.hpp"
+#include "os/status_socket.hpp"
 
 using namespace ddprun;
 using namespace ddprun::net;

@@ -1,4 +1,4 @@
-#include "ddprun/net/store_server.hpp"
+#include "net/store_server.hpp"
 
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
 #include "store_wire.hpp"
 
 using namespace ddprun;

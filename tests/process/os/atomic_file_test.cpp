@@ -1,10 +1,10 @@
-#include "ddprun/os/atomic_file.hpp"
+#include "os/atomic_file.hpp"
 
 #include <filesystem>
 
 #include "catch.hpp"
-#include "ddprun/os/read_file.hpp"
-#include "ddprun/os/temp_dir.hpp"
+#include "os/files/temp_dir.hpp"
+#include "os/read_file.hpp"
 
 using namespace ddprun;
 using namespace ddprun::os;

@@ -1,4 +1,4 @@
-#include "ddprun/os/core_claims.hpp"
+#include "os/core_claims.hpp"
 
 #include <unistd.h>
 

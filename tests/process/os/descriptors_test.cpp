@@ -1,4 +1,4 @@
-#include "ddprun/os/descriptors.hpp"
+#include "os/descriptors.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

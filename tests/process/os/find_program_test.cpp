@@ -1,4 +1,4 @@
-#include "ddprun/os/find_program.hpp"
+#include "os/find_program.hpp"
 
 #include <unistd.h>
 
@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "catch.hpp"
-#include "ddprun/os/process/child_call.hpp"
-#include "ddprun/os/temp_dir.hpp"
+#include "os/files/temp_dir.hpp"
+#include "os/process/child_call.hpp"
 
 using namespace ddprun;
 using namespace ddprun::os;

@@ -1,4 +1,4 @@
-#include "ddprun/os/key_file.hpp"
+#include "os/files/key_file.hpp"
 
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -9,11 +9,11 @@
 #include <set>
 #include <vector>
 
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/os/fd.hpp"
-#include "ddprun/os/read_file.hpp"
-#include "ddprun/os/temp_dir.hpp"
+#include "os/fd.hpp"
+#include "os/files/temp_dir.hpp"
+#include "os/read_file.hpp"
 
 using namespace ddprun;
 using namespace ddprun::os;

@@ -1,4 +1,4 @@
-#include "ddprun/os/output_sink.hpp"
+#include "os/terminal/output_sink.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,8 +12,8 @@
 #include <string>
 
 #include "catch.hpp"
-#include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/process/signals.hpp"
+#include "os/descriptors.hpp"
+#include "os/process/signals.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

@@ -1,12 +1,12 @@
-#include "ddprun/os/read_file.hpp"
+#include "os/read_file.hpp"
 
 #include <sys/stat.h>
 
 #include <fstream>
 
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/os/temp_dir.hpp"
+#include "os/files/temp_dir.hpp"
 
 using namespace ddprun;
 using namespace ddprun::os;

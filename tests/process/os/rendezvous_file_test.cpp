@@ -1,4 +1,4 @@
-#include "ddprun/os/rendezvous_file.hpp"
+#include "os/files/rendezvous_file.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "catch.hpp"
-#include "ddprun/os/temp_dir.hpp"
 #include "error_text.hpp"
+#include "os/files/temp_dir.hpp"
 
 using namespace ddprun;
 using namespace ddprun::os;

@@ -1,4 +1,4 @@
-#include "ddprun/os/system_failure.hpp"
+#include "os/system_failure.hpp"
 
 #include <cerrno>
 

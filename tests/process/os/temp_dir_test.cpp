@@ -1,4 +1,4 @@
-#include "ddprun/os/temp_dir.hpp"
+#include "os/files/temp_dir.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,9 +7,9 @@
 #include <fstream>
 
 #include "catch.hpp"
-#include "ddprun/os/process/child_call.hpp"
-#include "ddprun/os/process/reaper.hpp"
 #include "error_text.hpp"
+#include "os/process/child_call.hpp"
+#include "os/process/reaper.hpp"
 
 using namespace ddprun;
 using namespace ddprun::os;

@@ -1,4 +1,4 @@
-#include "ddprun/os/terminal.hpp"
+#include "os/terminal/terminal.hpp"
 
 #include <signal.h>
 

@@ -1,11 +1,11 @@
 // The lines of --dry-run=env in real shells.
 #include <unistd.h>
 
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/render/render_plan.hpp"
 #include "plan_node.hpp"
 #include "processes.hpp"
+#include "render/render_plan.hpp"
 
 using namespace ddprun;
 using namespace ddprun::render;

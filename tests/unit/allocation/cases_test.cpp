@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "allocation/detection/detect.hpp"
+#include "allocation/hostlist.hpp"
 #include "allocation_cases.hpp"
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/allocation/detect.hpp"
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/base/error.hpp"
 
 using namespace ddprun;
 using namespace ddprun::allocation;

@@ -1,10 +1,10 @@
-#include "ddprun/allocation/hostlist.hpp"
+#include "allocation/hostlist.hpp"
 
 #include <random>
 
+#include "base/error.hpp"
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
 #include "random_seed.hpp"
 
 using namespace ddprun;

@@ -1,11 +1,11 @@
-#include "ddprun/allocation/job_end.hpp"
+#include "allocation/schedulers/job_end.hpp"
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/text.hpp"
 #include "test_paths.hpp"
 
 using namespace ddprun;

@@ -1,8 +1,8 @@
-#include "ddprun/allocation/launchers.hpp"
+#include "allocation/launchers/launchers.hpp"
 
-#include "allocation/launcher_host.hpp"
+#include "allocation/launchers/launcher_host.hpp"
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
 
 using namespace ddprun;
 using namespace ddprun::allocation;

@@ -1,4 +1,4 @@
-#include "ddprun/allocation/left_over.hpp"
+#include "allocation/detection/left_over.hpp"
 
 #include "catch.hpp"
 

@@ -1,8 +1,8 @@
-#include "ddprun/allocation/manual.hpp"
-#include "ddprun/allocation/detect.hpp"
+#include "allocation/manual.hpp"
+#include "allocation/detection/detect.hpp"
 
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
 #include "error_text.hpp"
 
 using namespace ddprun;

@@ -1,8 +1,8 @@
 // Lists of hosts that are not Slurm's: Open MPI's, and files with one host a line.
+#include "allocation/node_file.hpp"
 #include "allocation/node_regex.hpp"
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/allocation/node_file.hpp"
-#include "ddprun/base/error.hpp"
 
 using namespace ddprun;
 using namespace ddprun::allocation;

@@ -1,7 +1,7 @@
-#include "ddprun/allocation/number_list.hpp"
+#include "allocation/number_list.hpp"
 
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
 
 using namespace ddprun;
 using namespace ddprun::allocation;

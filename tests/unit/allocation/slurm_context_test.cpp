@@ -1,6 +1,6 @@
-#include "allocation/slurm_context.hpp"
+#include "allocation/schedulers/slurm_context.hpp"
 
-#include "allocation/slurm_step.hpp"
+#include "allocation/schedulers/slurm_step.hpp"
 #include "catch.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "ddprun/allocation/slurm_place.hpp"
+#include "allocation/schedulers/slurm_place.hpp"
 
 #include "catch.hpp"
 

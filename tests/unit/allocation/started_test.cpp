@@ -1,6 +1,6 @@
-#include "ddprun/allocation/started.hpp"
-#include "ddprun/allocation/detect.hpp"
-#include "ddprun/allocation/hostlist.hpp"
+#include "allocation/detection/started.hpp"
+#include "allocation/detection/detect.hpp"
+#include "allocation/hostlist.hpp"
 
 #include "catch.hpp"
 #include "error_text.hpp"

@@ -1,4 +1,4 @@
-#include "ddprun/base/duration.hpp"
+#include "base/duration.hpp"
 
 #include "catch.hpp"
 

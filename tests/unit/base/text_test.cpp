@@ -1,4 +1,4 @@
-#include "ddprun/base/text.hpp"
+#include "base/text.hpp"
 
 #include "catch.hpp"
 

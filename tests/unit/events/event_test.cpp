@@ -1,4 +1,4 @@
-#include "ddprun/events/event.hpp"
+#include "events/event.hpp"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
-#include "ddprun/events/timeline.hpp"
+#include "events/timeline.hpp"
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/text.hpp"
 
 using namespace ddprun;
 using namespace ddprun::events;

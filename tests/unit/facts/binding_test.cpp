@@ -1,4 +1,4 @@
-#include "ddprun/facts/binding.hpp"
+#include "facts/binding.hpp"
 
 #include "catch.hpp"
 

@@ -1,7 +1,7 @@
 #include "facts/byte_text.hpp"
 
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/text.hpp"
 
 using namespace ddprun;
 using namespace ddprun::facts;

@@ -1,4 +1,4 @@
-#include "ddprun/facts/gpu_text.hpp"
+#include "facts/gpu_text.hpp"
 
 #include "catch.hpp"
 

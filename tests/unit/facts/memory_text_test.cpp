@@ -1,4 +1,4 @@
-#include "ddprun/facts/memory_text.hpp"
+#include "facts/memory_text.hpp"
 
 #include "catch.hpp"
 

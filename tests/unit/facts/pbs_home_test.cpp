@@ -1,4 +1,4 @@
-#include "ddprun/facts/pbs_home.hpp"
+#include "facts/pbs_home.hpp"
 
 #include "catch.hpp"
 

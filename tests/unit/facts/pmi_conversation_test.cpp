@@ -1,4 +1,4 @@
-#include "ddprun/facts/pmi_conversation.hpp"
+#include "facts/pmi_conversation.hpp"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "ddprun/facts/proc_text.hpp"
+#include "facts/proc_text.hpp"
 
 #include "catch.hpp"
 

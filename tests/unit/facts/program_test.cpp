@@ -1,7 +1,7 @@
-#include "ddprun/facts/program.hpp"
+#include "facts/program.hpp"
 
 #include "catch.hpp"
-#include "ddprun/facts/own_python.hpp"
+#include "facts/own_python.hpp"
 
 using namespace ddprun;
 using namespace ddprun::facts;

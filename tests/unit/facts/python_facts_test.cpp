@@ -1,4 +1,4 @@
-#include "ddprun/facts/python_facts.hpp"
+#include "facts/python_facts.hpp"
 
 #include "catch.hpp"
 

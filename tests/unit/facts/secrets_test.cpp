@@ -1,7 +1,7 @@
-#include "ddprun/facts/secrets.hpp"
+#include "facts/secrets.hpp"
 
 #include "catch.hpp"
-#include "ddprun/facts/snapshot.hpp"
+#include "facts/snapshot.hpp"
 
 using namespace ddprun;
 using namespace ddprun::facts;

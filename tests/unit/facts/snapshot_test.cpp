@@ -1,7 +1,7 @@
-#include "ddprun/facts/snapshot.hpp"
+#include "facts/snapshot.hpp"
 
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
 
 using namespace ddprun;
 using namespace ddprun::facts;

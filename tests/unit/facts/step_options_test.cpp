@@ -1,7 +1,7 @@
-#include "ddprun/facts/step_options.hpp"
+#include "facts/step_options.hpp"
 
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/text.hpp"
 
 using namespace ddprun;
 using namespace ddprun::facts;

@@ -1,4 +1,4 @@
-#include "ddprun/facts/topology.hpp"
+#include "facts/topology.hpp"
 
 #include "catch.hpp"
 #include "error_text.hpp"

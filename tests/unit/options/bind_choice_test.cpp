@@ -1,4 +1,4 @@
-#include "ddprun/options/bind_choice.hpp"
+#include "options/bind_choice.hpp"
 
 #include "catch.hpp"
 #include "error_text.hpp"

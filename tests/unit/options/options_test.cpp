@@ -1,4 +1,4 @@
-#include "ddprun/options/options.hpp"
+#include "options/options.hpp"
 
 #include <csignal>
 

@@ -1,11 +1,11 @@
-#include "ddprun/output/difference.hpp"
+#include "output/difference.hpp"
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/text.hpp"
 #include "test_paths.hpp"
 
 using namespace ddprun;

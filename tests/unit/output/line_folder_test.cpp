@@ -1,4 +1,4 @@
-#include "ddprun/output/line_folder.hpp"
+#include "output/line_folder.hpp"
 
 #include <fmt/format.h>
 

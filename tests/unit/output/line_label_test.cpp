@@ -1,4 +1,4 @@
-#include "ddprun/output/line_label.hpp"
+#include "output/line_label.hpp"
 
 #include <random>
 

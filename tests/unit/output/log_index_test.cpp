@@ -1,4 +1,4 @@
-#include "ddprun/output/log_index.hpp"
+#include "output/log_index.hpp"
 
 #include <nlohmann/json.hpp>
 

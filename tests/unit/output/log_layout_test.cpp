@@ -1,4 +1,4 @@
-#include "ddprun/output/log_layout.hpp"
+#include "output/log_layout.hpp"
 
 #include "catch.hpp"
 #include "error_text.hpp"

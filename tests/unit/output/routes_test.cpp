@@ -1,4 +1,4 @@
-#include "ddprun/output/routes.hpp"
+#include "output/routes.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "ddprun/output/stream_choice.hpp"
+#include "output/stream_choice.hpp"
 
 #include "catch.hpp"
 #include "error_text.hpp"

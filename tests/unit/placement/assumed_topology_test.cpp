@@ -1,4 +1,4 @@
-#include "ddprun/placement/assumed_topology.hpp"
+#include "placement/assumed_topology.hpp"
 
 #include "catch.hpp"
 #include "error_text.hpp"

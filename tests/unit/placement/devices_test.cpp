@@ -1,4 +1,4 @@
-#include "ddprun/placement/devices.hpp"
+#include "placement/devices.hpp"
 
 #include "catch.hpp"
 

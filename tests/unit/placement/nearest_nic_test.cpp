@@ -1,4 +1,4 @@
-#include "ddprun/placement/nearest_nic.hpp"
+#include "placement/nearest_nic.hpp"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 
 #include "allocation_cases.hpp"
 #include "catch.hpp"
-#include "ddprun/facts/proc_text.hpp"
+#include "facts/proc_text.hpp"
 #include "node_cases.hpp"
 
 using namespace ddprun;

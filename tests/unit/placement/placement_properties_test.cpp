@@ -5,7 +5,7 @@
 #include <bitset>
 
 #include "catch.hpp"
-#include "ddprun/facts/proc_text.hpp"
+#include "facts/proc_text.hpp"
 #include "random_nodes.hpp"
 #include "random_seed.hpp"
 

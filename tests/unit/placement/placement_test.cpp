@@ -1,11 +1,11 @@
-#include "ddprun/placement/placement.hpp"
+#include "placement/placement.hpp"
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/proc_text.hpp"
 #include "error_text.hpp"
+#include "facts/proc_text.hpp"
 #include "node_cases.hpp"
 
 using namespace ddprun;

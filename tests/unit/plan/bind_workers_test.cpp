@@ -1,9 +1,9 @@
 #include "plan/bind_workers.hpp"
 
 #include "catch.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/plan/announced.hpp"
+#include "facts/proc_text.hpp"
 #include "node_builder.hpp"
+#include "plan/announced.hpp"
 #include "plan_node.hpp"
 
 using namespace ddprun;

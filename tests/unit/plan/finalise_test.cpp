@@ -1,7 +1,7 @@
-#include "ddprun/plan/finalise.hpp"
+#include "plan/finalise.hpp"
 
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
 #include "plan_node.hpp"
 
 using namespace ddprun;

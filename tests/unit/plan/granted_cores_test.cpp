@@ -1,4 +1,4 @@
-#include "ddprun/plan/granted_cores.hpp"
+#include "plan/granted_cores.hpp"
 
 #include "catch.hpp"
 

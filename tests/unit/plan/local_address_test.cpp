@@ -1,7 +1,7 @@
-#include "ddprun/plan/local_address.hpp"
+#include "plan/local_address.hpp"
 
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
 
 using namespace ddprun;
 using namespace ddprun::plan;

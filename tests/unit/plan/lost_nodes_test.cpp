@@ -1,4 +1,4 @@
-#include "ddprun/plan/lost_nodes.hpp"
+#include "plan/lost_nodes.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 #include "catch.hpp"
-#include "ddprun/plan/node_proposal.hpp"
+#include "plan/node_proposal.hpp"
 #include "plan_node.hpp"
 
 using namespace ddprun;

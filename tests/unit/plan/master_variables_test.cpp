@@ -1,8 +1,8 @@
-#include "ddprun/plan/master_variables.hpp"
+#include "plan/master_variables.hpp"
 
 #include "catch.hpp"
-#include "ddprun/plan/expected_assignment.hpp"
 #include "error_text.hpp"
+#include "plan/expected_assignment.hpp"
 #include "plan_node.hpp"
 
 using namespace ddprun;

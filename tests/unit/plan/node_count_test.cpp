@@ -1,7 +1,7 @@
-#include "ddprun/plan/node_count.hpp"
+#include "plan/node_count.hpp"
 
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
 
 using namespace ddprun;
 using namespace ddprun::plan;

@@ -1,8 +1,8 @@
 // --gpus-per-worker 1.
 #include "catch.hpp"
-#include "ddprun/plan/expected_assignment.hpp"
-#include "ddprun/plan/launch_plan.hpp"
 #include "error_text.hpp"
+#include "plan/expected_assignment.hpp"
+#include "plan/launch_plan.hpp"
 #include "plan_node.hpp"
 
 using namespace ddprun;

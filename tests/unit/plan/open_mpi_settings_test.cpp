@@ -1,4 +1,4 @@
-#include "ddprun/plan/open_mpi_settings.hpp"
+#include "plan/open_mpi_settings.hpp"
 
 #include "catch.hpp"
 

@@ -7,15 +7,15 @@
 #include <fstream>
 
 #include "allocation_cases.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/facts/secrets.hpp"
-#include "ddprun/render/render_plan.hpp"
-#include "ddprun/render/render_remote_launch.hpp"
-#include "ddprun/selflaunch/remote_launcher.hpp"
+#include "facts/secrets.hpp"
 #include "plan_cases.hpp"
 #include "plan_node.hpp"
+#include "render/render_plan.hpp"
+#include "render/render_remote_launch.hpp"
+#include "selflaunch/remote_launcher.hpp"
 
 using namespace ddprun;
 using namespace ddprun::plan;

@@ -1,4 +1,4 @@
-#include "ddprun/plan/ports.hpp"
+#include "plan/ports.hpp"
 
 #include <set>
 

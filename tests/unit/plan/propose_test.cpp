@@ -1,10 +1,10 @@
-#include "ddprun/plan/propose.hpp"
+#include "plan/propose.hpp"
 
 #include <fmt/format.h>
 
 #include "catch.hpp"
-#include "ddprun/plan/expected_assignment.hpp"
 #include "error_text.hpp"
+#include "plan/expected_assignment.hpp"
 #include "plan_node.hpp"
 
 using namespace ddprun;

@@ -1,8 +1,8 @@
-#include "ddprun/plan/rendezvous_plan.hpp"
-#include "ddprun/plan/propose.hpp"
+#include "plan/rendezvous_plan.hpp"
+#include "plan/propose.hpp"
 
 #include "catch.hpp"
-#include "ddprun/plan/node_proposal.hpp"
+#include "plan/node_proposal.hpp"
 #include "plan_node.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "ddprun/plan/unlike_gpus.hpp"
+#include "plan/unlike_gpus.hpp"
 
 #include "catch.hpp"
 

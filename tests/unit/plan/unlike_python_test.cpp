@@ -1,4 +1,4 @@
-#include "ddprun/plan/unlike_python.hpp"
+#include "plan/unlike_python.hpp"
 
 #include "catch.hpp"
 

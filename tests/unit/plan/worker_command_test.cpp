@@ -1,7 +1,7 @@
-#include "ddprun/plan/worker_command.hpp"
+#include "plan/worker_command.hpp"
 
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
 #include "error_text.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "ddprun/plan/worker_count.hpp"
+#include "plan/worker_count.hpp"
 
 #include <numeric>
 

@@ -1,5 +1,5 @@
-#include "ddprun/plan/worker_env.hpp"
-#include "ddprun/plan/finalise.hpp"
+#include "plan/worker_env.hpp"
+#include "plan/finalise.hpp"
 
 #include <algorithm>
 #include <functional>

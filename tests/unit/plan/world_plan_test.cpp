@@ -1,7 +1,7 @@
-#include "ddprun/plan/world_plan.hpp"
+#include "plan/world_plan.hpp"
 
+#include "base/error.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
 
 using namespace ddprun;
 using namespace ddprun::plan;

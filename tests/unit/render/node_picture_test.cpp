@@ -1,13 +1,13 @@
 // Every scene of tests/support/node_scenes is drawn as the files of tests/data/pictures say.
 // DDPRUN_ACCEPT=1 writes the present pictures as the expected ones and fails, so that they are looked at.
-#include "ddprun/render/node_picture.hpp"
+#include "render/node_picture.hpp"
 
 #include <cstdlib>
 #include <fstream>
 
 #include "allocation_cases.hpp"
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/text.hpp"
 #include "node_builder.hpp"
 #include "node_scenes.hpp"
 

@@ -4,14 +4,14 @@
 #include <fstream>
 
 #include "allocation_cases.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/render/node_picture.hpp"
 #include "error_text.hpp"
 #include "node_builder.hpp"
 #include "node_scenes.hpp"
 #include "plan_node.hpp"
+#include "render/node_picture.hpp"
 
 using namespace ddprun;
 using namespace ddprun::render;

@@ -1,17 +1,17 @@
-#include "ddprun/render/render_plan.hpp"
+#include "render/render_plan.hpp"
 
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "allocation_cases.hpp"
+#include "base/error.hpp"
+#include "base/json_text.hpp"
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/json_text.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/render/node_picture.hpp"
 #include "node_scenes.hpp"
 #include "plan_cases.hpp"
 #include "plan_node.hpp"
+#include "render/node_picture.hpp"
 #include "test_paths.hpp"
 
 using namespace ddprun;

@@ -1,7 +1,7 @@
-#include "ddprun/render/text_table.hpp"
+#include "render/text_table.hpp"
 
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/text.hpp"
 
 using namespace ddprun;
 using namespace ddprun::render;

@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/address_choice.hpp"
+#include "rendezvous/address_choice.hpp"
 
 #include "catch.hpp"
 

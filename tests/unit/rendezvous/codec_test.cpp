@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/codec.hpp"
+#include "rendezvous/codec.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 #include <random>
 #include <set>
 
+#include "base/json_text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/json_text.hpp"
 #include "random_seed.hpp"
 
 using namespace ddprun;

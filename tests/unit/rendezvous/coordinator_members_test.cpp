@@ -5,8 +5,8 @@
 
 #include "catch.hpp"
 #include "coordinator_play.hpp"
-#include "ddprun/rendezvous/host_limits.hpp"
 #include "random_seed.hpp"
+#include "rendezvous/host_limits.hpp"
 
 using namespace ddprun;
 using namespace ddprun::rendezvous;

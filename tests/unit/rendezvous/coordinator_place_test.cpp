@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/coordinator_place.hpp"
+#include "rendezvous/coordinator_place.hpp"
 
 #include "catch.hpp"
 

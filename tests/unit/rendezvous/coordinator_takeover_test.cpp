@@ -1,7 +1,7 @@
 // A coordinator that takes over: whom it gathers, when it begins, and what it goes on with.
 #include "catch.hpp"
 #include "coordinator_play.hpp"
-#include "ddprun/rendezvous/host_limits.hpp"
+#include "rendezvous/host_limits.hpp"
 
 using namespace ddprun;
 using namespace ddprun::rendezvous;

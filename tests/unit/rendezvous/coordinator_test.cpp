@@ -1,5 +1,5 @@
-#include "ddprun/rendezvous/coordinator.hpp"
-#include "ddprun/rendezvous/expected_messages.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/expected_messages.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/expected_messages.hpp"
+#include "rendezvous/expected_messages.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/handshake.hpp"
+#include "rendezvous/handshake.hpp"
 
 #include "catch.hpp"
 

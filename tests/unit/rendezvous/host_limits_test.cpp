@@ -1,5 +1,5 @@
 // How long hosts wait for each other: at no moment may workers of two attempts run.
-#include "ddprun/rendezvous/host_limits.hpp"
+#include "rendezvous/host_limits.hpp"
 
 #include "catch.hpp"
 

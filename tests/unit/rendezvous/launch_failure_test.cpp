@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/launch_failure.hpp"
+#include "rendezvous/launch_failure.hpp"
 
 #include "catch.hpp"
 

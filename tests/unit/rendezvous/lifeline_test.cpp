@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/lifeline.hpp"
+#include "rendezvous/lifeline.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/member_join.hpp"
+#include "rendezvous/membership/member_join.hpp"
 
 #include <set>
 

@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/member_session.hpp"
+#include "rendezvous/membership/member_session.hpp"
 
 #include "catch.hpp"
 

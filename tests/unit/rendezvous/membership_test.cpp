@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/membership.hpp"
+#include "rendezvous/membership/membership.hpp"
 
 #include "catch.hpp"
 

@@ -1,12 +1,12 @@
 // Which side of the agents goes on.
-#include "ddprun/rendezvous/quorum.hpp"
+#include "rendezvous/membership/quorum.hpp"
 
 #include <algorithm>
 #include <bit>
 
 #include "catch.hpp"
-#include "ddprun/rendezvous/host_limits.hpp"
-#include "ddprun/rendezvous/next_coordinator.hpp"
+#include "rendezvous/host_limits.hpp"
+#include "rendezvous/membership/next_coordinator.hpp"
 
 using namespace ddprun;
 using namespace ddprun::rendezvous;

@@ -1,4 +1,4 @@
-#include "ddprun/rendezvous/waiting_text.hpp"
+#include "rendezvous/waiting_text.hpp"
 
 #include "catch.hpp"
 

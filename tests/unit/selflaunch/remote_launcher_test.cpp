@@ -1,9 +1,9 @@
-#include "ddprun/selflaunch/remote_launcher.hpp"
+#include "selflaunch/remote_launcher.hpp"
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/text.hpp"
 #include "error_text.hpp"
 #include "plan_node.hpp"
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "ddprun/selflaunch/self_launch.hpp"
 #include "random_seed.hpp"
 #include "self_launch_play.hpp"
+#include "selflaunch/self_launch.hpp"
 
 using namespace ddprun;
 using namespace ddprun::selflaunch;

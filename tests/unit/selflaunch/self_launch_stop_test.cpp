@@ -1,4 +1,4 @@
-#include "ddprun/selflaunch/self_launch.hpp"
+#include "selflaunch/self_launch.hpp"
 
 #include <csignal>
 

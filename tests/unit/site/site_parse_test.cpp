@@ -1,7 +1,7 @@
 #include "catch.hpp"
-#include "ddprun/facts/site_folders.hpp"
-#include "ddprun/site/site.hpp"
 #include "error_text.hpp"
+#include "facts/site_folders.hpp"
+#include "site/site.hpp"
 
 using namespace ddprun;
 using namespace ddprun::site;

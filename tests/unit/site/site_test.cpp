@@ -1,11 +1,11 @@
-#include "ddprun/site/site.hpp"
+#include "site/site.hpp"
 
 #include <set>
 
 #include "catch.hpp"
-#include "ddprun/facts/site_folders.hpp"
-#include "ddprun/plan/node_proposal.hpp"
 #include "error_text.hpp"
+#include "facts/site_folders.hpp"
+#include "plan/node_proposal.hpp"
 
 using namespace ddprun;
 using namespace ddprun::site;

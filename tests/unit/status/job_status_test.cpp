@@ -1,4 +1,4 @@
-#include "ddprun/status/job_status.hpp"
+#include "status/job_status.hpp"
 
 #include "catch.hpp"
 

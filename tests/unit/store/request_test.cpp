@@ -1,7 +1,7 @@
-#include "ddprun/store/request.hpp"
+#include "store/request.hpp"
 
 #include "catch.hpp"
-#include "ddprun/store/request_scanner.hpp"
+#include "store/request_scanner.hpp"
 #include "store_wire.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "ddprun/store/service.hpp"
+#include "store/service.hpp"
 
 #include <algorithm>
 #include <map>

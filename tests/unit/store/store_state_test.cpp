@@ -1,4 +1,4 @@
-#include "ddprun/store/store_state.hpp"
+#include "store/store_state.hpp"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "ddprun/supervise/agent_lifecycle.hpp"
+#include "supervise/agent_lifecycle.hpp"
 
 #include <fmt/format.h>
 

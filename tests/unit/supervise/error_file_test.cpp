@@ -1,4 +1,4 @@
-#include "ddprun/supervise/error_file.hpp"
+#include "supervise/error_file.hpp"
 
 #include "catch.hpp"
 

@@ -1,13 +1,13 @@
-#include "ddprun/supervise/known_failures.hpp"
+#include "supervise/known_failures.hpp"
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/supervise/report.hpp"
+#include "supervise/report.hpp"
 #include "test_paths.hpp"
 
 using namespace ddprun;

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "catch.hpp"
-#include "ddprun/supervise/line_merger.hpp"
 #include "random_seed.hpp"
+#include "supervise/line_merger.hpp"
 
 using namespace ddprun;
 using namespace ddprun::supervise;

@@ -1,10 +1,10 @@
-#include "ddprun/supervise/outcome.hpp"
+#include "supervise/outcome.hpp"
 
 #include <cerrno>
 #include <csignal>
 
 #include "catch.hpp"
-#include "ddprun/supervise/supervisor.hpp"
+#include "supervise/supervisor.hpp"
 
 using namespace ddprun;
 using namespace ddprun::supervise;

@@ -1,4 +1,4 @@
-#include "ddprun/supervise/repeated_signals.hpp"
+#include "supervise/repeated_signals.hpp"
 
 #include <csignal>
 

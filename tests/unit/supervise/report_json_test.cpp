@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "ddprun/supervise/error_file.hpp"
-#include "ddprun/supervise/report.hpp"
+#include "supervise/error_file.hpp"
+#include "supervise/report.hpp"
 
 using namespace ddprun;
 using namespace ddprun::supervise;

@@ -1,4 +1,4 @@
-#include "ddprun/supervise/report.hpp"
+#include "supervise/report.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "ddprun/supervise/restart_policy.hpp"
+#include "supervise/restart_policy.hpp"
 
 #include <cerrno>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "ddprun/supervise/root_cause.hpp"
+#include "supervise/root_cause.hpp"
 
 #include <algorithm>
 #include <csignal>

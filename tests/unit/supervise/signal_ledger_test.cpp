@@ -1,4 +1,4 @@
-#include "ddprun/supervise/signal_ledger.hpp"
+#include "supervise/signal_ledger.hpp"
 
 #include <algorithm>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "ddprun/supervise/stuck_process.hpp"
+#include "supervise/stuck_process.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "ddprun/supervise/supervisor.hpp"
+#include "supervise/supervisor.hpp"
 
 #include <csignal>
 #include <map>

@@ -1,4 +1,4 @@
-#include "ddprun/supervise/watchdog_timers.hpp"
+#include "supervise/watchdog_timers.hpp"
 
 #include "catch.hpp"
 

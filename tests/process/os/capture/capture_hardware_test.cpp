@@ -1,13 +1,13 @@
-#include "ddprun/os/capture/capture_hardware.hpp"
+#include "os/capture/capture_hardware.hpp"
 
 #include <stdlib.h>
 
 #include "catch.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/os/capture/capture_processors.hpp"
-#include "ddprun/os/process/child_call.hpp"
+#include "facts/proc_text.hpp"
 #include "fake_root.hpp"
-#include "os/capture/capture_gpus.hpp"
+#include "os/machine/capture_gpus.hpp"
+#include "os/machine/capture_processors.hpp"
+#include "os/process/child_call.hpp"
 #include "test_paths.hpp"
 
 using namespace ddprun;

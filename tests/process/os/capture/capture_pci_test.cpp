@@ -1,4 +1,4 @@
-#include "ddprun/os/capture/capture_pci.hpp"
+#include "os/machine/capture_pci.hpp"
 
 #include "catch.hpp"
 #include "fake_root.hpp"

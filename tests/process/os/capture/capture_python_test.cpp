@@ -1,4 +1,4 @@
-#include "ddprun/os/capture/capture_python.hpp"
+#include "os/machine/capture_python.hpp"
 
 #include <filesystem>
 

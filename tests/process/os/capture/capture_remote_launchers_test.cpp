@@ -1,11 +1,11 @@
-#include "ddprun/os/capture/capture_remote_launchers.hpp"
+#include "os/capture/capture_remote_launchers.hpp"
 
 #include <sys/stat.h>
 
 #include <fstream>
 
 #include "catch.hpp"
-#include "ddprun/os/temp_dir.hpp"
+#include "os/files/temp_dir.hpp"
 
 using namespace ddprun;
 using namespace ddprun::os;

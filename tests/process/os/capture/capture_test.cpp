@@ -1,4 +1,4 @@
-#include "ddprun/os/capture/capture.hpp"
+#include "os/capture/capture.hpp"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -10,14 +10,14 @@
 #include <filesystem>
 
 #include "catch.hpp"
-#include "ddprun/facts/site_folders.hpp"
-#include "ddprun/os/capture/capture_network.hpp"
-#include "ddprun/os/capture/capture_processors.hpp"
-#include "ddprun/os/process/child_call.hpp"
+#include "facts/site_folders.hpp"
 #include "fake_root.hpp"
-#include "os/capture/capture_ancestors.hpp"
-#include "os/capture/capture_gpus.hpp"
-#include "os/capture/capture_sites.hpp"
+#include "os/machine/capture_ancestors.hpp"
+#include "os/machine/capture_gpus.hpp"
+#include "os/machine/capture_network.hpp"
+#include "os/machine/capture_processors.hpp"
+#include "os/machine/capture_sites.hpp"
+#include "os/process/child_call.hpp"
 
 using namespace ddprun;
 using namespace ddprun::os;

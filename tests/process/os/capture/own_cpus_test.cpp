@@ -1,11 +1,11 @@
-#include "ddprun/os/capture/own_cpus.hpp"
+#include "os/machine/own_cpus.hpp"
 
 #include <signal.h>
 
 #include <thread>
 
 #include "catch.hpp"
-#include "ddprun/os/capture/capture_processors.hpp"
+#include "os/machine/capture_processors.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "ddprun/os/capture/usable_memory.hpp"
+#include "os/machine/usable_memory.hpp"
 
 #include "catch.hpp"
 #include "fake_root.hpp"

@@ -1,5 +1,5 @@
 // PMI-1 against a server of our own, in a child; the real ones are in the end-to-end tests.
-#include "ddprun/os/libraries/key_value_space.hpp"
+#include "os/libraries/key_value_space.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "ddprun/os/descriptors.hpp"
 #include "error_text.hpp"
+#include "os/descriptors.hpp"
 
 using namespace ddprun;
 using namespace ddprun::os;

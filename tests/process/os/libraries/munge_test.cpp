@@ -1,4 +1,4 @@
-#include "ddprun/os/libraries/munge.hpp"
+#include "os/libraries/munge.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -15,9 +15,9 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "ddprun/os/fd.hpp"
-#include "ddprun/os/find_program.hpp"
-#include "ddprun/os/temp_dir.hpp"
+#include "os/fd.hpp"
+#include "os/files/temp_dir.hpp"
+#include "os/find_program.hpp"
 
 using namespace ddprun;
 using namespace ddprun::os;

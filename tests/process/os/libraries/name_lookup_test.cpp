@@ -1,4 +1,4 @@
-#include "ddprun/os/libraries/name_lookup.hpp"
+#include "os/libraries/name_lookup.hpp"
 
 #include <poll.h>
 #include <unistd.h>

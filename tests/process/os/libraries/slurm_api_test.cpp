@@ -1,6 +1,6 @@
 // Our host-list parser against Slurm's own, in the library and in scontrol. Without Slurm there is nothing to
 // compare with, and the cases say so.
-#include "ddprun/os/libraries/slurm_api.hpp"
+#include "os/libraries/slurm_api.hpp"
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -11,11 +11,11 @@
 #include <memory>
 #include <random>
 
+#include "allocation/hostlist.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 #include "catch.hpp"
-#include "ddprun/allocation/hostlist.hpp"
-#include "ddprun/base/error.hpp"
-#include "ddprun/base/text.hpp"
-#include "ddprun/os/fd.hpp"
+#include "os/fd.hpp"
 #include "random_seed.hpp"
 
 using namespace ddprun;

@@ -1,13 +1,13 @@
-#include "ddprun/os/libraries/topology.hpp"
+#include "os/libraries/topology.hpp"
 
 #include <fstream>
 #include <optional>
 
 #include "catch.hpp"
-#include "ddprun/facts/proc_text.hpp"
-#include "ddprun/os/process/child_call.hpp"
-#include "ddprun/os/temp_dir.hpp"
 #include "error_text.hpp"
+#include "facts/proc_text.hpp"
+#include "os/files/temp_dir.hpp"
+#include "os/process/child_call.hpp"
 #include "test_paths.hpp"
 
 using namespace ddprun;

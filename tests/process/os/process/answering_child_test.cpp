@@ -1,4 +1,4 @@
-#include "ddprun/os/process/answering_child.hpp"
+#include "os/process/answering_child.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "catch.hpp"
-#include "ddprun/os/process/child.hpp"
+#include "os/process/child.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

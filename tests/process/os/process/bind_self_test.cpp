@@ -1,4 +1,4 @@
-#include "ddprun/os/process/bind_self.hpp"
+#include "os/process/bind_self.hpp"
 
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>
@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "ddprun/os/capture/capture_processors.hpp"
-#include "ddprun/os/capture/own_cpus.hpp"
+#include "os/machine/capture_processors.hpp"
+#include "os/machine/own_cpus.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

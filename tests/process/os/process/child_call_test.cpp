@@ -1,4 +1,4 @@
-#include "ddprun/os/process/child_call.hpp"
+#include "os/process/child_call.hpp"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "ddprun/os/process/child.hpp"
+#include "os/process/child.hpp"
 
 #include <poll.h>
 #include <signal.h>
@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "ddprun/os/process/held_signals.hpp"
-#include "ddprun/os/process/process_table.hpp"
-#include "ddprun/os/process/signals.hpp"
-#include "ddprun/os/process/stuck_process.hpp"
+#include "os/process/held_signals.hpp"
+#include "os/process/process_table.hpp"
+#include "os/process/signals.hpp"
+#include "os/process/stuck_process.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "ddprun/os/process/oom_watch.hpp"
+#include "os/process/oom_watch.hpp"
 
 #include "catch.hpp"
 #include "fake_root.hpp"

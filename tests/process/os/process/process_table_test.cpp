@@ -1,4 +1,4 @@
-#include "ddprun/os/process/process_table.hpp"
+#include "os/process/process_table.hpp"
 
 #include <sched.h>
 #include <signal.h>
@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "catch.hpp"
-#include "ddprun/os/process/child_call.hpp"
-#include "os/capture/capture_ancestors.hpp"
+#include "os/machine/capture_ancestors.hpp"
+#include "os/process/child_call.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "ddprun/os/process/process_usage.hpp"
+#include "os/process/process_usage.hpp"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "catch.hpp"
-#include "ddprun/os/capture/node_usage.hpp"
-#include "ddprun/os/process/child_call.hpp"
 #include "fake_root.hpp"
+#include "os/capture/node_usage.hpp"
+#include "os/process/child_call.hpp"
 #include "test_paths.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "ddprun/os/process/reaper.hpp"
+#include "os/process/reaper.hpp"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -10,8 +10,8 @@
 #include <fstream>
 
 #include "catch.hpp"
-#include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/process/process_table.hpp"
+#include "os/descriptors.hpp"
+#include "os/process/process_table.hpp"
 #include "processes.hpp"
 #include "test_paths.hpp"
 

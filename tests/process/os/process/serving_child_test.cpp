@@ -1,4 +1,4 @@
-#include "ddprun/os/process/serving_child.hpp"
+#include "os/process/serving_child.hpp"
 
 #include <signal.h>
 #include <sys/wait.h>

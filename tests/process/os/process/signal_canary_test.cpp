@@ -1,11 +1,11 @@
-#include "ddprun/os/process/signal_canary.hpp"
+#include "os/process/signal_canary.hpp"
 
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include "catch.hpp"
-#include "ddprun/os/process/process_table.hpp"
+#include "os/process/process_table.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "ddprun/os/process/signals.hpp"
+#include "os/process/signals.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "ddprun/os/descriptors.hpp"
-#include "ddprun/os/process/process_table.hpp"
+#include "os/descriptors.hpp"
+#include "os/process/process_table.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "ddprun/os/process/spawn.hpp"
+#include "os/process/spawn.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -12,8 +12,8 @@
 #include <fstream>
 
 #include "catch.hpp"
-#include "ddprun/os/capture/capture_processors.hpp"
-#include "ddprun/os/process/signals.hpp"
+#include "os/machine/capture_processors.hpp"
+#include "os/process/signals.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

@@ -1,0 +1,387 @@
+#include "agent/driver.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <csignal>
+#include <utility>
+
+#include "base/error.hpp"
+#include "console/log.hpp"
+#include "event_loop/stop_signals.hpp"
+#include "event_loop/waiting.hpp"
+#include "os/clock.hpp"
+#include "os/descriptors.hpp"
+#include "os/machine/capture_network.hpp"
+#include "os/process/child.hpp"
+#include "os/process/process_table.hpp"
+#include "os/process/warm_up.hpp"
+#include "os/system_failure.hpp"
+#include "os/terminal/terminal.hpp"
+#include "plan/finalise.hpp"
+#include "plan/master_variables.hpp"
+#include "plan/worker_env.hpp"
+#include "probes/launch_facts.hpp"
+#include "rendezvous/address_choice.hpp"
+#include "rendezvous/waiting_text.hpp"
+#include "supervise/report.hpp"
+#include "supervise/store_use.hpp"
+
+namespace ddprun::agent {
+
+namespace {
+
+using boost::system::error_code;
+
+JobStoreSettings store_settings(const plan::NodeProposal& node, std::function<bool()> has_torch) {
+  const bool several = node.rendezvous.agents > 1;
+  JobStoreSettings settings;
+  settings.port = node.store_port;
+  settings.port_is_shared = node.store_port && several;
+  if (several) settings.range = node.site.profile.ports;
+  settings.port_hint = plan::other_port_hint(node.allocation.first_port);
+  settings.access = node.options.store_access;
+  if (node.options.store_memory) settings.memory = node.options.store_memory->value;
+  if (!node.offered.empty() && supervise::starts_python(node.offered.front().command)) {
+    settings.on_silence = [waited = settings.silence, has_torch = std::move(has_torch)] {
+      if (!has_torch()) return;
+      const allocation::Notice notice = supervise::describe_silent_store(waited);
+      console::say_notice(notice.what, notice.hint);
+    };
+  }
+  return settings;
+}
+
+supervise::AgentLifecycle::Limits limits_of(const options::Options& options) {
+  supervise::AgentLifecycle::Limits limits;
+  limits.others_go_on = options::outlives_nodes(options);
+  return limits;
+}
+
+std::optional<supervise::AgentLifecycle::OwnFailure> own_failure(
+    const std::optional<rendezvous::LaunchFailure>& failure, const std::string& host) {
+  if (!failure) return std::nullopt;
+  const std::string where = failure->names_host ? " on " + host : "";
+  return supervise::AgentLifecycle::OwnFailure{failure->what + where + failure->rest, failure->hint,
+                                               failure->exit_code};
+}
+
+}  // namespace
+
+Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot,
+               streams::OutputLink& output_link, std::optional<rendezvous::LaunchFailure> failure)
+    : node_(expected.node),
+      said_(expected.notices),
+      snapshot_(snapshot),
+      output_link_(output_link),
+      signals_(context_, event_loop::watched_signals_of(node_->options),
+               workers::WorkerGroup::group_of_workers(*node_)),
+      timer_(context_),
+      supervisor_(node_->options.shutdown_timeout.value),
+      store_(context_, store_settings(*node_, [this] { return workers_.has_loaded("/libtorch"); })),
+      events_(node_->options.events_file, node_->options.metrics_file, node_->host,
+              [](const std::string& sentence) { console::say_error(sentence); }),
+      workers_(context_, node_, snapshot,
+               [this](std::size_t worker, const ExitStatus& status) {
+                 if (workers_.had_terminal(worker)) supervisor_.note_terminal();
+                 record_exit(worker, status);
+                 endings_.note_end(worker, status, os::now());
+                 supervisor_.note_ended(worker, status);
+                 decide_soon();
+               }),
+      endings_(workers_,
+               [this] {
+                 if (std::exchange(ends_attempt_, false)) workers_.end_attempt();
+                 decide_soon();
+               }),
+      discovery_(context_, node_, snapshot),
+      next_coordinator_(node_->options.host_timeout.value),
+      turn_timer_(context_),
+      remote_launcher_timer_(context_),
+      telling_timer_(context_),
+      parting_timer_(context_),
+      life_(node_->host, own_failure(failure, node_->host), limits_of(node_->options)),
+      failure_(std::move(failure)) {
+  workers_.spare(signals_.helper());
+  // A script's, which became ddprun by exec: `daemon & exec ddprun ...`.
+  for (const int inherited : os::capture_children()) workers_.spare(inherited);
+  console::route_log([this](const std::string& lines) { workers_.insert_error(lines); });
+  if (events_.wanted()) {
+    workers_.when_heard([this](std::size_t worker) { record_worker(events::EventKind::output, worker); });
+  }
+  store_.when_connected([this](std::size_t connections) { record_connections(connections); });
+  workers_.before_output([] { console::show_status(""); });
+  workers_.when_output_fails([this](int error) {
+    console::say_notice(
+        fmt::format("cannot write to standard output on {}: {}; the workers continue without it", node_->host,
+                    os::describe_errno(error)),
+        {});
+  });
+}
+
+Driver::~Driver() {
+  console::route_log({});
+  output_link_.cancel();
+}
+
+int Driver::run() {
+  os::adopt_orphans();
+  watch_signals();
+  hold_lifeline();
+  join();
+  serve_status();
+  while (!context_.stopped()) run_handlers();
+  return life_.exit_code();
+}
+
+// The border of all handlers: what one of them throws ends the job in order, with all workers stopped. Should
+// that fail too, the reaper cleans up.
+void Driver::run_handlers() {
+  try {
+    context_.run();
+  } catch (const std::exception& error) {
+    if (std::exchange(failed_, true)) throw;
+    fail(fmt::format("on {}: {}", node_->host, event_loop::describe_exception(error)));
+  }
+}
+
+void Driver::fail(const std::string& why) {
+  const bool had_left = life_.left();
+  carry_out(life_.on_exception(why));
+  if (had_left) context_.stop();
+}
+
+net::StoreOpened Driver::open_store(const rendezvous::OpenStore& open) {
+  store_.allow(open.clients);
+  world_size_ = open.world_size;
+  if (node_->options.store == options::StoreHost::worker && open.world_size > 1 && open.attempt.value == 0) {
+    console::say_notice(
+        "until rank 0 listens, another user of its host can take the port kept for --store worker",
+        "leave out --store worker: ddprun's own store accepts the job's user only");
+  }
+  try {
+    return {store_.open(open.attempt, plan::worker_hosts_store(node_->options, open.world_size)), {}};
+  } catch (const Error& error) {
+    return {0, error.what() + (error.hint().empty() ? "" : "; " + error.hint())};
+  }
+}
+
+void Driver::announce_restart(const rendezvous::ShowRestart& restart) {
+  console::say(
+      supervise::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
+}
+
+// The interface that carries the traffic between the hosts, where there are several: --local-addr's, that of
+// MASTER_ADDR where it is this host's, else the one by which this host reached it. Only a store of a worker
+// elsewhere was not reached.
+std::string Driver::proven_interface(const plan::Assignment& assignment) const {
+  if (assignment.node_count < 2) return {};
+  const std::string& master = assignment.master_address;
+  const std::vector<facts::InterfaceAddress>& own = snapshot_.host.addresses;
+  if (const auto& named = node_->options.local_address;
+      named && !rendezvous::interface_of(own, named->value).empty())
+    return rendezvous::interface_of(own, named->value);
+  if (const std::string here = rendezvous::interface_of(own, master); !here.empty()) return here;
+  const std::string reached = link_->local_end(master);
+  return rendezvous::interface_of(own, reached.empty() ? net::routed_local_address(master) : reached);
+}
+
+void Driver::on_message(const rendezvous::CoordinatorMessage& message) {
+  std::visit([this](const auto& each) { handle(each); }, message);
+}
+
+void Driver::handle(const rendezvous::Refused& refused) {
+  carry_out(life_.on_refused(refused.reason, refused.hint));
+}
+
+void Driver::handle(const rendezvous::ClientQuestion& question) {
+  rendezvous::ClientVerdict verdict{question.connection};
+  if (question.access == options::StoreAccess::host) {
+    const bool here = !rendezvous::interface_of(os::capture_addresses(), question.connection.client).empty();
+    verdict.holder = here ? rendezvous::Holder::own : rendezvous::Holder::elsewhere;
+  } else if (const auto ends = net::from_text(question.connection)) {
+    verdict.holder = net::find_holder(*ends, ::geteuid());
+  }
+  link_->send(verdict);
+}
+
+// The launcher started one ddprun on this host and several on another: each of them is one worker.
+void Driver::tell_task_style() const {
+  if (node_->rendezvous.agent.value != 0) return;
+  console::say_notice(
+      fmt::format("{} started several ddprun processes on one host, so each of them starts one worker",
+                  node_->allocation.launcher.value),
+      "to let ddprun start the workers of a node, start one ddprun on each node");
+}
+
+void Driver::handle(const rendezvous::Start& start) {
+  if (!life_.accepts_start(workers_state())) return;
+  try {
+    plan_ = std::make_shared<const plan::LaunchPlan>(plan::finalise(node_, start.assignment, snapshot_));
+  } catch (const Error& error) {
+    return on_lost(error.what(), error.hint());
+  }
+  if (std::exchange(node_, plan_->node) != plan_->node) tell_task_style();
+  life_.note_start();
+  end_warm_up();
+  say_new_notices();
+  step_aside();
+  told_failure_.reset();
+  most_connections_ = 0;
+  endings_.begin(plan_);
+  supervisor_.note_start(start.assignment);
+  workers_.begin_attempt(plan_, proven_interface(start.assignment));
+  tell_start(start.assignment);
+  decide();
+}
+
+// What its workers need comes from a cold disk else, and the others would wait for it.
+void Driver::handle(const rendezvous::Standby&) {
+  life_.note_standby();
+  console::say_detail("this node waits to take the place of one that is lost");
+  const bool is_cold = plan_->assignment.workers.empty() && !warm_up_ && !node_->offered.empty();
+  if (!is_cold || !supervise::starts_python(node_->offered.front().command)) return;
+  try {
+    warm_up_ = os::start_warm_up(node_->offered.front().command.front());
+    workers_.spare(warm_up_->pid());
+  } catch (const Error& error) {
+    console::say_detail(error.what());
+  }
+}
+
+void Driver::end_warm_up() {
+  if (!warm_up_) return;
+  workers_.spare_no_more(warm_up_->pid());
+  warm_up_->end();
+}
+
+void Driver::tell_start(const plan::Assignment& assignment) const {
+  std::vector<int> ranks;
+  for (const plan::RankAssignment& assigned : assignment.workers) ranks.push_back(assigned.rank.value);
+  const std::string interface = proven_interface(assignment);
+  console::say_detail(fmt::format(
+      "attempt {}: {} workers on {} nodes, {}:{}; {} here{}", assignment.attempt.value, assignment.world_size,
+      assignment.node_count, assignment.master_address, assignment.master_port,
+      rendezvous::describe_ranks(std::move(ranks)), interface.empty() ? "" : ", interface " + interface));
+}
+
+// A scheduler that has signalled another host's whole tree is about to signal this one's.
+void Driver::handle(const rendezvous::Stop& stop) {
+  carry_out(life_.on_stop(stop.attempt, stop.signal, stop.whole_tree));
+  decide();
+}
+
+void Driver::handle(const rendezvous::Finish& end) {
+  rendezvous::Finish finish = end;
+  supervise::Cause& cause = finish.cause;
+  if (finish.report_here && cause.kind == supervise::Cause::Kind::stopped_by_signal && cause.detail.empty())
+    cause.detail = probes::ask_why_job_ends(node_->allocation);
+  console::show_status("");
+  std::string said;
+  if (life_.believes(finish.cause)) {
+    telling_timer_.cancel();
+    if (finish.report_here) said = report(finish);
+    tell_outer_launcher(finish.cause);
+    if (finish.report_here && finish.cause.kind == supervise::Cause::Kind::success) tell_unused_store();
+  }
+  carry_out(life_.on_finish(finish.cause, std::move(said)));
+}
+
+void Driver::tell_unused_store() {
+  if (!store_.unused() || !supervise::starts_python(node_->offered.front().command)) return;
+  const allocation::Notice notice = supervise::describe_unused_store(world_size_);
+  console::say_notice(notice.what, notice.hint);
+}
+
+void Driver::on_lost(const std::string& what, const std::string& hint) {
+  carry_out(life_.on_lost(what, hint));
+}
+
+supervise::AgentLifecycle::Workers Driver::workers_state() const {
+  return {supervisor_.idle(), endings_.settled(), supervisor_.stuck()};
+}
+
+void Driver::decide_soon() {
+  if (std::exchange(decision_pending_, true)) return;
+  boost::asio::post(context_, [this] {
+    decision_pending_ = false;
+    decide();
+  });
+}
+
+void Driver::decide() {
+  const auto actions = supervisor_.decide(os::now());
+  for (const auto& action : actions) std::visit([this](const auto& each) { carry_out(each); }, action);
+  arm_timer();
+  if (!actions.empty()) decide_soon();
+  carry_out(life_.on_workers(workers_state()));
+}
+
+void Driver::carry_out(const supervise::act::Spawn& action) {
+  if (!workers_.start(action.worker)) return;
+  signals_.note_worker();
+  supervisor_.note_spawned(action.worker);
+  record_worker(events::EventKind::start, action.worker);
+}
+
+void Driver::carry_out(const supervise::act::SignalWorker& action) {
+  workers_.signal(action.worker, action.signal);
+}
+
+void Driver::carry_out(const supervise::act::KillGroup& action) { workers_.kill_group(action.worker); }
+
+void Driver::carry_out(const supervise::act::SignalDescendants& action) {
+  supervisor_.note_descendants(workers_.signal_descendants(action.signal));
+}
+
+void Driver::carry_out(const supervise::act::ReportFailure& action) {
+  const Attempt attempt = supervisor_.attempt();
+  endings_.when_described(action.worker, [this, attempt](const supervise::Failure& failure) {
+    told_failure_ = failure.rank;
+    if (life_.linked()) link_->send(rendezvous::AttemptFailed{attempt, failure});
+  });
+}
+
+void Driver::carry_out(const supervise::act::ReportStuck& action) {
+  workers_.tell_stuck(action.worker, supervise::k_stuck_after);
+}
+
+void Driver::carry_out(const supervise::act::ReportLeftBehind&) {
+  workers_.tell_left_behind(supervise::k_sweep_limit * supervise::k_sweep_grace);
+}
+
+void Driver::carry_out(const supervise::act::ReportRequest& action) {
+  carry_out(life_.on_request(action.signal));
+}
+
+void Driver::carry_out(const supervise::act::ReportSuccess&) {
+  life_.note_succeeded();
+  workers_.end_attempt();
+  if (life_.linked()) link_->send(rendezvous::AttemptSucceeded{supervisor_.attempt()});
+}
+
+void Driver::carry_out(const supervise::act::ReportStopped&) { end_attempt(); }
+
+// The last words of those that failed are read first.
+void Driver::end_attempt() {
+  ends_attempt_ = !endings_.settled();
+  if (!ends_attempt_) workers_.end_attempt();
+}
+
+void Driver::arm_timer() {
+  const auto deadline = supervisor_.deadline();
+  if (!deadline) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_at(*deadline);
+  timer_.async_wait([this](const error_code& error) {
+    if (error) return;
+    if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
+    decide();
+  });
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,109 @@
+// What a driver does as its agent's life goes on: tells the coordinator, stops workers, and leaves.
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "agent/driver.hpp"
+#include "console/log.hpp"
+#include "os/clock.hpp"
+
+namespace ddprun::agent {
+
+namespace {
+
+constexpr Milliseconds k_parting_limit{30000};  // a coordinator whose output nobody reads takes longer
+
+}  // namespace
+
+void Driver::carry_out(const supervise::AgentLifecycle::Actions& actions) {
+  for (const supervise::LifeAction& action : actions)
+    std::visit([this](const auto& each) { carry_out(each); }, action);
+}
+
+void Driver::carry_out(const supervise::life::SayError& action) {
+  console::say_error(action.what, action.hint);
+}
+
+void Driver::carry_out(const supervise::life::Say& action) { console::say(action.what); }
+
+void Driver::carry_out(const supervise::life::TellFirstStop&) { tell_early_kill(); }
+
+void Driver::carry_out(const supervise::life::StopWorkers& action) {
+  if (action.of_job) endings_.note_stop(os::now());
+  supervisor_.note_stop(
+      action.signal, action.hurry, os::now(),
+      action.undecided ? supervise::Supervisor::Delivery::undecided : supervise::Supervisor::Delivery::by_us);
+  if (action.of_job) decide_soon();
+}
+
+void Driver::carry_out(const supervise::life::Judge& action) {
+  signals_.judge(action.signal, action.way, action.maybe_tree);
+}
+
+void Driver::carry_out(const supervise::life::SendStopRequest& action) {
+  link_->send(
+      rendezvous::StopRequest{action.signal, node_->host, action.whole_tree, stop_sender_.value_or("")});
+}
+
+void Driver::carry_out(const supervise::life::SendStopped& action) {
+  link_->send(rendezvous::Stopped{action.attempt, endings_.further(told_failure_), endings_.stopped_ranks(),
+                                  workers_.made_progress()});
+}
+
+// Whoever read it has gone.
+void Driver::carry_out(const supervise::life::TakeOutputBack&) {
+  if (output_link_.restore()) workers_.reopen_outputs();
+}
+
+void Driver::carry_out(const supervise::life::AbandonWorkers&) { workers_.abandon(); }
+
+void Driver::carry_out(const supervise::life::EndGathered& action) {
+  workers_.end_gathered(action.patience, action.in_any_case);
+}
+
+void Driver::carry_out(const supervise::life::ReadOutput&) {
+  workers_.when_read([this] { carry_out(life_.on_output_read()); });
+}
+
+// Waits for a reader (less, ^S) as long as it takes where there is no limit.
+void Driver::carry_out(const supervise::life::WriteOutput& action) {
+  workers_.when_drained(action.limit, [this] { carry_out(life_.on_output_written()); });
+}
+
+// Not from within what the link has called.
+void Driver::carry_out(const supervise::life::Rejoin&) {
+  boost::asio::post(context_, [this] { rejoin(); });
+}
+
+void Driver::carry_out(const supervise::life::GiveUpOutput&) {
+  output_link_.give_up();
+  parting_timer_.cancel();
+}
+
+void Driver::carry_out(const supervise::life::Leave& action) {
+  for (const std::string& loss : workers_.losses()) {
+    console::say_error(loss);
+    life_.note_loss();
+  }
+  if (supervisor_.idle()) workers_.dismiss_reaper();  // else it has a last try
+  discovery_.finish();
+  end_warm_up();
+  end_status();
+  store_.close();
+  const bool waits = life_.lets_coordinator_end_first();
+  if (!waits) signals_.leave();
+  output_link_.finish(context_, action.limit, [this, waits] {
+    tell_end([this, waits] { waits ? end_after_coordinator() : context_.stop(); });
+  });
+}
+
+void Driver::end_after_coordinator() {
+  const bool waits =
+      !coordinator_ended_ && life_.lets_coordinator_end_first();  // nobody has asked for the end
+  parting_timer_.expires_after(waits ? k_parting_limit : Milliseconds{0});
+  parting_timer_.async_wait([this](const boost::system::error_code&) {
+    signals_.leave();
+    context_.stop();
+  });
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,79 @@
+// Signals to an agent, from outside and from the ddprun that started it: which stop the job, which the
+// workers get.
+#include <fmt/format.h>
+
+#include <csignal>
+
+#include "agent/driver.hpp"
+#include "console/log.hpp"
+#include "event_loop/stop_signals.hpp"
+#include "os/clock.hpp"
+#include "os/terminal/terminal.hpp"
+#include "plan/open_mpi_settings.hpp"
+#include "supervise/signal_ledger.hpp"
+
+namespace ddprun::agent {
+
+void Driver::watch_signals() {
+  event_loop::SignalWatch::Hooks hooks;
+  hooks.on_signal = [this](const os::SignalEvent& event) { on_signal(event); };
+  hooks.on_verdict = [this](const supervise::SignalLedger::Verdict& verdict) { on_verdict(verdict); };
+  hooks.on_done = [this] { decide(); };
+  signals_.start(std::move(hooks));
+}
+
+void Driver::on_signal(const os::SignalEvent& event) {
+  if (event.number == SIGHUP && workers_.is_hung_up_with_worker()) signals_.note_reached(SIGHUP);
+  if (event.number == SIGCHLD) {
+    workers_.answer_held_signals();
+    workers_.look_for_ends();
+    workers_.look_for_stops();
+    if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
+  } else if (event_loop::is_stop_signal(event.number, node_->options)) {
+    if (!stop_sender_) stop_sender_ = os::describe_sender(event);
+    const bool by_person = event_loop::is_from_person(event, node_->allocation.scheduler.value);
+    carry_out(life_.on_stop_signal(event.number, supervise::SignalWay::own, event.from_above, by_person,
+                                   os::now()));
+  } else if (event.number == SIGTSTP && os::can_be_continued()) {
+    stop_at_key();
+  } else if (os::is_passed_on(event)) {
+    signals_.judge(event.number, supervise::SignalWay::own, event.from_above);
+  }
+}
+
+void Driver::on_told_signal(const rendezvous::lifeline::Signal& signal) {
+  if (signal.explained) life_.note_explained();
+  if (event_loop::is_stop_signal(signal.number, node_->options)) {
+    carry_out(life_.on_stop_signal(signal.number, supervise::SignalWay::front_end, signal.whole_tree,
+                                   signal.hurry, os::now()));
+  } else if (signal.number != SIGCHLD) {
+    signals_.judge(signal.number, supervise::SignalWay::front_end, signal.whole_tree);
+  }
+  decide();
+}
+
+// ^Z. The workers' groups are orphaned, and there the kernel drops SIGTSTP, so they get SIGSTOP. SIGCONT,
+// which continues us, is passed on to them.
+void Driver::stop_at_key() {
+  workers_.stop_all();
+  os::stop_own_group();
+}
+
+// At once: there is nobody left to say it afterwards.
+void Driver::tell_early_kill() const {
+  if (node_->rendezvous.agent.value != 0) return;
+  if (const auto notice = plan::find_early_kill(snapshot_, node_->options.shutdown_timeout.value))
+    console::say_notice(notice->what, notice->hint);
+}
+
+void Driver::on_verdict(const supervise::SignalLedger::Verdict& verdict) {
+  if (verdict.number == SIGCONT) {
+    workers_.note_continued();
+    if (verdict.pass_on) workers_.continue_all();
+    return;
+  }
+  supervisor_.note_delivery(verdict.number, verdict.pass_on);
+  carry_out(life_.on_verdict(verdict));
+}
+
+}  // namespace ddprun::agent

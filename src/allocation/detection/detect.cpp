@@ -1,0 +1,192 @@
+#include "allocation/detection/detect.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "allocation/detection/left_over.hpp"
+#include "allocation/detection/started.hpp"
+#include "allocation/launchers/launchers.hpp"
+#include "allocation/manual.hpp"
+#include "allocation/schedulers/flux.hpp"
+#include "allocation/schedulers/job.hpp"
+#include "allocation/schedulers/lsf.hpp"
+#include "allocation/schedulers/pbs.hpp"
+#include "allocation/schedulers/slurm.hpp"
+#include "allocation/schedulers/slurm_place.hpp"
+#include "allocation/variables.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace ddprun::allocation {
+
+namespace {
+
+struct Detector {
+  facts::Scheduler scheduler;  // --scheduler takes its name
+  const char* variable;        // that shows it, for messages
+  bool (*applies)(const facts::Snapshot&);
+  Allocation (*parse)(const facts::Snapshot&, const PlaceOptions&);
+  // Whether something not inherited shows its processes above this one.
+  bool (*is_above)(const facts::HostFacts&);
+};
+
+bool is_under_slurm(const facts::HostFacts& host) { return find_slurm_place(host).has_value(); }
+bool is_under_lsf(const facts::HostFacts& host) { return has_ancestor(host, {"res", "sbatchd", "jsmd"}); }
+bool is_under_flux(const facts::HostFacts& host) { return has_ancestor(host, {"flux-shell", "flux-broker"}); }
+
+// A scheduler that can run inside another comes before it: Flux' broker is often started by srun.
+constexpr std::array<Detector, 4> k_detectors{{
+    {facts::Scheduler::flux, "FLUX_URI", has_flux_job, parse_flux, is_under_flux},
+    {facts::Scheduler::slurm, "SLURM_JOB_ID", has_slurm_job, parse_slurm, is_under_slurm},
+    {facts::Scheduler::pbs, "PBS_JOBID", has_pbs_job, parse_pbs, is_under_pbs},
+    {facts::Scheduler::lsf, "LSB_JOBID", has_lsf_job, parse_lsf, is_under_lsf},
+}};
+
+Allocation parse_alone(const facts::Snapshot& snapshot, const PlaceOptions& options) {
+  Allocation allocation =
+      make_alone(snapshot, options, options.standalone ? "--standalone" : "no scheduler and no --nnodes");
+  // torchrun's static variables of a container platform; a shell may have them from anywhere.
+  const Variables variables(snapshot.environment);
+  const auto size = variables.text("WORLD_SIZE");
+  const bool part = size && parse_integer(size->value).value_or(1) > 1 && variables.has("MASTER_ADDR") &&
+                    variables.has("RANK") && !variables.has("TORCHELASTIC_RUN_ID");
+  if (part && !options.standalone && !options.node_rank) {
+    allocation.notices.push_back(
+        {fmt::format("RANK={} and WORLD_SIZE={} of the environment are ignored: ddprun uses this host only",
+                     printable(variables.text("RANK")->value, 20), printable(size->value, 20)),
+         "to join several hosts, give --nnodes, --node-rank and --master-addr"});
+  }
+  return allocation;
+}
+
+Allocation parse_without_scheduler(const facts::Snapshot& snapshot, const PlaceOptions& options) {
+  if (options.standalone) return parse_alone(snapshot, options);
+  if (is_complete_manual(options)) return parse_manual(snapshot, options);
+  const auto places = find_launch_places(snapshot);
+  const bool several = !places.empty() && (!places.front().size || places.front().size->value > 1);
+  if (several) return follow_launcher(make_no_job(options), places.front(), snapshot, options);
+  return is_manual(options) ? parse_manual(snapshot, options) : parse_alone(snapshot, options);
+}
+
+Allocation parse_launcher(const facts::Snapshot& snapshot, const PlaceOptions& options) {
+  const auto places = find_launch_places(snapshot);
+  if (places.empty()) {
+    throw UsageError(fmt::format("{} mpi, but no MPI launcher has set a rank", options.scheduler->origin),
+                     "start ddprun with an MPI launcher (mpiexec, mpirun), or leave it out");
+  }
+  return follow_launcher(make_no_job(options), places.front(), snapshot, options);
+}
+
+Allocation parse_by_flags_alone(const facts::Snapshot& snapshot, const PlaceOptions& options) {
+  return is_manual(options) ? parse_manual(snapshot, options)
+                            : make_alone(snapshot, options, options.scheduler->origin);
+}
+
+// As for an evaluation between two epochs.
+Allocation parse_inside_worker(const facts::Snapshot& snapshot, const PlaceOptions& options) {
+  if (is_manual(options)) return parse_manual(snapshot, options);
+  Allocation allocation = make_alone(snapshot, options, "inside a worker of another ddprun");
+  if (options.standalone || (name_jobs(snapshot.environment).empty() && find_launch_places(snapshot).empty()))
+    return allocation;
+  allocation.notices.push_back(
+      {fmt::format("this ddprun runs inside a worker of another ddprun: it is a separate launch on {}",
+                   snapshot.host.name),
+       "add --standalone if that is intended; to use more hosts, list them with --hosts"});
+  return allocation;
+}
+
+Allocation ask_named(const facts::Snapshot& snapshot, const PlaceOptions& options) {
+  // clang 14 captures no structured binding
+  const std::string& name = options.scheduler->value;
+  const std::string& origin = options.scheduler->origin;
+  if (name == "mpi") return parse_launcher(snapshot, options);
+  if (name == "none") return parse_by_flags_alone(snapshot, options);
+  const auto found = std::find_if(k_detectors.begin(), k_detectors.end(), [&](const Detector& detector) {
+    return to_string(detector.scheduler) == name;
+  });
+  if (found == k_detectors.end()) {
+    throw UsageError(fmt::format("{} names an unknown scheduler: '{}'", origin, printable(name, 80)),
+                     "give one of " + join(scheduler_names(), ", "));
+  }
+  if (found->applies(snapshot)) return found->parse(snapshot, options);
+  throw UsageError(fmt::format("{} {}, but {} is not set", origin, name, found->variable),
+                   "leave it out, or start ddprun inside a job");
+}
+
+// Several schedulers' variables: what is above this process decides, then the order of the table where one
+// runs inside the other.
+const Detector& choose(const std::vector<const Detector*>& candidates, const facts::HostFacts& host) {
+  if (candidates.size() == 1) return *candidates.front();
+  std::vector<const Detector*> above;
+  for (const Detector* candidate : candidates) {
+    if (candidate->is_above(host)) above.push_back(candidate);
+  }
+  if (above.size() == 1) return *above.front();
+  const auto& left = above.empty() ? candidates : above;
+  if (left.front()->parse == parse_flux) return *left.front();
+  throw Error(
+      fmt::format("cannot tell which job this process belongs to: {} and {} are both set", left[0]->variable,
+                  left[1]->variable),
+      fmt::format(
+          "choose with --scheduler {} or --scheduler {}, or unset the variables left from another job",
+          to_string(left[0]->scheduler), to_string(left[1]->scheduler)));
+}
+
+// An agent that ddprun started has a place on the hosts of its front end; a variable that is left from
+// another launch has none.
+void check_hosts_followed(const facts::Snapshot& snapshot, const PlaceOptions& options,
+                          const Allocation& allocation) {
+  if (!options.hosts || options.hosts->value.size() < 2 || allocation.style.value != LaunchStyle::alone)
+    return;
+  if (!Variables(snapshot.environment).has(k_front_end_variable)) return;  // --nnodes 1 meant this host
+  throw Error(fmt::format("{} is set without {}: stale variables from another launch", k_front_end_variable,
+                          k_started_hosts_variable),
+              fmt::format("unset {}", k_front_end_variable));
+}
+
+Allocation ask_detectors(const facts::Snapshot& snapshot, const PlaceOptions& options) {
+  if (is_started(snapshot, options)) return parse_started(snapshot, options);
+  if (has_listed_hosts(snapshot, options)) return parse_listed_hosts(snapshot, options);
+  if (!options.scheduler && is_inside_worker(snapshot)) return parse_inside_worker(snapshot, options);
+  const bool one_meant = options.nodes && options.nodes->value == 1;
+  if (!one_meant && !is_complete_manual(options)) check_rank_not_lost(snapshot);
+  if (options.scheduler) return ask_named(snapshot, options);
+  std::vector<const Detector*> candidates;
+  for (const Detector& detector : k_detectors) {
+    if (detector.applies(snapshot)) candidates.push_back(&detector);
+  }
+  if (candidates.empty()) return parse_without_scheduler(snapshot, options);
+  return choose(candidates, snapshot.host).parse(snapshot, options);
+}
+
+}  // namespace
+
+std::vector<std::string> scheduler_names() {
+  std::vector<std::string> names;
+  for (const Detector& detector : k_detectors) names.push_back(to_string(detector.scheduler));
+  names.emplace_back("mpi");
+  names.emplace_back("none");
+  return names;
+}
+
+Allocation detect_allocation(const facts::Snapshot& snapshot, const PlaceOptions& options) {
+  if (!options.standalone) {
+    Allocation allocation = ask_detectors(snapshot, options);
+    check_hosts_followed(snapshot, options, allocation);
+    add_front_end_secret(snapshot, allocation);
+    return allocation;
+  }
+  try {
+    return ask_detectors(snapshot, options);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    Allocation allocation = parse_alone(snapshot, options);
+    allocation.notices.push_back({fmt::format("--standalone ignores that {}", error.what()), {}});
+    return allocation;
+  }
+}
+
+}  // namespace ddprun::allocation

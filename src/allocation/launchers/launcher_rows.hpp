@@ -1,0 +1,45 @@
+// The rows of the launchers' table, and what they share.
+#pragma once
+
+#include "allocation/launchers/launchers.hpp"
+#include "allocation/variables.hpp"
+
+namespace ddprun::allocation::launcher_rows {
+
+struct Seen {
+  const facts::Snapshot& snapshot;
+  Variables variables;
+};
+
+std::optional<LaunchPlace> read_flux(const Seen& seen);
+std::optional<LaunchPlace> read_jsrun(const Seen& seen);
+std::optional<LaunchPlace> read_pals(const Seen& seen);
+std::optional<LaunchPlace> read_open_mpi(const Seen& seen);
+std::optional<LaunchPlace> read_mvapich2(const Seen& seen);
+std::optional<LaunchPlace> read_hydra(const Seen& seen);
+std::optional<LaunchPlace> read_pmix(const Seen& seen);
+
+// The names of one launcher's numbers; null where it has none.
+struct Names {
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+};
+
+// Rank, size and the local ones; nothing without a rank. Throws Error where they contradict each other.
+std::optional<LaunchPlace> read_numbers(const Seen& seen, const char* launcher, const Names& names);
+
+std::optional<Sourced<int>> read_number(const Seen& seen, const char* name, int least);
+
+// "29.0" of "29.0" (mpi/pmi2, mpi/cray_shasta) and of "slurm.pmix.29.0" (mpi/pmix); else empty.
+std::string read_slurm_step(const Seen& seen, const char* variable);
+
+// PMI_FD or PMI_PORT is a PMI-1 server; PMIX_SERVER_URI* a PMIx one.
+KeyValueSpace find_pmi1(const Seen& seen);
+KeyValueSpace find_pmix(const Seen& seen);
+
+// Hydra's proxies name the host of mpiexec in their arguments.
+void add_hydra_host(const Seen& seen, LaunchPlace& place);
+
+}  // namespace ddprun::allocation::launcher_rows

@@ -1,0 +1,46 @@
+// Which Slurm step this process runs in, told by the kernel instead of by variables, which are inherited.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "facts/snapshot.hpp"
+
+namespace ddprun::allocation {
+
+enum class SlurmContext {
+  step,         // a task of srun
+  batch,        // the script of sbatch
+  interactive,  // the shell of salloc on the first node (LaunchParameters=use_interactive_step)
+  external,     // adopted into the job, e.g. by pam_slurm_adopt
+  shell,        // of salloc on the host it was called on; never found by the functions below
+};
+
+struct SlurmPlace {
+  std::int64_t job = 0;
+  SlurmContext context = SlurmContext::step;
+  std::int64_t step = 0;  // for SlurmContext::step
+  std::string origin;     // "slurmstepd: [29.0]"
+  friend bool operator==(const SlurmPlace&, const SlurmPlace&) = default;
+};
+
+// "slurmstepd: [29.0]", "[29.batch]", "[29+1.0]", "[29.0+1]", "[29.0 stepmgr]" (slurmstepd.c,
+// _set_job_log_prefix); of a heterogeneous job's "29+1" the leader's number. Nothing for any other title.
+std::optional<SlurmPlace> parse_stepd_title(std::string_view title);
+
+// ".../job_29/step_0/..." of /proc/self/cgroup; nothing where the path names no job, as with the SLUIDs of
+// Slurm 26.05 or inside a container.
+std::optional<SlurmPlace> parse_slurm_cgroup(std::string_view cgroup);
+
+// The nearest slurmstepd among the ancestors, else the cgroup. Nothing is no proof of anything: a container
+// with its own process namespace shows neither.
+std::optional<SlurmPlace> find_slurm_place(const facts::HostFacts& host);
+
+// Whether Slurm signals every process of the step and not only its tasks, twice within milliseconds at a time
+// limit or a preemption: ProctrackType=proctrack/linuxproc (its kill_tree.c; slurmd's _rpc_timelimit). Seen
+// where no cgroup of Slurm's has this process.
+bool signals_each_process(const facts::HostFacts& host);
+
+}  // namespace ddprun::allocation

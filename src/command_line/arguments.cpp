@@ -1,0 +1,164 @@
+#include "command_line/arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "command_line/torchrun_habits.hpp"
+
+namespace ddprun::command_line {
+
+namespace {
+
+// The options that look at a launch instead of making it.
+constexpr std::array<std::string_view, 3> k_looking{"dry-run", "capture", "snapshot"};
+
+std::string first_word(const char* words) {
+  const std::vector<std::string> all = split_words(words);
+  return all.empty() ? "" : all.front();
+}
+
+bool is_option_word(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
+
+// argparse's rule: a negative number or a text with blanks is a value although it begins with '-'.
+bool is_taken_for_option(std::string_view word) {
+  return is_option_word(word) && word.find(' ') == std::string_view::npos && !parse_number(word);
+}
+
+class Scanner {
+ public:
+  Scanner(const std::vector<std::string>& arguments, const std::vector<OptionEntry>& table)
+      : arguments_(arguments), table_(table) {}
+
+  Arguments scan() {
+    while (next_ < arguments_.size()) {
+      const std::string& word = arguments_[next_];
+      if (!is_option_word(word)) break;
+      const std::size_t first = next_++;
+      looking_ = false;
+      if (word[1] != '-') {
+        take_short(word);
+      } else if (word != "--") {
+        take_long(word);
+      }
+      if (!looking_) append(result_.launch, first, next_);
+      if (word == "--") break;
+    }
+    append(result_.launch, next_, arguments_.size());
+    append(result_.command, next_, arguments_.size());
+    return std::move(result_);
+  }
+
+ private:
+  void append(std::vector<std::string>& words, std::size_t from, std::size_t to) const {
+    words.insert(words.end(), arguments_.begin() + static_cast<std::ptrdiff_t>(from),
+                 arguments_.begin() + static_cast<std::ptrdiff_t>(to));
+  }
+
+  void take_long(const std::string& word) {
+    const std::size_t equals = word.find('=');
+    std::string name = word.substr(0, equals);
+    std::replace(name.begin(), name.end(), '_', '-');
+    const OptionEntry& option = find_long(name.substr(2), word.substr(0, equals));
+    std::optional<std::string> joined;
+    if (equals != std::string::npos) joined = word.substr(equals + 1);
+    if (option.value == OptionValue::none && joined) {
+      throw UsageError(fmt::format("option --{} takes no value: '{}'", option.name, printable(word)),
+                       fmt::format("write --{} alone", option.name));
+    }
+    add(option, joined);
+  }
+
+  // "-r3", "-r=3", "-r 3", "-mv".
+  void take_short(const std::string& word) {
+    for (std::size_t at = 1; at < word.size(); ++at) {
+      const auto option = std::find_if(table_.begin(), table_.end(),
+                                       [&](const OptionEntry& each) { return each.letter == word[at]; });
+      if (option == table_.end()) throw unknown(word);
+      if (option->value != OptionValue::none) {
+        const bool equals = at + 1 < word.size() && word[at + 1] == '=';
+        const std::string rest = word.substr(at + (equals ? 2 : 1));
+        add(*option, equals || !rest.empty() ? std::optional(rest) : std::nullopt);
+        return;
+      }
+      add(*option, std::nullopt);
+    }
+  }
+
+  const OptionEntry& find_long(const std::string& name, const std::string& word) const {
+    std::vector<const OptionEntry*> torchrun;
+    std::vector<const OptionEntry*> own;
+    for (const OptionEntry& option : table_) {
+      if (option.name == name) return option;
+      if (name.empty() || !std::string_view(option.name).starts_with(name)) continue;
+      (option.source == OptionSource::own ? own : torchrun).push_back(&option);
+    }
+    if (torchrun.size() == 1) return *torchrun.front();
+    if (torchrun.empty() && own.size() == 1) return *own.front();
+    torchrun.insert(torchrun.end(), own.begin(), own.end());
+    if (torchrun.empty()) throw unknown(word);
+    throw ambiguous(word, torchrun);
+  }
+
+  static UsageError ambiguous(const std::string& word, const std::vector<const OptionEntry*>& matches) {
+    std::vector<std::string> names;
+    for (const OptionEntry* option : matches) names.push_back(fmt::format("--{}", option->name));
+    const std::string last = names.back();
+    names.pop_back();
+    return UsageError(fmt::format("option {} is ambiguous", printable(word)),
+                      fmt::format("did you mean {} or {}?", join(names, ", "), last));
+  }
+
+  UsageError unknown(const std::string& word) const {
+    std::string name = word.substr(0, word.find('='));
+    std::replace(name.begin(), name.end(), '_', '-');
+    const std::string what = fmt::format("unknown option {}", printable(word.substr(0, name.size())));
+    if (auto advice = advice_for_habit(name)) return UsageError(what, *advice);
+    std::vector<std::string> names;
+    for (const OptionEntry& option : table_) names.emplace_back(option.name);
+    const auto match = closest_match(name.substr(std::min(name.find_first_not_of('-'), name.size())), names);
+    return UsageError(what, match ? fmt::format("did you mean --{}?", *match)
+                                  : "ddprun --help lists the options; those of the script come after it");
+  }
+
+  void add(const OptionEntry& option, std::optional<std::string> joined) {
+    result_.options.push_back(fmt::format("--{}", option.name));
+    looking_ = looking_ || std::find(k_looking.begin(), k_looking.end(), option.name) != k_looking.end();
+    if (option.value == OptionValue::none) return;
+    if (!joined && option.value == OptionValue::optional) joined = first_word(option.words);
+    if (!joined) joined = take_value(option);
+    result_.options.push_back(*joined);
+  }
+
+  std::string take_value(const OptionEntry& option) {
+    const std::string what = fmt::format("option --{} needs a value", option.name);
+    const std::string hint = fmt::format("write --{}={}", option.name, option.metavar);
+    if (next_ == arguments_.size()) throw UsageError(what, hint);
+    const std::string& word = arguments_[next_];
+    if (is_taken_for_option(word)) {
+      throw UsageError(fmt::format("{}, and {} looks like another option", what, printable(word)), hint);
+    }
+    ++next_;
+    return word;
+  }
+
+  const std::vector<std::string>& arguments_;
+  const std::vector<OptionEntry>& table_;
+  std::size_t next_ = 0;
+  bool looking_ = false;  // the word being taken has an option of k_looking
+  Arguments result_;
+};
+
+}  // namespace
+
+Arguments normalise_arguments(const std::vector<std::string>& arguments,
+                              const std::vector<OptionEntry>& table) {
+  return Scanner(arguments, table).scan();
+}
+
+}  // namespace ddprun::command_line

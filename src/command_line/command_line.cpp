@@ -1,0 +1,431 @@
+#include "command_line/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "command_line/arguments.hpp"
+#include "command_line/option_table.hpp"
+#include "command_line/version.hpp"
+#include "os/capture/optional_libraries.hpp"
+#include "output/routes.hpp"
+#include "plan/master_variables.hpp"
+#include "rendezvous/host_limits.hpp"
+
+namespace ddprun::command_line {
+
+namespace {
+
+void apply(Draft& draft, const OptionEntry& option, const Given& given) {
+  draft.origins[option.name] = given.origin;
+  draft.options.given[option.name] = given;
+  try {
+    option.apply(draft, given);
+  } catch (const Unsupported& refusal) {
+    draft.unsupported.push_back(refusal);
+  }
+}
+
+// One after the other would cost the user a try each.
+void refuse_unsupported(const std::vector<Unsupported>& refusals) {
+  if (refusals.empty()) return;
+  if (refusals.size() == 1) throw refusals.front();
+  std::vector<std::string> origins;
+  std::vector<std::string> hints;
+  for (const Unsupported& refusal : refusals) {
+    origins.push_back(refusal.origin());
+    hints.push_back(fmt::format("{}: {}", refusal.origin(), refusal.hint()));
+  }
+  throw UsageError(join(origins, ", ") + " are not supported yet", join(hints, "\nhint: "));
+}
+
+// CLI11 gets full names with separate values, the form in which it takes any text for a value.
+void apply_command_line(Draft& draft, std::vector<std::string> words) {
+  CLI::App app;
+  app.set_help_flag();
+  for (const OptionEntry& option : option_table()) {
+    const std::string name = fmt::format("--{}", option.name);
+    if (option.value == OptionValue::none) {
+      app.add_flag_callback(name,
+                            [&draft, &option, name] {
+                              apply(draft, option, {"1", name});
+                            })
+          ->take_last();
+    } else {
+      const auto set = [&draft, &option, name](const std::string& text) {
+        apply(draft, option, {text, name});
+      };
+      app.add_option_function<std::string>(name, set)->take_last();
+    }
+  }
+  std::reverse(words.begin(), words.end());
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("the command line cannot be read: {}", printable(error.what())),
+                     "ddprun --help lists the options");
+  }
+}
+
+bool flag_is_on(const Given& given) {
+  const auto number = parse_integer(trim(given.value));
+  if (!number) {
+    throw UsageError(fmt::format("{} is not a number: '{}'", given.origin, printable(given.value)),
+                     "set it to 1 for on or 0 for off, or unset it");
+  }
+  return *number != 0;
+}
+
+// Of two that contradict each other, the one that is given further up counts.
+constexpr std::array<std::array<std::string_view, 2>, 6> k_rivals{{{"verbose", "quiet"},
+                                                                   {"use-env", "no-use-env"},
+                                                                   {"hosts", "hostfile"},
+                                                                   {"hosts", "node-rank"},
+                                                                   {"hostfile", "node-rank"},
+                                                                   {"bind", "numa-binding"}}};
+
+bool is_settled(const options::GivenOptions& above, std::string_view name) {
+  const auto given = [&](std::string_view other) { return above.contains(std::string(other)); };
+  return given(name) || std::any_of(k_rivals.begin(), k_rivals.end(), [&](const auto& pair) {
+           return (pair[0] == name && given(pair[1])) || (pair[1] == name && given(pair[0]));
+         });
+}
+
+// A flag that is off here is not asked for further down.
+void apply_below(Draft& draft, const options::GivenOptions& above, const OptionEntry& option,
+                 const Given& given) {
+  if (is_settled(above, option.name)) return;
+  if (option.value == OptionValue::none && !flag_is_on(given)) {
+    draft.options.given[option.name] = given;
+    return;
+  }
+  apply(draft, option, given);
+}
+
+void apply_variables(Draft& draft, const facts::Environment& environment) {
+  for (const auto name_of : {&own_variable_of, &variable_of}) {
+    const options::GivenOptions above = draft.options.given;
+    for (const OptionEntry& option : option_table()) {
+      const auto variable = environment.find(name_of(option));
+      if (variable == environment.end()) continue;
+      apply_below(draft, above, option, {variable->second, variable->first});
+    }
+  }
+}
+
+void apply_layers(Draft& draft, const OptionLayers& layers) {
+  for (const std::vector<facts::OptionText>& layer : layers) {
+    const options::GivenOptions above = draft.options.given;
+    for (const facts::OptionText& text : layer) {
+      apply_below(draft, above, find_configured(text), {text.text, text.origin});
+    }
+  }
+}
+
+void note(Draft& draft, const std::string& what, const std::string& why) {
+  draft.options.notices.push_back({what, why});
+}
+
+// torchrun's --standalone replaces everything that says where the others are without a word; here the user
+// can read it.
+void settle_standalone(Draft& draft) {
+  allocation::PlaceOptions& place = draft.options.place;
+  if (!place.standalone) return;
+  const std::string standalone = draft.origins["standalone"];
+  if (place.nodes && place.nodes->value != 1) {
+    throw UsageError(
+        fmt::format("{} means one node, but {} is {}", standalone, place.nodes->origin, place.nodes->value),
+        fmt::format("leave out {} or {}", standalone, place.nodes->origin));
+  }
+  for (const char* name : {"node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id", "hosts",
+                           "hostfile", "launcher"}) {
+    const auto given = draft.origins.find(name);
+    if (given == draft.origins.end()) continue;
+    note(draft, given->second + " has no effect", standalone + " uses this host only");
+  }
+  draft.endpoint.reset();
+  draft.options.hostfile.clear();
+  draft.options.remote_launcher = {};
+  allocation::PlaceOptions alone;
+  alone.nodes = place.nodes;
+  alone.workers_per_node = place.workers_per_node;
+  alone.standalone = true;
+  place = alone;
+}
+
+// What the command line and PET_ variables leave open.
+void follow_master_variables(Draft& draft, const facts::Environment& environment) {
+  allocation::PlaceOptions& place = draft.options.place;
+  const plan::MasterVariables exported = plan::read_master_variables(environment);
+  if (place.standalone) {
+    if (exported.port)
+      note(draft, exported.port->origin + " has no effect", "--standalone uses this host only");
+    return;
+  }
+  if (!place.port) place.port = exported.port;
+  if (!place.address) place.likely_address = exported.address;
+}
+
+// torchrun's own variable for how much it tells.
+void follow_log_level(Draft& draft, const facts::Environment& environment) {
+  const auto level = environment.find("LOGLEVEL");
+  if (level == environment.end() || draft.options.quiet) return;
+  const std::string word = to_upper(trim(level->second));
+  if (word == "INFO" || word == "DEBUG") draft.options.verbose = true;
+}
+
+void settle_address(Draft& draft) {
+  allocation::PlaceOptions& place = draft.options.place;
+  if (draft.endpoint) {
+    const auto& [endpoint, origin, source] = *draft.endpoint;
+    if (place.address && place.address->value != endpoint.host) {
+      note(draft, place.address->origin + " has no effect", origin + " gives the address");
+    }
+    place.address = sourced(endpoint.host, origin, Source::endpoint);
+    if (endpoint.port) {
+      if (place.port && place.port->value != *endpoint.port) {
+        note(draft, place.port->origin + " has no effect", origin + " gives the port");
+      }
+      place.port = sourced(*endpoint.port, origin);
+    }
+  }
+}
+
+// A host that is lost costs such a job a new attempt, not its end.
+constexpr Milliseconds k_elastic_link{10000};
+
+// Where the number of nodes is not an option, it is compared when it is known.
+void check_spares(const options::Options& options) {
+  const Sourced<int>& spares = options.spares;
+  if (!options.place.nodes || spares.value == 0) return;
+  const int least = options.least_nodes ? options.least_nodes->value : 1;
+  const int left = options.place.nodes->value - spares.value;
+  if (left >= least) return;
+  throw UsageError(fmt::format("{} {} leaves {} of {} nodes ({}), and {} {} needed", spares.origin,
+                               spares.value, std::max(left, 0), options.place.nodes->value,
+                               options.place.nodes->origin, least, least == 1 ? "is" : "are"),
+                   "give fewer spares, or more nodes");
+}
+
+void settle_elastic(Draft& draft) {
+  const options::Options& options = draft.options;
+  const auto grow = draft.origins.find("grow");
+  if (!options::outlives_nodes(options)) {
+    if (grow == draft.origins.end()) return;
+    throw UsageError(grow->second + " requires --nnodes MIN:MAX or --spares",
+                     "the number of nodes is fixed otherwise");
+  }
+  check_spares(options);
+  const bool both_given = !options.join_timeout.by_default() && !options.last_call.by_default();
+  if (both_given && options.last_call.value > options.join_timeout.value) {
+    throw UsageError(fmt::format("{} is {}, longer than {} {}", options.last_call.origin,
+                                 describe_duration(options.last_call.value), options.join_timeout.origin,
+                                 describe_duration(options.join_timeout.value)),
+                     "give a shorter one: it counts within the join timeout");
+  }
+  const bool is_given = draft.origins.contains("host-timeout");
+  if (!is_given) draft.options.host_timeout.value = k_elastic_link;
+  if (!is_given || options.host_timeout.value >= rendezvous::k_least_host_timeout) return;
+  throw UsageError(fmt::format("{} is too short for a job that goes on without a node: '{}'",
+                               options.host_timeout.origin, describe_duration(options.host_timeout.value)),
+                   fmt::format("give {} or more: a node that is cut off stops its workers in that time",
+                               describe_duration(rendezvous::k_least_host_timeout)));
+}
+
+Milliseconds time_of_conf(const Draft& draft, const std::string& key, const std::string& value) {
+  const auto time = parse_duration(value);
+  if (time && *time > Milliseconds{0}) return *time;
+  throw UsageError(
+      fmt::format("{} has a {} that is not a time: '{}'", draft.conf->origin, key, printable(value)),
+      "give seconds above 0");
+}
+
+// torchrun's static rendezvous calls its patience timeout, the dynamic one join_timeout.
+void settle_conf(Draft& draft) {
+  if (!draft.conf) return;
+  std::map<std::string, std::string> conf = draft.conf->value;
+  const auto last_call = conf.find("last_call_timeout");
+  if (last_call != conf.end() && draft.options.least_nodes) {
+    draft.options.last_call = sourced(time_of_conf(draft, "last_call_timeout", last_call->second),
+                                      draft.conf->origin + " last_call_timeout");
+    conf.erase(last_call);
+  }
+  const std::string key = conf.count("join_timeout") != 0 ? "join_timeout" : "timeout";
+  const auto patience = conf.find(key);
+  const std::string& origin = draft.conf->origin;
+  if (patience != conf.end() && draft.origins.count("join-timeout") == 0) {
+    draft.options.join_timeout =
+        sourced(time_of_conf(draft, key, patience->second), fmt::format("{} {}", origin, key));
+    conf.erase(patience);
+  }
+  for (const auto& [name, value] : conf) {
+    note(draft, fmt::format("{} in {} has no effect", printable(name), origin),
+         "ddprun chooses the rendezvous host and its time limits itself");
+  }
+}
+
+// "package.module:function", which torchrun's Python interface takes and a launcher of programs cannot.
+bool names_function(std::string_view text) {
+  const auto is_dotted_name = [](std::string_view name) {
+    return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+      return std::isalnum(c) != 0 || c == '_' || c == '.';
+    });
+  };
+  const std::size_t colon = text.find(':');
+  return colon != std::string_view::npos && !text.ends_with(".py") && is_dotted_name(text.substr(0, colon)) &&
+         is_dotted_name(text.substr(colon + 1));
+}
+
+void settle_program(Draft& draft) {
+  options::Options& options = draft.options;
+  if (options.run_path) {
+    for (const char* name : {"module", "no-python"}) {
+      const auto given = draft.origins.find(name);
+      if (given == draft.origins.end()) continue;
+      note(draft, given->second + " has no effect", draft.origins["run-path"] + " runs the file with python");
+    }
+    if (!options.command.empty() && names_function(options.command.front())) {
+      throw UsageError(fmt::format("{} requires a file, but {} names a function", draft.origins["run-path"],
+                                   printable(options.command.front())),
+                       "give the path of a script");
+    }
+  } else if (options.local_rank_argument && options.no_python) {
+    throw UsageError("--no-python and --no-use-env contradict each other",
+                     "leave out --no-use-env: a program reads LOCAL_RANK; ${local_rank} in its arguments is "
+                     "replaced by the number");
+  } else if (options.module && options.no_python) {
+    throw UsageError(
+        fmt::format("{} and {} contradict each other", draft.origins["module"], draft.origins["no-python"]),
+        "leave out one of them: a module needs python to run it");
+  }
+  if (options.gpus && options.topology.empty()) {
+    throw UsageError(
+        options.gpus->origin + " requires --topology: it sets the GPU count of the described node",
+        "--nproc-per-node sets the number of workers on each node (default: one per visible GPU)");
+  }
+  // The lines of --dry-run=env are for a script that the user's shell starts; a picture is of the node alone.
+  const bool pictures = options.dry_run != options::DryRun::off && !options.topology.empty();
+  const bool runs_nothing = options.print_config || !options.capture_file.empty() ||
+                            !options.timeline_file.empty() || options.status ||
+                            options.dry_run == options::DryRun::env ||
+                            options.dry_run == options::DryRun::svg || pictures;
+  if (options.command.empty() && !runs_nothing) {
+    throw UsageError("there is no script to run", "write it after the options, as in ddprun train.py");
+  }
+}
+
+void check_watch(const options::Options& options) {
+  if (options.watch && !options.status) throw UsageError("--watch requires --status", "add --status");
+}
+
+void refuse_together(const Draft& draft, const char* one, const char* other) {
+  if (draft.origins.count(one) == 0 || draft.origins.count(other) == 0) return;
+  throw UsageError(fmt::format("--{} and --{} contradict each other", one, other), "leave out one of them");
+}
+
+void settle_binding(Draft& draft) {
+  if (draft.origins.count("bind") != 0 && draft.origins.count("numa-binding") != 0) {
+    throw UsageError("--bind and --numa-binding name the same option, but both are given",
+                     "leave out one of them");
+  }
+  const options::Options& options = draft.options;
+  if (options.bind.mode != options::BindMode::none) return;
+  if (options.omp_places) {
+    throw UsageError("--omp-places and --bind none contradict each other",
+                     "leave out one of them: OMP_PLACES requires bound workers");
+  }
+  const options::MemoryBind memory = options.memory_bind.value;
+  if (memory == options::MemoryBind::automatic || memory == options::MemoryBind::none) return;
+  throw UsageError("--membind and --bind none contradict each other",
+                   "leave out one of them: --membind uses the NUMA nodes of a worker's cores");
+}
+
+void settle_shutdown(Draft& draft, const facts::Environment& environment) {
+  const auto variable = environment.find("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+  if (variable == environment.end() || draft.origins.count("shutdown-timeout") != 0) return;
+  const auto& table = option_table();
+  const auto option = std::find_if(table.begin(), table.end(), [](const OptionEntry& each) {
+    return std::string_view(each.name) == "shutdown-timeout";
+  });
+  apply(draft, *option, {variable->second, variable->first});
+}
+
+// --restart-policy never is --max-restarts 0: the workers, the other agents and the plan see that number.
+void settle_restarts(Draft& draft) {
+  options::Options& options = draft.options;
+  const Sourced<options::RestartRule>& rule = options.restarts.rule;
+  if (rule.value == options::RestartRule::never) options.max_restarts = sourced(0, rule.origin);
+  const bool none = options.max_restarts.value == 0;
+  for (const char* name : {"restart-policy", "min-progress", "no-restart-on", "restart-backoff"}) {
+    const auto given = draft.origins.find(name);
+    if (given == draft.origins.end() || given->second == options.max_restarts.origin) continue;
+    if (none) note(draft, given->second + " has no effect", "no restarts are asked for (--max-restarts)");
+  }
+  const auto progress = draft.origins.find("min-progress");
+  if (!none && rule.value == options::RestartRule::always && progress != draft.origins.end())
+    note(draft, progress->second + " has no effect", rule.origin + " always restarts without progress too");
+}
+
+// torchrun's own variable for its template.
+void settle_output(Draft& draft, const facts::Environment& environment) {
+  refuse_together(draft, "logs", "log-dir");
+  for (const char* name : {"log-rotate", "timestamps", "log-compress"}) {
+    if (draft.origins.count(name) == 0 || output::wants_files(draft.options.output)) continue;
+    throw UsageError(fmt::format("--{} requires log files, but none are written", name),
+                     "add --logs FOLDER, or leave it out");
+  }
+  const auto variable = environment.find("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+  if (variable == environment.end() || draft.origins.count("log-line-prefix-template") != 0) return;
+  draft.options.output.prefix_template = sourced(variable->second, variable->first);
+}
+
+void settle(Draft& draft, const facts::Environment& environment) {
+  refuse_together(draft, "verbose", "quiet");
+  refuse_together(draft, "capture", "snapshot");
+  refuse_together(draft, "use-env", "no-use-env");
+  refuse_together(draft, "hosts", "hostfile");
+  refuse_together(draft, "hosts", "node-rank");
+  refuse_together(draft, "hostfile", "node-rank");
+  settle_standalone(draft);
+  settle_address(draft);
+  follow_master_variables(draft, environment);
+  follow_log_level(draft, environment);
+  settle_conf(draft);
+  settle_elastic(draft);
+  settle_shutdown(draft, environment);
+  settle_restarts(draft);
+  settle_output(draft, environment);
+  settle_binding(draft);
+  check_watch(draft.options);
+  settle_program(draft);
+  if (!draft.options.snapshot_file.empty() && draft.options.dry_run == options::DryRun::off) {
+    draft.options.dry_run = options::DryRun::text;
+  }
+}
+
+}  // namespace
+
+std::variant<options::Options, Printed> parse_command_line(const std::vector<std::string>& arguments,
+                                                           const facts::Environment& environment,
+                                                           const OptionLayers& layers) {
+  Arguments normalised = normalise_arguments(arguments, option_table());
+  Draft draft;
+  apply_command_line(draft, std::move(normalised.options));
+  if (draft.help) return Printed{render_help()};
+  if (draft.help_all) return Printed{render_help_all()};
+  if (draft.version) return Printed{render_version(os::find_optional_libraries(), os::hwloc_version())};
+  if (!draft.completion.empty()) return Printed{render_completion(draft.completion)};
+  draft.options.command = std::move(normalised.command);
+  apply_variables(draft, environment);
+  apply_layers(draft, layers);
+  refuse_unsupported(draft.unsupported);
+  settle(draft, environment);
+  return std::move(draft.options);
+}
+
+}  // namespace ddprun::command_line

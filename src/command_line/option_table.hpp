@@ -1,0 +1,81 @@
+// Every option of the command line, once: the parser, the help, the completion scripts and the suggestions
+// read this table, and a test holds the man page to it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "options/options.hpp"
+
+namespace ddprun::command_line {
+
+// The text of one option and where it stood: "--nnodes" or "PET_NNODES". A flag that is on has the text "1".
+using Given = Sourced<std::string>;
+
+// Torchrun's option, or a value of it, whose effect ddprun does not have. All of a line are refused at once.
+class Unsupported : public UsageError {
+ public:
+  Unsupported(std::string origin, std::string what, std::string hint)
+      : UsageError(std::move(what), std::move(hint)), origin_(std::move(origin)) {}
+
+  const std::string& origin() const noexcept { return origin_; }
+
+ private:
+  std::string origin_;
+};
+
+// What the options set, before they are checked against each other.
+struct Draft {
+  options::Options options;
+  std::optional<Sourced<options::Endpoint>> endpoint;  // --rdzv-endpoint
+  std::optional<Sourced<std::map<std::string, std::string>>> conf;
+  bool help = false;
+  bool help_all = false;
+  bool version = false;
+  std::string completion;                      // shell of --print-completion
+  std::map<std::string, std::string> origins;  // option name -> where it was given
+  std::vector<Unsupported> unsupported;
+};
+
+enum class OptionGroup {
+  program,
+  workers,
+  discovery,
+  binding,
+  failures,
+  output,
+  looking,
+  about,
+  without_effect,
+  unsupported
+};
+enum class OptionValue { none, required, optional };
+enum class OptionSource {
+  torchrun,        // torchrun's, also read from PET_<NAME>
+  torchrun_plain,  // torchrun's, without a variable
+  own,             // not in torchrun, without a variable
+};
+enum class Completes { nothing, words, file };
+
+struct OptionEntry {
+  const char* name;  // without dashes: "nproc-per-node"
+  char letter;       // 'm' of -m; '\0' when there is none
+  OptionValue value;
+  const char* metavar;  // "N"; empty for a flag
+  OptionSource source;
+  OptionGroup group;
+  Completes completes;
+  const char* words;                                // for Completes::words, with blanks between them
+  const char* help;                                 // one short line without a final stop
+  void (*apply)(Draft& draft, const Given& given);  // throws UsageError, Unsupported
+};
+
+const std::vector<OptionEntry>& option_table();
+
+// "PET_NPROC_PER_NODE"; empty where there is no such variable.
+std::string variable_of(const OptionEntry& option);
+
+}  // namespace ddprun::command_line

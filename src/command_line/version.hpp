@@ -1,0 +1,14 @@
+// --version.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "os/capture/optional_libraries.hpp"
+
+namespace ddprun::command_line {
+
+// The version, the commit and the build, then a line for each optional library: its file or "not found".
+std::string render_version(const std::vector<os::OptionalLibrary>& libraries, const std::string& hwloc);
+
+}  // namespace ddprun::command_line

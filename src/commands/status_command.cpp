@@ -1,0 +1,107 @@
+#include "commands/status_command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "console/print.hpp"
+#include "os/status_socket.hpp"
+#include "os/terminal/terminal.hpp"
+#include "status/job_status.hpp"
+
+namespace ddprun::commands {
+
+namespace {
+
+constexpr Milliseconds k_answer_limit{5000};  // above StatusRound's
+constexpr Milliseconds k_look{1000};          // between the two looks that CPU use is measured by
+constexpr const char* k_clear = "\x1b[H\x1b[J";
+
+using Jobs = std::vector<status::JobStatus>;
+
+bool is_named(const status::JobStatus& job, const std::string& name) {
+  return name.empty() || job.job == name || std::to_string(job.pid) == name;
+}
+
+// Several ddprun of one job on this host: the coordinator's answer has all of it.
+Jobs without_covered(const Jobs& jobs) {
+  Jobs kept;
+  std::ranges::copy_if(jobs, std::back_inserter(kept), [&](const status::JobStatus& job) {
+    const bool covered = std::ranges::any_of(jobs, [&](const status::JobStatus& other) {
+      return other.coordinator.empty() && !job.coordinator.empty() && other.launch_id == job.launch_id;
+    });
+    return !covered;
+  });
+  return kept;
+}
+
+Jobs ask(const std::string& name) {
+  Jobs jobs;
+  for (const std::string& answer : os::ask_status_sockets(os::list_status_sockets(), k_answer_limit)) {
+    if (auto job = status::parse_job_status(answer)) jobs.push_back(std::move(*job));
+  }
+  if (!name.empty()) std::erase_if(jobs, [&](const status::JobStatus& job) { return !is_named(job, name); });
+  std::ranges::sort(jobs, {}, &status::JobStatus::pid);
+  return name.empty() ? without_covered(jobs) : jobs;
+}
+
+// Those that were there before, in the order of `now`.
+Jobs matching(const Jobs& before, Jobs& now) {
+  Jobs found;
+  std::erase_if(now, [&](const status::JobStatus& job) {
+    const auto earlier = std::ranges::find(before, job.pid, &status::JobStatus::pid);
+    if (earlier != before.end()) found.push_back(*earlier);
+    return earlier == before.end();
+  });
+  return found;
+}
+
+std::string describe(const Jobs& now, const Jobs& before, options::StatusForm form) {
+  if (form == options::StatusForm::json) return status::render_status_json(now, before);
+  std::string text;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (i > 0) text += "\n";
+    text += status::render_status_table(now[i], before[i]);
+  }
+  return text;
+}
+
+[[noreturn]] void fail_to_find(const std::string& name, const std::string& host) {
+  if (name.empty()) {
+    throw Error(fmt::format("no ddprun process of this user runs on {}", host),
+                "run it on a node of the job (the first one shows all workers): srun --overlap --jobid JOB "
+                "-w NODE ddprun --status, or ssh NODE ddprun --status");
+  }
+  throw Error(fmt::format("no ddprun process of this user on {} has the job id or process id {}", host,
+                          printable(name, 128)),
+              "ddprun --status alone shows all of them");
+}
+
+}  // namespace
+
+int show_jobs(const options::Options& options, const std::string& host) {
+  const std::string name = options.command.empty() ? "" : options.command.front();
+  Jobs before = ask(name);
+  if (before.empty()) fail_to_find(name, host);
+  const bool clears = options.watch && os::is_terminal(STDOUT_FILENO);
+  for (Milliseconds pause = k_look;; pause = *options.watch) {
+    std::this_thread::sleep_for(pause);
+    Jobs now = ask(name);
+    if (now.empty()) return 0;
+    const Jobs earlier = matching(before, now);
+    if (clears) console::print_data(k_clear);
+    const bool is_table = options.status.value() == options::StatusForm::table;
+    (is_table ? console::print_text : console::print_data)(describe(now, earlier, options.status.value()));
+    if (!options.watch) return 0;
+    before = std::move(now);
+  }
+}
+
+}  // namespace ddprun::commands

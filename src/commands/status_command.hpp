@@ -1,0 +1,14 @@
+// --status: asks the ddprun processes of this user on this host how their jobs are.
+#pragma once
+
+#include <string>
+
+#include "options/options.hpp"
+
+namespace ddprun::commands {
+
+// Prints to standard output until there is no more to tell, or once without --watch; returns the exit code.
+// Throws Error where nobody answers, or none with the job id or process number that the user named.
+int show_jobs(const options::Options& options, const std::string& host);
+
+}  // namespace ddprun::commands

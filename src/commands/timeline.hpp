@@ -1,0 +1,11 @@
+// --timeline: the events of a file as a picture.
+#pragma once
+
+#include "options/options.hpp"
+
+namespace ddprun::commands {
+
+// Text for standard output; empty where it was written to a file. Throws Error.
+std::string draw_timeline(const options::Options& options);
+
+}  // namespace ddprun::commands

@@ -1,0 +1,91 @@
+#include "console/log.hpp"
+
+#include <fmt/chrono.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <memory>
+
+#include "base/text.hpp"
+
+namespace ddprun::console {
+
+namespace {
+
+constexpr const char* k_erase_line = "\r\x1b[K";
+constexpr std::size_t k_longest_status = 4096;
+
+struct Log {
+  std::shared_ptr<spdlog::logger> lines;           // "ddprun: " in front, a line end behind
+  std::function<void(const std::string&)> writer;  // empty: `lines` writes
+  bool terminal = false;
+  bool status_shown = false;
+  std::string host;
+};
+
+Log& log() {
+  static Log instance;
+  if (!instance.lines) {
+    instance.lines =
+        std::make_shared<spdlog::logger>("ddprun", std::make_shared<spdlog::sinks::stderr_sink_st>());
+    instance.lines->set_pattern("%v");
+  }
+  return instance;
+}
+
+// Whoever wrote a part of it (a peer, a worker, a file) must not drive the terminal.
+void write(spdlog::level::level_enum level, const std::string& text) {
+  Log& state = log();
+  if (!state.lines->should_log(level)) return;
+  const bool erase = std::exchange(state.status_shown, false);
+  const std::string message = std::string(erase ? k_erase_line : "") + "ddprun: " + printable_lines(text);
+  // One write a message: several processes may share this standard error.
+  state.writer ? state.writer(message + "\n") : state.lines->log(level, message);
+}
+
+// "14:03:22.120 n2: ": several hosts' details may end up in one log.
+std::string time_and_host() {
+  const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  const auto seconds = std::chrono::system_clock::to_time_t(now);
+  return fmt::format("{:%H:%M:%S}.{:03} {}: ", fmt::gmtime(seconds), now.time_since_epoch().count() % 1000,
+                     log().host);
+}
+
+std::string with_hint(const std::string& what, const std::string& hint) {
+  return hint.empty() ? what : what + "\nhint: " + hint;
+}
+
+}  // namespace
+
+void set_up_log(Talk talk, bool stderr_is_terminal, const std::string& host) {
+  Log& state = log();
+  state.terminal = stderr_is_terminal;
+  state.host = host;
+  state.lines->set_level(talk == Talk::quiet     ? spdlog::level::err
+                         : talk == Talk::verbose ? spdlog::level::debug
+                                                 : spdlog::level::info);
+}
+
+void say(const std::string& text) { write(spdlog::level::info, text); }
+void say_detail(const std::string& text) { write(spdlog::level::debug, time_and_host() + text); }
+void say_notice(const std::string& what, const std::string& hint) {
+  write(spdlog::level::warn, with_hint(what, hint));
+}
+void say_error(const std::string& what, const std::string& hint) {
+  write(spdlog::level::err, with_hint(what, hint));
+}
+
+void route_log(std::function<void(const std::string& lines)> writer) { log().writer = std::move(writer); }
+
+void show_status(const std::string& text) {
+  Log& state = log();
+  if (!state.terminal) return text.empty() ? void() : say(text);
+  if (!state.lines->should_log(spdlog::level::info) || (text.empty() && !state.status_shown)) return;
+  std::string line = state.status_shown ? k_erase_line : "";
+  if (!text.empty()) line += "ddprun: " + printable(text, k_longest_status);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  state.status_shown = !text.empty();
+}
+
+}  // namespace ddprun::console

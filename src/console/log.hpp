@@ -1,0 +1,26 @@
+// What ddprun says, on standard error: standard output belongs to the workers.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace ddprun::console {
+
+enum class Talk { quiet, normal, verbose };
+
+// Call before anything is said. Details carry the time of day (UTC) and `host`.
+void set_up_log(Talk talk, bool stderr_is_terminal, const std::string& host);
+
+void say(const std::string& text);                                      // normal: what a user wants to know
+void say_detail(const std::string& text);                               // verbose only
+void say_notice(const std::string& what, const std::string& hint);      // a remark that stops nothing
+void say_error(const std::string& what, const std::string& hint = {});  // always, also when quiet
+
+// Whole lines go through `writer` instead of straight to standard error; an empty one ends that.
+void route_log(std::function<void(const std::string& lines)> writer);
+
+// One status line at a time: on a terminal the next one, or anything else that is said, replaces it; an empty
+// one takes it away.
+void show_status(const std::string& text);
+
+}  // namespace ddprun::console

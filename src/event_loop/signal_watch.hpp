@@ -1,0 +1,54 @@
+// Signals to this process in the event loop, and the answer to whether the workers have one already.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <vector>
+
+#include "os/process/signal_canary.hpp"
+#include "os/process/signals.hpp"
+#include "supervise/signal_ledger.hpp"
+
+namespace ddprun::event_loop {
+
+class SignalWatch {
+ public:
+  struct Hooks {
+    std::function<void(const os::SignalEvent& event)> on_signal;
+    std::function<void(const supervise::SignalLedger::Verdict& verdict)> on_verdict;
+    std::function<void()> on_done;  // after one or several of these
+  };
+
+  // `place`: where the workers are, of which one tells for all. Throws Error.
+  SignalWatch(boost::asio::io_context& context, const std::vector<int>& signals, os::ChildGroup place);
+
+  void start(Hooks hooks);
+  // A verdict follows, soon but not before this returns (SignalLedger::note_signal).
+  void judge(int number, supervise::SignalWay way, bool maybe_tree);
+  void note_worker();             // one was made
+  void note_reached(int number);  // the workers have this one, whatever is told of it
+
+  int helper() const { return canary_.pid(); }  // not to be killed by a sweep
+  // Nothing is called any more, and signals stay blocked.
+  void leave();
+
+ private:
+  void wait_for_signals();
+  void wait_for_canary();
+  void settle();
+  void arm(TimePoint when);
+
+  boost::asio::io_context& context_;
+  os::SignalSource source_;
+  os::SignalCanary canary_;
+  boost::asio::posix::stream_descriptor source_watch_;
+  boost::asio::posix::stream_descriptor canary_watch_;
+  boost::asio::steady_timer timer_;
+  supervise::SignalLedger ledger_;
+  Hooks hooks_;
+  int looks_at_busy_canary_ = 0;
+};
+
+}  // namespace ddprun::event_loop

@@ -1,0 +1,64 @@
+// A run as a picture: who ran where and when, from the events of its file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "events/event.hpp"
+
+namespace ddprun::events {
+
+struct TimelineBar {
+  int attempt = 0;
+  std::int64_t from = 0;  // Unix milliseconds, like all times here
+  std::int64_t until = 0;
+  std::optional<std::int64_t> first_output;
+  bool ended = false;    // else it still ran at the end of the file
+  bool failed = false;   // it is the cause of the end of its attempt
+  bool stopped = false;  // it ended badly after another
+  std::string what;      // how it ended
+  std::vector<std::string> lines;
+};
+
+struct TimelineRow {  // one rank
+  int rank = 0;
+  int local_rank = 0;
+  std::string gpu;
+  std::vector<TimelineBar> bars;  // one an attempt
+};
+
+struct TimelineHost {
+  std::string name;
+  std::int64_t joined = 0;
+  std::string lost;  // why
+  std::int64_t lost_at = 0;
+  std::vector<TimelineRow> rows;  // by rank
+  bool failed() const;
+};
+
+struct Timeline {
+  std::string job;
+  std::int64_t from = 0;
+  std::int64_t until = 0;
+  int workers = 0;
+  std::vector<Event> marks;         // attempts, stops, restarts, the end: in the order of the file
+  std::vector<TimelineHost> hosts;  // by their lowest rank
+  std::string end;                  // how the job ended; empty: the file does not say
+  int exit_code = 0;
+};
+
+// The last job of the file. Lines that are no events are left out.
+Timeline make_timeline(std::string_view events);
+
+// One page without scripts or anything from elsewhere: hosts with their ranks, folded where they are many.
+std::string render_timeline_html(const Timeline& timeline);
+// The same in 100 columns.
+std::string render_timeline_text(const Timeline& timeline);
+
+// "03:07", "1:02:03" since the beginning.
+std::string describe_moment(std::int64_t milliseconds);
+
+}  // namespace ddprun::events

@@ -1,0 +1,49 @@
+// The schedulers, and what is to be known of each before its jobs are looked at. Another one is a row here
+// and a file in allocation/ that reads its jobs, with its row in detect.cpp.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "base/duration.hpp"
+
+namespace ddprun::facts {
+
+// Who granted the hosts. Which MPI launcher started this process on them is Allocation::launcher.
+enum class Scheduler { none, manual, slurm, pbs, lsf, flux };
+
+struct SchedulerTraits {
+  Scheduler scheduler = Scheduler::none;
+  std::string_view name;          // of --scheduler, in plans and launch keys
+  std::string_view job_variable;  // the id of the job that a process belongs to
+  std::string_view prefix;        // of the variables that a job has of its own
+  // What starts ddprun on other hosts of its jobs, best first; the unused ones are empty.
+  std::array<std::string_view, 4> remote_launchers;
+  // The default of --shutdown-timeout, below what the scheduler leaves between SIGTERM and SIGKILL (Slurm's
+  // KillWait is 30 s, PBS' kill_delay 10 s, counted from the same SIGTERM); 0: the scheduler is patient.
+  Milliseconds grace{0};
+  std::string_view grace_origin;
+};
+
+inline constexpr std::array<SchedulerTraits, 4> k_schedulers{
+    {{Scheduler::slurm,
+      "slurm",
+      "SLURM_JOB_ID",
+      "SLURM_",
+      {"srun"},
+      Milliseconds{25000},
+      "default below Slurm's KillWait"},
+     {Scheduler::pbs,
+      "pbs",
+      "PBS_JOBID",
+      "PBS_",
+      {"mpiexec", "pbsdsh", "pbs_tmrsh", "ssh"},
+      Milliseconds{5000},
+      "default below PBS' kill_delay"},
+     {Scheduler::lsf, "lsf", "LSB_JOBID", "LSB_", {"blaunch", "ssh"}, {}, {}},
+     {Scheduler::flux, "flux", "FLUX_JOB_ID", "FLUX_", {"flux"}, {}, {}}}};
+
+// Nothing for `none` and `manual`, which are no schedulers.
+const SchedulerTraits* find_traits(Scheduler scheduler);
+
+}  // namespace ddprun::facts

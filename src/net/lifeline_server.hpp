@@ -1,0 +1,69 @@
+// The front end's end of the lifelines: who of the agents is there, what they say, and signals to all of
+// them.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "net/agent_listener.hpp"
+#include "rendezvous/lifeline.hpp"
+
+namespace ddprun::net {
+
+class Connection;
+
+class LifelineServer {
+ public:
+  struct Hooks {
+    std::function<void(const rendezvous::lifeline::Hello& hello)> on_agent;
+    // What an agent that asks is to become; empty bytes where there is no such place.
+    std::function<std::string(const rendezvous::lifeline::Hello& hello)> make_task;
+    std::function<void(const rendezvous::lifeline::Hello& hello, const rendezvous::lifeline::Ended& ended)>
+        on_ended;
+    std::function<void(const rendezvous::lifeline::Hello& hello, const std::string& why)> on_lost;
+    // The socket and the first bytes of an agent's output.
+    std::function<void(const rendezvous::lifeline::Output& output, Tcp::socket socket,
+                       std::string first_bytes)>
+        on_output;
+    std::function<void(const std::string& address, const std::string& why)> on_refused;
+  };
+
+  // Listens on a free port of all addresses. Throws Error.
+  LifelineServer(boost::asio::io_context& context, rendezvous::Authenticator authenticator,
+                 const std::string& id, Hooks hooks, Milliseconds host_timeout = k_host_timeout);
+  ~LifelineServer();
+  LifelineServer(const LifelineServer&) = delete;
+  LifelineServer& operator=(const LifelineServer&) = delete;
+
+  int port() const { return listener_->port(); }
+  // Agents that are there and have not told their end.
+  std::size_t connected() const;
+  void signal_all(const rendezvous::lifeline::Signal& signal);
+  void close();
+
+ private:
+  struct Peer {
+    std::shared_ptr<Connection> connection;
+    rendezvous::lifeline::Hello hello;
+    bool greeted = false;
+    bool ended = false;
+  };
+
+  void admit(AuthenticationResult agent);
+  void take(int number, const std::string& payload);
+  void handle(int number, rendezvous::lifeline::Hello hello);
+  void hand_over(int number, const rendezvous::lifeline::Output& output);
+  void lose(int number, const std::string& why);
+
+  rendezvous::Authenticator authenticator_;
+  Hooks hooks_;
+  Milliseconds host_timeout_;
+  std::shared_ptr<AgentListener> listener_;
+  std::map<int, Peer> peers_;  // by order of arrival
+  int arrived_ = 0;
+};
+
+}  // namespace ddprun::net

@@ -1,0 +1,88 @@
+// One member's side of the rendezvous over sockets: finds the coordinator, joins, and carries messages.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "base/lookup_limit.hpp"
+#include "net/agent_link.hpp"
+#include "net/dial.hpp"
+#include "rendezvous/connection_end.hpp"
+#include "rendezvous/handshake.hpp"
+#include "rendezvous/membership/member_join.hpp"
+
+namespace ddprun::net {
+
+struct MemberServiceSettings {
+  rendezvous::MemberJoinSettings join;
+  std::string launch_key;
+  rendezvous::Authenticator authenticator;
+  plan::Announcement announcement;
+  std::optional<rendezvous::LaunchFailure> failure;  // it has nothing to start, and joins to tell so
+  std::optional<rendezvous::Survivor> survivor;      // it looks for another coordinator of its job
+  std::string version;
+  int agents = 2;
+  // Of standard output and standard error, as connections to the coordinator: 2, 1 where both are one, or 0.
+  // They are made before the first Start is passed on.
+  int output_streams = 0;
+  DialLimits dial;  // its `link` is how long the coordinator may be out of reach
+  DialLimits probe{Milliseconds{3000}, Milliseconds{20000}};  // who has answered is there
+  Milliseconds lookup_limit = k_lookup_limit;
+  // After joining, for the first word of the coordinator beyond its own join deadline.
+  Milliseconds start_margin{60000};
+  // For its answer to what it has to answer: a failure, the end of a stop, the wish to stop.
+  Milliseconds answer_limit{60000};
+};
+
+// A name being looked up somewhere it can be given up: the descriptor gives numeric addresses, one a line, or
+// one line "error: <why>", and then its end. Dropping the owner ends the look-up and closes the descriptor.
+struct NameLookup {
+  int descriptor = -1;
+  std::shared_ptr<void> owner;
+};
+
+// Where the coordinator is, or why that is not known; an empty reason: not yet.
+using ToldPlace = std::variant<rendezvous::CoordinatorPlace, std::string>;
+
+// Called from the event loop only, never from within start() or send(). All must be set but
+// look_at_rendezvous_file where there is none, on_output where no streams are wanted, and show_detail.
+struct MemberHooks {
+  std::function<NameLookup(const std::string& name)> start_lookup;
+  std::function<ToldPlace()> look_at_rendezvous_file;
+  // ClientQuestion, Start, Stop, Finish or Refused; the last two are the last.
+  std::function<void(const rendezvous::CoordinatorMessage&)> on_message;
+  // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
+  std::function<void(const std::string& what, const std::string& hint, rendezvous::ConnectionEnd end)>
+      on_lost;
+  // Once after the last message: the coordinator's process has ended, or cannot be reached. May be unset.
+  std::function<void()> on_coordinator_ended;
+  // Sockets for as many streams as are wanted; none where one of them cannot be had, and why.
+  std::function<void(std::vector<Tcp::socket> sockets, const std::string& why)> on_output;
+  // The coordinator is found there and knows of this agent; may be unset.
+  std::function<void(const std::string& address, int port)> on_joined;
+  std::function<void(const std::string& text)> show_status;
+  std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
+};
+
+class MemberService final : public AgentLink {
+ public:
+  MemberService(boost::asio::io_context& context, MemberServiceSettings settings, MemberHooks hooks);
+  ~MemberService() override;  // closes everything at once; no hook is called any more
+  MemberService(const MemberService&) = delete;
+  MemberService& operator=(const MemberService&) = delete;
+
+  void start();
+  // What the launcher's key-value space ended with; of no use any more once the coordinator is found.
+  void on_key_value_space(const ToldPlace& told);
+  void send(rendezvous::AgentMessage message) override;
+  std::string local_end(const std::string& address) const override;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun::net

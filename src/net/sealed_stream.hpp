@@ -1,0 +1,55 @@
+// What follows a handshake, sealed with the keys that came of it (libsodium's secretstream,
+// XChaCha20-Poly1305): nobody between the two ends can read, change, reorder, repeat or leave out a part.
+//
+//   a header of 24 bytes, once; then pieces: 32-bit big-endian length, that many bytes
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "rendezvous/codec.hpp"
+#include "rendezvous/handshake.hpp"
+
+namespace ddprun::net {
+
+// A piece holds one frame at most.
+inline constexpr std::size_t k_max_piece = rendezvous::k_max_frame + rendezvous::k_frame_header;
+
+class SealedWriter {
+ public:
+  explicit SealedWriter(const SecretKey& key);
+  ~SealedWriter();
+  SealedWriter(SealedWriter&&) noexcept;
+  SealedWriter& operator=(SealedWriter&&) noexcept;
+
+  // Bytes to send, in this order. `text` is not longer than k_max_piece.
+  std::string seal(std::string_view text);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+class SealedReader {
+ public:
+  explicit SealedReader(const SecretKey& key);
+  ~SealedReader();
+  SealedReader(SealedReader&&) noexcept;
+  SealedReader& operator=(SealedReader&&) noexcept;
+
+  void append(std::string_view bytes);
+  // The text of the next whole piece; nothing when more bytes are needed; an error for a piece that is not
+  // the peer's next one, after which the stream cannot be used any more.
+  std::variant<std::monostate, std::string, rendezvous::CodecError> next();
+  // What follows the pieces that were taken, where no more of them come.
+  std::string take_rest();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ddprun::net

@@ -1,0 +1,74 @@
+// Hosts a c10d store on a TCP port, for the workers of one attempt.
+//
+// One thread, no timer while there is descriptor room, no wake-up while nobody speaks. All connections hang
+// in an epoll set of the server's own and Asio watches that one descriptor, so a burst of requests costs Asio
+// one event, and a silent connection costs a table entry and no buffer. Answers to everything one read
+// brought leave in one write. A client that has not read an answer is not read from; one that wants more
+// memory than it may have, that sends what is no request, or that may not be here is closed; what it had half
+// sent touches nobody else.
+//
+// One whose turn took long, or brought more requests than a turn has, waits: such turns come one at a time,
+// and while others have short ones each is followed by as much time for these. So however many are busy, and
+// with what, they cost another client half its rate at most.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "net/socket_owner.hpp"
+#include "store/request.hpp"
+
+namespace ddprun::net {
+
+// `wait`: nothing is read from it until decide(). The one who decides sees to it that they do not pile up.
+enum class Admission { yes, no, wait };
+
+struct StoreServerOptions {
+  int port = 0;  // 0: any free one
+  // Who may connect (IPv4 as such, never mapped into IPv6). Unset: everyone.
+  std::function<Admission(const TcpEnds&)> admit;
+  int backlog = boost::asio::socket_base::max_listen_connections;  // the kernel caps it at somaxconn
+  // What clients before torch 2.2 are, where the installed torch was seen; else it is told from what they
+  // send.
+  std::optional<store::StoreDialect> old_dialect;
+  store::StoreLimits limits;
+  std::size_t max_connections = 0;  // 0: as many as the process may have descriptors, less some
+  // Told in one line when the server closes a connection of its own accord or cannot accept, and whether for
+  // want of memory. For logs; may be unset.
+  std::function<void(const std::string& what, bool memory)> report;
+  // Called for each connection, with how many are open; may be unset.
+  std::function<void(std::size_t)> connected;
+};
+
+class StoreServer {
+ public:
+  // Listens when it returns, on [::] for both families, or on 0.0.0.0 where there is no IPv6. Throws Error
+  // naming the port when it cannot.
+  StoreServer(boost::asio::io_context& context, StoreServerOptions options);
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  int port() const;
+  // Serves a connection that was accepted, and whose first bytes were read, elsewhere. `admit` counts here
+  // too.
+  void adopt(boost::asio::ip::tcp::socket socket, std::string first_bytes);
+  // The end of waiting for this connection, if it waits.
+  void decide(const TcpEnds& ends, bool allowed);
+  // Ends the listener and all connections, at once.
+  void close();
+  std::size_t connections() const;
+  std::size_t memory_used() const;
+  bool reached() const;  // somebody who may connect has done so since it listens
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;  // shared with the handler that Asio may still hold
+};
+
+}  // namespace ddprun::net

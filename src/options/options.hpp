@@ -1,0 +1,148 @@
+// What the user asked for, from the command line and PET_ variables, as a value. The grammar of single
+// options is here and pure; app/command_line turns argv into it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "allocation/allocation.hpp"
+#include "allocation/place_options.hpp"
+#include "base/duration.hpp"
+#include "base/sourced.hpp"
+#include "facts/snapshot.hpp"
+#include "options/bind_choice.hpp"
+#include "options/restart_options.hpp"
+#include "options/store_access.hpp"
+#include "output/output_options.hpp"
+
+namespace ddprun::options {
+
+enum class WorkersKind { unset, number, auto_count, gpu, cpu, xpu };  // --nproc-per-node
+
+inline constexpr int k_max_workers = 4096;  // of one ddprun; as many as it may announce to the others
+
+struct WorkersPerNode {
+  WorkersKind kind = WorkersKind::unset;
+  int number = 0;      // for WorkersKind::number, 1 .. k_max_workers
+  std::string origin;  // "--nproc-per-node", "PET_NPROC_PER_NODE"
+};
+
+// What was given for an option, wherever it was.
+using GivenOptions = std::map<std::string, Sourced<std::string>>;
+
+enum class StatusForm { table, json };
+enum class DryRun { off, text, json, env, svg };
+enum class Discovery { automatic, pmi, file };  // --rdzv: how members learn where the coordinator is
+enum class StoreHost { agent, worker };         // --store: who listens on MASTER_PORT
+
+// When a node that comes while the job runs is taken in, where --nnodes has room for it.
+enum class Grow { now, at_restart, never };
+
+struct Options {
+  GivenOptions given;  // as text, for --print-config
+  allocation::PlaceOptions place;
+  WorkersPerNode workers;
+
+  // The command.
+  bool module = false;               // -m: python -m NAME
+  bool no_python = false;            // --no-python: run the program as it is
+  bool run_path = false;             // --run-path: always through python
+  bool local_rank_argument = false;  // --no-use-env: --local-rank=N before the script's own arguments
+  std::vector<std::string> command;  // the program or script and its arguments
+
+  Sourced<std::string> role = by_default(std::string("default"));
+  Sourced<int> max_restarts = by_default(0);  // 0 with --restart-policy never
+  RestartOptions restarts;
+  // MIN of --nnodes MIN:MAX, place.nodes is MAX; nothing: the number of nodes is fixed.
+  std::optional<Sourced<int>> least_nodes;
+  Sourced<int> spares = by_default(0);  // of the nodes: they wait to take a lost one's place
+  Sourced<Grow> grow = by_default(Grow::now);
+  Sourced<Milliseconds> last_call = by_default(Milliseconds{30000});  // for the others, once MIN have come
+  Sourced<Milliseconds> shutdown_timeout = by_default(Milliseconds{30000});  // grace between TERM and KILL
+  Sourced<Milliseconds> join_timeout = by_default(Milliseconds{600000});     // until all agents are there
+  Sourced<Milliseconds> host_timeout = by_default(Milliseconds{20000});      // a host may be out of reach
+  Sourced<std::vector<int>> stop_signals =
+      by_default(std::vector<int>{});                 // --signals-to-handle; empty: TERM INT HUP QUIT
+  std::optional<Sourced<std::string>> local_address;  // --local-addr: what this node publishes
+  bool virtual_local_rank = false;
+  StoreHost store = StoreHost::agent;
+  StoreAccess store_access = StoreAccess::user;
+  std::optional<Sourced<std::uint64_t>> store_memory;  // --store-memory: bytes
+  std::string
+      key_file;  // --key-file: secret shared by the agents; empty: the default place in the home directory
+
+  Discovery discovery = Discovery::automatic;
+  std::string rendezvous_directory;      // --rdzv-dir: shared by all hosts; empty: ~/.ddprun
+  Sourced<std::string> remote_launcher;  // --launcher: who starts ddprun on the other hosts; empty: automatic
+  std::string hostfile;                  // --hostfile: read into PlaceOptions::hosts before planning
+  std::string site;                      // --site: a profile's name, a file, "none"; empty: automatic
+
+  BindChoice bind;                                                      // --bind, --numa-binding
+  Sourced<MemoryBind> memory_bind = by_default(MemoryBind::automatic);  // --membind
+  bool show_binding = false;
+  bool omp_places = false;                // --omp-places: OMP_PLACES and OMP_PROC_BIND follow the binding
+  Sourced<bool> nic = by_default(false);  // --nic auto: each worker is told its nearest network card
+  Sourced<int> gpus_per_worker = by_default(1);
+  std::string topology;              // --topology: a file, or hwloc's synthetic description
+  std::optional<Sourced<int>> gpus;  // --gpus: of the node that --topology describes
+
+  output::OutputOptions output;
+
+  DryRun dry_run = DryRun::off;
+  std::string picture_file;   // --dry-run=svg FILE.svg; empty: standard output
+  std::string capture_file;   // --capture FILE: write the snapshot and stop
+  std::string snapshot_file;  // --snapshot FILE: plan from it instead of this machine; implies --dry-run
+  std::string report_file;    // --report FILE: the end of the job as JSON
+  std::string events_file;    // --events FILE: everything that happens, a JSON object a line
+  std::string timeline_file;  // --timeline FILE: draw these events and stop
+  std::string output_file;    // -o FILE: where to; empty or "-": as text to standard output
+  std::optional<StatusForm> status;   // --status: show what runs here and stop
+  std::optional<Milliseconds> watch;  // --watch: again and again
+  std::string metrics_file;           // --metrics FILE: for Prometheus' textfile collector
+  bool verbose = false;
+  bool print_config = false;
+  bool quiet = false;
+
+  std::vector<allocation::Notice> notices;  // what was accepted without effect, and why; shown by --verbose
+};
+
+struct NodeRange {
+  int least = 1;
+  int most = 1;
+};
+
+// Every parser below throws UsageError for anything outside its grammar, with a sentence that begins with
+// `origin` (the option or the variable the text came from) and a hint that shows the right form.
+
+// "4" or "2:4", 1 <= MIN <= MAX.
+NodeRange parse_node_range(const std::string& text, const std::string& origin);
+// A number from 1 to k_max_workers, or "auto", "gpu", "cpu", "xpu".
+WorkersPerNode parse_workers_per_node(const std::string& text, const std::string& origin);
+
+struct Endpoint {
+  std::string host;         // without brackets
+  std::optional<int> port;  // 0 .. 65535; 0 is torchrun's "any free port"
+};
+// "host", "host:port", "[v6]", "[v6]:port", "v6".
+Endpoint parse_endpoint(const std::string& text, const std::string& origin);
+// The same without a port: the value of --master-addr.
+std::string parse_host(const std::string& text, const std::string& origin);
+
+// "k=v,k=v", the whole or any part in quotes (torchrun's own tests quote the whole inside one argument);
+// unknown keys are kept; an empty value is a UsageError. Of equal keys the last one counts.
+std::map<std::string, std::string> parse_rendezvous_conf(const std::string& text, const std::string& origin);
+
+// "SIGTERM,INT,15" -> numbers in that order, each once; unknown names are a UsageError that suggests the
+// right one, and so are signals that cannot mean "stop" (KILL, STOP, CHLD).
+std::vector<int> parse_signals(const std::string& text, const std::string& origin);
+std::string signal_name(int number);  // "SIGSEGV", "SIGRTMIN+1", "signal 99"
+
+// Whether the job goes on without a node that is lost.
+inline bool outlives_nodes(const Options& options) {
+  return options.least_nodes.has_value() || options.spares.value > 0;
+}
+
+}  // namespace ddprun::options

@@ -1,0 +1,29 @@
+// When a failure is answered with a restart: --restart-policy and the options beside it, as values.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "base/sourced.hpp"
+
+namespace ddprun::options {
+
+enum class RestartRule { always, progress, never };
+std::string_view name_of(RestartRule rule);  // "progress"
+
+inline constexpr Milliseconds k_longest_backoff{60000};
+
+struct RestartOptions {
+  Sourced<RestartRule> rule = by_default(RestartRule::progress);             // --restart-policy
+  Sourced<Milliseconds> min_progress = by_default(Milliseconds{300000});     // above 0
+  Sourced<std::vector<int>> no_restart_on = by_default(std::vector<int>{});  // ascending
+  Sourced<Milliseconds> backoff = by_default(Milliseconds{0});               // up to k_longest_backoff
+};
+
+// "3" or "3,64,137", each from 1 to 255 -> ascending, each once. Throws UsageError, also for a range, with a
+// sentence that begins with `origin`.
+std::vector<int> parse_exit_codes(const std::string& text, const std::string& origin);
+
+}  // namespace ddprun::options

@@ -1,0 +1,83 @@
+// Descriptors in general: pipes, what we inherited, and waiting on what is shared with others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "os/fd.hpp"
+
+namespace ddprun::os {
+
+struct Pipe {
+  Fd reader;
+  Fd writer;
+};
+
+Fd open_null();  // /dev/null, to read and to write
+
+// Both ends close-on-exec and blocking. Throws Error when descriptors have run out.
+Pipe make_pipe();
+// How much a pipe holds at most, in bytes; that of a usual one for what is no pipe.
+std::size_t pipe_capacity(int descriptor);
+// What is in the pipe of this write end, which has to be ours, and was read by nobody; it is there no more.
+// Also when no reader is left.
+std::string read_unread(int pipe_writer);
+// Throws Error when descriptors have run out.
+Fd duplicate(int descriptor);
+
+// Whether both lead to one file, terminal or pipe.
+bool same_file(int one, int other);
+
+// Opens /dev/null for each of 0, 1 and 2 that is closed, so that no socket of ours ever becomes "stdout".
+// The first thing main does.
+void ensure_standard_descriptors();
+
+// What was shared with another process (CLONE_FILES) is ours alone from now on. False where the system
+// refuses that.
+bool unshare_descriptors();
+
+// For a helper process: leaves it with `kept` as its only descriptor beyond /dev/null as 0, 1 and 2; returns
+// it. Ends the process where that cannot be done.
+int close_all_but(int kept);
+// Likewise with none.
+void close_all();
+// The sockets connected by TCP that are open now, by their inode numbers.
+std::set<std::uint64_t> capture_connections();
+// Likewise with these, without what is `foreign`.
+void close_all_but_connections(const std::set<std::uint64_t>& foreign);
+// Likewise with none, but the peers of connections read an end. Of one with something unread they would read
+// a reset, as of a process that lives.
+void end_connections();
+
+// Raises our soft limit of open files, of which every worker takes some here, towards the hard one. Returns
+// what it was, for the workers (select(2) breaks beyond 1024). Empty: nothing was changed.
+std::optional<std::uint64_t> raise_open_files_limit();
+
+// What we were started with beyond 0, 1, 2 and would pass on: all without close-on-exec. Meant for the start
+// of the program, before anything else opens descriptors.
+std::vector<int> capture_inherited_descriptors();
+
+// A descriptor that becomes readable when `descriptor` is ready, and that may be made non-blocking, which
+// `descriptor` may not where others share its open file. Empty where readiness has no meaning (files: always
+// ready).
+enum class Readiness { readable, writable };
+Fd watch_readiness(int descriptor, Readiness readiness);
+
+// Makes `standard` (1 or 2) another name of the socket, whose writes wait from now on.
+void lead_to_socket(int standard, int socket);
+// Makes `standard` another name of `before` again; nothing where that is none.
+void lead_back(int standard, int before);
+// The peer reads the end behind what was written. False where the system refuses that.
+bool end_writing(int socket);
+// The next byte that the peer sends; nothing when none comes within the limit.
+std::optional<char> receive_byte(int socket, Milliseconds limit);
+
+// Whether nobody is at the other end of a pipe or socket any more; never so for other files.
+bool is_hung_up(int descriptor);
+
+}  // namespace ddprun::os

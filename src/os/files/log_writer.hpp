@@ -1,0 +1,63 @@
+// A child process that writes log files: a disk that is slow or full holds up neither ddprun's loop nor the
+// console. What it reads it has to read whole, whatever becomes of the file, so no writer waits for more than
+// the file's own write.
+//
+// One for all files of an agent, started by the first. It goes on to the end of all its pipes, also when
+// ddprun is killed, and then leaves.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "os/fd.hpp"
+#include "output/output_options.hpp"
+
+namespace ddprun::os {
+
+struct LogStyle {
+  output::LogRotation rotation;
+  bool timestamps = false;
+  bool compress = false;  // files that are complete
+};
+
+// Makes or continues the file; with O_APPEND, so that a program that takes turns with others loses nothing.
+// Throws Error naming the path.
+Fd open_log_file(const std::string& path);
+
+class LogWriter {
+ public:
+  struct News {
+    int id = 0;
+    int error = 0;           // of the file's first failed write
+    std::uint64_t lost = 0;  // bytes that the file does not have
+    bool ended = false;      // its pipe has; at most one other news of its writing comes before
+    int uncompressed = 0;    // nothing else: why it could not be compressed
+  };
+
+  LogWriter();  // throws Error
+  ~LogWriter();
+  LogWriter(const LogWriter&) = delete;
+  LogWriter& operator=(const LogWriter&) = delete;
+
+  pid_t child() const { return child_; }
+  // What comes through `reader` is appended to the file at `path`, which is open as `file`.
+  void add(int id, Fd reader, Fd file, const std::string& path, const LogStyle& style);
+  // What was added so far is complete once its pipe has ended, and is compressed where that is wanted.
+  // Without this it is when nothing is added any more, so that the last lines can be read meanwhile.
+  void complete();
+  void finish();  // nothing is added any more: the child leaves when all is written
+  // Readable when there is news(), and when the child has left.
+  int socket() const { return socket_.get(); }
+  std::optional<News> news();  // without waiting
+  bool has_left() const { return left_; }
+
+ private:
+  Fd socket_;
+  pid_t child_ = -1;
+  bool left_ = false;
+};
+
+}  // namespace ddprun::os

@@ -1,0 +1,50 @@
+// The key-value space of the launcher that started us: how the coordinator tells where it listens where
+// nobody knows its host's name.
+//
+// It runs in a forked child, as look-ups do: libpmix has threads and waits of its own, and a barrier lasts
+// until the slowest agent is there. The connection of PMI-1 stays ours; so does the word that ends it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/duration.hpp"
+#include "facts/pmi_conversation.hpp"
+#include "facts/program.hpp"
+#include "os/fd.hpp"
+#include "os/process/answering_child.hpp"
+
+namespace ddprun::os {
+
+struct KeyValueRequest {
+  enum class Service { pmi1, pmix };
+  Service service = Service::pmi1;
+  std::optional<std::string> value;  // the coordinator's, printable and without blanks; nothing: fetch it
+  bool all_take_part = false;        // also where several agents share a node
+  Milliseconds barrier_limit{600000};
+  Milliseconds answer_limit{10000};  // PMI-1: for everything but the barrier
+  std::string library = "libpmix.so.2";
+};
+
+class KeyValueClient {
+ public:
+  // `environment` tells where the server is: PMI_FD, or PMI_PORT and PMI_ID, PMI_SIZE; libpmix looks at the
+  // process' own. Throws Error where there can be no key-value space. Must be called while this process has
+  // one thread.
+  KeyValueClient(const facts::Environment& environment, const KeyValueRequest& request);
+
+  // Gives render_answer() of an KeyValueAnswer, and then its end.
+  int descriptor() const { return child_.descriptor(); }
+
+  // Ends the child. With PMI-1 also the last word, once no worker can use the connection any more: without it
+  // the launcher takes our end for a failure and kills the other agents. Waits at most `limit` for the
+  // answer.
+  void finish(Milliseconds limit);
+
+ private:
+  Fd connection_;  // to PMI_PORT
+  int pmi_ = -1;   // that, or PMI_FD; -1 with PMIx
+  AnsweringChild child_;
+};
+
+}  // namespace ddprun::os

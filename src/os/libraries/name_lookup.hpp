@@ -1,0 +1,28 @@
+// Looks a host name up beside the event loop: the C library's resolver blocks for as long as a name server
+// likes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/lookup_limit.hpp"
+#include "os/process/answering_child.hpp"
+
+namespace ddprun::os {
+
+// Numeric addresses in the resolver's order; none where the name is not known or nobody answers in time.
+std::vector<std::string> look_up_name(const std::string& name, Milliseconds limit = k_lookup_limit);
+
+class NameLookupChild {
+ public:
+  // Throws Error when there can be no child.
+  explicit NameLookupChild(const std::string& name);
+
+  // Gives numeric addresses, one a line, in the resolver's order, or one line "error: <why>"; then its end.
+  int descriptor() const { return child_.descriptor(); }
+
+ private:
+  AnsweringChild child_;
+};
+
+}  // namespace ddprun::os

@@ -1,0 +1,38 @@
+// NVIDIA's management library, asked for the GPUs that this process may open.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "facts/snapshot.hpp"
+
+namespace ddprun::os {
+
+// Where an NVIDIA driver shows itself below `root`, or Windows' own below Linux (WSL 2): only there is its
+// library worth loading.
+bool shows_nvidia(const std::string& root = "");
+
+// Loads `library` and lists the GPUs in PCI order, as text that parse_nvml_answer understands. May take long,
+// hang or crash, as the driver does: call it in a child. The driver's state is left to the process' end.
+std::string ask_nvml(const std::string& library);
+
+struct NvmlAnswer {
+  std::vector<facts::Gpu> gpus;   // with UUID and MIG instances, without local CPUs
+  std::vector<std::string> lost;  // "GPU 3: GPU is lost": there, but not usable
+  std::string problem;            // why there is no list; empty when there is one
+};
+NvmlAnswer parse_nvml_answer(std::string_view text);
+
+struct GpuUsage {
+  std::string pci_address;
+  std::optional<int> percent;  // of the time that a kernel ran; a GPU with MIG instances does not tell
+  std::uint64_t memory = 0;    // bytes that are used
+};
+// As ask_nvml, for what the GPUs do now.
+std::string ask_nvml_usage(const std::string& library);
+std::vector<GpuUsage> parse_nvml_usage(std::string_view text);
+
+}  // namespace ddprun::os

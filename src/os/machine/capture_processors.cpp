@@ -1,0 +1,115 @@
+#include "os/machine/capture_processors.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
+#include "os/machine/own_cpus.hpp"
+#include "os/read_file.hpp"
+
+namespace ddprun::os {
+
+namespace {
+
+std::optional<double> tighter(std::optional<double> a, std::optional<double> b) {
+  if (!a || !b) return a ? a : b;
+  return std::min(*a, *b);
+}
+
+// Asks `read_quota` for each folder from mount + path up to the mount itself. A path that leads out of the
+// mount ("/../x", as seen from inside a control-group namespace) stands for the mount.
+template <class ReadQuota>
+std::optional<double> tightest_upwards(const std::string& mount, std::string path, ReadQuota read_quota) {
+  if (path.find("..") != std::string::npos) path.clear();
+  while (path.ends_with('/')) path.pop_back();
+  std::optional<double> quota = read_quota(mount + path);
+  while (!path.empty()) {
+    path.resize(std::min(path.rfind('/'), path.size() - 1));
+    quota = tighter(quota, read_quota(mount + path));
+  }
+  return quota;
+}
+
+std::optional<double> read_unified_quota(const std::string& folder) {
+  const auto text = try_read_file(folder + "/cpu.max");
+  return text ? facts::parse_cpu_max(*text) : std::nullopt;
+}
+
+std::optional<double> read_cfs_quota(const std::string& folder) {
+  const auto quota = try_read_file(folder + "/cpu.cfs_quota_us");
+  const auto period = try_read_file(folder + "/cpu.cfs_period_us");
+  return quota && period ? facts::parse_cfs_quota(*quota, *period) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<int> capture_allowed_cpus() { return read_affinity(0); }
+
+std::vector<std::vector<int>> capture_cores(const std::vector<int>& cpus, const std::string& root) {
+  const std::string folder = root + "/sys/devices/system/cpu";
+  const auto active = try_read_file(folder + "/smt/active");
+  const bool single = active && trim(*active) == "0";
+  std::vector<std::vector<int>> cores;
+  std::map<int, std::size_t> core_of;  // by CPU, of the siblings of those that were looked at
+  for (const int cpu : cpus) {
+    if (const auto known = core_of.find(cpu); known != core_of.end()) {
+      cores[known->second].push_back(cpu);
+      continue;
+    }
+    const std::string path = fmt::format("{}/cpu{}/topology/thread_siblings_list", folder, cpu);
+    const auto text = single ? std::nullopt : try_read_file(path);
+    const auto siblings = text ? facts::parse_cpu_list(*text) : std::nullopt;
+    for (const int sibling : siblings.value_or(std::vector<int>{})) core_of.emplace(sibling, cores.size());
+    cores.push_back({cpu});
+  }
+  return cores;
+}
+
+std::vector<std::vector<int>> capture_core_kinds(const std::string& root) {
+  const std::string devices = root + "/sys/devices";
+  std::vector<std::vector<int>> kinds;
+  for (const char* name : {"cpu_core", "cpu_atom", "cpu_lowpower"}) {
+    const auto text = try_read_file(devices + "/" + name + "/cpus");
+    auto cpus = text ? facts::parse_cpu_list(*text) : std::nullopt;
+    if (cpus && !cpus->empty()) kinds.push_back(std::move(*cpus));
+  }
+  if (!kinds.empty()) return kinds;
+  std::map<std::int64_t, std::vector<int>, std::greater<>> by_capacity;
+  for (int cpu = 0; cpu <= facts::k_highest_cpu; ++cpu) {
+    const auto text = try_read_file(fmt::format("{}/system/cpu/cpu{}/cpu_capacity", devices, cpu));
+    const auto capacity = text ? parse_integer(trim(*text)) : std::nullopt;
+    if (!capacity) break;
+    by_capacity[*capacity].push_back(cpu);
+  }
+  for (auto& [capacity, cpus] : by_capacity) kinds.push_back(std::move(cpus));
+  return kinds;
+}
+
+int capture_core_count(const std::vector<int>& cpus, const std::string& root) {
+  return static_cast<int>(capture_cores(cpus, root).size());
+}
+
+int capture_online_cpus(const std::string& root) {
+  const auto text = try_read_file(root + "/sys/devices/system/cpu/online");
+  const auto cpus = text ? facts::parse_cpu_list(*text) : std::nullopt;
+  if (cpus && !cpus->empty()) return static_cast<int>(cpus->size());
+  return static_cast<int>(std::max(::sysconf(_SC_NPROCESSORS_ONLN), 1L));
+}
+
+std::optional<double> capture_cpu_quota(const facts::CgroupPaths& cgroups, const std::string& root) {
+  const std::string mount = root + "/sys/fs/cgroup";
+  std::optional<double> quota;
+  if (cgroups.unified) quota = tightest_upwards(mount, *cgroups.unified, read_unified_quota);
+  if (cgroups.cpu) {
+    const std::string hierarchy = mount + "/" + cgroups.cpu_controllers;
+    quota = tighter(quota, tightest_upwards(hierarchy, *cgroups.cpu, read_cfs_quota));
+  }
+  return quota;
+}
+
+}  // namespace ddprun::os

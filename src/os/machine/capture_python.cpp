@@ -1,0 +1,93 @@
+#include "os/machine/capture_python.hpp"
+
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "base/text.hpp"
+#include "os/list_folder.hpp"
+#include "os/read_file.hpp"
+
+namespace ddprun::os {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t k_file_limit = std::size_t{64} << 10;
+constexpr std::size_t k_most_entries = 16;  // of PYTHONPATH
+
+std::string value_of(const facts::Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string() : found->second;
+}
+
+fs::path real_path(const fs::path& path) {
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  return error ? path : real;
+}
+
+fs::path prefix_of(const fs::path& interpreter) { return interpreter.parent_path().parent_path(); }
+
+// Of an interpreter called python3 or python, the only lib/python3.* beside it.
+std::string find_version(const fs::path& real) {
+  if (const auto named = facts::parse_python_name(real.filename().string())) return *named;
+  std::string version;
+  for (const std::string& name : list_folder((prefix_of(real) / "lib").string())) {
+    const auto found = facts::parse_python_name(name);
+    if (found && !version.empty()) return {};
+    if (found) version = *found;
+  }
+  return version;
+}
+
+// In the order in which Python would find them.
+std::vector<fs::path> package_folders(const fs::path& interpreter, const std::string& version,
+                                      const std::optional<facts::VirtualEnvironment>& virtual_environment,
+                                      const facts::Environment& environment) {
+  std::vector<fs::path> folders;
+  for (const std::string& entry : split(value_of(environment, "PYTHONPATH"), ':')) {
+    if (!entry.empty() && folders.size() < k_most_entries) folders.emplace_back(entry);
+  }
+  const std::string named = "python" + version;
+  const auto add = [&](const fs::path& prefix) {
+    folders.push_back(prefix / "lib" / named / "site-packages");
+    folders.push_back(prefix / "lib64" / named / "site-packages");
+  };
+  if (virtual_environment) add(prefix_of(interpreter));
+  if (virtual_environment && !virtual_environment->system_packages) return folders;
+  const std::string home = value_of(environment, "HOME");
+  if (!home.empty()) add(fs::path(home) / ".local");
+  const fs::path base = prefix_of(real_path(interpreter));
+  folders.push_back(base / "local" / "lib" / named / "dist-packages");  // Debian
+  add(base);
+  folders.push_back(base / "lib" / "python3" / "dist-packages");
+  return folders;
+}
+
+}  // namespace
+
+facts::PythonFacts capture_python(const std::string& interpreter, const facts::Environment& environment) {
+  if (interpreter.find('/') == std::string::npos) return {};
+  std::optional<facts::VirtualEnvironment> virtual_environment;
+  const fs::path settings = prefix_of(interpreter) / "pyvenv.cfg";
+  if (const auto text = try_read_file(settings.string(), k_file_limit)) {
+    virtual_environment = facts::parse_virtual_environment(*text);
+  }
+  facts::PythonFacts facts;
+  facts.version = virtual_environment ? virtual_environment->version : "";
+  if (facts.version.empty()) facts.version = find_version(real_path(interpreter));
+  if (facts.version.empty()) return facts;
+  for (const fs::path& folder :
+       package_folders(interpreter, facts.version, virtual_environment, environment)) {
+    const auto text = try_read_file((folder / "torch" / "version.py").string(), k_file_limit);
+    const auto version = text ? facts::parse_torch_version(*text) : std::nullopt;
+    if (!version) continue;
+    facts.torch = *version;
+    break;
+  }
+  return facts;
+}
+
+}  // namespace ddprun::os

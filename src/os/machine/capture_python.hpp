@@ -1,0 +1,15 @@
+// Reads which Python and torch an interpreter has, from files alone: nothing is run or imported.
+#pragma once
+
+#include <string>
+
+#include "facts/program.hpp"
+#include "facts/python_facts.hpp"
+
+namespace ddprun::os {
+
+// `interpreter` is the path of its program. A few dozen files are looked for and two are read; what is not
+// where CPython's site.py or Debian look for packages is not found.
+facts::PythonFacts capture_python(const std::string& interpreter, const facts::Environment& environment);
+
+}  // namespace ddprun::os

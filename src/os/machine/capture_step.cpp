@@ -1,0 +1,113 @@
+#include "os/machine/capture_step.hpp"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+#include "facts/step_options.hpp"
+#include "os/process/process_table.hpp"
+#include "os/read_file.hpp"
+
+namespace ddprun::os {
+
+namespace {
+
+constexpr std::size_t k_largest_table = 4 << 20;
+constexpr std::size_t k_largest_text = 2 << 20;  // of arguments and variables
+
+std::vector<std::string> names_in(const std::string& folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(folder.c_str()), ::closedir);
+  std::vector<std::string> names;
+  while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr)
+    names.emplace_back(static_cast<const char*>(entry->d_name));
+  return names;
+}
+
+// The port at which the srun of this step listens for its nodes, where that is on this host.
+std::optional<int> find_port_of_srun(const facts::Snapshot& snapshot) {
+  const std::string host = facts::find_variable(snapshot, "SLURM_SRUN_COMM_HOST").value_or("");
+  const auto port = parse_integer(facts::find_variable(snapshot, "SLURM_SRUN_COMM_PORT").value_or(""));
+  const auto& own = snapshot.host.addresses;
+  const bool here = std::any_of(own.begin(), own.end(),
+                                [&](const facts::InterfaceAddress& each) { return each.address == host; });
+  if (!here || !port || *port < 1 || *port > 65535) return std::nullopt;
+  return static_cast<int>(*port);
+}
+
+std::optional<std::string> find_listener(int port) {
+  for (const char* path : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    const auto table = try_read_file(path, k_largest_table);
+    const auto inode = table ? facts::parse_listener_inode(*table, port) : std::nullopt;
+    if (inode) return fmt::format("socket:[{}]", *inode);
+  }
+  return std::nullopt;
+}
+
+bool has_open(const std::string& process, const std::string& wanted) {
+  const std::string folder = process + "/fd/";
+  const std::vector<std::string> names = names_in(folder);
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    std::array<char, 64> target;
+    const ssize_t length = ::readlink((folder + name).c_str(), target.data(), target.size());
+    return length > 0 && std::string_view(target.data(), static_cast<std::size_t>(length)) == wanted;
+  });
+}
+
+// Its folder in /proc.
+std::optional<std::string> find_srun(const std::string& listener) {
+  for (const std::string& name : names_in("/proc")) {
+    const std::string folder = "/proc/" + name;
+    struct stat status {};
+    if (!parse_integer(name) || ::stat(folder.c_str(), &status) != 0 || status.st_uid != ::geteuid())
+      continue;
+    if (read_head(folder + "/comm", 16) == "srun\n" && has_open(folder, listener)) return folder;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> split_at_zeros(std::string text) {
+  if (text.ends_with('\0')) text.pop_back();
+  return split(text, '\0');
+}
+
+facts::Environment environment_of(const std::string& process) {
+  facts::Environment environment;
+  for (const std::string& entry : split_at_zeros(read_head(process + "/environ", k_largest_text))) {
+    const std::size_t equals = entry.find('=');
+    if (equals != std::string::npos) environment.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return environment;
+}
+
+// Where srun looks for it: another place that was compiled in is not known here.
+std::string read_slurm_configuration(const facts::Environment& environment) {
+  const auto named = environment.find("SLURM_CONF");
+  if (named != environment.end()) return try_read_file(named->second, k_largest_table).value_or("");
+  for (const char* path : {"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"}) {
+    if (auto text = try_read_file(path, k_largest_table)) return *text;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::optional<facts::StepOptions> capture_step_options(const facts::Snapshot& snapshot) {
+  const auto port = find_port_of_srun(snapshot);
+  const auto listener = port && sees_own_processes() ? find_listener(*port) : std::nullopt;
+  const auto srun = listener ? find_srun(*listener) : std::nullopt;
+  if (!srun) return std::nullopt;
+  const std::vector<std::string> words = split_at_zeros(read_head(*srun + "/cmdline", k_largest_text));
+  const facts::Environment environment = environment_of(*srun);
+  return facts::parse_step_options(words, snapshot.arguments, environment,
+                                   read_slurm_configuration(environment));
+}
+
+}  // namespace ddprun::os

@@ -1,0 +1,15 @@
+// What a short program prints: mpiexec --version, scontrol show job.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/duration.hpp"
+
+namespace ddprun::os {
+
+// Errors included, at most 16 KiB; what has come by then where it does not end within `limit`, and nothing
+// where it cannot be started. It and what it started are killed. Waits.
+std::string ask_program(const std::vector<std::string>& words, Milliseconds limit);
+
+}  // namespace ddprun::os

@@ -1,0 +1,30 @@
+// What all forked helpers of this process have in common.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "base/exit_status.hpp"
+#include "os/fd.hpp"
+
+namespace ddprun::os {
+
+// A fork that runs `call` and leaves with its code, or with 1 when it throws: without any destructor or exit
+// handler. It keeps every signal blocked, since our handlers must not run in it, and dies with its parent.
+// Only for processes with a single thread. -1 and errno when there can be no child.
+pid_t fork_helper(const std::function<int()>& call);
+
+// Kills and reaps it, and says how it ended: before that, or by the SIGKILL. Once it has ended it is reaped
+// as any orphan is (reap_orphans), and its number may be another process', a worker's even: what `process`,
+// its pidfd, names cannot change. Without one (before Linux 5.3) it is left alone when it is not our child
+// any more. Nothing: it was reaped already, or the kernel holds it, inside a driver say, for longer than a
+// second.
+std::optional<ExitStatus> end_helper(pid_t child, const Fd& process);
+
+// False when the reader has gone.
+bool write_whole(int descriptor, std::string_view bytes);
+
+}  // namespace ddprun::os

@@ -1,0 +1,64 @@
+// A helper process that cleans up after a ddprun that could not: killed by SIGKILL, crashed, out of memory.
+//
+// ddprun tells it which workers live; it sleeps, and the kernel wakes it when ddprun has gone (no wake-ups
+// until then). Without "all is well" before, it kills the workers' families and every process that carries
+// this launch's marker variable, which also reaches what left the family, until a look finds none (a job that
+// a worker submitted carries it too: who belongs to another job is left alone), and removes the launch's
+// folder. Without a /proc of our own PID namespace it reaches the workers' process groups only. It is in a
+// session of its own, deaf to signals, and shows up as "ddprun-reaper".
+//
+// It shares ddprun's descriptors, so that those of a ddprun that was killed close when the reaper closes
+// them: pipes, files and listeners (srun's and a shell's wait for them) at once, TCP connections where
+// `holding` says so only when nothing of the workers runs any more. Who is at their other end may then start
+// others in their place. Those that ddprun was started with are closed at once, and left as they are.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "os/fd.hpp"
+
+namespace ddprun::os {
+
+// Goes into every worker's environment, with the launch's own random value.
+inline constexpr const char* k_agent_variable = "DDPRUN_AGENT_ID";
+std::string make_random_id();  // 32 hexadecimal digits from the kernel
+
+struct ReaperDuties {
+  // What is watched gets SIGTERM and this long to end before it is killed (srun ends its step on SIGTERM and
+  // leaves it running on SIGKILL).
+  Milliseconds mercy{0};
+  // How long connections are held at most, for workers that SIGKILL does not end.
+  Milliseconds holding{0};
+  // What is removed with all it holds when ddprun is gone or says that all is well; those that do not exist
+  // are passed over, so that a folder can be named here before it is made.
+  std::vector<std::string> folders{};
+};
+
+class Reaper {
+ public:
+  // Forks; before the first worker, while we are small and have a single thread. Throws Error.
+  explicit Reaper(const std::string& agent_id, const ReaperDuties& duties = {});
+  Reaper(Reaper&&) = default;
+  // Without dismiss(): the reaper kills what it watches.
+  ~Reaper() = default;
+
+  int pid() const noexcept { return pid_; }  // not to be killed by a sweep, reaped by dismiss()
+
+  // A worker that leads its own group or session. Forget it before it is reaped: then its number is free.
+  void watch(int leader);
+  void forget(int leader);
+  // A file that goes with us, unless it holds another text by then; not one of several kilobytes.
+  void remove_at_end(const std::string& path, const std::string& text);
+  // All is well: the reaper ends without doing anything. Waits for that, at most a second.
+  void dismiss();
+
+ private:
+  void tell(char what, int leader);
+
+  Fd writer_;
+  int pid_ = -1;
+};
+
+}  // namespace ddprun::os

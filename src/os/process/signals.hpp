@@ -1,0 +1,66 @@
+// Signals to ddprun as values, read from a descriptor; no handler ever runs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "os/fd.hpp"
+
+namespace ddprun::os {
+
+struct SignalEvent {
+  int number = 0;
+  int sender_pid = 0;  // 0: the kernel (a key at the terminal), or a process we cannot see
+  int code = 0;        // si_code; for SIGCHLD one of CLD_*
+  int sender_uid = 0;
+  // It came from a process that was above us when we began (its end does not change that), or from a
+  // namespace that we cannot see: slurmstepd, pbs_mom, a container's engine; also the shell whose own `kill`
+  // was used. A key's signal is not.
+  bool from_above = false;
+  bool is_from_key() const;
+  friend bool operator==(const SignalEvent&, const SignalEvent&) = default;
+};
+
+// What a launcher has to answer: requests to stop, advance warnings (a limit of CPU time and the real-time
+// signals are some), job control, its children, and what would end it and is nobody's request.
+// SIGTTIN and SIGTTOU keep their defaults: in the background we are stopped as any program is.
+std::vector<int> handled_signals();
+
+// Whether workers are to get it too, when it is no request to stop: not what our own timers and limits send.
+bool is_passed_on(const SignalEvent& event);
+
+// "sent by bash, pid 77", "sent by pid 77 of uid 0"; empty for a key, and for what came from above, where the
+// sender is the scheduler's daemon or a launcher whoever asked it to.
+std::string describe_sender(const SignalEvent& event);
+
+// Those of `signals` that we were started with ignored (nohup: SIGHUP; a shell's `&`: SIGINT, SIGQUIT). They
+// stay ignored here and in the workers.
+std::vector<int> capture_ignored_signals(const std::vector<int>& signals);
+
+// Takes `signals` (less what we were started with ignored) from the process while it lives; SIGPIPE is
+// ignored. One at a time, in the only thread. spawn() gives children the defaults back.
+class SignalSource {
+ public:
+  // Throws Error when the kernel refuses.
+  explicit SignalSource(const std::vector<int>& signals);
+  SignalSource(const SignalSource&) = delete;
+  SignalSource& operator=(const SignalSource&) = delete;
+  ~SignalSource();
+
+  const Fd& descriptor() const noexcept { return descriptor_; }  // readable when a signal has come
+  std::optional<SignalEvent> read();                             // never waits
+  // The process is about to end: the signals stay blocked, so that a late one does not change its exit code.
+  void keep_blocked() noexcept;
+
+ private:
+  struct Saved;
+  bool is_from_above(const SignalEvent& event) const;
+
+  std::unique_ptr<Saved> saved_;
+  std::vector<int> above_;  // when we began: PBS kills the job's shell before it asks us a second time
+  Fd descriptor_;
+};
+
+}  // namespace ddprun::os

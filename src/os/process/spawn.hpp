@@ -1,0 +1,54 @@
+// Starts a program in a new process. Beside the reaper, this is the only place that makes one.
+//
+// By fork: with little memory of our own that costs about as much as vfork and does not wait. Sixty-four
+// workers come up side by side, and a program on a file system that hangs holds up nobody else. What goes
+// wrong in the child it leaves in memory shared with us, where its ending is looked at: no pipe, nothing to
+// read.
+//
+// Every descriptor of ours is close-on-exec and stays here. Umask and resource limits are passed on
+// untouched, but for the limit of open files where one is asked for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "facts/binding.hpp"
+#include "os/process/child.hpp"
+#include "os/process/spawn_failure.hpp"
+
+namespace ddprun::os {
+
+enum class ChildGroup { ours, own_group, own_session };
+
+struct SpawnRequest {
+  std::vector<std::string> arguments;    // [0] without a '/' is looked up in the PATH of `environment`
+  std::string program;                   // the file to run; empty: found from [0]
+  std::vector<std::string> environment;  // "NAME=value", complete
+  std::string working_directory;         // empty: ours
+  int standard_input = 0;                // descriptors that become the child's 0, 1 and 2
+  int standard_output = 1;
+  int standard_error = 2;
+  ChildGroup group = ChildGroup::own_group;
+  // A terminal whose foreground group the child becomes before the program runs; needs ChildGroup::own_group.
+  int terminal = -1;
+  // Never a reason not to run: what the kernel refuses is left in Child::refusal().
+  facts::Binding binding;
+  // The CPUs of a child that is not bound, where ddprun itself has moved away from them; empty: ours.
+  std::vector<int> unbound_cpus;
+  // It waits before it runs its program, bound already, for Child::release(), k_longest_hold at most.
+  bool hold = false;
+  std::vector<int> close_descriptors;  // inherited by us without close-on-exec and not meant for the child
+  // Signals the child ignores (nohup's SIGHUP); all others are at their defaults, and none is blocked.
+  std::vector<int> ignored_signals;
+  std::optional<std::uint64_t> open_files;  // its soft limit; empty: ours
+  // SIGKILL when the calling thread dies, however it dies: call from the only one.
+  bool die_with_parent = true;
+};
+
+// A SpawnFailure only where there could be no process; what fails in it becomes its ending (Child::ending()).
+std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request);
+
+}  // namespace ddprun::os

@@ -1,0 +1,48 @@
+// What a process leaves behind on the way to the program it was started for: why it did not become it, and
+// what of its binding was refused.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/duration.hpp"
+#include "base/exit_status.hpp"
+#include "os/process/bind_self.hpp"
+
+namespace ddprun::os {
+
+struct SpawnFailure {
+  StartStage stage;
+  int error;  // errno
+};
+
+ExitStatus not_started(const SpawnFailure& failure);
+
+// A child that is held goes on by itself after this long.
+inline constexpr Milliseconds k_longest_hold{1000};
+
+// Memory that a child shares with us and with nobody else. What the child calls is async-signal-safe.
+class SharedStart {
+ public:
+  static std::shared_ptr<SharedStart> make();  // empty when there is no memory for it
+  SharedStart(const SharedStart&) = delete;
+  SharedStart& operator=(const SharedStart&) = delete;
+  ~SharedStart();
+
+  // The child's side.
+  void write_failure(const SpawnFailure& failure) noexcept;
+  void write_refusal(const BindingRefusal& refusal) noexcept;
+  void wait_for_release() const noexcept;  // at most k_longest_hold
+
+  // Ours.
+  std::optional<SpawnFailure> failure() const;    // once the child has ended, so that its writes are complete
+  std::optional<BindingRefusal> refusal() const;  // nothing: it has not come so far
+  void release() noexcept;
+
+ private:
+  struct Page;
+  explicit SharedStart(Page* page) : page_(page) {}
+  Page* page_;
+};
+
+}  // namespace ddprun::os

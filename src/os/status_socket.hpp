@@ -1,0 +1,29 @@
+// Where the ddprun processes of a user can be asked how their jobs are: each listens at a socket whose name,
+// in the abstract namespace of unix(7), has the user's and the process' number. It leaves nothing behind when
+// the process is killed and needs no folder, which many compute nodes have none for. Both ends ask the kernel
+// who the other one is, since anybody may take such a name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/duration.hpp"
+
+namespace ddprun::os {
+
+// Without the null byte in front: "ddprun/status/1000/4711".
+std::string status_socket_name(int pid);
+
+// Whether the other end of a connected unix socket is this user's, or root's.
+bool is_of_this_user(int descriptor);
+
+// The names of all processes of this user that can be asked on this host.
+std::vector<std::string> list_status_sockets();
+// The names among the lines of /proc/net/unix.
+std::vector<std::string> parse_status_sockets(std::string_view table, unsigned user);
+
+// What each of them says, all asked at once; who says nothing within `limit`, or is another user's, is left
+// out.
+std::vector<std::string> ask_status_sockets(const std::vector<std::string>& names, Milliseconds limit);
+
+}  // namespace ddprun::os

@@ -1,0 +1,16 @@
+// What the kernel refused, in words.
+#pragma once
+
+#include <string>
+
+#include "base/error.hpp"
+
+namespace ddprun::os {
+
+// "no such file or directory": strerror with a small first letter.
+std::string describe_errno(int error);
+
+// "<what>: <errno in words>", with a hint where one errno always calls for the same remedy.
+Error system_failure(const std::string& what, int error);
+
+}  // namespace ddprun::os

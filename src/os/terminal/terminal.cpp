@@ -1,0 +1,62 @@
+#include "os/terminal/terminal.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "os/process/blocked_signals.hpp"
+#include "os/process/process_table.hpp"
+
+namespace ddprun::os {
+
+bool is_terminal(int descriptor) { return ::isatty(descriptor) == 1; }
+
+std::optional<Terminal> Terminal::open_controlling() {
+  Fd descriptor(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (!descriptor) return std::nullopt;
+  return Terminal(std::move(descriptor));
+}
+
+Terminal::Terminal(Fd descriptor)
+    : descriptor_(std::move(descriptor)), has_modes_(::tcgetattr(descriptor_.get(), &modes_) == 0) {}
+
+bool Terminal::in_foreground() const { return ::tcgetpgrp(descriptor_.get()) == ::getpgrp(); }
+
+bool Terminal::give_to(int group) { return in_foreground() && ::tcsetpgrp(descriptor_.get(), group) == 0; }
+
+void Terminal::take_back(int borrower) {
+  const int foreground = ::tcgetpgrp(descriptor_.get());
+  // A borrower may have passed it on to a group of its own (an interactive shell) that has ended since.
+  const bool deserted = foreground > 0 && ::kill(-foreground, 0) != 0 && errno == ESRCH;
+  if (foreground != borrower && !deserted) return;
+  // In a background group tcsetpgrp and tcsetattr stop the caller, unless SIGTTOU is blocked (tcsetpgrp(3)).
+  const BlockedSignals blocked(SIGTTOU);
+  if (blocked.error() != 0) return;
+  ::tcsetpgrp(descriptor_.get(), ::getpgrp());
+  if (has_modes_) ::tcsetattr(descriptor_.get(), TCSANOW, &modes_);
+}
+
+bool can_be_continued() {
+  const auto self = capture_process(::getpid());
+  if (!self) return false;
+  // Of its members only we and those above us are looked at: what started the group is there or gone.
+  for (auto above = capture_process(self->parent); above; above = capture_process(above->parent)) {
+    if (above->group != self->group) return above->session == self->session;
+  }
+  return false;
+}
+
+void stop_own_group() {
+  // SIGTSTP, not SIGSTOP: the kernel drops it for an orphaned group, which nobody could ever continue.
+  const BlockedSignals blocked(SIGTSTP);
+  if (blocked.error() != 0) return;
+  ::kill(0, SIGTSTP);
+  sigset_t stop;
+  ::sigemptyset(&stop);
+  ::sigaddset(&stop, SIGTSTP);
+  ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);  // we stand still in here
+}
+
+}  // namespace ddprun::os

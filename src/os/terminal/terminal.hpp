@@ -1,0 +1,56 @@
+// The controlling terminal, and lending it to a worker.
+//
+// Only the terminal's foreground process group may read it; workers have groups of their own. So a single
+// worker on a terminal becomes the foreground group itself (SpawnRequest::terminal, or give_to()), and keys,
+// ^C and ^Z are its own. What the driver does:
+//
+//   worker stops (Child::take_stop on SIGCHLD)  -> take_back(), stop_own_group(): the shell sees the job stop
+//   we are continued (SIGCONT)                  -> give_to(worker) if in_foreground(), SIGCONT to its group
+//   worker wants the terminal (SIGTTIN, SIGTTOU) and we are in_foreground() -> give_to(worker), SIGCONT
+//   worker ends                                 -> take_back().
+//
+// No function here is stopped by SIGTTOU, whoever is in the foreground.
+#pragma once
+
+#include <termios.h>
+
+#include <optional>
+
+#include "os/fd.hpp"
+
+namespace ddprun::os {
+
+bool is_terminal(int descriptor);
+
+class Terminal {
+ public:
+  // /dev/tty; nothing when there is no controlling terminal.
+  static std::optional<Terminal> open_controlling();
+
+  int descriptor() const noexcept { return descriptor_.get(); }
+  // Whether our own process group may read and is sent the keys' signals.
+  bool in_foreground() const;
+  // Only from the foreground, else it would be taken from whoever has it: false, and nothing changed.
+  bool give_to(int group);
+  // Makes our group the foreground again if the borrower's is, or one that has ended, with the modes of
+  // before the loan (a worker killed in the middle of a password prompt leaves echo off). Else the user has
+  // put the job into the background and the terminal is somebody else's: nothing changes.
+  void take_back(int borrower);
+
+ private:
+  explicit Terminal(Fd descriptor);
+
+  Fd descriptor_;
+  termios modes_{};
+  bool has_modes_;
+};
+
+// Whether a shell is there that could continue us: false in an orphaned group (setpgid(2)), as a launcher's
+// processes are, where the kernel does not let SIGTSTP stop anybody.
+bool can_be_continued();
+
+// Stops our whole process group as ^Z would, and returns once continued; at once where no shell is there that
+// could continue us (an orphaned group).
+void stop_own_group();
+
+}  // namespace ddprun::os

@@ -1,0 +1,103 @@
+// What others write too, after the first: the first stream's text is shown at once, and copies of it within
+// a moment are one line that names their ranks.
+//
+// A block is what a stream writes until it is quiet. Text that begins like a block that another stream has
+// written within `recent` is held while it may still become the same, for `held` at most; once the stream is
+// quiet it is a copy, or is shown as it was written. Nothing else is held, so a rank that writes what nobody
+// else does is never late. Copies are told of `moment` after the last, or when no stream is left. A block
+// that fewer than `least` streams have written, the first one counted, is shown as often as it was written.
+//
+// What differs by nature (difference.hpp) does not make blocks differ. Never held: a line that is rewritten
+// with '\r', and more than `longest` bytes.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "output/difference.hpp"
+#include "output/line_folder.hpp"
+
+namespace ddprun::output {
+
+class CopyFolder {
+ public:
+  // Whose blocks may be copies: all, or those that begin with a traceback of Python, where a stream has its
+  // rank's standard output as well.
+  enum class Blocks { all, tracebacks };
+  struct Settings {
+    Milliseconds quiet{100};
+    Milliseconds held{300};
+    Milliseconds recent{10000};  // ranks that fail alike differ by what a loaded machine makes of it
+    Milliseconds moment{500};
+    std::size_t longest = std::size_t{16} << 10;  // bytes
+    std::size_t least = 3;
+  };
+
+  void open(int stream, GlobalRank rank, Blocks blocks = Blocks::all);
+  bool has(int stream) const { return streams_.contains(stream); }
+  void add(int stream, std::string_view text, TimePoint now);
+  void close(int stream, TimePoint now);
+  std::optional<TimePoint> next_tick() const;
+  void tick(TimePoint now);
+  // A piece with `ranks` is the text that they have written after another, but for `differing`.
+  std::vector<LineFolder::Piece> take() { return std::exchange(ready_, {}); }
+
+ private:
+  struct Copy {
+    int stream;
+    std::string text;
+    std::vector<Difference> parts;
+  };
+  struct Block {  // that is shown
+    int stream;
+    GlobalRank rank;
+    std::string text{};
+    Comparable lines{};     // of it, as far as they are whole
+    std::size_t whole = 0;  // bytes of `text` that these are
+    TimePoint changed;
+    std::vector<Copy> copies{};
+    TimePoint first_copy{};
+    TimePoint due{};    // of the copies
+    bool told = false;  // of others
+  };
+  struct Stream {
+    GlobalRank rank;
+    Blocks blocks;
+    std::string held{};
+    TimePoint first{};  // of what is held
+    TimePoint changed{};
+    bool fresh = true;  // its next text begins a line
+    bool closed = false;
+    int copies = 0;  // of it in blocks
+  };
+
+  TimePoint cut_at(const Stream& stream) const;
+  bool may_be_copy(int id, const Stream& stream, TimePoint now) const;
+  static bool is_like(const Stream& stream, const std::string& key, const Block& block);
+  void cut(int id, TimePoint now);
+  void show(int id, TimePoint now);
+  void note_shown(int id, std::string_view text, TimePoint now);
+  void add_copy(Block& block, int id, std::vector<Difference> parts, TimePoint now);
+  static void append(Block& block, std::string_view text);
+  void release(Block& block);
+  void release_if_last();
+  void release_own(int id);
+  void forget_old(TimePoint now);
+  void forget_ended(int id);
+
+  Settings settings_;
+  std::map<int, Stream> streams_;
+  std::deque<Block> blocks_;  // the oldest first
+  std::vector<LineFolder::Piece> ready_;
+};
+
+// One line: "[1-15] the same 12 lines: ModuleNotFoundError: No module named 'torch'", "[1,3-7] the same 9
+// lines but for the port: ...".
+std::string describe_copies(const LineFolder::Piece& copies);
+
+}  // namespace ddprun::output

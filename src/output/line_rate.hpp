@@ -1,0 +1,42 @@
+// How much of a stream is shown: whole lines, as many bytes a second as are allowed; what is beyond is
+// counted. A line that has begun is shown to its end.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/duration.hpp"
+
+namespace ddprun::output {
+
+class LineRate {
+ public:
+  struct LeftOut {
+    std::uint64_t lines = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  explicit LineRate(std::uint64_t bytes_a_second) : allowed_(bytes_a_second) {}
+
+  // What of `text` is shown. Ask take_left_out() first.
+  std::string add(std::string_view text, TimePoint now);
+  // What was left out of the second that is over; nothing: it is not over, or all was shown.
+  std::optional<LeftOut> take_left_out(TimePoint now);
+  LeftOut take_rest();                         // at the end of the stream
+  std::optional<TimePoint> next_tick() const;  // for take_left_out()
+
+ private:
+  std::uint64_t allowed_;
+  TimePoint second_{};  // the one that `shown_` and `left_out_` are of
+  std::uint64_t shown_ = 0;
+  LeftOut left_out_;
+  bool within_ = false;    // a line that is shown
+  bool skipping_ = false;  // a line that is left out
+};
+
+// "51,234 lines (5.1 MB) of rank 3 on n2 were left out (--output-rate)".
+std::string describe_left_out(const LineRate::LeftOut& left_out, const std::string& whose);
+
+}  // namespace ddprun::output

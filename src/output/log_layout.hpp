@@ -1,0 +1,32 @@
+// Where the files of a run are: torchrun's folders under --log-dir, ddprun's own under --logs.
+#pragma once
+
+#include <string>
+
+#include "base/ids.hpp"
+#include "output/output_options.hpp"
+
+namespace ddprun::output {
+
+// <log-dir>/<run id>_<random>/attempt_0/<local rank>/stdout.log, error.json beside it, and
+// filtered_stdout.log one folder above; or <logs>/<run id>/attempt-0/rank-00005.out.
+enum class LogLayout { torchrun, ranks };
+
+// "100M:5", "64k", "1G:0": units of 1024. Throws UsageError.
+LogRotation parse_rotation(const std::string& text, const std::string& origin);
+
+// "1M": bytes. Throws UsageError.
+std::uint64_t parse_store_memory(const std::string& text, const std::string& origin);
+std::uint64_t parse_rate(const std::string& text, const std::string& origin);
+
+LogLayout layout_of(const OutputOptions& options);
+// A folder's name: of a run id, whatever is in it.
+std::string folder_name(const std::string& run_id);
+std::string attempt_folder_name(LogLayout layout, Attempt attempt);
+// Below the attempt's folder.
+std::string log_file_name(LogLayout layout, LocalRank local_rank, GlobalRank rank, Stream stream);
+// What is added to a file's name when it is complete.
+std::string kept_suffix(const OutputOptions& options);
+std::string filtered_file_name(Stream stream);
+
+}  // namespace ddprun::output

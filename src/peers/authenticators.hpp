@@ -1,0 +1,22 @@
+// How this agent proves that it belongs to the job: a key that only this job's processes were given, munge
+// where its daemon runs, and the user's key file.
+#pragma once
+
+#include <vector>
+
+#include "allocation/allocation.hpp"
+#include "facts/snapshot.hpp"
+#include "options/options.hpp"
+#include "rendezvous/handshake.hpp"
+
+namespace ddprun::peers {
+
+// Offers all there is, since the other side may lack some of it, or the key file alone where the user named
+// it; what others can compute (PBS_JOBCOOKIE) only where there is nothing else, and then it says so. The
+// default key file is made where no secret is known to be with every agent. Throws Error when there is
+// nothing; a key file that cannot be used is no obstacle beside something else.
+rendezvous::Authenticator make_authenticator(const options::Options& options,
+                                             const std::vector<allocation::JobSecret>& secrets,
+                                             const facts::Snapshot& snapshot);
+
+}  // namespace ddprun::peers

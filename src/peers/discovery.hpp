@@ -1,0 +1,53 @@
+// How this agent tells or learns where the coordinator listens beside the addresses of the plan: the
+// launcher's key-value space and the rendezvous file.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "facts/snapshot.hpp"
+#include "net/member_service.hpp"
+#include "net/whole_answer.hpp"
+#include "os/files/rendezvous_file.hpp"
+#include "os/libraries/key_value_space.hpp"
+#include "plan/node_proposal.hpp"
+
+namespace ddprun::peers {
+
+class CoordinatorDiscovery {
+ public:
+  CoordinatorDiscovery(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
+                       const facts::Snapshot& snapshot);
+
+  // The coordinator's part, once it listens. Throws Error where none of the ways the plan asks for works and
+  // members know no address.
+  void publish(const rendezvous::CoordinatorPlace& place);
+  // For those that come later: only a file can say something new.
+  void publish_anew(const rendezvous::CoordinatorPlace& place) { write_file(place); }
+  const os::RendezvousFile* file() const { return file_ ? &*file_ : nullptr; }  // that it made for it
+
+  // A member's part: `told` is called once, from the event loop.
+  void fetch(std::function<void(const net::ToldPlace&)> told);
+  void stop_fetching();         // before what is told has gone
+  net::ToldPlace look() const;  // at the rendezvous file
+
+  // Once no worker of ours runs any more; may take a second.
+  void finish();
+
+ private:
+  using OnAnswer = std::function<void(const facts::KeyValueAnswer&)>;
+  void start_key_value_space(std::optional<std::string> value, OnAnswer on_answer);
+  bool write_file(const rendezvous::CoordinatorPlace& place);
+
+  boost::asio::io_context& context_;
+  std::shared_ptr<const plan::NodeProposal> node_;
+  const facts::Snapshot& snapshot_;
+  std::optional<os::RendezvousFile> file_;
+  std::optional<os::KeyValueClient> key_value_space_;
+  std::shared_ptr<net::WholeAnswer> answer_;
+};
+
+}  // namespace ddprun::peers

@@ -1,0 +1,16 @@
+// What an agent tells its local peers about its CPUs and devices, for their bindings and its own.
+#pragma once
+
+#include <vector>
+
+#include "facts/snapshot.hpp"
+#include "plan/node_proposal.hpp"
+#include "plan/world_plan.hpp"
+
+namespace ddprun::plan {
+
+// Empty where it binds nothing and shows all its devices.
+std::string announced_cpus(const NodeProposal& node, const facts::Snapshot& snapshot);
+std::vector<LocalPeerWorker> announced_workers(const NodeProposal& node, const facts::Snapshot& snapshot);
+
+}  // namespace ddprun::plan

@@ -1,0 +1,25 @@
+// A worker's place and environment as far as they are known before the agents have met: what --dry-run shows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "facts/snapshot.hpp"
+#include "plan/launch_plan.hpp"
+
+namespace ddprun::plan {
+
+// This agent's share as it follows from its proposal alone; address empty and port 0 where the rendezvous
+// decides.
+Assignment make_expected_assignment(const NodeProposal& node);
+
+struct ExpectedVariable {
+  VariableChange change;  // without a value where it is removed or open
+  std::string open;       // "(a free port of n1)": what the start will put there; empty: decided
+};
+
+// The changes of the real run for one of the workers of a plan that was made of the expected assignment.
+std::vector<ExpectedVariable> expected_variables(const LaunchPlan& plan,
+                                                 const facts::Environment& environment, std::size_t worker);
+
+}  // namespace ddprun::plan

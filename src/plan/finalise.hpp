@@ -1,0 +1,16 @@
+// From a proposal and its share of the world to the plan of an attempt.
+#pragma once
+
+#include <memory>
+
+#include "facts/snapshot.hpp"
+#include "plan/launch_plan.hpp"
+
+namespace ddprun::plan {
+
+// `snapshot` is the one of the proposal. Throws Error where the assignment is for another number of workers
+// than was offered, UsageError where the workers cannot be bound as was asked.
+LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignment,
+                    const facts::Snapshot& snapshot);
+
+}  // namespace ddprun::plan

@@ -1,0 +1,25 @@
+// The cores of a job whose scheduler grants some of a host's and keeps nobody to them: PBS without the
+// cgroups hook. Its jobs may use the whole host, so two of them would begin with the same cores.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/node_proposal.hpp"
+
+namespace ddprun::plan {
+
+struct GrantedCores {
+  int count = 0;       // 0: this process' mask is all there is to follow
+  std::string origin;  // "NCPUS"
+  // All cores of the mask by their CPUs, in the order in which they are wanted: those near the workers' GPUs
+  // first, one for each in turn.
+  std::vector<std::vector<int>> cores;
+};
+
+GrantedCores find_granted_cores(const NodeProposal& node, const facts::Snapshot& snapshot);
+
+// Where other jobs hold so many that they are not to be had.
+allocation::Notice describe_held_cores(const std::string& host, const GrantedCores& granted);
+
+}  // namespace ddprun::plan

@@ -1,0 +1,54 @@
+// What this ddprun does in one attempt: its proposal, its share of the world, and what follows from the two.
+// Complete, printable and never changed afterwards: --dry-run, the real run and the tests use this object.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "facts/binding.hpp"
+#include "facts/snapshot.hpp"
+#include "plan/node_proposal.hpp"
+#include "plan/world_plan.hpp"
+
+namespace ddprun::plan {
+
+// What a worker sees of its devices and the number it finds its own under: one follows from the other.
+struct DeviceView {
+  bool virtual_rank = false;  // LOCAL_RANK is 0
+  std::string entries;        // of NodeProposal::device_variable; empty: left as it is
+  std::string origin;
+};
+
+struct PlannedWorker {
+  GlobalRank rank;
+  LocalRank local_rank;
+  std::vector<std::string> command;  // these three as offered
+  std::string device;
+  std::vector<int> gpus{};
+  DeviceView view{};
+  facts::Binding binding{};
+  std::string network_card{};  // --nic auto: "mlx5_2", "cxi0"; empty: none near, or not asked for
+  std::string omp_places{};    // --omp-places: "{0,64},{1,65}"; empty: not bound, or not asked for
+};
+
+// How the workers of this host are bound; the bindings themselves are the workers' own.
+struct BindingPlan {
+  std::string origin;      // for the user: "--bind none", "cores near each GPU"
+  std::vector<int> spare;  // CPUs of this host that none of its workers holds: ddprun itself keeps to them
+};
+
+struct LaunchPlan {
+  // As one task of several, where the others were found to be tasks and this agent had assumed otherwise.
+  std::shared_ptr<const NodeProposal> node;
+  Assignment assignment;
+  std::vector<PlannedWorker> planned;  // in the order of the assignment's workers
+  BindingPlan binding;
+  Sourced<int> threads;                     // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
+  std::vector<allocation::Notice> notices;  // what follows from the share; the node has its own
+};
+
+// The node's, then those of its share.
+std::vector<allocation::Notice> notices_of(const LaunchPlan& plan);
+
+}  // namespace ddprun::plan

@@ -1,0 +1,19 @@
+// What Open MPI's mpirun does to one ddprun per node that is meant for one MPI process a core.
+#pragma once
+
+#include <optional>
+
+#include "base/duration.hpp"
+#include "plan/node_proposal.hpp"
+
+namespace ddprun::plan {
+
+// Up to two processes are bound to a core each unless --bind-to says otherwise (mpirun(1)): with one ddprun a
+// node all its workers have that core.
+std::optional<allocation::Notice> find_bound_agent(const NodeProposal& node, const facts::Snapshot& snapshot);
+
+// A stop signal to mpirun reaches every process, and odls_base_sigkill_timeout later, a second if nobody has
+// set it, all are killed: less than `grace`, which workers were promised.
+std::optional<allocation::Notice> find_early_kill(const facts::Snapshot& snapshot, Milliseconds grace);
+
+}  // namespace ddprun::plan

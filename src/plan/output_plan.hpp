@@ -1,0 +1,24 @@
+// Where the output of this host's workers goes, in words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/launch_plan.hpp"
+
+namespace ddprun::plan {
+
+struct OutputWay {
+  std::string file;  // empty: none
+  bool console = true;
+  bool gathered = false;   // the console is the coordinator's
+  std::string label;       // in front of each line on the console
+  bool by_worker = false;  // the worker writes the file itself
+};
+
+OutputWay output_way(const LaunchPlan& plan, std::size_t worker, output::Stream stream);
+// Whether the options say anything about it.
+bool directs_output(const output::OutputOptions& options);
+std::string describe(const OutputWay& way);
+
+}  // namespace ddprun::plan

@@ -1,0 +1,41 @@
+// How the agents of one launch find each other, from the allocation alone.
+#pragma once
+
+#include <string>
+
+#include "plan/node_proposal.hpp"
+#include "plan/ports.hpp"
+
+namespace ddprun::plan {
+
+// A member tries one address after the other, with a fifth of a second between them.
+constexpr std::size_t k_most_addresses = 33;
+
+// In a launch key: what follows is a digest of the command line, where nothing else names the launch.
+inline constexpr const char* k_command_mark = "/command-";
+
+// Who coordinates, which number this agent has, and where members look: names, addresses and ports. The other
+// ways of meeting are choose_discovery'.
+RendezvousPlan make_rendezvous_plan(const allocation::Allocation& allocation, const options::Options& options,
+                                    const facts::Snapshot& snapshot);
+
+// Takes `ports` and `spare_ports` from the sequence of its key.
+void follow_sequence(RendezvousPlan& rendezvous, PortRange range, const std::string& origin);
+
+// The agents were started by hand: nobody knows their hosts, and each has a terminal of its own.
+bool is_by_flags(const allocation::Allocation& allocation);
+
+// This host's place in the scheduler's order; where nobody tells that order, the agent's number.
+int place_among_hosts(const NodeProposal& node);
+// Its place in the order of ranks, as far as that is known before the others have come.
+int expected_place(const NodeProposal& node);
+
+// The user named a coordinator that is none of the hosts, as far as names and this host's addresses show.
+std::optional<allocation::Notice> find_foreign_address(const NodeProposal& node,
+                                                       const facts::HostFacts& host);
+
+// Why this host may be waiting alone: its flags say that the others are started by hand, inside a job of
+// several.
+std::optional<allocation::Notice> explain_waiting_alone(const NodeProposal& node);
+
+}  // namespace ddprun::plan

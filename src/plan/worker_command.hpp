@@ -1,0 +1,35 @@
+// The words a worker is started with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "facts/snapshot.hpp"
+#include "options/options.hpp"
+
+namespace ddprun::plan {
+
+// Whether a Python starts the command: no executable that is not Python's, and not after --no-python.
+bool needs_python(const options::Options& options, facts::ProgramKind kind);
+
+// The active Python, "python3" where the snapshot does not know one (its own search will say what is wrong).
+// Throws UsageError where PYTHON_EXEC names none.
+std::string find_python(const facts::Snapshot& snapshot);
+
+// Where `word` would be if the script of a PBS job had not started in the home directory; empty where that is
+// not so.
+std::string path_where_submitted(const std::string& word, const facts::Snapshot& snapshot);
+
+// What the first word of the command is on the snapshot's machine. Throws Error naming the host when it is
+// not there or cannot be started; a snapshot that never looked leaves the answer to the name.
+facts::ProgramKind find_program_kind(const options::Options& options, const facts::Snapshot& snapshot);
+
+// `python -u [-m] SCRIPT ARGUMENTS`, or the program as it is: after --no-python, and where the file is an
+// executable that is not Python's. --run-path wins over --no-python and --module, as in torchrun. Every
+// "${local_rank}" in a word becomes the number. With --no-use-env the script's first argument is
+// --local-rank=N, the spelling of torch 2. `options.command` must not be empty.
+std::vector<std::string> make_worker_command(const options::Options& options, const std::string& python,
+                                             facts::ProgramKind kind, LocalRank local_rank);
+
+}  // namespace ddprun::plan

@@ -1,0 +1,42 @@
+// The environment of one worker: torchrun's names and spellings, from one global attempt number.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "facts/snapshot.hpp"
+#include "plan/launch_plan.hpp"
+
+namespace ddprun::plan {
+
+// What is known only when the worker is about to start.
+struct WorkerContext {
+  std::size_t worker = 0;       // index into the assignment's workers
+  std::string error_file;       // where the worker may leave {"message": ...}
+  std::string agent_id;         // marks every process that this agent starts, for the reaper
+  std::string interface;        // the network interface that was proven between hosts; empty: one host
+  std::string timer_file{};     // of torch's watchdog; empty: not asked for
+  std::string progress_file{};  // which the worker may touch
+};
+
+// Launcher leftovers to remove where one agent starts several workers: they would all carry the agent's own
+// rank, and frameworks look at them before RANK; and where ddprun used a key-value space of the launcher that
+// serves no second program.
+std::vector<VariableChange> scrub_changes(const facts::Environment& environment,
+                                          const allocation::Allocation& allocation, int workers,
+                                          bool key_value_space_used = false);
+
+// Whether the workers' store is hosted by the worker of rank 0. A world of one is left to itself, so that a
+// script that starts processes of its own on an address of its own finds nobody else's rules.
+bool worker_hosts_store(const options::Options& options, int world_size);
+
+// What differs from the agent's environment for one worker.
+std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const facts::Environment& environment,
+                                                const WorkerContext& context);
+
+facts::Environment apply_changes(facts::Environment environment, const std::vector<VariableChange>& changes);
+
+// "NAME=value" strings as exec wants them.
+std::vector<std::string> make_environment_strings(const facts::Environment& environment);
+
+}  // namespace ddprun::plan

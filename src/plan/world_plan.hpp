@@ -1,0 +1,107 @@
+// From what every agent announced to who has which ranks: made by the coordinator, the same after every
+// restart unless other agents take part.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "base/ids.hpp"
+#include "facts/python_facts.hpp"
+
+namespace ddprun::plan {
+
+inline constexpr int k_max_world = 1 << 24;  // workers of one launch
+
+// One of an agent's workers as the other agents of its host have to know it.
+struct LocalPeerWorker {
+  std::string device;             // PlannedWorker::device
+  std::vector<std::string> gpus;  // PCI addresses
+  friend bool operator==(const LocalPeerWorker&, const LocalPeerWorker&) = default;
+};
+
+// What one agent tells the coordinator about itself.
+struct Announcement {
+  std::optional<AgentIndex> agent;  // nothing: the coordinator finds it a place
+  std::string host;                 // the scheduler's spelling
+  // Position of the host in the scheduler's order. Nothing: no launcher tells; nodes are then ordered by the
+  // lowest launcher_rank on them, for all agents alike.
+  std::optional<NodeIndex> node;
+  int workers = 1;
+  std::optional<GlobalRank> fixed_rank;  // one agent a task: the scheduler's rank of its only worker
+  // The launcher's number of this agent, also where it starts several workers.
+  std::optional<GlobalRank> launcher_rank;
+  // One agent a node is an assumption: where another host has several agents, this one has one worker, whose
+  // rank is launcher_rank.
+  bool style_assumed = false;
+  LocalRank first_local_rank;  // one agent a task: its place on the host; else 0
+  std::string role = "default";
+  int max_restarts = 0;
+  // After so much silence the coordinator loses it, and it the coordinator earlier, where the job goes on
+  // without a node (rendezvous/host_limits.hpp). Nothing: the job ends then.
+  std::optional<Milliseconds> host_timeout{};
+  std::vector<std::string> addresses;  // of its host, numeric, best first: where the store is reached from
+  std::vector<int> store_ports;        // kept free for the worker of rank 0, where that hosts the store
+  std::string cpus;                    // its affinity mask, "0-63"; empty: it binds nothing
+  std::vector<LocalPeerWorker> local_workers;  // where it stands for one task of several on its host
+  facts::PythonFacts python;  // what its workers get; empty where they run something else or nobody looked
+  bool counted = false;       // `workers` follows from what this host has, not from a number of the user's
+  std::string missing_gpus;   // VisibleDevices::missing
+  int successor_port = 0;     // where it listens, should it have to coordinate; 0: nowhere
+  friend bool operator==(const Announcement&, const Announcement&) = default;
+};
+
+// One worker's place in the world.
+struct RankAssignment {
+  GlobalRank rank;
+  LocalRank local_rank;
+  int role_rank = 0;
+  int role_world_size = 1;
+  friend bool operator==(const RankAssignment&, const RankAssignment&) = default;
+};
+
+// An agent of the same host, oneself included.
+struct LocalPeer {
+  LocalRank first_local_rank;
+  bool same_cpus = false;  // has the same affinity mask as the agent that is told
+  std::vector<LocalPeerWorker> workers;
+  friend bool operator==(const LocalPeer&, const LocalPeer&) = default;
+};
+
+// One agent's share of the world: all that its workers' environment needs.
+struct Assignment {
+  Attempt attempt;
+  int world_size = 1;
+  int local_world_size = 1;  // workers on this host
+  NodeIndex node;            // GROUP_RANK
+  int node_count = 1;        // GROUP_WORLD_SIZE
+  std::string master_address;
+  int master_port = 0;
+  // Every agent stands for one worker, also one that assumed it was alone on its node (style_assumed).
+  bool agent_per_task = false;
+  bool several_workers = false;  // some agent of the launch, this one or another, starts more than one
+  std::string workers_of_nodes;  // in Slurm's spelling, "4(x2),3"; empty where that is too long to send
+  std::string run_id;            // the coordinator's, on all nodes
+  std::string launch_id;         // a random number, the same on all nodes
+  std::vector<RankAssignment> workers;  // by this agent's own order of workers
+  // By first local rank. Empty: this agent is alone on its host, or none of the others concerns it.
+  std::vector<LocalPeer> local_peers;
+  friend bool operator==(const Assignment&, const Assignment&) = default;
+};
+
+struct WorldPlan {
+  int world_size = 0;
+  std::vector<Assignment> assignments;  // address, port and the ids are the coordinator's
+};
+
+// Of a launch that goes on without some of its agents the numbers of nodes, ranks and local ranks have gaps:
+// closed, they follow each other again, in the same order.
+enum class Gaps { refused, closed };
+
+// Checks the announcements against each other and lays out ranks: node order, then local rank; with fixed
+// ranks, the scheduler's. Throws Error naming the host for gaps, duplicates or agents that disagree.
+// Assignments are in the order of the announcements.
+WorldPlan make_world_plan(const std::vector<Announcement>& announcements, Gaps gaps = Gaps::refused);
+
+}  // namespace ddprun::plan

@@ -1,0 +1,15 @@
+// This process keeps to as many cores as its job was granted, where the scheduler leaves that to it, and to
+// others than those of other ddprun here.
+#pragma once
+
+#include "os/core_claims.hpp"
+#include "plan/node_proposal.hpp"
+
+namespace ddprun::probes {
+
+// The plan for the cores that were had: `plan` itself where there is nothing to follow. The claims have to
+// outlive the workers.
+plan::NodeProposal keep_to_granted_cpus(plan::NodeProposal node, facts::Snapshot& snapshot,
+                                        os::CoreClaims& claims);
+
+}  // namespace ddprun::probes

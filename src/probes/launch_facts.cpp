@@ -1,0 +1,135 @@
+#include "probes/launch_facts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "allocation/detection/left_over.hpp"
+#include "allocation/launchers/launchers.hpp"
+#include "allocation/schedulers/job_end.hpp"
+#include "allocation/schedulers/slurm_place.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "os/clock.hpp"
+#include "os/libraries/key_value_space.hpp"
+#include "os/libraries/pmix_client.hpp"
+#include "os/libraries/slurm_api.hpp"
+#include "os/machine/capture_python.hpp"
+#include "os/process/ask_program.hpp"
+#include "os/process/child_call.hpp"
+#include "supervise/store_use.hpp"
+
+namespace ddprun::probes {
+
+namespace {
+
+constexpr Milliseconds k_pmix_limit{10000};  // prterun may still be starting processes elsewhere
+constexpr Milliseconds k_slurm_limit{2000};
+constexpr std::int64_t k_longest = std::int64_t{10} * 365 * 86400;  // "unlimited" is longer
+
+// A malformed variable is for the detection to complain about.
+bool lacks_size(const facts::Snapshot& snapshot) {
+  try {
+    const auto places = allocation::find_launch_places(snapshot);
+    return !places.empty() &&
+           std::all_of(places.begin(), places.end(), [](const allocation::LaunchPlace& place) {
+             return !place.size && place.slurm_step.empty() &&
+                    place.key_value_space == allocation::KeyValueSpace::pmix;
+           });
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::optional<std::int64_t> ask_slurm(
+    const std::function<std::optional<std::int64_t>(os::SlurmApi&)>& question) {
+  const os::ChildAnswer answer = os::call_in_child(
+      [&] {
+        auto api = os::SlurmApi::open_in_child();
+        const auto number = api ? question(*api) : std::nullopt;
+        return number ? fmt::format("{}", *number) : std::string();
+      },
+      k_slurm_limit);
+  return answer.bytes ? parse_integer(*answer.bytes) : std::nullopt;
+}
+
+bool came_by_ssh(const facts::HostFacts& host) {
+  return std::any_of(host.ancestors.begin(), host.ancestors.end(),
+                     [](const facts::Ancestor& ancestor) { return ancestor.title.starts_with("sshd"); });
+}
+
+std::optional<std::int64_t> find_own_job(const facts::Snapshot& snapshot) {
+  if (const auto place = allocation::find_slurm_place(snapshot.host)) return place->job;
+  if (!came_by_ssh(snapshot.host)) return std::nullopt;
+  return ask_slurm([&](os::SlurmApi& api) { return api.job_of(snapshot.host.pid); });
+}
+
+std::optional<std::int64_t> age_of(const std::string& date) {
+  std::tm parts{};
+  if (::strptime(date.c_str(), "%a %b %d %H:%M:%S %Y", &parts) == nullptr) return std::nullopt;
+  parts.tm_isdst = -1;
+  return os::unix_milliseconds() / 1000 - std::mktime(&parts);
+}
+
+}  // namespace
+
+void ask_pmix_for_size(facts::Snapshot& snapshot) {
+  if (!lacks_size(snapshot)) return;
+  const os::ChildAnswer answer =
+      os::call_in_child([] { return os::ask_pmix_place(os::KeyValueRequest{}.library); }, k_pmix_limit);
+  for (const std::string& line : split(answer.bytes.value_or(""), '\n')) {
+    const std::size_t equals = line.find('=');
+    if (equals != std::string::npos) snapshot.environment[line.substr(0, equals)] = line.substr(equals + 1);
+  }
+}
+
+void ask_slurm_for_end(facts::Snapshot& snapshot) {
+  const auto job = parse_integer(facts::find_variable(snapshot, "SLURM_JOB_ID").value_or(""));
+  if (!job || *job < 1) return;
+  const auto left =
+      ask_slurm([&](os::SlurmApi& api) { return api.remaining_seconds(static_cast<std::uint32_t>(*job)); });
+  if (!left || *left > k_longest) return;
+  snapshot.environment["SLURM_JOB_END_TIME"] = fmt::format("{}", snapshot.unix_time + *left);
+}
+
+std::string ask_why_job_ends(const allocation::Allocation& allocation) {
+  constexpr Milliseconds k_limit{1000};
+  const std::string& job = allocation.job_id.value;
+  if (job.empty()) return {};
+  if (allocation.scheduler.value == facts::Scheduler::slurm)
+    return allocation::describe_end_of_slurm_job(os::ask_program({"scontrol", "show", "job", job}, k_limit),
+                                                 allocation);
+  if (allocation.scheduler.value == facts::Scheduler::pbs)
+    return allocation::describe_end_of_pbs_job(os::ask_program({"qstat", "-f", job}, k_limit), allocation,
+                                               age_of);
+  return {};
+}
+
+facts::PythonFacts python_of_workers(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
+  if (node.offered.empty()) return {};
+  const std::vector<std::string>& command = node.offered.front().command;
+  if (!supervise::starts_python(command)) return {};
+  const auto program = snapshot.programs.find(command.front());
+  const bool found = program != snapshot.programs.end() && !program->second.path.empty();
+  return os::capture_python(found ? program->second.path : command.front(), snapshot.environment);
+}
+
+std::optional<allocation::Notice> find_job_without_variables(const facts::Snapshot& snapshot,
+                                                             const allocation::Allocation& allocation) {
+  const bool alone =
+      allocation.style.value == allocation::LaunchStyle::alone && allocation.job_id.value.empty();
+  if (!alone || allocation.scheduler.value != facts::Scheduler::none ||
+      allocation::is_inside_worker(snapshot))
+    return std::nullopt;
+  const auto job = find_own_job(snapshot);
+  if (!job) return std::nullopt;
+  return allocation::Notice{
+      fmt::format(
+          "ddprun uses {} only: this shell belongs to Slurm job {}, but the job's variables are not set here",
+          snapshot.host.name, *job),
+      fmt::format("to use all nodes of the job: srun --jobid={} --overlap --ntasks-per-node=1 ddprun ...",
+                  *job)};
+}
+
+}  // namespace ddprun::probes

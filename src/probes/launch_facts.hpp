@@ -1,0 +1,35 @@
+// What no variable tells and only the library of a launcher or a scheduler does. Each call runs in a child
+// with a time limit: these libraries wait, and end the process they are in.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "allocation/allocation.hpp"
+#include "facts/python_facts.hpp"
+#include "facts/snapshot.hpp"
+#include "plan/node_proposal.hpp"
+
+namespace ddprun::probes {
+
+// PRRTE and other PMIx servers give a process its rank alone. Their answers become variables with the names
+// of PMIx' attributes: PMIX_JOB_SIZE, PMIX_NUM_NODES, PMIX_LOCAL_RANK, PMIX_LOCAL_SIZE. Nothing is asked
+// where a launcher's variables tell how many processes there are.
+void ask_pmix_for_size(facts::Snapshot& snapshot);
+
+// When Slurm will end the job, extensions of its time limit included, as SLURM_JOB_END_TIME; Slurm
+// before 23.02 sets no such variable. Left as it is where slurmctld cannot be asked.
+void ask_slurm_for_end(facts::Snapshot& snapshot);
+
+// Why the scheduler ends the job just now; empty where it does not, or does not say so within a second.
+std::string ask_why_job_ends(const allocation::Allocation& allocation);
+
+// Of the workers' Python, as files tell; nothing where they are another program.
+facts::PythonFacts python_of_workers(const plan::NodeProposal& node, const facts::Snapshot& snapshot);
+
+// This process belongs to a job whose variables it does not have, as in a shell by ssh under
+// pam_slurm_adopt, and ddprun would use this host alone.
+std::optional<allocation::Notice> find_job_without_variables(const facts::Snapshot& snapshot,
+                                                             const allocation::Allocation& allocation);
+
+}  // namespace ddprun::probes

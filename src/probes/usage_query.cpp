@@ -1,0 +1,29 @@
+#include "probes/usage_query.hpp"
+
+#include <utility>
+
+#include "base/duration.hpp"
+#include "os/capture/node_usage.hpp"
+
+namespace ddprun::probes {
+
+namespace {
+
+// Below StatusRound's: without an answer the workers are told all the same.
+constexpr Milliseconds k_limit{2000};
+
+}  // namespace
+
+UsageQuery::UsageQuery(boost::asio::io_context& context, status::NodeStatus status,
+                       std::vector<std::vector<std::string>> gpus, OnAnswer on_answer)
+    : child_(os::measure_node_in_child(status, std::move(gpus))),
+      answer_(std::make_shared<net::WholeAnswer>(
+          context, child_.descriptor(), status::k_max_node_status, k_limit,
+          [status, on_answer = std::move(on_answer)](const std::string& answer, bool) {
+            const auto measured = status::parse_node_status(answer);
+            on_answer(measured ? *measured : status);
+          })) {
+  answer_->start();
+}
+
+}  // namespace ddprun::probes

@@ -1,0 +1,14 @@
+// What --dry-run shows where ddprun starts itself on other hosts.
+#pragma once
+
+#include <string>
+
+#include "facts/snapshot.hpp"
+#include "selflaunch/remote_launcher.hpp"
+
+namespace ddprun::render {
+
+std::string render_text(const selflaunch::SelfLaunchPlan& plan);
+std::string render_json(const selflaunch::SelfLaunchPlan& plan, const facts::Snapshot& snapshot);
+
+}  // namespace ddprun::render

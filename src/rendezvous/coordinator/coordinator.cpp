@@ -1,0 +1,478 @@
+#include "rendezvous/coordinator/coordinator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "plan/unlike_gpus.hpp"
+#include "plan/unlike_python.hpp"
+#include "rendezvous/codec.hpp"
+#include "rendezvous/host_limits.hpp"
+#include "rendezvous/launch_failure.hpp"
+#include "rendezvous/waiting_text.hpp"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+constexpr std::chrono::seconds k_alone_for{5};
+constexpr int k_probe_rounds = 3;
+constexpr std::size_t k_max_refused_shown = 8;
+constexpr const char* k_only_once = "start each ddprun of the job only once";
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
+    : settings_(std::move(settings)),
+      members_(settings_.agents, settings_.elastic ? settings_.elastic->spares : 0, settings_.own),
+      agents_(static_cast<std::size_t>(settings_.agents)),
+      state_deadline_(now + settings_.join_timeout),
+      alone_due_(now + k_alone_for),
+      status_since_(now),
+      status_due_(now + std::chrono::seconds(1)),
+      policy_(settings_.max_restarts, settings_.restarts) {
+  if (settings_.takeover) {
+    takeover_.emplace();
+    told_differences_ = true;
+    state_deadline_ = now + longest_search(settings_.takeover->host_timeout);
+  }
+  if (settings_.cannot_start.empty()) return;
+  state_ = State::finished;
+  state_deadline_.reset();
+  ended_with_ = failed_here(settings_.cannot_start);
+}
+
+// ---- events
+
+Coordinator::Actions Coordinator::on_message(ConnectionId connection, const AgentMessage& message,
+                                             TimePoint now) {
+  switch (judge(message, members_.here().contains(connection), state_, attempt_)) {
+    case Reception::taken:
+      std::visit([&](const auto& content) { handle(connection, content, now); }, message);
+      break;
+    case Reception::late:
+      break;
+    case Reception::wrong:
+      expel(connection, describe_wrong(message), now);
+  }
+  update_status(now);
+  return std::exchange(actions_, {});
+}
+
+Coordinator::Actions Coordinator::on_closed(ConnectionId connection, const std::string& why, TimePoint now,
+                                            ConnectionEnd end) {
+  drop(connection, why, end, now);
+  update_status(now);
+  return std::exchange(actions_, {});
+}
+
+void Coordinator::drop(ConnectionId connection, const std::string& why, ConnectionEnd end, TimePoint now) {
+  const auto found = members_.here().find(connection);
+  if (found == members_.here().end()) return;
+  const AgentIndex agent = found->second;
+  const std::string sentence = fmt::format("lost {}: {}", name_of(agent), why);
+  if (end == ConnectionEnd::broken && may_run_workers(agent)) killed_at_ = now + k_killing;
+  members_.leave(agent, sentence);
+  quorum_.note_left(agent, end == ConnectionEnd::ended);
+  status_round_.drop(connection);
+  lose(agent, sentence, now);
+}
+
+void Coordinator::expel(ConnectionId connection, const std::string& why, TimePoint now) {
+  actions_.push_back(CloseConnection{connection, /*reset=*/true});
+  drop(connection, why, ConnectionEnd::broken, now);
+}
+
+// A failure of a rank that the agent does not run would be another host's in the report.
+bool Coordinator::check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now) {
+  if (runs_rank(members_.here().at(connection), failure.rank)) return true;
+  expel(connection,
+        fmt::format("it reported a failure of rank {}, which it does not run", failure.rank.value), now);
+  return false;
+}
+
+Coordinator::Actions Coordinator::on_refused(const std::string& address, const std::string& why,
+                                             TimePoint now) {
+  if (refused_.size() < k_max_refused_shown || refused_.contains(address)) {
+    const bool news = std::exchange(refused_[address], why) != why;
+    if (news) record_refusal(address, why);
+    status_stale_ |= news;
+  }
+  update_status(now);
+  return std::exchange(actions_, {});
+}
+
+Coordinator::Actions Coordinator::on_store_ready(Attempt attempt, int port, TimePoint now) {
+  if (state_ != State::opening || waits_to_restart() || attempt != attempt_) return {};
+  start_all(address_, port, now);
+  update_status(now);
+  return std::exchange(actions_, {});
+}
+
+Coordinator::Actions Coordinator::on_store_failed(Attempt attempt, const std::string& why, TimePoint) {
+  if (state_ != State::opening || waits_to_restart() || attempt != attempt_) return {};
+  finish(failed_here(fmt::format("cannot open the store on {}: {}", host_of(settings_.own), why)));
+  return std::exchange(actions_, {});
+}
+
+Coordinator::Actions Coordinator::on_time(TimePoint now) {
+  if (state_deadline_ && now >= *state_deadline_) {
+    if (takeover_)
+      give_up_takeover();
+    else if (state_ == State::gathering)
+      any_failed_start() ? fail_start() : join_deadline_passed(now);
+    if (state_ == State::probing) check_probes(now);
+    if (state_ == State::stopping) {
+      stop_deadline_passed(now);
+    } else if (waits_to_restart()) {
+      begin_attempt(now);
+    }
+  }
+  if (last_call_ && now >= *last_call_ && !any_failed_start()) form_world(now);
+  if (takeover_) check_takeover(now);
+  for (const ClientVerdict& verdict : questions_.expire(now)) actions_.push_back(JudgeClient{verdict});
+  if (state_ != State::finished && status_round_.is_over(now)) show_job();
+  tell_alone(now);
+  update_status(now);
+  return std::exchange(actions_, {});
+}
+
+std::optional<TimePoint> Coordinator::deadline() const {
+  std::optional<TimePoint> asked = questions_.deadline();
+  if (const auto status = status_round_.deadline()) asked = std::min(*status, asked.value_or(*status));
+  if (const auto due = status_due()) asked = std::min(*due, asked.value_or(*due));
+  if (!state_deadline_) return asked;
+  TimePoint soonest = std::min(*state_deadline_, asked.value_or(*state_deadline_));
+  if (state_ == State::gathering && settings_.when_alone) soonest = std::min(soonest, alone_due_);
+  if (last_call_) soonest = std::min(soonest, *last_call_);
+  if (takeover_ && takeover_->due) soonest = std::min(soonest, *takeover_->due);
+  return soonest;
+}
+
+// ---- gathering
+
+void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint now) {
+  if (state_ == State::finished) {
+    ++told_;
+    // Nobody knows the names of hosts that were started by hand: each has a terminal of its own.
+    const bool report_there = connection != k_local_connection && !settings_.cannot_start.empty() &&
+                              !settings_.peers.empty() && settings_.peers.back().empty();
+    actions_.push_back(SendTo{connection, Finish{ended_with_, {}, {}, report_there}});
+    actions_.push_back(connection == k_local_connection ? CoordinatorAction(EndJob{ended_with_})
+                                                        : CoordinatorAction(CloseConnection{connection}));
+    return;
+  }
+  if (takeover_) return gather_survivor(connection, join, now);
+  const std::string problem = disagreement(join);
+  if (!problem.empty() && state_ != State::gathering) return refuse_late(connection, join);
+  if (!problem.empty()) {
+    const supervise::Cause cause =
+        join.failure ? describe_failed_start({{printable(join.announcement.host), *join.failure}}, {})
+                     : failed_here(problem);
+    ++told_;
+    actions_.push_back(SendTo{connection, Finish{cause, {}, {}, false}});
+    actions_.push_back(CloseConnection{connection});
+    return any_failed_start() ? fail_start() : end_with(cause, now);
+  }
+  if (state_ != State::gathering && settings_.elastic) return join_late(connection, join, now);
+  if (state_ == State::gathering && join.failure && does_without(connection, join, now)) return;
+  const auto place = state_ == State::gathering ? members_.find_place(join.announcement) : std::nullopt;
+  if (!place) {
+    const std::string host = printable(join.announcement.host);
+    const auto& number = join.announcement.agent;
+    const std::string reason =
+        number ? fmt::format("another ddprun has already joined in the place of {} (number {})", host,
+                             number->value)
+               : fmt::format("the job has all its {} nodes without {}", settings_.agents, host);
+    return refuse(connection, reason, k_only_once);
+  }
+  if (place->moved_to) {
+    members_.move(place->place, *place->moved_to);
+    at(*place->moved_to) = std::move(at(place->place));
+  }
+  enter(place->place, connection, join);
+  status_stale_ = true;
+  if (join.failure) note_failed_start(now);
+  if (all_came()) return any_failed_start() ? fail_start() : form_world(now);
+  begin_last_call(now);
+}
+
+void Coordinator::refuse(ConnectionId connection, std::string reason, std::string hint) {
+  actions_.push_back(SendTo{connection, Refused{std::move(reason), std::move(hint)}});
+  actions_.push_back(CloseConnection{connection});
+}
+
+// Somebody's second launch with the same name, or a host that was given up: none of the running job's
+// business.
+void Coordinator::refuse_late(ConnectionId connection, const Join& join) {
+  const auto& number = join.announcement.agent;
+  const std::string as = number ? fmt::format(" as number {} of {}", number->value, join.agents) : "";
+  const std::string reason =
+      fmt::format("the job on {} has already started with {} ddprun processes; {} cannot join it{}",
+                  host_of(settings_.own), settings_.agents, printable(join.announcement.host), as);
+  refuse(connection, reason, "use a separate --rdzv-id or --master-port for each job");
+}
+
+void Coordinator::tell_alone(TimePoint now) {
+  if (!settings_.when_alone || state_ != State::gathering || now < alone_due_) return;
+  const allocation::Notice notice = *std::exchange(settings_.when_alone, std::nullopt);
+  if (members_.here().size() == 1) actions_.push_back(ShowNotice{notice});
+}
+
+std::string Coordinator::disagreement(const Join& join) const {
+  const std::string host = printable(join.announcement.host);
+  const std::string here = host_of(settings_.own);
+  if (join.version != settings_.version) {
+    return fmt::format("{} runs ddprun {} and {} runs ddprun {}; install the same version on all nodes", host,
+                       printable(join.version), here, settings_.version);
+  }
+  if (join.agents != settings_.agents) {
+    return fmt::format(
+        "{} counts {} ddprun processes in this job and {} counts {}; start all of them in one step, "
+        "or with the same --nnodes",
+        host, join.agents, here, settings_.agents);
+  }
+  if (!join.announcement.agent) return {};
+  const int agent = join.announcement.agent->value;
+  if (agent < 0 || agent >= settings_.agents) {
+    return fmt::format("{} announced itself as number {} of {}; give each node its own --node-rank below {}",
+                       host, agent, settings_.agents, settings_.agents);
+  }
+  const auto index = static_cast<std::size_t>(agent);
+  const std::string expected = index < settings_.peers.size() ? settings_.peers[index] : "";
+  if (!expected.empty() && !same_host(expected, join.announcement.host)) {
+    return fmt::format(
+        "{} joined as number {}, which is {} in the host list that {} has; check that all nodes see the "
+        "same list",
+        host, agent, expected, here);
+  }
+  return {};
+}
+
+void Coordinator::form_world(TimePoint now) {
+  last_call_.reset();
+  choose_participants();
+  const std::vector<plan::Announcement> announcements = members_.announcements();
+  const bool whole = announcements.size() == agents_.size();
+  try {
+    world_ = plan::make_world_plan(announcements, whole ? plan::Gaps::refused : plan::Gaps::closed);
+    const bool compare = settings_.nodes && !settings_.elastic;
+    auto notice = compare ? plan::check_node_count(announcements, world_, *settings_.nodes) : std::nullopt;
+    if (notice) actions_.push_back(ShowNotice{std::move(*notice)});
+  } catch (const Error& error) {
+    const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
+    return finish(failed_here(error.what() + hint));
+  }
+  record_plan();
+  if (!std::exchange(told_differences_, true)) tell_differences(announcements);
+  find_address(now);
+}
+
+void Coordinator::tell_differences(const std::vector<plan::Announcement>& announcements) {
+  if (auto notice = plan::find_unlike_python(announcements))
+    actions_.push_back(ShowNotice{std::move(*notice)});
+  for (allocation::Notice& notice : plan::find_unlike_gpus(announcements))
+    actions_.push_back(ShowNotice{std::move(notice)});
+}
+
+void Coordinator::find_address(TimePoint now) {
+  const std::string& named = settings_.named_address;
+  const auto agreed = agreed_address(witnesses(), settings_.addresses);
+  const bool provable = named.empty() || crosses_hosts(named);  // a name is for the workers to look up
+  if (!provable || (agreed && (named.empty() || *agreed == plain_address(named)))) {
+    address_ = provable ? *agreed : named;
+    return open_store(now);
+  }
+  candidates_ = named.empty() ? addresses_to_probe(witnesses(), settings_.addresses)
+                              : std::vector<std::string>{plain_address(named)};
+  state_ = State::probing;
+  probe_rounds_ = 0;
+  if (candidates_.empty()) return check_probes(now);
+  probe(now);
+}
+
+// Each agent is asked about what it has not reached yet.
+void Coordinator::probe(TimePoint now) {
+  ++probe_rounds_;
+  state_deadline_ = now + settings_.probe_timeout;
+  for (const AgentIndex index : members_.participants()) {
+    Agent& agent = at(index);
+    if (is_beside(index)) agent.probed.emplace();
+    std::vector<std::string> open = candidates_;
+    if (agent.probed)
+      std::erase_if(open, [&](const std::string& address) { return agent.has_reached(address); });
+    agent.asked = !is_beside(index) && !open.empty();
+    if (agent.asked) send(index, Probe{open, settings_.port});
+  }
+  answered_ = 0;
+  if (all_answered()) check_probes(now);
+}
+
+bool Coordinator::all_answered() {
+  return all_done(answered_,
+                  [this](AgentIndex agent) { return !at(agent).asked || !members_.is_here(agent); });
+}
+
+void Coordinator::handle(ConnectionId connection, const Probed& probed, TimePoint now) {
+  Agent& agent = of(connection);
+  agent.asked = false;
+  if (!agent.probed) agent.probed.emplace();
+  agent.probe_failures = probed.failures;
+  agent.probed->insert(agent.probed->end(), probed.reachable.begin(), probed.reachable.end());
+  if (all_answered()) check_probes(now);
+}
+
+// An address that was not reached in time may be one of a host under load, so that nothing is proven by one
+// failure.
+void Coordinator::check_probes(TimePoint now) {
+  if (const auto common = common_address(witnesses(), candidates_)) {
+    address_ = *common;
+    return open_store(now);
+  }
+  if (!candidates_.empty() && probe_rounds_ < k_probe_rounds) return probe(now);
+  finish(failed_here(describe_no_common_address(host_of(settings_.own), witnesses(), candidates_) +
+                     "; name one that all reach with --master-addr"));
+}
+
+AgentIndex Coordinator::owner_of_rank_zero() const {
+  const auto& assignments = world_.assignments;
+  const auto owner =
+      std::find_if(assignments.begin(), assignments.end(), [](const plan::Assignment& assignment) {
+        return std::any_of(assignment.workers.begin(), assignment.workers.end(),
+                           [](const plan::RankAssignment& assigned) { return assigned.rank.value == 0; });
+      });
+  return members_.participants()[static_cast<std::size_t>(owner - assignments.begin())];
+}
+
+void Coordinator::start_all(const std::string& address, int port, TimePoint now) {
+  state_ = State::running;
+  started_at_ = now;
+  progressed_ = false;
+  connections_ = 0;
+  succeeded_ = 0;
+  record_attempt();
+  for (const AgentIndex agent : members_.participants()) {
+    plan::Assignment assignment = *share_of(agent);
+    assignment.attempt = attempt_;
+    assignment.master_address = address;
+    assignment.master_port = port;
+    assignment.run_id = settings_.run_id;
+    assignment.launch_id = settings_.launch_id;
+    at(agent).succeeded = false;
+    send(agent, Start{std::move(assignment), policy_.longest_delay()});
+  }
+}
+
+void Coordinator::open_store(TimePoint now) {
+  state_ = State::opening;
+  state_deadline_.reset();
+  // A worker that hosts the store elsewhere: its agent has kept ports for it since before it joined.
+  const plan::Announcement& host = announced(owner_of_rank_zero());
+  if (owner_of_rank_zero() != settings_.own && !host.store_ports.empty() && !host.addresses.empty()) {
+    const auto turn = static_cast<std::size_t>(attempt_.value) % host.store_ports.size();
+    return start_all(host.addresses.front(), host.store_ports[turn], now);
+  }
+  store_asked_ = true;
+  OpenStore open{attempt_, address_, world_.world_size, {}};
+  for (const AgentIndex agent : members_.participants()) {
+    const auto& addresses = announced(agent).addresses;
+    open.clients.insert(open.clients.end(), addresses.begin(), addresses.end());
+  }
+  actions_.push_back(std::move(open));
+}
+
+void Coordinator::join_deadline_passed(TimePoint now) {
+  if (settings_.elastic && enough_nodes()) return form_world(now);
+  const std::vector<int> absent = members_.missing();
+  std::string text = fmt::format("gave up after {} waiting for {}", describe_duration(settings_.join_timeout),
+                                 describe_missing(absent, settings_.agents, settings_.peers));
+  std::vector<std::string> seen;
+  for (const int agent : absent) {
+    const std::string& error = members_.at({agent}).lost;
+    if (!error.empty() && seen.size() < k_max_refused_shown) seen.push_back(error);
+  }
+  for (const auto& [address, why] : refused_) {
+    seen.push_back(fmt::format("refused {}: {}", printable(address), why));
+  }
+  if (!seen.empty()) text += "; " + join(seen, "; ");
+  finish({supervise::Cause::Kind::deadline, {}, 0, {}, text});
+}
+
+// ---- running and stopping
+
+void Coordinator::handle(ConnectionId connection, const AttemptFailed& failed, TimePoint now) {
+  if (!check_rank(connection, failed.failure, now)) return;
+  if (state_ == State::running) {
+    first_failure_ = failed.failure;
+    failed_at_ = now;
+    begin_stop({attempt_}, now);
+  } else {
+    supervise::Failure further = failed.failure;
+    const bool same_wake_up = first_failure_ && now == failed_at_;
+    if (same_wake_up && further.rank < first_failure_->rank) std::swap(further, *first_failure_);
+    note_further(further);
+  }
+}
+
+void Coordinator::handle(ConnectionId connection, const AttemptSucceeded& succeeded, TimePoint now) {
+  if (!members_.takes_part(members_.here().at(connection)))
+    return expel(connection, describe_wrong(AgentMessage{succeeded}), now);
+  of(connection).succeeded = true;  // also while stopping: the stop found nothing to stop there
+  if (state_ == State::running && all_succeeded()) finish({});
+}
+
+void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePoint now) {
+  if (!members_.takes_part(members_.here().at(connection)))
+    return expel(connection, describe_wrong(AgentMessage{stopped}), now);
+  for (const supervise::Failure& failure : stopped.failures) {
+    if (!check_rank(connection, failure, now)) return;
+    note_further(failure);
+  }
+  victims_.insert(victims_.end(), stopped.stopped.begin(), stopped.stopped.end());
+  of(connection).stopped = true;
+  progressed_ |= stopped.progressed;
+  check_stopped(now);
+}
+
+void Coordinator::handle(ConnectionId, const StopRequest& request, TimePoint now) {
+  end_with({supervise::Cause::Kind::stopped_by_signal,
+            {},
+            request.signal,
+            printable(request.host),
+            printable(request.sender)},
+           now, request.whole_tree);
+}
+
+void Coordinator::begin_stop(const Stop& stop, TimePoint now) {
+  state_ = State::stopping;
+  state_deadline_ = now + settings_.stop_timeout;
+  for (Agent& agent : agents_) agent.stopped = false;
+  stopped_ = 0;
+  record_stop();
+  send_all(stop);
+  check_stopped(now);
+}
+
+void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint now) {
+  if (state_ == State::finished) return;
+  record_loss(agent, sentence);
+  if (state_ == State::gathering) {
+    if (!enough_nodes()) last_call_.reset();
+    status_stale_ = true;
+    if (takeover_) check_takeover(now);
+    return;
+  }
+  if (is_outvoted(agent, sentence)) return;
+  if (settings_.elastic && goes_on_without(agent, sentence, now)) return;
+  const std::string detail = too_few() ? sentence + "; " + describe_too_few() : sentence;
+  end_with({supervise::Cause::Kind::agent_lost, {}, 0, host_of(agent), detail}, now);
+  if (state_ != State::stopping) return;
+  const bool is_the_cause = final_cause_ && final_cause_->detail == detail;
+  if (!is_the_cause && remarks_.size() < k_max_remarks) remarks_.push_back(detail);
+  check_stopped(now);
+}
+
+}  // namespace ddprun::rendezvous

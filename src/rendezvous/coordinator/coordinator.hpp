@@ -1,0 +1,260 @@
+// Brings the agents of a launch together, starts them, and decides how the job goes on when something ends.
+//
+//   gathering -> [probing] -> opening -> running -> stopping -> opening (next attempt)
+//                                           |           |
+//                                           +-> finished <- (from every state)
+//
+// gathering  Waits for one Join of every agent. Agents without a number get the next free place as they come,
+//            and keep it over restarts; one that has a number may move them. Who disagrees about the launch
+//            (version, count, host) ends it: nothing can repair that, and the allocation is expensive. A
+//            second process for a place that is taken is refused alone, and so is who comes later than
+//            gathering, whatever it says. An agent that cannot start anything joins with the reason; the
+//            others have half a second more to say whether they can, so that one message covers all.
+// probing    Only when the agents reached the coordinator by different addresses: takes the best that all
+//            reach. Where there is none they are asked again, as a host under load may answer late.
+// opening    The store of the attempt is being opened; then every agent gets Start. Before a restart that
+//            waits (--restart-backoff) no worker runs, and a signal or a lost agent ends the job at once.
+// running    Until all succeeded, or the first failure, loss of an agent or signal. No deadline here:
+//            training may take weeks, and a lost host shows in its connection.
+// stopping   All agents have been sent Stop; each answers Stopped or is lost, at the latest when the stop
+//            time-out ends. Then: the next attempt with an empty store on a new port if a worker's failure
+//            was the cause and supervise/restart_policy.hpp answers it with a restart, else the end.
+// finished   Every connected agent has been sent one Finish, then came one EndJob. A late Join is answered
+//            with Finish too.
+//
+// Rules. The first cause wins; of an attempt's failures it is the one that says nothing of another
+// (supervise/root_cause.hpp), then the first, and of those with the same `now` the lowest rank. A failure
+// that was going to be answered with a restart gives way to a lost agent or a signal, since these end the
+// job; it stays in the report. A signal that comes when all agents have succeeded changes nothing. Messages
+// about an attempt that is over are late and ignored; who sends what no ddprun sends in that state is lost
+// (expected_messages.hpp).
+//
+// Which agents take part is chosen for each attempt (membership.hpp). Where the number of nodes is fixed, one
+// that is lost after Start ends the job. With MIN:MAX or spares it is a reason to start again with those that
+// are here, as is one that comes; that spends no restart, and a failure beside it counts as caused by it. One
+// that has not stopped its workers in time is not gone, and still ends the job: they might run on.
+//
+// All are told of the others (roster.hpp). Of a split network only a majority goes on (quorum.hpp). One that
+// takes over begins the next attempt once no worker of the last one runs any more.
+//
+// Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/address_choice.hpp"
+#include "rendezvous/client_questions.hpp"
+#include "rendezvous/connection_end.hpp"
+#include "rendezvous/coordinator/coordinator_action.hpp"
+#include "rendezvous/coordinator/coordinator_agent.hpp"
+#include "rendezvous/coordinator/status_round.hpp"
+#include "rendezvous/coordinator_settings.hpp"
+#include "rendezvous/expected_messages.hpp"
+#include "rendezvous/membership/membership.hpp"
+#include "rendezvous/membership/quorum.hpp"
+#include "supervise/restart_policy.hpp"
+
+namespace ddprun::rendezvous {
+
+inline constexpr ConnectionId k_local_connection{0};  // the agent in this process
+
+class Coordinator {
+ public:
+  using Actions = std::vector<CoordinatorAction>;
+
+  Coordinator(CoordinatorSettings settings, TimePoint now);
+
+  Actions on_message(ConnectionId connection, const AgentMessage& message, TimePoint now);
+  // It is gone, or what came through it is no message; `why` is a sentence.
+  Actions on_closed(ConnectionId connection, const std::string& why, TimePoint now,
+                    ConnectionEnd end = ConnectionEnd::silent);
+  // Somebody at `address` failed to prove itself.
+  Actions on_refused(const std::string& address, const std::string& why, TimePoint now);
+  Actions on_store_ready(Attempt attempt, int port, TimePoint now);
+  Actions on_store_failed(Attempt attempt, const std::string& why, TimePoint now);
+  // A connection to the store whose other end is not on this host.
+  Actions on_store_client(const ClientQuestion& question, TimePoint now);
+  // Somebody asks how the job is; answered by ShowJob.
+  Actions on_status_request(TimePoint now);
+  // How many connections the store of this attempt has now.
+  Actions on_connections(int count, TimePoint now);
+  Actions on_time(TimePoint now);
+  // When on_time wants to be called; nothing while the workers run.
+  std::optional<TimePoint> deadline() const;
+  // The launch failed before some agents came, which would look for this process until their own deadline.
+  bool expects_latecomers() const {
+    return ended_with_.kind == supervise::Cause::Kind::launcher_failed && told_ < agents_.size();
+  }
+
+ private:
+  using State = CoordinatorState;
+  using Agent = CoordinatorAgent;
+
+  void handle(ConnectionId connection, const Join& join, TimePoint now);
+  void handle(ConnectionId connection, const Probed& probed, TimePoint now);
+  void handle(ConnectionId connection, const AttemptFailed& failed, TimePoint now);
+  void handle(ConnectionId connection, const AttemptSucceeded& succeeded, TimePoint now);
+  void handle(ConnectionId connection, const Stopped& stopped, TimePoint now);
+  void handle(ConnectionId connection, const StopRequest& request, TimePoint now);
+  void handle(ConnectionId connection, const ClientVerdict& answer, TimePoint now);
+  void handle(ConnectionId connection, const StatusAnswer& answer, TimePoint now);
+  void show_job();
+  bool has_status() const;
+  Milliseconds status_delay() const;
+  std::optional<TimePoint> status_due() const;
+  std::string describe_waiting(TimePoint now) const;
+  std::string describe_phase() const;
+
+  std::string disagreement(const Join& join) const;
+  void refuse_late(ConnectionId connection, const Join& join);
+  void refuse(ConnectionId connection, std::string reason, std::string hint);
+  void join_late(ConnectionId connection, const Join& join, TimePoint now);
+  bool goes_on_without(AgentIndex agent, const std::string& sentence, TimePoint now);
+  void tell_alone(TimePoint now);
+  void enter(AgentIndex place, ConnectionId connection, const Join& join);
+  void begin_last_call(TimePoint now);
+  bool enough_nodes() const;
+  bool all_came() const { return members_.here().size() + without_.size() >= agents_.size(); }
+  bool does_without(ConnectionId connection, const Join& join, TimePoint now);
+  void dismiss(ConnectionId connection, const Join& join);
+  void choose_participants();
+  std::vector<Successor> successors() const;
+  void begin_roll();
+  void tell_rosters();
+  std::string describe_left() const;
+  void tell_roster(AgentIndex agent, Roster roster);
+  Roster make_roster() const;
+  void handle(ConnectionId connection, const RosterTaken& taken, TimePoint now);
+  bool is_outvoted(AgentIndex lost, const std::string& sentence);
+  void gather_survivor(ConnectionId connection, const Join& join, TimePoint now);
+  void check_takeover(TimePoint now);
+  void take_over(TimePoint now);
+  void give_up_takeover();
+  void note_first_failure(const supervise::Failure& cause);
+  bool too_few() const { return settings_.elastic && !enough_nodes(); }
+  std::string describe_too_few() const;
+  void form_world(TimePoint now);
+  void tell_differences(const std::vector<plan::Announcement>& announcements);
+  void find_address(TimePoint now);
+  void note_failed_start(TimePoint now);
+  bool any_failed_start() const;
+  void fail_start();
+  void probe(TimePoint now);
+  bool all_answered();
+  void check_probes(TimePoint now);
+  void open_store(TimePoint now);
+  void start_all(const std::string& address, int port, TimePoint now);
+  AgentIndex owner_of_rank_zero() const;
+  void begin_stop(const Stop& stop, TimePoint now);
+  void drop(ConnectionId connection, const std::string& why, ConnectionEnd end, TimePoint now);
+  bool may_run_workers(AgentIndex agent) const;
+  void expel(ConnectionId connection, const std::string& why, TimePoint now);
+  bool check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now);
+  std::set<ConnectionId> agents_to_ask(const std::string& client) const;
+  void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
+  void check_stopped(TimePoint now);
+  bool may_restart() const;
+  supervise::AttemptEnd attempt_end() const;
+  supervise::RestartDecision decide_restart() const;
+  void finish_instead();
+  void restart(TimePoint now);
+  void restart_changed(TimePoint now);
+  void next_attempt();
+  void begin_attempt(TimePoint now);
+  bool waits_to_restart() const { return state_ == State::opening && state_deadline_; }
+  bool is_busy(AgentIndex agent) const;
+  void end_with(supervise::Cause cause, TimePoint now, bool whole_tree = false);
+  void finish(const supervise::Cause& cause);
+  void join_deadline_passed(TimePoint now);
+  void stop_deadline_passed(TimePoint now);
+  void update_status(TimePoint now);
+  void send_all(const CoordinatorMessage& message);
+  void note_further(const supervise::Failure& failure);
+  void settle_cause();
+  void handle(ConnectionId connection, const Happened& happened, TimePoint now);
+  void handle(ConnectionId, const lifeline::Output&, TimePoint) {}  // the service hands that connection over
+  void record(events::Event event);
+  void record_join(AgentIndex agent);
+  void record_refusal(const std::string& address, const std::string& why);
+  void record_plan();
+  void record_attempt();
+  void record_stop();
+  void record_loss(AgentIndex agent, const std::string& sentence);
+  void record_cause();
+  void record_restart(const std::string& what, const supervise::Failure* cause = nullptr);
+  void record_end();
+
+  bool all_succeeded();
+  bool is_beside(AgentIndex agent) const;
+  std::vector<AddressWitness> witnesses() const;
+  std::string host_of(AgentIndex agent) const;
+  std::string name_of(AgentIndex agent) const;  // "n3 (ranks 8-15)"
+  const plan::Assignment* share_of(AgentIndex agent) const;
+  bool runs_rank(AgentIndex agent, GlobalRank rank) const;
+  supervise::Cause failed_here(std::string detail) const;
+  Agent& at(AgentIndex agent) { return agents_[static_cast<std::size_t>(agent.value)]; }
+  const Agent& at(AgentIndex agent) const { return agents_[static_cast<std::size_t>(agent.value)]; }
+  Agent& of(ConnectionId connection) { return at(members_.here().at(connection)); }
+  const plan::Announcement& announced(AgentIndex agent) const { return *members_.at(agent).announcement; }
+  void send(AgentIndex agent, CoordinatorMessage message);
+
+  CoordinatorSettings settings_;
+  State state_ = State::gathering;
+  // Whether every agent is done, for what none takes back: `done` are known to be, so each is looked at once.
+  template <class IsDone>
+  bool all_done(std::size_t& done, const IsDone& is_done) const {
+    while (done < agents_.size() && is_done(AgentIndex{static_cast<int>(done)})) ++done;
+    return done == agents_.size();
+  }
+
+  Membership members_;
+  Quorum quorum_;
+  std::optional<Gathering> takeover_;  // under way
+  std::vector<Agent> agents_;          // by place
+  std::size_t answered_ = 0;           // all_done: of this round's probes
+  std::size_t succeeded_ = 0;          // in this attempt
+  std::size_t stopped_ = 0;            // since the stop
+  ClientQuestions questions_;
+  StatusRound status_round_;
+  std::map<std::string, std::string> refused_;  // address -> why, the first few
+  std::optional<TimePoint> state_deadline_;
+  TimePoint alone_due_;
+  State status_state_ = State::gathering;  // which the status is about
+  TimePoint status_since_;
+  TimePoint status_due_;
+  int connections_ = 0;  // to the store, in this attempt; the most at a time
+  bool status_stale_ = true;
+  std::string status_shown_;
+
+  plan::WorldPlan world_;
+  std::optional<TimePoint> last_call_;
+  std::vector<std::string> changes_;    // why the world is made anew once all have stopped
+  std::optional<TimePoint> killed_at_;  // then no worker of agents that were lost runs any more
+  bool told_differences_ = false;
+  std::vector<FailedStart> without_;  // hosts that the job starts without
+  std::string address_;
+  std::vector<std::string> candidates_;
+  int probe_rounds_ = 0;
+  Attempt attempt_;
+  bool store_asked_ = false;
+
+  std::optional<supervise::Failure> first_failure_;  // of this attempt; settle_cause() may find another
+  std::vector<int> victims_;
+  TimePoint started_at_, failed_at_;  // the workers of this attempt; the first of them
+  bool progressed_ = false;           // one touched its DDPRUN_PROGRESS_FILE
+  supervise::RestartPolicy policy_;
+  std::optional<supervise::Cause> final_cause_;  // decided while stopping
+  std::optional<supervise::Cause> late_cause_;   // for where a restart would be made after all
+  std::vector<supervise::Failure> others_;
+  std::vector<std::string> remarks_;
+  supervise::Cause ended_with_;
+  std::size_t told_ = 0;  // agents that have been sent Finish
+  Actions actions_;
+};
+
+}  // namespace ddprun::rendezvous

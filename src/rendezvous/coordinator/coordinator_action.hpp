@@ -1,0 +1,68 @@
+// What the coordinator wants to have done, in order.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "allocation/allocation.hpp"
+#include "rendezvous/client_questions.hpp"
+#include "rendezvous/message.hpp"
+
+namespace ddprun::rendezvous {
+
+struct SendTo {
+  ConnectionId connection;
+  CoordinatorMessage message;
+};
+// After what was sent to it is on its way.
+struct CloseConnection {
+  ConnectionId connection;
+  bool reset = false;  // at once, and so that it does not look like the end of this process
+};
+// Answer with on_store_ready or on_store_failed. `address` is MASTER_ADDR.
+struct OpenStore {
+  Attempt attempt;
+  std::string address;
+  int world_size = 1;
+  std::vector<std::string> clients;  // addresses of the job's hosts
+};
+// Also for a store that was asked for and has not answered yet.
+struct CloseStore {
+  Attempt attempt;
+};
+// The answer to on_store_client.
+struct JudgeClient {
+  ClientVerdict verdict;
+};
+// The answer to on_status_request; what only this process knows of itself is to be filled in.
+struct ShowJob {
+  status::JobStatus status;
+};
+// One line that replaces the one before; empty: nothing to wait for any more.
+struct ShowStatus {
+  std::string text;
+};
+// A worker's failure was answered with another attempt.
+struct ShowRestart {
+  supervise::Failure cause;
+  Attempt next;
+  int restarts = 1;  // used, this one included
+  int max_restarts = 0;
+  Milliseconds delay{0};  // from now to its start
+};
+// A remark about the launch that stops nothing.
+struct ShowNotice {
+  allocation::Notice notice;
+};
+struct Record {  // for --events: the time, and the host where it has none, are to be filled in
+  events::Event event;
+};
+// Always the last action.
+struct EndJob {
+  supervise::Cause cause;
+};
+using CoordinatorAction = std::variant<SendTo, CloseConnection, OpenStore, CloseStore, JudgeClient, ShowJob,
+                                       ShowStatus, ShowRestart, ShowNotice, Record, EndJob>;
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,35 @@
+// What the coordinator knows of one agent, beside its place (membership.hpp).
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "rendezvous/launch_failure.hpp"
+#include "rendezvous/roster.hpp"
+
+namespace ddprun::rendezvous {
+
+struct CoordinatorAgent {
+  std::string reached;
+  std::optional<LaunchFailure> failure;            // it has joined to tell that it cannot start anything
+  std::optional<std::vector<std::string>> probed;  // what it has reached; nothing: it has not answered
+  std::vector<std::string> probe_failures;         // of its last answer
+  bool asked = false;                              // a Probe is not answered yet
+  bool succeeded = false;
+  bool stopped = false;
+
+  bool has_reached(const std::string& address) const {
+    return std::find(probed->begin(), probed->end(), address) != probed->end();
+  }
+};
+
+// By a coordinator that takes over: those that the one before left, as they join.
+struct Gathering {
+  std::vector<Survivor> survivors;  // this process' agent first
+  std::optional<TimePoint> majority_at, due;
+};
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,146 @@
+// Whom the coordinator has before it: places, failures of those that only came to tell one, names.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/launch_failure.hpp"
+#include "rendezvous/waiting_text.hpp"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+constexpr Milliseconds k_others_word{500};  // after the first that cannot start
+
+// By a loopback address: two agents of one host, as people start them by hand.
+bool reached_here(const std::string& reached) {
+  const std::string plain = plain_address(reached);
+  return plain.starts_with("127.") || plain == "::1";
+}
+
+}  // namespace
+
+void Coordinator::enter(AgentIndex place, ConnectionId connection, const Join& join) {
+  members_.enter(place, connection, join.announcement);
+  at(place) = {};
+  at(place).reached = join.reached;
+  at(place).failure = join.failure;
+  record_join(place);
+}
+
+// ---- failed starts
+
+// The others are about to join too, as they were started together.
+void Coordinator::note_failed_start(TimePoint now) {
+  state_deadline_ = std::min(*state_deadline_, now + k_others_word);
+}
+
+bool Coordinator::any_failed_start() const {
+  return std::ranges::any_of(members_.here(),
+                             [this](const auto& entry) { return at(entry.second).failure.has_value(); });
+}
+
+void Coordinator::fail_start() {
+  std::vector<FailedStart> failed = without_;
+  std::vector<std::string> well;
+  for (int place = 0; place < settings_.agents; ++place) {
+    if (!members_.is_here({place})) continue;
+    const std::string host = host_of({place});
+    if (at({place}).failure) {
+      failed.push_back({host, *at({place}).failure});
+    } else {
+      well.push_back(host);
+    }
+  }
+  finish(describe_failed_start(failed, well));
+}
+
+// ---- addresses
+
+// Agents of the host that announced the address, one of each host; all where nobody did.
+std::set<ConnectionId> Coordinator::agents_to_ask(const std::string& client) const {
+  std::set<ConnectionId> asked;
+  std::set<std::string> hosts;
+  for (const auto& [connection, index] : members_.here()) {
+    const std::vector<std::string>& addresses = announced(index).addresses;
+    const bool has_it = std::ranges::find(addresses, client) != addresses.end();
+    if (has_it && hosts.insert(announced(index).host).second) asked.insert(connection);
+  }
+  if (!asked.empty()) return asked;
+  for (const auto& [connection, index] : members_.here()) asked.insert(connection);
+  return asked;
+}
+
+// Nothing is asked after the end, when there is no store any more.
+Coordinator::Actions Coordinator::on_store_client(const ClientQuestion& question, TimePoint now) {
+  std::set<ConnectionId> asked;
+  if (state_ != State::finished) asked = agents_to_ask(question.connection.client);
+  for (const ConnectionId connection : asked) actions_.push_back(SendTo{connection, question});
+  if (asked.empty()) {
+    actions_.push_back(JudgeClient{{question.connection, Holder::elsewhere}});
+  } else {
+    questions_.ask(question.connection, std::move(asked), now);
+  }
+  return std::exchange(actions_, {});
+}
+
+void Coordinator::handle(ConnectionId connection, const ClientVerdict& answer, TimePoint) {
+  const auto verdict = questions_.note(connection, answer);
+  if (verdict) actions_.push_back(JudgeClient{*verdict});
+}
+
+// ---- names
+
+// On the coordinator's own host, whose word about its addresses proves nothing to others.
+bool Coordinator::is_beside(AgentIndex agent) const {
+  const plan::Announcement& own = announced(settings_.own);
+  const plan::Announcement& other = announced(agent);
+  if (reached_here(at(agent).reached) && same_host(own.host, other.host)) return true;
+  if (own.node && other.node) return *own.node == *other.node;
+  return same_host(own.host, other.host);
+}
+
+std::vector<AddressWitness> Coordinator::witnesses() const {
+  std::vector<AddressWitness> all;
+  for (const AgentIndex index : members_.participants()) {
+    const Agent& agent = at(index);
+    all.push_back(
+        {announced(index).host, is_beside(index), agent.reached, agent.probed, agent.probe_failures});
+  }
+  return all;
+}
+
+std::string Coordinator::host_of(AgentIndex agent) const {
+  const auto index = static_cast<std::size_t>(agent.value);
+  if (members_.at(agent).announcement) return printable(announced(agent).host);
+  if (index < settings_.peers.size() && !settings_.peers[index].empty()) return settings_.peers[index];
+  return fmt::format("number {}", agent.value);
+}
+
+// Nothing where it does not take part.
+const plan::Assignment* Coordinator::share_of(AgentIndex agent) const {
+  const auto position = members_.at(agent).position;
+  return position && *position < world_.assignments.size() ? &world_.assignments[*position] : nullptr;
+}
+
+bool Coordinator::runs_rank(AgentIndex agent, GlobalRank rank) const {
+  const plan::Assignment* const share = share_of(agent);
+  return share != nullptr &&
+         std::ranges::any_of(share->workers, [&](const auto& assigned) { return assigned.rank == rank; });
+}
+
+std::string Coordinator::name_of(AgentIndex agent) const {
+  const plan::Assignment* const share = share_of(agent);
+  if (share == nullptr) return host_of(agent);
+  std::vector<int> ranks;
+  for (const plan::RankAssignment& assigned : share->workers) ranks.push_back(assigned.rank.value);
+  return fmt::format("{} ({})", host_of(agent), describe_ranks(std::move(ranks)));
+}
+
+supervise::Cause Coordinator::failed_here(std::string detail) const {
+  return {supervise::Cause::Kind::launcher_failed, {}, 0, host_of(settings_.own), std::move(detail)};
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,184 @@
+// How an attempt ends, and the job: what began it, a restart or the last message to all.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <iterator>
+#include <utility>
+
+#include "rendezvous/codec.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+#include "supervise/report.hpp"
+#include "supervise/root_cause.hpp"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+constexpr std::size_t k_max_seen = 512;  // failures of one attempt that are not alike
+
+}  // namespace
+
+void Coordinator::check_stopped(TimePoint now) {
+  if (!all_done(stopped_, [this](AgentIndex agent) { return !is_busy(agent); })) return;
+  settle_cause();
+  const bool signalled = final_cause_ && final_cause_->kind == supervise::Cause::Kind::stopped_by_signal;
+  if (signalled && all_succeeded()) return finish({});
+  if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
+  if (final_cause_) return finish(*final_cause_);
+  if (!changes_.empty()) return restart_changed(now);
+  supervise::RestartDecision decision = decide_restart();
+  if (decision.restart && late_cause_) return finish_instead();
+  if (decision.restart) return restart(now);
+  finish({supervise::Cause::Kind::worker_failed,
+          *first_failure_,
+          0,
+          {},
+          std::move(decision.why),
+          std::move(decision.hint)});
+}
+
+// As far as is known yet: until all have stopped, another failure may turn out to be the cause.
+bool Coordinator::may_restart() const { return first_failure_ && decide_restart().restart; }
+
+supervise::RestartDecision Coordinator::decide_restart() const {
+  supervise::RestartDecision decision = policy_.decide(attempt_end());
+  return decision.restart && too_few() ? supervise::RestartDecision{false, {}, describe_too_few(), {}}
+                                       : decision;
+}
+
+supervise::AttemptEnd Coordinator::attempt_end() const {
+  const auto ran = std::chrono::floor<Milliseconds>(failed_at_ - started_at_);
+  return {*first_failure_, ran, progressed_};
+}
+
+// What came while the workers were stopped would have changed nothing, had the first failure been the cause.
+void Coordinator::finish_instead() {
+  std::erase(remarks_, late_cause_->detail);
+  late_cause_->failure = *first_failure_;
+  victims_.clear();
+  finish(*late_cause_);
+}
+
+void Coordinator::restart(TimePoint now) {
+  const supervise::Failure cause = *first_failure_;
+  const Milliseconds delay = policy_.note_end(attempt_end()).delay;
+  if (settings_.elastic) note_first_failure(cause);
+  next_attempt();
+  record_restart(supervise::describe_restart(cause, delay), &cause);
+  actions_.push_back(ShowRestart{cause, attempt_, policy_.used().used, settings_.max_restarts, delay});
+  if (delay == Milliseconds{0}) return begin_attempt(now);
+  tell_rosters();  // of the restart that is used
+  state_ = State::opening;
+  state_deadline_ = now + delay;
+}
+
+void Coordinator::begin_attempt(TimePoint now) {
+  if (members_.is_changed()) return form_world(now);
+  begin_roll();
+  open_store(now);
+}
+
+void Coordinator::next_attempt() {
+  if (std::exchange(store_asked_, false)) actions_.push_back(CloseStore{attempt_});
+  ++attempt_.value;
+  first_failure_.reset();
+  others_.clear();
+  victims_.clear();
+  remarks_.clear();
+}
+
+// Ends the job at once, or after the workers have been stopped.
+void Coordinator::end_with(supervise::Cause cause, TimePoint now, bool whole_tree) {
+  // Should this coordinator be lost meanwhile, no other one starts the workers again.
+  const bool asked = cause.kind == supervise::Cause::Kind::stopped_by_signal;
+  if (state_ == State::stopping) {
+    const bool goes_on = may_restart() || !changes_.empty();
+    std::optional<supervise::Cause>& ending = goes_on ? final_cause_ : late_cause_;
+    if (!final_cause_ && !ending) ending = std::move(cause);
+    if (asked) tell_rosters();
+  } else if (state_ == State::running) {
+    const int signal = cause.signal > 0 ? cause.signal : SIGTERM;
+    final_cause_ = std::move(cause);
+    if (asked) tell_rosters();
+    begin_stop({attempt_, signal, whole_tree}, now);
+  } else if (state_ != State::finished) {
+    finish(cause);
+  }
+}
+
+bool Coordinator::may_run_workers(AgentIndex agent) const {
+  if (state_ == State::running) return members_.takes_part(agent) && !at(agent).succeeded;
+  return state_ == State::stopping && is_busy(agent);
+}
+
+bool Coordinator::is_busy(AgentIndex agent) const {
+  return members_.is_here(agent) && members_.takes_part(agent) && !at(agent).stopped;
+}
+
+void Coordinator::stop_deadline_passed(TimePoint now) {
+  for (int index = 0; index < settings_.agents && state_ == State::stopping; ++index) {
+    if (!is_busy({index})) continue;
+    at({index}).stopped = true;
+    lose({index},
+         fmt::format("{} did not stop its workers within {}", name_of({index}),
+                     describe_duration(settings_.stop_timeout)),
+         now);
+  }
+}
+
+void Coordinator::finish(const supervise::Cause& cause) {
+  if (store_asked_) actions_.push_back(CloseStore{attempt_});
+  state_ = State::finished;
+  state_deadline_.reset();
+  questions_ = {};
+  ended_with_ = cause;
+  record_end();
+  for (const auto& [connection, agent] : members_.here()) {
+    ++told_;
+    const bool here = connection == k_local_connection;
+    actions_.push_back(
+        here ? SendTo{connection, Finish{cause, others_, remarks_, true, victims_, policy_.used()}}
+             : SendTo{connection, Finish{cause, {}, {}, false}});
+  }
+  actions_.push_back(EndJob{cause});
+}
+
+bool Coordinator::all_succeeded() {
+  return all_done(succeeded_,
+                  [this](AgentIndex agent) { return at(agent).succeeded || !members_.takes_part(agent); });
+}
+
+void Coordinator::send_all(const CoordinatorMessage& message) {
+  for (const AgentIndex agent : members_.participants()) {
+    if (members_.is_here(agent) && members_.takes_part(agent)) send(agent, message);
+  }
+}
+
+void Coordinator::send(AgentIndex agent, CoordinatorMessage message) {
+  actions_.push_back(SendTo{*members_.at(agent).connection, std::move(message)});
+}
+
+void Coordinator::note_further(const supervise::Failure& failure) {
+  if (others_.size() >= k_max_seen) others_ = supervise::fold_alike(std::move(others_));
+  if (others_.size() < k_max_seen) others_.push_back(failure);
+}
+
+// Each host has told its first failure when it came, and the others with Stopped.
+void Coordinator::settle_cause() {
+  if (!first_failure_) {  // who was signalled ended because of that
+    others_.clear();
+    victims_.clear();
+    return;
+  }
+  std::vector<supervise::Failure> seen{std::move(*first_failure_)};
+  seen.insert(seen.end(), std::make_move_iterator(others_.begin()), std::make_move_iterator(others_.end()));
+  supervise::RankedFailures ranked = supervise::rank_failures(std::move(seen), std::move(victims_));
+  first_failure_ = std::move(ranked.cause);
+  others_ = std::move(ranked.others);
+  if (others_.size() > k_max_further_failures) others_.resize(k_max_further_failures);
+  victims_ = final_cause_ ? std::vector<int>() : std::move(ranked.victims);
+  record_cause();
+}
+
+}  // namespace ddprun::rendezvous

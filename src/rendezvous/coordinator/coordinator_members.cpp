@@ -1,0 +1,162 @@
+// Which agents take part where a job goes on without some of them: who comes late, who is lost, who waits.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/launch_failure.hpp"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+constexpr std::size_t k_named_changes = 3;
+
+// Several nodes may have been lost, or have come, before all workers had stopped.
+std::string name_some(std::vector<std::string> changes) {
+  const std::size_t others = changes.size() - std::min(changes.size(), k_named_changes);
+  changes.resize(changes.size() - others);
+  return join(changes, "; ") + (others > 0 ? fmt::format("; {} more nodes have changed", others) : "");
+}
+
+}  // namespace
+
+bool Coordinator::enough_nodes() const {
+  const int least = settings_.elastic ? settings_.elastic->least : settings_.agents;
+  return members_.is_here(settings_.own) && members_.nodes_here() >= least;
+}
+
+std::string Coordinator::describe_too_few() const {
+  const ElasticNodes& elastic = *settings_.elastic;
+  const std::string left = count_of(members_.nodes_here(), "node") + " left";
+  if (elastic.spares == 0) return fmt::format("{}, and --nnodes asks for {} at least", left, elastic.least);
+  return fmt::format("{}, and the job needs {}; no spare is left, as {} of {} nodes are lost: {}", left,
+                     elastic.least, members_.lost_hosts().size(), settings_.agents,
+                     join(members_.lost_hosts(), ", "));
+}
+
+void Coordinator::begin_last_call(TimePoint now) {
+  const bool begins = settings_.elastic && settings_.elastic->last_call && !last_call_ && enough_nodes();
+  if (begins) last_call_ = now + *settings_.elastic->last_call;
+}
+
+void Coordinator::choose_participants() {
+  for (const Succession& each : members_.choose()) {
+    const std::string before = host_of(each.before), after = host_of(each.after);
+    const std::string text = members_.at(each.before).set_aside
+                                 ? fmt::format("{} failed first in {} attempts; {} takes its place", before,
+                                               k_first_failures, after)
+                                 : fmt::format("{} takes the place of {}", after, before);
+    actions_.push_back(ShowNotice{{text, {}}});
+  }
+  begin_roll();
+  for (const AgentIndex agent : members_.waiting()) send(agent, Standby{});
+}
+
+void Coordinator::restart_changed(TimePoint now) {
+  const std::string why = name_some(std::exchange(changes_, {}));
+  next_attempt();
+  record_restart(why + "; starting all workers again");
+  const int agents = std::min(static_cast<int>(members_.here().size()), members_.slots());
+  const bool one_a_task = announced(settings_.own).fixed_rank.has_value();
+  actions_.push_back(
+      ShowNotice{{fmt::format("{}; starting all workers again{} {} of {} {}", why, one_a_task ? "," : " on",
+                              agents, members_.slots(), one_a_task ? "ranks" : "nodes"),
+                  {}}});
+  if (killed_at_ && now < *killed_at_) {
+    state_ = State::opening;
+    state_deadline_ = *killed_at_;
+    return;
+  }
+  form_world(now);
+}
+
+// A host whose workers fail first again and again may be the reason itself.
+void Coordinator::note_first_failure(const supervise::Failure& cause) {
+  const auto& all = members_.participants();
+  const auto found =
+      std::ranges::find_if(all, [&](AgentIndex agent) { return runs_rank(agent, cause.rank); });
+  if (found != all.end()) members_.note_first_failure(*found);
+}
+
+// ---- late joins, and those that cannot take part
+
+void Coordinator::dismiss(ConnectionId connection, const Join& join) {
+  const FailedStart failed{printable(join.announcement.host), *join.failure};
+  const supervise::Cause cause = describe_failed_start({failed}, {});
+  actions_.push_back(SendTo{connection, Finish{cause, {}, {}, false}});
+  actions_.push_back(CloseConnection{connection});
+}
+
+// Before the first attempt. False where the others cannot do without it.
+bool Coordinator::does_without(ConnectionId connection, const Join& join, TimePoint now) {
+  const plan::Announcement& announced = join.announcement;
+  const bool may = settings_.elastic && announced.agent != settings_.own && !announced.fixed_rank;
+  const int left = settings_.agents - static_cast<int>(without_.size()) - 1;
+  if (!may || left < settings_.elastic->least) return false;
+  dismiss(connection, join);
+  without_.push_back({printable(announced.host), *join.failure});
+  const supervise::Cause cause = describe_failed_start({without_.back()}, {});
+  actions_.push_back(ShowNotice{{cause.detail + "; the job starts without it", {}}});
+  if (all_came()) form_world(now);
+  return true;
+}
+
+void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint now) {
+  if (settings_.elastic->grow == options::Grow::never) {
+    return refuse(connection,
+                  fmt::format("the job on {} has already started and takes in no more nodes (--grow never); "
+                              "{} cannot join it",
+                              host_of(settings_.own), printable(join.announcement.host)),
+                  "use a separate --rdzv-id or --master-port for each job");
+  }
+  if (join.failure) return dismiss(connection, join);
+  const std::string host = printable(join.announcement.host);
+  const auto place = members_.find_late_place(join.announcement);
+  if (!place) {
+    return refuse(connection, fmt::format("the job has all its {} nodes without {}", settings_.agents, host),
+                  "start each ddprun of the job only once");
+  }
+  if (const auto clash = members_.find_clash(*place, join.announcement))
+    return refuse(connection, clash->what(), clash->hint());
+  const std::vector<Successor> before = successors();
+  enter(*place, connection, join);
+  successors() == before ? tell_roster(*place, make_roster()) : tell_rosters();
+  if (!members_.is_changed() || settings_.elastic->grow != options::Grow::now) return send(*place, Standby{});
+  if (state_ == State::probing) return form_world(now);
+  const bool runs = state_ == State::opening || state_ == State::running;
+  if (!runs || waits_to_restart()) return;  // the attempt that follows has it
+  changes_.push_back(fmt::format("{} has joined", host));
+  if (state_ == State::opening) return restart_changed(now);
+  begin_stop({attempt_}, now);
+}
+
+// ---- losses
+
+// False where the job ends by it.
+bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence, TimePoint now) {
+  if (members_.is_here(agent) || !enough_nodes()) return false;  // it lives, and may have workers
+  const bool took_part = members_.takes_part(agent);
+  if (!took_part && settings_.elastic->spares > 0)
+    actions_.push_back(ShowNotice{{sentence + "; it was a spare", {}}});
+  if (!took_part) tell_rosters();  // it might be looked for
+  if (!took_part || (state_ == State::running && at(agent).succeeded)) return true;
+  if (state_ == State::stopping && (final_cause_ || late_cause_)) return false;
+  if (waits_to_restart()) {
+    actions_.push_back(ShowNotice{{sentence + "; the workers start again without it", {}}});
+    return true;
+  }
+  if (state_ != State::probing) changes_.push_back(sentence);
+  if (state_ == State::running)
+    begin_stop({attempt_}, now);
+  else if (state_ == State::stopping)
+    check_stopped(now);
+  else if (state_ == State::opening)
+    restart_changed(now);
+  else
+    form_world(now);
+  return true;
+}
+
+}  // namespace ddprun::rendezvous

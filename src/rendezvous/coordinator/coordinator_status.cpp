@@ -1,0 +1,151 @@
+// What the coordinator tells of the job while it runs: to who asks, and to who waits at a terminal.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/waiting_text.hpp"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+constexpr Milliseconds k_gathering_delay{1000}, k_running_delay{10000}, k_stopping_delay{3000};
+constexpr Milliseconds k_live_interval{1000}, k_plain_interval{30000};
+
+}  // namespace
+
+Coordinator::Actions Coordinator::on_status_request(TimePoint now) {
+  std::set<ConnectionId> agents;
+  for (const auto& [connection, agent] : members_.here()) agents.insert(connection);
+  if (state_ == State::finished) return {};
+  const auto number = status_round_.begin(agents, now);
+  if (!number) return {};
+  for (const ConnectionId connection : agents)
+    actions_.push_back(SendTo{connection, StatusQuestion{*number}});
+  return std::exchange(actions_, {});
+}
+
+void Coordinator::handle(ConnectionId connection, const StatusAnswer& answer, TimePoint now) {
+  status_round_.note(connection, answer);
+  if (status_round_.is_over(now)) show_job();
+}
+
+void Coordinator::show_job() {
+  status::JobStatus status;
+  status.launch_id = settings_.launch_id;
+  status.phase = describe_phase();
+  status.attempt = attempt_.value;
+  status.restarts = policy_.used().used;
+  status.max_restarts = settings_.max_restarts;
+  status.nodes = settings_.agents;
+  if (!world_.assignments.empty()) {
+    status.nodes = world_.assignments.front().node_count;
+    status.workers = world_.world_size;
+  }
+  for (const ConnectionId connection : status_round_.silent()) {
+    const auto found = members_.here().find(connection);
+    if (found != members_.here().end()) status.silent.push_back(host_of(found->second));
+  }
+  status.here = status_round_.take_answers();
+  actions_.push_back(ShowJob{std::move(status)});
+}
+
+std::string Coordinator::describe_phase() const {
+  switch (state_) {
+    case State::gathering:
+      return "waiting for " + describe_missing(members_.missing(), settings_.agents, settings_.peers);
+    case State::probing:
+      return "looking for an address that all nodes reach";
+    case State::opening:
+      return waits_to_restart() ? "waiting to restart" : "starting";
+    case State::running:
+      return "running";
+    case State::stopping:
+      return "stopping the workers";
+    case State::finished:
+      break;
+  }
+  return "ended";
+}
+
+// ---- what is waited for
+
+Coordinator::Actions Coordinator::on_connections(int count, TimePoint now) {
+  if (state_ != State::running) return {};
+  connections_ = std::max(connections_, count);
+  update_status(now);
+  return std::exchange(actions_, {});
+}
+
+bool Coordinator::has_status() const {
+  if (state_ == State::gathering || state_ == State::stopping) return true;
+  if (waits_to_restart()) return settings_.live;
+  return state_ == State::running && settings_.live && settings_.connects && world_.world_size > 1 &&
+         connections_ < world_.world_size;
+}
+
+// What is over sooner is not worth a line.
+Milliseconds Coordinator::status_delay() const {
+  if (status_state_ == State::gathering || status_state_ == State::opening) return k_gathering_delay;
+  if (status_state_ == State::running) return k_running_delay;
+  return settings_.live ? k_stopping_delay : k_plain_interval;
+}
+
+std::optional<TimePoint> Coordinator::status_due() const {
+  if (status_state_ != state_ || !has_status() || !(settings_.live || status_stale_)) return std::nullopt;
+  return status_due_;
+}
+
+void Coordinator::update_status(TimePoint now) {
+  if (std::exchange(status_state_, state_) != state_) {
+    status_since_ = now;
+    status_due_ = now + status_delay();
+    status_stale_ = true;
+  }
+  std::string text = status_shown_;
+  if (!has_status() || now < status_since_ + status_delay()) {
+    text.clear();
+  } else if (const auto due = status_due(); due && now >= *due) {
+    text = describe_waiting(now);
+    status_stale_ = false;
+    status_due_ = now + (settings_.live ? k_live_interval : k_plain_interval);
+  }
+  if (text == status_shown_) return;
+  status_shown_ = text;
+  // EndJob stays the last action.
+  const auto end = state_ == State::finished ? actions_.end() - 1 : actions_.end();
+  actions_.insert(end, ShowStatus{text});
+}
+
+std::string Coordinator::describe_waiting(TimePoint now) const {
+  const Milliseconds waited = std::chrono::floor<std::chrono::seconds>(now - status_since_);
+  const std::string since = settings_.live ? ", for " + describe_duration(waited) : "";
+  if (state_ == State::running) {
+    return fmt::format("{} of {} workers have not connected to the store yet, {} after the start",
+                       world_.world_size - connections_, world_.world_size, describe_duration(waited));
+  }
+  if (waits_to_restart()) {
+    const Milliseconds left = std::chrono::ceil<std::chrono::seconds>(*state_deadline_ - now);
+    return fmt::format("starting all workers again in {}", describe_duration(left));
+  }
+  if (state_ == State::stopping) {
+    std::vector<int> busy;
+    for (int index = 0; index < settings_.agents; ++index) {
+      if (is_busy({index})) busy.push_back(index);
+    }
+    const std::string whose =
+        settings_.agents == 1 ? "" : " of " + describe_missing(busy, settings_.agents, settings_.peers);
+    return fmt::format("waiting for the workers{} to stop{}; those left after {} are killed", whose, since,
+                       describe_duration(settings_.grace));
+  }
+  std::string text = "waiting for " + describe_missing(members_.missing(), settings_.agents, settings_.peers);
+  if (!refused_.empty()) {
+    text += fmt::format("; refused {}: {}", printable(refused_.begin()->first), refused_.begin()->second);
+  }
+  return text + since;
+}
+
+}  // namespace ddprun::rendezvous

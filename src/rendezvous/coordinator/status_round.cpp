@@ -1,0 +1,30 @@
+#include "rendezvous/coordinator/status_round.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace ddprun::rendezvous {
+
+std::optional<int> StatusRound::begin(std::set<ConnectionId> agents, TimePoint now) {
+  if (deadline_) return std::nullopt;
+  asked_ = std::move(agents);
+  answers_.clear();
+  deadline_ = now + k_limit;
+  return ++number_;
+}
+
+void StatusRound::note(ConnectionId agent, const StatusAnswer& answer) {
+  if (deadline_ && answer.question == number_ && asked_.erase(agent) > 0) answers_.push_back(answer.status);
+}
+
+std::vector<status::NodeStatus> StatusRound::take_answers() {
+  deadline_.reset();
+  const auto first_rank = [](const status::NodeStatus& node) {
+    return node.workers.empty() ? std::numeric_limits<int>::max() : node.workers.front().rank;
+  };
+  std::ranges::stable_sort(answers_, {}, first_rank);
+  return std::exchange(answers_, {});
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,35 @@
+// One question to all agents how their workers are. One at a time: who asks meanwhile gets the same answer.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "rendezvous/client_questions.hpp"
+#include "rendezvous/message.hpp"
+
+namespace ddprun::rendezvous {
+
+class StatusRound {
+ public:
+  static constexpr Milliseconds k_limit{3000};  // who has not answered by then is silent
+
+  // The number of the question; nothing while the one before is open.
+  std::optional<int> begin(std::set<ConnectionId> agents, TimePoint now);
+  void note(ConnectionId agent, const StatusAnswer& answer);
+  void drop(ConnectionId agent) { asked_.erase(agent); }
+  // All have answered, or the time is over: then the answers by their first rank, and who gave none.
+  bool is_over(TimePoint now) const { return deadline_ && (asked_.empty() || now >= *deadline_); }
+  std::vector<status::NodeStatus> take_answers();
+  const std::set<ConnectionId>& silent() const { return asked_; }
+  std::optional<TimePoint> deadline() const { return deadline_; }
+
+ private:
+  int number_ = 0;
+  std::set<ConnectionId> asked_;
+  std::vector<status::NodeStatus> answers_;
+  std::optional<TimePoint> deadline_;
+};
+
+}  // namespace ddprun::rendezvous

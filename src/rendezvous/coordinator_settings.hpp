@@ -1,0 +1,60 @@
+// What a coordinator knows of its launch beforehand, and its time limits.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "allocation/allocation.hpp"
+#include "base/duration.hpp"
+#include "base/ids.hpp"
+#include "options/options.hpp"
+#include "plan/node_count.hpp"
+
+namespace ddprun::rendezvous {
+
+// --nnodes MIN:MAX, --spares
+struct ElasticNodes {
+  int least = 1;
+  int spares = 0;  // of the agents, that wait until they are needed
+  // Once MIN nodes have come, how long the others may take. Nothing: they are known, and join_timeout counts.
+  std::optional<Milliseconds> last_call;
+  options::Grow grow = options::Grow::now;
+};
+
+// For an agent that coordinates since the one before is lost.
+struct Takeover {
+  std::string why;  // "lost n1, the coordinator: the other side closed the connection"
+  Milliseconds host_timeout;
+};
+
+struct CoordinatorSettings {
+  int agents = 1;
+  AgentIndex own;           // the place of this process' agent
+  bool succession = false;  // should the coordinator be lost, another agent takes over
+  std::optional<Takeover> takeover;
+  std::optional<ElasticNodes> elastic;
+  std::vector<std::string> peers;  // host names by agent index, empty where unknown; [own] is this host
+  std::string version;             // of ddprun
+  std::string run_id;              // what all agents take for Assignment::run_id
+  std::string launch_id;           // and for Assignment::launch_id
+  int max_restarts = 0;
+  options::RestartOptions restarts;
+  Milliseconds join_timeout{600000};
+  Milliseconds stop_timeout{40000};    // from Stop to Stopped: the agents' grace and a margin
+  Milliseconds probe_timeout{30000};   // from Probe to Probed
+  std::vector<std::string> addresses;  // of this host, numeric, best first
+  std::string named_address;  // the user's word for MASTER_ADDR: no other is taken; empty: no such word
+  int port = 0;               // where this process listens for agents, named in Probe
+  // Shown where nobody else has joined for a while: why that may be.
+  std::optional<allocation::Notice> when_alone;
+  std::string
+      cannot_start;       // why this launch is over before it begins: all that is left is to tell who joins
+  bool record = false;    // somebody wants to have Record
+  bool live = false;      // ShowStatus goes to a terminal: every second, with the time
+  bool connects = false;  // workers are expected to connect to the store, and on_connections is told
+  Milliseconds grace{30000};                 // of the workers when they are stopped, for messages
+  std::optional<plan::ExpectedNodes> nodes;  // to compare with where the agents are
+};
+
+}  // namespace ddprun::rendezvous

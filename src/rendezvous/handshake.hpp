@@ -1,0 +1,132 @@
+// How two agents prove to each other that they belong to the same launch, before anything else is parsed.
+//
+//   member       -> hello {magic, protocol version, methods, public key}                  44 bytes
+//   coordinator  -> hello                                                                 44 bytes
+//   member       -> proof {kind, method, length, sealed}     or refusal {kind, 0, length, sentence}
+//   coordinator  -> proof                                    or refusal
+//   then what is said, sealed (net/sealed_stream.hpp), both ways
+//
+// The member speaks first, so that a listener can tell a stranger by its first bytes and say nothing to it.
+// What a proof seals is: both hellos as they were sent (so neither keys nor methods can be swapped), the
+// sender's role (so a proof cannot be sent back to its maker) and the launch key, in that order. Only who
+// holds the key can open it, so a stranger does not learn the job's name. A sealed proof of an earlier
+// conversation opens, but carries other public keys.
+//
+// The public keys (X25519) are made for this conversation alone and serve as nonces. From both follow the
+// keys that seal what is said afterwards: who passes a handshake on between two peers learns nothing and
+// changes nothing, and who gets the launch's secret later cannot read what was recorded.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/secret_key.hpp"
+
+namespace ddprun::rendezvous {
+
+inline constexpr std::uint8_t k_protocol_version = 2;
+inline constexpr std::string_view k_protocol_magic{"ddprun\0", 7};  // the version byte follows
+inline constexpr std::size_t k_hello_size = 8 + 4 + 32;
+inline constexpr std::size_t k_max_proof = 8192;      // a munge credential of our payload is under 1 KiB
+inline constexpr std::size_t k_max_refusal = 512;     // a sentence
+inline constexpr std::size_t k_max_launch_key = 512;  // what is longer is cut, on both sides alike
+
+// On the wire a bit each. The three in the middle of k_proof_methods are keys that a launcher or scheduler
+// gave to all processes of one job.
+enum class ProofMethod : std::uint8_t {
+  munge = 1,
+  key_file = 2,
+  front_end = 3,  // of the ddprun that started this one
+  pmi_secret = 4,
+  open_mpi = 5,
+  pbs_cookie = 6
+};
+// In order of preference.
+inline constexpr std::array<ProofMethod, 6> k_proof_methods{ProofMethod::front_end,  ProofMethod::munge,
+                                                            ProofMethod::pmi_secret, ProofMethod::open_mpi,
+                                                            ProofMethod::pbs_cookie, ProofMethod::key_file};
+std::string to_string(ProofMethod method);  // "munge", "a key file", "PMI_SHARED_SECRET"
+
+struct ProofResult {
+  bool ok = false;
+  std::string text;  // the bytes; or a sentence saying why there are none
+};
+
+// Who can seal and open. open(seal(x)) == x for everyone who holds the same key (or is the same user, for
+// munge) and nobody else can make something that opens. Calls may block for as long as the munge daemon
+// needs; they have a deadline of their own.
+struct Authenticator {
+  std::vector<ProofMethod> methods;  // usable here, best first
+  std::function<ProofResult(ProofMethod, const std::string& payload)> seal;
+  std::function<ProofResult(ProofMethod, const std::string& sealed)> open;
+};
+
+using PublicKey = std::array<std::uint8_t, 32>;
+enum class HandshakeRole : std::uint8_t { member = 1, coordinator = 2 };
+
+// One for each direction.
+struct SessionKeys {
+  SecretKey receive{};
+  SecretKey send{};
+};
+
+// This side's half of a key exchange, for one conversation.
+struct KeyExchange {
+  PublicKey public_key{};
+  // Nothing where the peer's is no key.
+  std::function<std::optional<SessionKeys>(HandshakeRole own, const PublicKey& peer)> derive;
+};
+
+struct HandshakeStep {
+  enum class State { more, done, failed, foreign };
+  State state = State::more;
+  std::string send;  // to be sent before anything else is done, also before closing
+  std::string
+      text;  // failed: why, one sentence; foreign: all bytes received; done: bytes after the handshake
+};
+
+// One conversation. Feed it what arrives, in any pieces, until a step is not `more`.
+class Handshake {
+ public:
+  // `key_exchange` is used once.
+  Handshake(HandshakeRole role, const std::string& launch_key, KeyExchange key_exchange,
+            Authenticator authenticator);
+
+  std::string start() const;  // bytes to send at once; none for the coordinator
+  HandshakeStep feed(std::string_view bytes);
+  // What the conversation is waiting for, for the sentence of a deadline: "sent nothing".
+  std::string waiting_for() const;
+  ProofMethod method() const { return method_; }     // the one that was used, once done
+  const SessionKeys& keys() const { return keys_; }  // once done
+  bool heard_nothing() const { return stage_ == Stage::hello && buffer_.empty(); }
+
+ private:
+  enum class Stage { hello, proof, over };
+
+  HandshakeStep read_hello();
+  HandshakeStep read_proof();
+  HandshakeStep check_hello();
+  HandshakeStep check_proof(ProofMethod method, const std::string& sealed);
+  HandshakeStep make_proof();
+  HandshakeStep fail(std::string why, bool tell_peer, std::string before = {});
+  std::string payload(HandshakeRole sender) const;
+
+  HandshakeRole role_;
+  std::string launch_key_;
+  KeyExchange key_exchange_;
+  Authenticator authenticator_;
+  Stage stage_ = Stage::hello;
+  std::string own_hello_;
+  std::string peer_hello_;
+  std::string buffer_;
+  std::vector<ProofMethod> common_;
+  ProofMethod method_ = ProofMethod::munge;
+  SessionKeys keys_;
+};
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,224 @@
+#include "rendezvous/membership/membership.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace ddprun::rendezvous {
+
+Membership::Membership(int places, int spares, AgentIndex own)
+    : own_(own),
+      members_(static_cast<std::size_t>(places)),
+      slots_(static_cast<std::size_t>(places - spares)) {}
+
+int Membership::nodes_here() const {
+  std::set<std::string> hosts;
+  for (const auto& [connection, agent] : here_) {
+    const plan::Announcement& announced = *at(agent).announcement;
+    if (!announced.fixed_rank) return static_cast<int>(here_.size());
+    hosts.insert(to_lower(short_host_name(announced.host)));
+  }
+  return static_cast<int>(hosts.size());
+}
+
+std::vector<int> Membership::missing() const {
+  std::vector<int> absent;
+  for (int place = 0; place < places(); ++place) {
+    if (!is_here({place})) absent.push_back(place);
+  }
+  return absent;
+}
+
+std::vector<std::string> Membership::lost_hosts() const {
+  std::vector<std::string> hosts;
+  for (const Member& each : members_) {
+    if (!each.connection && each.announcement) hosts.push_back(printable(each.announcement->host));
+  }
+  return hosts;
+}
+
+// ---- who comes and goes
+
+std::optional<AgentIndex> Membership::free_place() const {
+  const auto free =
+      std::find_if(members_.begin(), members_.end(), [](const Member& each) { return !each.connection; });
+  if (free == members_.end()) return std::nullopt;
+  return AgentIndex{static_cast<int>(free - members_.begin())};
+}
+
+std::optional<Membership::Place> Membership::find_place(const plan::Announcement& announcement) const {
+  const auto free = free_place();
+  if (!announcement.agent) return free ? std::optional(Place{*free, {}}) : std::nullopt;
+  if (!is_here(*announcement.agent)) return Place{*announcement.agent, {}};
+  if (!at(*announcement.agent).by_arrival || !free) return std::nullopt;
+  return Place{*announcement.agent, free};
+}
+
+void Membership::move(AgentIndex from, AgentIndex to) {
+  const Member moved = std::exchange(member(from), {});
+  plan::Announcement announcement = *moved.announcement;
+  if (moved.by_arrival) announcement.agent.reset();
+  enter(to, *moved.connection, std::move(announcement));
+}
+
+std::optional<AgentIndex> Membership::find_late_place(const plan::Announcement& announcement) const {
+  if (announcement.agent) return is_here(*announcement.agent) ? std::nullopt : announcement.agent;
+  for (int place = 0; place < places(); ++place) {
+    const Member& each = at({place});
+    if (!each.connection && each.announcement && same_host(each.announcement->host, announcement.host))
+      return AgentIndex{place};
+  }
+  return free_place();
+}
+
+std::optional<Error> Membership::find_clash(AgentIndex place, const plan::Announcement& announcement) const {
+  std::vector<plan::Announcement> all;
+  for (int other = 0; other < places(); ++other) {
+    if (AgentIndex{other} == place) {
+      all.push_back(announcement);
+      all.back().agent = place;
+      if (!announcement.agent) all.back().node = NodeIndex{other};
+    } else if (is_here({other})) {
+      all.push_back(*at({other}).announcement);
+    }
+  }
+  try {
+    plan::make_world_plan(all, plan::Gaps::closed);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error;
+  }
+}
+
+void Membership::enter(AgentIndex place, ConnectionId connection, plan::Announcement announcement) {
+  Member& entering = member(place);
+  entering = {};
+  entering.by_arrival = !announcement.agent;
+  if (entering.by_arrival) {
+    announcement.agent = place;
+    announcement.node = NodeIndex{place.value};
+  }
+  entering.announcement = std::move(announcement);
+  entering.connection = connection;
+  here_[connection] = place;
+}
+
+void Membership::leave(AgentIndex agent, std::string why) {
+  here_.erase(*member(agent).connection);
+  member(agent).connection.reset();
+  member(agent).lost = std::move(why);
+}
+
+// ---- who takes part
+
+bool Membership::anyone_waits() const {
+  return std::any_of(here_.begin(), here_.end(), [this](const auto& entry) {
+    return !takes_part(entry.second) && !at(entry.second).set_aside;
+  });
+}
+
+bool Membership::stays(AgentIndex agent) const {
+  return is_here(agent) && takes_part(agent) && !(at(agent).set_aside && anyone_waits());
+}
+
+// Its own first, for all of them; `placed` are those that have one.
+void Membership::fill_slots(std::vector<bool>& placed, bool aside) {
+  const auto is_free = [&](int place) {
+    return is_here({place}) && !placed[static_cast<std::size_t>(place)] && at({place}).set_aside == aside;
+  };
+  const auto take = [&](std::size_t slot, int place) {
+    slots_[slot] = AgentIndex{place};
+    placed[static_cast<std::size_t>(place)] = true;
+  };
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (const int own = static_cast<int>(i); !slots_[i] && is_free(own)) take(i, own);
+  }
+  int next = 0;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i]) continue;
+    while (next < places() && !is_free(next)) ++next;
+    if (next < places()) take(i, next);
+  }
+}
+
+std::vector<Succession> Membership::choose() {
+  const std::vector<std::optional<AgentIndex>> before = slots_;
+  std::vector<bool> placed(members_.size());
+  for (std::optional<AgentIndex>& slot : slots_) {
+    if (slot && !stays(*slot)) slot.reset();
+    if (slot) placed[static_cast<std::size_t>(slot->value)] = true;
+  }
+  fill_slots(placed, /*aside=*/false);
+  fill_slots(placed, /*aside=*/true);
+  for (Member& each : members_) {
+    each.position.reset();
+    each.slot.reset();
+  }
+  participants_.clear();
+  std::vector<Succession> successions;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (!slots_[i]) continue;
+    member(*slots_[i]).position = participants_.size();
+    member(*slots_[i]).slot = static_cast<int>(i);
+    participants_.push_back(*slots_[i]);
+    if (before[i] && before[i] != slots_[i]) successions.push_back({*before[i], *slots_[i]});
+  }
+  return successions;
+}
+
+bool Membership::is_changed() const {
+  std::size_t staying = 0;
+  for (const AgentIndex agent : participants_) staying += stays(agent) ? 1 : 0;
+  if (staying < participants_.size()) return true;
+  return staying < slots_.size() && staying < here_.size();
+}
+
+std::vector<plan::Announcement> Membership::announcements() const {
+  std::vector<plan::Announcement> all;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (!slots_[i]) continue;
+    all.push_back(*at(*slots_[i]).announcement);
+    if (has_spares()) all.back().node = NodeIndex{static_cast<int>(i)};
+  }
+  return all;
+}
+
+// choose() leaves a slot to who has it and takes part.
+void Membership::keep_slot(AgentIndex agent, int slot) {
+  if (slot < 0 || slot >= slots() || slots_[static_cast<std::size_t>(slot)] || at(agent).slot) return;
+  slots_[static_cast<std::size_t>(slot)] = agent;
+  member(agent).slot = slot;
+  member(agent).position = 0;
+}
+
+void Membership::keep_aside(AgentIndex agent) { member(agent).set_aside = true; }
+
+void Membership::note_lost(AgentIndex agent, const std::string& host, std::string why) {
+  if (is_here(agent) || at(agent).announcement) return;
+  member(agent).announcement.emplace().host = host;
+  member(agent).lost = std::move(why);
+}
+
+std::vector<AgentIndex> Membership::waiting() const {
+  std::vector<AgentIndex> all;
+  for (int place = 0; place < places(); ++place) {
+    if (is_here({place}) && !takes_part({place})) all.push_back({place});
+  }
+  return all;
+}
+
+bool Membership::set_aside(AgentIndex agent) {
+  if (!anyone_waits()) return false;
+  member(agent).set_aside = true;
+  return true;
+}
+
+void Membership::note_first_failure(AgentIndex agent) {
+  first_failures_ = failed_first_ == agent ? first_failures_ + 1 : 1;
+  failed_first_ = agent;
+  if (first_failures_ >= k_first_failures && agent != own_ && set_aside(agent)) failed_first_.reset();
+}
+
+}  // namespace ddprun::rendezvous

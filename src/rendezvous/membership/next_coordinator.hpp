@@ -1,0 +1,78 @@
+// What an agent does that has lost its coordinator: which others it looks for, when it takes over itself, and
+// when it gives up.
+//
+// Every agent was told of the same successors in the same order (roster.hpp). All of them are dialled at
+// once, and only one that has taken over answers. The first of those that are not known to be lost takes over
+// when none has answered soon, or after a second where the coordinator's process may live: then another one
+// may have been earlier. Each further one gives those before it a few seconds. Who takes over first gathers
+// the others and waits until they are a majority (quorum.hpp), so that nothing depends on these times but how
+// soon it goes on, and whether all find each other.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "rendezvous/connection_end.hpp"
+#include "rendezvous/coordinator_settings.hpp"
+#include "rendezvous/roster.hpp"
+
+namespace ddprun::rendezvous {
+
+class NextCoordinator {
+ public:
+  explicit NextCoordinator(Milliseconds host_timeout);
+
+  // ---- with a coordinator
+
+  // The one that was found listens there.
+  void note_joined(const std::string& address, int port);
+  // True where its number is new. What was lost before is so no more.
+  bool note(const Roster& roster);
+  bool is_told() const { return roster_.has_value(); }
+  const std::string& host() const { return roster_->host; }  // of the latest coordinator, when told
+
+  // ---- without
+
+  // `what`: as a sentence. `listens`: this agent does, where the roster says, so that it can take over.
+  // The sentence with which the agent ends; nothing: it ends its workers, and then does what next() says.
+  std::optional<std::string> note_lost(const std::string& what, ConnectionEnd end, bool listens,
+                                       TimePoint now);
+  struct Search {
+    std::vector<Successor> successors;       // to be joined, whoever answers
+    Milliseconds timeout{0};                 // from now
+    std::optional<TimePoint> takes_over_at;  // where nobody has answered by then
+  };
+  // After a loss, once no worker runs here.
+  Search next(TimePoint now) const;
+  bool is_searching() const { return searches_; }
+  // For the next coordinator; when told.
+  Survivor survivor() const;
+  // What this agent's settings have of the lost coordinator when it takes over.
+  void inherit(CoordinatorSettings& settings) const;
+
+ private:
+  bool is_lost(AgentIndex place) const { return lost_.contains(place); }
+  // All but this agent and those that are lost; in order.
+  std::vector<Successor> candidates() const;
+  std::optional<TimePoint> turn() const;
+  TimePoint gives_up_at() const;
+  std::string describe_failed_search() const;
+
+  struct Loss {
+    std::string what;
+    ConnectionEnd end;
+    TimePoint at;
+  };
+
+  Milliseconds host_timeout_;
+  std::optional<Roster> roster_;
+  std::optional<AgentIndex> coordinator_;  // the one joined
+  std::set<AgentIndex> lost_, ended_;      // since the roster came
+  std::optional<Loss> first_, last_;       // likewise
+  bool listens_ = false, searches_ = false;
+};
+
+}  // namespace ddprun::rendezvous

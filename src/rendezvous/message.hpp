@@ -1,0 +1,170 @@
+// What the agents of one launch say to each other after they have proved that they belong together.
+//
+// One agent is one ddprun process. Agent 0 coordinates; every agent, agent 0 too, talks to the coordinator
+// only. An attempt is one start of the whole world; messages about an attempt name it, so that a late one is
+// recognised and dropped.
+#pragma once
+
+#include <csignal>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "base/ids.hpp"
+#include "events/event.hpp"
+#include "plan/world_plan.hpp"
+#include "rendezvous/client_questions.hpp"
+#include "rendezvous/lifeline.hpp"
+#include "rendezvous/roster.hpp"
+#include "status/job_status.hpp"
+#include "supervise/outcome.hpp"
+#include "supervise/restart_policy.hpp"
+
+namespace ddprun::rendezvous {
+
+// ---- agent to coordinator
+
+// Why an agent cannot start anything: it joins to tell the others.
+struct LaunchFailure {
+  // The sentence, in two parts where it names the agent's host: "cannot start train.py", ": no such file".
+  std::string what;
+  std::string rest;
+  bool names_host = false;
+  std::string hint;
+  int exit_code = 0;
+  friend bool operator==(const LaunchFailure&, const LaunchFailure&) = default;
+};
+
+// The first message of an agent, once.
+struct Join {
+  plan::Announcement announcement;
+  std::string version;  // of ddprun
+  std::string reached;  // numeric address of the coordinator that worked; empty for agent 0
+  int agents = 1;       // how many agents this one believes there are
+  std::optional<LaunchFailure> failure{};
+  std::optional<Survivor> survivor{};  // of the same job under another coordinator
+  friend bool operator==(const Join&, const Join&) = default;
+};
+
+// Answer to Probe.
+struct Probed {
+  std::vector<std::string> reachable;
+  std::vector<std::string> failures{};  // of the others: "10.0.0.1: connection refused"
+  friend bool operator==(const Probed&, const Probed&) = default;
+};
+
+// A worker failed. The agent may stop its other workers at once; it still answers the Stop that follows.
+struct AttemptFailed {
+  Attempt attempt;
+  supervise::Failure failure;
+  friend bool operator==(const AttemptFailed&, const AttemptFailed&) = default;
+};
+
+// All workers of this agent ended with success.
+struct AttemptSucceeded {
+  Attempt attempt;
+  friend bool operator==(const AttemptSucceeded&, const AttemptSucceeded&) = default;
+};
+
+// Answer to Stop, always, also when nothing was running: no worker of the attempt is left on this agent.
+struct Stopped {
+  Attempt attempt;
+  std::vector<supervise::Failure> failures;  // beyond the one reported
+  std::vector<int> stopped{};                // ranks that did not fail by themselves, and did not succeed
+  bool progressed = false;                   // a worker touched its DDPRUN_PROGRESS_FILE
+  friend bool operator==(const Stopped&, const Stopped&) = default;
+};
+
+// Somebody signalled this ddprun: the whole job is to end.
+struct StopRequest {
+  int signal = 0;
+  std::string host;
+  bool whole_tree = false;  // its workers had the signal from whoever sent it
+  std::string sender{};     // "sent by bash, pid 77"; empty: from above ddprun, by a key, or not known
+  friend bool operator==(const StopRequest&, const StopRequest&) = default;
+};
+
+// For the coordinator's --events and --metrics.
+struct Happened {
+  events::Event event;
+  friend bool operator==(const Happened&, const Happened&) = default;
+};
+
+// Answer to StatusQuestion.
+struct StatusAnswer {
+  int question = 0;
+  status::NodeStatus status;
+  friend bool operator==(const StatusAnswer&, const StatusAnswer&) = default;
+};
+
+// Answer to a Roster with a number that is new to the agent.
+struct RosterTaken {
+  int number = 0;
+  friend bool operator==(const RosterTaken&, const RosterTaken&) = default;
+};
+
+// lifeline::Output, instead of everything else (--gather): this connection carries what an agent writes to
+// one of its standard outputs. The bytes follow as they are, to their end; the coordinator closes once it has
+// read all of them.
+
+// ---- coordinator to agent
+
+// Instead of everything else: this agent cannot take part. The connection ends.
+struct Refused {
+  std::string reason;
+  std::string hint;
+  friend bool operator==(const Refused&, const Refused&) = default;
+};
+
+// Which of these addresses of the coordinator can you reach?
+struct Probe {
+  std::vector<std::string> addresses;
+  int port = 0;
+  friend bool operator==(const Probe&, const Probe&) = default;
+};
+
+// How are your workers? Somebody asks by --status; the machines know nothing of it.
+struct StatusQuestion {
+  int question = 0;  // its number
+  friend bool operator==(const StatusQuestion&, const StatusQuestion&) = default;
+};
+
+// Start the workers; the store at master_address:master_port is already listening.
+struct Start {
+  plan::Assignment assignment;
+  Milliseconds pause{0};  // that may follow its Stopped before the next Start: --restart-backoff
+  friend bool operator==(const Start&, const Start&) = default;
+};
+
+// Others take part in this attempt; be ready to take a lost one's place (--spares).
+struct Standby {
+  friend bool operator==(const Standby&, const Standby&) = default;
+};
+
+// Stop the workers of this attempt and answer Stopped.
+struct Stop {
+  Attempt attempt;
+  int signal = SIGTERM;     // for the workers
+  bool whole_tree = false;  // that of StopRequest: who sent it may be about to signal this host too
+  friend bool operator==(const Stop&, const Stop&) = default;
+};
+
+// The last message to every agent, once: end with exit_code_of(cause). Workers still running are killed.
+struct Finish {
+  supervise::Cause cause;
+  std::vector<supervise::Failure> others;  // failures after the first; only where report_here
+  std::vector<std::string> remarks;        // sentences for the report, "lost n3 while stopping"; likewise
+  bool report_here = false;                // exactly one agent prints the report
+  std::vector<int> victims{};          // ranks that were stopped because of it; never sent to another host
+  supervise::UsedRestarts restarts{};  // likewise
+  friend bool operator==(const Finish&, const Finish&) = default;
+};
+
+using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest,
+                                  ClientVerdict, Happened, StatusAnswer, RosterTaken, lifeline::Output>;
+using CoordinatorMessage =
+    std::variant<Refused, Probe, ClientQuestion, StatusQuestion, Roster, Start, Standby, Stop, Finish>;
+
+}  // namespace ddprun::rendezvous

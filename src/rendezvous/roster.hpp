@@ -1,0 +1,76 @@
+// What every agent is told of the others, so that the job can go on without the coordinator.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+
+namespace ddprun::rendezvous {
+
+inline constexpr std::size_t k_max_successors = 8;  // of different hosts
+inline constexpr std::size_t k_max_successor_addresses = 4;
+inline constexpr std::size_t k_max_place_ranges = 256;  // of a roll; with more nobody takes over
+inline constexpr std::size_t k_max_rolls = 8;
+
+struct PlaceRange {
+  int first = 0;
+  int last = 0;
+  friend bool operator==(const PlaceRange&, const PlaceRange&) = default;
+};
+
+// Ascending places as ranges, and back.
+std::vector<PlaceRange> to_ranges(const std::vector<AgentIndex>& places);
+std::vector<AgentIndex> from_ranges(const std::vector<PlaceRange>& ranges);
+
+// The agents that were here when an attempt was begun, spares too: those that count for a majority.
+struct Roll {
+  int number = 0;  // from 1 on, one more whenever the agents change
+  std::vector<PlaceRange> agents;
+  friend bool operator==(const Roll&, const Roll&) = default;
+};
+
+// An agent that listens, and coordinates when those before it are lost.
+struct Successor {
+  AgentIndex place;
+  std::string host;
+  std::vector<std::string> addresses;  // numeric, best first
+  int port = 0;
+  friend bool operator==(const Successor&, const Successor&) = default;
+};
+
+// Somebody asked for the end of the job.
+struct Ending {
+  int signal = 0;
+  std::string host;  // where
+  friend bool operator==(const Ending&, const Ending&) = default;
+};
+
+// Sent before each Start and Standby, and when it changes meanwhile.
+struct Roster {
+  std::vector<Roll> rolls;            // each needs a majority (quorum.hpp); the latest is the last
+  AgentIndex coordinator;             // its place
+  std::string host;                   // and host
+  std::vector<Successor> successors;  // in order; never the coordinator
+  Attempt attempt;                    // the latest that was begun, or is about to
+  int used_restarts = 0;
+  std::string launch_id;
+  std::optional<Ending> ending;  // once all workers have stopped
+  // Of the agent that is told:
+  AgentIndex own;
+  std::optional<int> slot;  // its place among those that take part; nothing: it waits
+  bool counts = false;      // it is in the latest roll; else at most one that was there before it
+  bool aside = false;       // it failed first again and again: others take part as long as there are enough
+  int number() const { return rolls.empty() ? 0 : rolls.back().number; }
+  friend bool operator==(const Roster&, const Roster&) = default;
+};
+
+// What an agent that has lost its coordinator joins the next one with.
+struct Survivor {
+  Roster roster;           // of the last coordinator
+  std::vector<int> ended;  // places of coordinators whose ddprun has ended; what became of others is unknown
+  friend bool operator==(const Survivor&, const Survivor&) = default;
+};
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,149 @@
+// The keys, queues and barriers of a c10d store, and who waits for what. Knows nothing of bytes on a wire.
+//
+// A client has at most one wait outstanding: on keys (all of them must have appeared) or on a barrier. A key
+// that is absent when the wait begins is counted once, when it next appears: by being set, or by a push to
+// the queue of that name, which counts for one client only, the one that has waited longest. A newer wait of
+// the same client replaces the older one. Whoever changes the state is told who is owed what through Effects
+// and must deliver it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "store/memory.hpp"
+
+namespace ddprun::store {
+
+// What happened to a key somebody watches.
+enum class KeyChange { updated = 0, created = 1, deleted = 2 };
+
+struct WatchNotice {
+  std::vector<StoreClient> clients;  // who watches
+  KeyChange change;
+  std::string key;
+  std::string old_value;
+  std::string new_value;
+};
+
+// What a request means for clients, the requester included. Used again from request to request, so that an
+// ordinary one allocates nothing.
+struct StoreEffects {
+  StoreClient by{0};                 // the requester, whose memory it becomes
+  std::vector<StoreClient> woken;    // each one's wait is over
+  std::vector<WatchNotice> notices;  // in the order of the changes
+};
+
+class StoreState {
+ public:
+  // Values never grow past max_value bytes. Everything that is kept is put down in `memory`; whether there is
+  // room for it is asked before.
+  StoreState(std::size_t max_value, StoreMemory& memory) : max_value_(max_value), memory_(memory) {}
+
+  // Nothing when the key is absent. The view lives until the next change.
+  std::optional<std::string_view> get(std::string_view key) const;
+  void set(std::string_view key, std::string_view value, StoreEffects& effects);
+  // The sum; nothing when the value does not begin with a decimal number that fits, and then nothing changes.
+  std::optional<std::int64_t> add(std::string_view key, std::int64_t delta, StoreEffects& effects);
+  // False when the value would become too long, and then nothing changes.
+  bool append(std::string_view key, std::string_view tail, StoreEffects& effects);
+  // What the client is told: `desired` when it was stored; for an absent key `expected` (c10d's documented
+  // answer); else the present value. Wakes who waits for the key to appear, and at a barrier of that name
+  // whatever came of it. The view lives until the next change.
+  std::string_view compare_set(std::string_view key, std::string_view expected, std::string_view desired,
+                               StoreEffects& effects);
+  bool erase(std::string_view key, StoreEffects& effects);
+  std::size_t size() const { return values_.size(); }
+  std::size_t key_bytes() const { return key_bytes_; }  // of all keys together
+  template <class Visitor>
+  void for_each_key(Visitor visit) const {
+    for (const auto& entry : values_) visit(std::string_view(entry.first));
+  }
+
+  // A queue is apart from the key of the same name and does not count in size().
+  void push(std::string_view queue, std::string_view value, StoreEffects& effects);
+  std::size_t queue_length(std::string_view queue) const;
+  std::size_t next_in_queue(std::string_view queue) const;  // bytes of what pop() returns
+  // Nothing when the queue is empty.
+  std::optional<std::string> pop(std::string_view queue);
+
+  // Present: the key exists or the queue of that name holds something.
+  bool present(std::string_view key) const;
+
+  // One more key of the client's wait, if it is absent. Once all are named, the client is woken later, or
+  // waiting() says that there is nothing to wait for.
+  void wait_for(StoreClient client, std::string_view key);
+  // Counts the client in. When `world` have come, everybody waiting at it, the caller too, is woken; the
+  // counter is kept under the key as decimal text and never reset. set(), add(), append() and compare_set()
+  // of the key wake them too, as in torch 2.13. Nothing happens and false is returned when it is no number.
+  bool enter_barrier(StoreClient client, std::string_view key, std::int64_t world, StoreEffects& effects);
+  void cancel_wait(StoreClient client);
+  bool waiting(StoreClient client) const;
+
+  // False when the client watches as many keys as it may. Twice the same key is once.
+  bool watch(StoreClient client, std::string_view key);
+  // Removes the client from every list.
+  void forget(StoreClient client);
+
+  // For tests: entries in all wait and watch lists; what the values and queues alone were put down with.
+  std::size_t listed() const;
+  std::size_t bytes() const;
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  void put(std::string_view key, std::string_view value, StoreEffects& effects);
+  void release_barrier(std::string_view key, StoreEffects& effects);
+
+  template <class Value>
+  using Map = std::unordered_map<std::string, Value, Hash, std::equal_to<>>;
+  struct Waiters {
+    std::vector<StoreClient> key;  // oldest first
+    std::vector<StoreClient> barrier;
+    bool empty() const { return key.empty() && barrier.empty(); }
+  };
+  struct Wait {
+    std::vector<std::string> keys;  // that were absent when the wait began
+    std::size_t missing = 0;        // of them, still to come
+    std::size_t memory = 0;
+  };
+  struct Watches {
+    std::size_t count = 0;
+    std::size_t memory = 0;
+  };
+  struct Kept {
+    std::string bytes;
+    StoreMemory::Owner owner{};
+  };
+
+  template <class Value>
+  static Value& entry(Map<Value>& map, std::string_view key);
+  Wait& wait_of(StoreClient client);
+  void store(std::string_view key, std::string_view value, StoreEffects& effects);
+  void arrived(std::string_view key, StoreEffects& effects);
+  void count_down(StoreClient client, StoreEffects& effects);
+  void remember(StoreClient client, Wait& wait, std::string_view key);
+  void charge(std::string_view key, Kept& value, std::size_t before, StoreClient by);
+  void notify(std::string_view key, KeyChange change, std::string_view old_value, std::string_view new_value,
+              StoreEffects& effects) const;
+
+  std::size_t max_value_;
+  StoreMemory& memory_;
+  Map<Kept> values_;
+  std::size_t key_bytes_ = 0;    // of all values
+  Map<std::list<Kept>> queues_;  // never an empty one
+  Map<Waiters> waiters_;         // never an empty one
+  Map<std::vector<StoreClient>> watchers_;
+  std::vector<Wait> waits_;       // by client
+  std::vector<Watches> watched_;  // by client
+};
+
+}  // namespace ddprun::store

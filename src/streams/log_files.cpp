@@ -1,0 +1,308 @@
+#include "streams/log_files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "console/log.hpp"
+#include "event_loop/waiting.hpp"
+#include "os/descriptors.hpp"
+#include "os/files/shared_index.hpp"
+#include "os/libraries/zstd.hpp"
+#include "os/private_folder.hpp"
+#include "os/process/reaper.hpp"
+#include "os/system_failure.hpp"
+
+namespace ddprun::streams {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int k_pipe_size = 1 << 20;
+// For a disk that hangs. The log writer goes on without us.
+constexpr Milliseconds k_patience{60000};
+
+void make_folders(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    throw os::system_failure(fmt::format("cannot make the log folder {}", printable(path)), error.value());
+}
+
+// A name that nobody has: `start` and eight characters. For this user only, as Python's mkdtemp makes it.
+std::string make_new_folder(const std::string& start) {
+  for (;;) {
+    const std::string path = start + os::make_random_id().substr(0, 8);
+    const int error = os::make_private_folder(path);
+    if (error == 0) return path;
+    if (error != EEXIST)
+      throw os::system_failure(fmt::format("cannot make the log folder {}", printable(path)), error);
+  }
+}
+
+std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
+
+}  // namespace
+
+void check_log_folder(const output::OutputOptions& options, const std::string& host) {
+  if (const std::string why = options.compress ? os::why_no_zstd() : std::string(); !why.empty())
+    throw UsageError(fmt::format("--log-compress needs {} on {}, which {}", os::k_zstd_library, host, why),
+                     "install libzstd there, or leave --log-compress out");
+  const Sourced<std::string>& named = options.logs.value.empty() ? options.log_dir : options.logs;
+  if (named.value.empty() || output::discards_files(options)) return;
+  std::error_code error;
+  if (fs::exists(named.value, error) && !fs::is_directory(named.value, error))
+    throw UsageError(fmt::format("{} {} on {} is not a folder", named.origin, printable(named.value), host),
+                     "name a folder");
+  error.clear();
+  fs::create_directories(named.value, error);
+  int why = error.value();
+  if (why == 0 && ::access(named.value.c_str(), W_OK | X_OK) != 0) why = errno;
+  if (why == 0) return;
+  throw UsageError(fmt::format("{} cannot write to {} on {}: {}", named.origin, printable(named.value), host,
+                               os::describe_errno(why)),
+                   "name a folder that this user can write to on every host");
+}
+
+LogFiles::LogFiles(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
+                   const facts::Snapshot& snapshot, std::function<void(int)> started)
+    : context_(context),
+      node_(std::move(node)),
+      snapshot_(snapshot),
+      options_(node_->options.output),
+      started_(std::move(started)),
+      watch_(context),
+      limit_timer_(context) {}
+
+void LogFiles::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan) {
+  if (!output::wants_files(options_) || plan_ == plan) return;
+  plan_ = std::move(plan);
+  const plan::Assignment& assignment = plan_->assignment;
+  if (run_folder_.empty()) make_run_folder();
+  const output::LogLayout layout = output::layout_of(options_);
+  attempt_folder_ = run_folder_ + "/" + output::attempt_folder_name(layout, assignment.attempt);
+  make_folders(attempt_folder_);
+  if (layout == output::LogLayout::torchrun) {
+    for (const plan::RankAssignment& assigned : assignment.workers)
+      make_folders(fmt::format("{}/{}", attempt_folder_, assigned.local_rank.value));
+  }
+  filtered_.clear();
+}
+
+void LogFiles::make_run_folder() {
+  const std::string name = output::folder_name(plan_->assignment.run_id);
+  if (output::layout_of(options_) == output::LogLayout::ranks) {
+    run_folder_ = absolute(options_.logs.value) + "/" + name;
+    make_folders(run_folder_);
+    if (plan_->node->rendezvous.agent.value == 0) point_to_latest();
+    return;
+  }
+  std::string base = options_.log_dir.value;
+  if (base.empty()) {
+    const std::string temporary = facts::find_variable(snapshot_, "TMPDIR").value_or("/tmp");
+    base = make_new_folder(temporary + "/torchelastic_");
+  }
+  base = absolute(base);
+  make_folders(base);
+  run_folder_ = make_new_folder(fmt::format("{}/{}_", base, name));
+  // A folder that the user named is known; one that nobody named would not be found.
+  const std::string said = fmt::format("log files on {} are in {}", node_->host, run_folder_);
+  options_.log_dir.value.empty() ? console::say(said) : console::say_detail(said);
+}
+
+// Replaced at once, so that a reader always finds one.
+void LogFiles::point_to_latest() const {
+  const fs::path folder(run_folder_);
+  const fs::path next = folder.parent_path() / fmt::format(".latest-{}", ::getpid());
+  std::error_code error;
+  fs::remove(next, error);
+  fs::create_directory_symlink(folder.filename(), next, error);
+  if (!error) fs::rename(next, folder.parent_path() / "latest", error);
+  if (error)
+    console::say_detail(
+        fmt::format("cannot write {}/latest: {}", folder.parent_path().string(), error.message()));
+}
+
+std::string LogFiles::path(const plan::RankAssignment& assigned, output::Stream stream) const {
+  return attempt_folder_ + "/" +
+         output::log_file_name(output::layout_of(options_), assigned.local_rank, assigned.rank, stream);
+}
+
+std::string LogFiles::final_path(const plan::RankAssignment& assigned, output::Stream stream) const {
+  return path(assigned, stream) + output::kept_suffix(options_);
+}
+
+std::string LogFiles::error_file(const plan::RankAssignment& assigned) const {
+  if (attempt_folder_.empty() || output::layout_of(options_) != output::LogLayout::torchrun) return {};
+  return fmt::format("{}/{}/error.json", attempt_folder_, assigned.local_rank.value);
+}
+
+os::Fd LogFiles::open(const plan::RankAssignment& assigned, output::Stream stream) {
+  const std::string file = path(assigned, stream);
+  int id = 0;
+  return output::writes_for_workers(options_) ? open_pipe(file, id) : os::open_log_file(file);
+}
+
+StreamCopy LogFiles::copy(const plan::RankAssignment& assigned, output::Stream stream,
+                          const output::StreamRoute& route, const std::string& label) {
+  if (!route.file) return {};
+  const auto whole = open_copy(path(assigned, stream));
+  const std::vector<std::string>& needles = output::filters_of(options_, stream);
+  const auto is_behind = [whole] { return whole->is_behind(std::chrono::steady_clock::now()); };
+  if (!route.teed || needles.empty())
+    return {[whole](std::string_view text) { whole->add(text); }, is_behind};
+  auto filtered = filtered_[stream].lock();
+  if (!filtered)
+    filtered_[stream] = filtered = open_copy(attempt_folder_ + "/" + output::filtered_file_name(stream));
+  const auto filter = std::make_shared<output::LineFilter>(needles, label);
+  const auto add = [whole, filtered, filter](std::string_view text) {
+    const std::string matching = text.empty() ? filter->end() : filter->add(text);
+    if (!matching.empty()) filtered->add(matching);
+    whole->add(text);
+  };
+  return {add, is_behind};
+}
+
+void LogFiles::note_ended(std::vector<output::LogIndexEntry> entries) {
+  if (writer_) writer_->complete();
+  const output::LogLayout layout = output::layout_of(options_);
+  if (layout != output::LogLayout::ranks || run_folder_.empty()) return;
+  const std::string folder = output::attempt_folder_name(layout, plan_->assignment.attempt);
+  for (output::LogIndexEntry& entry : entries) {
+    const auto file = [&](output::Stream stream) {
+      return folder + "/" + output::log_file_name(layout, entry.local_rank, entry.rank, stream) +
+             output::kept_suffix(options_);
+    };
+    entry.output = file(output::Stream::output);
+    entry.error = file(output::Stream::error);
+    ended_.push_back(std::move(entry));
+  }
+  write_index_part();
+}
+
+void LogFiles::write_index_part() {
+  try {
+    // By its first rank: an agent that is numbered on arrival does not know its number.
+    const std::string& launch = plan_->assignment.launch_id;
+    os::write_index(run_folder_, plan_->planned.front().rank.value, launch,
+                    output::render_index_part(launch, ended_));
+  } catch (const Error& error) {
+    if (std::exchange(losing_told_, true)) return;  // the disk that is full is known
+    console::say_notice(fmt::format("no index of the log files of {}: {}", node_->host, error.what()), {});
+  }
+}
+
+// Where a file could not be compressed the index has its plain name.
+void LogFiles::correct_index() {
+  const std::string suffix = output::kept_suffix(options_);
+  for (output::LogIndexEntry& entry : ended_) {
+    for (std::string* name : {&entry.output, &entry.error}) {
+      if (name->ends_with(suffix) && !fs::exists(run_folder_ + "/" + *name))
+        name->resize(name->size() - suffix.size());
+    }
+  }
+  if (!ended_.empty()) write_index_part();
+}
+
+os::LogWriter& LogFiles::writer() {
+  if (!writer_) {
+    writer_ = std::make_unique<os::LogWriter>();
+    started_(writer_->child());
+    watch_.assign(os::duplicate(writer_->socket()).release());
+    watch_writer();
+  }
+  return *writer_;
+}
+
+os::Fd LogFiles::open_pipe(const std::string& path, int& id) {
+  os::Fd file = os::open_log_file(path);
+  os::Pipe pipe = os::make_pipe();
+  ::fcntl(pipe.writer.get(), F_SETPIPE_SZ, k_pipe_size);  // fewer and larger writes; where it may be larger
+  id = static_cast<int>(files_.size());
+  writer().add(id, std::move(pipe.reader), std::move(file), path,
+               {options_.rotation, options_.timestamps, options_.compress});
+  files_[id].path = path;
+  return std::move(pipe.writer);
+}
+
+std::shared_ptr<FileCopy> LogFiles::open_copy(const std::string& path) {
+  int id = 0;
+  os::Fd pipe = open_pipe(path, id);
+  return std::make_shared<FileCopy>(context_, std::move(pipe), [this, id](std::uint64_t bytes) {
+    files_[id].lost += bytes;
+    note_losing(files_[id]);
+  });
+}
+
+void LogFiles::watch_writer() {
+  watch_.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                    [this](const boost::system::error_code& error) {
+                      if (event_loop::is_cancelled(error, "the log files")) return;
+                      take_news();
+                      if (!writer_->has_left()) return watch_writer();
+                      limit_timer_.cancel();
+                      if (uncompressed_told_) correct_index();
+                      if (written_) std::exchange(written_, nullptr)();
+                    });
+}
+
+void LogFiles::take_news() {
+  while (const auto news = writer_->news()) {
+    File& file = files_[news->id];
+    if (news->uncompressed != 0) {
+      note_uncompressed(file, news->uncompressed);
+      continue;
+    }
+    file.news = *news;
+    if (news->error != 0) note_losing(file);
+  }
+}
+
+void LogFiles::note_uncompressed(const File& file, int error) {
+  if (std::exchange(uncompressed_told_, true)) return;
+  console::say_notice(fmt::format("cannot compress {} on {}: {}; it stays uncompressed", file.path,
+                                  node_->host, os::describe_errno(error)),
+                      {});
+}
+
+void LogFiles::note_losing(const File& file) {
+  if (std::exchange(losing_told_, true)) return;
+  console::say_notice(fmt::format("cannot write all output to {} on {}: {}; the workers continue", file.path,
+                                  node_->host, file.why()),
+                      {});
+}
+
+std::string LogFiles::File::why() const {
+  return news.error != 0 ? os::describe_errno(news.error) : "its disk is too slow";
+}
+
+void LogFiles::when_written(std::optional<Milliseconds> limit, std::function<void()> handler) {
+  if (!writer_ || writer_->has_left()) return boost::asio::post(context_, std::move(handler));
+  writer_->finish();
+  written_ = std::move(handler);
+  limit_timer_.expires_after(limit.value_or(k_patience));
+  limit_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && written_) std::exchange(written_, nullptr)();
+  });
+}
+
+std::vector<std::string> LogFiles::losses() const {
+  std::vector<std::string> sentences;
+  for (const auto& [id, file] : files_) {
+    const std::uint64_t lost = file.news.lost + file.lost;
+    if (lost > 0)
+      sentences.push_back(
+          fmt::format("{} on {} lacks {} bytes: {}", file.path, node_->host, lost, file.why()));
+  }
+  return sentences;
+}
+
+}  // namespace ddprun::streams

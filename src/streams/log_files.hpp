@@ -1,0 +1,101 @@
+// The files of the workers' output: their folders, and who writes them.
+//
+// A stream that goes to a file only is written by its worker, which gets the file itself. A copy of what is
+// shown on the console goes through the log writer's process (os/files/log_writer.hpp).
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "os/files/log_writer.hpp"
+#include "output/log_index.hpp"
+#include "output/log_layout.hpp"
+#include "output/routes.hpp"
+#include "plan/launch_plan.hpp"
+#include "plan/world_plan.hpp"
+#include "streams/file_copy.hpp"
+
+namespace ddprun::streams {
+
+// What is done with each piece of a stream, if anything. An empty piece is the stream's end.
+struct StreamCopy {
+  std::function<void(std::string_view)> add{};
+  std::function<bool()> is_behind{};  // the stream should not be read now
+};
+
+class LogFiles {
+ public:
+  // `started`: the log writer's process, which is no worker's.
+  LogFiles(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
+           const facts::Snapshot& snapshot, std::function<void(int pid)> started);
+
+  // Makes the folders of the attempt, once. Throws Error.
+  void begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan);
+
+  std::string path(const plan::RankAssignment& assigned, output::Stream stream) const;
+  std::string final_path(const plan::RankAssignment& assigned,
+                         output::Stream stream) const;                       // when the attempt is over
+  std::string error_file(const plan::RankAssignment& assigned) const;        // empty: has no place here
+  os::Fd open(const plan::RankAssignment& assigned, output::Stream stream);  // for the worker. Throws Error
+  // Throws Error. `label`: what stands before the lines of the filtered file.
+  StreamCopy copy(const plan::RankAssignment& assigned, output::Stream stream,
+                  const output::StreamRoute& route, const std::string& label);
+
+  // The workers of an attempt that has ended, for index.json; their files are filled in here.
+  void note_ended(std::vector<output::LogIndexEntry> entries);
+
+  // Calls when all is written, or after `limit`; after all streams have ended.
+  void when_written(std::optional<Milliseconds> limit, std::function<void()> handler);
+  std::vector<std::string> losses() const;
+
+ private:
+  struct File {
+    std::string path;
+    os::LogWriter::News news{};
+    std::uint64_t lost = 0;  // before it reached the log writer
+    std::string why() const;
+  };
+
+  void make_run_folder();
+  void point_to_latest() const;
+  os::LogWriter& writer();
+  os::Fd open_pipe(const std::string& path, int& id);
+  std::shared_ptr<FileCopy> open_copy(const std::string& path);
+  void watch_writer();
+  void take_news();
+  void note_losing(const File& file);
+  void note_uncompressed(const File& file, int error);
+  void write_index_part();
+  void correct_index();
+
+  boost::asio::io_context& context_;
+  std::shared_ptr<const plan::NodeProposal> node_;
+  std::shared_ptr<const plan::LaunchPlan> plan_;  // of the latest attempt
+  const facts::Snapshot& snapshot_;
+  const output::OutputOptions& options_;
+  std::function<void(int)> started_;
+  std::string run_folder_;
+  std::string attempt_folder_;
+  std::unique_ptr<os::LogWriter> writer_;
+  boost::asio::posix::stream_descriptor watch_;
+  boost::asio::steady_timer limit_timer_;
+  std::map<int, File> files_;
+  std::vector<output::LogIndexEntry> ended_;
+  std::map<output::Stream, std::weak_ptr<FileCopy>> filtered_;  // all ranks of the attempt share it
+  std::function<void()> written_;
+  bool losing_told_ = false;
+  bool uncompressed_told_ = false;
+};
+
+// Before anything is started: makes the folder that the options name. Throws UsageError where it cannot be
+// written to.
+void check_log_folder(const output::OutputOptions& options, const std::string& host);
+
+}  // namespace ddprun::streams

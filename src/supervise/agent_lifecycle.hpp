@@ -1,0 +1,209 @@
+// One agent between its coordinator, the signals that reach it and its workers: when it takes part, when the
+// job is over for it, and how it leaves. A state machine that calls nothing.
+//
+// States:  taking part ──end──► ending ──nothing of ours runs──► reading ──► writing ──► left
+//
+//   taking part  attempts start and stop as the coordinator says. A stop signal that came here is told to it,
+//                and ends the job on this host alone where the coordinator does not know this agent (yet).
+//                Without its coordinator it goes on where another one may take over: the workers are killed,
+//                and once none is left the agent looks for that one.
+//   ending       the cause is known, the first one counts. The workers are stopped; the coordinator's agent
+//                also waits until all others have heard of the end.
+//   reading      what the workers wrote last is read, then the report is said.
+//   writing      what was read is written, however long that takes, unless somebody asked to stop: then what
+//                is not taken soon is given up.
+//   left         exit_code() is final but for output that was lost. After a failure it waits
+//                a while for the coordinator's process to end first.
+//
+// The on_ functions return what follows at once, in order; on_workers() is called after every change of the
+// workers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "base/ids.hpp"
+#include "supervise/outcome.hpp"
+#include "supervise/signal_ledger.hpp"
+
+namespace ddprun::supervise {
+
+namespace life {
+struct SayError {
+  std::string what;
+  std::string hint;
+};
+struct Say {
+  std::string what;
+};
+struct TellFirstStop {};  // a stop signal has come, before the job ends by it
+struct StopWorkers {
+  int signal;
+  bool hurry = false;
+  bool undecided = false;  // whether they have it already is told by the signal ledger
+  bool of_job = false;     // the job or its attempt ends: what ends from here on was stopped
+};
+struct Judge {  // by the signal ledger
+  int signal;
+  SignalWay way;
+  bool maybe_tree;
+};
+struct SendStopRequest {
+  int signal;
+  bool whole_tree;
+};
+struct SendStopped {
+  Attempt attempt;
+};
+struct TakeOutputBack {};  // from the coordinator, which forwards it no more
+struct AbandonWorkers {};  // SIGKILL has not ended them
+struct EndGathered {       // other hosts' output
+  Milliseconds patience;
+  bool in_any_case;
+};
+struct ReadOutput {};  // then on_output_read()
+struct WriteOutput {   // then on_output_written(), after `limit` at the latest
+  std::optional<Milliseconds> limit;
+};
+struct Rejoin {};        // another coordinator; no worker runs any more
+struct GiveUpOutput {};  // that this agent only passes on
+struct Leave {           // what is still to be written by others has this long
+  std::optional<Milliseconds> limit;
+};
+}  // namespace life
+
+using LifeAction = std::variant<life::SayError, life::Say, life::TellFirstStop, life::StopWorkers,
+                                life::Judge, life::SendStopRequest, life::SendStopped, life::TakeOutputBack,
+                                life::AbandonWorkers, life::EndGathered, life::ReadOutput, life::WriteOutput,
+                                life::Rejoin, life::GiveUpOutput, life::Leave>;
+
+class AgentLifecycle {
+ public:
+  struct Limits {
+    Milliseconds same_signal{100};  // a second one within this is the first again: a terminal and mpiexec
+                                    // both pass on one ^C
+    Milliseconds gathered_patience{5000};  // for an agent elsewhere to send its last words
+    Milliseconds hurried_write{2000};      // for output that is read slowly, after a stop signal
+    // The other hosts go on without one that has lost the coordinator, or without those that have lost a
+    // host: their workers are killed at once.
+    bool others_go_on = false;
+  };
+  // Why this agent starts nothing: it joins only to tell the others, in these words.
+  struct OwnFailure {
+    std::string what;
+    std::string hint;
+    int exit_code = 0;
+  };
+  struct Workers {
+    bool idle = true;     // none runs
+    bool settled = true;  // how they ended has been described
+    bool stuck = false;   // SIGKILL has not ended one
+  };
+  using Actions = std::vector<LifeAction>;
+
+  AgentLifecycle(std::string host, std::optional<OwnFailure> failure)
+      : AgentLifecycle(host, failure, Limits{}) {}
+  AgentLifecycle(std::string host, std::optional<OwnFailure> failure, Limits limits)
+      : host_(std::move(host)), failure_(std::move(failure)), limits_(limits) {}
+
+  // ---- the coordinator
+  void note_found() { found_ = true; }    // it may not have answered yet
+  void note_joined() { joined_ = true; }  // it knows this agent
+  // The others wait for the last word of this one.
+  void note_coordinates() {
+    told_all_ = false;
+    coordinates_ = true;
+  }
+  void note_told_all() { told_all_ = true; }  // no other agent waits for words of this one (any more)
+  // Somebody asked on that host for the end of the job: it goes on under no other coordinator.
+  void note_job_ends(int signal, std::string host) { job_ends_ = {signal, std::move(host)}; }
+  bool accepts_start(const Workers& workers) const { return !ending_ && !stop_signal_ && workers.idle; }
+  void note_start() { succeeded_ = false; }
+  void note_standby() { succeeded_ = true; }  // the others take part: nothing is left to do here
+  Actions on_refused(std::string what, std::string hint);
+  // `whole_tree`: where the signal came, a scheduler sent it to all processes; it may be about to here.
+  Actions on_stop(Attempt attempt, int signal, bool whole_tree);
+  // No coordinator that works says so before all workers have succeeded.
+  bool believes(const Cause& cause) const { return cause.kind != Cause::Kind::success || succeeded_; }
+  // `report`: what this agent is to say of it, if it is the one.
+  Actions on_finish(const Cause& cause, std::string report);
+  // `may_rejoin`: another agent may take over, this one included.
+  Actions on_lost(std::string what, std::string hint, bool may_rejoin = false);
+  Actions on_not_heard();  // the coordinator has not answered for a while
+
+  // ---- signals
+  Actions on_stop_signal(int signal, SignalWay way, bool maybe_tree, bool by_person, TimePoint now);
+  Actions on_verdict(const SignalLedger::Verdict& verdict);
+  Actions on_front_end_lost(TimePoint now);
+  void note_explained() { explained_ = true; }  // why it stops has been said already, by another ddprun
+
+  // ---- workers
+  void note_succeeded() { succeeded_ = true; }  // all of this attempt
+  Actions on_request(int signal);  // a worker's death by it shows that somebody wants the job to end
+  Actions on_workers(const Workers& workers);
+
+  // ---- the end
+  Actions on_output_read();
+  Actions on_output_written();
+  Actions on_exception(std::string what);  // in the agent itself; once it has left, it just ends
+  void note_loss();                        // of output: no success, but a failure before it counts more
+
+  // Once all is written. Several launchers (PRRTE, Open MPI, srun -K) end the whole job as soon as one
+  // process fails, and with it a coordinator that is still about to say why.
+  bool lets_coordinator_end_first() const {
+    return exit_code_ != 0 && joined_ && !coordinates_ && !link_lost_ && !hurried_;
+  }
+
+  bool linked() const { return !link_lost_; }
+  bool ending() const { return ending_.has_value(); }
+  bool left() const { return phase_ == Phase::left; }
+  int exit_code() const { return exit_code_; }
+
+ private:
+  enum class Phase { taking_part, reading, writing, left };
+
+  void end(const Cause& cause, Actions& actions);
+  void end_by_signal(int signal, const std::string& host, Actions& actions);
+  void end_with_own_failure(Actions& actions);
+  void say_own_failure(Actions& actions);
+  void say_report(Actions& actions);
+  void request_stop(int signal, bool whole_tree, Actions& actions);
+  void hurry(Actions& actions);
+  void write(Actions& actions);
+  std::optional<Milliseconds> write_limit() const;
+  void leave(Actions& actions);
+  void answer_stop(const Workers& workers, Actions& actions);
+  void rejoin(const Workers& workers, Actions& actions);
+  void begin_leaving(const Workers& workers, Actions& actions);
+
+  std::string host_;
+  std::optional<OwnFailure> failure_;
+  Limits limits_;
+  Phase phase_ = Phase::taking_part;
+  bool found_ = false;
+  bool joined_ = false;
+  bool link_lost_ = false;
+  bool rejoining_ = false;  // once no worker runs any more
+  bool rejoined_ = false;   // it has had a coordinator before this one
+  bool told_all_ = false;
+  bool succeeded_ = false;
+  bool failure_said_ = false;
+  bool explained_ = false;
+  bool coordinates_ = false;
+  bool leaves_alone_ = false;  // the other hosts are not asked to stop
+  bool stop_requested_ = false;
+  bool hurried_ = false;
+  std::optional<Attempt> asked_to_stop_;                 // and not answered
+  std::optional<int> stop_signal_;                       // the first that came here
+  std::optional<std::pair<int, std::string>> job_ends_;  // by this signal, which came to this host
+  TimePoint last_stop_signal_;
+  std::optional<Cause> ending_;
+  std::string report_;
+  int exit_code_ = 0;
+};
+
+}  // namespace ddprun::supervise

@@ -1,0 +1,67 @@
+// How workers end, and how the job ends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/exit_status.hpp"
+#include "base/ids.hpp"
+
+namespace ddprun::supervise {
+
+// The code a launcher gives on: the exit code, 128+n for a signal, 126/127 for a program that cannot start,
+// 125 for a start that ddprun could not prepare.
+int exit_code_of(const ExitStatus& status);
+
+// One worker's failure with what helps to understand it.
+struct Failure {
+  Attempt attempt;
+  GlobalRank rank;
+  LocalRank local_rank;
+  std::string host;
+  int pid = 0;
+  std::string program;  // first word of the command
+  ExitStatus status;
+  std::int64_t unix_milliseconds = 0;   // on its host
+  std::string message;                  // from the worker's error file; may be empty
+  std::size_t message_cut = 0;          // bytes that were there before `message` begins
+  std::vector<std::string> last_lines;  // of its stderr, else stdout
+  std::string hint;             // what to do about it, where that is known (supervise/known_failures.hpp)
+  std::string gpu{};            // what it had of the visible devices: "3", "GPU-5c2f..."; empty: none
+  std::string out_of_memory{};  // who killed it for memory: "the cgroup's limit of 4.0 GiB"; empty: nobody
+  std::string environment{};    // "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3", as far as it is known
+  std::string log_file{};       // where all it wrote is kept; empty: nowhere
+  bool after_stop = false;      // it ended after it was told to stop
+  std::vector<int> alike{};     // other ranks that ended in the same way
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+// The same, but 1 for one that was stopped before it could exit by itself.
+int exit_code_of(const Failure& failure);
+
+// Why the whole job stopped; the first cause wins.
+struct Cause {
+  enum class Kind { success, worker_failed, stopped_by_signal, agent_lost, deadline, launcher_failed };
+  Kind kind = Kind::success;
+  Failure failure;   // worker_failed; else one that came before, where its host is named
+  int signal = 0;    // stopped_by_signal
+  std::string host;  // stopped_by_signal, agent_lost
+  // agent_lost, deadline, launcher_failed: the sentence; worker_failed: why there was no restart, if not for
+  // the number of them (RestartDecision::why); stopped_by_signal: who sent it, or why the scheduler ended the
+  // job ("job 29 reached its time limit of 01:00:00"), where that is known
+  std::string detail;
+  std::string hint{};  // what to do about it
+  int exit_code = 0;   // launcher_failed: if not k_exit_own_failure
+  friend bool operator==(const Cause&, const Cause&) = default;
+};
+
+int exit_code_of(const Cause& cause);
+
+std::string describe(const ExitStatus& status);  // "exited with code 1"; not for one that did not start
+// One sentence: "rank 3 on n2 exited with code 1", "rank 0 on n1 was killed by SIGSEGV (core dumped)".
+std::string describe(const Failure& failure);
+std::string describe(const Cause& cause);
+
+}  // namespace ddprun::supervise

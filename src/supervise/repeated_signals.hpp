@@ -1,0 +1,27 @@
+// Which signals a worker gets that somebody sends to it directly, again and again: one end of a job is one
+// signal to it, whoever sends it. A handler that writes a checkpoint would else begin a second one in the
+// middle of the first.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "base/duration.hpp"
+
+namespace ddprun::supervise {
+
+class RepeatedSignals {
+ public:
+  // `stops`: the signals that ask to end. `grace`: what a worker has for its end, from the first of them on.
+  RepeatedSignals(std::vector<int> stops, Milliseconds grace) : stops_(std::move(stops)), grace_(grace) {}
+
+  // Whether it gets this one: any other signal, and each request to end once within the grace.
+  bool passes(int number, TimePoint now);
+
+ private:
+  std::vector<int> stops_;
+  Milliseconds grace_;
+  std::map<int, TimePoint> passed_;
+};
+
+}  // namespace ddprun::supervise

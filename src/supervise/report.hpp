@@ -1,0 +1,54 @@
+// What a person reads when a job or an attempt ends badly: the cause in one sentence, then what helps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "supervise/outcome.hpp"
+#include "supervise/restart_policy.hpp"
+
+namespace ddprun::supervise {
+
+// Lines without the "ddprun: " in front of the first; at most one screen. Text that came from workers or
+// peers is made printable. Empty for success.
+std::string render_report(const Cause& cause, const UsedRestarts& restarts);
+
+// What stands under it: failures that ended by themselves as well, and who was stopped. Each line begins with
+// a line end.
+std::string render_others(const std::vector<Failure>& others, const std::vector<int>& victims);
+
+// And under that: which restarts were made, and why there was no other one. Each line begins with a line end;
+// empty for success and where there is nothing to say.
+std::string render_restarts(const UsedRestarts& restarts, const Cause& cause);
+
+std::string name_ranks(const std::vector<int>& ranks);  // ascending: "ranks 0-3,5-511"
+
+// What --report writes: the end of a job as one JSON object.
+struct JobEnd {
+  Cause cause;
+  std::vector<Failure> others;
+  std::vector<int> victims;
+  std::vector<std::string> remarks;
+  std::string job;   // TORCHELASTIC_RUN_ID
+  std::string host;  // that wrote it
+  int world_size = 0;
+  int nodes = 0;
+  int attempts = 1;
+  int restarts = 0;
+  int max_restarts = 0;
+  std::vector<Failure> restarted{};  // what the restarts were made for
+  std::int64_t began = 0;            // Unix milliseconds
+  std::int64_t ended = 0;
+};
+std::string render_report_json(const JobEnd& end);
+
+// What torch's @record would have left for a launcher around ddprun: parse_error_file() reads it.
+std::string render_error_file(const Cause& cause);
+
+// "rank 3 on n2 exited with code 1; starting all workers again", or "again in 4 s".
+std::string describe_restart(const Failure& cause, Milliseconds delay);
+// The same with " (restart 1 of 3)".
+std::string render_restart(const Failure& cause, int number, int max_restarts, Milliseconds delay);
+
+}  // namespace ddprun::supervise

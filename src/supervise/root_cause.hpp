@@ -1,0 +1,40 @@
+// Which of several failures began it: cause before symptom.
+//
+// A worker that ends takes its connections with it, and its peers fail a moment later; who is seen first is a
+// matter of luck, the more so on several hosts. So what a failure says about itself counts before the order
+// in which failures were seen:
+//
+//   own_end    it ended by itself and says nothing of a peer
+//   own_words  it was being stopped when it ended, and its last words are an exception of its own, or it
+//              crashed: it was about to end when the stop came
+//   peer_gone  its last words say that a peer went away
+//   stopped    it was told to stop, and did
+#pragma once
+
+#include <vector>
+
+#include "base/duration.hpp"
+#include "supervise/outcome.hpp"
+
+namespace ddprun::supervise {
+
+// What ends later than this after the first failure was stopped because of it.
+inline constexpr Milliseconds k_cause_window{2000};
+
+enum class Evidence { own_end, own_words, peer_gone, stopped };
+Evidence evidence_of(const Failure& failure);
+
+struct RankedFailures {
+  Failure cause;                // with the ranks that ended alike in `alike`
+  std::vector<Failure> others;  // that ended by themselves too, in the order in which they were seen
+  std::vector<int> victims;     // ascending
+};
+
+// `seen`: at least one failure, in the order in which they were seen; `stopped`: ranks that are known to be
+// victims.
+RankedFailures rank_failures(std::vector<Failure> seen, std::vector<int> stopped);
+
+// Failures with the same status and the same last words become one of them, with the ranks of the others.
+std::vector<Failure> fold_alike(std::vector<Failure> failures);
+
+}  // namespace ddprun::supervise

@@ -1,0 +1,91 @@
+#include "workers/endings.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "supervise/known_failures.hpp"
+#include "supervise/root_cause.hpp"
+
+namespace ddprun::workers {
+
+Endings::Endings(WorkerGroup& workers, std::function<void()> settled)
+    : workers_(workers), settled_(std::move(settled)) {}
+
+void Endings::begin(std::shared_ptr<const plan::LaunchPlan> plan) {
+  plan_ = std::move(plan);
+  ended_.clear();
+  trouble_.reset();
+  stopped_ = false;
+}
+
+void Endings::note_stop(TimePoint now) {
+  stopped_ = true;
+  if (!trouble_) trouble_ = now;
+}
+
+void Endings::note_end(std::size_t worker, const ExitStatus& status, TimePoint now) {
+  ended_[worker].status = status;
+  if (status.success()) return;
+  if (!trouble_) trouble_ = now;
+  // What takes longer to end was stopped because of the others.
+  if (now - *trouble_ <= supervise::k_cause_window) describe(worker, status);
+}
+
+void Endings::describe(std::size_t worker, const ExitStatus& status) {
+  ++pending_;
+  ended_[worker].describing = true;
+  workers_.describe_failure(worker, status,
+                            [this, worker, after_stop = stopped_](supervise::Failure failure) {
+                              complete(worker, std::move(failure), after_stop);
+                            });
+}
+
+void Endings::complete(std::size_t worker, supervise::Failure failure, bool after_stop) {
+  failure.after_stop = after_stop;
+  failure.gpu = plan_->planned[worker].device;
+  const bool killed = failure.status.kind == ExitStatus::Kind::signalled && failure.status.value == SIGKILL;
+  if (killed) failure.out_of_memory = memory_.explain_kill(failure.pid);
+  failure.hint = supervise::find_failure_hint(failure, plan_->assignment.world_size);
+  Ended& ended = ended_[worker];
+  ended.failure = std::move(failure);
+  for (const auto& handler : std::exchange(ended.waiting, {})) handler(*ended.failure);
+  if (--pending_ == 0) settled_();
+}
+
+void Endings::when_described(std::size_t worker, std::function<void(const supervise::Failure&)> handler) {
+  Ended& ended = ended_.at(worker);
+  if (ended.failure) return handler(*ended.failure);
+  ended.waiting.push_back(std::move(handler));
+  if (!ended.describing) describe(worker, ended.status);
+}
+
+std::vector<supervise::Failure> Endings::further(std::optional<GlobalRank> told) const {
+  std::vector<supervise::Failure> failures;
+  for (const auto& [worker, ended] : ended_) {
+    if (!ended.failure || ended.failure->rank == told) continue;
+    if (supervise::evidence_of(*ended.failure) != supervise::Evidence::stopped)
+      failures.push_back(*ended.failure);
+  }
+  // Only the first few are sent.
+  std::stable_sort(failures.begin(), failures.end(),
+                   [](const supervise::Failure& a, const supervise::Failure& b) {
+                     return supervise::evidence_of(a) < supervise::evidence_of(b);
+                   });
+  return supervise::fold_alike(std::move(failures));
+}
+
+std::vector<int> Endings::stopped_ranks() const {
+  std::vector<int> ranks;
+  for (std::size_t i = 0; i < plan_->planned.size(); ++i) {
+    const auto found = ended_.find(i);
+    const bool by_itself = found != ended_.end() &&
+                           (found->second.status.success() ||
+                            (found->second.failure &&
+                             supervise::evidence_of(*found->second.failure) != supervise::Evidence::stopped));
+    if (!by_itself) ranks.push_back(plan_->planned[i].rank.value);
+  }
+  return ranks;
+}
+
+}  // namespace ddprun::workers

@@ -1,0 +1,58 @@
+// How the workers of this host's current attempt ended: each failure described once, with what shows only on
+// this host, and what the coordinator is told of them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "os/process/oom_watch.hpp"
+#include "plan/launch_plan.hpp"
+#include "supervise/outcome.hpp"
+#include "workers/worker_group.hpp"
+
+namespace ddprun::workers {
+
+class Endings {
+ public:
+  // `settled` is called each time no description is under way any more.
+  Endings(WorkerGroup& workers, std::function<void()> settled);
+
+  void begin(std::shared_ptr<const plan::LaunchPlan> plan);
+  void note_stop(TimePoint now);  // the workers are told to stop
+  void note_end(std::size_t worker, const ExitStatus& status, TimePoint now);
+
+  bool settled() const { return pending_ == 0; }
+  // Of one that has failed: calls once, now or later.
+  void when_described(std::size_t worker, std::function<void(const supervise::Failure&)> handler);
+
+  // For the answer to a stop, without the failure that was told before: what may have begun it, folded, and
+  // the ranks that did not end by themselves.
+  std::vector<supervise::Failure> further(std::optional<GlobalRank> told) const;
+  std::vector<int> stopped_ranks() const;
+
+ private:
+  struct Ended {
+    ExitStatus status;
+    bool describing = false;
+    std::optional<supervise::Failure> failure;
+    std::vector<std::function<void(const supervise::Failure&)>> waiting;
+  };
+  void describe(std::size_t worker, const ExitStatus& status);
+  void complete(std::size_t worker, supervise::Failure failure, bool after_stop);
+
+  WorkerGroup& workers_;
+  std::function<void()> settled_;
+  os::OomWatch memory_;
+  std::shared_ptr<const plan::LaunchPlan> plan_ =
+      std::make_shared<const plan::LaunchPlan>();  // of this attempt
+  std::map<std::size_t, Ended> ended_;
+  std::optional<TimePoint> trouble_;  // the first failure or the stop
+  bool stopped_ = false;
+  int pending_ = 0;
+};
+
+}  // namespace ddprun::workers

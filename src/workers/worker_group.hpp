@@ -1,0 +1,206 @@
+// The worker processes of this host's current attempt: carries out what the supervisor decides.
+//
+// A worker has ended when its main process has. It keeps its number until the attempt is over, so that its
+// group can be signalled safely all the time; then everything is reaped at once.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "facts/python_facts.hpp"
+#include "facts/snapshot.hpp"
+#include "os/files/rendezvous_file.hpp"
+#include "os/files/temp_dir.hpp"
+#include "os/process/child.hpp"
+#include "os/process/reaper.hpp"
+#include "os/process/spawn.hpp"
+#include "os/terminal/terminal.hpp"
+#include "plan/launch_plan.hpp"
+#include "rendezvous/lifeline.hpp"
+#include "status/job_status.hpp"
+#include "streams/input_pump.hpp"
+#include "streams/log_files.hpp"
+#include "streams/output_pumps.hpp"
+#include "supervise/outcome.hpp"
+#include "supervise/repeated_signals.hpp"
+#include "workers/watchdog.hpp"
+
+namespace ddprun::workers {
+
+class WorkerGroup {
+ public:
+  // `ended`: a main process has ended, or could not be started.
+  using Ended = std::function<void(std::size_t worker, const ExitStatus& status)>;
+
+  WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
+              const facts::Snapshot& snapshot, Ended ended);
+  // Whether a line of ours would come neither behind an unfinished one of a worker's nor into a terminal that
+  // a worker has.
+  bool at_line_start() const {
+    return (!terminal_ || workers_.empty()) && pumps_.output().at_line_start() &&
+           pumps_.error().at_line_start();
+  }
+  void before_output(const std::function<void()>& handler);  // calls before workers' output is written
+  static os::ChildGroup group_of_workers(const plan::NodeProposal& node);
+  void remove_at_end(const os::RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }
+  void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's
+  void spare_no_more(int helper) { std::erase(helpers_, helper); }
+  status::NodeStatus status() const;                   // of this attempt, without what has to be measured
+  std::vector<std::vector<std::string>> gpus() const;  // PCI addresses of each worker's
+
+  void begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, const std::string& interface);
+  bool start(std::size_t worker);  // false: it could not be started, and `ended` was called; never throws
+  void signal(std::size_t worker, int number);
+  void kill_group(std::size_t worker);
+  // Signals everything below us but the main processes; says how many there were.
+  std::size_t signal_descendants(int number);
+  std::size_t count_descendants();
+  void end_attempt();  // every main process has ended: give their numbers back
+  // The attempt is over while a main process is still there, and stays so: nothing is waited for any more.
+  void abandon();
+  // Theirs, read once: at a failure the file system may be what has failed.
+  const facts::PythonFacts& python() const;
+  // Whether one of them, or what it has started, has mapped a file whose path contains `name`.
+  bool has_loaded(std::string_view name) const;
+  // Whether one of this attempt has touched its DDPRUN_PROGRESS_FILE.
+  bool made_progress() const;
+  // One that SIGKILL has not ended `after` it; the second: what the workers left behind.
+  void tell_stuck(std::size_t worker, Milliseconds after);
+  void tell_left_behind(Milliseconds after);
+
+  // Calls once what the worker has written is read, or shortly after its end where its descendants write on;
+  // never waits for whoever reads our output.
+  void describe_failure(std::size_t worker, const ExitStatus& status,
+                        std::function<void(supervise::Failure)> handler);
+  void answer_held_signals();  // after SIGCHLD, first: of workers whose signals wait for it
+  void look_for_ends();        // after SIGCHLD: of workers, and of orphans that came to us
+  void
+  look_for_stops();  // after SIGCHLD: ^Z at a terminal lent to a worker, and one that wants to be lent it
+  void stop_all();   // SIGSTOP, before we are stopped
+  void note_continued();  // we are: the terminal is lent again if we have it
+  void continue_all();    // SIGCONT
+  // The terminal is gone, and a worker had it: the kernel has sent it SIGHUP.
+  bool is_hung_up_with_worker() const;
+  bool had_terminal(std::size_t worker) const { return workers_[worker]->had_terminal; }  // at its end
+  // Lines of ddprun itself for standard error, in order with the workers'.
+  void insert_error(std::string_view lines) { pumps_.error().insert(lines); }
+  // Calls once, with errno, when standard output takes no more; the workers go on without it.
+  void when_output_fails(std::function<void(int)> handler) {
+    pumps_.output().when_failing(std::move(handler));
+  }
+  // Calls once for each worker and attempt, when it has written something that passes through here.
+  void when_heard(std::function<void(std::size_t worker)> handler);
+  int pid(std::size_t worker) const;  // 0: it has none any more
+  // Calls when all the workers' output is read, after end_attempt(): what is inserted then comes after it.
+  void when_read(std::function<void()> handler);
+  // Calls when all output is written, or after `limit` for each of the two.
+  void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
+  // How many streams ddprun's own output is: one where both go to the same file.
+  int outputs() const { return pumps_.are_one() ? 1 : 2; }
+  // Standard output and standard error lead elsewhere now.
+  void reopen_outputs();
+  // Another host's output, from which `begun` was read already; it belongs to no worker.
+  void add_gathered(rendezvous::lifeline::Stream stream, os::Fd socket, std::string_view begun);
+  // Nobody writes any more whose output counts: as OutputPump::end_silent().
+  void end_gathered(Milliseconds patience, bool in_any_case);
+  // Sentences about output that was lost, or would be if ddprun ended now.
+  std::vector<std::string> losses() const;
+  void dismiss_reaper();
+
+ private:
+  struct Worker {
+    std::optional<os::Child> child;
+    std::optional<supervise::StreamId> output;
+    std::optional<supervise::StreamId> error;
+    std::optional<ExitStatus> status;
+    std::optional<supervise::RepeatedSignals> held_signals;  // they wait for answer_held_signals()
+    std::string error_file;
+    bool heard = false;
+    bool ended = false;
+    bool has_terminal = false;
+    bool had_terminal = false;  // it ended with it
+    bool stopped = false;       // by stop_all()
+  };
+  struct Streams;  // the descriptors one worker is started with
+
+  static bool lends_terminal(const plan::NodeProposal& node);
+  void follow_stop(Worker& worker, int signal);
+  void lend_terminal(Worker& worker);
+  void take_terminal(Worker& worker);
+  bool is_typed_for(std::size_t worker) const;
+  Streams open_streams(std::size_t worker);
+  void open_input(std::size_t worker, Streams& streams);
+  void open_outputs(std::size_t worker, Streams& streams);
+  os::SpawnRequest make_request(std::size_t worker, const Streams& streams) const;
+  std::optional<ExitStatus> try_start(std::size_t worker);  // why not; throws what set-up throws
+  void hold_signals(Worker& worker) const;
+  void expect_binding(std::size_t worker);
+  void look_at_bindings();
+  void look_soon();
+  void tell_foreign_proc();
+  void begin_watchdog();
+  void end_expired(const supervise::WatchdogTimers::Expired& expired);
+  void tell_refusal(std::size_t worker, const os::BindingRefusal& refusal);
+  void show_binding(std::size_t worker, const os::BindingRefusal& refusal);
+  void note_end(std::size_t worker);
+  void when_known(const Worker& worker, std::function<void()> handler);
+  std::vector<int> main_processes() const;
+  std::size_t signal_groups(int number);
+  std::string attempt_folder(Attempt attempt) const;
+  std::string progress_file(std::size_t worker) const;
+  std::string read_error_file(const Worker& worker) const;
+  std::vector<output::LogIndexEntry> index_entries() const;
+  output::StreamRoute route(std::size_t worker, output::Stream stream) const;
+  std::optional<Milliseconds> output_age(std::size_t worker, output::Stream stream) const;
+  output::LineLabel label(std::size_t worker, const output::StreamRoute& route, bool terminal) const;
+  int open_stream(std::size_t worker, output::Stream stream, const output::StreamRoute& route, bool both,
+                  Streams& streams);
+  std::vector<std::string> last_lines(std::size_t worker, output::Stream stream) const;
+  std::vector<std::string> last_lines(std::size_t worker) const;
+  std::string kept_output(std::size_t worker) const;
+  std::string describe_environment(std::size_t worker) const;
+
+  boost::asio::io_context& context_;
+  std::shared_ptr<const plan::NodeProposal> node_;
+  const facts::Snapshot& snapshot_;
+  Ended ended_;
+  std::string agent_id_;
+  std::vector<std::string> folder_places_;
+  os::Reaper reaper_;  // made before the folder that it is to remove
+  os::TempDir folder_;
+  streams::OutputPumps pumps_;
+  std::optional<os::Terminal> terminal_;
+  std::optional<streams::InputPump> input_;
+  std::vector<int> helpers_;
+  std::vector<int> inherited_;
+  std::vector<int> ignored_signals_;
+  std::optional<std::uint64_t> open_files_;  // the workers' limit
+
+  mutable std::optional<facts::PythonFacts> python_;
+
+  streams::LogFiles logs_;
+
+  std::shared_ptr<const plan::LaunchPlan> plan_ =
+      std::make_shared<const plan::LaunchPlan>();  // of this attempt
+  std::string interface_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+
+  std::optional<Watchdog> watchdog_;  // of this attempt
+
+  boost::asio::steady_timer binding_timer_;
+  std::deque<std::size_t> unseen_;  // started, and what the kernel made of their bindings not yet looked at
+  TimePoint unseen_until_;
+  std::size_t presumed_left_ = 0;   // where nobody can be counted
+  bool foreign_proc_told_ = false;  // once for all attempts
+  bool cpu_refusal_told_ = false;   // once for all workers and attempts
+  bool memory_refusal_told_ = false;
+};
+
+}  // namespace ddprun::workers

@@ -1,0 +1,27 @@
+// Workers that somebody else signals directly: what of it they get.
+#include "allocation/schedulers/slurm_place.hpp"
+#include "event_loop/stop_signals.hpp"
+#include "os/process/held_signals.hpp"
+#include "workers/worker_group.hpp"
+
+namespace ddprun::workers {
+
+// Not where a worker has the terminal: nobody else signals it then.
+void WorkerGroup::hold_signals(Worker& worker) const {
+  if (terminal_ || !allocation::signals_each_process(snapshot_.host)) return;
+  if (!os::hold_signals(worker.child->pid())) return;
+  worker.held_signals.emplace(event_loop::stop_signals_of(node_->options),
+                              node_->options.shutdown_timeout.value);
+}
+
+void WorkerGroup::answer_held_signals() {
+  const TimePoint now = std::chrono::steady_clock::now();
+  for (const auto& worker : workers_) {
+    if (worker->ended || !worker->child || !worker->held_signals) continue;
+    const int pid = worker->child->pid();
+    while (const auto number = os::next_held_signal(pid))
+      os::release_signal(pid, worker->held_signals->passes(*number, now) ? *number : 0);
+  }
+}
+
+}  // namespace ddprun::workers

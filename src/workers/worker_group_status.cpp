@@ -1,0 +1,87 @@
+// What --status shows of the workers here, as far as it costs nothing to know.
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "os/clock.hpp"
+#include "os/process/process_table.hpp"
+#include "os/read_file.hpp"
+#include "probes/launch_facts.hpp"
+#include "workers/worker_group.hpp"
+
+namespace ddprun::workers {
+
+namespace {
+
+Milliseconds since(TimePoint moment) {
+  return std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - moment);
+}
+
+}  // namespace
+
+// A file that the worker writes itself tells when it was written last.
+std::optional<Milliseconds> WorkerGroup::output_age(std::size_t worker, output::Stream stream) const {
+  const Worker& state = *workers_[worker];
+  const bool is_output = stream == output::Stream::output;
+  if (const auto& opened = is_output ? state.output : state.error) {
+    const auto last = (is_output ? pumps_.output() : pumps_.error()).last_read(*opened);
+    return last ? std::optional(since(*last)) : std::nullopt;
+  }
+  const auto written = route(worker, stream).file
+                           ? os::last_written(logs_.path(plan_->assignment.workers[worker], stream))
+                           : std::nullopt;
+  if (!written) return std::nullopt;
+  return std::max(Milliseconds{os::unix_milliseconds() - *written}, Milliseconds{0});
+}
+
+status::NodeStatus WorkerGroup::status() const {
+  status::NodeStatus status{node_->host, {}, {}};
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    status::WorkerStatus& worker = status.workers.emplace_back();
+    worker.rank = plan_->assignment.workers[i].rank.value;
+    worker.local_rank = plan_->assignment.workers[i].local_rank.value;
+    worker.pid = workers_[i]->ended ? 0 : pid(i);
+    worker.gpu = plan_->planned[i].device;
+    const auto output = output_age(i, output::Stream::output);
+    const auto error = output_age(i, output::Stream::error);
+    worker.output_age = output && error ? std::min(output, error) : std::max(output, error);
+  }
+  return status;
+}
+
+std::vector<std::vector<std::string>> WorkerGroup::gpus() const {
+  std::vector<std::vector<std::string>> addresses(workers_.size());
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    for (const int gpu : plan_->planned[i].gpus)
+      addresses[i].push_back(snapshot_.host.gpus.at(static_cast<std::size_t>(gpu)).pci_address);
+  }
+  return addresses;
+}
+
+const facts::PythonFacts& WorkerGroup::python() const {
+  if (!python_) python_ = probes::python_of_workers(*node_, snapshot_);
+  return *python_;
+}
+
+// "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3"
+std::string WorkerGroup::describe_environment(std::size_t worker) const {
+  std::vector<std::string> facts;
+  if (!python().version.empty()) facts.push_back("Python " + python().version);
+  if (!python().torch.empty()) facts.push_back("torch " + python().torch);
+  for (const int gpu : plan_->planned[worker].gpus) {
+    const std::string& model = snapshot_.host.gpus.at(static_cast<std::size_t>(gpu)).model;
+    if (!model.empty() && std::find(facts.begin(), facts.end(), model) == facts.end()) facts.push_back(model);
+  }
+  return join(facts, ", ");
+}
+
+bool WorkerGroup::has_loaded(std::string_view name) const {
+  std::vector<int> leaders;
+  for (const auto& worker : workers_) {
+    if (worker->child && !worker->ended) leaders.push_back(worker->child->pid());
+  }
+  const os::ProcessTable family = os::find_families(os::capture_processes(), leaders);
+  return std::any_of(family.begin(), family.end(),
+                     [&](const os::ProcessEntry& process) { return os::has_mapped(process.pid, name); });
+}
+
+}  // namespace ddprun::workers

@@ -1,0 +1,55 @@
+// What outlives its worker, or SIGKILL: found, told, and signalled where only groups can be.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <utility>
+
+#include "console/log.hpp"
+#include "os/process/process_table.hpp"
+#include "os/process/stuck_process.hpp"
+#include "workers/worker_group.hpp"
+
+namespace ddprun::workers {
+
+// Where /proc shows other processes than ours nobody can be counted: what may have ignored SIGTERM is given
+// the time to obey it, and then SIGKILL.
+std::size_t WorkerGroup::signal_groups(int number) {
+  for (const auto& worker : workers_) {
+    if (worker->child) worker->child->send_signal_to_group(number);
+  }
+  presumed_left_ = number == SIGKILL ? 0 : 1;
+  return presumed_left_;
+}
+
+void WorkerGroup::tell_foreign_proc() {
+  if (os::sees_own_processes() || std::exchange(foreign_proc_told_, true)) return;
+  console::say_notice(
+      fmt::format("/proc on {} does not show this process' PID namespace: processes that workers leave "
+                  "behind outside their process groups are not stopped",
+                  node_->host),
+      "mount the namespace's own /proc: unshare --mount-proc, or mount -t proc proc /proc");
+}
+
+void WorkerGroup::tell_stuck(std::size_t worker, Milliseconds after) {
+  const Worker& state = *workers_[worker];
+  if (!state.child || state.ended) return;
+  const supervise::StuckProcess process = os::capture_stuck_process(state.child->pid());
+  console::say_notice(fmt::format("rank {} on {} has not ended {} after SIGKILL: {}",
+                                  plan_->assignment.workers[worker].rank.value, node_->host,
+                                  describe_duration(after), supervise::describe(process)),
+                      supervise::hint_for(process, node_->host));
+}
+
+void WorkerGroup::tell_left_behind(Milliseconds after) {
+  const os::ProcessTable left = os::find_descendants(os::capture_processes(), ::getpid(), main_processes());
+  if (left.empty()) return;
+  const supervise::StuckProcess process = os::capture_stuck_process(left.front().pid);
+  const std::string others = left.size() > 1 ? fmt::format("; {} more are left", left.size() - 1) : "";
+  console::say_notice(
+      fmt::format("a process that a worker left behind on {} has not ended {} after SIGKILL: {}{}",
+                  node_->host, describe_duration(after), supervise::describe(process), others),
+      supervise::hint_for(process, node_->host));
+}
+
+}  // namespace ddprun::workers
