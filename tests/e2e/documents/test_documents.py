@@ -1,10 +1,10 @@
-"""README, docs and man page: links lead somewhere, commands are understood, and what is made from elsewhere is current."""
+"""README, docs and man pages: links lead somewhere, the site shows every page, and what is generated is current. Their commands
+are in examples/test_readme.py."""
 
 from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
-import os
 import re
 import shlex
 import shutil
@@ -15,10 +15,11 @@ import pytest
 
 from support.programs import REPOSITORY
 
-DOCS = sorted((REPOSITORY / "docs").glob("*.md"))
-PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *DOCS]
-COMMANDS = [line.strip() for page in DOCS for line in page.read_text().splitlines()
-            if re.match(r" {4}(srun )?ddprun ", line)]
+FOLDER = REPOSITORY / "docs"
+DOCS = sorted(FOLDER.glob("*.md"))
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "ARCHITECTURE.md", *DOCS]
+MANUALS = sorted((REPOSITORY / "man").iterdir())
+DDPRUN_1 = (REPOSITORY / "man" / "ddprun.1").read_text().replace("\\-", "-")
 
 
 def headings(page: Path) -> set[str]:
@@ -33,18 +34,44 @@ def test_every_link_leads_to_a_file_or_a_heading(page):
         file = (page.parent / path).resolve() if path else page
         assert not re.match(r"\w+:", target), f"{target} is not in this repository"
         assert file.exists(), target
+        assert page not in DOCS or file.is_relative_to(FOLDER), f"{target} is not on the site"
         assert not heading or heading in headings(file), target
 
 
-@pytest.mark.parametrize("line", COMMANDS)
-def test_ddprun_understands_every_command(binary, tmp_path, line):
-    (tmp_path / "train.py").touch()
-    words = shlex.split(re.split(r" {3,}", line)[0].split("ddprun ", 1)[1])
-    prints = {"--version", "--print-config"} & set(words)
-    words = words if prints else ["--dry-run", *(word for word in words if word != "--dry-run")]
-    result = subprocess.run([binary, *words], cwd=tmp_path, text=True, capture_output=True, timeout=60,
-                            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
+def test_the_navigation_of_the_site_shows_every_page_once():
+    nav = (REPOSITORY / "mkdocs.yml").read_text().split("\nnav:\n")[1]
+    assert sorted(re.findall(r": (\S+\.md)$", nav, re.MULTILINE)) == [page.name for page in DOCS]
+
+
+def test_the_site_is_built_without_a_warning(tmp_path):
+    mkdocs = shutil.which("mkdocs")
+    if mkdocs is None:
+        pytest.skip("mkdocs is not installed (pip install mkdocs-material)")
+    result = subprocess.run([mkdocs, "build", "--strict", "--site-dir", tmp_path], cwd=REPOSITORY, text=True,
+                            capture_output=True, timeout=120)
     assert result.returncode == 0, result.stderr
+
+
+def test_every_page_can_be_reached_from_the_readme_and_from_the_start_of_the_site():
+    for start, folder in ((REPOSITORY / "README.md", "docs/"), (FOLDER / "index.md", "")):
+        linked = re.findall(r"\]\((\S+\.md)\)", start.read_text())
+        assert [page.name for page in DOCS if page.name not in ("index.md", "decisions.md")
+                and folder + page.name not in linked] == []
+
+
+def test_the_pages_that_the_manual_names_are_there():
+    named = re.findall(r"\\fI([a-z-]+\.md)\\fR", DDPRUN_1.split(".SH SEE ALSO")[1])
+    assert len(named) > 10 and not [name for name in named if not (FOLDER / name).exists()]
+
+
+def test_readme_and_manual_are_short():
+    assert len((REPOSITORY / "README.md").read_text().splitlines()) <= 60
+    assert len(DDPRUN_1.splitlines()) <= 900
+
+
+def test_the_manual_has_each_option_once():
+    entries = re.findall(r"^\.TP\n(?:\\fB-\w\\fR, )?\\fB(--[a-z-]+)", DDPRUN_1, re.MULTILINE)
+    assert len(entries) > 70 and len(entries) == len(set(entries))
 
 
 def test_every_option_of_torchrun_has_a_row(torch_python):
@@ -60,8 +87,7 @@ def test_every_option_of_torchrun_has_a_row(torch_python):
 
 def test_every_message_under_when_it_fails_is_one_that_ddprun_has():
     page = (REPOSITORY / "docs" / "when-it-fails.md").read_text()
-    before_launchers, _, _ = page.partition("## When a node is lost")
-    messages = [row.split("|")[1].strip() for row in before_launchers.splitlines() if row.startswith("| ")]
+    messages = [row.split("|")[1].strip() for row in page.splitlines() if row.startswith("| ")]
     source = "".join(path.read_text() for path in (REPOSITORY / "src").rglob("*.cpp"))
     source = re.sub(r'"\s*\n\s*"', "", source)
     missing = [message for message in messages if message != "message" and message not in source]
@@ -77,8 +103,8 @@ def test_the_page_of_batch_scripts_is_that_of_the_examples():
     assert page.read_text() == module.shell_page(), "scripts/document shell writes it anew"
 
 
-def test_the_manual_has_no_error_of_mandoc_or_groff():
-    manual = REPOSITORY / "man" / "ddprun.1"
+@pytest.mark.parametrize("manual", MANUALS, ids=lambda manual: manual.name)
+def test_the_manual_has_no_error_of_mandoc_or_groff(manual):
     for command in (["mandoc", "-T", "lint", "-W", "warning"], ["groff", "-man", "-ww", "-z"]):
         if shutil.which(command[0]) is None:
             pytest.skip(f"{command[0]} is not installed")

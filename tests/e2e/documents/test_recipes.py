@@ -1,4 +1,5 @@
-"""The recipes for Spack, EasyBuild, Lmod and Apptainer name files, versions and options that exist."""
+"""The recipes for Spack, EasyBuild, Lmod and Apptainer name files, versions and options that exist. What their own linters say is
+in tests/e2e/packages/test_linters.py."""
 
 from __future__ import annotations
 
@@ -31,6 +32,26 @@ def test_the_spack_recipe_is_python_and_sets_options_of_cmake_that_exist():
                                                   *(REPOSITORY / "scripts" / "cmake").glob("*.cmake")])
     options = re.findall(r'self\.define\("(\w+)"', text)
     assert options and all(f"option({name} " in cmake for name in options)
+
+
+def test_the_spack_recipe_is_a_package_of_this_version():
+    """With a stand-in of Spack that notes the directives: Spack itself is in no package registry."""
+    noted = []
+
+    def directive(name):
+        return lambda *arguments, **more: noted.append((name, *arguments, more))
+
+    names = {name: directive(name) for name in ("depends_on", "generator", "license", "requires", "version")}
+    package = type("CMakePackage", (), {"define": lambda self, name, value: f"-D{name}={'ON' if value else 'OFF'}"})
+    text = (PACKAGING / "spack" / "ddprun" / "package.py").read_text()
+    without_imports = re.sub(r"^from .*$", "", text, flags=re.MULTILINE)
+    exec(compile(without_imports, "package.py", "exec"), made := {**names, "CMakePackage": package, "Executable": None})
+    recipe = made["Ddprun"]
+    versions = {arguments[0] for name, *arguments in noted if name == "version"}
+    assert versions == {"main", VERSION} and recipe.homepage in recipe.url and recipe.homepage in recipe.git
+    assert ("license", "BSD-3-Clause", {}) in noted and recipe.cmake_args(recipe()) == ["-DDDPRUN_TESTS=OFF"]
+    needed = {re.match(r"[\w-]+", arguments[0])[0] for name, *arguments in noted if name == "depends_on"}
+    assert needed == {"boost", "cli11", "cmake", "cxx", "fmt", "hwloc", "libsodium", "nlohmann-json", "spdlog"}
 
 
 def test_the_modulefile_is_lua_of_this_version():

@@ -1,5 +1,4 @@
-"""The launch lines of README's table "Coming from another launcher": those for ddprun, and torchrun's with ddprun under
-its name."""
+"""The launch lines of the table "Lines of other launchers": those for ddprun, and torchrun's with ddprun under its name."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ import pytest
 from support import programs
 from support.programs import REPOSITORY
 
-README = (REPOSITORY / "README.md").read_text()
-SECTION = README.split("\n## Coming from another launcher\n")[1].split("\n## ")[0]
+DOCS = REPOSITORY / "docs"
+SECTION = (DOCS / "coming-from-torchrun.md").read_text().split("\n## Lines of other launchers\n")[1].split("\n## ")[0]
 ROWS = re.findall(r"^\| ([^|]+) \| `([^`]+)`[^|]* \| `([^`]+)` \|$", SECTION, re.MULTILINE)
 IN_JOBS = [row for row in ROWS if "by hand" not in row[0]]
 TRAIN = """import os, sys
@@ -33,7 +32,7 @@ def folder(cluster, directory):
 
 def run_line(cluster, folder, where: str, line: str) -> str:
     nodes = 1 if where.startswith("one machine") else 2
-    tasks = 2 if "a GPU" in where else 1
+    tasks = 2 if "per GPU" in where else 1
     (folder / "job.sh").write_text(f"""#!/bin/sh
 export PATH={folder}/bin:$PATH PYTHON_EXEC=/usr/bin/python3
 hosts=$(scontrol show hostnames) RANDOM=7
@@ -85,10 +84,10 @@ def test_line_manual(hosts, folder, column):
     check("".join(result.stdout for result in results), 4)
 
 
-def test_the_glibc_that_the_readme_names_is_enough(binary):
+def test_the_glibc_that_the_page_names_is_enough(binary):
     needed = subprocess.run(["objdump", "-T", binary], check=True, capture_output=True, text=True).stdout
     versions = {tuple(map(int, version.split("."))) for version in re.findall(r"\bGLIBC_([\d.]+)", needed)}
-    [named] = re.findall(r"glibc ([\d.]+) or newer", README)
+    [named] = re.findall(r"glibc ([\d.]+) or newer", (DOCS / "building.md").read_text())
     assert max(versions) <= tuple(map(int, named.split(".")))
 
 
@@ -98,5 +97,5 @@ def test_workers_in_a_container_keep_variables_and_binding(cluster, folder):
     apptainer.write_text('#!/bin/sh\n[ "$1 $2" = "exec --nv" ] && shift 3 && exec "$@"\n')
     apptainer.chmod(0o755)
     (folder / "bin" / "python").symlink_to("/usr/bin/python3")
-    [line] = re.findall(r"^    (srun ddprun --no-python apptainer .*)$", README, re.MULTILINE)
-    check(run_line(cluster, folder, "Slurm, a task a node", line), 4)
+    [line] = re.findall(r"^    (srun ddprun --no-python apptainer .*)$", (DOCS / "questions.md").read_text(), re.MULTILINE)
+    check(run_line(cluster, folder, "Slurm, one task per node", line), 4)

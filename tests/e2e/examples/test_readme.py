@@ -1,4 +1,5 @@
-"""The commands in README.md are the examples' own, and ddprun understands every one of them."""
+"""The commands in README.md, docs and the manual: ddprun understands every one of them, and batch scripts are the
+examples' own."""
 
 from __future__ import annotations
 
@@ -14,24 +15,32 @@ from support import evidence
 from support.hosts import wait_until
 from support.programs import EXAMPLES, REPOSITORY
 
-README = (REPOSITORY / "README.md").read_text()
-RECIPES = README.split("\n## Recipes\n")[1].split("\n## ")[0]
+PAGES = {path.name: path.read_text() for path in (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")))}
 BLOCKS = [re.sub(r"^    ", "", block, flags=re.MULTILINE).strip()
-          for block in re.findall(r"(?:^    .*\n)+", README, re.MULTILINE)]
-COMMANDS = [line for block in BLOCKS for line in block.splitlines() if re.match(r"(srun (\S+ )*)?ddprun ", line)]
+          for page in PAGES.values() for block in re.findall(r"(?:^    .*\n)+", page, re.MULTILINE)]
+BLOCKS += re.findall(r"^\.nf\n(.*?)^\.fi$", (REPOSITORY / "man" / "ddprun.1").read_text().replace("\\-", "-"),
+                     re.MULTILINE | re.DOTALL)
+LAUNCHED = re.compile(r"(exec )?((srun|mpiexec|pbsdsh) (\S+ )*?)?ddprun ")
+COMMANDS = {line for block in BLOCKS for line in block.splitlines() if LAUNCHED.match(line)}
+COMMANDS |= {words for name, page in PAGES.items() if name != "decisions.md"
+             for words in re.findall(r"`((?:srun |mpiexec )?ddprun [^`]*)`", page) if "..." not in words}
+PRINTS = {"--version", "--print-config", "--help-all"}  # and starts nothing by itself
 
 
 def arguments_of(line: str) -> list[str]:
     """What follows `ddprun`, without the remark that some lines carry after several blanks."""
-    return shlex.split(re.split(r" {3,}", line)[0].split("ddprun ", 1)[1])
+    return shlex.split(LAUNCHED.sub("", re.split(r" {3,}", line)[0], count=1))
 
 
 def test_there_is_something_to_test():
-    assert len(COMMANDS) >= 6
-    assert "#SBATCH" in RECIPES
+    assert len(COMMANDS) >= 40
+    for page in ("README.md", "recipes.md"):
+        assert "    #SBATCH" in PAGES[page] and "    ddprun " in PAGES[page]
+    for page in ("binding.md", "output.md", "monitoring.md", "restarts.md", "lost-nodes.md", "when-it-fails.md", "index.md"):
+        assert "    ddprun " in PAGES[page]
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+@pytest.mark.parametrize("line", sorted(COMMANDS))
 def test_command(binary, tmp_path, line):
     directory = shutil.copytree(EXAMPLES, tmp_path / "examples")
     (directory / "train.py").touch()
@@ -47,7 +56,8 @@ def test_command(binary, tmp_path, line):
         try:
             if looks:
                 wait_until("the worker has begun", lambda: evidence.events(directory / "run.jsonl", "start"))
-            result = subprocess.run([binary, *([] if looks else ["--dry-run"]), *arguments], env=environment, cwd=directory,
+            alone = looks or PRINTS & set(arguments)
+            result = subprocess.run([binary, *([] if alone else ["--dry-run"]), *arguments], env=environment, cwd=directory,
                                     text=True, capture_output=True, timeout=60)
         finally:
             (directory / "looked").touch()
@@ -63,7 +73,7 @@ def test_batch_script_is_one_of_the_examples(block):
 
 
 def test_environment_for_a_script_of_its_own(binary, tmp_path):
-    [line] = [line for block in BLOCKS for line in block.splitlines() if line.startswith("eval ")]
+    [line] = {line for block in BLOCKS for line in block.splitlines() if line.startswith("eval ")}
     environment = {"PATH": f"{binary.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     shown = subprocess.run(["sh", "-euc", f"{line}\necho $RANK $WORLD_SIZE $MASTER_ADDR"], env=environment, text=True,
                            capture_output=True, timeout=60)

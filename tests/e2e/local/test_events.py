@@ -12,7 +12,7 @@ from support.manual import as_text, codes, start_all, wait_all
 from support.programs import REPOSITORY
 
 SHELL = ("--no-python", "sh", "-c")
-MANUAL = (REPOSITORY / "man" / "ddprun.1").read_text().replace("\\-", "-")
+MANUAL = (REPOSITORY / "man" / "ddprun-formats.5").read_text().replace("\\-", "-")
 # Rank 1 fails once both have written.
 FAIL_ONCE = ("echo up; touch DIR/up.$TORCHELASTIC_RESTART_COUNT.$RANK; until [ -e DIR/up.$TORCHELASTIC_RESTART_COUNT.0 -a "
              "-e DIR/up.$TORCHELASTIC_RESTART_COUNT.1 ]; do sleep 0.01; done; [ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit 0; "

@@ -1,4 +1,4 @@
-"""What --help and ddprun(1) promise, as a table: each option once, each variable, each exit code."""
+"""What --help, ddprun(1) and ddprun-formats(5) promise, as a table: each option once, each variable, each exit code."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from support.programs import REPOSITORY
 
 MAN_PAGE = (REPOSITORY / "man" / "ddprun.1").read_text().replace("\\-", "-")
+FORMATS = (REPOSITORY / "man" / "ddprun-formats.5").read_text().replace("\\-", "-")
 TOPOLOGY = "pack:2 numa:1 core:8 pu:1"
 CARDS = str(REPOSITORY / "tests" / "data" / "topologies" / "two-packages.xml")
 SHOW = ("--no-python", "sh", "-c")
@@ -263,7 +264,7 @@ def test_refused_options_have_a_line_each(machine):
 
 
 def test_every_key_of_the_plan_that_the_manual_names_is_there(machine):
-    section = MAN_PAGE.split(".SH THE PLAN AS JSON")[1].split("\n.SH ")[0]
+    section = FORMATS.split(".SH THE PLAN AS JSON")[1].split("\n.SH ")[0]
     keys = re.findall(r"^\.T[PQ]\n\.B ([a-z_.\[\]]+)( \*)?$", section, re.MULTILINE)
     assert len(keys) > 60
     plans = {name: json.loads(machine.run("--dry-run=json", *options, *TRUE).stdout)
@@ -275,6 +276,17 @@ def test_every_key_of_the_plan_that_the_manual_names_is_there(machine):
         for name in ("there",) * (top in carried) + ("here",) * (top not in ("remote_launcher", "workers_per_node")):
             for value in values_of(plans[name], key.split(".")):
                 assert not sourced or value is None or set(value) == {"value", "origin"}, (name, key, value)
+
+
+def test_every_key_of_the_report_is_in_the_manual_and_no_other(machine):
+    parts = FORMATS.split(".SH THE REPORT AS JSON")[1].split("\n.SH ")[0].split("A failure has")
+    whole, failure = ({key for tags in re.findall(r"^\.TP\n\.B (.*)$", part, re.MULTILINE)
+                       for key in re.sub(r"\\f[BR]", "", tags).split(", ")} for part in parts)
+    machine.run("--max-restarts", "1", "--report", "end.json", *SHOW, "exit 3")
+    report = json.loads((machine.directory / "end.json").read_text())
+    assert set(report) == whole and set(report["failure"]) == failure
+    told = parts[0].split("restarts followed:")[1].split(".TP")[0]
+    assert set(report["restarted_after"][0]) == set(re.findall(r"\\fB(\w+)\\fR", told))
 
 
 def values_of(value, parts: list[str]) -> list:
