@@ -9,7 +9,11 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 
 add_library(ddprun_settings INTERFACE)
 target_include_directories(ddprun_settings INTERFACE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
-target_compile_definitions(ddprun_settings INTERFACE DDPRUN_VERSION="${PROJECT_VERSION}")
+# In a header, so that a new version compiles what uses it and no more.
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/version_number.hpp" CONTENT "#pragma once
+#define DDPRUN_VERSION \"${PROJECT_VERSION}\"
+")
+target_include_directories(ddprun_settings INTERFACE "${PROJECT_BINARY_DIR}/generated")
 target_compile_options(ddprun_settings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast -Wcast-align
   -Woverloaded-virtual -Wformat=2 -Wimplicit-fallthrough)

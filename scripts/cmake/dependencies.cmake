@@ -3,13 +3,15 @@ find_package(fmt REQUIRED)
 # The program that is shipped has fmt inside it, compiled once: as a header in every file it is a third of the build's time.
 # Debian has no static library of it; packaging/portable has one.
 add_library(ddprun_fmt INTERFACE)
-if(DDPRUN_HARDEN AND NOT DDPRUN_SYSROOT)
+if(DDPRUN_HARDEN AND NOT DDPRUN_SYSROOT AND fmt_VERSION VERSION_LESS 10)
   add_library(fmt_inside STATIC "${PROJECT_SOURCE_DIR}/packaging/portable/fmt.cpp")
   set_target_properties(fmt_inside PROPERTIES CXX_STANDARD 20 POSITION_INDEPENDENT_CODE ON)
   get_target_property(fmt_headers fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
   target_include_directories(ddprun_fmt SYSTEM INTERFACE "${fmt_headers}")
   target_link_libraries(ddprun_fmt INTERFACE fmt_inside)
   target_include_directories(fmt_inside SYSTEM PRIVATE "${fmt_headers}")
+elseif(DDPRUN_HARDEN AND NOT DDPRUN_SYSROOT)  # what fmt.cpp instantiates is that of version 9
+  target_link_libraries(ddprun_fmt INTERFACE fmt::fmt-header-only)
 else()
   target_link_libraries(ddprun_fmt INTERFACE fmt::fmt)
 endif()

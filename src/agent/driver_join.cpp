@@ -23,6 +23,7 @@
 #include "render/render_plan.hpp"
 #include "rendezvous/host_limits.hpp"
 #include "supervise/store_use.hpp"
+#include "version_number.hpp"
 
 namespace ddprun::agent {
 

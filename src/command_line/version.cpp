@@ -1,6 +1,7 @@
 // --version. CMake defines DDPRUN_COMMIT, DDPRUN_COMPILER, DDPRUN_PROCESSOR and DDPRUN_BUILD_TYPE for this
 // file alone.
 #include "command_line/version.hpp"
+#include "version_number.hpp"
 
 #include <features.h>
 #include <fmt/format.h>

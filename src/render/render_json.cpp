@@ -7,6 +7,7 @@
 #include "plan/output_plan.hpp"
 #include "plan/worker_env.hpp"
 #include "render/render_plan.hpp"
+#include "version_number.hpp"
 
 namespace ddprun::render {
 

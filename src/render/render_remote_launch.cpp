@@ -8,6 +8,7 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "render/text_table.hpp"
+#include "version_number.hpp"
 
 namespace ddprun::render {
 

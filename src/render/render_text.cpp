@@ -18,6 +18,7 @@
 #include "render/node_picture.hpp"
 #include "render/render_plan.hpp"
 #include "render/text_table.hpp"
+#include "version_number.hpp"
 
 namespace ddprun::render {
 

@@ -4,6 +4,7 @@
 
 #include "catch.hpp"
 #include "error_text.hpp"
+#include "version_number.hpp"
 
 using namespace ddprun;
 using namespace ddprun::command_line;

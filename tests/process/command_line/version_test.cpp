@@ -1,6 +1,7 @@
 #include "command_line/version.hpp"
 
 #include "catch.hpp"
+#include "version_number.hpp"
 
 using namespace ddprun;
 using namespace ddprun::command_line;

@@ -16,6 +16,7 @@
 #include "render/render_plan.hpp"
 #include "render/render_remote_launch.hpp"
 #include "selflaunch/remote_launcher.hpp"
+#include "version_number.hpp"
 
 using namespace ddprun;
 using namespace ddprun::plan;
