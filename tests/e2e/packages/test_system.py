@@ -131,6 +131,6 @@ def test_the_archives_of_one_program_are_equal_byte_by_byte(packages: Packages, 
     more = ["--build", str(tmp_path / "build")] if os.environ.get("DDPRUN_TEST_REPRODUCIBLE") else []
     make(tmp_path / "again", *packages.how, *more)
     again = {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()}
-    assert len(again) == 4
+    assert len(again) == 5
     assert {name: packages.one(name).read_bytes() == content for name, content in again.items()} == \
         dict.fromkeys(again, True)
