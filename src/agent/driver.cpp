@@ -8,6 +8,7 @@
 #include <csignal>
 #include <utility>
 
+#include "agent/job_report.hpp"
 #include "base/error.hpp"
 #include "console/log.hpp"
 #include "event_loop/stop_signals.hpp"
@@ -15,6 +16,7 @@
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/machine/capture_network.hpp"
+#include "os/machine/own_cpus.hpp"
 #include "os/process/child.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/warm_up.hpp"
@@ -34,6 +36,8 @@ namespace ddprun::agent {
 namespace {
 
 using boost::system::error_code;
+
+constexpr Milliseconds k_silent_telling{2000};
 
 JobStoreSettings store_settings(const plan::NodeProposal& node, std::function<bool()> has_torch) {
   const bool several = node.rendezvous.agents > 1;
@@ -72,53 +76,81 @@ std::optional<supervise::AgentLifecycle::OwnFailure> own_failure(
 
 Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot,
                streams::OutputLink& output_link, std::optional<rendezvous::LaunchFailure> failure)
-    : node_(expected.node),
+    : plans_{expected.node},
       said_(expected.notices),
       snapshot_(snapshot),
       output_link_(output_link),
-      signals_(context_, event_loop::watched_signals_of(node_->options),
-               workers::WorkerGroup::group_of_workers(*node_)),
+      signals_(context_, event_loop::watched_signals_of(plans_.node->options),
+               workers::WorkerGroup::group_of_workers(*plans_.node)),
       timer_(context_),
-      supervisor_(node_->options.shutdown_timeout.value),
-      store_(context_, store_settings(*node_, [this] { return workers_.has_loaded("/libtorch"); })),
-      events_(node_->options.events_file, node_->options.metrics_file, node_->host,
-              [](const std::string& sentence) { console::say_error(sentence); }),
-      workers_(context_, node_, snapshot,
-               [this](std::size_t worker, const ExitStatus& status) {
-                 if (workers_.had_terminal(worker)) supervisor_.note_terminal();
-                 record_exit(worker, status);
-                 endings_.note_end(worker, status, os::now());
-                 supervisor_.note_ended(worker, status);
-                 decide_soon();
-               }),
+      supervisor_(plans_.node->options.shutdown_timeout.value),
+      store_(context_, store_settings(*plans_.node, [this] { return workers_.has_loaded("/libtorch"); })),
+      workers_(context_, plans_.node, snapshot,
+               [this](std::size_t worker, const ExitStatus& status) { on_worker_ended(worker, status); }),
+      events_(plans_, workers_,
+              [this](events::Event event) { link_.send_if_linked(rendezvous::Happened{std::move(event)}); }),
       endings_(workers_,
                [this] {
                  if (std::exchange(ends_attempt_, false)) workers_.end_attempt();
                  decide_soon();
                }),
-      discovery_(context_, node_, snapshot),
-      next_coordinator_(node_->options.host_timeout.value),
-      turn_timer_(context_),
-      remote_launcher_timer_(context_),
       telling_timer_(context_),
       parting_timer_(context_),
-      life_(node_->host, own_failure(failure, node_->host), limits_of(node_->options)),
-      failure_(std::move(failure)) {
+      life_(plans_.node->host, own_failure(failure, plans_.node->host), limits_of(plans_.node->options)),
+      link_(context_, {plans_, snapshot_, workers_, store_, events_, life_, output_link_}, failure,
+            link_hooks()),
+      front_end_(context_, plans_,
+                 {[this](const rendezvous::lifeline::Signal& signal) { on_told_signal(signal); },
+                  [this](const std::string& why) { lose_front_end(why); }}),
+      status_(context_, plans_, workers_, began_),
+      only_tells_(failure.has_value()) {
   workers_.spare(signals_.helper());
   // A script's, which became ddprun by exec: `daemon & exec ddprun ...`.
   for (const int inherited : os::capture_children()) workers_.spare(inherited);
   console::route_log([this](const std::string& lines) { workers_.insert_error(lines); });
   if (events_.wanted()) {
-    workers_.when_heard([this](std::size_t worker) { record_worker(events::EventKind::output, worker); });
+    workers_.when_heard(
+        [this](std::size_t worker) { events_.record_worker(events::EventKind::output, worker); });
   }
-  store_.when_connected([this](std::size_t connections) { record_connections(connections); });
+  store_.when_connected([this](std::size_t connections) {
+    if (auto* const here = link_.coordinator()) here->note_connections(static_cast<int>(connections));
+    events_.record_connections(connections);
+  });
   workers_.before_output([] { console::show_status(""); });
   workers_.when_output_fails([this](int error) {
     console::say_notice(
-        fmt::format("cannot write to standard output on {}: {}; the workers continue without it", node_->host,
-                    os::describe_errno(error)),
+        fmt::format("cannot write to standard output on {}: {}; the workers continue without it",
+                    plans_.node->host, os::describe_errno(error)),
         {});
   });
+}
+
+void Driver::on_worker_ended(std::size_t worker, const ExitStatus& status) {
+  if (workers_.had_terminal(worker)) supervisor_.note_terminal();
+  events_.record_exit(worker, status);
+  endings_.note_end(worker, status, os::now());
+  supervisor_.note_ended(worker, status);
+  decide_soon();
+}
+
+CoordinatorLink::Hooks Driver::link_hooks() {
+  CoordinatorLink::Hooks hooks;
+  hooks.open_store = [this](const rendezvous::OpenStore& open) { return open_store(open); };
+  hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { on_message(message); };
+  hooks.show_restart = [](const rendezvous::ShowRestart& restart) {
+    console::say(
+        supervise::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
+  };
+  hooks.show_job = [this](status::JobStatus status) { status_.show(std::move(status)); };
+  hooks.on_lost = [this](const std::string& what, const std::string& hint, bool may_rejoin) {
+    carry_out(life_.on_lost(what, hint, may_rejoin));
+  };
+  hooks.on_told_all = [this] { carry_out(life_.on_workers(workers_state())); };
+  hooks.on_coordinator_ended = [this] {
+    coordinator_ended_ = true;
+    parting_timer_.cancel();
+  };
+  return hooks;
 }
 
 Driver::~Driver() {
@@ -129,9 +161,10 @@ Driver::~Driver() {
 int Driver::run() {
   os::adopt_orphans();
   watch_signals();
-  hold_lifeline();
-  join();
-  serve_status();
+  front_end_.hold(snapshot_);
+  if (only_tells_) limit_telling();
+  link_.join();
+  status_.serve([this] { on_status_asked(); });
   while (!context_.stopped()) run_handlers();
   return life_.exit_code();
 }
@@ -143,7 +176,7 @@ void Driver::run_handlers() {
     context_.run();
   } catch (const std::exception& error) {
     if (std::exchange(failed_, true)) throw;
-    fail(fmt::format("on {}: {}", node_->host, event_loop::describe_exception(error)));
+    fail(fmt::format("on {}: {}", plans_.node->host, event_loop::describe_exception(error)));
   }
 }
 
@@ -156,21 +189,17 @@ void Driver::fail(const std::string& why) {
 net::StoreOpened Driver::open_store(const rendezvous::OpenStore& open) {
   store_.allow(open.clients);
   world_size_ = open.world_size;
-  if (node_->options.store == options::StoreHost::worker && open.world_size > 1 && open.attempt.value == 0) {
+  if (plans_.node->options.store == options::StoreHost::worker && open.world_size > 1 &&
+      open.attempt.value == 0) {
     console::say_notice(
         "until rank 0 listens, another user of its host can take the port kept for --store worker",
         "leave out --store worker: ddprun's own store accepts the job's user only");
   }
   try {
-    return {store_.open(open.attempt, plan::worker_hosts_store(node_->options, open.world_size)), {}};
+    return {store_.open(open.attempt, plan::worker_hosts_store(plans_.node->options, open.world_size)), {}};
   } catch (const Error& error) {
     return {0, error.what() + (error.hint().empty() ? "" : "; " + error.hint())};
   }
-}
-
-void Driver::announce_restart(const rendezvous::ShowRestart& restart) {
-  console::say(
-      supervise::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
 }
 
 // The interface that carries the traffic between the hosts, where there are several: --local-addr's, that of
@@ -180,12 +209,41 @@ std::string Driver::proven_interface(const plan::Assignment& assignment) const {
   if (assignment.node_count < 2) return {};
   const std::string& master = assignment.master_address;
   const std::vector<facts::InterfaceAddress>& own = snapshot_.host.addresses;
-  if (const auto& named = node_->options.local_address;
+  if (const auto& named = plans_.node->options.local_address;
       named && !rendezvous::interface_of(own, named->value).empty())
     return rendezvous::interface_of(own, named->value);
   if (const std::string here = rendezvous::interface_of(own, master); !here.empty()) return here;
-  const std::string reached = link_->local_end(master);
+  const std::string reached = link_.local_end(master);
   return rendezvous::interface_of(own, reached.empty() ? net::routed_local_address(master) : reached);
+}
+
+void Driver::on_status_asked() {
+  if (auto* const here = link_.coordinator()) return here->ask_status();
+  status_.show_this_host(link_.coordinator_host(), life_.ending());
+}
+
+void Driver::handle(const rendezvous::StatusQuestion& question) {
+  status_.measure([this, number = question.question](status::NodeStatus status) {
+    link_.send_if_linked(rendezvous::StatusAnswer{number, std::move(status)});
+  });
+}
+
+// A person who types the same line on several hosts reads on each what is wrong with it, and does not wait
+// for long; hosts that a scheduler starts together meet before that.
+void Driver::limit_telling() {
+  telling_timer_.expires_after(k_silent_telling);
+  telling_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) carry_out(life_.on_not_heard());
+  });
+}
+
+void Driver::lose_front_end(const std::string& why) {
+  if (!life_.ending()) {
+    const std::string what = fmt::format("agent on {} lost its launching ddprun: {}", plans_.node->host, why);
+    plans_.node->rendezvous.agent.value == 0 ? console::say_error(what) : console::say_detail(what);
+  }
+  carry_out(life_.on_front_end_lost(os::now()));
+  decide();
 }
 
 void Driver::on_message(const rendezvous::CoordinatorMessage& message) {
@@ -204,47 +262,69 @@ void Driver::handle(const rendezvous::ClientQuestion& question) {
   } else if (const auto ends = net::from_text(question.connection)) {
     verdict.holder = net::find_holder(*ends, ::geteuid());
   }
-  link_->send(verdict);
+  link_.send(verdict);
 }
 
 // The launcher started one ddprun on this host and several on another: each of them is one worker.
 void Driver::tell_task_style() const {
-  if (node_->rendezvous.agent.value != 0) return;
+  if (plans_.node->rendezvous.agent.value != 0) return;
   console::say_notice(
       fmt::format("{} started several ddprun processes on one host, so each of them starts one worker",
-                  node_->allocation.launcher.value),
+                  plans_.node->allocation.launcher.value),
       "to let ddprun start the workers of a node, start one ddprun on each node");
 }
 
 void Driver::handle(const rendezvous::Start& start) {
   if (!life_.accepts_start(workers_state())) return;
   try {
-    plan_ = std::make_shared<const plan::LaunchPlan>(plan::finalise(node_, start.assignment, snapshot_));
+    plans_.attempt =
+        std::make_shared<const plan::LaunchPlan>(plan::finalise(plans_.node, start.assignment, snapshot_));
   } catch (const Error& error) {
     return on_lost(error.what(), error.hint());
   }
-  if (std::exchange(node_, plan_->node) != plan_->node) tell_task_style();
+  if (std::exchange(plans_.node, plans_.attempt->node) != plans_.attempt->node) tell_task_style();
   life_.note_start();
   end_warm_up();
   say_new_notices();
   step_aside();
   told_failure_.reset();
-  most_connections_ = 0;
-  endings_.begin(plan_);
+  events_.begin_attempt();
+  endings_.begin(plans_.attempt);
   supervisor_.note_start(start.assignment);
-  workers_.begin_attempt(plan_, proven_interface(start.assignment));
+  workers_.begin_attempt(plans_.attempt, proven_interface(start.assignment));
   tell_start(start.assignment);
   decide();
+}
+
+// What was expected alone may have been wrong about the other agents of this host.
+void Driver::say_new_notices() {
+  for (const allocation::Notice& notice : plans_.attempt->notices) {
+    if (std::find(said_.begin(), said_.end(), notice) != said_.end()) continue;
+    plans_.node->rendezvous.agent.value == 0 ? console::say_notice(notice.what, notice.hint)
+                                             : console::say_detail(notice.what);
+    said_.push_back(notice);
+  }
+}
+
+// The loop that pumps output and serves store and rendezvous is this one thread.
+void Driver::step_aside() {
+  if (plans_.attempt->binding.spare.empty() || std::exchange(stepped_aside_, true)) return;
+  const bool moved = os::keep_to_cpus(plans_.attempt->binding.spare);
+  console::say_detail(
+      fmt::format("ddprun itself {} {} on {}", moved ? "is bound to" : "cannot be bound to",
+                  facts::describe({plans_.attempt->binding.spare, {}, facts::MemoryPolicy::untouched}),
+                  plans_.node->host));
 }
 
 // What its workers need comes from a cold disk else, and the others would wait for it.
 void Driver::handle(const rendezvous::Standby&) {
   life_.note_standby();
   console::say_detail("this node waits to take the place of one that is lost");
-  const bool is_cold = plan_->assignment.workers.empty() && !warm_up_ && !node_->offered.empty();
-  if (!is_cold || !supervise::starts_python(node_->offered.front().command)) return;
+  const bool is_cold =
+      plans_.attempt->assignment.workers.empty() && !warm_up_ && !plans_.node->offered.empty();
+  if (!is_cold || !supervise::starts_python(plans_.node->offered.front().command)) return;
   try {
-    warm_up_ = os::start_warm_up(node_->offered.front().command.front());
+    warm_up_ = os::start_warm_up(plans_.node->offered.front().command.front());
     workers_.spare(warm_up_->pid());
   } catch (const Error& error) {
     console::say_detail(error.what());
@@ -277,20 +357,20 @@ void Driver::handle(const rendezvous::Finish& end) {
   rendezvous::Finish finish = end;
   supervise::Cause& cause = finish.cause;
   if (finish.report_here && cause.kind == supervise::Cause::Kind::stopped_by_signal && cause.detail.empty())
-    cause.detail = probes::ask_why_job_ends(node_->allocation);
+    cause.detail = probes::ask_why_job_ends(plans_.node->allocation);
   console::show_status("");
   std::string said;
   if (life_.believes(finish.cause)) {
     telling_timer_.cancel();
-    if (finish.report_here) said = report(finish);
-    tell_outer_launcher(finish.cause);
+    if (finish.report_here) said = report_end(finish, plans_, began_);
+    tell_outer_launcher(finish.cause, snapshot_);
     if (finish.report_here && finish.cause.kind == supervise::Cause::Kind::success) tell_unused_store();
   }
   carry_out(life_.on_finish(finish.cause, std::move(said)));
 }
 
 void Driver::tell_unused_store() {
-  if (!store_.unused() || !supervise::starts_python(node_->offered.front().command)) return;
+  if (!store_.unused() || !supervise::starts_python(plans_.node->offered.front().command)) return;
   const allocation::Notice notice = supervise::describe_unused_store(world_size_);
   console::say_notice(notice.what, notice.hint);
 }
@@ -323,7 +403,7 @@ void Driver::carry_out(const supervise::act::Spawn& action) {
   if (!workers_.start(action.worker)) return;
   signals_.note_worker();
   supervisor_.note_spawned(action.worker);
-  record_worker(events::EventKind::start, action.worker);
+  events_.record_worker(events::EventKind::start, action.worker);
 }
 
 void Driver::carry_out(const supervise::act::SignalWorker& action) {
@@ -340,7 +420,7 @@ void Driver::carry_out(const supervise::act::ReportFailure& action) {
   const Attempt attempt = supervisor_.attempt();
   endings_.when_described(action.worker, [this, attempt](const supervise::Failure& failure) {
     told_failure_ = failure.rank;
-    if (life_.linked()) link_->send(rendezvous::AttemptFailed{attempt, failure});
+    link_.send_if_linked(rendezvous::AttemptFailed{attempt, failure});
   });
 }
 
@@ -359,7 +439,7 @@ void Driver::carry_out(const supervise::act::ReportRequest& action) {
 void Driver::carry_out(const supervise::act::ReportSuccess&) {
   life_.note_succeeded();
   workers_.end_attempt();
-  if (life_.linked()) link_->send(rendezvous::AttemptSucceeded{supervisor_.attempt()});
+  link_.send_if_linked(rendezvous::AttemptSucceeded{supervisor_.attempt()});
 }
 
 void Driver::carry_out(const supervise::act::ReportStopped&) { end_attempt(); }

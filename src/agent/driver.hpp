@@ -12,21 +12,17 @@
 #include <string>
 #include <vector>
 
-#include "agent/event_log.hpp"
+#include "agent/coordinator_link.hpp"
+#include "agent/event_recorder.hpp"
+#include "agent/front_end_link.hpp"
 #include "agent/job_store.hpp"
+#include "agent/plans.hpp"
+#include "agent/status_service.hpp"
 #include "base/error.hpp"
 #include "event_loop/signal_watch.hpp"
-#include "net/agent_link.hpp"
-#include "net/bound_socket.hpp"
-#include "net/coordinator_service.hpp"
-#include "net/lifeline_client.hpp"
-#include "net/member_service.hpp"
-#include "net/status_server.hpp"
 #include "os/clock.hpp"
-#include "peers/discovery.hpp"
+#include "os/process/answering_child.hpp"
 #include "plan/launch_plan.hpp"
-#include "probes/usage_query.hpp"
-#include "rendezvous/membership/next_coordinator.hpp"
 #include "streams/output_link.hpp"
 #include "supervise/agent_lifecycle.hpp"
 #include "supervise/supervisor.hpp"
@@ -52,34 +48,15 @@ class Driver {
  private:
   void run_handlers();
   void fail(const std::string& why);
-  void join();
-  void join_as_coordinator();
-  net::CoordinatorServiceSettings coordinator_settings() const;
-  net::CoordinatorHooks coordinator_hooks();
-  std::unique_ptr<net::CoordinatorService> tell_cannot_start(net::CoordinatorServiceSettings settings,
-                                                             const Error& error);
-  void join_as_member();
-  net::MemberServiceSettings member_settings() const;
-  net::MemberHooks member_hooks();
-  net::MemberService* start_member(net::MemberServiceSettings settings);
-  plan::Announcement announcement() const;
-  bool can_succeed() const;
-  void bind_successor_port();
-  bool listen_as_successor();
-  void rejoin();
-  void take_over();
-  void on_coordinator_lost(const std::string& what, const std::string& hint, rendezvous::ConnectionEnd end);
-  void publish(const net::CoordinatorServiceSettings& settings, int port);
-  void start_coordinator(std::unique_ptr<net::CoordinatorService> service, const plan::Announcement& self);
-  void lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why);
+  CoordinatorLink::Hooks link_hooks();
+  void on_worker_ended(std::size_t worker, const ExitStatus& status);
   net::StoreOpened open_store(const rendezvous::OpenStore& open);
   void on_message(const rendezvous::CoordinatorMessage& message);
-  void announce_restart(const rendezvous::ShowRestart& restart);
   void handle(const rendezvous::Refused& refused);
   void handle(const rendezvous::Probe&) {}  // answered by the link
   void handle(const rendezvous::ClientQuestion& question);
   void handle(const rendezvous::StatusQuestion& question);
-  void handle(const rendezvous::Roster& roster);
+  void handle(const rendezvous::Roster& roster) { link_.note(roster); }
   void handle(const rendezvous::Start& start);
   void handle(const rendezvous::Standby&);
   void end_warm_up();
@@ -91,10 +68,7 @@ class Driver {
   void on_lost(const std::string& what, const std::string& hint);
   void limit_telling();
 
-  void hold_lifeline();
   void lose_front_end(const std::string& why);
-  void watch_remote_launcher();
-  void tell_end(std::function<void()> told);
   void watch_signals();
   void on_signal(const os::SignalEvent& event);
   void on_told_signal(const rendezvous::lifeline::Signal& signal);
@@ -102,11 +76,7 @@ class Driver {
   void stop_at_key();
   void tell_early_kill() const;
 
-  void serve_status();
   void on_status_asked();
-  void show_job(status::JobStatus status);
-  void measure_workers(std::function<void(status::NodeStatus)> done);
-  void end_status();
 
   supervise::AgentLifecycle::Workers workers_state() const;
   void carry_out(const supervise::AgentLifecycle::Actions& actions);
@@ -140,23 +110,12 @@ class Driver {
   void carry_out(const supervise::act::ReportStopped& action);
   void arm_timer();
   void end_attempt();
-  void record(events::Event event);
-  void record_begin();
-  events::Event event_of(events::EventKind kind, std::size_t worker) const;
-  void record_worker(events::EventKind kind, std::size_t worker);
-  void record_exit(std::size_t worker, const ExitStatus& status);
-  void record_connections(std::size_t connections);
-  std::string report(const rendezvous::Finish& finish) const;
-  void write_report(const rendezvous::Finish& finish) const;
-  void tell_outer_launcher(const supervise::Cause& cause) const;
   void tell_unused_store();
   void tell_start(const plan::Assignment& assignment) const;
   std::string proven_interface(const plan::Assignment& assignment) const;
 
-  std::shared_ptr<const plan::NodeProposal> node_;
-  std::shared_ptr<const plan::LaunchPlan> plan_ =
-      std::make_shared<const plan::LaunchPlan>();  // of the latest start
-  std::vector<allocation::Notice> said_;           // of plans
+  Plans plans_;
+  std::vector<allocation::Notice> said_;  // of plans
   const facts::Snapshot& snapshot_;
   streams::OutputLink& output_link_;
   boost::asio::io_context context_;
@@ -164,29 +123,19 @@ class Driver {
   boost::asio::steady_timer timer_;
   supervise::Supervisor supervisor_;
   JobStore store_;
-  EventLog events_;
   workers::WorkerGroup workers_;
+  EventRecorder events_;
   workers::Endings endings_;
-  peers::CoordinatorDiscovery discovery_;
-  std::unique_ptr<net::AgentLink> link_;
-  net::CoordinatorService* coordinator_ = nullptr;  // it is link_; else this is a member
-  rendezvous::NextCoordinator next_coordinator_;
-  std::optional<plan::Announcement> announced_;
-  net::BoundSocket successor_socket_;     // where it listens once the coordinator is lost
-  bool listens_ = false;                  // there
-  boost::asio::steady_timer turn_timer_;  // until it takes over
-  std::optional<net::StatusServer> status_server_;
-  std::unique_ptr<probes::UsageQuery> usage_;  // under way
-  int usage_child_ = 0;
-  std::optional<os::AnsweringChild> warm_up_;  // while others take part
-  std::vector<std::function<void(status::NodeStatus)>> measured_for_;
-  boost::asio::steady_timer remote_launcher_timer_;
-  boost::asio::steady_timer telling_timer_;        // where it only tells a failure
-  boost::asio::steady_timer parting_timer_;        // all is done here
-  std::unique_ptr<net::LifelineClient> lifeline_;  // where another ddprun started this one
-
+  boost::asio::steady_timer telling_timer_;  // where it only tells a failure
+  boost::asio::steady_timer parting_timer_;  // all is done here
   supervise::AgentLifecycle life_;
-  std::optional<rendezvous::LaunchFailure> failure_;
+  std::int64_t began_ = os::unix_milliseconds();
+  CoordinatorLink link_;
+  FrontEndLink front_end_;
+  StatusService status_;
+  std::optional<os::AnsweringChild> warm_up_;  // while others take part
+
+  bool only_tells_;                         // why this agent starts nothing
   std::optional<std::string> stop_sender_;  // of the first stop signal, as rendezvous::StopRequest
   int world_size_ = 0;                      // of the workers that this agent's store is for
   bool decision_pending_ = false;
@@ -195,8 +144,6 @@ class Driver {
   bool stepped_aside_ = false;              // to CPUs that no worker holds
   std::optional<GlobalRank> told_failure_;  // of this attempt
   bool ends_attempt_ = false;               // once the endings are described
-  std::int64_t began_ = os::unix_milliseconds();
-  std::size_t most_connections_ = 0;  // to the store, in it
 };
 
 }  // namespace ddprun::agent

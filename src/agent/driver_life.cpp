@@ -40,13 +40,13 @@ void Driver::carry_out(const supervise::life::Judge& action) {
 }
 
 void Driver::carry_out(const supervise::life::SendStopRequest& action) {
-  link_->send(
-      rendezvous::StopRequest{action.signal, node_->host, action.whole_tree, stop_sender_.value_or("")});
+  link_.send(rendezvous::StopRequest{action.signal, plans_.node->host, action.whole_tree,
+                                     stop_sender_.value_or("")});
 }
 
 void Driver::carry_out(const supervise::life::SendStopped& action) {
-  link_->send(rendezvous::Stopped{action.attempt, endings_.further(told_failure_), endings_.stopped_ranks(),
-                                  workers_.made_progress()});
+  link_.send(rendezvous::Stopped{action.attempt, endings_.further(told_failure_), endings_.stopped_ranks(),
+                                 workers_.made_progress()});
 }
 
 // Whoever read it has gone.
@@ -71,7 +71,7 @@ void Driver::carry_out(const supervise::life::WriteOutput& action) {
 
 // Not from within what the link has called.
 void Driver::carry_out(const supervise::life::Rejoin&) {
-  boost::asio::post(context_, [this] { rejoin(); });
+  boost::asio::post(context_, [this] { link_.rejoin(); });
 }
 
 void Driver::carry_out(const supervise::life::GiveUpOutput&) {
@@ -85,14 +85,15 @@ void Driver::carry_out(const supervise::life::Leave& action) {
     life_.note_loss();
   }
   if (supervisor_.idle()) workers_.dismiss_reaper();  // else it has a last try
-  discovery_.finish();
+  link_.finish();
   end_warm_up();
-  end_status();
+  status_.end();
   store_.close();
   const bool waits = life_.lets_coordinator_end_first();
   if (!waits) signals_.leave();
   output_link_.finish(context_, action.limit, [this, waits] {
-    tell_end([this, waits] { waits ? end_after_coordinator() : context_.stop(); });
+    front_end_.tell_end({life_.exit_code(), true, link_.coordinates()},
+                        [this, waits] { waits ? end_after_coordinator() : context_.stop(); });
   });
 }
 

@@ -2,6 +2,7 @@
 // workers get.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "agent/driver.hpp"
@@ -29,9 +30,9 @@ void Driver::on_signal(const os::SignalEvent& event) {
     workers_.look_for_ends();
     workers_.look_for_stops();
     if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
-  } else if (event_loop::is_stop_signal(event.number, node_->options)) {
+  } else if (event_loop::is_stop_signal(event.number, plans_.node->options)) {
     if (!stop_sender_) stop_sender_ = os::describe_sender(event);
-    const bool by_person = event_loop::is_from_person(event, node_->allocation.scheduler.value);
+    const bool by_person = event_loop::is_from_person(event, plans_.node->allocation.scheduler.value);
     carry_out(life_.on_stop_signal(event.number, supervise::SignalWay::own, event.from_above, by_person,
                                    os::now()));
   } else if (event.number == SIGTSTP && os::can_be_continued()) {
@@ -42,8 +43,10 @@ void Driver::on_signal(const os::SignalEvent& event) {
 }
 
 void Driver::on_told_signal(const rendezvous::lifeline::Signal& signal) {
+  const std::vector<int> watched = event_loop::watched_signals_of(plans_.node->options);
+  if (std::find(watched.begin(), watched.end(), signal.number) == watched.end()) return;
   if (signal.explained) life_.note_explained();
-  if (event_loop::is_stop_signal(signal.number, node_->options)) {
+  if (event_loop::is_stop_signal(signal.number, plans_.node->options)) {
     carry_out(life_.on_stop_signal(signal.number, supervise::SignalWay::front_end, signal.whole_tree,
                                    signal.hurry, os::now()));
   } else if (signal.number != SIGCHLD) {
@@ -61,8 +64,8 @@ void Driver::stop_at_key() {
 
 // At once: there is nobody left to say it afterwards.
 void Driver::tell_early_kill() const {
-  if (node_->rendezvous.agent.value != 0) return;
-  if (const auto notice = plan::find_early_kill(snapshot_, node_->options.shutdown_timeout.value))
+  if (plans_.node->rendezvous.agent.value != 0) return;
+  if (const auto notice = plan::find_early_kill(snapshot_, plans_.node->options.shutdown_timeout.value))
     console::say_notice(notice->what, notice->hint);
 }
 

@@ -1,0 +1,226 @@
+#include "agent/coordinator_link.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/link_settings.hpp"
+#include "base/error.hpp"
+#include "console/log.hpp"
+#include "net/agent_listener.hpp"
+#include "os/libraries/name_lookup.hpp"
+#include "plan/propose.hpp"
+
+namespace ddprun::agent {
+
+namespace {
+
+void say_port(const plan::NodeProposal& node, int port) {
+  const std::vector<int>& wanted = node.rendezvous.ports.value;
+  console::say_detail(fmt::format("coordinating {} agents on port {}", node.rendezvous.agents, port));
+  if (std::find(wanted.begin(), wanted.end(), port) != wanted.end()) return;
+  console::say_notice(
+      fmt::format("other programs on {} use all ports of this launch ({}); the rendezvous uses port {}",
+                  node.host, fmt::join(wanted, ", "), port),
+      "`ss -tlnp` on that node shows the programs that use them");
+}
+
+}  // namespace
+
+CoordinatorLink::CoordinatorLink(boost::asio::io_context& context, Parts parts,
+                                 std::optional<rendezvous::LaunchFailure> failure, Hooks hooks)
+    : context_(context),
+      parts_(parts),
+      plans_(parts.plans),
+      failure_(std::move(failure)),
+      hooks_(std::move(hooks)),
+      discovery_(context, parts.plans.node, parts.snapshot),
+      next_coordinator_(parts.plans.node->options.host_timeout.value),
+      turn_timer_(context) {}
+
+void CoordinatorLink::send_if_linked(rendezvous::AgentMessage message) {
+  if (link_ && parts_.life.linked()) link_->send(std::move(message));
+}
+
+std::string CoordinatorLink::coordinator_host() const {
+  return next_coordinator_.is_told() ? next_coordinator_.host() : plans_.node->rendezvous.peers.front();
+}
+
+net::CoordinatorServiceSettings CoordinatorLink::coordinator_settings() const {
+  plan::Announcement self =
+      announced_ ? *announced_
+                 : make_announcement(*plans_.node, parts_.snapshot, successor_socket_.port, parts_.workers);
+  return make_coordinator_settings(*plans_.node, parts_.snapshot, std::move(self), failure_,
+                                   parts_.events.wanted());
+}
+
+net::MemberServiceSettings CoordinatorLink::with_output(net::MemberServiceSettings settings) const {
+  if (plans_.node->options.output.gather && !parts_.output.linked())
+    settings.output_streams = parts_.workers.outputs();
+  return settings;
+}
+
+void CoordinatorLink::join() {
+  if (plans_.node->rendezvous.role == plan::RendezvousRole::member) return join_as_member();
+  if (!plans_.node->rendezvous.by_arrival) return join_as_coordinator();
+  try {
+    join_as_coordinator();
+  } catch (const net::PortTaken& taken) {
+    // By another agent of this host, as several were started here: that one coordinates.
+    console::say_detail(fmt::format("{}; joining the agent that listens there", taken.what()));
+    plans_.node = std::make_shared<const plan::NodeProposal>(plan::propose_as_member(*plans_.node));
+    join_as_member();
+  }
+}
+
+net::CoordinatorHooks CoordinatorLink::coordinator_hooks() {
+  net::CoordinatorHooks hooks;
+  hooks.open_store = [this](const rendezvous::OpenStore& open) { return hooks_.open_store(open); };
+  hooks.close_store = [this](Attempt) { parts_.store.close(); };
+  hooks.show_status = [this](const std::string& text) {
+    if (text.empty() || parts_.workers.at_line_start()) console::show_status(text);
+  };
+  hooks.show_restart = [this](const rendezvous::ShowRestart& restart) { hooks_.show_restart(restart); };
+  hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { hooks_.on_message(message); };
+  hooks.judge_client = [this](const rendezvous::ClientVerdict& verdict) { parts_.store.judge(verdict); };
+  hooks.show_job = [this](status::JobStatus status) { hooks_.show_job(std::move(status)); };
+  hooks.show_notice = [](const allocation::Notice& notice) { console::say_notice(notice.what, notice.hint); };
+  hooks.show_detail = console::say_detail;
+  hooks.record = [this](const events::Event& event) { parts_.events.record(event); };
+  hooks.on_output = [this](const rendezvous::lifeline::Output& output, boost::asio::ip::tcp::socket socket,
+                           const std::string& begun) {
+    parts_.workers.add_gathered(output.stream, os::Fd(socket.release()), begun);
+  };
+  hooks.on_end = [this](const supervise::Cause&) {
+    parts_.life.note_told_all();
+    hooks_.on_told_all();
+  };
+  if (plans_.node->store_port && plans_.node->rendezvous.agents > 1) {
+    hooks.on_foreign = [this](boost::asio::ip::tcp::socket& socket, std::string& first_bytes) {
+      return parts_.store.adopt(socket, first_bytes);
+    };
+  }
+  return hooks;
+}
+
+void CoordinatorLink::join_as_coordinator() {
+  net::CoordinatorServiceSettings settings = coordinator_settings();
+  const plan::Announcement self = settings.announcement;
+  std::unique_ptr<net::CoordinatorService> service;
+  try {
+    service = std::make_unique<net::CoordinatorService>(context_, settings, coordinator_hooks());
+    if (plans_.node->rendezvous.agents > 1) {
+      say_port(*plans_.node, service->port());
+      publish(settings, service->port());
+    }
+  } catch (const Error& error) {
+    if (service || plans_.node->rendezvous.by_arrival) throw;
+    service = tell_cannot_start(std::move(settings), error);
+    if (!service) throw;
+  }
+  parts_.events.record_job_begin();
+  start_coordinator(std::move(service), self);
+}
+
+void CoordinatorLink::publish(const net::CoordinatorServiceSettings& settings, int port) {
+  const rendezvous::CoordinatorPlace place = place_of(settings, port);
+  settings.coordinator.takeover ? discovery_.publish_anew(place) : discovery_.publish(place);
+  if (const os::RendezvousFile* const file = discovery_.file()) parts_.workers.remove_at_end(*file);
+}
+
+void CoordinatorLink::start_coordinator(std::unique_ptr<net::CoordinatorService> service,
+                                        const plan::Announcement& self) {
+  parts_.store.note_torch(self.python.torch);
+  parts_.store.when_remote(
+      [asked = service.get()](const rendezvous::ClientQuestion& question) { asked->ask_about(question); });
+  service->start();
+  coordinator_ = service.get();
+  link_ = std::move(service);
+  parts_.life.note_coordinates();
+  parts_.life.note_joined();
+}
+
+// The port that the user named is taken. The others knock at another one too, and hear it there. Nothing
+// where that is taken too, or there is none.
+std::unique_ptr<net::CoordinatorService> CoordinatorLink::tell_cannot_start(
+    net::CoordinatorServiceSettings settings, const Error& error) {
+  if (!plans_.node->allocation.first_port || plans_.node->rendezvous.spare_ports.empty()) return nullptr;
+  settings.ports = plans_.node->rendezvous.spare_ports;
+  settings.coordinator.cannot_start = error.what() + (error.hint().empty() ? "" : "; " + error.hint());
+  std::unique_ptr<net::CoordinatorService> service;
+  try {
+    service = std::make_unique<net::CoordinatorService>(context_, std::move(settings), coordinator_hooks());
+  } catch (const Error&) {
+    return nullptr;
+  }
+  console::say_error(error.what(), error.hint());
+  return service;
+}
+
+void CoordinatorLink::join_as_member() {
+  bind_successor_port();
+  announced_ = make_announcement(*plans_.node, parts_.snapshot, successor_socket_.port, parts_.workers);
+  net::MemberServiceSettings settings =
+      with_output(make_first_member_settings(*plans_.node, parts_.snapshot, *announced_));
+  settings.failure = failure_;
+  const plan::Announcement& self = settings.announcement;
+  const bool has_first_rank = self.fixed_rank ? self.fixed_rank == GlobalRank{0} : self.node == NodeIndex{0};
+  if (plans_.node->options.store == options::StoreHost::worker && has_first_rank) {
+    settings.announcement.store_ports = parts_.store.keep_ports(plans_.node->options.max_restarts.value + 1);
+  }
+  discovery_.fetch([member = start_member(std::move(settings))](const net::ToldPlace& told) {
+    member->on_key_value_space(told);
+  });
+}
+
+net::MemberHooks CoordinatorLink::member_hooks() {
+  net::MemberHooks hooks;
+  hooks.on_joined = [this](const std::string& address, int port) {
+    turn_timer_.cancel();
+    next_coordinator_.note_joined(address, port);
+    parts_.life.note_found();
+  };
+  hooks.on_output = [this](std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {
+    lead_output(std::move(sockets), why);
+  };
+  hooks.start_lookup = [](const std::string& name) {
+    auto child = std::make_shared<os::NameLookupChild>(name);
+    return net::NameLookup{child->descriptor(), child};
+  };
+  hooks.look_at_rendezvous_file = [this] { return discovery_.look(); };
+  hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) {
+    parts_.life.note_joined();
+    hooks_.on_message(message);
+  };
+  hooks.on_lost = [this](const std::string& what, const std::string& hint, rendezvous::ConnectionEnd end) {
+    on_lost(what, hint, end);
+  };
+  hooks.on_coordinator_ended = [this] { hooks_.on_coordinator_ended(); };
+  hooks.show_status = [](const std::string& text) { console::show_status(text); };
+  hooks.show_detail = console::say_detail;
+  return hooks;
+}
+
+net::MemberService* CoordinatorLink::start_member(net::MemberServiceSettings settings) {
+  parts_.life.note_told_all();  // only the coordinator has others to tell
+  auto service = std::make_unique<net::MemberService>(context_, std::move(settings), member_hooks());
+  net::MemberService* const member = service.get();
+  member->start();
+  link_ = std::move(service);
+  return member;
+}
+
+void CoordinatorLink::lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {
+  if (sockets.empty()) {
+    return console::say_notice(fmt::format("cannot forward the output of {}: {}", plans_.node->host, why),
+                               "it appears where ddprun was started on that host");
+  }
+  std::vector<os::Fd> streams;
+  for (auto& socket : sockets) streams.emplace_back(socket.release());
+  parts_.output.lead(streams);
+  parts_.workers.reopen_outputs();
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,102 @@
+// How an agent comes to its coordinator, or is it: it joins as its plan says, and when the coordinator is
+// lost and the job goes on it joins the next one, or becomes it.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/event_recorder.hpp"
+#include "agent/job_store.hpp"
+#include "agent/plans.hpp"
+#include "facts/snapshot.hpp"
+#include "net/agent_link.hpp"
+#include "net/bound_socket.hpp"
+#include "net/coordinator_service.hpp"
+#include "net/member_service.hpp"
+#include "peers/discovery.hpp"
+#include "rendezvous/membership/next_coordinator.hpp"
+#include "streams/output_link.hpp"
+#include "supervise/agent_lifecycle.hpp"
+#include "workers/worker_group.hpp"
+
+namespace ddprun::agent {
+
+class CoordinatorLink {
+ public:
+  struct Parts {  // of the agent; they outlive this
+    Plans& plans;
+    const facts::Snapshot& snapshot;
+    workers::WorkerGroup& workers;
+    JobStore& store;
+    EventRecorder& events;
+    supervise::AgentLifecycle& life;
+    streams::OutputLink& output;
+  };
+  struct Hooks {
+    std::function<net::StoreOpened(const rendezvous::OpenStore&)> open_store;
+    std::function<void(const rendezvous::CoordinatorMessage&)> on_message;
+    std::function<void(const rendezvous::ShowRestart&)> show_restart;
+    std::function<void(status::JobStatus)> show_job;
+    std::function<void(const std::string& what, const std::string& hint, bool may_rejoin)> on_lost;
+    std::function<void()> on_told_all;           // this coordinator has told all others of the end
+    std::function<void()> on_coordinator_ended;  // after its last message
+  };
+  // With a failure it joins only to tell it.
+  CoordinatorLink(boost::asio::io_context& context, Parts parts,
+                  std::optional<rendezvous::LaunchFailure> failure, Hooks hooks);
+
+  void join();
+  void rejoin();  // once no worker runs any more
+  void note(const rendezvous::Roster& roster);
+  void send(rendezvous::AgentMessage message) { link_->send(std::move(message)); }
+  // As long as there is somebody to whom.
+  void send_if_linked(rendezvous::AgentMessage message);
+
+  bool coordinates() const { return coordinator_ != nullptr; }
+  net::CoordinatorService* coordinator() const { return coordinator_; }  // nullptr: it is elsewhere
+  // Its host, as far as this agent was told.
+  std::string coordinator_host() const;
+  // This host's end of the connection to that address of the coordinator.
+  std::string local_end(const std::string& address) const { return link_->local_end(address); }
+  void finish() { discovery_.finish(); }  // once no worker of ours runs any more; may take a second
+
+ private:
+  void join_as_coordinator();
+  void join_as_member();
+  net::CoordinatorServiceSettings coordinator_settings() const;
+  net::CoordinatorHooks coordinator_hooks();
+  net::MemberServiceSettings with_output(net::MemberServiceSettings settings) const;
+  net::MemberHooks member_hooks();
+  net::MemberService* start_member(net::MemberServiceSettings settings);
+  void start_coordinator(std::unique_ptr<net::CoordinatorService> service, const plan::Announcement& self);
+  std::unique_ptr<net::CoordinatorService> tell_cannot_start(net::CoordinatorServiceSettings settings,
+                                                             const Error& error);
+  void publish(const net::CoordinatorServiceSettings& settings, int port);
+  void lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why);
+  void bind_successor_port();
+  bool listen_as_successor();
+  void take_over();
+  void on_lost(const std::string& what, const std::string& hint, rendezvous::ConnectionEnd end);
+
+  boost::asio::io_context& context_;
+  Parts parts_;
+  Plans& plans_;
+  std::optional<rendezvous::LaunchFailure> failure_;
+  Hooks hooks_;
+  peers::CoordinatorDiscovery discovery_;
+  std::unique_ptr<net::AgentLink> link_;
+  net::CoordinatorService* coordinator_ = nullptr;  // it is link_; else this is a member
+  rendezvous::NextCoordinator next_coordinator_;
+  std::optional<plan::Announcement> announced_;
+  net::BoundSocket successor_socket_;     // where it listens once the coordinator is lost
+  bool listens_ = false;                  // there
+  boost::asio::steady_timer turn_timer_;  // until it takes over
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,77 @@
+#include "agent/event_recorder.hpp"
+
+#include <utility>
+
+#include "console/log.hpp"
+#include "options/options.hpp"
+#include "os/clock.hpp"
+#include "supervise/outcome.hpp"
+
+namespace ddprun::agent {
+
+EventRecorder::EventRecorder(const Plans& plans, const workers::WorkerGroup& workers,
+                             std::function<void(events::Event)> send)
+    : plans_(plans),
+      workers_(workers),
+      send_(std::move(send)),
+      log_(plans.node->options.events_file, plans.node->options.metrics_file, plans.node->host,
+           [](const std::string& sentence) { console::say_error(sentence); }) {}
+
+void EventRecorder::record(events::Event event) {
+  if (!wanted()) return;
+  if (event.unix_milliseconds == 0) event.unix_milliseconds = os::unix_milliseconds();
+  if (event.host.empty()) event.host = plans_.node->host;
+  if (plans_.node->rendezvous.role != plan::RendezvousRole::member) return log_.write(event);
+  send_(std::move(event));
+}
+
+void EventRecorder::record_job_begin() {
+  events::Event event;
+  event.kind = events::EventKind::begin;
+  event.job = plans_.node->run_id.value;
+  event.nodes = plans_.node->rendezvous.agents;
+  record(std::move(event));
+}
+
+events::Event EventRecorder::event_of(events::EventKind kind, std::size_t worker) const {
+  events::Event event;
+  event.kind = kind;
+  event.attempt = plans_.attempt->assignment.attempt.value;
+  event.rank = plans_.attempt->assignment.workers[worker].rank.value;
+  event.local_rank = plans_.attempt->assignment.workers[worker].local_rank.value;
+  event.pid = workers_.pid(worker);
+  event.gpu = plans_.attempt->planned[worker].device;
+  return event;
+}
+
+void EventRecorder::record_worker(events::EventKind kind, std::size_t worker) {
+  record(event_of(kind, worker));
+}
+
+void EventRecorder::record_exit(std::size_t worker, const ExitStatus& status) {
+  if (!wanted()) return;
+  events::Event event = event_of(events::EventKind::exit, worker);
+  supervise::Failure failure;
+  failure.rank = plans_.attempt->assignment.workers[worker].rank;
+  failure.host = plans_.node->host;
+  failure.program = plans_.attempt->planned[worker].command.front();
+  failure.status = status;
+  event.what = supervise::describe(failure);
+  if (status.kind == ExitStatus::Kind::exited) event.exit_code = status.value;
+  if (status.kind == ExitStatus::Kind::signalled) event.signal = options::signal_name(status.value);
+  record(std::move(event));
+}
+
+void EventRecorder::record_connections(std::size_t connections) {
+  const bool tells =
+      connections == 1 || connections == static_cast<std::size_t>(plans_.attempt->assignment.world_size);
+  if (!tells || connections <= most_connections_) return;
+  most_connections_ = connections;
+  events::Event event;
+  event.kind = events::EventKind::store;
+  event.attempt = plans_.attempt->assignment.attempt.value;
+  event.workers = static_cast<int>(connections);
+  record(std::move(event));
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,41 @@
+// What an agent has to tell --events: its own workers; and on the coordinator's host, all that comes from the
+// others.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "agent/event_log.hpp"
+#include "agent/plans.hpp"
+#include "base/exit_status.hpp"
+#include "events/event.hpp"
+#include "workers/worker_group.hpp"
+
+namespace ddprun::agent {
+
+class EventRecorder {
+ public:
+  // `send`: to the coordinator's host, where this is another.
+  EventRecorder(const Plans& plans, const workers::WorkerGroup& workers,
+                std::function<void(events::Event)> send);
+
+  bool wanted() const { return log_.wanted(); }
+  void record(events::Event event);
+  void record_job_begin();
+  void begin_attempt() { most_connections_ = 0; }
+  void record_worker(events::EventKind kind, std::size_t worker);
+  void record_exit(std::size_t worker, const ExitStatus& status);
+  // The store is served here, and does not know which worker a connection is from.
+  void record_connections(std::size_t connections);
+
+ private:
+  events::Event event_of(events::EventKind kind, std::size_t worker) const;
+
+  const Plans& plans_;
+  const workers::WorkerGroup& workers_;
+  std::function<void(events::Event)> send_;
+  EventLog log_;
+  std::size_t most_connections_ = 0;  // to the store, in this attempt
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,41 @@
+// The connection of an agent that another ddprun started to that one: what comes over its lifeline, and what
+// it says at its end.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "agent/plans.hpp"
+#include "facts/snapshot.hpp"
+#include "net/lifeline_client.hpp"
+#include "rendezvous/lifeline.hpp"
+
+namespace ddprun::agent {
+
+class FrontEndLink {
+ public:
+  struct Hooks {
+    std::function<void(const rendezvous::lifeline::Signal& signal)> on_signal;
+    std::function<void(const std::string& why)> on_gone;  // or nobody reads standard output any more
+  };
+  FrontEndLink(boost::asio::io_context& context, const Plans& plans, Hooks hooks)
+      : context_(context), plans_(plans), hooks_(std::move(hooks)), look_(context) {}
+
+  // Nothing where no ddprun started this one. Throws Error where its address makes no sense.
+  void hold(const facts::Snapshot& snapshot);
+  void tell_end(const rendezvous::lifeline::Ended& ended, std::function<void()> told);
+
+ private:
+  void watch_remote_launcher();
+
+  boost::asio::io_context& context_;
+  const Plans& plans_;
+  Hooks hooks_;
+  boost::asio::steady_timer look_;
+  std::unique_ptr<net::LifelineClient> lifeline_;
+};
+
+}  // namespace ddprun::agent

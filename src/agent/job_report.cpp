@@ -1,0 +1,54 @@
+#include "agent/job_report.hpp"
+
+#include <fmt/format.h>
+
+#include "console/log.hpp"
+#include "os/atomic_file.hpp"
+#include "os/clock.hpp"
+#include "supervise/report.hpp"
+
+namespace ddprun::agent {
+
+namespace {
+
+void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began) {
+  const std::string& path = plans.node->options.report_file;
+  if (path.empty()) return;
+  supervise::JobEnd end{
+      finish.cause,    finish.others, finish.victims, finish.remarks, plans.node->run_id.value,
+      plans.node->host};
+  end.world_size = plans.attempt->assignment.world_size;
+  end.nodes = plans.attempt->assignment.node_count;
+  end.attempts = plans.attempt->assignment.attempt.value + 1;
+  end.restarts = finish.restarts.used;
+  end.max_restarts = plans.node->options.max_restarts.value;
+  end.restarted = finish.restarts.causes;
+  end.began = began;
+  end.ended = os::unix_milliseconds();
+  const std::string why = os::replace_file(path, supervise::render_report_json(end));
+  if (!why.empty())
+    console::say_error(fmt::format("cannot write the report {} on {}: {}", path, plans.node->host, why));
+}
+
+}  // namespace
+
+std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began) {
+  write_report(finish, plans, began);
+  std::string text = supervise::render_report(finish.cause, finish.restarts);
+  if (!text.empty()) text.pop_back();
+  text += supervise::render_others(finish.others, finish.victims);
+  text += supervise::render_restarts(finish.restarts, finish.cause);
+  for (const std::string& remark : finish.remarks) text += "\n  " + remark;
+  if (!finish.cause.hint.empty()) text += "\nhint: " + finish.cause.hint;
+  return text;
+}
+
+void tell_outer_launcher(const supervise::Cause& cause, const facts::Snapshot& snapshot) {
+  const auto path = facts::find_variable(snapshot, "TORCHELASTIC_ERROR_FILE");
+  if (!path || path->empty() || cause.kind != supervise::Cause::Kind::worker_failed) return;
+  const std::string why = os::replace_file(*path, supervise::render_error_file(cause));
+  if (!why.empty())
+    console::say_detail(fmt::format("cannot write TORCHELASTIC_ERROR_FILE {}: {}", *path, why));
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,18 @@
+// What an agent says at the end: to people, to the file of --report, and to a launcher around it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "agent/plans.hpp"
+#include "facts/snapshot.hpp"
+#include "rendezvous/message.hpp"
+
+namespace ddprun::agent {
+
+// The text for people; writes the file of --report. `began`: Unix time in milliseconds.
+std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began);
+// torchrun around ddprun reads the root cause there, in its own format.
+void tell_outer_launcher(const supervise::Cause& cause, const facts::Snapshot& snapshot);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,16 @@
+// What the parts of an agent plan by, always the latest.
+#pragma once
+
+#include <memory>
+
+#include "plan/launch_plan.hpp"
+
+namespace ddprun::agent {
+
+struct Plans {
+  std::shared_ptr<const plan::NodeProposal> node;
+  std::shared_ptr<const plan::LaunchPlan> attempt =
+      std::make_shared<const plan::LaunchPlan>();  // of the latest start
+};
+
+}  // namespace ddprun::agent
