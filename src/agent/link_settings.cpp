@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/job_store.hpp"
 #include "net/agent_listener.hpp"
 #include "os/process/reaper.hpp"
 #include "peers/authenticators.hpp"
