@@ -1,341 +1,233 @@
 #include "rendezvous/codec.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
-#include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "base/json_text.hpp"
+#include "plan/node_proposal.hpp"
+#include "rendezvous/coordinator_place.hpp"
+#include "rendezvous/message_fields.hpp"
 
 namespace ddprun::rendezvous {
 
 namespace {
 
-using Json = nlohmann::json;
-
-std::string cut(const std::string& text, std::size_t limit = k_max_text) { return text.substr(0, limit); }
-
-bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
-
-// The end of a traceback matters most, where the exception stands. From a line's begin on where one is near,
-// else from a character's.
-std::string_view end_of(std::string_view text, std::size_t limit) {
-  if (text.size() <= limit) return text;
-  text.remove_prefix(text.size() - limit);
-  if (const auto line = text.substr(0, k_max_text).find('\n'); line != std::string_view::npos) {
-    return text.substr(line + 1);
-  }
-  while (!text.empty() && continues_character(text.front())) text.remove_prefix(1);
-  return text;
+void describe_launch_failure(Fields& fields, LaunchFailure& failure) {
+  fields.value("what", failure.what);
+  fields.value("rest", failure.rest);
+  fields.value("names_host", failure.names_host);
+  fields.value("hint", failure.hint);
+  fields.value("exit_code", failure.exit_code, 1, k_highest_exit_code);
 }
 
-template <class T>
-std::vector<T> first_of(const std::vector<T>& items, std::size_t limit) {
-  return {items.begin(), items.begin() + static_cast<std::ptrdiff_t>(std::min(items.size(), limit))};
+void describe_roll(Fields& fields, Roll& roll) {
+  fields.value("number", roll.number, 1);
+  fields.rows("agents", roll.agents, k_max_place_ranges, [](PlaceRange& range) {
+    return std::vector{&range.first, &range.last};
+  });
+  int before = -1;
+  for (const auto& [first, last] : roll.agents) {
+    fields.check(first > before && last >= first && last < plan::k_max_agents, "agents", "are not in order");
+    before = last;
+  }
+  fields.check(!roll.agents.empty(), "agents", "are none");
 }
 
-Json texts_to_json(const std::vector<std::string>& texts, std::size_t limit) {
-  Json list = Json::array();
-  for (const std::string& text : first_of(texts, limit)) list.push_back(cut(text));
-  return list;
+void describe_successor(Fields& fields, Successor& successor) {
+  fields.value("place", successor.place);
+  fields.value("host", successor.host);
+  fields.value("addresses", successor.addresses, k_max_successor_addresses);
+  fields.value("port", successor.port, 1, k_highest_port);
+  fields.check(std::ranges::all_of(successor.addresses, is_address), "addresses", "are not numeric");
 }
 
-Json to_json(const ExitStatus& status) {
-  return {{"kind", static_cast<int>(status.kind)},
-          {"value", status.value},
-          {"stage", static_cast<int>(status.stage)},
-          {"core", status.core_dumped},
-          {"reason", cut(status.reason)}};
+void describe_ending(Fields& fields, Ending& ending) {
+  fields.value("signal", ending.signal, 1, k_highest_signal);
+  fields.value("host", ending.host);
 }
 
-Json to_json(const supervise::Failure& failure, std::size_t text_limit, std::size_t line_limit) {
-  // The last lines matter most.
-  const auto& lines = failure.last_lines;
-  const auto skipped = static_cast<std::ptrdiff_t>(lines.size() - std::min(lines.size(), line_limit));
-  const std::string_view message = end_of(failure.message, text_limit);
-  Json json = {{"attempt", failure.attempt.value},
-               {"rank", failure.rank.value},
-               {"local_rank", failure.local_rank.value},
-               {"host", cut(failure.host)},
-               {"pid", failure.pid},
-               {"program", cut(failure.program)},
-               {"status", to_json(failure.status)},
-               {"time", failure.unix_milliseconds},
-               {"message", message},
-               {"message_cut", failure.message_cut + failure.message.size() - message.size()},
-               {"lines", texts_to_json({lines.begin() + skipped, lines.end()}, line_limit)}};
-  if (!failure.hint.empty()) json["hint"] = cut(failure.hint);
-  if (!failure.gpu.empty()) json["gpu"] = cut(failure.gpu);
-  if (!failure.out_of_memory.empty()) json["out_of_memory"] = cut(failure.out_of_memory);
-  if (!failure.environment.empty()) json["environment"] = cut(failure.environment);
-  if (!failure.log_file.empty()) json["log_file"] = cut(failure.log_file);
-  if (failure.after_stop) json["after_stop"] = true;
-  if (!failure.alike.empty()) json["alike"] = first_of(failure.alike, options::k_max_workers);
-  return json;
+void describe_roster(Fields& fields, Roster& roster) {
+  fields.value("rolls", roster.rolls, k_max_rolls, describe_roll);
+  fields.check(std::ranges::is_sorted(roster.rolls, {}, &Roll::number), "rolls", "are not in order");
+  fields.check(!roster.rolls.empty(), "rolls", "are none");
+  fields.value("coordinator", roster.coordinator);
+  fields.value("host", roster.host);
+  fields.value("successors", roster.successors, k_max_successors, describe_successor);
+  fields.value("attempt", roster.attempt);
+  fields.value("used_restarts", roster.used_restarts);
+  fields.value("launch_id", roster.launch_id);
+  fields.value("own", roster.own, 0, plan::k_max_agents - 1);
+  fields.optional("slot", roster.slot);
+  fields.value("counts", roster.counts);
+  fields.value("aside", roster.aside);
+  fields.optional("ending", roster.ending, describe_ending);
 }
 
-Json first_failure(const supervise::Failure& failure) {
-  return to_json(failure, k_max_failure_text, k_max_failure_lines);
+void describe_survivor(Fields& fields, Survivor& survivor) {
+  fields.value("roster", survivor.roster, describe_roster);
+  fields.value("ended", survivor.ended, k_max_successors);
 }
 
-Json further_failures(const std::vector<supervise::Failure>& failures) {
-  Json list = Json::array();
-  for (const supervise::Failure& failure : first_of(failures, k_max_further_failures)) {
-    list.push_back(to_json(failure, k_max_further_text, k_max_further_lines));
-  }
-  return list;
+void describe_connection(Fields& fields, StoreConnection& connection) {
+  fields.value("client", connection.client);
+  fields.value("client_port", connection.client_port, 1, k_highest_port);
+  fields.value("server", connection.server);
+  fields.value("server_port", connection.server_port, 1, k_highest_port);
 }
 
-Json to_json(const supervise::Cause& cause) {
-  return {{"kind", static_cast<int>(cause.kind)},
-          {"failure", first_failure(cause.failure)},
-          {"signal", cause.signal},
-          {"host", cut(cause.host)},
-          {"detail", cut(cause.detail)},
-          {"hint", cut(cause.hint)},
-          {"exit_code", cause.exit_code}};
+// What has a text of its own, which is sent as it is.
+template <class Part>
+void describe_text(Fields& fields, const char* name, Part& part, std::size_t limit,
+                   std::string (*render)(const Part&), std::optional<Part> (*parse)(std::string_view),
+                   const char* problem) {
+  std::string text = fields.writes() ? render(part) : std::string();
+  fields.value(name, text, fields.writes() ? text.size() : limit);
+  if (fields.writes()) return;
+  auto read = parse(text);
+  if (fields.check(read.has_value(), name, problem)) part = std::move(*read);
 }
 
-Json to_json(const LaunchFailure& failure) {
-  return {{"what", cut(failure.what)},
-          {"rest", cut(failure.rest)},
-          {"names_host", failure.names_host},
-          {"hint", cut(failure.hint)},
-          {"exit_code", failure.exit_code}};
+// ---- agent to coordinator
+
+void describe(Fields& fields, Join& join) {
+  fields.value("announcement", join.announcement, describe_announcement);
+  fields.value("version", join.version);
+  fields.value("reached", join.reached);
+  fields.value("agents", join.agents);
+  fields.optional("failure", join.failure, describe_launch_failure);
+  fields.optional("survivor", join.survivor, describe_survivor);
 }
 
-using Workers = std::vector<plan::LocalPeerWorker>;
-
-// For each worker its device, then the addresses of its GPUs. Nothing where no device is known: most agents
-// have none to tell, and 128 of them may be on a host.
-void add_devices(Json& json, const Workers& workers) {
-  const auto is_known = [](const plan::LocalPeerWorker& worker) {
-    return !worker.device.empty() || !worker.gpus.empty();
-  };
-  if (std::none_of(workers.begin(), workers.end(), is_known)) return;
-  Json list = Json::array();
-  for (const plan::LocalPeerWorker& worker : workers) {
-    Json row = texts_to_json(worker.gpus, k_max_worker_gpus);
-    row.insert(row.begin(), cut(worker.device));
-    list.push_back(std::move(row));
-  }
-  if (write_json_text(list).size() <= k_max_devices) json["devices"] = std::move(list);
+void describe(Fields& fields, Probed& probed) {
+  fields.value("reachable", probed.reachable, k_max_addresses);
+  fields.value("failures", probed.failures, k_max_addresses);
 }
 
-void add_workers(Json& json, const Workers& workers) {
-  const Workers told = first_of(workers, options::k_max_workers);
-  json["local_workers"] = told.size();
-  add_devices(json, told);
+void describe(Fields& fields, AttemptFailed& failed) {
+  fields.value("attempt", failed.attempt);
+  fields.value("failure", failed.failure, describe_first_failure);
+  check_is_failure(fields, failed.failure);
 }
 
-// All agents of a host or none: a part of them would be taken for the whole.
-void add_local_peers(Json& json, const std::vector<plan::LocalPeer>& local_peers) {
-  Workers workers;
-  Json rows = Json::array();
-  for (const plan::LocalPeer& local_peer : local_peers) {
-    rows.push_back(
-        {local_peer.first_local_rank.value, local_peer.same_cpus ? 1 : 0, local_peer.workers.size()});
-    workers.insert(workers.end(), local_peer.workers.begin(), local_peer.workers.end());
-  }
-  if (std::max(rows.size(), workers.size()) > options::k_max_workers) return;
-  json["local_peers"] = std::move(rows);
-  add_devices(json, workers);
+void describe(Fields& fields, AttemptSucceeded& succeeded) { fields.value("attempt", succeeded.attempt); }
+
+void describe(Fields& fields, Stopped& stopped) {
+  fields.value("attempt", stopped.attempt);
+  fields.value("failures", stopped.failures, k_max_further_failures, describe_further_failure);
+  fields.value("stopped", stopped.stopped, options::k_max_workers);
+  fields.value("progressed", stopped.progressed);
 }
 
-Json to_json(const plan::Announcement& announcement) {
-  Json json = {{"host", cut(announcement.host)},
-               {"style_assumed", announcement.style_assumed},
-               {"workers", announcement.workers},
-               {"first_local_rank", announcement.first_local_rank.value},
-               {"role", cut(announcement.role)},
-               {"max_restarts", announcement.max_restarts},
-               {"addresses", texts_to_json(announcement.addresses, k_max_addresses)},
-               {"store_ports", first_of(announcement.store_ports, k_max_store_ports)}};
-  if (announcement.agent) json["agent"] = announcement.agent->value;
-  if (announcement.node) json["node"] = announcement.node->value;
-  if (announcement.launcher_rank) json["launcher_rank"] = announcement.launcher_rank->value;
-  if (announcement.fixed_rank) json["fixed_rank"] = announcement.fixed_rank->value;
-  if (!announcement.python.version.empty()) json["python"] = cut(announcement.python.version);
-  if (!announcement.python.torch.empty()) json["torch"] = cut(announcement.python.torch);
-  if (!announcement.cpus.empty()) json["cpus"] = cut(announcement.cpus);
-  if (announcement.counted) json["counted"] = true;
-  if (!announcement.missing_gpus.empty()) json["missing_gpus"] = cut(announcement.missing_gpus);
-  if (!announcement.local_workers.empty()) add_workers(json, announcement.local_workers);
-  if (announcement.host_timeout) json["host_timeout"] = announcement.host_timeout->count();
-  if (announcement.successor_port > 0) json["successor_port"] = announcement.successor_port;
-  return json;
+void describe(Fields& fields, StopRequest& request) {
+  fields.value("signal", request.signal, 1, k_highest_signal);
+  fields.value("host", request.host);
+  fields.value("whole_tree", request.whole_tree);
+  fields.value("sender", request.sender);
 }
 
-Json to_json(const Roll& roll) {
-  Json ranges = Json::array();
-  for (const PlaceRange& range : first_of(roll.agents, k_max_place_ranges))
-    ranges.push_back({range.first, range.last});
-  return {{"number", roll.number}, {"agents", std::move(ranges)}};
+void describe(Fields& fields, ClientVerdict& verdict) {
+  fields.value("connection", verdict.connection, describe_connection);
+  fields.value("holder", verdict.holder, Holder::own);
 }
 
-Json to_json(const Successor& successor) {
-  return {{"place", successor.place.value},
-          {"host", cut(successor.host)},
-          {"addresses", texts_to_json(successor.addresses, k_max_successor_addresses)},
-          {"port", successor.port}};
+void describe(Fields& fields, Happened& happened) {
+  describe_text(fields, "line", happened.event, events::k_max_event, events::render_event,
+                events::parse_event, "is not an event");
 }
 
-Json to_json(const Roster& roster) {
-  Json rolls = Json::array(), successors = Json::array();
-  for (const Roll& roll : first_of(roster.rolls, k_max_rolls)) rolls.push_back(to_json(roll));
-  for (const Successor& each : first_of(roster.successors, k_max_successors))
-    successors.push_back(to_json(each));
-  Json json = {{"rolls", std::move(rolls)},
-               {"coordinator", roster.coordinator.value},
-               {"host", cut(roster.host)},
-               {"successors", std::move(successors)},
-               {"attempt", roster.attempt.value},
-               {"used_restarts", roster.used_restarts},
-               {"launch_id", cut(roster.launch_id)},
-               {"own", roster.own.value},
-               {"counts", roster.counts},
-               {"aside", roster.aside}};
-  if (roster.ending) json["ending"] = {{"signal", roster.ending->signal}, {"host", cut(roster.ending->host)}};
-  if (roster.slot) json["slot"] = *roster.slot;
-  return json;
+void describe(Fields& fields, StatusAnswer& answer) {
+  describe_text(fields, "node", answer.status, status::k_max_node_status, status::render_status,
+                status::parse_node_status, "is not a status");
+  fields.value("question", answer.question);
 }
 
-Json to_json(const Survivor& survivor) {
-  return {{"roster", to_json(survivor.roster)}, {"ended", first_of(survivor.ended, k_max_successors)}};
+void describe(Fields& fields, RosterTaken& taken) { fields.value("number", taken.number, 1); }
+
+void describe(Fields& fields, lifeline::Output& output) {
+  bool error = output.stream == lifeline::Stream::error;
+  fields.value("error", error);
+  output.stream = error ? lifeline::Stream::error : lifeline::Stream::output;
+  fields.value("host", output.host);
 }
 
-Json to_json(const plan::Assignment& assignment) {
-  Json workers = Json::array();
-  for (const plan::RankAssignment& assigned : assignment.workers) {
-    workers.push_back(
-        {assigned.rank.value, assigned.local_rank.value, assigned.role_rank, assigned.role_world_size});
-  }
-  Json json = {{"attempt", assignment.attempt.value},
-               {"world_size", assignment.world_size},
-               {"local_world_size", assignment.local_world_size},
-               {"node", assignment.node.value},
-               {"node_count", assignment.node_count},
-               {"address", cut(assignment.master_address)},
-               {"port", assignment.master_port},
-               {"agent_per_task", assignment.agent_per_task},
-               {"workers", std::move(workers)}};
-  if (assignment.several_workers) json["several_workers"] = true;
-  if (!assignment.workers_of_nodes.empty()) json["workers_of_nodes"] = cut(assignment.workers_of_nodes);
-  if (!assignment.run_id.empty()) json["run_id"] = cut(assignment.run_id);
-  if (!assignment.launch_id.empty()) json["launch_id"] = cut(assignment.launch_id);
-  if (!assignment.local_peers.empty()) add_local_peers(json, assignment.local_peers);
-  return json;
+// ---- coordinator to agent
+
+void describe(Fields& fields, Refused& refused) {
+  fields.value("reason", refused.reason);
+  fields.value("hint", refused.hint);
 }
 
-Json to_json(const StoreConnection& connection) {
-  return {{"client", cut(connection.client)},
-          {"client_port", connection.client_port},
-          {"server", cut(connection.server)},
-          {"server_port", connection.server_port}};
+void describe(Fields& fields, Probe& probe) {
+  fields.value("addresses", probe.addresses, k_max_addresses);
+  fields.value("port", probe.port, 1, k_highest_port);
 }
 
-struct ToJson {
-  Json operator()(const Join& join) const {
-    Json json = {{"type", "join"},
-                 {"announcement", to_json(join.announcement)},
-                 {"version", cut(join.version)},
-                 {"reached", cut(join.reached)},
-                 {"agents", join.agents}};
-    if (join.failure) json["failure"] = to_json(*join.failure);
-    if (join.survivor) json["survivor"] = to_json(*join.survivor);
-    return json;
-  }
-  Json operator()(const Probed& probed) const {
-    return {{"type", "probed"},
-            {"reachable", texts_to_json(probed.reachable, k_max_addresses)},
-            {"failures", texts_to_json(probed.failures, k_max_addresses)}};
-  }
-  Json operator()(const AttemptFailed& failed) const {
-    return {
-        {"type", "failed"}, {"attempt", failed.attempt.value}, {"failure", first_failure(failed.failure)}};
-  }
-  Json operator()(const AttemptSucceeded& succeeded) const {
-    return {{"type", "succeeded"}, {"attempt", succeeded.attempt.value}};
-  }
-  Json operator()(const Stopped& stopped) const {
-    return {{"type", "stopped"},
-            {"attempt", stopped.attempt.value},
-            {"failures", further_failures(stopped.failures)},
-            {"stopped", first_of(stopped.stopped, options::k_max_workers)},
-            {"progressed", stopped.progressed}};
-  }
-  Json operator()(const StopRequest& request) const {
-    return {{"type", "stop_request"},
-            {"signal", request.signal},
-            {"host", cut(request.host)},
-            {"whole_tree", request.whole_tree},
-            {"sender", cut(request.sender)}};
-  }
-  Json operator()(const ClientVerdict& verdict) const {
-    return {{"type", "client_verdict"},
-            {"connection", to_json(verdict.connection)},
-            {"holder", static_cast<int>(verdict.holder)}};
-  }
-  Json operator()(const Happened& happened) const {
-    return {{"type", "happened"}, {"line", events::render_event(happened.event)}};
-  }
-  Json operator()(const lifeline::Output& output) const {
-    return {
-        {"type", "output"}, {"error", output.stream == lifeline::Stream::error}, {"host", cut(output.host)}};
-  }
-  Json operator()(const StatusAnswer& answer) const {
-    return {
-        {"type", "status"}, {"question", answer.question}, {"node", status::render_status(answer.status)}};
-  }
-  Json operator()(const StatusQuestion& asked) const {
-    return {{"type", "status_question"}, {"question", asked.question}};
-  }
-  Json operator()(const RosterTaken& taken) const {
-    return {{"type", "roster_taken"}, {"number", taken.number}};
-  }
-  Json operator()(const Refused& refused) const {
-    return {{"type", "refused"}, {"reason", cut(refused.reason)}, {"hint", cut(refused.hint)}};
-  }
-  Json operator()(const Probe& probe) const {
-    return {{"type", "probe"},
-            {"addresses", texts_to_json(probe.addresses, k_max_addresses)},
-            {"port", probe.port}};
-  }
-  Json operator()(const ClientQuestion& question) const {
-    return {{"type", "client_question"},
-            {"connection", to_json(question.connection)},
-            {"access", static_cast<int>(question.access)}};
-  }
-  Json operator()(const Roster& roster) const {
-    Json json = to_json(roster);
-    json["type"] = "roster";
-    return json;
-  }
-  Json operator()(const Start& start) const {
-    Json json = {{"type", "start"}, {"assignment", to_json(start.assignment)}};
-    if (start.pause > Milliseconds{0}) json["pause"] = start.pause.count();
-    return json;
-  }
-  Json operator()(const Standby&) const { return {{"type", "standby"}}; }
-  Json operator()(const Stop& stop) const {
-    return {{"type", "stop"},
-            {"attempt", stop.attempt.value},
-            {"signal", stop.signal},
-            {"whole_tree", stop.whole_tree}};
-  }
-  Json operator()(const Finish& finish) const {
-    return {{"type", "finish"},
-            {"cause", to_json(finish.cause)},
-            {"others", further_failures(finish.others)},
-            {"remarks", texts_to_json(finish.remarks, k_max_remarks)},
-            {"report_here", finish.report_here}};
-  }
-};
+void describe(Fields& fields, ClientQuestion& question) {
+  fields.value("connection", question.connection, describe_connection);
+  fields.value("access", question.access, options::StoreAccess::host);
+}
+
+void describe(Fields& fields, StatusQuestion& asked) { fields.value("question", asked.question); }
+
+void describe(Fields& fields, Start& start) {
+  fields.value("assignment", start.assignment, describe_assignment);
+  fields.optional("pause", start.pause, 0, options::k_longest_backoff.count());
+}
+
+void describe(Fields&, Standby&) {}
+
+void describe(Fields& fields, Stop& stop) {
+  fields.value("attempt", stop.attempt);
+  fields.value("signal", stop.signal, 1, k_highest_signal);
+  fields.value("whole_tree", stop.whole_tree);
+}
+
+void describe(Fields& fields, Finish& finish) {
+  fields.value("cause", finish.cause, describe_cause);
+  fields.value("others", finish.others, k_max_further_failures, describe_further_failure);
+  fields.value("remarks", finish.remarks, k_max_remarks);
+  fields.value("report_here", finish.report_here);
+}
 
 template <class Message>
-std::string encode_any(const Message& message) {
-  const std::string payload = write_json_text(std::visit(ToJson{}, message));
+struct Kind {
+  const char* type;
+  void (*describe)(Fields& fields, Message& message);
+};
+
+// One row for each of AgentMessage, and for each of CoordinatorMessage.
+constexpr std::tuple k_agent_kinds{Kind<Join>{"join", describe},
+                                   Kind<Probed>{"probed", describe},
+                                   Kind<AttemptFailed>{"failed", describe},
+                                   Kind<AttemptSucceeded>{"succeeded", describe},
+                                   Kind<Stopped>{"stopped", describe},
+                                   Kind<StopRequest>{"stop_request", describe},
+                                   Kind<ClientVerdict>{"client_verdict", describe},
+                                   Kind<Happened>{"happened", describe},
+                                   Kind<StatusAnswer>{"status", describe},
+                                   Kind<RosterTaken>{"roster_taken", describe},
+                                   Kind<lifeline::Output>{"output", describe}};
+constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
+                                         Kind<Probe>{"probe", describe},
+                                         Kind<ClientQuestion>{"client_question", describe},
+                                         Kind<StatusQuestion>{"status_question", describe},
+                                         Kind<Roster>{"roster", describe_roster},
+                                         Kind<Start>{"start", describe},
+                                         Kind<Standby>{"standby", describe},
+                                         Kind<Stop>{"stop", describe},
+                                         Kind<Finish>{"finish", describe}};
+
+template <class Message, class Kinds>
+std::string encode_any(Message message, const Kinds& kinds) {
+  nlohmann::json json;
+  Fields fields(json, k_max_text);
+  const auto write = [&]<class Each>(Each& each) {
+    const Kind<Each>& kind = std::get<Kind<Each>>(kinds);
+    json["type"] = kind.type;
+    kind.describe(fields, each);
+  };
+  std::visit(write, message);
+  const std::string payload = write_json_text(json);
   std::string frame;
   frame.reserve(k_frame_header + payload.size());
   for (int shift = 24; shift >= 0; shift -= 8) {
@@ -344,9 +236,32 @@ std::string encode_any(const Message& message) {
   return frame + payload;
 }
 
+template <class Message, class Kinds>
+std::variant<Message, CodecError> decode_any(std::string_view payload, const Kinds& kinds) {
+  const nlohmann::json json = read_json_text(payload);
+  std::string problem, type;
+  Fields fields(json, problem, k_max_text);
+  fields.value("type", type);
+  std::optional<Message> message;
+  const auto read = [&]<class Each>(const Kind<Each>& kind) {
+    if (fields.good() && type == kind.type) kind.describe(fields, message.emplace().template emplace<Each>());
+  };
+  std::apply([&](const auto&... kind) { (read(kind), ...); }, kinds);
+  if (!problem.empty()) return CodecError{"an invalid message: " + problem};
+  if (!message) return CodecError{"a message of an unknown kind"};
+  return *std::move(message);
+}
+
 }  // namespace
 
-std::string encode(const AgentMessage& message) { return encode_any(message); }
-std::string encode(const CoordinatorMessage& message) { return encode_any(message); }
+std::string encode(const AgentMessage& message) { return encode_any(message, k_agent_kinds); }
+std::string encode(const CoordinatorMessage& message) { return encode_any(message, k_coordinator_kinds); }
+
+std::variant<AgentMessage, CodecError> decode_agent_message(std::string_view payload) {
+  return decode_any<AgentMessage>(payload, k_agent_kinds);
+}
+std::variant<CoordinatorMessage, CodecError> decode_coordinator_message(std::string_view payload) {
+  return decode_any<CoordinatorMessage>(payload, k_coordinator_kinds);
+}
 
 }  // namespace ddprun::rendezvous

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 
+#include "base/json_fields.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
-#include "json_fields.hpp"
+#include "rendezvous/codec.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -58,15 +59,17 @@ std::string render_note(const CoordinatorNote& note) {
 std::variant<CoordinatorNote, std::string> parse_note(std::string_view text, const std::string& launch) {
   const Json json = read_json_text(text);
   if (json.is_discarded()) return std::string("it is not complete");
+  constexpr int k_any = std::numeric_limits<int>::min();
   std::string problem;
-  const Fields fields(json, problem);
-  const int format = fields.integer("ddprun_meeting");
+  JsonFields fields(json, problem, k_max_text);
+  int format = 0;
   CoordinatorNote note;
-  note.launch = fields.text("launch");
-  note.host = fields.text("host");
-  note.process = fields.count("process");
-  note.place.addresses = fields.texts("addresses", k_max_place_addresses);
-  note.place.port = fields.integer("port");
+  fields.value("ddprun_meeting", format, k_any);
+  fields.value("launch", note.launch);
+  fields.value("host", note.host);
+  fields.value("process", note.process);
+  fields.value("addresses", note.place.addresses, k_max_place_addresses);
+  fields.value("port", note.place.port, k_any);
   if (!problem.empty()) return fmt::format("it is malformed: {}", problem);
   if (format != k_note_format) return fmt::format("it has format {}, not {}", format, k_note_format);
   if (note.launch != launch) {

@@ -60,7 +60,7 @@ std::string frame(char kind, char method, std::string_view body) {
 }
 
 std::string describe_stranger(std::string_view first_bytes) {
-  return fmt::format("something that is not ddprun answers there (its first bytes: {})",
+  return fmt::format("another program answers there (its first bytes: {})",
                      printable(first_bytes.substr(0, 16)));
 }
 
@@ -132,11 +132,10 @@ HandshakeStep Handshake::read_hello() {
   const auto version = static_cast<std::uint8_t>(buffer_[k_version_offset]);
   if (version != k_protocol_version) {
     // Our greeting tells the peer the same.
-    return fail(
-        fmt::format("the peer speaks protocol version {} and this ddprun version {}; install the same "
-                    "ddprun on all nodes",
-                    version, k_protocol_version),
-        false, role_ == HandshakeRole::coordinator ? own_hello_ : std::string());
+    return fail(fmt::format("the peer uses protocol version {} and this ddprun version {}; install the same "
+                            "ddprun on all nodes",
+                            version, k_protocol_version),
+                false, role_ == HandshakeRole::coordinator ? own_hello_ : std::string());
   }
   if (buffer_.size() < k_hello_size) return {};
   peer_hello_ = buffer_.substr(0, k_hello_size);

@@ -106,7 +106,7 @@ bool Coordinator::does_without(ConnectionId connection, const Join& join, TimePo
 void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint now) {
   if (settings_.elastic->grow == options::Grow::never) {
     return refuse(connection,
-                  fmt::format("the job on {} has already started and takes in no more nodes (--grow never); "
+                  fmt::format("the job on {} has already started and accepts no more nodes (--grow never); "
                               "{} cannot join it",
                               host_of(settings_.own), printable(join.announcement.host)),
                   "use a separate --rdzv-id or --master-port for each job");

@@ -334,6 +334,36 @@ TEST_CASE("local peers that cannot be are named") {
   CHECK(start(R"("local_peers":[[0,1,1]],"devices":[[0]])") == prefix + "\"devices\" is not a string");
 }
 
+TEST_CASE("a roster that cannot be is named") {
+  const CoordinatorMessage roster = some_roster();
+  const auto problem = [&](const std::string& what, const std::string& by) {
+    const auto decoded = decode_coordinator_message(changed(roster, what, by));
+    return std::holds_alternative<CodecError>(decoded) ? std::get<CodecError>(decoded).what : "";
+  };
+  const std::string prefix = "an invalid message: ";
+  CHECK(problem("[[0,3],[5,5]]", "[[0,3],[4,4]]").empty());
+  CHECK(problem("[[0,3],[5,5]]", "[[0,3],[3,5]]") == prefix + "\"agents\" are not in order");
+  CHECK(problem("[[0,3],[5,5]]", "[[3,0]]") == prefix + "\"agents\" are not in order");
+  CHECK(problem("[[0,3],[5,5]]", "[[0,2147483647]]") == prefix + "\"agents\" are not in order");
+  CHECK(problem("[[0,3],[5,5]]", "[]") == prefix + "\"agents\" are none");
+  CHECK(problem("\"number\":2", "\"number\":4") == prefix + "\"rolls\" are not in order");
+  CHECK(problem("10.0.0.3", "n3") == prefix + "\"addresses\" are not numeric");
+  CHECK(problem("\"own\":2", "\"own\":262144") == prefix + "\"own\" is out of range");
+}
+
+TEST_CASE(
+    "a message is its fields in the order of their names, those that may be left out where there is "
+    "something to tell") {
+  CHECK(payload_of(encode(CoordinatorMessage{Stop{{1}, 64, true}})) ==
+        R"({"attempt":1,"signal":64,"type":"stop","whole_tree":true})");
+  CHECK(payload_of(encode(CoordinatorMessage{Standby{}})) == R"({"type":"standby"})");
+  const std::string plain = payload_of(encode(CoordinatorMessage{Start{some_assignment()}}));
+  CHECK(plain.find("pause") == std::string::npos);
+  CHECK(plain.find("local_peers") == std::string::npos);
+  CHECK(payload_of(encode(CoordinatorMessage{Start{some_assignment(), Milliseconds{250}}})) ==
+        plain.substr(0, plain.find("\"type\"")) + R"("pause":250,)" + plain.substr(plain.find("\"type\"")));
+}
+
 TEST_CASE("a local peer without devices costs some ten bytes") {
   const auto size = [](int local_peers) {
     return encode(CoordinatorMessage{Start{with_plain_local_peers(local_peers)}}).size();

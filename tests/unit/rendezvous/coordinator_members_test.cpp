@@ -239,7 +239,7 @@ TEST_CASE("a node that comes late waits for a restart or is refused, as --grow s
   REQUIRE(play.sent<Refused>().size() == (grow == options::Grow::never ? 1 : 0));
   if (grow == options::Grow::never) {
     CHECK(play.sent<Refused>()[0].second.reason ==
-          "the job on n1 has already started and takes in no more nodes (--grow never); n2 cannot join it");
+          "the job on n1 has already started and accepts no more nodes (--grow never); n2 cannot join it");
   }
   play.say(0, AttemptFailed{{0}, failure_of(0)});
   play.say(0, Stopped{{0}, {}});

@@ -149,7 +149,7 @@ TEST_CASE("another protocol version is said on both sides") {
   const HandshakeStep step = b.feed(hello);
   CHECK(step.state == State::failed);
   CHECK(step.text ==
-        "the peer speaks protocol version 9 and this ddprun version 2; install the same ddprun on all nodes");
+        "the peer uses protocol version 9 and this ddprun version 2; install the same ddprun on all nodes");
   CHECK(step.send.size() == k_hello_size);  // the peer can tell the same from it
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("a stranger that answers is shown by its first bytes") {
   Handshake a = member();
   const HandshakeStep step = a.feed("SSH-2.0-OpenSSH_9.2p1\r\n");
   CHECK(step.state == State::failed);
-  CHECK(step.text == "something that is not ddprun answers there (its first bytes: SSH-2.0-OpenSSH_)");
+  CHECK(step.text == "another program answers there (its first bytes: SSH-2.0-OpenSSH_)");
 }
 
 TEST_CASE("a proof of an earlier conversation is a replay") {

@@ -1,0 +1,24 @@
+// Which fields the parts of messages have, and their limits: one description for encoding and decoding
+// (base/json_fields.hpp). Those of the messages themselves are in codec.cpp.
+#pragma once
+
+#include "base/json_fields.hpp"
+#include "rendezvous/message.hpp"
+
+namespace ddprun::rendezvous {
+
+using Fields = JsonFields<nlohmann::json>;
+
+inline constexpr int k_highest_port = 65535;
+inline constexpr int k_highest_exit_code = 255;
+
+// The first failure of an attempt or job, of which more is kept, and one beyond it.
+void describe_first_failure(Fields& fields, supervise::Failure& failure);
+void describe_further_failure(Fields& fields, supervise::Failure& failure);
+void check_is_failure(Fields& fields, const supervise::Failure& failure);
+void describe_cause(Fields& fields, supervise::Cause& cause);
+
+void describe_announcement(Fields& fields, plan::Announcement& announcement);
+void describe_assignment(Fields& fields, plan::Assignment& assignment);
+
+}  // namespace ddprun::rendezvous
