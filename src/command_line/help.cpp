@@ -122,7 +122,7 @@ std::string render_help_all() {
   text += "\n" + wrap(rules, 0);
   text += "\nAccepted without effect:\n" + wrap(names_in(OptionGroup::without_effect), 2);
   text += "\nRecognised but not supported yet:\n" + wrap(names_in(OptionGroup::unsupported), 2);
-  return text + "\nMore in man ddprun.\n";
+  return text + "\nMore in man ddprun and man ddprun-formats.\n";
 }
 
 }  // namespace ddprun::command_line

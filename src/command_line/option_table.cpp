@@ -56,7 +56,8 @@ void add_program_and_workers(std::vector<OptionEntry>& table) {
                   "workers per node: a number, auto, gpu, cpu or xpu (default: one per visible GPU, else 1)",
                   setters::workers_per_node),
        value("nnodes", "N", torchrun, workers,
-             "number of nodes, or MIN:MAX to go on when some are lost (default: those of the allocation, "
+             "number of nodes, or MIN:MAX to continue with MIN nodes or more (default: those of the "
+             "allocation, "
              "else 1)",
              setters::nodes),
        value("node-rank", "R", torchrun, workers,
@@ -65,7 +66,8 @@ void add_program_and_workers(std::vector<OptionEntry>& table) {
              "address of the coordinator (default: the first node of the allocation)",
              setters::master_address),
        value("master-port", "PORT", torchrun, workers,
-             "port of the coordinator (default: derived from the job, 29500 outside a job)",
+             "port of the coordinator (default: from the job; outside a job 29500, or 29400 with "
+             "--rdzv-endpoint)",
              setters::master_port),
        value("local-addr", "HOST", torchrun, workers,
              "address other nodes use for this node (default: detected)", setters::local_address),
@@ -98,7 +100,9 @@ void add_discovery(std::vector<OptionEntry>& table) {
        word_value("rdzv-backend", "NAME", "static c10d", torchrun, discovery,
                   "static or c10d; both use ddprun's own rendezvous", setters::rendezvous_backend),
        value("rdzv-conf", "KEY=VALUE,...", torchrun, discovery,
-             "join_timeout sets --join-timeout; the other keys have no effect", setters::rendezvous_conf),
+             "join_timeout sets --join-timeout, last_call_timeout the wait for more nodes; others have no "
+             "effect",
+             setters::rendezvous_conf),
        value("join-timeout", "TIME", own, discovery, "how long to wait for all nodes (default: 10m)",
              setters::join_timeout),
        word_value(
@@ -166,17 +170,16 @@ void add_failures(std::vector<OptionEntry>& table) {
       {value("max-restarts", "N", torchrun, failures, "restarts of all workers after a failure (default: 0)",
              setters::max_restarts),
        word_value("restart-policy", "RULE", "progress always never", own, failures,
-                  "which failures --max-restarts answers: progress (not the same one twice in a row without "
+                  "failures that lead to a restart: progress (not the same one twice in a row without "
                   "progress), always or never (default: progress)",
                   setters::restart_policy),
        value("min-progress", "TIME", own, failures,
              "a worker that ran longer than this made progress, as did one that created the file "
              "$DDPRUN_PROGRESS_FILE (default: 5m)",
              setters::min_progress),
-       value(
-           "no-restart-on", "CODES", own, failures,
-           "exit codes that are not answered with a restart, as in 3,64; 128+n for signal n (default: none)",
-           setters::no_restart_on),
+       value("no-restart-on", "CODES", own, failures,
+             "exit codes that end the job without a restart, as in 3,64; 128+n for signal n (default: none)",
+             setters::no_restart_on),
        value("restart-backoff", "TIME", own, failures,
              "wait before the restart after an attempt of up to 10s; doubles with each in a row, up to 1m "
              "(default: 0)",
@@ -190,11 +193,10 @@ void add_failures(std::vector<OptionEntry>& table) {
              setters::host_timeout),
        value("spares", "K", own, failures,
              "nodes that wait, each to take the place of one that is lost (default: 0)", setters::spares),
-       word_value(
-           "grow", "WHEN", "now at-restart never", own, failures,
-           "with --nnodes MIN:MAX or --spares, when a node that comes late is taken in: now, at-restart "
-           "or never (default: now)",
-           setters::grow),
+       word_value("grow", "WHEN", "now at-restart never", own, failures,
+                  "with --nnodes MIN:MAX or --spares, when a node that arrives late joins: now, at-restart "
+                  "or never (default: now)",
+                  setters::grow),
        value("signals-to-handle", "LIST", torchrun, failures,
              "signals that are forwarded to the workers and stop the job", setters::signals_to_handle)});
 }

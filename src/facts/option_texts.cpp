@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t k_longest_text = 1000;
 constexpr const char* k_config_hint =
-    R"(write options as in {"max-restarts": 3, "bind": "near", "quiet": true}; ddprun(1) describes the file)";
+    R"(write options as in {"max-restarts": 3, "bind": "near", "quiet": true}; man ddprun-formats describes the file)";
 
 std::string text_of(const LinedJson& source, const LinedJson::Json& value, const std::string& name) {
   const int line = source.line_of(value);

@@ -162,7 +162,7 @@ std::string PmiConversation::after(const PmiLine& line) {
     case Stage::greeting:
       return {};
     case Stage::init:
-      if (value_of(line, "pmi_version") != "1") return fail("it does not speak PMI version 1");
+      if (value_of(line, "pmi_version") != "1") return fail("it does not support PMI version 1");
       return ask(Stage::maxes);
     case Stage::maxes:
       return take_maxes(line);

@@ -60,8 +60,7 @@ std::optional<TimePoint> LineRate::next_tick() const {
 
 std::string describe_left_out(const LineRate::LeftOut& left_out, const std::string& whose) {
   const std::string lines = left_out.lines == 1 ? "1 line" : fmt::format("{} lines", left_out.lines);
-  return fmt::format("{} ({}) of {} left out here (--output-rate)", lines, describe_bytes(left_out.bytes),
-                     whose);
+  return fmt::format("{} ({}) of {} omitted (--output-rate)", lines, describe_bytes(left_out.bytes), whose);
 }
 
 }  // namespace ddprun::output

@@ -69,7 +69,7 @@ StreamChoice parse_stream_choice(const std::string& text, const std::string& ori
       throw stream_error(text, origin, fmt::format("'{}' is not RANK:CHOICE", printable(pair)));
     }
     if (!choice.by_local_rank.emplace(*rank, *streams).second) {
-      throw stream_error(text, origin, fmt::format("rank {} is there twice", *rank));
+      throw stream_error(text, origin, fmt::format("rank {} is listed twice", *rank));
     }
   }
   return choice;

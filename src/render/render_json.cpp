@@ -1,4 +1,4 @@
-// render_json: the plan as one object; ddprun(1) describes it.
+// render_json: the plan as one object; ddprun-formats(5) describes it.
 #include "render/render_json.hpp"
 
 #include "base/json_text.hpp"

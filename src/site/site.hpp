@@ -1,6 +1,6 @@
 // What is known about a site beforehand, as data: the name of a node on the fast network, the interfaces of
 // that network, variables its documentation asks for. Built in for some sites (src/site/sites), else from the
-// files of site_folders() or --site. ddprun(1) describes the format under SITE PROFILES.
+// files of site_folders() or --site. ddprun-formats(5) describes the format under SITE PROFILES.
 //
 // A profile only fills in what is open: the command line, the user's variables and the scheduler win. Which
 // addresses work is still decided by the rendezvous, which tries the profile's before the plain ones.

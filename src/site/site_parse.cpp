@@ -22,7 +22,7 @@ constexpr int k_format = 1;
 constexpr std::size_t k_most_elements = 64;
 constexpr std::size_t k_longest_text = 1000;
 constexpr const char* k_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-constexpr const char* k_hint = "ddprun(1) describes site profiles; --site none ignores them";
+constexpr const char* k_hint = "man ddprun-formats describes site profiles; --site none ignores them";
 
 // What ddprun sets itself, so that a profile's value would be lost or do harm.
 constexpr const char* k_own_variables[] = {

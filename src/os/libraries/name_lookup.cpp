@@ -21,7 +21,7 @@ std::string look_up(const std::string& name) {
   addrinfo* found = nullptr;
   const int result = ::getaddrinfo(name.c_str(), nullptr, &wanted, &found);
   if (result == EAI_NONAME || result == EAI_NODATA)
-    return k_error + std::string("the name is not known here\n");
+    return k_error + std::string("the name does not resolve on this host\n");
   if (result == EAI_AGAIN) return k_error + std::string("the name service does not answer\n");
   if (result != 0) return fmt::format("{}{}\n", k_error, ::gai_strerror(result));
   std::string lines;

@@ -382,8 +382,7 @@ TEST_CASE("what is beyond a stream's rate is counted on the console and whole in
   say(pipe.writer, "shown\nleft\nout\n");
   pipe.writer.close();
   CHECK(rig.drain(k_deadline));
-  const std::string expected =
-      "shown\nddprun: 2 lines (9 bytes) of rank 3 on n2 left out here (--output-rate)\n";
+  const std::string expected = "shown\nddprun: 2 lines (9 bytes) of rank 3 on n2 omitted (--output-rate)\n";
   rig.run_until([&] { return collector.text().size() >= expected.size(); });
   CHECK(collector.text() == expected);
   CHECK(copy == "shown\nleft\nout\n");

@@ -126,7 +126,7 @@ TEST_CASE("whatever else the server says ends the conversation with a sentence")
   CHECK(failure_after({"hello"}) == "it answered init with 'hello'");
   CHECK(failure_after({"cmd=response_to_init rc=-1"}) ==
         "it answered init with 'cmd=response_to_init rc=-1'");
-  CHECK(failure_after({"cmd=response_to_init rc=0 pmi_version=2"}) == "it does not speak PMI version 1");
+  CHECK(failure_after({"cmd=response_to_init rc=0 pmi_version=2"}) == "it does not support PMI version 1");
   CHECK(failure_after({k_hydra_init, "cmd=maxes"}) == "it does not give the maximum length of a value");
   CHECK(failure_after({k_hydra_init, "cmd=maxes vallen_max=8"}, {"20480,10", 2, false, {}}) ==
         "it accepts values below 8 bytes, and the addresses of this host need 8");

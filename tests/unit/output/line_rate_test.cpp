@@ -44,7 +44,7 @@ TEST_CASE("a line that is left out is so to its end, also in the next second") {
 
 TEST_CASE("what was left out is described for people") {
   CHECK(describe_left_out({1, 12}, "rank 3 on n2") ==
-        "1 line (12 bytes) of rank 3 on n2 left out here (--output-rate)");
+        "1 line (12 bytes) of rank 3 on n2 omitted (--output-rate)");
   CHECK(describe_left_out({51234, 5123400}, "rank 3 on n2") ==
-        "51234 lines (5.1 MB) of rank 3 on n2 left out here (--output-rate)");
+        "51234 lines (5.1 MB) of rank 3 on n2 omitted (--output-rate)");
 }

@@ -41,7 +41,7 @@ TEST_CASE("a malformed choice of streams shows the right form") {
   CHECK(streams_error("1,0:1") ==
         "--tee is not a choice of streams: '1,0:1' ('1' is not RANK:CHOICE)" + hint);
   CHECK(streams_error("0:1,0:2") ==
-        "--tee is not a choice of streams: '0:1,0:2' (rank 0 is there twice)" + hint);
+        "--tee is not a choice of streams: '0:1,0:2' (rank 0 is listed twice)" + hint);
   for (const char* text : {"", "4", "0:4", "-1:1", "0:", ":1", "x", "0:1:2", "0:11"}) {
     CAPTURE(text);
     CHECK(streams_error(text).starts_with("--tee is not a choice of streams: "));

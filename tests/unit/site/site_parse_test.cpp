@@ -8,7 +8,7 @@ using namespace ddprun::site;
 
 namespace {
 
-constexpr const char* k_hint = " | ddprun(1) describes site profiles; --site none ignores them";
+constexpr const char* k_hint = " | man ddprun-formats describes site profiles; --site none ignores them";
 
 std::string refusal(const std::string& json) {
   return usage_error_of([&] { parse_site_profile(json, "ours.json"); });
