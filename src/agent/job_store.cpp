@@ -131,7 +131,7 @@ int JobStore::open(Attempt attempt, bool worker_hosts) {
   }
   if (attempt.value == 0 && !settings_.port_is_shared) return take_exactly(*settings_.port, take);
   // The rendezvous has the first port, so a worker's store takes its turn one later.
-  const int turn = attempt.value + (settings_.port_is_shared && worker_hosts ? 1 : 0);
+  const int turn = std::max(next_turn_, attempt.value + (settings_.port_is_shared && worker_hosts ? 1 : 0));
   return first_free(*settings_.port, turn, take);
 }
 
@@ -147,7 +147,9 @@ int JobStore::first_free(int port, int turn, int (JobStore::*take)(int)) {
   const int span = std::min(k_port_span, k_highest_port - port + 1);
   for (int i = 0; i < span; ++i) {
     try {
-      return (this->*take)(port + (turn + i) % span);
+      const int chosen = (this->*take)(port + (turn + i) % span);
+      next_turn_ = turn + i + 1;
+      return chosen;
     } catch (const Error&) {  // taken: the next one
       continue;
     }

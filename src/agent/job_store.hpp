@@ -94,6 +94,7 @@ class JobStore {
   std::function<void(const rendezvous::ClientQuestion&)> ask_;
   std::unique_ptr<net::StoreServer> server_;
   std::vector<os::Fd> kept_;  // bound, never listening
+  int next_turn_ = 0;         // of the ports from the named one on: beyond those of earlier attempts
   bool shared_open_ = false;
   bool served_ = false;
   bool reached_ = false;  // as of its end

@@ -45,6 +45,21 @@ TEST_CASE("attempts take turns on the named port and those after it, and never r
   }
 }
 
+TEST_CASE("no attempt gets the port of the one before it, also where a port between them is taken") {
+  boost::asio::io_context context;
+  const net::BoundSocket taken = net::bind_port(0, 1);
+  REQUIRE(taken.error == 0);
+  const os::Fd owner(taken.descriptor);
+  JobStoreSettings settings;
+  settings.port = taken.port - 1;
+  JobStore store(context, settings);
+  const int first = store.open(Attempt{1}, false);
+  const int second = store.open(Attempt{2}, false);
+  CAPTURE(taken.port, first, second);
+  CHECK(first != taken.port);
+  CHECK(second != first);
+}
+
 TEST_CASE("where the named port and those after it are taken, a restart takes any free one and says so") {
   boost::asio::io_context context;
   const net::BoundSocket taken = net::bind_port(65535, 1);
