@@ -247,7 +247,7 @@ def test_a_flood_is_cut_on_the_console_beside_a_quiet_rank_and_files_have_it_all
     script = "[ $RANK = 1 ] || exec seq 1 100000; echo quiet"
     result = machine.run("--nproc-per-node", "2", "--output-rate", "64k", "--logs", "logs", "--no-python", "sh", "-c", script)
     assert result.code == 0 and "quiet" in result.stdout.splitlines(), str(result)[:2000]
-    told = re.findall(r"^ddprun: (\d+) lines \(\S+ \wB\) of rank 0 on \S+ left out here \(--output-rate\)$", result.stdout, re.M)
+    told = re.findall(r"^ddprun: (\d+) lines \(\S+ \wB\) of rank 0 on \S+ omitted \(--output-rate\)$", result.stdout, re.M)
     shown = [line for line in result.stdout.splitlines() if line.isdigit()]
     assert told and len(shown) + sum(map(int, told)) == 100000 and "1" in shown
     text = (machine.directory / "logs/latest/attempt-0/rank-00000.out").read_text()
