@@ -58,7 +58,7 @@ def root(tmp_path_factory) -> Iterator[Root]:
 
 def training(torch_python: Path) -> str:
     return (f"mkdir -p /root/try && cd /root/try && env -i PATH=/usr/bin:/bin HOME=/root/try PYTHON_EXEC={torch_python} "
-            f"/usr/bin/ddprun --nproc-per-node 2 {EXAMPLE} --steps 5; cd /; rm -rf /root/try")
+            f"/usr/bin/ddprun --nproc-per-node 2 {EXAMPLE} --steps 5 && cd / && rm -rf /root/try")
 
 
 def test_the_archive_trains_from_an_empty_folder_with_an_empty_environment(packages: Packages, tmp_path, train):
@@ -74,7 +74,7 @@ def test_the_deb_trains_and_leaves_nothing(packages: Packages, root, torch_pytho
     deb = packages.one("*_amd64.deb")
     result = root.run(f"dpkg --install {deb} && ddprun --version && test -e /usr/share/man/man1/ddprun.1 && "
                       f"{training(torch_python)} && dpkg --purge ddprun && test ! -e /usr/bin/ddprun")
-    assert "step" in result.stdout
+    assert "step" in result.stdout, result.stdout + result.stderr
     assert root.left() == []
 
 
@@ -85,7 +85,7 @@ def test_the_rpm_trains_and_leaves_nothing(packages: Packages, root, torch_pytho
     # This root is Debian's: its rpm has no record of a glibc.
     result = root.run(f"rpm --install --nodeps {rpm} && ddprun --version && {training(torch_python)} && "
                       "rpm --erase ddprun && test ! -e /usr/bin/ddprun")
-    assert "step" in result.stdout
+    assert "step" in result.stdout, result.stdout + result.stderr
     assert root.left() == []
 
 
