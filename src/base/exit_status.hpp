@@ -25,12 +25,12 @@ std::string_view stage_name(StartStage stage);
 constexpr int k_highest_signal = 64;  // of Linux
 
 struct ExitStatus {
-  enum class Kind { exited, signalled, not_started };
+  enum class Kind { exited, signalled, not_started, hung };
   Kind kind = Kind::exited;
   int value = 0;  // exit code, signal number, or errno of the stage that failed
   StartStage stage = StartStage::process;
   bool core_dumped = false;
-  std::string reason{};  // not_started before any system call failed: the whole of it
+  std::string reason{};  // not_started before any system call failed, hung: the whole of it
   bool success() const { return kind == Kind::exited && value == 0; }
   friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
 };

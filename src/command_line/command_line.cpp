@@ -311,7 +311,7 @@ void settle_program(Draft& draft) {
   // The lines of --dry-run=env are for a script that the user's shell starts; a picture is of the node alone.
   const bool pictures = options.dry_run != options::DryRun::off && !options.topology.empty();
   const bool runs_nothing = options.print_config || !options.capture_file.empty() ||
-                            !options.timeline_file.empty() || options.status ||
+                            !options.timeline_file.empty() || options.status || options.stacks ||
                             options.dry_run == options::DryRun::env ||
                             options.dry_run == options::DryRun::svg || pictures;
   if (options.command.empty() && !runs_nothing) {

@@ -277,6 +277,55 @@ void signals_to_handle(Draft& draft, const Given& given) {
   draft.options.stop_signals = sourced(options::parse_signals(given.value, given.origin), given.origin);
 }
 
+void no_inspect(Draft& draft, const Given& given) {
+  draft.options.hang.inspect = sourced(false, given.origin);
+}
+
+void hang_timeout(Draft& draft, const Given& given) {
+  if (given.value == "auto") {
+    draft.options.hang.timeout = sourced(options::HangTimeout{true, {}}, given.origin);
+    return;
+  }
+  const Sourced<Milliseconds> time = time_from(given);
+  if (time.value < options::k_shortest_hang_timeout)
+    throw UsageError(given.origin + " is below one second",
+                     "give auto, or a time above the longest pause of the training, as in 10m");
+  draft.options.hang.timeout = sourced(options::HangTimeout{false, time.value}, given.origin);
+}
+
+void on_hang(Draft& draft, const Given& given) {
+  constexpr options::OnHang k_actions[] = {options::OnHang::restart, options::OnHang::stop,
+                                           options::OnHang::report};
+  draft.options.hang.action =
+      sourced(k_actions[choice_from(given, {"restart", "stop", "report"})], given.origin);
+}
+
+void exit_barrier_timeout(Draft& draft, const Given& given) {
+  draft.options.hang.exit_barrier = time_from(given);
+  if (draft.options.hang.exit_barrier->value < options::k_shortest_hang_timeout)
+    throw UsageError(given.origin + " is below one second", "give 1s or more, as in 5m");
+}
+
+void signal_before_end(Draft& draft, const Given& given) {
+  draft.options.time_limit.signal =
+      sourced(options::parse_signal_before_end(given.value, given.origin), given.origin);
+}
+
+void requeue(Draft& draft, const Given& given) {
+  draft.options.time_limit.requeue =
+      given.value.empty() ? sourced(0, given.origin)
+                          : number_from(given, k_most, "a number of times", "leave it out for no limit");
+}
+
+void requeue_on(Draft& draft, const Given& given) {
+  draft.options.time_limit.requeue_on =
+      sourced(options::parse_exit_codes(given.value, given.origin), given.origin);
+}
+
+void min_attempt_time(Draft& draft, const Given& given) {
+  draft.options.time_limit.min_attempt = time_from(given);
+}
+
 void dry_run(Draft& draft, const Given& given) {
   static constexpr options::DryRun k_forms[] = {options::DryRun::text, options::DryRun::json,
                                                 options::DryRun::env, options::DryRun::svg};
@@ -294,6 +343,8 @@ void status(Draft& draft, const Given& given) {
   static constexpr options::StatusForm k_forms[] = {options::StatusForm::table, options::StatusForm::json};
   draft.options.status = k_forms[choice_from(given, {"table", "json"})];
 }
+
+void stacks(Draft& draft, const Given&) { draft.options.stacks = true; }
 
 void watch(Draft& draft, const Given& given) {
   constexpr Milliseconds k_usual{2000}, k_shortest{100};

@@ -63,6 +63,16 @@ void host_timeout(Draft& draft, const Given& given);
 void shutdown_timeout(Draft& draft, const Given& given);
 void signals_to_handle(Draft& draft, const Given& given);
 
+// Hangs and time limits.
+void no_inspect(Draft& draft, const Given& given);
+void hang_timeout(Draft& draft, const Given& given);
+void on_hang(Draft& draft, const Given& given);
+void exit_barrier_timeout(Draft& draft, const Given& given);
+void signal_before_end(Draft& draft, const Given& given);
+void requeue(Draft& draft, const Given& given);
+void requeue_on(Draft& draft, const Given& given);
+void min_attempt_time(Draft& draft, const Given& given);
+
 // Output.
 void redirects(Draft& draft, const Given& given);
 void tee(Draft& draft, const Given& given);
@@ -88,6 +98,7 @@ void snapshot(Draft& draft, const Given& given);
 void report(Draft& draft, const Given& given);
 void events(Draft& draft, const Given& given);
 void status(Draft& draft, const Given& given);
+void stacks(Draft& draft, const Given& given);
 void watch(Draft& draft, const Given& given);
 void timeline(Draft& draft, const Given& given);
 void timeline_output(Draft& draft, const Given& given);

@@ -201,6 +201,38 @@ void add_failures(std::vector<OptionEntry>& table) {
              "signals that are forwarded to the workers and stop the job", setters::signals_to_handle)});
 }
 
+void add_hangs_and_limits(std::vector<OptionEntry>& table) {
+  table.insert(
+      table.end(),
+      {OptionEntry{
+           "hang-timeout", k_no_letter, required, "TIME|auto", own, failures, words, "auto",
+           "report ranks that hang once no rank has made progress for this long; auto learns the time "
+           "from the run (default: off)",
+           setters::hang_timeout},
+       word_value("on-hang", "ACTION", "restart stop report", own, failures,
+                  "what follows a hang: restart, stop or report (default: restart where restarts are left, "
+                  "else stop)",
+                  setters::on_hang),
+       value("exit-barrier-timeout", "TIME", own, failures,
+             "how long the other ranks may run on after one has exited with 0; then as for a hang (default: "
+             "off)",
+             setters::exit_barrier_timeout),
+       flag("no-inspect", k_no_letter, own, failures,
+            "do not load ddprun's inspection module into the workers", setters::no_inspect),
+       value("signal-before-end", "SIGNAL@TIME", own, failures,
+             "signal the workers get this long before the job's time limit, as in USR1@120 (default: none)",
+             setters::signal_before_end),
+       OptionEntry{"requeue", k_no_letter, optional, "N", own, failures, nothing, "",
+                   "ask the scheduler to run the job again, at most N times, when workers end after "
+                   "--signal-before-end's signal or with a code of --requeue-on (default: off)",
+                   setters::requeue},
+       value("requeue-on", "CODES", own, failures,
+             "exit codes that requeue the job, as in 85 (default: none)", setters::requeue_on),
+       value("min-attempt-time", "TIME", own, failures,
+             "start no attempt when less than this is left of the job's time limit (default: 0)",
+             setters::min_attempt_time)});
+}
+
 void add_looking_and_about(std::vector<OptionEntry>& table) {
   table.insert(
       table.end(),
@@ -229,6 +261,10 @@ void add_looking_and_about(std::vector<OptionEntry>& table) {
        OptionEntry{"status", k_no_letter, optional, "table|json", own, looking, words, "table json",
                    "show the hosts, ranks and resource use of your jobs on this host, or of one JOB or PID",
                    setters::status},
+       flag("stacks", k_no_letter, own, looking,
+            "show where every rank of your jobs on this host is, or of one JOB or PID: collective and Python "
+            "stack",
+            setters::stacks),
        OptionEntry{"watch", k_no_letter, optional, "TIME", own, looking, nothing, "",
                    "with --status: repeat every TIME (default: 2s) until the job ends", setters::watch},
        flag("print-config", k_no_letter, own, looking,
@@ -317,6 +353,7 @@ const std::vector<OptionEntry>& option_table() {
     add_discovery(table);
     add_binding(table);
     add_failures(table);
+    add_hangs_and_limits(table);
     add_output(table);
     add_looking_and_about(table);
     add_compatibility(table);

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "allocation/allocation.hpp"
@@ -14,8 +15,10 @@
 #include "base/sourced.hpp"
 #include "facts/snapshot.hpp"
 #include "options/bind_choice.hpp"
+#include "options/hang_options.hpp"
 #include "options/restart_options.hpp"
 #include "options/store_access.hpp"
+#include "options/time_limit_options.hpp"
 #include "output/output_options.hpp"
 
 namespace ddprun::options {
@@ -56,6 +59,8 @@ struct Options {
   Sourced<std::string> role = by_default(std::string("default"));
   Sourced<int> max_restarts = by_default(0);  // 0 with --restart-policy never
   RestartOptions restarts;
+  HangOptions hang;
+  TimeLimitOptions time_limit;
   // MIN of --nnodes MIN:MAX, place.nodes is MAX; nothing: the number of nodes is fixed.
   std::optional<Sourced<int>> least_nodes;
   Sourced<int> spares = by_default(0);  // of the nodes: they wait to take a lost one's place
@@ -100,6 +105,7 @@ struct Options {
   std::string timeline_file;  // --timeline FILE: draw these events and stop
   std::string output_file;    // -o FILE: where to; empty or "-": as text to standard output
   std::optional<StatusForm> status;   // --status: show what runs here and stop
+  bool stacks = false;                // --stacks: show where every rank is and stop
   std::optional<Milliseconds> watch;  // --watch: again and again
   std::string metrics_file;           // --metrics FILE: for Prometheus' textfile collector
   bool verbose = false;
@@ -138,7 +144,8 @@ std::map<std::string, std::string> parse_rendezvous_conf(const std::string& text
 // "SIGTERM,INT,15" -> numbers in that order, each once; unknown names are a UsageError that suggests the
 // right one, and so are signals that cannot mean "stop" (KILL, STOP, CHLD).
 std::vector<int> parse_signals(const std::string& text, const std::string& origin);
-std::string signal_name(int number);  // "SIGSEGV", "SIGRTMIN+1", "signal 99"
+std::optional<int> parse_signal(std::string_view text);  // "USR1", "SIGUSR1", "10"
+std::string signal_name(int number);                     // "SIGSEGV", "SIGRTMIN+1", "signal 99"
 
 // Whether the job goes on without a node that is lost.
 inline bool outlives_nodes(const Options& options) {

@@ -43,21 +43,6 @@ std::optional<int> parse_real_time(std::string_view name) {
   return from_least ? SIGRTMIN + distance : SIGRTMAX - distance;
 }
 
-std::optional<int> parse_signal(std::string_view text) {
-  if (const auto number = parse_integer(text)) {
-    // The C library keeps the first real-time signals of the kernel to itself.
-    const bool usual = *number >= 1 && *number <= SIGSYS;
-    if (!usual && (*number < SIGRTMIN || *number > SIGRTMAX)) return std::nullopt;
-    return static_cast<int>(*number);
-  }
-  std::string name = to_upper(text);
-  if (name.starts_with("SIG")) name.erase(0, 3);
-  for (const NamedSignal& signal : k_signals) {
-    if (std::string_view(signal.name).substr(3) == name) return signal.number;
-  }
-  return parse_real_time(name);
-}
-
 std::string suggest_signal(std::string_view text) {
   std::string word = to_upper(text);
   if (word.starts_with("SIG")) word.erase(0, 3);
@@ -72,6 +57,21 @@ std::string suggest_signal(std::string_view text) {
 bool can_mean_stop(int number) { return number != SIGKILL && number != SIGSTOP && number != SIGCHLD; }
 
 }  // namespace
+
+std::optional<int> parse_signal(std::string_view text) {
+  if (const auto number = parse_integer(text)) {
+    // The C library keeps the first real-time signals of the kernel to itself.
+    const bool usual = *number >= 1 && *number <= SIGSYS;
+    if (!usual && (*number < SIGRTMIN || *number > SIGRTMAX)) return std::nullopt;
+    return static_cast<int>(*number);
+  }
+  std::string name = to_upper(text);
+  if (name.starts_with("SIG")) name.erase(0, 3);
+  for (const NamedSignal& signal : k_signals) {
+    if (std::string_view(signal.name).substr(3) == name) return signal.number;
+  }
+  return parse_real_time(name);
+}
 
 std::vector<int> parse_signals(const std::string& text, const std::string& origin) {
   std::vector<int> numbers;

@@ -11,8 +11,8 @@ namespace {
 constexpr int k_highest_errno = 4095;
 
 // By kind. A number that a process cannot end with would become another exit code of ddprun, 0 among them.
-constexpr std::array<std::array<int, 2>, 3> k_status_values{
-    {{0, k_highest_exit_code}, {1, k_highest_signal}, {0, k_highest_errno}}};
+constexpr std::array<std::array<int, 2>, 4> k_status_values{
+    {{0, k_highest_exit_code}, {1, k_highest_signal}, {0, k_highest_errno}, {0, 0}}};
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
@@ -38,7 +38,7 @@ void cut_failure(supervise::Failure& failure, std::size_t text_limit, std::size_
 }
 
 void describe_status(Fields& fields, ExitStatus& status) {
-  fields.value("kind", status.kind, ExitStatus::Kind::not_started);
+  fields.value("kind", status.kind, ExitStatus::Kind::hung);
   const auto [least, most] = k_status_values.at(static_cast<std::size_t>(status.kind));
   fields.value("value", status.value, least, most);
   fields.value("stage", status.stage, StartStage::interpreter);

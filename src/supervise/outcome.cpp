@@ -68,6 +68,8 @@ int exit_code_of(const ExitStatus& status) {
     case ExitStatus::Kind::not_started:
       if (!failed_at_program(status)) return k_exit_own_failure;
       return status.value == ENOENT ? k_exit_not_found : k_exit_not_executable;
+    case ExitStatus::Kind::hung:
+      return k_exit_deadline;
   }
   return k_exit_own_failure;
 }
@@ -96,6 +98,7 @@ int exit_code_of(const Cause& cause) {
 
 std::string describe(const ExitStatus& status) {
   if (status.kind == ExitStatus::Kind::exited) return fmt::format("exited with code {}", status.value);
+  if (status.kind == ExitStatus::Kind::hung) return "hangs: " + printable(status.reason, k_reason_width);
   return fmt::format("was killed by {}{}", options::signal_name(status.value),
                      status.core_dumped ? " (core dumped)" : "");
 }

@@ -1,0 +1,29 @@
+// What is done about ranks that hang: --hang-timeout and the options beside it, as values.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "base/duration.hpp"
+#include "base/sourced.hpp"
+
+namespace ddprun::options {
+
+enum class OnHang { restart, stop, report };  // --on-hang
+std::string_view name_of(OnHang action);      // "restart"
+
+struct HangTimeout {
+  bool automatic = false;  // from the longest silence of the run itself
+  Milliseconds time{0};    // else
+};
+
+inline constexpr Milliseconds k_shortest_hang_timeout{1000};
+
+struct HangOptions {
+  Sourced<bool> inspect = by_default(true);             // --no-inspect
+  std::optional<Sourced<HangTimeout>> timeout{};        // --hang-timeout; nothing: not looked for
+  std::optional<Sourced<OnHang>> action{};              // nothing: restart where restarts are left, else stop
+  std::optional<Sourced<Milliseconds>> exit_barrier{};  // --exit-barrier-timeout
+};
+
+}  // namespace ddprun::options

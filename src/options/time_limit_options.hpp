@@ -1,0 +1,30 @@
+// What is done before the scheduler ends the job, and whether it runs again: --signal-before-end, --requeue
+// and the options beside them, as values.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "base/sourced.hpp"
+
+namespace ddprun::options {
+
+struct SignalBeforeEnd {
+  int signal = 0;
+  Milliseconds before{0};  // the job's end
+};
+
+struct TimeLimitOptions {
+  std::optional<Sourced<SignalBeforeEnd>> signal{};  // --signal-before-end
+  std::optional<Sourced<int>> requeue{};             // --requeue[=N]; 0: as often as it takes
+  Sourced<std::vector<int>> requeue_on = by_default(std::vector<int>{});  // exit codes, ascending
+  Sourced<Milliseconds> min_attempt = by_default(Milliseconds{0});        // --min-attempt-time
+};
+
+// "USR1@120", "SIGTERM@2m", "USR1" (60 s before). Throws UsageError with a sentence that begins with
+// `origin`.
+SignalBeforeEnd parse_signal_before_end(const std::string& text, const std::string& origin);
+
+}  // namespace ddprun::options
