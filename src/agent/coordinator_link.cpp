@@ -85,7 +85,10 @@ net::CoordinatorHooks CoordinatorLink::coordinator_hooks() {
   hooks.show_restart = [this](const rendezvous::ShowRestart& restart) { hooks_.show_restart(restart); };
   hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { hooks_.on_message(message); };
   hooks.judge_client = [this](const rendezvous::ClientVerdict& verdict) { parts_.store.judge(verdict); };
-  hooks.show_job = [this](status::JobStatus status) { hooks_.show_job(std::move(status)); };
+  hooks.show_job = [this](status::JobStatus status, bool stacks) {
+    hooks_.show_job(std::move(status), stacks);
+  };
+  hooks.show_hang = [this](const status::Verdict& verdict) { hooks_.show_hang(verdict); };
   hooks.show_notice = [](const allocation::Notice& notice) { console::say_notice(notice.what, notice.hint); };
   hooks.show_detail = console::say_detail;
   hooks.record = [this](const events::Event& event) { parts_.events.record(event); };

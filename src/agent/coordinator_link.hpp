@@ -42,7 +42,8 @@ class CoordinatorLink {
     std::function<net::StoreOpened(const rendezvous::OpenStore&)> open_store;
     std::function<void(const rendezvous::CoordinatorMessage&)> on_message;
     std::function<void(const rendezvous::ShowRestart&)> show_restart;
-    std::function<void(status::JobStatus)> show_job;
+    std::function<void(status::JobStatus, bool stacks)> show_job;
+    std::function<void(const status::Verdict&)> show_hang;
     std::function<void(const std::string& what, const std::string& hint, bool may_rejoin)> on_lost;
     std::function<void()> on_told_all;           // this coordinator has told all others of the end
     std::function<void()> on_coordinator_ended;  // after its last message

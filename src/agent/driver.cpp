@@ -10,6 +10,7 @@
 
 #include "agent/job_report.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "console/log.hpp"
 #include "event_loop/stop_signals.hpp"
 #include "event_loop/waiting.hpp"
@@ -103,6 +104,8 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
                  {[this](const rendezvous::lifeline::Signal& signal) { on_told_signal(signal); },
                   [this](const std::string& why) { lose_front_end(why); }}),
       status_(context_, plans_, workers_, began_),
+      hangs_(context_, plans_, status_,
+             [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
       only_tells_(failure.has_value()) {
   workers_.spare(signals_.helper());
   // A script's, which became ddprun by exec: `daemon & exec ddprun ...`.
@@ -130,6 +133,7 @@ void Driver::on_worker_ended(std::size_t worker, const ExitStatus& status) {
   events_.record_exit(worker, status);
   endings_.note_end(worker, status, os::now());
   supervisor_.note_ended(worker, status);
+  if (status.success()) hangs_.note_exit(worker);
   decide_soon();
 }
 
@@ -141,7 +145,8 @@ CoordinatorLink::Hooks Driver::link_hooks() {
     console::say(
         supervise::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
   };
-  hooks.show_job = [this](status::JobStatus status) { status_.show(std::move(status)); };
+  hooks.show_job = [this](status::JobStatus status, bool stacks) { status_.show(std::move(status), stacks); };
+  hooks.show_hang = [this](const status::Verdict& verdict) { show_hang(verdict); };
   hooks.on_lost = [this](const std::string& what, const std::string& hint, bool may_rejoin) {
     carry_out(life_.on_lost(what, hint, may_rejoin));
   };
@@ -164,7 +169,7 @@ int Driver::run() {
   front_end_.hold(snapshot_);
   if (only_tells_) limit_telling();
   link_.join();
-  status_.serve([this] { on_status_asked(); });
+  status_.serve([this](bool stacks) { on_status_asked(stacks); });
   while (!context_.stopped()) run_handlers();
   return life_.exit_code();
 }
@@ -217,15 +222,22 @@ std::string Driver::proven_interface(const plan::Assignment& assignment) const {
   return rendezvous::interface_of(own, reached.empty() ? net::routed_local_address(master) : reached);
 }
 
-void Driver::on_status_asked() {
-  if (auto* const here = link_.coordinator()) return here->ask_status();
-  status_.show_this_host(link_.coordinator_host(), life_.ending());
+void Driver::on_status_asked(bool stacks) {
+  if (auto* const here = link_.coordinator()) return here->ask_status(stacks);
+  status_.show_this_host(link_.coordinator_host(), life_.ending(), stacks);
+}
+
+void Driver::show_hang(const status::Verdict& verdict) const {
+  console::say_notice(fmt::format("rank {} on {} hangs: {}\n{}", verdict.rank, verdict.host, verdict.reason,
+                                  trim(verdict.places)),
+                      verdict.hint);
 }
 
 void Driver::handle(const rendezvous::StatusQuestion& question) {
-  status_.measure([this, number = question.question](status::NodeStatus status) {
-    link_.send_if_linked(rendezvous::StatusAnswer{number, std::move(status)});
-  });
+  status_.measure(question.stacks ? os::Depth::stacks : os::Depth::usage,
+                  [this, number = question.question](const status::NodeStatus& status) {
+                    link_.send_if_linked(rendezvous::StatusAnswer{number, status});
+                  });
 }
 
 // A person who types the same line on several hosts reads on each what is wrong with it, and does not wait
@@ -292,6 +304,7 @@ void Driver::handle(const rendezvous::Start& start) {
   endings_.begin(plans_.attempt);
   supervisor_.note_start(start.assignment);
   workers_.begin_attempt(plans_.attempt, proven_interface(start.assignment));
+  hangs_.begin_attempt();
   tell_start(start.assignment);
   decide();
 }
@@ -349,11 +362,13 @@ void Driver::tell_start(const plan::Assignment& assignment) const {
 
 // A scheduler that has signalled another host's whole tree is about to signal this one's.
 void Driver::handle(const rendezvous::Stop& stop) {
+  hangs_.end_attempt();
   carry_out(life_.on_stop(stop.attempt, stop.signal, stop.whole_tree));
   decide();
 }
 
 void Driver::handle(const rendezvous::Finish& end) {
+  hangs_.end_attempt();
   rendezvous::Finish finish = end;
   supervise::Cause& cause = finish.cause;
   if (finish.report_here && cause.kind == supervise::Cause::Kind::stopped_by_signal && cause.detail.empty())
@@ -446,6 +461,7 @@ void Driver::carry_out(const supervise::act::ReportStopped&) { end_attempt(); }
 
 // The last words of those that failed are read first.
 void Driver::end_attempt() {
+  hangs_.end_attempt();
   ends_attempt_ = !endings_.settled();
   if (!ends_attempt_) workers_.end_attempt();
 }

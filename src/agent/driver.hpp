@@ -15,6 +15,7 @@
 #include "agent/coordinator_link.hpp"
 #include "agent/event_recorder.hpp"
 #include "agent/front_end_link.hpp"
+#include "agent/hang_search.hpp"
 #include "agent/job_store.hpp"
 #include "agent/plans.hpp"
 #include "agent/status_service.hpp"
@@ -76,7 +77,8 @@ class Driver {
   void stop_at_key();
   void tell_early_kill() const;
 
-  void on_status_asked();
+  void on_status_asked(bool stacks);
+  void show_hang(const status::Verdict& verdict) const;
 
   supervise::AgentLifecycle::Workers workers_state() const;
   void carry_out(const supervise::AgentLifecycle::Actions& actions);
@@ -133,6 +135,7 @@ class Driver {
   CoordinatorLink link_;
   FrontEndLink front_end_;
   StatusService status_;
+  HangSearch hangs_;
   std::optional<os::AnsweringChild> warm_up_;  // while others take part
 
   bool only_tells_;                         // why this agent starts nothing

@@ -138,6 +138,8 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.coordinator.live = snapshot.host.stderr_is_terminal;
   settings.coordinator.connects = node.options.store == options::StoreHost::agent && !node.offered.empty() &&
                                   supervise::starts_python(node.offered.front().command);
+  settings.coordinator.hang = node.options.hang;
+  if (!node.options.command.empty()) settings.coordinator.program = node.options.command.front();
   settings.coordinator.grace = node.options.shutdown_timeout.value;
   settings.coordinator.max_restarts = node.options.max_restarts.value;
   settings.coordinator.restarts = node.options.restarts;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
@@ -12,13 +13,16 @@
 
 namespace ddprun::agent {
 
-void StatusService::serve(std::function<void()> asked) {
-  server_.emplace(context_, os::status_socket_name(::getpid()),
-                  net::StatusServer::Hooks{os::is_of_this_user, std::move(asked)});
+void StatusService::serve(const std::function<void(bool stacks)>& asked) {
+  const auto hooks = [asked](bool stacks) {
+    return net::StatusServer::Hooks{os::is_of_this_user, [asked, stacks] { asked(stacks); }};
+  };
+  server_.emplace(context_, os::status_socket_name(::getpid()), hooks(false));
+  stacks_server_.emplace(context_, os::status_socket_name(::getpid(), os::Asks::stacks), hooks(true));
 }
 
-void StatusService::show_this_host(const std::string& coordinator, bool ending) {
-  measure([this, coordinator, ending](status::NodeStatus here) {
+void StatusService::show_this_host(const std::string& coordinator, bool ending, bool stacks) {
+  measure(stacks ? os::Depth::stacks : os::Depth::usage, [=, this](const status::NodeStatus& here) {
     status::JobStatus status;
     status.launch_id = plans_.attempt->assignment.launch_id;
     status.coordinator = coordinator.empty() ? "the coordinator's host" : coordinator;
@@ -30,44 +34,57 @@ void StatusService::show_this_host(const std::string& coordinator, bool ending) 
       status.nodes = plans_.attempt->assignment.node_count;
       status.workers = plans_.attempt->assignment.world_size;
     }
-    status.here.push_back(std::move(here));
-    show(std::move(status));
+    status.here.push_back(here);
+    show(std::move(status), stacks);
   });
 }
 
-void StatusService::show(status::JobStatus status) {
+void StatusService::show(status::JobStatus status, bool stacks) {
   status.job = plans_.node->run_id.value;
   status.program = join(plans_.node->options.command, " ");
   status.host = plans_.node->host;
   status.pid = static_cast<int>(::getpid());
   status.uptime = Milliseconds{os::unix_milliseconds() - began_};
-  server_->answer(status::render_status(status));
+  (stacks ? stacks_server_ : server_)->answer(status::render_status(status));
 }
 
-// One measurement at a time serves all that ask meanwhile.
-void StatusService::measure(std::function<void(status::NodeStatus)> done) {
-  status::NodeStatus status = workers_.status();
-  if (status.workers.empty()) return done(std::move(status));
-  measured_for_.push_back(std::move(done));
-  if (usage_) return;
+// One measurement at a time serves all that ask meanwhile for no more than it looks at.
+void StatusService::measure(os::Depth depth, Measured done) {
+  if (workers_.status().workers.empty()) return done(workers_.status());
+  if (usage_ && depth <= depth_) return measured_for_.push_back(std::move(done));
+  next_.emplace_back(depth, std::move(done));
+  if (!usage_) begin_measurement();
+}
+
+void StatusService::begin_measurement() {
+  depth_ = os::Depth::signs;
+  for (auto& [depth, done] : std::exchange(next_, {})) {
+    depth_ = std::max(depth_, depth);
+    measured_for_.push_back(std::move(done));
+  }
+  if (measured_for_.empty()) return;
+  const auto tell = [this](const status::NodeStatus& measured) {
+    for (const Measured& each : std::exchange(measured_for_, {})) each(measured);
+  };
   try {
-    usage_ = std::make_unique<probes::UsageQuery>(context_, status, workers_.gpus(),
-                                                  [this](const status::NodeStatus& measured) {
+    usage_ = std::make_unique<probes::UsageQuery>(context_, workers_.status(), workers_.places(), depth_,
+                                                  [this, tell](const status::NodeStatus& measured) {
                                                     workers_.spare_no_more(usage_child_);
                                                     usage_.reset();
-                                                    for (const auto& each : std::exchange(measured_for_, {}))
-                                                      each(measured);
+                                                    tell(measured);
+                                                    if (!usage_) begin_measurement();
                                                   });
     usage_child_ = usage_->child();
     workers_.spare(usage_child_);
   } catch (const Error& error) {
     console::say_detail(error.what());
-    for (const auto& each : std::exchange(measured_for_, {})) each(status);
+    tell(workers_.status());
   }
 }
 
 void StatusService::end() {
   server_.reset();
+  stacks_server_.reset();
   usage_.reset();
 }
 

@@ -1,5 +1,5 @@
-// What an agent tells who asks by --status: the coordinator's shell about the whole job, another host's about
-// the workers there.
+// What an agent tells who asks by --status or --stacks: the coordinator's shell about the whole job, another
+// host's about the workers there.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "agent/plans.hpp"
 #include "net/status_server.hpp"
+#include "os/capture/node_usage.hpp"
 #include "probes/usage_query.hpp"
 #include "status/job_status.hpp"
 #include "workers/worker_group.hpp"
@@ -24,23 +26,28 @@ class StatusService {
                 std::int64_t began)
       : context_(context), plans_(plans), workers_(workers), began_(began) {}
 
-  void serve(std::function<void()> asked);
-  // What this host's workers use; `done` is called once, now or later.
-  void measure(std::function<void(status::NodeStatus)> done);
+  void serve(const std::function<void(bool stacks)>& asked);
+  // What this host's workers use, and where they are; `done` is called once, now or later.
+  using Measured = std::function<void(const status::NodeStatus&)>;
+  void measure(os::Depth depth, Measured done);
   // Where the coordinator is another host: what is known here. `phase` is told where no worker runs.
-  void show_this_host(const std::string& coordinator, bool ending);
-  void show(status::JobStatus status);
+  void show_this_host(const std::string& coordinator, bool ending, bool stacks);
+  void show(status::JobStatus status, bool stacks);
   void end();
 
  private:
+  void begin_measurement();
+
   boost::asio::io_context& context_;
   const Plans& plans_;
   workers::WorkerGroup& workers_;
   std::int64_t began_;
-  std::optional<net::StatusServer> server_;
+  std::optional<net::StatusServer> server_, stacks_server_;
   std::unique_ptr<probes::UsageQuery> usage_;  // under way
   int usage_child_ = 0;
-  std::vector<std::function<void(status::NodeStatus)>> measured_for_;
+  os::Depth depth_ = os::Depth::signs;                // of it
+  std::vector<Measured> measured_for_;                // who waits for it
+  std::vector<std::pair<os::Depth, Measured>> next_;  // for one that looks deeper
 };
 
 }  // namespace ddprun::agent

@@ -15,6 +15,7 @@
 #include "os/status_socket.hpp"
 #include "os/terminal/terminal.hpp"
 #include "status/job_status.hpp"
+#include "status/verdict.hpp"
 
 namespace ddprun::commands {
 
@@ -42,9 +43,9 @@ Jobs without_covered(const Jobs& jobs) {
   return kept;
 }
 
-Jobs ask(const std::string& name) {
+Jobs ask(const std::string& name, os::Asks asks = os::Asks::status) {
   Jobs jobs;
-  for (const std::string& answer : os::ask_status_sockets(os::list_status_sockets(), k_answer_limit)) {
+  for (const std::string& answer : os::ask_status_sockets(os::list_status_sockets(asks), k_answer_limit)) {
     if (auto job = status::parse_job_status(answer)) jobs.push_back(std::move(*job));
   }
   if (!name.empty()) std::erase_if(jobs, [&](const status::JobStatus& job) { return !is_named(job, name); });
@@ -102,6 +103,16 @@ int show_jobs(const options::Options& options, const std::string& host) {
     if (!options.watch) return 0;
     before = std::move(now);
   }
+}
+
+int show_stacks(const options::Options& options, const std::string& host) {
+  const std::string name = options.command.empty() ? "" : options.command.front();
+  const Jobs jobs = ask(name, os::Asks::stacks);
+  if (jobs.empty()) fail_to_find(name, host);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    console::print_text((i > 0 ? "\n" : "") + status::render_stacks(jobs[i]));
+  }
+  return 0;
 }
 
 }  // namespace ddprun::commands

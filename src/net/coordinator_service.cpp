@@ -28,7 +28,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   void start();
   void send(rendezvous::AgentMessage message);
   void ask_about(rendezvous::ClientQuestion question) { add(StoreClient{std::move(question)}); }
-  void ask_status() { add(StatusAsked{}); }
+  void ask_status(bool stacks) { add(StatusAsked{stacks}); }
   void note_connections(int count) { add(ConnectionsCounted{count}); }
   void close();
   int port() const { return listener_ ? listener_->port() : 0; }
@@ -50,7 +50,9 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   struct StoreClient {
     rendezvous::ClientQuestion question;
   };
-  struct StatusAsked {};
+  struct StatusAsked {
+    bool stacks = false;
+  };
   struct ConnectionsCounted {
     int count = 0;
   };
@@ -213,7 +215,7 @@ rendezvous::Coordinator::Actions CoordinatorService::Impl::handle(const Input& e
           },
           [&](const StrangerRefused& e) { return coordinator_->on_refused(e.address, e.why, now); },
           [&](const StoreClient& e) { return coordinator_->on_store_client(e.question, now); },
-          [&](const StatusAsked&) { return coordinator_->on_status_request(now); },
+          [&](const StatusAsked& asked) { return coordinator_->on_status_request(asked.stacks, now); },
           [&](const ConnectionsCounted& e) { return coordinator_->on_connections(e.count, now); },
           [&](const TimePassed&) { return coordinator_->on_time(now); },
           [&](const StoreAnswered& e) {
@@ -235,7 +237,10 @@ void CoordinatorService::Impl::perform(const rendezvous::CoordinatorAction& acti
                           if (hooks_.judge_client) hooks_.judge_client(judged.verdict);
                         },
                         [&](const rendezvous::ShowJob& job) {
-                          if (hooks_.show_job) hooks_.show_job(job.status);
+                          if (hooks_.show_job) hooks_.show_job(job.status, job.stacks);
+                        },
+                        [&](const rendezvous::ShowHang& hang) {
+                          if (hooks_.show_hang) hooks_.show_hang(hang.verdict);
                         },
                         [&](const rendezvous::ShowStatus& status) { hooks_.show_status(status.text); },
                         [&](const rendezvous::ShowRestart& restart) { hooks_.show_restart(restart); },
@@ -354,7 +359,7 @@ void CoordinatorService::ask_about(rendezvous::ClientQuestion question) {
   impl_->ask_about(std::move(question));
 }
 void CoordinatorService::note_connections(int count) { impl_->note_connections(count); }
-void CoordinatorService::ask_status() { impl_->ask_status(); }
+void CoordinatorService::ask_status(bool stacks) { impl_->ask_status(stacks); }
 int CoordinatorService::port() const { return impl_->port(); }
 
 }  // namespace ddprun::net

@@ -51,7 +51,8 @@ struct CoordinatorHooks {
       on_message;                                       // for this process' agent; Finish is the last
   std::function<void(const supervise::Cause&)> on_end;  // once: all agents have been told
   std::function<void(const rendezvous::ClientVerdict&)> judge_client;  // the answer to ask_about
-  std::function<void(status::JobStatus)> show_job;                     // the answer to ask_status
+  std::function<void(status::JobStatus, bool stacks)> show_job;        // the answer to ask_status
+  std::function<void(const status::Verdict&)> show_hang;
   std::function<void(const allocation::Notice&)> show_notice;
   std::function<void(const events::Event&)> record;
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
@@ -74,7 +75,7 @@ class CoordinatorService final : public AgentLink {
   void send(rendezvous::AgentMessage message) override;  // from this process' agent
   // Whose a connection to the store is.
   void ask_about(rendezvous::ClientQuestion question);
-  void ask_status();
+  void ask_status(bool stacks);
   void note_connections(int count);  // of the store that serves this attempt
   int port() const;                  // 0 when there is one agent
 

@@ -19,7 +19,7 @@ namespace ddprun::os {
 
 namespace {
 
-constexpr std::string_view k_prefix = "ddprun/status/";
+std::string_view prefix_of(Asks asks) { return asks == Asks::stacks ? "ddprun/stacks/" : "ddprun/status/"; }
 constexpr std::size_t k_largest_table = std::size_t{64} << 20;
 constexpr std::size_t k_largest_answer = std::size_t{64} << 20;
 
@@ -52,7 +52,9 @@ bool read_some(Asked& asked) {
 
 }  // namespace
 
-std::string status_socket_name(int pid) { return fmt::format("{}{}/{}", k_prefix, ::geteuid(), pid); }
+std::string status_socket_name(int pid, Asks asks) {
+  return fmt::format("{}{}/{}", prefix_of(asks), ::geteuid(), pid);
+}
 
 bool is_of_this_user(int descriptor) {
   ucred peer{};
@@ -61,8 +63,8 @@ bool is_of_this_user(int descriptor) {
   return peer.uid == ::geteuid() || peer.uid == 0;
 }
 
-std::vector<std::string> parse_status_sockets(std::string_view table, unsigned user) {
-  const std::string prefix = fmt::format("@{}{}/", k_prefix, user);
+std::vector<std::string> parse_status_sockets(std::string_view table, unsigned user, Asks asks) {
+  const std::string prefix = fmt::format("@{}{}/", prefix_of(asks), user);
   std::set<std::string> names;  // a listening socket and each connection to it have a line
   for (const std::string& line : split(table, '\n')) {
     const std::vector<std::string> words = split_words(line);
@@ -71,8 +73,9 @@ std::vector<std::string> parse_status_sockets(std::string_view table, unsigned u
   return {names.begin(), names.end()};
 }
 
-std::vector<std::string> list_status_sockets() {
-  return parse_status_sockets(try_read_file("/proc/net/unix", k_largest_table).value_or(""), ::geteuid());
+std::vector<std::string> list_status_sockets(Asks asks) {
+  return parse_status_sockets(try_read_file("/proc/net/unix", k_largest_table).value_or(""), ::geteuid(),
+                              asks);
 }
 
 std::vector<std::string> ask_status_sockets(const std::vector<std::string>& names, Milliseconds limit) {

@@ -14,9 +14,9 @@ constexpr Milliseconds k_limit{2000};
 
 }  // namespace
 
-UsageQuery::UsageQuery(boost::asio::io_context& context, status::NodeStatus status,
-                       std::vector<std::vector<std::string>> gpus, OnAnswer on_answer)
-    : child_(os::measure_node_in_child(status, std::move(gpus))),
+UsageQuery::UsageQuery(boost::asio::io_context& context, status::NodeStatus status, os::WorkerPlaces places,
+                       os::Depth depth, OnAnswer on_answer)
+    : child_(os::measure_node_in_child(status, std::move(places), depth)),
       answer_(std::make_shared<net::WholeAnswer>(
           context, child_.descriptor(), status::k_max_node_status, k_limit,
           [status, on_answer = std::move(on_answer)](const std::string& answer, bool) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "net/whole_answer.hpp"
+#include "os/capture/node_usage.hpp"
 #include "os/process/answering_child.hpp"
 #include "status/job_status.hpp"
 
@@ -19,8 +20,8 @@ class UsageQuery {
   using OnAnswer = std::function<void(status::NodeStatus)>;
 
   // Started. Throws Error where there can be no child.
-  UsageQuery(boost::asio::io_context& context, status::NodeStatus status,
-             std::vector<std::vector<std::string>> gpus, OnAnswer on_answer);
+  UsageQuery(boost::asio::io_context& context, status::NodeStatus status, os::WorkerPlaces places,
+             os::Depth depth, OnAnswer on_answer);
   ~UsageQuery() { answer_->cancel(); }  // it is not wanted any more
   UsageQuery(const UsageQuery&) = delete;
   UsageQuery& operator=(const UsageQuery&) = delete;

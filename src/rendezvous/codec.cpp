@@ -12,6 +12,8 @@ namespace ddprun::rendezvous {
 
 namespace {
 
+constexpr Milliseconds k_longest_silence = std::chrono::hours(24 * 365);
+
 void describe_launch_failure(Fields& fields, LaunchFailure& failure) {
   fields.value("what", failure.what);
   fields.value("rest", failure.rest);
@@ -141,6 +143,19 @@ void describe(Fields& fields, StatusAnswer& answer) {
   fields.value("question", answer.question);
 }
 
+void describe(Fields& fields, Quiet& quiet) {
+  fields.value("attempt", quiet.attempt);
+  fields.value("quiet", quiet.quiet);
+  fields.value("since", quiet.since, 0, k_longest_silence.count());
+}
+
+void describe(Fields& fields, EarlyExit& early) {
+  fields.value("attempt", early.attempt);
+  fields.value("rank", early.rank);
+  fields.value("since", early.since, 0, k_longest_silence.count());
+  fields.value("expired", early.expired);
+}
+
 void describe(Fields& fields, RosterTaken& taken) { fields.value("number", taken.number, 1); }
 
 void describe(Fields& fields, lifeline::Output& output) {
@@ -167,7 +182,10 @@ void describe(Fields& fields, ClientQuestion& question) {
   fields.value("access", question.access, options::StoreAccess::host);
 }
 
-void describe(Fields& fields, StatusQuestion& asked) { fields.value("question", asked.question); }
+void describe(Fields& fields, StatusQuestion& asked) {
+  fields.value("question", asked.question);
+  fields.optional("stacks", asked.stacks);
+}
 
 void describe(Fields& fields, Start& start) {
   fields.value("assignment", start.assignment, describe_assignment);
@@ -205,6 +223,8 @@ constexpr std::tuple k_agent_kinds{Kind<Join>{"join", describe},
                                    Kind<ClientVerdict>{"client_verdict", describe},
                                    Kind<Happened>{"happened", describe},
                                    Kind<StatusAnswer>{"status", describe},
+                                   Kind<Quiet>{"quiet", describe},
+                                   Kind<EarlyExit>{"early_exit", describe},
                                    Kind<RosterTaken>{"roster_taken", describe},
                                    Kind<lifeline::Output>{"output", describe}};
 constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},

@@ -54,6 +54,8 @@ struct CoordinatorSettings {
   bool live = false;      // ShowStatus goes to a terminal: every second, with the time
   bool connects = false;  // workers are expected to connect to the store, and on_connections is told
   Milliseconds grace{30000};                 // of the workers when they are stopped, for messages
+  options::HangOptions hang{};               // what follows a hang
+  std::string program;                       // of the workers, as in Failure
   std::optional<plan::ExpectedNodes> nodes;  // to compare with where the agents are
 };
 

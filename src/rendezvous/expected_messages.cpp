@@ -30,6 +30,8 @@ constexpr AgentRow k_agent_rows[] = {
     {"the owner of a connection",  {taken,    taken,  taken,  taken,  taken,   late},  wrong},
     {"an event",               {taken,    taken,  taken,  taken,  taken,   taken}, wrong},
     {"its status",             {taken,    taken,  taken,  taken,  taken,   late},  wrong},
+    {"word of quiet ranks",    {wrong,    wrong,  wrong,  taken,  taken,   late},  wrong},
+    {"word of an early exit",  {wrong,    wrong,  wrong,  taken,  taken,   late},  wrong},
     {"the taking of a roster", {wrong,    taken,  taken,  taken,  taken,   late},  wrong},
     {"a stream of output",     {wrong,    wrong,  wrong,  wrong,  wrong,   wrong}, taken},
     // clang-format on

@@ -99,6 +99,23 @@ struct StatusAnswer {
   friend bool operator==(const StatusAnswer&, const StatusAnswer&) = default;
 };
 
+// All ranks of this agent have shown no sign of life for the hang time-out, or one does again.
+struct Quiet {
+  Attempt attempt;
+  bool quiet = false;
+  Milliseconds since{0};  // for how long
+  friend bool operator==(const Quiet&, const Quiet&) = default;
+};
+
+// A rank of this agent has exited with 0, and the attempt goes on.
+struct EarlyExit {
+  Attempt attempt;
+  GlobalRank rank;
+  Milliseconds since{0};
+  bool expired = false;  // that is --exit-barrier-timeout
+  friend bool operator==(const EarlyExit&, const EarlyExit&) = default;
+};
+
 // Answer to a Roster with a number that is new to the agent.
 struct RosterTaken {
   int number = 0;
@@ -127,7 +144,8 @@ struct Probe {
 
 // How are your workers? Somebody asks by --status; the machines know nothing of it.
 struct StatusQuestion {
-  int question = 0;  // its number
+  int question = 0;     // its number
+  bool stacks = false;  // and where are they?
   friend bool operator==(const StatusQuestion&, const StatusQuestion&) = default;
 };
 
@@ -162,8 +180,9 @@ struct Finish {
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
-using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest,
-                                  ClientVerdict, Happened, StatusAnswer, RosterTaken, lifeline::Output>;
+using AgentMessage =
+    std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest, ClientVerdict, Happened,
+                 StatusAnswer, Quiet, EarlyExit, RosterTaken, lifeline::Output>;
 using CoordinatorMessage =
     std::variant<Refused, Probe, ClientQuestion, StatusQuestion, Roster, Start, Standby, Stop, Finish>;
 

@@ -23,6 +23,12 @@ void describe_worker(Fields& fields, WorkerStatus& worker) {
   fields.optional("gpu", worker.gpu);
   fields.optional("gpu_percent", worker.gpu_percent);
   fields.optional("gpu_memory_bytes", worker.gpu_memory);
+  fields.seconds("own_cpu_seconds", worker.own_cpu);
+  fields.optional("io_bytes", worker.io);
+  fields.seconds("progress_age_seconds", worker.progress_age);
+  fields.optional("exit_code", worker.exit_code);
+  inspect::RankView& view = worker.view;
+  if (fields.has("at", view != inspect::RankView{})) fields.value("at", view, inspect::describe_view);
 }
 
 void describe_node(Fields& fields, NodeStatus& node) {

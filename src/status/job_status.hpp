@@ -9,19 +9,25 @@
 #include <vector>
 
 #include "base/duration.hpp"
+#include "inspect/rank_view.hpp"
 
 namespace ddprun::status {
 
 struct WorkerStatus {
   int rank = 0;
   int local_rank = 0;
-  int pid = 0;                                // 0: it has ended
-  std::optional<Milliseconds> output_age{};   // since its last output; nothing: none was seen
-  std::optional<Milliseconds> cpu_time{};     // of it and all processes below it
-  std::optional<std::uint64_t> memory{};      // their resident bytes; shared pages count for each
-  std::string gpu{};                          // its visible devices
-  std::optional<int> gpu_percent{};           // the busiest of them, as NVML tells
-  std::optional<std::uint64_t> gpu_memory{};  // bytes used on them, by anybody
+  int pid = 0;                                 // 0: it has ended
+  std::optional<Milliseconds> output_age{};    // since its last output; nothing: none was seen
+  std::optional<Milliseconds> cpu_time{};      // of it and all processes below it
+  std::optional<std::uint64_t> memory{};       // their resident bytes; shared pages count for each
+  std::string gpu{};                           // its visible devices
+  std::optional<int> gpu_percent{};            // the busiest of them, as NVML tells
+  std::optional<std::uint64_t> gpu_memory{};   // bytes used on them, by anybody
+  std::optional<Milliseconds> own_cpu{};       // of its main process
+  std::optional<std::uint64_t> io{};           // bytes read and written by it and all processes below it
+  std::optional<Milliseconds> progress_age{};  // since it touched its DDPRUN_PROGRESS_FILE
+  std::optional<int> exit_code{};              // where it has ended by itself
+  inspect::RankView view{};                    // where it is
   friend bool operator==(const WorkerStatus&, const WorkerStatus&) = default;
 };
 
@@ -62,6 +68,7 @@ std::optional<JobStatus> parse_job_status(std::string_view text);
 // Two looks at one job: what a rank's processes used between them, in percent of one core. Nothing where it
 // is not the same worker any more.
 std::optional<int> cpu_percent(const JobStatus& now, const JobStatus& before, int rank);
+std::string render_heading(const JobStatus& job);  // two lines
 std::string render_status_table(const JobStatus& now, const JobStatus& before);
 // What --status=json prints, in several lines: an array, with "cpu_percent". As many before as now.
 std::string render_status_json(const std::vector<JobStatus>& now, const std::vector<JobStatus>& before);

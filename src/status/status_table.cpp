@@ -54,6 +54,15 @@ std::string describe_output(const WorkerStatus& worker) {
   return worker.output_age ? describe_age(*worker.output_age) + " ago" : "none seen";
 }
 
+// "all_reduce #12, 3 s ago", "in all_reduce #12 for 40 s"
+std::string describe_collective(const WorkerStatus& worker) {
+  const auto& last = worker.view.collective;
+  if (!last) return "-";
+  const std::string name = fmt::format("{} #{}", printable(last->operation, 32), last->sequence);
+  return last->pending ? fmt::format("in {} for {}", name, describe_age(last->age))
+                       : fmt::format("{}, {} ago", name, describe_age(last->age));
+}
+
 Row row_of(const NodeStatus& node, const WorkerStatus& worker, std::optional<int> cpu) {
   return {fmt::format("{}", worker.rank),
           printable(node.host, 64),
@@ -64,12 +73,13 @@ Row row_of(const NodeStatus& node, const WorkerStatus& worker, std::optional<int
           worker.gpu.empty() ? "-" : printable(worker.gpu, 64),
           describe_percent(worker.gpu_percent),
           describe_bytes(worker.gpu_memory),
-          describe_output(worker)};
+          describe_output(worker),
+          describe_collective(worker)};
 }
 
 std::vector<Row> rows_of(const JobStatus& now, const JobStatus& before) {
-  std::vector<Row> rows{
-      {"RANK", "HOST", "LOCAL", "PID", "CPU", "MEMORY", "GPU", "GPU USE", "GPU MEMORY", "LAST OUTPUT"}};
+  std::vector<Row> rows{{"RANK", "HOST", "LOCAL", "PID", "CPU", "MEMORY", "GPU", "GPU USE", "GPU MEMORY",
+                         "LAST OUTPUT", "LAST COLLECTIVE"}};
   for (const NodeStatus& node : now.here) {
     for (const WorkerStatus& worker : node.workers)
       rows.push_back(row_of(node, worker, cpu_percent(now, before, worker.rank)));
@@ -117,11 +127,16 @@ std::optional<int> cpu_percent(const JobStatus& now, const JobStatus& before, in
       std::lround(100.0 * static_cast<double>(used.count()) / static_cast<double>(between.count())));
 }
 
+std::string render_heading(const JobStatus& job) {
+  std::string text = describe_job(job);
+  if (job.workers > 0)
+    text += fmt::format("{} on {}: {}\n", count_of(job.workers, "worker"), count_of(job.nodes, "node"),
+                        printable(job.program));
+  return text;
+}
+
 std::string render_status_table(const JobStatus& now, const JobStatus& before) {
-  std::string text = describe_job(now);
-  if (now.workers > 0)
-    text += fmt::format("{} on {}: {}\n", count_of(now.workers, "worker"), count_of(now.nodes, "node"),
-                        printable(now.program));
+  std::string text = render_heading(now);
   const std::vector<Row> rows = rows_of(now, before);
   if (rows.size() > 1) text += align(rows);
   if (!now.silent.empty())

@@ -63,7 +63,8 @@ std::string quoted_message(const Failure& failure) {
     lines.erase(lines.begin(), kept);
   }
   if (cut > 0) lines.insert(lines.begin(), fmt::format("[... {} bytes cut]", cut));
-  return quoted_block("its error:", lines);
+  const bool hung = failure.status.kind == ExitStatus::Kind::hung;
+  return quoted_block(hung ? "where the ranks are:" : "its error:", lines);
 }
 
 // "rank 0 on n1 exited with code 1 (attempts 0-2)": each one once, as long as they follow one another.
@@ -138,7 +139,10 @@ std::string describe_restart(const Failure& cause, Milliseconds delay) {
 }
 
 std::string render_restart(const Failure& cause, int number, int max_restarts, Milliseconds delay) {
-  return fmt::format("{} (restart {} of {})", describe_restart(cause, delay), number, max_restarts);
+  const std::string text =
+      fmt::format("{} (restart {} of {})", describe_restart(cause, delay), number, max_restarts);
+  return cause.status.kind == ExitStatus::Kind::hung ? text + "\n" + std::string(trim(quoted_message(cause)))
+                                                     : text;
 }
 
 }  // namespace ddprun::supervise

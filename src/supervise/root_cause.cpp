@@ -67,6 +67,7 @@ void add_alike(Failure& failure, const Failure& other) {
 Evidence evidence_of(const Failure& failure) {
   const std::vector<std::string> words = words_of(failure);
   const bool killed = failure.status.kind == ExitStatus::Kind::signalled && failure.status.value == SIGKILL;
+  if (failure.status.kind == ExitStatus::Kind::hung) return Evidence::own_end;
   const bool own_fault = crashed(failure.status) || !failure.out_of_memory.empty();
   if (!failure.after_stop && (own_fault || killed)) return Evidence::own_end;
   if (own_fault) return Evidence::own_words;

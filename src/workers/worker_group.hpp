@@ -16,6 +16,7 @@
 
 #include "facts/python_facts.hpp"
 #include "facts/snapshot.hpp"
+#include "os/capture/node_usage.hpp"
 #include "os/files/rendezvous_file.hpp"
 #include "os/files/temp_dir.hpp"
 #include "os/process/child.hpp"
@@ -52,8 +53,9 @@ class WorkerGroup {
   void remove_at_end(const os::RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }
   void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's
   void spare_no_more(int helper) { std::erase(helpers_, helper); }
-  status::NodeStatus status() const;                   // of this attempt, without what has to be measured
-  std::vector<std::vector<std::string>> gpus() const;  // PCI addresses of each worker's
+  status::NodeStatus status() const;  // of this attempt, without what has to be measured
+  std::string inspect_prefix(std::size_t) const { return {}; }
+  os::WorkerPlaces places() const;  // where more can be measured
 
   void begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, const std::string& interface);
   bool start(std::size_t worker);  // false: it could not be started, and `ended` was called; never throws

@@ -43,18 +43,24 @@ status::NodeStatus WorkerGroup::status() const {
     worker.gpu = plan_->planned[i].device;
     const auto output = output_age(i, output::Stream::output);
     const auto error = output_age(i, output::Stream::error);
+    if (const auto touched = os::last_written(progress_file(i)))
+      worker.progress_age = std::max(Milliseconds{os::unix_milliseconds() - *touched}, Milliseconds{0});
+    if (workers_[i]->status && workers_[i]->status->kind == ExitStatus::Kind::exited)
+      worker.exit_code = workers_[i]->status->value;
     worker.output_age = output && error ? std::min(output, error) : std::max(output, error);
   }
   return status;
 }
 
-std::vector<std::vector<std::string>> WorkerGroup::gpus() const {
-  std::vector<std::vector<std::string>> addresses(workers_.size());
+os::WorkerPlaces WorkerGroup::places() const {
+  os::WorkerPlaces places;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
+    places.doors.push_back(inspect_prefix(i));
+    auto& addresses = places.gpus.emplace_back();
     for (const int gpu : plan_->planned[i].gpus)
-      addresses[i].push_back(snapshot_.host.gpus.at(static_cast<std::size_t>(gpu)).pci_address);
+      addresses.push_back(snapshot_.host.gpus.at(static_cast<std::size_t>(gpu)).pci_address);
   }
-  return addresses;
+  return places;
 }
 
 const facts::PythonFacts& WorkerGroup::python() const {

@@ -98,7 +98,7 @@ class Scene {
       case 5:
         return check(coordinator_.on_store_failed({input_.byte() % 3}, "no port", now_));
       case 6:
-        return check(coordinator_.on_status_request(now_));
+        return check(coordinator_.on_status_request(input_.byte() % 2 == 0, now_));
       case 7:
         return say(peer, rendezvous::AttemptSucceeded{{input_.byte() % 3}});
       case 8:

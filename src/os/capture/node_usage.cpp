@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "os/capture/worker_inspection.hpp"
 #include "os/libraries/nvml.hpp"
 #include "os/process/process_usage.hpp"
 
@@ -14,34 +15,44 @@ void add_gpu(status::WorkerStatus& worker, const GpuUsage& gpu) {
   worker.gpu_memory = worker.gpu_memory.value_or(0) + gpu.memory;
 }
 
+void add_usage(status::WorkerStatus& worker, const ProcessUsage& usage) {
+  worker.cpu_time = usage.cpu_time;
+  worker.own_cpu = usage.own_cpu;
+  worker.memory = usage.memory;
+  worker.io = usage.io;
+}
+
+void add_gpus(status::NodeStatus& status, const std::vector<std::vector<std::string>>& gpus,
+              const std::string& nvml, const std::string& root) {
+  const bool uses_gpus = std::ranges::any_of(gpus, [](const auto& of_worker) { return !of_worker.empty(); });
+  if (!uses_gpus || !shows_nvidia(root)) return;
+  const std::vector<GpuUsage> of_node = parse_nvml_usage(ask_nvml_usage(nvml));
+  for (std::size_t i = 0; i < status.workers.size() && i < gpus.size(); ++i) {
+    for (const GpuUsage& gpu : of_node) {
+      if (std::ranges::find(gpus[i], gpu.pci_address) != gpus[i].end()) add_gpu(status.workers[i], gpu);
+    }
+  }
+}
+
 }  // namespace
 
-status::NodeStatus measure_node(status::NodeStatus status, const std::vector<std::vector<std::string>>& gpus,
+status::NodeStatus measure_node(status::NodeStatus status, const WorkerPlaces& places, Depth depth,
                                 const std::string& nvml, const std::string& root) {
   std::vector<int> pids;
   for (const status::WorkerStatus& worker : status.workers) pids.push_back(worker.pid);
   const auto usages = measure_usage(pids);
   status.measured =
       std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now().time_since_epoch());
-  const bool uses_gpus = std::ranges::any_of(gpus, [](const auto& of_worker) { return !of_worker.empty(); });
-  const std::vector<GpuUsage> of_node =
-      uses_gpus && shows_nvidia(root) ? parse_nvml_usage(ask_nvml_usage(nvml)) : std::vector<GpuUsage>();
   for (std::size_t i = 0; i < status.workers.size(); ++i) {
-    status::WorkerStatus& worker = status.workers[i];
-    if (const auto& usage = usages[i]) {
-      worker.cpu_time = usage->cpu_time;
-      worker.memory = usage->memory;
-    }
-    for (const GpuUsage& gpu : of_node) {
-      const bool is_its = i < gpus.size() && std::ranges::find(gpus[i], gpu.pci_address) != gpus[i].end();
-      if (is_its) add_gpu(worker, gpu);
-    }
+    if (usages[i]) add_usage(status.workers[i], *usages[i]);
   }
+  inspect_workers(status.workers, places.doors, depth == Depth::stacks);
+  if (depth != Depth::signs) add_gpus(status, places.gpus, nvml, root);
   return status;
 }
 
-AnsweringChild measure_node_in_child(status::NodeStatus status, std::vector<std::vector<std::string>> gpus) {
-  return AnsweringChild([&] { return status::render_status(measure_node(std::move(status), gpus)); },
+AnsweringChild measure_node_in_child(status::NodeStatus status, WorkerPlaces places, Depth depth) {
+  return AnsweringChild([&] { return status::render_status(measure_node(std::move(status), places, depth)); },
                         "measure what the workers use");
 }
 

@@ -9,14 +9,24 @@
 
 namespace ddprun::os {
 
-// Adds CPU time, memory and, where NVML is there, the use of GPUs: `gpus` are the PCI addresses of each
-// worker's, as NVML writes them. `root` stands in front of /dev and /proc where a driver shows itself (for
-// tests). Reads all of /proc and asks a driver that may hang: call it in a child.
-status::NodeStatus measure_node(status::NodeStatus status, const std::vector<std::vector<std::string>>& gpus,
-                                const std::string& nvml = "libnvidia-ml.so.1", const std::string& root = "");
+// How much is asked: `signs` of life, for the search for hangs; `usage` for --status; `stacks` for --stacks
+// too.
+enum class Depth { signs, usage, stacks };
+
+// Adds CPU time, memory, the newest collective and, where NVML is there, the use of GPUs: `gpus` are the PCI
+// addresses of each worker's, as NVML writes them. `root` stands in front of /dev and /proc where a driver
+// shows itself (for tests). Reads all of /proc and asks a driver that may hang: call it in a child. `doors`:
+// by worker, as in worker_inspection.hpp.
+struct WorkerPlaces {
+  std::vector<std::vector<std::string>> gpus;
+  std::vector<std::string> doors;
+};
+status::NodeStatus measure_node(status::NodeStatus status, const WorkerPlaces& places,
+                                Depth depth = Depth::usage, const std::string& nvml = "libnvidia-ml.so.1",
+                                const std::string& root = "");
 
 // The same in a child of its own, whose answer is the text of render_status(). Throws Error where there can
 // be no child.
-AnsweringChild measure_node_in_child(status::NodeStatus status, std::vector<std::vector<std::string>> gpus);
+AnsweringChild measure_node_in_child(status::NodeStatus status, WorkerPlaces places, Depth depth);
 
 }  // namespace ddprun::os

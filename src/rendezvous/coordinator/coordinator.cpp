@@ -10,6 +10,7 @@
 #include "plan/unlike_gpus.hpp"
 #include "plan/unlike_python.hpp"
 #include "rendezvous/codec.hpp"
+#include "rendezvous/coordinator/coordinator_events.hpp"
 #include "rendezvous/host_limits.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "rendezvous/waiting_text.hpp"
@@ -98,7 +99,7 @@ Coordinator::Actions Coordinator::on_refused(const std::string& address, const s
                                              TimePoint now) {
   if (refused_.size() < k_max_refused_shown || refused_.contains(address)) {
     const bool news = std::exchange(refused_[address], why) != why;
-    if (news) record_refusal(address, why);
+    if (news) record(told::refused(address, why));
     status_stale_ |= news;
   }
   update_status(now);
@@ -134,7 +135,7 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
   if (last_call_ && now >= *last_call_ && !any_failed_start()) form_world(now);
   if (takeover_) check_takeover(now);
   for (const ClientVerdict& verdict : questions_.expire(now)) actions_.push_back(JudgeClient{verdict});
-  if (state_ != State::finished && status_round_.is_over(now)) show_job();
+  if (state_ != State::finished && status_round_.is_over(now)) end_round(now);
   tell_alone(now);
   update_status(now);
   return std::exchange(actions_, {});
@@ -266,7 +267,8 @@ void Coordinator::form_world(TimePoint now) {
     const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
     return finish(failed_here(error.what() + hint));
   }
-  record_plan();
+  record(told::planned(world_.assignments.empty() ? 0 : world_.assignments.front().node_count,
+                       world_.world_size));
   if (!std::exchange(told_differences_, true)) tell_differences(announcements);
   find_address(now);
 }
@@ -353,7 +355,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
   progressed_ = false;
   connections_ = 0;
   succeeded_ = 0;
-  record_attempt();
+  record(told::attempt(attempt_, world_.world_size));
   for (const AgentIndex agent : members_.participants()) {
     plan::Assignment assignment = *share_of(agent);
     assignment.attempt = attempt_;
@@ -451,14 +453,16 @@ void Coordinator::begin_stop(const Stop& stop, TimePoint now) {
   state_deadline_ = now + settings_.stop_timeout;
   for (Agent& agent : agents_) agent.stopped = false;
   stopped_ = 0;
-  record_stop();
+  record(told::stopping(attempt_, final_cause_     ? supervise::describe(*final_cause_)
+                                  : first_failure_ ? supervise::describe(*first_failure_)
+                                                   : changes_.front()));
   send_all(stop);
   check_stopped(now);
 }
 
 void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint now) {
   if (state_ == State::finished) return;
-  record_loss(agent, sentence);
+  record(told::lost(host_of(agent), sentence));
   if (state_ == State::gathering) {
     if (!enough_nodes()) last_call_.reset();
     status_stale_ = true;
@@ -474,5 +478,12 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
   if (!is_the_cause && remarks_.size() < k_max_remarks) remarks_.push_back(detail);
   check_stopped(now);
 }
+
+// The driver knows the time, and this host's name where the event has no other.
+void Coordinator::record(events::Event event) {
+  if (settings_.record) actions_.push_back(Record{std::move(event)});
+}
+
+void Coordinator::handle(ConnectionId, const Happened& happened, TimePoint) { record(happened.event); }
 
 }  // namespace ddprun::rendezvous

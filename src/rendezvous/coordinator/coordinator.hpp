@@ -52,6 +52,7 @@
 #include "rendezvous/connection_end.hpp"
 #include "rendezvous/coordinator/coordinator_action.hpp"
 #include "rendezvous/coordinator/coordinator_agent.hpp"
+#include "rendezvous/coordinator/hangs.hpp"
 #include "rendezvous/coordinator/status_round.hpp"
 #include "rendezvous/coordinator_settings.hpp"
 #include "rendezvous/expected_messages.hpp"
@@ -79,8 +80,8 @@ class Coordinator {
   Actions on_store_failed(Attempt attempt, const std::string& why, TimePoint now);
   // A connection to the store whose other end is not on this host.
   Actions on_store_client(const ClientQuestion& question, TimePoint now);
-  // Somebody asks how the job is; answered by ShowJob.
-  Actions on_status_request(TimePoint now);
+  // Somebody asks how the job is, or where its ranks are; answered by ShowJob.
+  Actions on_status_request(bool stacks, TimePoint now);
   // How many connections the store of this attempt has now.
   Actions on_connections(int count, TimePoint now);
   Actions on_time(TimePoint now);
@@ -103,7 +104,14 @@ class Coordinator {
   void handle(ConnectionId connection, const StopRequest& request, TimePoint now);
   void handle(ConnectionId connection, const ClientVerdict& answer, TimePoint now);
   void handle(ConnectionId connection, const StatusAnswer& answer, TimePoint now);
-  void show_job();
+  void handle(ConnectionId connection, const Quiet& quiet, TimePoint now);
+  void handle(ConnectionId connection, const EarlyExit& early, TimePoint now);
+  void ask(std::optional<StatusRound::Purpose> purpose, TimePoint now);  // nothing: what is wanted already
+  void end_round(TimePoint now);
+  status::JobStatus job_status();
+  bool all_quiet() const;
+  void judge_hang(const status::JobStatus& job, bool early, TimePoint now);
+  void fail_hung(const status::Verdict& verdict, TimePoint now);
   bool has_status() const;
   Milliseconds status_delay() const;
   std::optional<TimePoint> status_due() const;
@@ -179,15 +187,6 @@ class Coordinator {
   void handle(ConnectionId connection, const Happened& happened, TimePoint now);
   void handle(ConnectionId, const lifeline::Output&, TimePoint) {}  // the service hands that connection over
   void record(events::Event event);
-  void record_join(AgentIndex agent);
-  void record_refusal(const std::string& address, const std::string& why);
-  void record_plan();
-  void record_attempt();
-  void record_stop();
-  void record_loss(AgentIndex agent, const std::string& sentence);
-  void record_cause();
-  void record_restart(const std::string& what, const supervise::Failure* cause = nullptr);
-  void record_end();
 
   bool all_succeeded();
   bool is_beside(AgentIndex agent) const;
@@ -221,6 +220,7 @@ class Coordinator {
   std::size_t stopped_ = 0;            // since the stop
   ClientQuestions questions_;
   StatusRound status_round_;
+  Hangs hangs_;
   std::map<std::string, std::string> refused_;  // address -> why, the first few
   std::optional<TimePoint> state_deadline_;
   TimePoint alone_due_;

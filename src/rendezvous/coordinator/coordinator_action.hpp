@@ -8,6 +8,7 @@
 #include "allocation/allocation.hpp"
 #include "rendezvous/client_questions.hpp"
 #include "rendezvous/message.hpp"
+#include "status/verdict.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -38,6 +39,11 @@ struct JudgeClient {
 // The answer to on_status_request; what only this process knows of itself is to be filled in.
 struct ShowJob {
   status::JobStatus status;
+  bool stacks = false;
+};
+// Ranks hang, and the job goes on.
+struct ShowHang {
+  status::Verdict verdict;
 };
 // One line that replaces the one before; empty: nothing to wait for any more.
 struct ShowStatus {
@@ -63,6 +69,6 @@ struct EndJob {
   supervise::Cause cause;
 };
 using CoordinatorAction = std::variant<SendTo, CloseConnection, OpenStore, CloseStore, JudgeClient, ShowJob,
-                                       ShowStatus, ShowRestart, ShowNotice, Record, EndJob>;
+                                       ShowHang, ShowStatus, ShowRestart, ShowNotice, Record, EndJob>;
 
 }  // namespace ddprun::rendezvous

@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/coordinator/coordinator_events.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "rendezvous/waiting_text.hpp"
 
@@ -27,7 +28,7 @@ void Coordinator::enter(AgentIndex place, ConnectionId connection, const Join& j
   at(place) = {};
   at(place).reached = join.reached;
   at(place).failure = join.failure;
-  record_join(place);
+  record(told::joined(host_of(place), announced(place).workers));
 }
 
 // ---- failed starts

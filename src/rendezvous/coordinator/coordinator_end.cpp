@@ -8,6 +8,7 @@
 
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/coordinator/coordinator_events.hpp"
 #include "supervise/report.hpp"
 #include "supervise/root_cause.hpp"
 
@@ -65,7 +66,7 @@ void Coordinator::restart(TimePoint now) {
   const Milliseconds delay = policy_.note_end(attempt_end()).delay;
   if (settings_.elastic) note_first_failure(cause);
   next_attempt();
-  record_restart(supervise::describe_restart(cause, delay), &cause);
+  record(told::restart(attempt_, supervise::describe_restart(cause, delay), &cause));
   actions_.push_back(ShowRestart{cause, attempt_, policy_.used().used, settings_.max_restarts, delay});
   if (delay == Milliseconds{0}) return begin_attempt(now);
   tell_rosters();  // of the restart that is used
@@ -83,6 +84,7 @@ void Coordinator::next_attempt() {
   if (std::exchange(store_asked_, false)) actions_.push_back(CloseStore{attempt_});
   ++attempt_.value;
   first_failure_.reset();
+  hangs_.begin_attempt();
   others_.clear();
   victims_.clear();
   remarks_.clear();
@@ -133,7 +135,7 @@ void Coordinator::finish(const supervise::Cause& cause) {
   state_deadline_.reset();
   questions_ = {};
   ended_with_ = cause;
-  record_end();
+  record(told::end(attempt_, ended_with_));
   for (const auto& [connection, agent] : members_.here()) {
     ++told_;
     const bool here = connection == k_local_connection;
@@ -178,7 +180,7 @@ void Coordinator::settle_cause() {
   others_ = std::move(ranked.others);
   if (others_.size() > k_max_further_failures) others_.resize(k_max_further_failures);
   victims_ = final_cause_ ? std::vector<int>() : std::move(ranked.victims);
-  record_cause();
+  record(told::failed(*first_failure_));
 }
 
 }  // namespace ddprun::rendezvous

@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/coordinator/coordinator_events.hpp"
 #include "rendezvous/launch_failure.hpp"
 
 namespace ddprun::rendezvous {
@@ -57,7 +58,7 @@ void Coordinator::choose_participants() {
 void Coordinator::restart_changed(TimePoint now) {
   const std::string why = name_some(std::exchange(changes_, {}));
   next_attempt();
-  record_restart(why + "; starting all workers again");
+  record(told::restart(attempt_, why + "; starting all workers again"));
   const int agents = std::min(static_cast<int>(members_.here().size()), members_.slots());
   const bool one_a_task = announced(settings_.own).fixed_rank.has_value();
   actions_.push_back(

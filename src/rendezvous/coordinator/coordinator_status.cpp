@@ -17,23 +17,39 @@ constexpr Milliseconds k_live_interval{1000}, k_plain_interval{30000};
 
 }  // namespace
 
-Coordinator::Actions Coordinator::on_status_request(TimePoint now) {
+Coordinator::Actions Coordinator::on_status_request(bool stacks, TimePoint now) {
+  if (state_ == State::finished) return {};
+  ask(stacks ? StatusRound::Purpose::stacks : StatusRound::Purpose::status, now);
+  return std::exchange(actions_, {});
+}
+
+void Coordinator::ask(std::optional<StatusRound::Purpose> purpose, TimePoint now) {
+  if (purpose) status_round_.want(*purpose);
   std::set<ConnectionId> agents;
   for (const auto& [connection, agent] : members_.here()) agents.insert(connection);
-  if (state_ == State::finished) return {};
-  const auto number = status_round_.begin(agents, now);
-  if (!number) return {};
-  for (const ConnectionId connection : agents)
-    actions_.push_back(SendTo{connection, StatusQuestion{*number}});
-  return std::exchange(actions_, {});
+  const auto question = status_round_.begin(agents, now);
+  if (!question) return;
+  for (const ConnectionId connection : agents) actions_.push_back(SendTo{connection, *question});
 }
 
 void Coordinator::handle(ConnectionId connection, const StatusAnswer& answer, TimePoint now) {
   status_round_.note(connection, answer);
-  if (status_round_.is_over(now)) show_job();
+  if (status_round_.is_over(now)) end_round(now);
 }
 
-void Coordinator::show_job() {
+void Coordinator::end_round(TimePoint now) {
+  using enum StatusRound::Purpose;
+  const StatusRound::Purpose purpose = status_round_.purpose();
+  status::JobStatus job = job_status();
+  if (purpose == hang || purpose == early_exit) {
+    judge_hang(job, purpose == early_exit, now);
+  } else {
+    actions_.push_back(ShowJob{std::move(job), purpose == stacks});
+  }
+  if (state_ != State::finished) ask({}, now);
+}
+
+status::JobStatus Coordinator::job_status() {
   status::JobStatus status;
   status.launch_id = settings_.launch_id;
   status.phase = describe_phase();
@@ -50,7 +66,7 @@ void Coordinator::show_job() {
     if (found != members_.here().end()) status.silent.push_back(host_of(found->second));
   }
   status.here = status_round_.take_answers();
-  actions_.push_back(ShowJob{std::move(status)});
+  return status;
 }
 
 std::string Coordinator::describe_phase() const {

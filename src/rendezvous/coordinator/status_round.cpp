@@ -6,12 +6,14 @@
 
 namespace ddprun::rendezvous {
 
-std::optional<int> StatusRound::begin(std::set<ConnectionId> agents, TimePoint now) {
-  if (deadline_) return std::nullopt;
+std::optional<StatusQuestion> StatusRound::begin(std::set<ConnectionId> agents, TimePoint now) {
+  if (deadline_ || wanted_.empty()) return std::nullopt;
+  purpose_ = *wanted_.begin();
+  wanted_.erase(wanted_.begin());
   asked_ = std::move(agents);
   answers_.clear();
   deadline_ = now + k_limit;
-  return ++number_;
+  return StatusQuestion{++number_, purpose_ != Purpose::status};
 }
 
 void StatusRound::note(ConnectionId agent, const StatusAnswer& answer) {

@@ -1,4 +1,5 @@
-// One question to all agents how their workers are. One at a time: who asks meanwhile gets the same answer.
+// One question to all agents how their workers are. One at a time: who asks for the same meanwhile gets the
+// same answer.
 #pragma once
 
 #include <map>
@@ -14,9 +15,12 @@ namespace ddprun::rendezvous {
 class StatusRound {
  public:
   static constexpr Milliseconds k_limit{3000};  // who has not answered by then is silent
+  enum class Purpose { status, stacks, early_exit, hang };
 
-  // The number of the question; nothing while the one before is open.
-  std::optional<int> begin(std::set<ConnectionId> agents, TimePoint now);
+  void want(Purpose purpose) { wanted_.insert(purpose); }
+  // The question to put, and for what; nothing while the one before is open, or where none is wanted.
+  std::optional<StatusQuestion> begin(std::set<ConnectionId> agents, TimePoint now);
+  Purpose purpose() const { return purpose_; }
   void note(ConnectionId agent, const StatusAnswer& answer);
   void drop(ConnectionId agent) { asked_.erase(agent); }
   // All have answered, or the time is over: then the answers by their first rank, and who gave none.
@@ -27,6 +31,8 @@ class StatusRound {
 
  private:
   int number_ = 0;
+  std::set<Purpose> wanted_;
+  Purpose purpose_ = Purpose::status;
   std::set<ConnectionId> asked_;
   std::vector<status::NodeStatus> answers_;
   std::optional<TimePoint> deadline_;

@@ -1105,7 +1105,7 @@ TEST_CASE("a restart that is to wait opens its store only then, and says how lon
   play.pass(4s);
   CHECK(play.all<OpenStore>().empty());
   CHECK(play.all<ShowStatus>().back().text == "starting all workers again in 1 s");
-  play.take(play.coordinator.on_status_request(play.now));
+  play.take(play.coordinator.on_status_request(false, play.now));
   for (int agent = 0; agent < 2; ++agent) play.say(agent, StatusAnswer{1, {}});
   REQUIRE(play.all<ShowJob>().size() == 1);
   CHECK(play.all<ShowJob>()[0].status.phase == "waiting to restart");
@@ -1194,9 +1194,9 @@ StatusAnswer answer_of(int agent, int question = 1) {
 TEST_CASE("how a job is, all agents are asked; the answers are shown in the order of the ranks") {
   Play play(settings(3));
   play.run();
-  play.take(play.coordinator.on_status_request(play.now));
+  play.take(play.coordinator.on_status_request(false, play.now));
   CHECK(play.sent<StatusQuestion>().size() == 3);
-  play.take(play.coordinator.on_status_request(play.now));  // somebody else, who gets the same answer
+  play.take(play.coordinator.on_status_request(false, play.now));  // somebody else, who gets the same answer
   CHECK(play.sent<StatusQuestion>().size() == 3);
   for (const int agent : {2, 0, 0}) play.say(agent, answer_of(agent));
   play.say(1, answer_of(1, 7));  // to no question of this coordinator's
@@ -1210,7 +1210,7 @@ TEST_CASE("how a job is, all agents are asked; the answers are shown in the orde
   for (int rank = 0; rank < 3; ++rank)
     CHECK(status.here[static_cast<std::size_t>(rank)].workers[0].rank == rank);
   play.say(1, answer_of(1));  // late, and asked again it counts
-  play.take(play.coordinator.on_status_request(play.now));
+  play.take(play.coordinator.on_status_request(false, play.now));
   CHECK(play.sent<StatusQuestion>().size() == 6);
   CHECK(play.all<ShowJob>().size() == 1);
 }
@@ -1218,14 +1218,14 @@ TEST_CASE("how a job is, all agents are asked; the answers are shown in the orde
 TEST_CASE("an agent that says nothing, or is lost, does not keep the others' answers back") {
   Play play(settings(3));
   play.run();
-  play.take(play.coordinator.on_status_request(play.now));
+  play.take(play.coordinator.on_status_request(false, play.now));
   for (const int agent : {0, 1}) play.say(agent, answer_of(agent));
   play.pass(StatusRound::k_limit);
   REQUIRE(play.all<ShowJob>().size() == 1);
   CHECK(play.all<ShowJob>()[0].status.here.size() == 2);
   CHECK(play.all<ShowJob>()[0].status.silent.size() == 1);
   CHECK_FALSE(play.coordinator.deadline());
-  play.take(play.coordinator.on_status_request(play.now));
+  play.take(play.coordinator.on_status_request(false, play.now));
   for (const int agent : {0, 1}) play.say(agent, answer_of(agent, 2));
   play.lose(2, "it is gone");
   play.pass(StatusRound::k_limit);
@@ -1238,7 +1238,7 @@ TEST_CASE("before all are there, who is missing is said") {
   Play play(settings(3));
   Join first = join_of(0, 3);
   play.say(0, first);
-  play.take(play.coordinator.on_status_request(play.now));
+  play.take(play.coordinator.on_status_request(false, play.now));
   play.say(0, answer_of(0));
   REQUIRE(play.all<ShowJob>().size() == 1);
   CHECK(play.all<ShowJob>()[0].status.phase == "waiting for 2 of 3 nodes: n[2-3]");

@@ -53,7 +53,7 @@ TEST_CASE("a node's workers are told with what they use") {
   status::NodeStatus node{"n1", {}, {}};
   node.workers.resize(2);
   node.workers[0].pid = family.child;
-  const status::NodeStatus measured = measure_node(node, {{}, {}});
+  const status::NodeStatus measured = measure_node(node, {});
   CHECK(measured.measured > Milliseconds{0});
   CHECK(measured.workers[0].memory > 0);
   CHECK_FALSE(measured.workers[1].memory);
@@ -69,7 +69,8 @@ TEST_CASE("the use of a worker's GPUs is that of the busiest, their memory that 
           ::setenv("FAKE_NVML", kind, 1);
           status::NodeStatus node{"n1", {}, {}};
           node.workers.resize(1);
-          return status::render_status(measure_node(node, {gpus}, DDPRUN_FAKE_NVML, root.path()));
+          return status::render_status(
+              measure_node(node, {{gpus}, {}}, Depth::usage, DDPRUN_FAKE_NVML, root.path()));
         },
         Milliseconds{60000});
     REQUIRE(answer.bytes);

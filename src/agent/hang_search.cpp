@@ -1,0 +1,99 @@
+#include "agent/hang_search.hpp"
+
+#include <utility>
+
+#include "os/clock.hpp"
+#include "supervise/store_use.hpp"
+
+namespace ddprun::agent {
+
+namespace {
+
+constexpr Milliseconds k_early_exit{60'000};  // then one line tells of it
+
+inspect::Signs signs_of(const status::WorkerStatus& worker) {
+  inspect::Signs signs;
+  signs.running = worker.pid != 0;
+  signs.output_age = worker.output_age;
+  signs.progress_age = worker.progress_age;
+  if (worker.view.answers) signs.waits = worker.view.collective && worker.view.collective->pending;
+  if (worker.view.collective) signs.collective_age = worker.view.collective->age;
+  signs.io_bytes = worker.io.value_or(0);
+  signs.own_cpu = worker.own_cpu.value_or(Milliseconds{0});
+  signs.children_cpu = worker.cpu_time.value_or(signs.own_cpu) - signs.own_cpu;
+  return signs;
+}
+
+}  // namespace
+
+HangSearch::HangSearch(boost::asio::io_context& context, const Plans& plans, StatusService& status, Tell tell)
+    : plans_(plans), status_(status), tell_(std::move(tell)), look_timer_(context), exit_timer_(context) {}
+
+void HangSearch::begin_attempt() {
+  end_attempt();
+  const auto& assignment = plans_.attempt->assignment;
+  if (assignment.workers.empty()) return;
+  attempt_ = std::make_shared<int>();
+  const auto& timeout = plans_.node->options.hang.timeout;
+  if (!timeout) return;
+  if (!watch_) watch_.emplace(timeout->value);
+  watch_->begin(assignment.workers.size(), os::now());
+  wait_for_look();
+}
+
+void HangSearch::end_attempt() {
+  attempt_.reset();
+  exited_.reset();
+  quiet_ = false;
+  look_timer_.cancel();
+  exit_timer_.cancel();
+}
+
+void HangSearch::wait_for_look() {
+  look_timer_.expires_at(watch_->next_look(os::now()));
+  look_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && attempt_) look();
+  });
+}
+
+void HangSearch::look() {
+  status_.measure(os::Depth::signs,
+                  [this, attempt = std::weak_ptr(attempt_)](const status::NodeStatus& node) {
+                    if (!attempt.expired()) look_at(node);
+                  });
+}
+
+void HangSearch::look_at(const status::NodeStatus& node) {
+  const TimePoint now = os::now();
+  for (std::size_t i = 0; i < node.workers.size(); ++i) watch_->note(i, signs_of(node.workers[i]), now);
+  tell_quiet(watch_->quiet_for(now));
+  wait_for_look();
+}
+
+void HangSearch::tell_quiet(std::optional<Milliseconds> since) {
+  if (std::exchange(quiet_, since.has_value()) == since.has_value()) return;
+  tell_(rendezvous::Quiet{plans_.attempt->assignment.attempt, since.has_value(),
+                          since.value_or(Milliseconds{0})});
+}
+
+void HangSearch::note_exit(std::size_t worker) {
+  const auto& assignment = plans_.attempt->assignment;
+  if (!attempt_ || exited_ || assignment.world_size < 2) return;
+  if (!supervise::starts_python(plans_.node->offered.front().command)) return;
+  exited_ = assignment.workers.at(worker).rank;
+  const auto& barrier = plans_.node->options.hang.exit_barrier;
+  const bool first = !barrier || barrier->value > k_early_exit;
+  wait_for_exits(first ? k_early_exit : barrier->value, !first);
+}
+
+void HangSearch::wait_for_exits(Milliseconds since, bool expired) {
+  exit_timer_.expires_after(since);
+  exit_timer_.async_wait([this, since, expired](const boost::system::error_code& error) {
+    if (error || !attempt_ || !exited_) return;
+    const auto& barrier = plans_.node->options.hang.exit_barrier;
+    tell_(rendezvous::EarlyExit{plans_.attempt->assignment.attempt, *exited_, since, expired});
+    if (barrier && !expired) wait_for_exits(barrier->value - since, true);
+  });
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,46 @@
+// Looks for signs of life of this host's ranks, and tells the coordinator when there are none any more
+// (--hang-timeout), and when a rank has exited while others may run on. Nothing wakes up where neither is to
+// be told.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "agent/plans.hpp"
+#include "agent/status_service.hpp"
+#include "inspect/hang_watch.hpp"
+#include "rendezvous/message.hpp"
+
+namespace ddprun::agent {
+
+class HangSearch {
+ public:
+  using Tell = std::function<void(rendezvous::AgentMessage)>;
+
+  HangSearch(boost::asio::io_context& context, const Plans& plans, StatusService& status, Tell tell);
+
+  void begin_attempt();
+  void end_attempt();                  // or it is about to be stopped
+  void note_exit(std::size_t worker);  // with code 0
+
+ private:
+  void look();
+  void look_at(const status::NodeStatus& node);
+  void wait_for_look();
+  void tell_quiet(std::optional<Milliseconds> since);
+  void wait_for_exits(Milliseconds since, bool expired);
+
+  const Plans& plans_;
+  StatusService& status_;
+  Tell tell_;
+  boost::asio::steady_timer look_timer_, exit_timer_;
+  std::optional<inspect::HangWatch> watch_;  // where it is asked for
+  std::shared_ptr<int> attempt_;             // while one runs: late answers are about another
+  std::optional<GlobalRank> exited_;         // the first
+  bool quiet_ = false;                       // as the coordinator knows
+};
+
+}  // namespace ddprun::agent

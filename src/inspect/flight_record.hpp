@@ -1,0 +1,18 @@
+// torch's flight recorder, as the worker server's fr_trace_json writes it (torch 2.8 to 2.15): the
+// collectives that a rank has entered, newest last.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "inspect/rank_view.hpp"
+
+namespace ddprun::inspect {
+
+// The oldest collective that is pending, else the newest one; nothing where there is none, or for another
+// text. `unix_nanoseconds`: now, on the clock of the rank's host. Seen with torch 2.13 and gloo: `state`
+// stays "scheduled"; `retired` says that it has completed.
+std::optional<Collective> parse_flight_record(std::string_view json, std::int64_t unix_nanoseconds);
+
+}  // namespace ddprun::inspect

@@ -1,0 +1,88 @@
+#include "inspect/hang_watch.hpp"
+
+#include <algorithm>
+
+namespace ddprun::inspect {
+
+namespace {
+
+constexpr Milliseconds k_shortest_look{1000};
+constexpr Milliseconds k_longest_look{30'000};
+
+Milliseconds between(TimePoint from, TimePoint to) {
+  return std::max(std::chrono::duration_cast<Milliseconds>(to - from), Milliseconds{0});
+}
+
+}  // namespace
+
+void HangWatch::begin(std::size_t workers, TimePoint now) {
+  ranks_.assign(workers, Rank{});
+  for (Rank& rank : ranks_) rank.looked = rank.lived = now;
+  began_ = lived_ = now;
+}
+
+void HangWatch::live(Rank& rank, TimePoint when) {
+  rank.lived = std::max(rank.lived, when);
+  if (when <= lived_) return;
+  longest_ = std::max(longest_, between(lived_, when));
+  lived_ = when;
+}
+
+// What is counted since the look before this one.
+bool HangWatch::is_busy(const Rank& rank, const Signs& signs, TimePoint now) const {
+  const auto passed =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(between(rank.looked, now).count(), 1));
+  const auto grown = [](auto is, auto was) { return is > was ? is - was : decltype(is){}; };
+  if (grown(signs.io_bytes, rank.last.io_bytes) * 1000 >= k_busy_io * passed) return true;
+  const auto share = [&](Milliseconds used, int percent) {
+    return static_cast<std::uint64_t>(used.count()) * 100 >= passed * static_cast<std::uint64_t>(percent);
+  };
+  if (share(grown(signs.children_cpu, rank.last.children_cpu), 10)) return true;
+  return signs.waits == false && share(grown(signs.own_cpu, rank.last.own_cpu), 50);
+}
+
+void HangWatch::note(std::size_t worker, const Signs& signs, TimePoint now) {
+  Rank& rank = ranks_.at(worker);
+  const auto lived_at = [&](const std::optional<Milliseconds>& age) {
+    if (age) live(rank, std::max(began_, now - *age));
+  };
+  if (signs.waits == true) {
+    lived_at(signs.collective_age);
+  } else {
+    lived_at(signs.output_age);
+    lived_at(signs.progress_age);
+    lived_at(signs.collective_age);
+    const bool left_one = rank.seen && rank.last.waits == true;
+    if (left_one || (rank.seen && is_busy(rank, signs, now))) live(rank, now);
+  }
+  rank.last = signs;
+  rank.seen = true;
+  rank.looked = now;
+}
+
+std::optional<TimePoint> HangWatch::last_life() const {
+  std::optional<TimePoint> newest;
+  for (const Rank& rank : ranks_) {
+    if (rank.last.running) newest = std::max(newest.value_or(rank.lived), rank.lived);
+  }
+  return newest;
+}
+
+Milliseconds HangWatch::limit() const {
+  return timeout_.automatic ? std::max(k_least_learned, longest_ * k_times_longest) : timeout_.time;
+}
+
+std::optional<Milliseconds> HangWatch::quiet_for(TimePoint now) const {
+  const auto lived = last_life();
+  if (!lived || now - *lived < limit()) return std::nullopt;
+  if (timeout_.automatic && now - began_ < k_learning) return std::nullopt;
+  return between(*lived, now);
+}
+
+TimePoint HangWatch::next_look(TimePoint now) const {
+  const Milliseconds usual = std::clamp(limit() / 4, k_shortest_look, k_longest_look);
+  const TimePoint over = last_life().value_or(now) + limit();
+  return std::clamp(over, now + k_shortest_look, now + usual);
+}
+
+}  // namespace ddprun::inspect

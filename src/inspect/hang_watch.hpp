@@ -1,0 +1,71 @@
+// Whether the ranks of one host show signs of life. A state machine that calls nothing: looks at the ranks go
+// in.
+//
+// A rank that waits in a collective shows none, whatever it prints and however much CPU it uses: it last
+// lived when it entered that collective. Any other rank lives when it writes output, touches its progress
+// file, enters or completes a collective, reads or writes k_busy_io a second, or has children (data loaders,
+// compilers) that use a tenth of a core; and when it uses half a core itself where it is known to be in no
+// collective. Traffic with the store is no sign: NCCL's monitor asks it once a second in a job that hangs
+// too.
+//
+// The host is quiet once each of its running ranks has shown nothing for the time-out. With `auto` that is
+// learned: ten times the longest time without a sign on this host in what ran so far, five minutes at least,
+// and nothing is quiet in the first ten minutes of an attempt.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "options/hang_options.hpp"
+
+namespace ddprun::inspect {
+
+// What one look shows of a rank.
+struct Signs {
+  bool running = false;
+  std::optional<Milliseconds> output_age{};
+  std::optional<Milliseconds> progress_age{};    // of its DDPRUN_PROGRESS_FILE
+  std::optional<Milliseconds> collective_age{};  // since it entered its newest collective
+  std::optional<bool> waits{};                   // in a collective; nothing: not known
+  std::uint64_t io_bytes = 0;                    // read and written by it and its children so far
+  Milliseconds own_cpu{0}, children_cpu{0};      // used so far
+};
+
+class HangWatch {
+ public:
+  static constexpr std::uint64_t k_busy_io = 1 << 20;  // bytes a second
+  static constexpr Milliseconds k_learning{600'000}, k_least_learned{300'000};
+  static constexpr int k_times_longest = 10;
+
+  explicit HangWatch(const options::HangTimeout& timeout) : timeout_(timeout) {}
+
+  void begin(std::size_t workers, TimePoint now);  // an attempt
+  void note(std::size_t worker, const Signs& signs, TimePoint now);
+
+  // For how long all running ranks have shown nothing; nothing while one does, or while none runs.
+  std::optional<Milliseconds> quiet_for(TimePoint now) const;
+  // When the next look is due: at once after the time-out would be over, else at most a quarter of it from
+  // now, and not within a second.
+  TimePoint next_look(TimePoint now) const;
+  Milliseconds limit() const;  // as learned so far
+
+ private:
+  struct Rank {
+    Signs last{};
+    bool seen = false;
+    TimePoint looked{}, lived{};
+  };
+  void live(Rank& rank, TimePoint when);
+  bool is_busy(const Rank& rank, const Signs& signs, TimePoint now) const;
+  std::optional<TimePoint> last_life() const;
+
+  options::HangTimeout timeout_;
+  std::vector<Rank> ranks_;
+  TimePoint began_{};
+  TimePoint lived_{};        // the newest sign of any rank
+  Milliseconds longest_{0};  // without one
+};
+
+}  // namespace ddprun::inspect

@@ -1,0 +1,84 @@
+#include "inspect/module_answer.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/text.hpp"
+
+namespace ddprun::inspect {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t k_most_text = 4096;
+
+std::string text_in(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>().substr(0, k_most_text)
+                                                   : std::string();
+}
+
+std::int64_t number_in(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+}
+
+bool flag_in(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_boolean() && found->get<bool>();
+}
+
+std::vector<Frame> frames_in(const Json& thread) {
+  std::vector<Frame> frames;
+  const auto stack = thread.find("stack");
+  if (stack == thread.end() || !stack->is_array()) return frames;
+  for (const Json& each : *stack) {
+    if (!each.is_object() || frames.size() == k_most_frames) break;
+    frames.push_back(
+        {text_in(each, "file"), static_cast<int>(number_in(each, "line")), text_in(each, "function")});
+  }
+  return frames;
+}
+
+// "ValueError: bad loss (train.py:31)"
+std::string exception_in(const Json& thread) {
+  const auto found = thread.find("exception");
+  if (found == thread.end() || !found->is_object()) return {};
+  std::string text = text_in(*found, "type");
+  if (const std::string message = text_in(*found, "message"); !message.empty()) text += ": " + message;
+  if (const std::string file = text_in(*found, "file"); !file.empty())
+    text += fmt::format(" ({}:{})", file.substr(file.rfind('/') + 1), number_in(*found, "line"));
+  return text;
+}
+
+void add_thread(RankView& view, const Json& thread, bool is_main) {
+  std::vector<Frame> frames = frames_in(thread);
+  view.threads += fmt::format("thread {}{}:\n", text_in(thread, "name"), is_main ? " (main)" : "");
+  for (const Frame& frame : frames)
+    view.threads += fmt::format("  {}:{} in {}\n", frame.file, frame.line, frame.function);
+  if (!is_main) return;
+  view.stack = std::move(frames);
+  view.raised = exception_in(thread);
+}
+
+}  // namespace
+
+bool add_module_answer(RankView& view, std::string_view text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return false;
+  const auto threads = json.find("threads");
+  if (threads == json.end() || !threads->is_array()) return false;
+  view.threads.clear();
+  for (const Json& thread : *threads) {
+    if (thread.is_object())
+      add_thread(view, thread, number_in(thread, "id") == number_in(json, "main_thread"));
+  }
+  if (view.threads.size() > k_most_threads_text) view.threads.resize(k_most_threads_text);
+  view.ending = flag_in(json, "script_ended") || flag_in(json, "finalizing");
+  return true;
+}
+
+}  // namespace ddprun::inspect

@@ -1,0 +1,14 @@
+// What ddprun's module in a worker answers (workers/inspection/ddprun_inspection.py).
+#pragma once
+
+#include <string_view>
+
+#include "inspect/rank_view.hpp"
+
+namespace ddprun::inspect {
+
+// Adds the stacks, the exception that is on its way and whether the script is over. False, and nothing is
+// added, for what is no such answer.
+bool add_module_answer(RankView& view, std::string_view json);
+
+}  // namespace ddprun::inspect

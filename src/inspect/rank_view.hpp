@@ -1,0 +1,65 @@
+// Where one rank is: its last collective, its Python stack, its process. Read from inside by torch's worker
+// server and ddprun's module, and from outside where these do not answer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "base/json_fields.hpp"
+
+namespace ddprun::inspect {
+
+// The newest one that a rank has entered, as torch's flight recorder has it.
+struct Collective {
+  std::string operation;      // "all_reduce"
+  std::string group;          // the process group: "default_pg"
+  std::int64_t sequence = 0;  // within the group, from 1
+  std::string sizes{};        // "1000 float, 4x4 half"
+  bool pending = false;       // not completed
+  Milliseconds age{0};        // since it was entered
+  friend bool operator==(const Collective&, const Collective&) = default;
+};
+
+// "all_reduce #1842 (1000 float)", with the group where it is not the default one.
+std::string describe(const Collective& collective);
+
+struct Frame {
+  std::string file;
+  int line = 0;
+  std::string function;
+  friend bool operator==(const Frame&, const Frame&) = default;
+};
+
+// "train.py:88 in step": the file without its folders.
+std::string describe(const Frame& frame);
+
+struct RankView {
+  bool answers = false;  // torch's worker server in it does
+  std::optional<Collective> collective{};
+  std::vector<Frame> stack{};  // of the main thread, innermost first
+  std::string raised{};  // an exception on its way through `finally`: "ValueError: bad loss (train.py:31)"
+  bool ending = false;   // the script is over and the interpreter has not ended
+  std::string
+      process{};  // "stopped (state T)", "in uninterruptible sleep (state D) in nfs_wait"; empty: usual
+  std::string unseen{};   // why there is no stack
+  std::string threads{};  // the stacks of all threads as text
+  friend bool operator==(const RankView&, const RankView&) = default;
+};
+
+inline constexpr std::size_t k_most_frames = 64;
+inline constexpr std::size_t k_most_threads_text = std::size_t{8} << 10;  // bytes of RankView::threads
+
+void describe_view(OrderedFields& fields, RankView& view);
+
+// The frame of the user's own code in which the rank is: the innermost one outside installed packages and the
+// standard library, else the innermost one; nothing without a stack.
+const Frame* own_frame(const RankView& view);
+
+// In some words what the rank is at, without numbers that differ from rank to rank by nature: equal for ranks
+// that are at the same place. "waits in all_reduce #6 (1000 float) at train.py:44 in step"
+std::string describe_place(const RankView& view);
+
+}  // namespace ddprun::inspect

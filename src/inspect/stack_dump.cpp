@@ -1,0 +1,43 @@
+#include "inspect/stack_dump.hpp"
+
+#include <optional>
+
+#include "base/text.hpp"
+
+namespace ddprun::inspect {
+
+namespace {
+
+constexpr std::string_view k_file = "  File \"", k_line = "\", line ";
+
+std::optional<Frame> parse_frame(const std::string& line) {
+  const std::size_t end = line.find(k_line);
+  if (!line.starts_with(k_file) || end == std::string::npos) return std::nullopt;
+  const std::string rest = line.substr(end + k_line.size());
+  const std::size_t in = rest.find(" in ");
+  const auto number = parse_integer(rest.substr(0, in));
+  if (in == std::string::npos || !number || *number < 0 || *number > 1'000'000'000) return std::nullopt;
+  return Frame{line.substr(k_file.size(), end - k_file.size()), static_cast<int>(*number),
+               rest.substr(in + 4)};
+}
+
+}  // namespace
+
+bool add_stack_dump(RankView& view, std::string_view text) {
+  bool any = false, current = false;
+  std::vector<Frame> stack;
+  for (const std::string& line : split(text, '\n')) {
+    if (line.ends_with("(most recent call first):")) {
+      any = true;
+      current = line.starts_with("Current thread");
+    } else if (const auto frame = parse_frame(line); frame && current && stack.size() < k_most_frames) {
+      stack.push_back(*frame);
+    }
+  }
+  if (!any) return false;
+  view.stack = std::move(stack);
+  view.threads = std::string(text.substr(0, k_most_threads_text));
+  return true;
+}
+
+}  // namespace ddprun::inspect

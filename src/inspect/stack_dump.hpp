@@ -1,0 +1,19 @@
+// What Python's faulthandler writes of all threads when it gets its signal.
+#pragma once
+
+#include <string_view>
+
+#include "inspect/rank_view.hpp"
+
+namespace ddprun::inspect {
+
+// Adds the stacks; the signal goes to the main thread, which faulthandler calls the current one. False, and
+// nothing is added, where the text has no thread. Paths come as faulthandler writes them.
+//
+//   Thread 0x00007f (most recent call first):
+//     File "/x/loader.py", line 12 in fetch
+//   Current thread 0x00007e (most recent call first):
+//     File "/x/train.py", line 8 in step
+bool add_stack_dump(RankView& view, std::string_view text);
+
+}  // namespace ddprun::inspect

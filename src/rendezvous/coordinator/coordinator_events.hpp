@@ -1,0 +1,23 @@
+// What the coordinator has to tell --events, as values.
+#pragma once
+
+#include <string>
+
+#include "base/ids.hpp"
+#include "events/event.hpp"
+#include "supervise/outcome.hpp"
+
+namespace ddprun::rendezvous::told {
+
+events::Event joined(std::string host, int workers);
+events::Event refused(const std::string& address, const std::string& why);
+events::Event planned(int nodes, int workers);
+events::Event attempt(Attempt attempt, int workers);
+events::Event stopping(Attempt attempt, const std::string& why);
+events::Event lost(std::string host, std::string sentence);
+events::Event failed(const supervise::Failure& failure);
+// `cause`: the failure that it answers, where there is one.
+events::Event restart(Attempt attempt, std::string what, const supervise::Failure* cause = nullptr);
+events::Event end(Attempt attempt, const supervise::Cause& cause);
+
+}  // namespace ddprun::rendezvous::told

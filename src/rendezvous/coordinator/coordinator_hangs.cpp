@@ -1,0 +1,63 @@
+// Ranks that hang: found by their agents, judged here by what all of them show.
+#include <algorithm>
+
+#include "rendezvous/coordinator/coordinator.hpp"
+
+namespace ddprun::rendezvous {
+
+void Coordinator::handle(ConnectionId connection, const Quiet& quiet, TimePoint now) {
+  if (state_ != State::running) return;
+  hangs_.note(members_.here().at(connection), quiet);
+  if (all_quiet() && hangs_.takes_silence()) ask(StatusRound::Purpose::hang, now);
+}
+
+// An agent whose ranks have all ended has nothing to show.
+bool Coordinator::all_quiet() const {
+  const std::vector<AgentIndex> agents = members_.participants();
+  const auto is_over = [this](AgentIndex agent) {
+    return !members_.takes_part(agent) || at(agent).succeeded;
+  };
+  return std::ranges::all_of(agents,
+                             [&](AgentIndex agent) { return is_over(agent) || hangs_.is_quiet(agent); }) &&
+         !std::ranges::all_of(agents, is_over);
+}
+
+void Coordinator::handle(ConnectionId, const EarlyExit& early, TimePoint now) {
+  if (state_ == State::running && hangs_.takes(early)) ask(StatusRound::Purpose::early_exit, now);
+}
+
+void Coordinator::judge_hang(const status::JobStatus& job, bool early, TimePoint now) {
+  if (state_ != State::running || (early ? !hangs_.early_exit() : !all_quiet())) return;
+  const std::string why = early ? hangs_.why_early() : hangs_.why_quiet();
+  if (early && !hangs_.early_exit()->expired) {
+    const auto notice = status::describe_early_exit(job, why);
+    if (notice) actions_.push_back(ShowNotice{{notice->what, notice->hint}});
+  } else if (const auto verdict = status::make_verdict(job, why)) {
+    const auto& action = settings_.hang.action;
+    action && action->value == options::OnHang::report ? actions_.push_back(ShowHang{*verdict})
+                                                       : fail_hung(*verdict, now);
+  }
+}
+
+// As if the rank that the others wait for had failed. Where a restart is not wanted, the cause is final.
+void Coordinator::fail_hung(const status::Verdict& verdict, TimePoint now) {
+  supervise::Failure failure;
+  failure.attempt = attempt_;
+  failure.rank = GlobalRank{verdict.rank};
+  failure.local_rank = LocalRank{verdict.local_rank};
+  failure.host = verdict.host;
+  failure.pid = verdict.pid;
+  failure.program = settings_.program;
+  failure.status = {ExitStatus::Kind::hung, 0, StartStage::process, false, verdict.reason};
+  failure.message = verdict.places;
+  failure.hint = verdict.hint;
+  failure.gpu = verdict.gpu;
+  first_failure_ = failure;
+  failed_at_ = now;
+  const auto& action = settings_.hang.action;
+  if (action && action->value == options::OnHang::stop)
+    final_cause_ = supervise::Cause{supervise::Cause::Kind::worker_failed, failure, 0, {}, {}};
+  begin_stop({attempt_}, now);
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,33 @@
+// Which agents' ranks show no sign of life in an attempt, and who has exited early.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/duration.hpp"
+#include "base/ids.hpp"
+#include "rendezvous/message.hpp"
+
+namespace ddprun::rendezvous {
+
+class Hangs {
+ public:
+  void begin_attempt() { *this = {}; }
+  void note(AgentIndex agent, const Quiet& quiet);
+  bool is_quiet(AgentIndex agent) const { return quiet_.contains(agent); }
+  // True once in a silence: whether that of all of them has been told is remembered.
+  bool takes_silence() { return !std::exchange(told_, true); }
+  // The first word of an attempt's early exits, and of one that has lasted too long.
+  bool takes(const EarlyExit& early);
+  const std::optional<EarlyExit>& early_exit() const { return early_; }
+  std::string why_quiet() const;  // "no rank has shown a sign of life for 20s"; one is quiet
+  std::string why_early() const;  // "rank 3 exited with code 0 60s ago"
+
+ private:
+  std::map<AgentIndex, Milliseconds> quiet_;  // for how long
+  bool told_ = false;
+  std::optional<EarlyExit> early_;
+};
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,36 @@
+// The ranks of a job by where they are: those at the same place are one group, and whom the others wait for
+// comes first.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "status/job_status.hpp"
+
+namespace ddprun::status {
+
+// In the order in which they are to blame for a hang.
+enum class Blame {
+  raised,      // an exception is on its way, and something holds it up
+  ended,       // its process has ended
+  ending,      // its script is over
+  elsewhere,   // in no collective
+  mismatched,  // in another collective than most, of the same number in the same group
+  behind,      // in an earlier one
+  waiting,     // for others
+};
+
+struct RankGroup {
+  Blame blame = Blame::waiting;
+  std::vector<int> ranks;               // ascending
+  std::string host;                     // of the first
+  std::string place;                    // inspect::describe_place(), or how it ended
+  const WorkerStatus* first = nullptr;  // lives as long as the status
+};
+
+std::vector<RankGroup> group_ranks(const JobStatus& job);
+
+// "rank 7 on n2", "ranks 0-6,8-63"
+std::string name_of(const RankGroup& group);
+
+}  // namespace ddprun::status

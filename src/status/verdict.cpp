@@ -1,0 +1,130 @@
+#include "status/verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace ddprun::status {
+
+namespace {
+
+constexpr std::size_t k_most_groups = 12, k_most_calls = 14;  // with them a report shows all of it
+
+std::string verb(const RankGroup& group, std::string place) {
+  if (group.ranks.size() == 1) return place;
+  for (const auto& [one, several] : {std::pair("waits ", "wait "), std::pair("is ", "are "),
+                                     std::pair("has ", "have "), std::pair("shows ", "show ")}) {
+    if (place.starts_with(one)) return several + place.substr(std::string_view(one).size());
+  }
+  return place;
+}
+
+std::string line_of(const RankGroup& group) { return name_of(group) + " " + verb(group, group.place); }
+
+std::string stack_of(const RankGroup& group) {
+  if (group.first->view.stack.empty()) return {};
+  std::string text = fmt::format("stack of rank {}, innermost call first:\n", group.first->rank);
+  const std::vector<inspect::Frame>& stack = group.first->view.stack;
+  for (const inspect::Frame& frame : std::span(stack).first(std::min(stack.size(), k_most_calls)))
+    text += fmt::format("  {}:{} in {}\n", printable(frame.file, 300), frame.line,
+                        printable(frame.function, 120));
+  return text;
+}
+
+std::string places_of(const std::vector<RankGroup>& groups, const JobStatus& job) {
+  std::string text;
+  for (std::size_t i = 0; i < groups.size() && i < k_most_groups; ++i) text += line_of(groups[i]) + "\n";
+  if (groups.size() > k_most_groups) text += fmt::format("{} more places\n", groups.size() - k_most_groups);
+  if (!job.silent.empty()) text += "no answer from " + printable(join(job.silent, ", "), 400) + "\n";
+  return text + stack_of(groups.front());
+}
+
+std::string hint_for(Blame blame, const WorkerStatus& worker, const std::string& host) {
+  switch (blame) {
+    case Blame::raised:
+      return "the exception cannot leave the script: a `finally` or `with` on its way waits for the other "
+             "ranks; call "
+             "barrier() and destroy_process_group() where no exception is pending";
+    case Blame::ended:
+      return "all ranks must make the same collective calls; a rank with fewer batches ends early "
+             "(drop_last=True, or "
+             "torch.distributed.algorithms.Join)";
+    case Blame::ending:
+      return "the interpreter hangs while it exits; call dist.destroy_process_group() at the end of the "
+             "script";
+    case Blame::mismatched:
+      return "all ranks must call the same collectives, in the same order and with the same sizes";
+    case Blame::waiting:
+      return "no rank is missing: the network or the backend does not deliver; NCCL_DEBUG=INFO shows NCCL's "
+             "connections";
+    case Blame::elsewhere:
+    case Blame::behind:
+      break;
+  }
+  if (worker.view.process.starts_with("stopped"))
+    return fmt::format("kill -CONT {} on {} continues it", worker.pid, printable(host, 128));
+  return "its stack shows what it is waiting for";
+}
+
+}  // namespace
+
+std::optional<Verdict> make_verdict(const JobStatus& job, const std::string& why) {
+  const std::vector<RankGroup> groups = group_ranks(job);
+  if (groups.empty()) return std::nullopt;
+  const RankGroup& blamed = groups.front();
+  Verdict verdict{blamed.first->rank,
+                  blamed.first->local_rank,
+                  blamed.host,
+                  blamed.first->pid,
+                  blamed.first->gpu,
+                  {},
+                  places_of(groups, job),
+                  hint_for(blamed.blame, *blamed.first, blamed.host)};
+  const bool one = blamed.ranks.size() == 1;
+  verdict.reason =
+      one ? "it " + blamed.place : fmt::format("{} {}", name_of(blamed), verb(blamed, blamed.place));
+  if (groups.size() > 1) {
+    const RankGroup& others = groups.back();
+    verdict.reason += fmt::format(", while {} {}", name_of(others), verb(others, others.place));
+  }
+  verdict.reason += "; " + why;
+  return verdict;
+}
+
+std::optional<EarlyExitNotice> describe_early_exit(const JobStatus& job, const std::string& why) {
+  std::vector<RankGroup> groups = group_ranks(job);
+  std::erase_if(groups, [](const RankGroup& group) { return group.blame == Blame::ended; });
+  if (groups.empty()) return std::nullopt;
+  std::size_t running = 0;
+  for (const RankGroup& group : groups) running += group.ranks.size();
+  const RankGroup& shown = groups.front().blame == Blame::ending ? groups.front() : groups.back();
+  return EarlyExitNotice{
+      fmt::format("{}, and {} still running: {}", why,
+                  running == 1 ? "1 rank is" : fmt::format("{} ranks are", running),
+                  name_of(shown) + " " + verb(shown, shown.place)),
+      hint_for(shown.blame == Blame::ending ? shown.blame : Blame::ended, *shown.first, shown.host)};
+}
+
+std::string render_stacks(const JobStatus& job) {
+  std::string text = render_heading(job);
+  for (const RankGroup& group : group_ranks(job)) {
+    text += "\n" + line_of(group) + "\n";
+    std::string threads = group.first->view.threads;
+    if (threads.empty()) continue;
+    if (group.ranks.size() > 1)
+      text += fmt::format("  threads of rank {} on {}:\n", group.first->rank, printable(group.host, 128));
+    for (const std::string& line : split(trim(threads), '\n')) text += "  " + printable(line, 400) + "\n";
+  }
+  if (!job.silent.empty())
+    text += fmt::format("\nno answer from {}\n", printable(join(job.silent, ", "), 4096));
+  if (!job.coordinator.empty())
+    text += fmt::format("\nonly the ranks of this node; ddprun --stacks on {} shows all\n",
+                        printable(job.coordinator, 128));
+  return text;
+}
+
+}  // namespace ddprun::status

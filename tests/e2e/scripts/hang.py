@@ -1,0 +1,82 @@
+"""Trainings in which rank 1 hangs, each in its own way, or in which none does but all are silent for long: hang.py HOW."""
+
+import atexit
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+
+how = sys.argv[1]
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+culprit = rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+tensor = torch.ones(1000)
+
+
+def train(steps: int) -> None:
+    for _ in range(steps):
+        dist.all_reduce(tensor)
+
+
+def bad_branch() -> None:
+    time.sleep(1000)
+
+
+def silent_work(seconds: float) -> None:
+    """Rank 1 works in a way that prints nothing, and the others wait for it."""
+    if rank != 1:
+        return
+    end = time.monotonic() + seconds
+    if how == "compile":  # a child that computes
+        subprocess.run([sys.executable, "-S", "-c", f"import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"],
+                       check=True)
+    while time.monotonic() < end:
+        if how == "checkpoint":
+            with tempfile.TemporaryFile() as file:
+                file.write(b"x" * (4 << 20))
+            time.sleep(0.2)
+        elif how == "preprocess":
+            sum(range(100_000))
+        elif how == "progress":
+            with open(os.environ["DDPRUN_PROGRESS_FILE"], "w"):
+                time.sleep(0.5)
+
+
+train(5)
+if how in ("compile", "checkpoint", "preprocess", "progress"):
+    silent_work(9)
+elif how == "mismatch" and culprit:
+    dist.broadcast(tensor, 0)
+elif how == "sleep" and culprit:
+    bad_branch()
+elif how == "stopped" and culprit:
+    os.kill(os.getpid(), signal.SIGSTOP)
+elif how == "interpreter held" and culprit:
+    ctypes.PyDLL(None).sleep(1000)  # PyDLL does not release the interpreter's lock
+elif how == "finally":
+    try:
+        train(1)
+        if culprit:
+            raise ValueError("bad loss")
+        train(1)
+    finally:
+        dist.barrier()
+        dist.destroy_process_group()
+elif how == "early" and culprit:
+    os._exit(0)
+elif how == "exit" and culprit:
+    train(1)
+    atexit.register(threading.Event().wait)  # as a library's clean-up that never returns
+    sys.exit(0)
+train(1)
+if how == "exit":
+    train(1)
+if rank == 0:
+    print("trained", flush=True)

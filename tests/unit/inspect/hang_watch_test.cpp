@@ -1,0 +1,143 @@
+#include "inspect/hang_watch.hpp"
+
+#include "catch.hpp"
+
+using namespace ddprun;
+using namespace ddprun::inspect;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Watched {
+  explicit Watched(std::size_t workers, options::HangTimeout timeout = {false, 60s})
+      : watch(timeout), signs(workers) {
+    for (Signs& each : signs) each.running = true;
+    watch.begin(workers, now);
+  }
+  void look(Milliseconds later) {
+    now += later;
+    for (std::size_t i = 0; i < signs.size(); ++i) watch.note(i, signs[i], now);
+  }
+  bool quiet() const { return watch.quiet_for(now).has_value(); }
+
+  TimePoint now{1h};
+  HangWatch watch;
+  std::vector<Signs> signs;
+};
+
+}  // namespace
+
+TEST_CASE("ranks that show nothing for the time-out are quiet, and the next look is at its end") {
+  Watched two(2);
+  CHECK(two.watch.next_look(two.now) == two.now + 15s);
+  two.look(50s);
+  CHECK_FALSE(two.quiet());
+  CHECK(two.watch.next_look(two.now) == two.now + 10s);
+  two.look(10s);
+  CHECK(two.watch.quiet_for(two.now) == Milliseconds{60s});
+  CHECK(two.watch.next_look(two.now) >= two.now + 1s);
+}
+
+TEST_CASE("one rank that shows life keeps its host from being quiet") {
+  Watched two(2);
+  const auto alive = GENERATE(0, 1, 2, 3, 4);
+  two.look(1s);
+  two.signs[1].waits = false;
+  if (alive == 0) two.signs[1].output_age = 5s;
+  if (alive == 1) two.signs[1].progress_age = 5s;
+  if (alive == 2) two.signs[1].collective_age = 5s;
+  if (alive == 3) two.signs[1].io_bytes = std::uint64_t{200} << 20U;  // a checkpoint is written
+  if (alive == 4) two.signs[1].children_cpu = 10s;                    // data is loaded, or a kernel compiled
+  two.look(60s);
+  CHECK_FALSE(two.quiet());
+  two.signs[1] = two.signs[1];
+  if (alive < 3) two.signs[1].output_age = two.signs[1].progress_age = two.signs[1].collective_age = 80s;
+  two.look(75s);
+  CHECK(two.quiet());
+}
+
+TEST_CASE("a rank that waits in a collective shows no life, whatever it does") {
+  Watched two(2);
+  two.look(1s);
+  for (Signs& each : two.signs) {
+    each.waits = true;
+    each.collective_age = 59s;
+    each.output_age = 0s;
+    each.progress_age = 0s;
+    each.io_bytes = std::uint64_t{1} << 40U;
+    each.own_cpu = each.children_cpu = 1h;
+  }
+  two.look(60s);
+  CHECK_FALSE(two.quiet());
+  for (Signs& each : two.signs) each.collective_age = 61s;
+  two.look(2s);
+  CHECK(two.quiet());
+  two.signs[0].waits = false;  // it has got through
+  two.look(1s);
+  CHECK_FALSE(two.quiet());
+}
+
+TEST_CASE("CPU use counts only where it is known that the rank is in no collective") {
+  Watched one(1);
+  one.look(1s);
+  one.signs[0].own_cpu = 50s;
+  one.look(60s);
+  CHECK(one.quiet());
+  one.signs[0].waits = false;
+  one.signs[0].own_cpu = 110s;
+  one.look(60s);
+  CHECK_FALSE(one.quiet());
+  one.signs[0].own_cpu += 1s;
+  one.look(60s);
+  CHECK(one.quiet());
+}
+
+TEST_CASE("a little traffic, as of a monitor, is no life") {
+  Watched one(1);
+  one.look(1s);
+  one.signs[0].io_bytes = 30 << 20;
+  one.signs[0].children_cpu = 3s;
+  one.look(60s);
+  CHECK(one.quiet());
+}
+
+TEST_CASE("ranks that have ended are not waited for, and none is quiet where all have") {
+  Watched two(2);
+  two.signs[1].running = false;
+  two.signs[1].output_age = 0s;
+  two.look(60s);
+  CHECK(two.quiet());
+  two.signs[0].running = false;
+  two.look(1s);
+  CHECK_FALSE(two.quiet());
+}
+
+TEST_CASE(
+    "auto: nothing in the first ten minutes, then ten times the longest silence, five minutes at least") {
+  Watched one(1, {true, {}});
+  CHECK(one.watch.limit() == 5min);
+  one.look(9min);
+  CHECK_FALSE(one.quiet());
+  one.look(90s);
+  CHECK(one.quiet());  // 10 min 30 s without a sign
+  one.signs[0].output_age = 0s;
+  one.look(1s);
+  CHECK_FALSE(one.quiet());
+  CHECK(one.watch.limit() > 100min);
+  Watched busy(1, {true, {}});
+  for (int i = 0; i < 20; ++i) {
+    busy.signs[0].output_age = 0s;
+    busy.look(40s);
+  }
+  CHECK(busy.watch.limit() == 400s);
+}
+
+TEST_CASE("a new attempt is given the whole time again, and what was learned is kept") {
+  Watched one(1, {true, {}});
+  one.look(20min);
+  one.signs[0].output_age = 0s;
+  one.look(1s);
+  one.watch.begin(1, one.now);
+  CHECK(one.watch.limit() > 200min);
+  CHECK_FALSE(one.quiet());
+}

@@ -1,0 +1,136 @@
+#include "status/verdict.hpp"
+
+#include "catch.hpp"
+
+using namespace ddprun;
+using namespace ddprun::status;
+using inspect::Collective;
+
+namespace {
+
+WorkerStatus rank_at(int rank, std::optional<Collective> collective, int line) {
+  WorkerStatus worker;
+  worker.rank = rank;
+  worker.pid = 100 + rank;
+  worker.view.answers = true;
+  worker.view.collective = std::move(collective);
+  worker.view.stack = {{"/home/a/train.py", line, "step"}};
+  return worker;
+}
+
+Collective reduce(int sequence, bool pending) {
+  return {"all_reduce", "default_pg", sequence, "10 float", pending, {}};
+}
+
+JobStatus job_of(std::vector<WorkerStatus> workers) {
+  JobStatus job;
+  job.program = "train.py";
+  job.host = "n1";
+  job.workers = static_cast<int>(workers.size());
+  job.nodes = 1;
+  job.here = {{"n1", {}, std::move(workers)}};
+  return job;
+}
+
+std::string places(const JobStatus& job) { return make_verdict(job, "why")->places; }
+
+}  // namespace
+
+TEST_CASE("one rank elsewhere: it is named, and the others in one line") {
+  const auto verdict = make_verdict(job_of({rank_at(0, reduce(6, true), 44), rank_at(1, reduce(5, false), 8),
+                                            rank_at(2, reduce(6, true), 44)}),
+                                    "no rank has shown a sign of life for 20s");
+  REQUIRE(verdict);
+  CHECK(verdict->rank == 1);
+  CHECK(verdict->reason ==
+        "it is at train.py:8 in step, last collective: all_reduce #5 (10 float), while ranks 0,2 wait in "
+        "all_reduce #6 "
+        "(10 float) at train.py:44 in step; no rank has shown a sign of life for 20s");
+  CHECK(verdict->places ==
+        "rank 1 on n1 is at train.py:8 in step, last collective: all_reduce #5 (10 float)\n"
+        "ranks 0,2 wait in all_reduce #6 (10 float) at train.py:44 in step\n"
+        "stack of rank 1, innermost call first:\n"
+        "  /home/a/train.py:8 in step\n");
+}
+
+TEST_CASE(
+    "the order of blame: an exception, an ended rank, a script that is over, elsewhere, another collective, "
+    "behind") {
+  WorkerStatus raised = rank_at(5, reduce(6, true), 3);
+  raised.view.raised = "ValueError: bad (train.py:3)";
+  WorkerStatus ended = rank_at(4, {}, 1);
+  ended.pid = 0;
+  ended.exit_code = 0;
+  WorkerStatus ending = rank_at(3, reduce(5, false), 1);
+  ending.view.ending = true;
+  WorkerStatus mismatched = rank_at(2, reduce(6, true), 60);
+  mismatched.view.collective->operation = "broadcast";
+  const WorkerStatus behind = rank_at(1, reduce(5, true), 44);
+  std::vector<WorkerStatus> all;
+  for (int rank = 10; rank < 14; ++rank) all.push_back(rank_at(rank, reduce(6, true), 44));
+  std::vector<int> blamed;
+  std::string hints;
+  for (const WorkerStatus& each : {behind, mismatched, rank_at(0, {}, 9), ending, ended, raised}) {
+    all.push_back(each);
+    const auto verdict = make_verdict(job_of(all), "why");
+    blamed.push_back(verdict->rank);
+    hints += verdict->hint + "\n";
+  }
+  CHECK(blamed == std::vector<int>{1, 2, 0, 3, 4, 5});
+  CHECK(hints.find("same order") != std::string::npos);
+  CHECK(hints.find("destroy_process_group") != std::string::npos);
+}
+
+TEST_CASE("sizes that differ are a mismatch too") {
+  WorkerStatus other = rank_at(1, reduce(6, true), 44);
+  other.view.collective->sizes = "12 float";
+  const auto verdict =
+      make_verdict(job_of({rank_at(0, reduce(6, true), 44), other, rank_at(2, reduce(6, true), 44)}), "why");
+  CHECK(verdict->rank == 1);
+  CHECK(verdict->hint.find("same sizes") != std::string::npos);
+}
+
+TEST_CASE("all wait in the same place: no rank is missing") {
+  const auto verdict =
+      make_verdict(job_of({rank_at(0, reduce(6, true), 44), rank_at(1, reduce(6, true), 44)}), "why");
+  CHECK(verdict->hint.find("no rank is missing") == 0);
+  CHECK(verdict->reason == "ranks 0-1 wait in all_reduce #6 (10 float) at train.py:44 in step; why");
+}
+
+TEST_CASE("a stopped rank is told how it goes on, and hosts without an answer are named") {
+  WorkerStatus stopped = rank_at(1, reduce(6, true), 44);
+  stopped.view.stack.clear();
+  stopped.view.process = "stopped by a signal (state T)";
+  JobStatus job = job_of({rank_at(0, reduce(6, true), 44), stopped});
+  job.silent = {"n2"};
+  CHECK(make_verdict(job, "why")->hint == "kill -CONT 101 on n1 continues it");
+  CHECK(places(job).find("no answer from n2\n") != std::string::npos);
+  CHECK_FALSE(make_verdict(job_of({}), "why"));
+}
+
+TEST_CASE("a rank has exited and others run on: who, and where") {
+  WorkerStatus ended = rank_at(3, {}, 1);
+  ended.pid = 0;
+  const auto notice =
+      describe_early_exit(job_of({rank_at(0, reduce(12, true), 44), rank_at(1, reduce(12, true), 44), ended}),
+                          "rank 3 exited with code 0 60s ago");
+  REQUIRE(notice);
+  CHECK(notice->what ==
+        "rank 3 exited with code 0 60s ago, and 2 ranks are still running: ranks 0-1 wait in all_reduce #12 "
+        "(10 float) at "
+        "train.py:44 in step");
+  CHECK_FALSE(describe_early_exit(job_of({ended}), "why"));
+}
+
+TEST_CASE("--stacks prints each place once, with the threads of its first rank") {
+  JobStatus job = job_of({rank_at(0, reduce(6, true), 44), rank_at(1, reduce(6, true), 44)});
+  job.phase = "running";
+  job.here[0].workers[0].view.threads = "thread MainThread (main):\n  /home/a/train.py:44 in step\n";
+  CHECK(render_stacks(job) ==
+        "train.py on n1 (ddprun 0): running, for 0 s\n"
+        "2 workers on 1 node: train.py\n"
+        "\nranks 0-1 wait in all_reduce #6 (10 float) at train.py:44 in step\n"
+        "  threads of rank 0 on n1:\n"
+        "  thread MainThread (main):\n"
+        "    /home/a/train.py:44 in step\n");
+}
