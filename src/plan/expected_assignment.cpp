@@ -31,6 +31,9 @@ bool is_rank(const std::string& name) {
   return name == "RANK" || name == "ROLE_RANK" || name == "GROUP_RANK";
 }
 
+constexpr const char* k_folder = "(a temporary folder)";
+constexpr const char* k_log_folder = "(the folder of the attempt's logs)";
+
 // Words for what only the start decides; empty for what the plan knows.
 std::string describe_open(const VariableChange& change, const NodeProposal& node) {
   if (change.name == "MASTER_ADDR" && change.value == "") {
@@ -44,6 +47,8 @@ std::string describe_open(const VariableChange& change, const NodeProposal& node
   if (change.name == "GROUP_WORLD_SIZE" && is_node_count_open(node)) return "(set at the rendezvous)";
   if (change.name == "TORCHELASTIC_ERROR_FILE" || change.name == "DDPRUN_PROGRESS_FILE")
     return "(a temporary file)";
+  if (change.value && (change.value->starts_with(k_folder) || change.value->starts_with(k_log_folder)))
+    return *change.value;
   if (change.name == "DDPRUN_LAUNCH_ID" || change.name == "DDPRUN_AGENT_ID") return "(a random number)";
   if (change.name == allocation::k_worker_list_variable) return "(the names of these variables)";
   if (change.open) return "(interface to other nodes)";
@@ -87,6 +92,11 @@ std::vector<ExpectedVariable> expected_variables(const LaunchPlan& plan,
   context.worker = worker;
   const bool several = plan.assignment.node_count > 1 || is_node_open(node) || is_node_count_open(node);
   if (several) context.interface = "open";
+  if (is_inspected(node.options, plan.planned.at(worker).command, environment)) {
+    context.inspection_folder = k_folder;
+    context.inspect_prefix = fmt::format("{}/inspect_{}", k_folder, worker);
+  }
+  if (!node.options.output.logs.value.empty()) context.flight_record = fmt::format("{}/fr_", k_log_folder);
   std::vector<ExpectedVariable> variables;
   for (VariableChange& change : make_worker_changes(plan, environment, context)) {
     std::string open = change.value ? describe_open(change, node) : "";

@@ -50,6 +50,25 @@ std::string explain_missing(const std::string& word, const facts::ProgramFacts& 
                                              : fmt::format("the working directory is {}", folder);
 }
 
+// One word of python's options. True in `more`: its value is the next word.
+struct PythonOption {
+  bool isolates = false;
+  bool ends = false;  // the script follows, or is named here
+  bool more = false;
+};
+
+PythonOption read_python_option(const std::string& word) {
+  if (word.size() < 2 || word.front() != '-') return {.ends = true};
+  if (word[1] == '-') return {.more = word == "--check-hash-based-pycs"};
+  for (std::size_t at = 1; at < word.size(); ++at) {
+    const char letter = word[at];
+    if (letter == 'I' || letter == 'E') return {.isolates = true};
+    if (letter == 'c' || letter == 'm') return {.ends = true};
+    if (letter == 'W' || letter == 'X') return {.more = at + 1 == word.size()};
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string path_where_submitted(const std::string& word, const facts::Snapshot& snapshot) {
@@ -114,6 +133,22 @@ std::vector<std::string> make_worker_command(const options::Options& options, co
     command.insert(command.end() - rest, "--local-rank=" + number);
   }
   return command;
+}
+
+bool starts_python(const std::vector<std::string>& command) {
+  if (command.empty()) return false;
+  const std::string& program = command.front();
+  return program.compare(program.rfind('/') + 1, 6, "python") == 0;
+}
+
+bool takes_python_path(const std::vector<std::string>& command) {
+  for (std::size_t at = 1; at < command.size(); ++at) {
+    const PythonOption option = read_python_option(command[at]);
+    if (option.isolates) return false;
+    if (option.ends) return true;
+    if (option.more) ++at;
+  }
+  return true;
 }
 
 }  // namespace ddprun::plan

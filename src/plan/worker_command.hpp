@@ -32,4 +32,8 @@ facts::ProgramKind find_program_kind(const options::Options& options, const fact
 std::vector<std::string> make_worker_command(const options::Options& options, const std::string& python,
                                              facts::ProgramKind kind, LocalRank local_rank);
 
+bool starts_python(const std::vector<std::string>& command);
+// Whether that Python takes PYTHONPATH: not after -I or -E.
+bool takes_python_path(const std::vector<std::string>& command);
+
 }  // namespace ddprun::plan

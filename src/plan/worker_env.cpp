@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "output/routes.hpp"
 #include "placement/nearest_nic.hpp"
+#include "plan/worker_command.hpp"
 #include "plan/worker_count.hpp"
 
 namespace ddprun::plan {
@@ -39,6 +40,13 @@ class Changes {
   void set_default(const facts::Environment& environment, const std::string& name, std::string value,
                    std::string origin) {
     if (!environment.contains(name)) set(name, std::move(value), std::move(origin));
+  }
+  // As it is for the worker so far; empty: not set, or to nothing.
+  std::string value(const facts::Environment& environment, const std::string& name) const {
+    const auto change = std::find_if(list_.rbegin(), list_.rend(),
+                                     [&](const VariableChange& each) { return each.name == name; });
+    if (change != list_.rend()) return change->value.value_or("");
+    return facts::variable_or_empty(environment, name.c_str());
   }
   // What was set and not removed again.
   std::vector<std::string> names() const {
@@ -175,6 +183,43 @@ void set_places(Changes& changes, const PlannedWorker& worker, const facts::Envi
   changes.set_default(environment, "OMP_PROC_BIND", "close", "--omp-places");
 }
 
+constexpr const char* k_reports_origin = "hang reports: --no-inspect leaves it out";
+
+// A worker that started this ddprun would be looked into in the place of ours.
+void set_inspection(Changes& changes, const facts::Environment& environment, const WorkerContext& context) {
+  if (!context.inspect_prefix.empty()) {
+    changes.set("DDPRUN_INSPECT", context.inspect_prefix, k_reports_origin);
+  } else if (environment.contains("DDPRUN_INSPECT")) {
+    changes.remove("DDPRUN_INSPECT", "another ddprun's");
+  }
+}
+
+// Behind the list of what a submitted job drops: the rest of it is the user's.
+void put_module_on_path(Changes& changes, const facts::Environment& environment,
+                        const WorkerContext& context) {
+  if (context.inspect_prefix.empty()) return;
+  const std::string users = changes.value(environment, "PYTHONPATH");
+  changes.set("PYTHONPATH", context.inspection_folder + (users.empty() ? "" : ":" + users), k_reports_origin);
+}
+
+// NCCL's flight recorder, which torch keeps in memory: the latest collectives, and where they are written to.
+// The second name of each is that of older torch.
+void set_flight_recorder(Changes& changes, const LaunchPlan& plan, const facts::Environment& environment,
+                         const WorkerContext& context) {
+  const std::vector<facts::Gpu>& gpus = plan.node->gpus;
+  const bool is_nvidia =
+      std::any_of(gpus.begin(), gpus.end(), [](const facts::Gpu& gpu) { return gpu.vendor == "nvidia"; });
+  if (!is_nvidia || !plan.node->options.hang.inspect.value) return;
+  const auto set = [&](const char* name, const std::string& value) {
+    changes.set_default(environment, name, value, k_reports_origin);
+  };
+  for (const char* name : {"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}) set(name, "2000");
+  for (const char* name : {"TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT"}) set(name, "1");
+  if (context.flight_record.empty()) return;
+  for (const char* name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"})
+    set(name, context.flight_record);
+}
+
 // What ties this agent to the ddprun that started it; a worker that started a ddprun would hand it on.
 void cut_from_front_end(Changes& changes, const facts::Environment& environment) {
   for (const auto& [name, value] : environment) {
@@ -200,6 +245,13 @@ std::vector<VariableChange> scrub_changes(const facts::Environment& environment,
 
 bool worker_hosts_store(const options::Options& options, int world_size) {
   return options.store == options::StoreHost::worker || world_size == 1;
+}
+
+bool is_inspected(const options::Options& options, const std::vector<std::string>& command,
+                  const facts::Environment& environment) {
+  const auto autoload = environment.find("TORCH_DEVICE_BACKEND_AUTOLOAD");
+  if (autoload != environment.end() && autoload->second != "1") return false;
+  return options.hang.inspect.value && starts_python(command) && takes_python_path(command);
 }
 
 std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const facts::Environment& environment,
@@ -230,8 +282,11 @@ std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const fa
   changes.set("DDPRUN_LAUNCH_ID", assignment.launch_id, "the same on all nodes");
   changes.set("DDPRUN_AGENT_ID", context.agent_id, "marks the processes of this agent");
   changes.set("DDPRUN_PROGRESS_FILE", context.progress_file, "temporary folder");
+  set_inspection(changes, environment, context);
+  set_flight_recorder(changes, plan, environment, context);
   changes.set(allocation::k_worker_list_variable, allocation::make_worker_list(environment, changes.names()),
               "variables that submitted jobs drop");
+  put_module_on_path(changes, environment, context);
   return changes.take();
 }
 

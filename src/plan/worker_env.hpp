@@ -17,7 +17,15 @@ struct WorkerContext {
   std::string interface;        // the network interface that was proven between hosts; empty: one host
   std::string timer_file{};     // of torch's watchdog; empty: not asked for
   std::string progress_file{};  // which the worker may touch
+  // Of the module that shows where the worker is (workers/inspection); empty: it gets none.
+  std::string inspection_folder{};
+  std::string inspect_prefix{};
+  std::string flight_record{};  // beginning of a file's path in the logs' folder; empty: there is none
 };
+
+// Whether torch loads ddprun's module in such a worker: a Python that takes PYTHONPATH, without --no-inspect.
+bool is_inspected(const options::Options& options, const std::vector<std::string>& command,
+                  const facts::Environment& environment);
 
 // Launcher leftovers to remove where one agent starts several workers: they would all carry the agent's own
 // rank, and frameworks look at them before RANK; and where ddprun used a key-value space of the launcher that

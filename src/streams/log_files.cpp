@@ -140,6 +140,11 @@ std::string LogFiles::final_path(const plan::RankAssignment& assigned, output::S
   return path(assigned, stream) + output::kept_suffix(options_);
 }
 
+std::string LogFiles::flight_record() const {
+  if (attempt_folder_.empty() || output::layout_of(options_) != output::LogLayout::ranks) return {};
+  return attempt_folder_ + "/fr_";
+}
+
 std::string LogFiles::error_file(const plan::RankAssignment& assigned) const {
   if (attempt_folder_.empty() || output::layout_of(options_) != output::LogLayout::torchrun) return {};
   return fmt::format("{}/{}/error.json", attempt_folder_, assigned.local_rank.value);

@@ -41,8 +41,10 @@ class LogFiles {
 
   std::string path(const plan::RankAssignment& assigned, output::Stream stream) const;
   std::string final_path(const plan::RankAssignment& assigned,
-                         output::Stream stream) const;                       // when the attempt is over
-  std::string error_file(const plan::RankAssignment& assigned) const;        // empty: has no place here
+                         output::Stream stream) const;                 // when the attempt is over
+  std::string error_file(const plan::RankAssignment& assigned) const;  // empty: has no place here
+  // Beginning of the paths to which torch's flight recorder may write, then the rank; empty: without --logs.
+  std::string flight_record() const;
   os::Fd open(const plan::RankAssignment& assigned, output::Stream stream);  // for the worker. Throws Error
   // Throws Error. `label`: what stands before the lines of the filtered file.
   StreamCopy copy(const plan::RankAssignment& assigned, output::Stream stream,

@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "plan/worker_command.hpp"
+
 namespace ddprun::supervise {
 
-bool starts_python(const std::vector<std::string>& command) {
-  if (command.empty()) return false;
-  const std::string& program = command.front();
-  return program.compare(program.rfind('/') + 1, 6, "python") == 0;
-}
+bool starts_python(const std::vector<std::string>& command) { return plan::starts_python(command); }
 
 allocation::Notice describe_silent_store(Milliseconds waited) {
   return {fmt::format("no worker has reached the store within {}; does the script set MASTER_PORT or start "

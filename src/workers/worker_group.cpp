@@ -86,6 +86,7 @@ void WorkerGroup::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, co
   std::filesystem::remove_all(attempt_folder(Attempt{attempt.value - 1}), ignored);
   os::make_private_folder(attempt_folder(attempt));
   begin_watchdog();
+  begin_inspection();
   unseen_.clear();
   workers_.clear();
   for (std::size_t i = 0; i < plan_->planned.size(); ++i) {
@@ -108,6 +109,22 @@ std::string WorkerGroup::attempt_folder(Attempt attempt) const {
 // In a folder that only this attempt has: a file that is there was touched in it.
 std::string WorkerGroup::progress_file(std::size_t worker) const {
   return fmt::format("{}/progress_{}", attempt_folder(plan_->assignment.attempt), worker);
+}
+
+void WorkerGroup::begin_inspection() {
+  const auto is_inspected = [this](const plan::PlannedWorker& worker) {
+    return plan::is_inspected(node_->options, worker.command, snapshot_.environment);
+  };
+  if (inspection_ || !std::any_of(plan_->planned.begin(), plan_->planned.end(), is_inspected)) return;
+  inspection_.emplace(folder_.path(), os::temp_dir_places(std::nullopt, agent_id_));
+}
+
+std::string WorkerGroup::inspect_prefix(std::size_t worker) const {
+  if (!inspection_ ||
+      !plan::is_inspected(node_->options, plan_->planned.at(worker).command, snapshot_.environment))
+    return {};
+  const Attempt attempt = plan_->assignment.attempt;
+  return inspection_->prefix(attempt_folder(attempt), attempt, worker);
 }
 
 bool WorkerGroup::made_progress() const {
@@ -144,7 +161,10 @@ os::SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& st
                                     agent_id_,
                                     interface_,
                                     watchdog_ ? watchdog_->path() : std::string(),
-                                    progress_file(worker)};
+                                    progress_file(worker),
+                                    inspection_ ? inspection_->folder() : std::string(),
+                                    inspect_prefix(worker),
+                                    logs_.flight_record()};
   os::SpawnRequest request;
   request.arguments = plan_->planned[worker].command;
   request.program = found_program(request.arguments.front(), snapshot_);

@@ -31,6 +31,7 @@
 #include "streams/output_pumps.hpp"
 #include "supervise/outcome.hpp"
 #include "supervise/repeated_signals.hpp"
+#include "workers/inspection.hpp"
 #include "workers/watchdog.hpp"
 
 namespace ddprun::workers {
@@ -100,6 +101,8 @@ class WorkerGroup {
   // Calls once for each worker and attempt, when it has written something that passes through here.
   void when_heard(std::function<void(std::size_t worker)> handler);
   int pid(std::size_t worker) const;  // 0: it has none any more
+  // The beginning of the paths of what shows where it is (workers/inspection.hpp); empty: nothing does.
+  std::string inspect_prefix(std::size_t worker) const;
   // Calls when all the workers' output is read, after end_attempt(): what is inserted then comes after it.
   void when_read(std::function<void()> handler);
   // Calls when all output is written, or after `limit` for each of the two.
@@ -148,6 +151,7 @@ class WorkerGroup {
   void look_soon();
   void tell_foreign_proc();
   void begin_watchdog();
+  void begin_inspection();
   void end_expired(const supervise::WatchdogTimers::Expired& expired);
   void tell_refusal(std::size_t worker, const os::BindingRefusal& refusal);
   void show_binding(std::size_t worker, const os::BindingRefusal& refusal);
@@ -177,6 +181,7 @@ class WorkerGroup {
   std::vector<std::string> folder_places_;
   os::Reaper reaper_;  // made before the folder that it is to remove
   os::TempDir folder_;
+  std::optional<Inspection> inspection_;
   streams::OutputPumps pumps_;
   std::optional<os::Terminal> terminal_;
   std::optional<streams::InputPump> input_;

@@ -1,0 +1,124 @@
+"""Loaded by torch's import in the ranks of a ddprun job: shows from outside where a rank is. --no-inspect leaves it out.
+
+torch calls start(), the entry point of group torch.backends. $DDPRUN_INSPECT is the beginning of these paths:
+  .socket  torch's worker server, HTTP; POST /handler/ddprun is answered by ddprun_answer.py beside this file
+  .ending  the same socket once the script is over: what needs the interpreter must not be asked any more
+  .stacks  SIGRTMIN+3 appends the stacks of all threads, also where the interpreter is locked
+Nothing here raises: the script runs as it would without.
+"""
+
+import atexit
+import ctypes
+import faulthandler
+import os
+import signal
+import sys
+import threading
+
+
+def start():
+    prefix = os.environ.get("DDPRUN_INSPECT")
+    # Of a rank the main process alone, which leads its process group: a data loader inherits the variable.
+    if not prefix or os.getpid() != os.getpgrp():
+        return
+    try:
+        if is_taken(prefix):
+            return
+    except OSError:
+        return
+    for begin in (start_stacks, start_server):
+        try:
+            begin(prefix)
+        except Exception:
+            pass
+
+
+def is_taken(prefix):
+    """By a process that lives: one that called exec left a socket that nobody listens to."""
+    path = prefix + ".socket"
+    if not os.path.lexists(path):
+        return os.path.lexists(prefix + ".ending")
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(0.1)
+        try:
+            client.connect(path)
+            return True
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return False
+
+
+def start_stacks(prefix):
+    number = signal.SIGRTMIN + 3
+    # Neither caught nor ignored: what C code set, signal.getsignal() does not know.
+    lines = read("/proc/self/status").splitlines()
+    if any(int(line[7:], 16) >> (number - 1) & 1 for line in lines if line.startswith((b"SigCgt", b"SigIgn"))):
+        return
+    file = os.open(prefix + ".stacks", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)  # closed by exec
+    faulthandler.register(number, file=file, all_threads=True, chain=False)
+
+
+def read(path):
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(file, 1 << 16)
+    finally:
+        os.close(file)
+
+
+def start_server(prefix):
+    import torch._C._distributed_c10d as c10d
+
+    if not hasattr(c10d, "_WorkerServer"):
+        return
+    library = ctypes.CDLL(os.path.join(os.path.dirname(sys.modules["torch"].__file__), "lib", "libc10.so"))
+    level = ctypes.c_int.in_dll(library, "FLAGS_caffe2_log_level")
+    before = level.value
+    # Its threads take none of the script's signals.
+    faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
+    try:
+        level.value = max(before, 2)  # errors alone: it says on standard error that it listens
+        keep(c10d._WorkerServer(prefix + ".socket"))
+    finally:
+        level.value = before
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    answer_requests(c10d, follow_end(prefix))
+
+
+def keep(thing, times=1):
+    """Beyond the interpreter's end, where the server would be waited for."""
+    for _ in range(times):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+def follow_end(prefix):
+    ended, owner = [], os.getpid()
+
+    def close():
+        try:
+            if os.getpid() == owner:
+                os.rename(prefix + ".socket", prefix + ".ending")
+        except OSError:
+            pass
+
+    getattr(threading, "_register_atexit", atexit.register)(lambda: ended.append(True))  # before it waits for threads
+    atexit.register(close)
+    return ended
+
+
+def answer_requests(c10d, ended):
+    if not hasattr(c10d, "_register_handler"):
+        return
+    text = read(os.path.join(os.path.dirname(__file__), "ddprun_answer.py"))
+    names = {}
+
+    def answer(request, response):
+        if not names:
+            exec(compile(text, "ddprun_answer.py", "exec"), names)
+        names["answer"](request, response, bool(ended))
+
+    keep(answer, 64)  # the server's threads count references to it without the interpreter's lock
+    c10d._register_handler("ddprun", answer)

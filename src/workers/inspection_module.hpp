@@ -1,0 +1,11 @@
+// The text of the Python files in inspection/.
+#pragma once
+
+#include <string_view>
+
+namespace ddprun::workers {
+
+extern const std::string_view k_inspection_module;  // ddprun_inspection.py
+extern const std::string_view k_answer_module;      // ddprun_answer.py
+
+}  // namespace ddprun::workers
