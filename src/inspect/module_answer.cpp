@@ -77,7 +77,7 @@ bool add_module_answer(RankView& view, std::string_view text) {
       add_thread(view, thread, number_in(thread, "id") == number_in(json, "main_thread"));
   }
   if (view.threads.size() > k_most_threads_text) view.threads.resize(k_most_threads_text);
-  view.ending = flag_in(json, "script_ended") || flag_in(json, "finalizing");
+  view.ending = view.ending || flag_in(json, "script_ended") || flag_in(json, "finalizing");
   return true;
 }
 

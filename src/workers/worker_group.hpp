@@ -55,8 +55,7 @@ class WorkerGroup {
   void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's
   void spare_no_more(int helper) { std::erase(helpers_, helper); }
   status::NodeStatus status() const;  // of this attempt, without what has to be measured
-  std::string inspect_prefix(std::size_t) const { return {}; }
-  os::WorkerPlaces places() const;  // where more can be measured
+  os::WorkerPlaces places() const;    // where more can be measured
 
   void begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, const std::string& interface);
   bool start(std::size_t worker);  // false: it could not be started, and `ended` was called; never throws

@@ -156,6 +156,17 @@ std::string describe_process(const status::WorkerStatus& worker) {
   return process.state == 'R' ? "running" : "sleeping" + where;
 }
 
+bool has_module(const std::string& door) {
+  const auto exists = [&](const char* end) { return ::access((door + end).c_str(), F_OK) == 0; };
+  return !door.empty() && (exists(".socket") || exists(".ending") || exists(".stacks"));
+}
+
+// Once its script is over a rank's server has another name, and what needs the interpreter is not asked any
+// more.
+bool is_ending(const std::string& door) {
+  return ::access((door + ".socket").c_str(), F_OK) != 0 && ::access((door + ".ending").c_str(), F_OK) == 0;
+}
+
 void add_stacks(std::vector<status::WorkerStatus>& workers, const std::vector<std::string>& doors,
                 const std::vector<std::size_t>& asked, const std::vector<Question>& questions) {
   std::vector<Dump> dumps;
@@ -173,7 +184,7 @@ void add_stacks(std::vector<status::WorkerStatus>& workers, const std::vector<st
     status::WorkerStatus& worker = workers[i];
     if (worker.pid == 0) continue;
     if (worker.view.stack.empty() && !worker.view.ending)
-      worker.view.unseen = doors[i].empty() ? "not inspected" : "the interpreter does not answer";
+      worker.view.unseen = has_module(doors[i]) ? "the interpreter does not answer" : "not inspected";
     worker.view.process = describe_process(worker);
   }
 }
@@ -189,8 +200,10 @@ void inspect_workers(std::vector<status::WorkerStatus>& workers, const std::vect
   for (std::size_t i = 0; i < workers.size(); ++i) {
     if (workers[i].pid == 0 || doors[i].empty()) continue;
     asked.push_back(i);
-    records.emplace_back(doors[i] + ".socket", "fr_trace_json?includestacktraces=false");
-    if (stacks) modules.emplace_back(doors[i] + ".socket", "ddprun");
+    const bool ending = workers[i].view.ending = is_ending(doors[i]);
+    records.emplace_back(doors[i] + (ending ? ".ending" : ".socket"),
+                         "fr_trace_json?includestacktraces=false");
+    if (stacks) modules.emplace_back(doors[i] + (ending ? "" : ".socket"), "ddprun");
   }
   std::vector<Question*> all;
   for (auto* const questions : {&records, &modules}) {

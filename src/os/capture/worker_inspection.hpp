@@ -11,9 +11,9 @@ namespace ddprun::os {
 
 // Adds WorkerStatus::view to each worker that runs, within about a second. `doors`: by worker, the path to
 // which
-// ".socket" and ".stacks" are added for its server and its dump; empty: it has none. `stacks`: also where its
-// threads are, for which the workers are interrupted for a moment. What a worker answers is believed by
-// nobody: call it in a child.
+// ".socket" (".ending" once its script is over) and ".stacks" are added for its server and its dump; empty:
+// it has none. `stacks`: also where its threads are, for which the workers are interrupted for a moment. What
+// a worker answers is believed by nobody: call it in a child.
 void inspect_workers(std::vector<status::WorkerStatus>& workers, const std::vector<std::string>& doors,
                      bool stacks);
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 import time
 
@@ -14,7 +12,7 @@ from support import programs
 from support.hosts import wait_until
 from support.manual import as_text, codes, start_all, wait_all
 
-SCRIPT = programs.SCRIPTS / "hang.py"
+SCRIPT = str(programs.SCRIPTS / "hang.py")
 OLD_PYTHON = "/usr/bin/python3"  # Debian's, with torch 1.13: nothing in it answers
 
 
@@ -64,7 +62,7 @@ def test_a_hang_is_answered_with_a_restart(run):
 def test_a_hang_is_reported_and_the_job_goes_on(run, hosts, directory):
     processes = run("stopped", "--hang-timeout", "4", "--on-hang", "report")
     told = next(found for found in (re.search(r"kill -CONT (\d+) on a", line) for line in processes[0].popen.stderr) if found)
-    os.kill(int(told[1]), signal.SIGCONT)
+    hosts["a"].check(["kill", "-CONT", told[1]])
     results = wait_all(processes)
     assert codes(results) == [0, 0] and results[0].stdout == "trained\n", as_text(results)
 
@@ -98,27 +96,28 @@ def test_stacks_shows_where_the_ranks_are_and_harms_nothing(run, hosts):
     processes = run("stopped")
     wait_until("rank 1 is stopped", lambda: "stopped by a signal" in hosts["a"].run(["ddprun", "--stacks"]).stdout)
     shown = hosts["a"].check(["ddprun", "--stacks"])
-    assert re.search(r"ranks 0,2-3 wait in all_reduce #6 \(1000 float\) at hang.py:\d+\n  threads of rank 0 on a:\n", shown), shown
+    assert re.search(r"ranks 0,2-3 wait in all_reduce #6 \(1000 float\) at hang.py:\d+ in train\n  threads of rank 0 on a:\n", shown), shown
     assert re.search(r"rank 1 on a .*stopped by a signal \(state T\)", shown), shown
     table = hosts["a"].check(["ddprun", "--status"])
     assert "LAST COLLECTIVE" in table and re.search(r"in all_reduce #6 for \d+ s", table), table
     [pid] = {int(match) for match in re.findall(r"^1 +a +1 +(\d+)", table, re.MULTILINE)}
-    os.kill(pid, signal.SIGCONT)
+    hosts["a"].check(["kill", "-CONT", str(pid)])
     results = wait_all(processes)
     assert codes(results) == [0, 0], as_text(results)
 
 
 def test_nothing_wakes_up_where_hangs_are_not_looked_for(run, hosts):
     """And at most once a second where they are."""
-    for options, most in (([], 0), (["--hang-timeout", "60"], 6)):
+    for options, most in (([], 1), (["--hang-timeout", "60"], 6)):
         processes = run("stopped", *options)
         wait_until("rank 1 is stopped", lambda: "stopped by a signal" in hosts["a"].run(["ddprun", "--stacks"]).stdout)
-        [agent] = [process.pid for process in processes[:1]]
+        agent = processes[0].pid
+        time.sleep(1)  # the answer to --stacks is over
         before = switches(agent)
         time.sleep(5)
-        assert switches(agent) - before <= most * 12, options
+        assert switches(agent) - before <= most, options
         pids = re.findall(r"^1 +a +1 +(\d+)", hosts["a"].check(["ddprun", "--status"]), re.MULTILINE)
-        os.kill(int(pids[0]), signal.SIGCONT)
+        hosts["a"].check(["kill", "-CONT", pids[0]])
         assert codes(wait_all(processes)) == [0, 0]
 
 

@@ -59,7 +59,9 @@ elif how == "sleep" and culprit:
 elif how == "stopped" and culprit:
     os.kill(os.getpid(), signal.SIGSTOP)
 elif how == "interpreter held" and culprit:
-    ctypes.PyDLL(None).sleep(1000)  # PyDLL does not release the interpreter's lock
+    mutex = ctypes.create_string_buffer(64)
+    ctypes.PyDLL(None).pthread_mutex_lock(mutex)
+    ctypes.PyDLL(None).pthread_mutex_lock(mutex)  # PyDLL does not release the interpreter's lock
 elif how == "finally":
     try:
         train(1)

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "catch.hpp"
+#include "test_paths.hpp"
 
 using namespace ddprun;
 using namespace ddprun::inspect;

@@ -84,7 +84,7 @@ TEST_CASE("CPU use counts only where it is known that the rank is in no collecti
   one.look(60s);
   CHECK(one.quiet());
   one.signs[0].waits = false;
-  one.signs[0].own_cpu = 110s;
+  one.signs[0].own_cpu = 60s;
   one.look(60s);
   CHECK_FALSE(one.quiet());
   one.signs[0].own_cpu += 1s;
