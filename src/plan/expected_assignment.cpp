@@ -31,8 +31,14 @@ bool is_rank(const std::string& name) {
   return name == "RANK" || name == "ROLE_RANK" || name == "GROUP_RANK";
 }
 
+// What a worker's variables begin with where the start decides the rest.
 constexpr const char* k_folder = "(a temporary folder)";
-constexpr const char* k_log_folder = "(the folder of the attempt's logs)";
+constexpr const char* k_log_folder = "(the attempt's folder of --logs)";
+constexpr const char* k_ras_address = "(a free port of 127.0.0.1)";
+
+bool is_open(const std::string& value) {
+  return value.starts_with(k_folder) || value.starts_with(k_log_folder) || value == k_ras_address;
+}
 
 // Words for what only the start decides; empty for what the plan knows.
 std::string describe_open(const VariableChange& change, const NodeProposal& node) {
@@ -47,8 +53,7 @@ std::string describe_open(const VariableChange& change, const NodeProposal& node
   if (change.name == "GROUP_WORLD_SIZE" && is_node_count_open(node)) return "(set at the rendezvous)";
   if (change.name == "TORCHELASTIC_ERROR_FILE" || change.name == "DDPRUN_PROGRESS_FILE")
     return "(a temporary file)";
-  if (change.value && (change.value->starts_with(k_folder) || change.value->starts_with(k_log_folder)))
-    return *change.value;
+  if (change.value && is_open(*change.value)) return *change.value;
   if (change.name == "DDPRUN_LAUNCH_ID" || change.name == "DDPRUN_AGENT_ID") return "(a random number)";
   if (change.name == allocation::k_worker_list_variable) return "(the names of these variables)";
   if (change.open) return "(interface to other nodes)";
@@ -96,6 +101,7 @@ std::vector<ExpectedVariable> expected_variables(const LaunchPlan& plan,
     context.inspection_folder = k_folder;
     context.inspect_prefix = fmt::format("{}/inspect_{}", k_folder, worker);
   }
+  context.ras_address = k_ras_address;
   if (!node.options.output.logs.value.empty()) context.flight_record = fmt::format("{}/fr_", k_log_folder);
   std::vector<ExpectedVariable> variables;
   for (VariableChange& change : make_worker_changes(plan, environment, context)) {

@@ -183,7 +183,7 @@ void set_places(Changes& changes, const PlannedWorker& worker, const facts::Envi
   changes.set_default(environment, "OMP_PROC_BIND", "close", "--omp-places");
 }
 
-constexpr const char* k_reports_origin = "hang reports: --no-inspect leaves it out";
+constexpr const char* k_reports_origin = "hang reports; off: --no-inspect";
 
 // A worker that started this ddprun would be looked into in the place of ours.
 void set_inspection(Changes& changes, const facts::Environment& environment, const WorkerContext& context) {
@@ -206,15 +206,14 @@ void put_module_on_path(Changes& changes, const facts::Environment& environment,
 // The second name of each is that of older torch.
 void set_flight_recorder(Changes& changes, const LaunchPlan& plan, const facts::Environment& environment,
                          const WorkerContext& context) {
-  const std::vector<facts::Gpu>& gpus = plan.node->gpus;
-  const bool is_nvidia =
-      std::any_of(gpus.begin(), gpus.end(), [](const facts::Gpu& gpu) { return gpu.vendor == "nvidia"; });
-  if (!is_nvidia || !plan.node->options.hang.inspect.value) return;
+  if (!records_flights(*plan.node)) return;
   const auto set = [&](const char* name, const std::string& value) {
     changes.set_default(environment, name, value, k_reports_origin);
   };
   for (const char* name : {"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}) set(name, "2000");
   for (const char* name : {"TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT"}) set(name, "1");
+  // NCCL's own port would be that of all jobs on the host.
+  if (!context.ras_address.empty()) set("NCCL_RAS_ADDR", context.ras_address);
   if (context.flight_record.empty()) return;
   for (const char* name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"})
     set(name, context.flight_record);
@@ -252,6 +251,11 @@ bool is_inspected(const options::Options& options, const std::vector<std::string
   const auto autoload = environment.find("TORCH_DEVICE_BACKEND_AUTOLOAD");
   if (autoload != environment.end() && autoload->second != "1") return false;
   return options.hang.inspect.value && starts_python(command) && takes_python_path(command);
+}
+
+bool records_flights(const NodeProposal& node) {
+  const auto is_nvidia = [](const facts::Gpu& gpu) { return gpu.vendor == "nvidia"; };
+  return node.options.hang.inspect.value && std::any_of(node.gpus.begin(), node.gpus.end(), is_nvidia);
 }
 
 std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const facts::Environment& environment,

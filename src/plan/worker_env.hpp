@@ -21,6 +21,7 @@ struct WorkerContext {
   std::string inspection_folder{};
   std::string inspect_prefix{};
   std::string flight_record{};  // beginning of a file's path in the logs' folder; empty: there is none
+  std::string ras_address{};  // where NCCL's processes of this host answer, "127.0.0.1:41234"; empty: its own
 };
 
 // Whether torch loads ddprun's module in such a worker: a Python that takes PYTHONPATH, without --no-inspect.
@@ -41,6 +42,9 @@ bool worker_hosts_store(const options::Options& options, int world_size);
 // What differs from the agent's environment for one worker.
 std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const facts::Environment& environment,
                                                 const WorkerContext& context);
+
+// Whether NCCL's flight recorder is on for the workers: NVIDIA's GPUs, without --no-inspect.
+bool records_flights(const NodeProposal& node);
 
 facts::Environment apply_changes(facts::Environment environment, const std::vector<VariableChange>& changes);
 

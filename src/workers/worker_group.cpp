@@ -11,6 +11,7 @@
 
 #include "allocation/detection/started.hpp"
 #include "base/error.hpp"
+#include "net/bound_socket.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/private_folder.hpp"
@@ -115,8 +116,13 @@ void WorkerGroup::begin_inspection() {
   const auto is_inspected = [this](const plan::PlannedWorker& worker) {
     return plan::is_inspected(node_->options, worker.command, snapshot_.environment);
   };
-  if (inspection_ || !std::any_of(plan_->planned.begin(), plan_->planned.end(), is_inspected)) return;
-  inspection_.emplace(folder_.path(), os::temp_dir_places(std::nullopt, agent_id_));
+  const bool any = std::any_of(plan_->planned.begin(), plan_->planned.end(), is_inspected);
+  if (any && !inspection_) inspection_.emplace(folder_.path(), os::temp_dir_places(std::nullopt, agent_id_));
+  if (!plan::records_flights(*node_) || ras_keeper_ || snapshot_.environment.contains("NCCL_RAS_ADDR"))
+    return;
+  const net::BoundSocket kept = net::bind_port(0, 0);  // NCCL's processes bind it beside us
+  ras_keeper_ = os::Fd(kept.descriptor);
+  ras_port_ = kept.port;
 }
 
 std::string WorkerGroup::inspect_prefix(std::size_t worker) const {
@@ -164,7 +170,8 @@ os::SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& st
                                     progress_file(worker),
                                     inspection_ ? inspection_->folder() : std::string(),
                                     inspect_prefix(worker),
-                                    logs_.flight_record()};
+                                    logs_.flight_record(),
+                                    ras_port_ > 0 ? fmt::format("127.0.0.1:{}", ras_port_) : std::string()};
   os::SpawnRequest request;
   request.arguments = plan_->planned[worker].command;
   request.program = found_program(request.arguments.front(), snapshot_);

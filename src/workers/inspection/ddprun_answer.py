@@ -51,7 +51,7 @@ def _place(frame, line):
 
 
 def _exception(found):
-    """The one that is being handled, as while a finally block runs; Python 3.9 to 3.11 have a triple."""
+    """The one that is being handled, as while a finally block runs; Python 3.10 and 3.11 have a triple, older none."""
     error = found[1] if isinstance(found, tuple) else found
     if error is None:
         return None

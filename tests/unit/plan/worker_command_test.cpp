@@ -115,3 +115,23 @@ TEST_CASE("a script that only PATH has is named by its path instead of being lef
   options.no_python = true;
   CHECK(find_program_kind(options, snapshot) == facts::ProgramKind::python_file);
 }
+
+TEST_CASE("a Python takes PYTHONPATH unless -I or -E is among its own options") {
+  for (const Words& words :
+       {Words{"python", "train.py", "-I"}, Words{"python3", "-u", "-m", "train", "-E"}, Words{"python3"},
+        Words{"python3", "-um", "train", "-E"}, Words{"python3", "-W", "-I", "train.py"},
+        Words{"python3", "-WE", "t.py"}, Words{"python3", "-c", "-I"}, Words{"python3", "-", "-I"},
+        Words{"python3", "--check-hash-based-pycs", "-E", "t.py"}}) {
+    INFO(words.back());
+    CHECK(starts_python(words));
+    CHECK(takes_python_path(words));
+  }
+  for (const Words& words :
+       {Words{"python", "-I", "train.py"}, Words{"python3", "-uE", "train.py"},
+        Words{"python3", "-W", "error", "-I"}, Words{"python3", "-Xdev", "-sI", "-m", "train"},
+        Words{"python3", "--version", "-E"}}) {
+    INFO(words.back());
+    CHECK_FALSE(takes_python_path(words));
+  }
+  CHECK_FALSE(starts_python({"/opt/python/bin/train"}));
+}

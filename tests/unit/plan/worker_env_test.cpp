@@ -295,3 +295,84 @@ TEST_CASE("changes set and remove, and strings are as exec wants them") {
       apply_changes({{"A", "1"}, {"B", "2"}}, {{"A", std::nullopt, ""}, {"C", "x=y", ""}});
   CHECK(make_environment_strings(changed) == std::vector<std::string>{"B=2", "C=x=y"});
 }
+
+namespace {
+
+NodeProposal python_node() {
+  NodeProposal node = node_of(allocation::LaunchStyle::agent_per_node, 2);
+  for (OfferedWorker& worker : node.offered) worker.command = {"/venv/bin/python3", "-u", "train.py"};
+  return node;
+}
+
+const WorkerContext k_looked_into{
+    0, "", "cafe", "", "", "", "/tmp/x/inspection", "/tmp/x/1/inspect_0", "/logs/29/fr_", "127.0.0.1:41235"};
+
+}  // namespace
+
+TEST_CASE("a Python worker finds ddprun's module before the user's own folders") {
+  const NodeProposal node = python_node();
+  const auto path_of = [&](const facts::Environment& base) {
+    return environment_of(node, second_node(2), base, k_looked_into).at("PYTHONPATH");
+  };
+  CHECK(path_of({}) == "/tmp/x/inspection");
+  CHECK(path_of({{"PYTHONPATH", ""}}) ==
+        "/tmp/x/inspection");  // no colon: it would name the working directory
+  CHECK(path_of({{"PYTHONPATH", "/lib:/more"}}) == "/tmp/x/inspection:/lib:/more");
+  const facts::Environment worker = environment_of(node, second_node(2), {}, k_looked_into);
+  CHECK(worker.at("DDPRUN_INSPECT") == "/tmp/x/1/inspect_0");
+  const std::string& dropped = worker.at("DDPRUN_WORKER_VARIABLES");  // by a job that the worker submits
+  CHECK(dropped.find(",DDPRUN_INSPECT") != std::string::npos);
+  CHECK(dropped.find("PYTHONPATH") == std::string::npos);
+}
+
+TEST_CASE("a site's PYTHONPATH stays behind ddprun's module") {
+  NodeProposal node = python_node();
+  node.site.profile.environment = {{"PYTHONPATH", "/site"}};
+  CHECK(environment_of(node, second_node(2), {}, k_looked_into).at("PYTHONPATH") ==
+        "/tmp/x/inspection:/site");
+}
+
+TEST_CASE("the place of another ddprun's worker is not handed on to a worker that has none") {
+  const facts::Environment outer{{"DDPRUN_INSPECT", "/tmp/outer/inspect_0"}, {"PYTHONPATH", "/outer"}};
+  const facts::Environment worker = environment_of(python_node(), second_node(2), outer, {0, "", "cafe", ""});
+  CHECK_FALSE(worker.contains("DDPRUN_INSPECT"));
+  CHECK(worker.at("PYTHONPATH") == "/outer");
+}
+
+TEST_CASE("torch loads the module in a Python that takes PYTHONPATH, and where its users leave it on") {
+  options::Options options;
+  const std::vector<std::string> python{"python3", "-u", "train.py"};
+  CHECK(is_inspected(options, python, {}));
+  CHECK(is_inspected(options, python, {{"TORCH_DEVICE_BACKEND_AUTOLOAD", "1"}}));
+  CHECK_FALSE(is_inspected(options, python, {{"TORCH_DEVICE_BACKEND_AUTOLOAD", "0"}}));
+  CHECK_FALSE(is_inspected(options, {"python3", "-I", "train.py"}, {}));
+  CHECK_FALSE(is_inspected(options, {"bash", "train.sh"}, {}));
+  CHECK_FALSE(is_inspected(options, {}, {}));
+  options.hang.inspect = {false, "--no-inspect"};
+  CHECK_FALSE(is_inspected(options, python, {}));
+}
+
+TEST_CASE("NCCL's flight recorder is on for NVIDIA's GPUs alone, and as the user has set it") {
+  NodeProposal node = python_node();
+  const auto worker = [&](const facts::Environment& base) {
+    return environment_of(node, second_node(2), base, k_looked_into);
+  };
+  CHECK_FALSE(worker({}).contains("TORCH_FR_BUFFER_SIZE"));
+  node.gpus = {{"amd", "0000:01:00.0"}};
+  CHECK_FALSE(worker({}).contains("TORCH_FR_BUFFER_SIZE"));
+  node.gpus = {{"nvidia", "0000:01:00.0"}};
+  const facts::Environment all = worker({{"TORCH_NCCL_TRACE_BUFFER_SIZE", "0"}});
+  CHECK(all.at("TORCH_FR_BUFFER_SIZE") == "2000");
+  CHECK(all.at("TORCH_NCCL_TRACE_BUFFER_SIZE") == "0");
+  CHECK(all.at("TORCH_FR_DUMP_ON_TIMEOUT") == "1");
+  CHECK(all.at("TORCH_NCCL_DUMP_ON_TIMEOUT") == "1");
+  CHECK(all.at("TORCH_FR_DUMP_TEMP_FILE") == "/logs/29/fr_");
+  CHECK(all.at("TORCH_NCCL_DEBUG_INFO_TEMP_FILE") == "/logs/29/fr_");
+  CHECK(all.at("NCCL_RAS_ADDR") == "127.0.0.1:41235");
+  CHECK(worker({{"NCCL_RAS_ADDR", "n1:28028"}}).at("NCCL_RAS_ADDR") == "n1:28028");
+  const facts::Environment unlogged = environment_of(node, second_node(2), {}, {0, "", "cafe", ""});
+  CHECK(unlogged.at("TORCH_FR_BUFFER_SIZE") == "2000");
+  CHECK_FALSE(unlogged.contains("TORCH_FR_DUMP_TEMP_FILE"));
+  node.options.hang.inspect = {false, "--no-inspect"};
+  CHECK_FALSE(worker({}).contains("TORCH_FR_BUFFER_SIZE"));
+}
