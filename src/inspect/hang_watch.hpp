@@ -4,7 +4,7 @@
 // A rank that waits in a collective shows none, whatever it prints and however much CPU it uses: it last
 // lived when it entered that collective. Any other rank lives when it writes output, touches its progress
 // file, enters or completes a collective, reads or writes k_busy_io a second, or has children (data loaders,
-// compilers) that use a tenth of a core; and when it uses half a core itself where it is known to be in no
+// compilers) that use a tenth of a core; and when it uses a tenth of one itself where it is known to be in no
 // collective. Traffic with the store is no sign: NCCL's monitor asks it once a second in a job that hangs
 // too.
 //

@@ -12,8 +12,8 @@ namespace ddprun::status {
 // In the order in which they are to blame for a hang.
 enum class Blame {
   raised,      // an exception is on its way, and something holds it up
+  ending,      // its script is over, and its process stays
   ended,       // its process has ended
-  ending,      // its script is over
   elsewhere,   // in no collective
   mismatched,  // in another collective than most, of the same number in the same group
   behind,      // in an earlier one

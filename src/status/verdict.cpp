@@ -35,12 +35,12 @@ std::string stack_of(const RankGroup& group) {
   return text;
 }
 
-std::string places_of(const std::vector<RankGroup>& groups, const JobStatus& job) {
+std::string places_of(const std::vector<RankGroup>& groups, const RankGroup& blamed, const JobStatus& job) {
   std::string text;
   for (std::size_t i = 0; i < groups.size() && i < k_most_groups; ++i) text += line_of(groups[i]) + "\n";
   if (groups.size() > k_most_groups) text += fmt::format("{} more places\n", groups.size() - k_most_groups);
   if (!job.silent.empty()) text += "no answer from " + printable(join(job.silent, ", "), 400) + "\n";
-  return text + stack_of(groups.front());
+  return text + stack_of(blamed);
 }
 
 std::string hint_for(Blame blame, const WorkerStatus& worker, const std::string& host) {
@@ -75,20 +75,21 @@ std::string hint_for(Blame blame, const WorkerStatus& worker, const std::string&
 std::optional<Verdict> make_verdict(const JobStatus& job, const std::string& why) {
   const std::vector<RankGroup> groups = group_ranks(job);
   if (groups.empty()) return std::nullopt;
-  const RankGroup& blamed = groups.front();
+  // What has ended hangs no more: whoever waits for it does.
+  const RankGroup& blamed = groups.front().blame == Blame::ended ? groups.back() : groups.front();
+  const RankGroup& others = &blamed == &groups.front() ? groups.back() : groups.front();
   Verdict verdict{blamed.first->rank,
                   blamed.first->local_rank,
                   blamed.host,
                   blamed.first->pid,
                   blamed.first->gpu,
                   {},
-                  places_of(groups, job),
-                  hint_for(blamed.blame, *blamed.first, blamed.host)};
+                  places_of(groups, blamed, job),
+                  hint_for(groups.front().blame, *blamed.first, blamed.host)};
   const bool one = blamed.ranks.size() == 1;
   verdict.reason =
       one ? "it " + blamed.place : fmt::format("{} {}", name_of(blamed), verb(blamed, blamed.place));
   if (groups.size() > 1) {
-    const RankGroup& others = groups.back();
     verdict.reason += fmt::format(", while {} {}", name_of(others), verb(others, others.place));
   }
   verdict.reason += "; " + why;
