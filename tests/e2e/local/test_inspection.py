@@ -51,10 +51,10 @@ class Worker:
     def describe(self, parameters: str = "") -> dict:
         return json.loads(self.post("ddprun" + parameters))
 
-    def stacks(self) -> str:
+    def wait_for_stack(self, function: str) -> None:
         os.kill(self.pid, signal.SIGRTMIN + 3)
-        path = Path(self.prefix + ".stacks")
-        return wait_until("the stacks are written", lambda: path.exists() and path.read_text())
+        wait_until(f"the stack of {function} is written",
+                   lambda: f" in {function}\n" in Path(self.prefix + ".stacks").read_text())
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ wait_for("end")
 """)
     worker = Worker(machine, "hold")
     assert worker.post("ping") == b"pong"
-    assert " in hold\n" in worker.stacks()
+    worker.wait_for_stack("hold")
     let(machine, "end")
     assert program.wait().code == 0
 
