@@ -59,11 +59,16 @@ class Worker:
 
 @pytest.fixture
 def start(machine, torch_python):
+    started = []
+
     def start(script: str, *options: str) -> Program:
         (machine.directory / "train.py").write_text(BEGIN + script)
-        return machine.start(*options, "train.py", env={"PYTHON_EXEC": str(torch_python)})
+        started.append(machine.start(*options, "train.py", env={"PYTHON_EXEC": str(torch_python)}))
+        return started[-1]
 
-    return start
+    yield start
+    for program in started:
+        program.popen.kill()  # after a test that failed
 
 
 def let(machine: Machine, name: str) -> None:
