@@ -82,10 +82,10 @@ import torch, torch.distributed as dist
 dist.init_process_group("gloo")
 print("here", file=sys.stderr)
 print(os.path.exists(os.environ.get("DDPRUN_INSPECT", "") + ".socket"))
+reach("OPTION")
 dist.barrier()
 rank = dist.get_rank()
 dist.destroy_process_group()
-reach("OPTION")
 if rank == 1:
     while ") Z" not in open(f"/proc/{open('OPTION.0').read()}/stat").read(): time.sleep(0.02)  # rank 0 has ended
     sys.exit(3)
