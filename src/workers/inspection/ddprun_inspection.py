@@ -76,9 +76,10 @@ def start_server(prefix):
     library = ctypes.CDLL(os.path.join(os.path.dirname(sys.modules["torch"].__file__), "lib", "libc10.so"))
     level = ctypes.c_int.in_dll(library, "FLAGS_caffe2_log_level")
     before = level.value
-    # Its threads take none of the script's signals.
-    faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
+    # Its threads take none of the script's signals. As numbers: signal.valid_signals() takes 0.1 ms.
+    faults = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
+    numbers = [number for number in range(1, signal.SIGRTMAX + 1) if not 31 < number < signal.SIGRTMIN and number not in faults]
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         level.value = max(before, 2)  # errors alone: it says on standard error that it listens
         keep(c10d._WorkerServer(prefix + ".socket"))

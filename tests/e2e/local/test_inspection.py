@@ -51,19 +51,24 @@ class Worker:
     def describe(self, parameters: str = "") -> dict:
         return json.loads(self.post("ddprun" + parameters))
 
-    def stacks(self) -> str:
+    def wait_for_stack(self, function: str) -> None:
         os.kill(self.pid, signal.SIGRTMIN + 3)
-        path = Path(self.prefix + ".stacks")
-        return wait_until("the stacks are written", lambda: path.exists() and path.read_text())
+        wait_until(f"the stack of {function} is written",
+                   lambda: f" in {function}\n" in Path(self.prefix + ".stacks").read_text())
 
 
 @pytest.fixture
 def start(machine, torch_python):
+    started = []
+
     def start(script: str, *options: str) -> Program:
         (machine.directory / "train.py").write_text(BEGIN + script)
-        return machine.start(*options, "train.py", env={"PYTHON_EXEC": str(torch_python)})
+        started.append(machine.start(*options, "train.py", env={"PYTHON_EXEC": str(torch_python)}))
+        return started[-1]
 
-    return start
+    yield start
+    for program in started:
+        program.popen.kill()  # after a test that failed
 
 
 def let(machine: Machine, name: str) -> None:
@@ -77,10 +82,10 @@ import torch, torch.distributed as dist
 dist.init_process_group("gloo")
 print("here", file=sys.stderr)
 print(os.path.exists(os.environ.get("DDPRUN_INSPECT", "") + ".socket"))
+reach("OPTION")
 dist.barrier()
 rank = dist.get_rank()
 dist.destroy_process_group()
-reach("OPTION")
 if rank == 1:
     while ") Z" not in open(f"/proc/{open('OPTION.0').read()}/stat").read(): time.sleep(0.02)  # rank 0 has ended
     sys.exit(3)
@@ -146,7 +151,7 @@ wait_for("end")
 """)
     worker = Worker(machine, "hold")
     assert worker.post("ping") == b"pong"
-    assert " in hold\n" in worker.stacks()
+    worker.wait_for_stack("hold")
     let(machine, "end")
     assert program.wait().code == 0
 
