@@ -20,6 +20,13 @@ culprit = rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
 tensor = torch.ones(1000)
 
 
+def begin() -> None:
+    """Tells scripts/bench/hang when."""
+    if "HANG_BEGAN" in os.environ:
+        with open(os.environ["HANG_BEGAN"], "w") as file:
+            file.write(str(time.time()))
+
+
 def train(steps: int) -> None:
     for _ in range(steps):
         dist.all_reduce(tensor)
@@ -52,7 +59,9 @@ def silent_work(seconds: float) -> None:
 train(5)
 if how in ("compile", "checkpoint", "preprocess", "progress"):
     silent_work(9)
-elif how == "mismatch" and culprit:
+if culprit and how != "finally":
+    begin()
+if how == "mismatch" and culprit:
     dist.broadcast(tensor, 0)
 elif how == "sleep" and culprit:
     bad_branch()
@@ -66,6 +75,7 @@ elif how == "finally":
     try:
         train(1)
         if culprit:
+            begin()
             raise ValueError("bad loss")
         train(1)
     finally:
