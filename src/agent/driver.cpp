@@ -103,6 +103,10 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
                  {[this](const rendezvous::lifeline::Signal& signal) { on_told_signal(signal); },
                   [this](const std::string& why) { lose_front_end(why); }}),
       status_(context_, plans_, workers_, began_),
+      job_end_(context_, plans_, workers_, job_end_hooks()),
+      warned_workers_(context_, plans_, workers_,
+                      {[this](std::size_t worker) { return supervisor_.running(worker); },
+                       [this](int signal) { supervisor_.note_delivery(signal, /*pass_on=*/false); }}),
       only_tells_(failure.has_value()) {
   workers_.spare(signals_.helper());
   // A script's, which became ddprun by exec: `daemon & exec ddprun ...`.
@@ -293,6 +297,8 @@ void Driver::handle(const rendezvous::Start& start) {
   supervisor_.note_start(start.assignment);
   workers_.begin_attempt(plans_.attempt, proven_interface(start.assignment));
   tell_start(start.assignment);
+  warned_workers_.end();
+  if (link_.coordinates()) job_end_.begin();
   decide();
 }
 
@@ -355,14 +361,15 @@ void Driver::handle(const rendezvous::Stop& stop) {
 
 void Driver::handle(const rendezvous::Finish& end) {
   rendezvous::Finish finish = end;
-  supervise::Cause& cause = finish.cause;
-  if (finish.report_here && cause.kind == supervise::Cause::Kind::stopped_by_signal && cause.detail.empty())
-    cause.detail = probes::ask_why_job_ends(plans_.node->allocation);
+  if (finish.report_here) explain_end(finish);
   console::show_status("");
   std::string said;
   if (life_.believes(finish.cause)) {
     telling_timer_.cancel();
-    if (finish.report_here) said = report_end(finish, plans_, began_);
+    if (finish.report_here) {
+      requeue_.decide(finish, plans_, job_end_.warned());
+      said = report_end(finish, plans_, began_, requeue_);
+    }
     tell_outer_launcher(finish.cause, snapshot_);
     if (finish.report_here && finish.cause.kind == supervise::Cause::Kind::success) tell_unused_store();
   }
