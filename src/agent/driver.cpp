@@ -106,6 +106,10 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       status_(context_, plans_, workers_, began_),
       hangs_(context_, plans_, status_,
              [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
+      job_end_(context_, plans_, workers_, job_end_hooks()),
+      warned_workers_(context_, plans_, workers_,
+                      {[this](std::size_t worker) { return supervisor_.running(worker); },
+                       [this](int signal) { supervisor_.note_delivery(signal, /*pass_on=*/false); }}),
       only_tells_(failure.has_value()) {
   workers_.spare(signals_.helper());
   // A script's, which became ddprun by exec: `daemon & exec ddprun ...`.
@@ -306,6 +310,8 @@ void Driver::handle(const rendezvous::Start& start) {
   workers_.begin_attempt(plans_.attempt, proven_interface(start.assignment));
   hangs_.begin_attempt();
   tell_start(start.assignment);
+  warned_workers_.end();
+  if (link_.coordinates()) job_end_.begin();
   decide();
 }
 
@@ -370,14 +376,15 @@ void Driver::handle(const rendezvous::Stop& stop) {
 void Driver::handle(const rendezvous::Finish& end) {
   hangs_.end_attempt();
   rendezvous::Finish finish = end;
-  supervise::Cause& cause = finish.cause;
-  if (finish.report_here && cause.kind == supervise::Cause::Kind::stopped_by_signal && cause.detail.empty())
-    cause.detail = probes::ask_why_job_ends(plans_.node->allocation);
+  if (finish.report_here) explain_end(finish);
   console::show_status("");
   std::string said;
   if (life_.believes(finish.cause)) {
     telling_timer_.cancel();
-    if (finish.report_here) said = report_end(finish, plans_, began_);
+    if (finish.report_here) {
+      requeue_.decide(finish, plans_, job_end_.warned());
+      said = report_end(finish, plans_, began_, requeue_);
+    }
     tell_outer_launcher(finish.cause, snapshot_);
     if (finish.report_here && finish.cause.kind == supervise::Cause::Kind::success) tell_unused_store();
   }

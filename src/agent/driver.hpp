@@ -16,9 +16,12 @@
 #include "agent/event_recorder.hpp"
 #include "agent/front_end_link.hpp"
 #include "agent/hang_search.hpp"
+#include "agent/job_end_watch.hpp"
 #include "agent/job_store.hpp"
 #include "agent/plans.hpp"
+#include "agent/requeue.hpp"
 #include "agent/status_service.hpp"
+#include "agent/warned_workers.hpp"
 #include "base/error.hpp"
 #include "event_loop/signal_watch.hpp"
 #include "os/clock.hpp"
@@ -64,6 +67,7 @@ class Driver {
   void tell_task_style() const;
   void say_new_notices();
   void step_aside();
+  void handle(const rendezvous::Warn& warn);
   void handle(const rendezvous::Stop& stop);
   void handle(const rendezvous::Finish& finish);
   void on_lost(const std::string& what, const std::string& hint);
@@ -113,6 +117,8 @@ class Driver {
   void arm_timer();
   void end_attempt();
   void tell_unused_store();
+  void explain_end(rendezvous::Finish& finish) const;
+  JobEndWatch::Hooks job_end_hooks();
   void tell_start(const plan::Assignment& assignment) const;
   std::string proven_interface(const plan::Assignment& assignment) const;
 
@@ -136,6 +142,9 @@ class Driver {
   FrontEndLink front_end_;
   StatusService status_;
   HangSearch hangs_;
+  JobEndWatch job_end_;
+  WarnedWorkers warned_workers_;
+  Requeue requeue_;
   std::optional<os::AnsweringChild> warm_up_;  // while others take part
 
   bool only_tells_;                         // why this agent starts nothing

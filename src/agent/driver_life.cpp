@@ -28,6 +28,8 @@ void Driver::carry_out(const supervise::life::Say& action) { console::say(action
 void Driver::carry_out(const supervise::life::TellFirstStop&) { tell_early_kill(); }
 
 void Driver::carry_out(const supervise::life::StopWorkers& action) {
+  warned_workers_.end();
+  endings_.note_stop_in_sight();
   if (action.of_job) endings_.note_stop(os::now());
   supervisor_.note_stop(
       action.signal, action.hurry, os::now(),
@@ -46,7 +48,7 @@ void Driver::carry_out(const supervise::life::SendStopRequest& action) {
 
 void Driver::carry_out(const supervise::life::SendStopped& action) {
   link_.send(rendezvous::Stopped{action.attempt, endings_.further(told_failure_), endings_.stopped_ranks(),
-                                 workers_.made_progress()});
+                                 workers_.made_progress(), endings_.finished_ranks()});
 }
 
 // Whoever read it has gone.
@@ -85,6 +87,8 @@ void Driver::carry_out(const supervise::life::Leave& action) {
     life_.note_loss();
   }
   if (supervisor_.idle()) workers_.dismiss_reaper();  // else it has a last try
+  job_end_.end();
+  requeue_.ask(plans_, began_);
   link_.finish();
   end_warm_up();
   status_.end();

@@ -9,9 +9,8 @@
 
 namespace ddprun::agent {
 
-namespace {
-
-void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began) {
+void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
+                  const Requeue& requeue) {
   const std::string& path = plans.node->options.report_file;
   if (path.empty()) return;
   supervise::JobEnd end{
@@ -25,18 +24,20 @@ void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int
   end.restarted = finish.restarts.causes;
   end.began = began;
   end.ended = os::unix_milliseconds();
+  end.scheduler_restarts = requeue.restarts();
+  end.requeuing = requeue.state();
   const std::string why = os::replace_file(path, supervise::render_report_json(end));
   if (!why.empty())
     console::say_error(fmt::format("cannot write the report {} on {}: {}", path, plans.node->host, why));
 }
 
-}  // namespace
-
-std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began) {
-  write_report(finish, plans, began);
+std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
+                       const Requeue& requeue) {
+  write_report(finish, plans, began, requeue);
   std::string text = supervise::render_report(finish.cause, finish.restarts);
   if (!text.empty()) text.pop_back();
-  text += supervise::render_others(finish.others, finish.victims);
+  const bool signalled = finish.cause.kind == supervise::Cause::Kind::stopped_by_signal;
+  text += supervise::render_others(finish.others, signalled ? std::vector<int>() : finish.victims);
   text += supervise::render_restarts(finish.restarts, finish.cause);
   for (const std::string& remark : finish.remarks) text += "\n  " + remark;
   if (!finish.cause.hint.empty()) text += "\nhint: " + finish.cause.hint;

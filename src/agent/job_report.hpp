@@ -5,13 +5,18 @@
 #include <string>
 
 #include "agent/plans.hpp"
+#include "agent/requeue.hpp"
 #include "facts/snapshot.hpp"
 #include "rendezvous/message.hpp"
 
 namespace ddprun::agent {
 
 // The text for people; writes the file of --report. `began`: Unix time in milliseconds.
-std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began);
+std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
+                       const Requeue& requeue);
+// The file of --report alone.
+void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
+                  const Requeue& requeue);
 // torchrun around ddprun reads the root cause there, in its own format.
 void tell_outer_launcher(const supervise::Cause& cause, const facts::Snapshot& snapshot);
 

@@ -143,6 +143,7 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.coordinator.grace = node.options.shutdown_timeout.value;
   settings.coordinator.max_restarts = node.options.max_restarts.value;
   settings.coordinator.restarts = node.options.restarts;
+  settings.coordinator.time_limit = node.options.time_limit;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = node.options.shutdown_timeout.value + k_stop_margin;
   settings.coordinator.addresses = own_addresses(node, snapshot);

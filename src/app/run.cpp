@@ -182,11 +182,19 @@ std::optional<allocation::Notice> drop_left_over(facts::Snapshot& snapshot) {
   return notice;
 }
 
-int start_everywhere(const selflaunch::SelfLaunchPlan& plan, const options::Options& options,
-                     const facts::Snapshot& snapshot) {
+// This host's, to a person or a program.
+bool shows_plan(const options::Options& options) {
+  const bool shown = options.dry_run == options::DryRun::text || options.dry_run == options::DryRun::json;
+  return shown && options.snapshot_file.empty();
+}
+
+int start_everywhere(selflaunch::SelfLaunchPlan& plan, const options::Options& options,
+                     facts::Snapshot& snapshot) {
   if (options.dry_run != options::DryRun::off) {
-    options.dry_run == options::DryRun::json ? console::print_data(render::render_json(plan, snapshot))
-                                             : console::print_text(render::render_text(plan));
+    if (shows_plan(options)) probes::ask_for_job_time(plan.allocation, snapshot);
+    options.dry_run == options::DryRun::json
+        ? console::print_data(render::render_json(plan, snapshot, options.time_limit))
+        : console::print_text(render::render_text(plan, snapshot, options.time_limit));
     return 0;
   }
   for (const allocation::Notice& notice : options.notices) console::say_detail(notice.what);
@@ -276,6 +284,8 @@ int launch(facts::Snapshot& snapshot, options::Options& options,
   plan::NodeProposal node = propose_here(snapshot, options, std::move(allocation), claims);
   if (left_over) node.notices.push_back(*left_over);
   const bool runs = options.dry_run == options::DryRun::off;
+  if (shows_plan(options) && node.rendezvous.agent.value == 0)
+    probes::ask_for_job_time(node.allocation, snapshot);
   if (runs) streams::check_log_folder(options.output, node.host);
   if (runs) peers::settle_local_address(node, snapshot);  // all hear of it where it fails
   const plan::Assignment share = plan::make_expected_assignment(node);

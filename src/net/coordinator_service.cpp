@@ -30,6 +30,8 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   void ask_about(rendezvous::ClientQuestion question) { add(StoreClient{std::move(question)}); }
   void ask_status(bool stacks) { add(StatusAsked{stacks}); }
   void note_connections(int count) { add(ConnectionsCounted{count}); }
+  void note_job_end(TimePoint end) { add(JobEndTold{end, {}}); }
+  void warn(int signal) { add(JobEndTold{{}, signal}); }
   void close();
   int port() const { return listener_ ? listener_->port() : 0; }
 
@@ -56,13 +58,17 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   struct ConnectionsCounted {
     int count = 0;
   };
+  struct JobEndTold {
+    std::optional<TimePoint> at;
+    std::optional<int> warning;
+  };
   struct TimePassed {};
   struct StoreAnswered {
     Attempt attempt;
     StoreOpened result;
   };
   using Input = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, StoreClient, StatusAsked,
-                             ConnectionsCounted, TimePassed, StoreAnswered>;
+                             ConnectionsCounted, JobEndTold, TimePassed, StoreAnswered>;
 
   void tell(const std::string& text) const {
     if (hooks_.show_detail) hooks_.show_detail(text);
@@ -217,6 +223,7 @@ rendezvous::Coordinator::Actions CoordinatorService::Impl::handle(const Input& e
           [&](const StoreClient& e) { return coordinator_->on_store_client(e.question, now); },
           [&](const StatusAsked& asked) { return coordinator_->on_status_request(asked.stacks, now); },
           [&](const ConnectionsCounted& e) { return coordinator_->on_connections(e.count, now); },
+          [&](const JobEndTold& e) { return coordinator_->on_job_end(e.at, e.warning); },
           [&](const TimePassed&) { return coordinator_->on_time(now); },
           [&](const StoreAnswered& e) {
             return e.result.error.empty() ? coordinator_->on_store_ready(e.attempt, e.result.port, now)
@@ -360,6 +367,8 @@ void CoordinatorService::ask_about(rendezvous::ClientQuestion question) {
 }
 void CoordinatorService::note_connections(int count) { impl_->note_connections(count); }
 void CoordinatorService::ask_status(bool stacks) { impl_->ask_status(stacks); }
+void CoordinatorService::note_job_end(TimePoint end) { impl_->note_job_end(end); }
+void CoordinatorService::warn(int signal) { impl_->warn(signal); }
 int CoordinatorService::port() const { return impl_->port(); }
 
 }  // namespace ddprun::net

@@ -77,6 +77,8 @@ class CoordinatorService final : public AgentLink {
   void ask_about(rendezvous::ClientQuestion question);
   void ask_status(bool stacks);
   void note_connections(int count);  // of the store that serves this attempt
+  void note_job_end(TimePoint end);  // when the scheduler ends the job
+  void warn(int signal);             // that it does so soon
   int port() const;                  // 0 when there is one agent
 
  private:

@@ -8,6 +8,7 @@
 #include "allocation/detection/left_over.hpp"
 #include "allocation/launchers/launchers.hpp"
 #include "allocation/schedulers/job_end.hpp"
+#include "allocation/schedulers/job_time.hpp"
 #include "allocation/schedulers/slurm_place.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -65,13 +66,6 @@ std::optional<std::int64_t> find_own_job(const facts::Snapshot& snapshot) {
   return ask_slurm([&](os::SlurmApi& api) { return api.job_of(snapshot.host.pid); });
 }
 
-std::optional<std::int64_t> age_of(const std::string& date) {
-  std::tm parts{};
-  if (::strptime(date.c_str(), "%a %b %d %H:%M:%S %Y", &parts) == nullptr) return std::nullopt;
-  parts.tm_isdst = -1;
-  return os::unix_milliseconds() / 1000 - std::mktime(&parts);
-}
-
 }  // namespace
 
 void ask_pmix_for_size(facts::Snapshot& snapshot) {
@@ -93,6 +87,34 @@ void ask_slurm_for_end(facts::Snapshot& snapshot) {
   snapshot.environment["SLURM_JOB_END_TIME"] = fmt::format("{}", snapshot.unix_time + *left);
 }
 
+std::optional<std::int64_t> age_of_date(const std::string& date) {
+  std::tm parts{};
+  if (::strptime(date.c_str(), "%a %b %d %H:%M:%S %Y", &parts) == nullptr) return std::nullopt;
+  parts.tm_isdst = -1;
+  return os::unix_milliseconds() / 1000 - std::mktime(&parts);
+}
+
+void ask_for_job_time(allocation::Allocation& allocation, facts::Snapshot& snapshot) {
+  const facts::Scheduler scheduler = allocation.scheduler.value;
+  const auto question = allocation::time_question(scheduler, allocation.job_id.value);
+  if (question.empty()) return;
+  if (!allocation.end_time) {
+    const auto left =
+        allocation::parse_time_left(scheduler, os::ask_program(question, k_slurm_limit), age_of_date);
+    if (left) allocation.end_time = sourced(snapshot.unix_time + *left, join(question, " "));
+  }
+  if (scheduler != facts::Scheduler::slurm) return;
+  const std::vector<std::string> words{"scontrol", "show", "config"};
+  for (const std::string& line : split(os::ask_program(words, k_slurm_limit), '\n')) {
+    if (line.starts_with("KillWait")) snapshot.files[std::string(allocation::k_slurm_config)] = line + "\n";
+  }
+}
+
+std::optional<int> ask_pbs_restarts(const allocation::Allocation& allocation) {
+  constexpr Milliseconds k_limit{1000};
+  return allocation::parse_pbs_restarts(os::ask_program({"qstat", "-f", allocation.job_id.value}, k_limit));
+}
+
 std::string ask_why_job_ends(const allocation::Allocation& allocation) {
   constexpr Milliseconds k_limit{1000};
   const std::string& job = allocation.job_id.value;
@@ -102,7 +124,7 @@ std::string ask_why_job_ends(const allocation::Allocation& allocation) {
                                                  allocation);
   if (allocation.scheduler.value == facts::Scheduler::pbs)
     return allocation::describe_end_of_pbs_job(os::ask_program({"qstat", "-f", job}, k_limit), allocation,
-                                               age_of);
+                                               age_of_date);
   return {};
 }
 

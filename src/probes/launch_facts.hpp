@@ -2,6 +2,7 @@
 // with a time limit: these libraries wait, and end the process they are in.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,16 @@ void ask_pmix_for_size(facts::Snapshot& snapshot);
 // When Slurm will end the job, extensions of its time limit included, as SLURM_JOB_END_TIME; Slurm
 // before 23.02 sets no such variable. Left as it is where slurmctld cannot be asked.
 void ask_slurm_for_end(facts::Snapshot& snapshot);
+
+// For a plan that is shown: when the job ends, where no variable says it, and KillWait of Slurm's
+// configuration, as allocation::k_slurm_config among the files of the snapshot.
+void ask_for_job_time(allocation::Allocation& allocation, facts::Snapshot& snapshot);
+
+// How often PBS had started the job before; nothing where it does not say so within a second.
+std::optional<int> ask_pbs_restarts(const allocation::Allocation& allocation);
+
+// Seconds since a date like "Thu Nov 26 23:37:52 2026" in this host's time zone.
+std::optional<std::int64_t> age_of_date(const std::string& date);
 
 // Why the scheduler ends the job just now; empty where it does not, or does not say so within a second.
 std::string ask_why_job_ends(const allocation::Allocation& allocation);

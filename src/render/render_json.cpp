@@ -7,6 +7,7 @@
 #include "plan/output_plan.hpp"
 #include "plan/worker_env.hpp"
 #include "render/render_plan.hpp"
+#include "render/render_time_limit.hpp"
 #include "version_number.hpp"
 
 namespace ddprun::render {
@@ -178,6 +179,7 @@ std::string render_json(const plan::LaunchPlan& plan, const facts::Snapshot& sna
     json["restarts"] = restarts_json(plan.node->options.restarts);
   json["shutdown_timeout_seconds"] = with_origin(seconds(plan.node->options.shutdown_timeout.value),
                                                  plan.node->options.shutdown_timeout.origin);
+  json["time_limit"] = time_limit_json(plan.node->allocation, plan.node->options.time_limit, snapshot);
   json["site"] = site_json(plan.node->site);
   json["binding"] = binding_json(plan, snapshot.host);
   json["workers"] = Json::array();

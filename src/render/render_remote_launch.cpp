@@ -7,6 +7,7 @@
 #include "allocation/hostlist.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
+#include "render/render_time_limit.hpp"
 #include "render/text_table.hpp"
 #include "version_number.hpp"
 
@@ -61,11 +62,13 @@ std::string task_text(selflaunch::TaskWay way) {
   return {};
 }
 
-void show_where(TextTable& table, const selflaunch::SelfLaunchPlan& plan) {
+void show_where(TextTable& table, const selflaunch::SelfLaunchPlan& plan, const facts::Snapshot& snapshot,
+                const options::TimeLimitOptions& limit) {
   const allocation::Allocation& allocation = plan.allocation;
   table.heading("where");
   table.row("scheduler", allocation::to_string(allocation.scheduler.value), allocation.scheduler.origin);
   if (!allocation.job_id.value.empty()) table.row("job", allocation.job_id.value, allocation.job_id.origin);
+  show_time_limit(table, allocation, limit, snapshot);
   table.row("launch", allocation::to_string(allocation.style.value), allocation.style.origin);
   table.row("hosts", hosts_text(plan.hosts), allocation.hosts.origin);
 }
@@ -114,11 +117,12 @@ Json remote_launcher_json(const selflaunch::SelfLaunchPlan& plan) {
 
 }  // namespace
 
-std::string render_text(const selflaunch::SelfLaunchPlan& plan) {
+std::string render_text(const selflaunch::SelfLaunchPlan& plan, const facts::Snapshot& snapshot,
+                        const options::TimeLimitOptions& limit) {
   TextTable table;
   table.heading(fmt::format("ddprun {}: how it would start itself on {}; nothing is started", DDPRUN_VERSION,
                             count_of(static_cast<std::int64_t>(plan.hosts.size()), "host")));
-  show_where(table, plan);
+  show_where(table, plan, snapshot, limit);
   show_remote_launcher(table, plan);
   show_workers(table, plan);
   if (!plan.changes.empty()) table.heading("variables of the remote ddprun", 31, 30);
@@ -133,12 +137,14 @@ std::string render_text(const selflaunch::SelfLaunchPlan& plan) {
   return table.text();
 }
 
-std::string render_json(const selflaunch::SelfLaunchPlan& plan, const facts::Snapshot& snapshot) {
+std::string render_json(const selflaunch::SelfLaunchPlan& plan, const facts::Snapshot& snapshot,
+                        const options::TimeLimitOptions& limit) {
   Json json;
   json["format"] = 1;
   json["version"] = DDPRUN_VERSION;
   json["host"] = snapshot.host.name;
   json["allocation"] = allocation_json(plan.allocation);
+  json["time_limit"] = time_limit_json(plan.allocation, limit, snapshot);
   json["remote_launcher"] = remote_launcher_json(plan);
   const bool known = plan.workers.value != 0;
   json["workers_per_node"] = with_origin(known ? Json(plan.workers.value) : Json(), plan.workers.origin);

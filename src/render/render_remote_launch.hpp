@@ -4,11 +4,14 @@
 #include <string>
 
 #include "facts/snapshot.hpp"
+#include "options/time_limit_options.hpp"
 #include "selflaunch/remote_launcher.hpp"
 
 namespace ddprun::render {
 
-std::string render_text(const selflaunch::SelfLaunchPlan& plan);
-std::string render_json(const selflaunch::SelfLaunchPlan& plan, const facts::Snapshot& snapshot);
+std::string render_text(const selflaunch::SelfLaunchPlan& plan, const facts::Snapshot& snapshot,
+                        const options::TimeLimitOptions& limit);
+std::string render_json(const selflaunch::SelfLaunchPlan& plan, const facts::Snapshot& snapshot,
+                        const options::TimeLimitOptions& limit);
 
 }  // namespace ddprun::render

@@ -17,6 +17,7 @@
 #include "render/node_layout.hpp"
 #include "render/node_picture.hpp"
 #include "render/render_plan.hpp"
+#include "render/render_time_limit.hpp"
 #include "render/text_table.hpp"
 #include "version_number.hpp"
 
@@ -51,14 +52,6 @@ std::string place_among(std::string_view what, int number, int count) {
   return count == 1 ? "" : fmt::format("{}{} of 0-{}", what, number, count - 1);
 }
 
-void show_time_left(TextTable& table, const allocation::Allocation& allocation, std::int64_t now) {
-  if (!allocation.end_time) return;
-  const std::int64_t left = allocation.end_time->value - now;
-  const std::int64_t minutes = left / 60;
-  table.row("time left", left <= 0 ? "none" : fmt::format("{} h {:02} min", minutes / 60, minutes % 60),
-            allocation.end_time->origin);
-}
-
 void show_site(TextTable& table, const site::SitePlan& site) {
   if (!site.known()) return;
   table.row("site", fmt::format("{} ({})", site.profile.name, site.profile.source), site.origin);
@@ -72,7 +65,7 @@ void show_allocation(TextTable& table, const plan::LaunchPlan& plan, const facts
   if (!allocation.job_id.value.empty()) table.row("job", allocation.job_id.value, allocation.job_id.origin);
   if (!allocation.step_id.value.empty())
     table.row("step", allocation.step_id.value, allocation.step_id.origin);
-  show_time_left(table, allocation, snapshot.unix_time);
+  show_time_limit(table, allocation, plan.node->options.time_limit, snapshot);
   if (allocation.numbered_by_launcher)
     table.row("launcher", allocation.launcher.value, allocation.launcher.origin);
   table.row("launch",

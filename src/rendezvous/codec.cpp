@@ -118,6 +118,7 @@ void describe(Fields& fields, Stopped& stopped) {
   fields.value("failures", stopped.failures, k_max_further_failures, describe_further_failure);
   fields.value("stopped", stopped.stopped, options::k_max_workers);
   fields.value("progressed", stopped.progressed);
+  fields.value("finished", stopped.finished, options::k_max_workers);
 }
 
 void describe(Fields& fields, StopRequest& request) {
@@ -194,6 +195,11 @@ void describe(Fields& fields, Start& start) {
 
 void describe(Fields&, Standby&) {}
 
+void describe(Fields& fields, Warn& warn) {
+  fields.value("attempt", warn.attempt);
+  fields.value("signal", warn.signal, 1, k_highest_signal);
+}
+
 void describe(Fields& fields, Stop& stop) {
   fields.value("attempt", stop.attempt);
   fields.value("signal", stop.signal, 1, k_highest_signal);
@@ -234,6 +240,7 @@ constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Roster>{"roster", describe_roster},
                                          Kind<Start>{"start", describe},
                                          Kind<Standby>{"standby", describe},
+                                         Kind<Warn>{"warn", describe},
                                          Kind<Stop>{"stop", describe},
                                          Kind<Finish>{"finish", describe}};
 

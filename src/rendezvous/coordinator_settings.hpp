@@ -40,6 +40,7 @@ struct CoordinatorSettings {
   std::string launch_id;           // and for Assignment::launch_id
   int max_restarts = 0;
   options::RestartOptions restarts;
+  options::TimeLimitOptions time_limit{};
   Milliseconds join_timeout{600000};
   Milliseconds stop_timeout{40000};    // from Stop to Stopped: the agents' grace and a margin
   Milliseconds probe_timeout{30000};   // from Probe to Probed

@@ -54,6 +54,7 @@ constexpr CoordinatorRow k_coordinator_rows[] = {
     {"a roster",                             {taken, taken,  taken, taken}},
     {"a start",                              {taken, wrong,  wrong, taken}},
     {"an order to stand by",                 {taken, wrong,  wrong, taken}},
+    {"a warning of the end",                 {wrong, taken,  wrong, wrong}},
     {"a stop",                               {wrong, taken,  wrong, wrong}},
     {"the end",                              {taken, taken,  taken, taken}},
     // clang-format on

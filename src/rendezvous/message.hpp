@@ -74,6 +74,7 @@ struct Stopped {
   std::vector<supervise::Failure> failures;  // beyond the one reported
   std::vector<int> stopped{};                // ranks that did not fail by themselves, and did not succeed
   bool progressed = false;                   // a worker touched its DDPRUN_PROGRESS_FILE
+  std::vector<int> finished{};               // ranks that had ended with success before the stop
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 
@@ -161,6 +162,14 @@ struct Standby {
   friend bool operator==(const Standby&, const Standby&) = default;
 };
 
+// The job ends soon: give this signal to the main processes of the workers that handle it
+// (--signal-before-end).
+struct Warn {
+  Attempt attempt;
+  int signal = 0;
+  friend bool operator==(const Warn&, const Warn&) = default;
+};
+
 // Stop the workers of this attempt and answer Stopped.
 struct Stop {
   Attempt attempt;
@@ -175,7 +184,9 @@ struct Finish {
   std::vector<supervise::Failure> others;  // failures after the first; only where report_here
   std::vector<std::string> remarks;        // sentences for the report, "lost n3 while stopping"; likewise
   bool report_here = false;                // exactly one agent prints the report
-  std::vector<int> victims{};          // ranks that were stopped because of it; never sent to another host
+  // Ranks that were stopped because of it, or that ran when a signal came that stops the job; never sent to
+  // another host.
+  std::vector<int> victims{};
   supervise::UsedRestarts restarts{};  // likewise
   friend bool operator==(const Finish&, const Finish&) = default;
 };
@@ -184,6 +195,6 @@ using AgentMessage =
     std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest, ClientVerdict, Happened,
                  StatusAnswer, Quiet, EarlyExit, RosterTaken, lifeline::Output>;
 using CoordinatorMessage =
-    std::variant<Refused, Probe, ClientQuestion, StatusQuestion, Roster, Start, Standby, Stop, Finish>;
+    std::variant<Refused, Probe, ClientQuestion, StatusQuestion, Roster, Start, Standby, Warn, Stop, Finish>;
 
 }  // namespace ddprun::rendezvous

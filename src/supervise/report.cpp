@@ -113,6 +113,19 @@ std::string render_others(const std::vector<Failure>& others, const std::vector<
   return text;
 }
 
+std::string describe_running(const std::vector<int>& running, int world_size) {
+  std::vector<int> ended;
+  for (int rank = 0; rank < world_size; ++rank) {
+    if (!std::ranges::binary_search(running, rank)) ended.push_back(rank);
+  }
+  const char* const were = running.size() == 1 ? "was" : "were";
+  if (ended.empty())
+    return world_size == 1 ? "rank 0 was running" : fmt::format("all {} ranks were running", world_size);
+  if (running.empty())
+    return world_size == 1 ? "rank 0 had ended" : fmt::format("all {} ranks had ended", world_size);
+  return fmt::format("{} had ended, {} {} running", name_ranks(ended), name_ranks(running), were);
+}
+
 std::string render_restarts(const UsedRestarts& restarts, const Cause& cause) {
   if (cause.kind == Cause::Kind::success) return {};
   std::string text;

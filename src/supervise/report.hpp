@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,21 @@ std::string render_report(const Cause& cause, const UsedRestarts& restarts);
 // a line end.
 std::string render_others(const std::vector<Failure>& others, const std::vector<int>& victims);
 
+// Of a job that a signal stopped: "ranks 4-7 had ended, ranks 0-3 were running".
+std::string describe_running(const std::vector<int>& running, int world_size);
+
 // And under that: which restarts were made, and why there was no other one. Each line begins with a line end;
 // empty for success and where there is nothing to say.
 std::string render_restarts(const UsedRestarts& restarts, const Cause& cause);
 
 std::string name_ranks(const std::vector<int>& ranks);  // ascending: "ranks 0-3,5-511"
+
+// What was done about --requeue.
+struct Requeuing {
+  bool asked = false;
+  std::string what{};     // the sentence that is printed
+  std::string refusal{};  // of the scheduler; empty: it has not refused
+};
 
 // What --report writes: the end of a job as one JSON object.
 struct JobEnd {
@@ -40,6 +51,8 @@ struct JobEnd {
   std::vector<Failure> restarted{};  // what the restarts were made for
   std::int64_t began = 0;            // Unix milliseconds
   std::int64_t ended = 0;
+  int scheduler_restarts = 0;            // how often the scheduler had started the job before
+  std::optional<Requeuing> requeuing{};  // nothing: not asked for
 };
 std::string render_report_json(const JobEnd& end);
 

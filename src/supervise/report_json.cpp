@@ -39,6 +39,13 @@ OrderedJson to_short_json(const Failure& failure) {
           {"signal", signal_json(failure.status)}};
 }
 
+OrderedJson to_json(const std::optional<Requeuing>& requeuing) {
+  if (!requeuing) return {};
+  return {{"asked", requeuing->asked},
+          {"what", or_null(requeuing->what)},
+          {"refusal", or_null(requeuing->refusal)}};
+}
+
 OrderedJson to_json(const Failure& failure) {
   const ExitStatus& status = failure.status;
   return {{"what", describe(failure)},
@@ -90,6 +97,8 @@ std::string render_report_json(const JobEnd& end) {
                {"failure", failed ? to_json(cause.failure) : OrderedJson()},
                {"other_failures", others},
                {"stopped_ranks", end.victims},
+               {"scheduler_restarts", end.scheduler_restarts},
+               {"requeue", to_json(end.requeuing)},
                {"remarks", end.remarks},
                {"hint", or_null(cause.hint)}},
               2);

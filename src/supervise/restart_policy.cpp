@@ -7,6 +7,7 @@
 #include <csignal>
 #include <utility>
 
+#include "supervise/end_watch.hpp"
 #include "supervise/last_words.hpp"
 
 namespace ddprun::supervise {
@@ -61,8 +62,9 @@ bool is_same_cause(const Failure& one, const Failure& other) {
   return comparable_words(one) == comparable_words(other);
 }
 
-RestartPolicy::RestartPolicy(int max_restarts, options::RestartOptions options)
-    : options_(std::move(options)), used_{0, max_restarts, {}} {}
+RestartPolicy::RestartPolicy(int max_restarts, options::RestartOptions options,
+                             options::TimeLimitOptions limit)
+    : options_(std::move(options)), limit_(std::move(limit)), used_{0, max_restarts, {}} {}
 
 bool RestartPolicy::made_progress(const AttemptEnd& end) const {
   return end.touched || end.ran > options_.min_progress.value;
@@ -77,6 +79,9 @@ RestartDecision RestartPolicy::decide(const AttemptEnd& end) const {
   const int code = exit_code_of(end.cause);
   if (std::ranges::binary_search(options_.no_restart_on.value, code))
     return {false, {}, fmt::format("exit code {} is in {}", code, options_.no_restart_on.origin), {}};
+  if (limit_.requeue && std::ranges::binary_search(limit_.requeue_on.value, code))
+    return {false, {}, fmt::format("exit code {} is in {}", code, limit_.requeue_on.origin), {}};
+  if (std::string why = too_late(end); !why.empty()) return {false, {}, std::move(why), {}};
   if (rule == progress && stalled_ && !made_progress(end) && is_same_cause(*stalled_, end.cause)) {
     return {false,
             {},
@@ -86,6 +91,15 @@ RestartDecision RestartPolicy::decide(const AttemptEnd& end) const {
                         describe_duration(options_.min_progress.value))};
   }
   return {true, delay_after(end), {}, {}};
+}
+
+// Why the job's end is too near for another attempt; empty where it is not.
+std::string RestartPolicy::too_late(const AttemptEnd& end) const {
+  if (end.warned && limit_.requeue)
+    return "the workers were warned of the job's end, and --requeue runs the job again";
+  if (!end.left || *end.left - delay_after(end) >= limit_.min_attempt.value) return {};
+  return fmt::format("the job ends in {}, and {} asks for {} for an attempt", describe_left(*end.left),
+                     limit_.min_attempt.origin, describe_duration(limit_.min_attempt.value));
 }
 
 RestartDecision RestartPolicy::note_end(const AttemptEnd& end) {

@@ -6,6 +6,9 @@
 //   the restarts are used up;
 //   another attempt would find the same: the program is not there, or is none;
 //   its exit code is one of --no-restart-on;
+//   --requeue runs the job again, as its exit code is one of --requeue-on or the workers were warned of the
+//   job's end;
+//   less than --min-attempt-time is left until the job's end;
 //   the policy is `progress`, and this attempt and the one before it failed by the same cause, and neither of
 //   them made progress.
 //
@@ -36,6 +39,7 @@
 
 #include "base/duration.hpp"
 #include "options/restart_options.hpp"
+#include "options/time_limit_options.hpp"
 #include "supervise/outcome.hpp"
 
 namespace ddprun::supervise {
@@ -46,8 +50,10 @@ inline constexpr std::size_t k_max_restart_causes = 100;  // kept for the report
 // How an attempt failed.
 struct AttemptEnd {
   Failure cause;
-  Milliseconds ran{0};   // from the start of its workers to its first failure
-  bool touched = false;  // a worker touched its DDPRUN_PROGRESS_FILE
+  Milliseconds ran{0};                 // from the start of its workers to its first failure
+  bool touched = false;                // a worker touched its DDPRUN_PROGRESS_FILE
+  std::optional<Milliseconds> left{};  // until the job's end, where that is known
+  bool warned = false;                 // the workers had the signal of --signal-before-end
 };
 
 struct RestartDecision {
@@ -69,7 +75,7 @@ bool is_same_cause(const Failure& one, const Failure& other);
 
 class RestartPolicy {
  public:
-  RestartPolicy(int max_restarts, options::RestartOptions options);
+  RestartPolicy(int max_restarts, options::RestartOptions options, options::TimeLimitOptions limit = {});
 
   RestartDecision decide(const AttemptEnd& end) const;
   // The decision, from now on part of what the next one is made of.
@@ -82,8 +88,10 @@ class RestartPolicy {
  private:
   bool made_progress(const AttemptEnd& end) const;
   Milliseconds delay_after(const AttemptEnd& end) const;
+  std::string too_late(const AttemptEnd& end) const;
 
   options::RestartOptions options_;
+  options::TimeLimitOptions limit_;
   UsedRestarts used_;
   std::optional<Failure> stalled_;  // the last attempt's cause, where it made no progress
   int quick_failures_ = 0;          // in a row

@@ -16,10 +16,19 @@ void Endings::begin(std::shared_ptr<const plan::LaunchPlan> plan) {
   plan_ = std::move(plan);
   ended_.clear();
   trouble_.reset();
-  stopped_ = false;
+  stopped_ = stop_in_sight_ = false;
+  finished_.clear();
+}
+
+void Endings::note_stop_in_sight() {
+  if (std::exchange(stop_in_sight_, true)) return;
+  for (const auto& [worker, ended] : ended_) {
+    if (ended.status.success()) finished_.push_back(plan_->planned[worker].rank.value);
+  }
 }
 
 void Endings::note_stop(TimePoint now) {
+  note_stop_in_sight();
   stopped_ = true;
   if (!trouble_) trouble_ = now;
 }

@@ -33,6 +33,9 @@ class Endings {
   // the ranks that did not end by themselves.
   std::vector<supervise::Failure> further(std::optional<GlobalRank> told) const;
   std::vector<int> stopped_ranks() const;
+  // The ranks that had ended with success when a stop first was in sight.
+  std::vector<int> finished_ranks() const { return finished_; }
+  void note_stop_in_sight();
 
  private:
   struct Ended {
@@ -52,6 +55,8 @@ class Endings {
   std::map<std::size_t, Ended> ended_;
   std::optional<TimePoint> trouble_;  // the first failure or the stop
   bool stopped_ = false;
+  bool stop_in_sight_ = false;
+  std::vector<int> finished_;
   int pending_ = 0;
 };
 

@@ -35,9 +35,21 @@ void read_programs(const json& programs, facts::Snapshot& snapshot) {
   }
 }
 
+void read_time_limit(const json& flags, options::TimeLimitOptions& options) {
+  for (const auto& [flag, value] : flags.items()) {
+    if (flag == "--signal-before-end")
+      options.signal = sourced(options::parse_signal_before_end(value.get<std::string>(), flag), flag);
+    if (flag == "--requeue") options.requeue = sourced(value.get<int>(), flag);
+    if (flag == "--requeue-on") options.requeue_on = sourced(value.get<std::vector<int>>(), flag);
+    if (flag == "--min-attempt-time")
+      options.min_attempt = sourced(Milliseconds{value.get<int>() * 1000}, flag);
+  }
+}
+
 options::Options read_options(const json& flags) {
   options::Options options;
   options.place = read_place_options(flags);
+  read_time_limit(flags, options.time_limit);
   for (const auto& [flag, value] : flags.items()) {
     if (flag == "--nproc-per-node") {
       options.workers =

@@ -34,7 +34,7 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
       alone_due_(now + k_alone_for),
       status_since_(now),
       status_due_(now + std::chrono::seconds(1)),
-      policy_(settings_.max_restarts, settings_.restarts) {
+      policy_(settings_.max_restarts, settings_.restarts, settings_.time_limit) {
   if (settings_.takeover) {
     takeover_.emplace();
     told_differences_ = true;
@@ -356,6 +356,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
   connections_ = 0;
   succeeded_ = 0;
   record(told::attempt(attempt_, world_.world_size));
+  job_end_.finished.clear();
   for (const AgentIndex agent : members_.participants()) {
     plan::Assignment assignment = *share_of(agent);
     assignment.attempt = attempt_;
@@ -366,6 +367,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
     at(agent).succeeded = false;
     send(agent, Start{std::move(assignment), policy_.longest_delay()});
   }
+  if (job_end_.warning) send_all(Warn{attempt_, *job_end_.warning});
 }
 
 void Coordinator::open_store(TimePoint now) {
@@ -434,6 +436,7 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
     note_further(failure);
   }
   victims_.insert(victims_.end(), stopped.stopped.begin(), stopped.stopped.end());
+  job_end_.finished.insert(stopped.finished.begin(), stopped.finished.end());
   of(connection).stopped = true;
   progressed_ |= stopped.progressed;
   check_stopped(now);

@@ -33,10 +33,8 @@
 // that is lost after Start ends the job. With MIN:MAX or spares it is a reason to start again with those that
 // are here, as is one that comes; that spends no restart, and a failure beside it counts as caused by it. One
 // that has not stopped its workers in time is not gone, and still ends the job: they might run on.
-//
 // All are told of the others (roster.hpp). Of a split network only a majority goes on (quorum.hpp). One that
 // takes over begins the next attempt once no worker of the last one runs any more.
-//
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
 
@@ -84,6 +82,7 @@ class Coordinator {
   Actions on_status_request(bool stacks, TimePoint now);
   // How many connections the store of this attempt has now.
   Actions on_connections(int count, TimePoint now);
+  Actions on_job_end(std::optional<TimePoint> at, std::optional<int> warning);  // the signal for all workers
   Actions on_time(TimePoint now);
   // When on_time wants to be called; nothing while the workers run.
   std::optional<TimePoint> deadline() const;
@@ -252,6 +251,7 @@ class Coordinator {
   std::optional<supervise::Cause> late_cause_;   // for where a restart would be made after all
   std::vector<supervise::Failure> others_;
   std::vector<std::string> remarks_;
+  CoordinatorJobEnd job_end_;
   supervise::Cause ended_with_;
   std::size_t told_ = 0;  // agents that have been sent Finish
   Actions actions_;

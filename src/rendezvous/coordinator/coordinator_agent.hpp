@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,14 @@ struct CoordinatorAgent {
 struct Gathering {
   std::vector<Survivor> survivors;  // this process' agent first
   std::optional<TimePoint> majority_at, due;
+};
+
+// What a coordinator knows of the job's end.
+struct CoordinatorJobEnd {
+  std::optional<TimePoint> at;  // as far as the scheduler shows it
+  std::optional<int> warning;   // the signal that the workers were sent before it
+  TimePoint decided_at;         // when all workers of the last attempt had stopped
+  std::set<int> finished;       // ranks of this attempt that had ended with success before its stop
 };
 
 }  // namespace ddprun::rendezvous

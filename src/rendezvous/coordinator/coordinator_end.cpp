@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "rendezvous/codec.hpp"
@@ -18,13 +19,28 @@ namespace {
 
 constexpr std::size_t k_max_seen = 512;  // failures of one attempt that are not alike
 
+// Which ranks a signal found running, for the report.
+std::vector<int> ranks_running(int world_size, std::set<int> ended,
+                               const std::optional<supervise::Failure>& failure,
+                               const std::vector<supervise::Failure>& others) {
+  if (failure) ended.insert(failure->rank.value);
+  for (const supervise::Failure& other : others) ended.insert(other.rank.value);
+  std::vector<int> running;
+  for (int rank = 0; rank < world_size; ++rank) {
+    if (!ended.contains(rank)) running.push_back(rank);
+  }
+  return running;
+}
+
 }  // namespace
 
 void Coordinator::check_stopped(TimePoint now) {
   if (!all_done(stopped_, [this](AgentIndex agent) { return !is_busy(agent); })) return;
   settle_cause();
+  job_end_.decided_at = now;
   const bool signalled = final_cause_ && final_cause_->kind == supervise::Cause::Kind::stopped_by_signal;
   if (signalled && all_succeeded()) return finish({});
+  if (signalled) victims_ = ranks_running(world_.world_size, job_end_.finished, first_failure_, others_);
   if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
   if (final_cause_) return finish(*final_cause_);
   if (!changes_.empty()) return restart_changed(now);
@@ -50,7 +66,21 @@ supervise::RestartDecision Coordinator::decide_restart() const {
 
 supervise::AttemptEnd Coordinator::attempt_end() const {
   const auto ran = std::chrono::floor<Milliseconds>(failed_at_ - started_at_);
-  return {*first_failure_, ran, progressed_};
+  supervise::AttemptEnd end{*first_failure_, ran, progressed_};
+  end.warned = job_end_.warning.has_value();
+  if (job_end_.at) {
+    const TimePoint now = std::max(failed_at_, job_end_.decided_at);
+    end.left = std::chrono::floor<Milliseconds>(*job_end_.at - now);
+  }
+  return end;
+}
+
+// Workers of later attempts are warned as they start.
+Coordinator::Actions Coordinator::on_job_end(std::optional<TimePoint> at, std::optional<int> warning) {
+  if (at) job_end_.at = at;
+  if (warning) job_end_.warning = warning;
+  if (warning && state_ == State::running) send_all(Warn{attempt_, *warning});
+  return std::exchange(actions_, {});
 }
 
 // What came while the workers were stopped would have changed nothing, had the first failure been the cause.

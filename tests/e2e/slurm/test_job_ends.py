@@ -98,6 +98,7 @@ def test_the_time_limit(preempting_cluster):
     jobs = {how: submit(cluster, folder, how, minutes=1) for how, folder in folders.items()}
     for how, folder in folders.items():
         assert check_once(folder, 150).endswith(f": job {jobs[how]} reached its time limit of 00:01:00"), how
+        assert "\n  all 4 ranks were running\n" in (folder / "output").read_text(), how
     cluster.cancel_all()
 
 

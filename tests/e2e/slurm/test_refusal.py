@@ -95,7 +95,7 @@ def test_dry_run_runs_nothing(cluster, directory):
 
 def untimed(plan):
     """A printed plan without what is left of the job's time: the two were made at different moments."""
-    kept = [line for line in plan.splitlines() if not line.lstrip().startswith("time left ")]
+    kept = [line for line in plan.splitlines() if not line.lstrip().startswith("time limit ")]
     assert len(kept) == len(plan.splitlines()) - 1, plan
     return kept
 

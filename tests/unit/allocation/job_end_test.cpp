@@ -87,3 +87,10 @@ TEST_CASE("a walltime that is not used up, and dates that are none, say nothing"
   CHECK(said("    Resource_List.walltime = 00:10:00\n", std::nullopt).empty());
   CHECK(said("", 601).empty());
 }
+
+TEST_CASE("of the reasons for a job's end only two are its time limit") {
+  CHECK(names_time_limit("job 2 reached its time limit of 00:01:00"));
+  CHECK(names_time_limit("job 0.ctl reached its walltime of 00:00:20"));
+  CHECK_FALSE(names_time_limit("job 2 was cancelled"));
+  CHECK_FALSE(names_time_limit(""));
+}

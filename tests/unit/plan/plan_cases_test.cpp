@@ -38,8 +38,8 @@ std::string without_version(std::string text) {
 Printed print(const facts::Snapshot& snapshot, const options::Options& options) {
   try {
     if (const auto remote_launcher = test::plan_self_launch(snapshot, options))
-      return {without_version(render::render_text(*remote_launcher)),
-              without_version(render::render_json(*remote_launcher, snapshot))};
+      return {without_version(render::render_text(*remote_launcher, snapshot, options.time_limit)),
+              without_version(render::render_json(*remote_launcher, snapshot, options.time_limit))};
     const LaunchPlan plan = plan_node(snapshot, options);
     return {without_version(render::render_text(plan, snapshot)),
             without_version(render::render_json(plan, snapshot))};

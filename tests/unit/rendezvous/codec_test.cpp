@@ -150,6 +150,7 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           Start{some_assignment(), Milliseconds{60000}},
           Start{with_local_peers()},
           Start{with_plain_local_peers(3)},
+          Warn{{2}, 10},
           Stop{{1}},
           Stop{{1}, 64, true},
           Finish{cause, {some_failure()}, {"lost n3"}, true},

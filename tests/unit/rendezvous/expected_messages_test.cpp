@@ -38,6 +38,8 @@ TEST_CASE("what tells of an attempt fits only while it runs or is being stopped"
   CHECK(judged(Stopped{{3}, {}, {}}) == "WWWWTL");
 }
 
+TEST_CASE("a warning of the job's end comes to workers that run") { CHECK(judged(Warn{{3}, 10}) == "WTWW"); }
+
 TEST_CASE("an attempt that is over is late, one that has not begun is wrong") {
   CHECK(judged(AttemptSucceeded{{2}}) == "LLLLLL");
   CHECK(judged(Stopped{{2}, {}, {}}) == "LLLLLL");

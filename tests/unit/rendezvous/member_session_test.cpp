@@ -71,6 +71,7 @@ TEST_CASE("what may come at any time is no answer") {
   CHECK_FALSE(received(session, StatusQuestion{}).answers);
   CHECK(received(session, Standby{}).answers);
   CHECK(received(session, Start{}).answers);
+  CHECK_FALSE(received(session, Warn{}).answers);
   CHECK(received(session, Stop{}).answers);
 }
 

@@ -182,3 +182,10 @@ TEST_CASE("of one that ddprun stopped while it was ending, the sentence says so 
   CHECK(describe(cause) == "rank 3 on n2 failed, and was stopped by SIGTERM before it exited");
   CHECK(exit_code_of(cause) == 1);
 }
+
+TEST_CASE("a report says which ranks had ended and which were running when a signal came") {
+  CHECK(describe_running({0, 1, 2, 3}, 4) == "all 4 ranks were running");
+  CHECK(describe_running({0}, 1) == "rank 0 was running");
+  CHECK(describe_running({0, 1, 3}, 8) == "ranks 2,4-7 had ended, ranks 0-1,3 were running");
+  CHECK(describe_running({3}, 4) == "ranks 0-2 had ended, rank 3 was running");
+}

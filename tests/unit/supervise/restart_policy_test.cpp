@@ -232,3 +232,24 @@ TEST_CASE("the budget and what used it are known, without what the workers said"
   REQUIRE(policy.used().causes.size() == k_max_restart_causes);
   CHECK(policy.used().causes.back() == exited(300 % 256));
 }
+
+TEST_CASE("a code of --requeue-on is not answered with a restart where the job is requeued") {
+  options::TimeLimitOptions limit;
+  limit.requeue_on = sourced(std::vector{85}, "--requeue-on");
+  CHECK(RestartPolicy(3, {}, limit).decide({exited(85), 2s}).restart);
+  limit.requeue = sourced(0, "--requeue");
+  CHECK(RestartPolicy(3, {}, limit).decide({exited(85), 2s}).why == "exit code 85 is in --requeue-on");
+  CHECK(RestartPolicy(3, {}, limit).decide({exited(1), 2s}).restart);
+}
+
+TEST_CASE("the wait before a restart counts against --min-attempt-time") {
+  options::TimeLimitOptions limit;
+  limit.min_attempt = sourced(Milliseconds{60000}, "--min-attempt-time");
+  RestartOptions slow;
+  slow.backoff = sourced(Milliseconds{5000}, "--restart-backoff");
+  AttemptEnd end{exited(1), 2s};
+  end.left = 62s;
+  CHECK(RestartPolicy(3, {}, limit).decide(end).restart);
+  CHECK(RestartPolicy(3, slow, limit).decide(end).why ==
+        "the job ends in 62 s, and --min-attempt-time asks for 60 s for an attempt");
+}

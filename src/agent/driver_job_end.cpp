@@ -1,0 +1,38 @@
+// The end of a job that a scheduler brings: the warning before it, and what the report says of it.
+#include "agent/driver.hpp"
+#include "probes/launch_facts.hpp"
+#include "supervise/report.hpp"
+
+namespace ddprun::agent {
+
+JobEndWatch::Hooks Driver::job_end_hooks() {
+  JobEndWatch::Hooks hooks;
+  hooks.know = [this](TimePoint end) {
+    if (auto* const here = link_.coordinator()) here->note_job_end(end);
+  };
+  hooks.warn = [this](int signal) {
+    if (auto* const here = link_.coordinator()) here->warn(signal);
+  };
+  return hooks;
+}
+
+void Driver::handle(const rendezvous::Warn& warn) {
+  if (warn.attempt != supervisor_.attempt() || supervisor_.idle() || life_.ending()) return;
+  warned_workers_.begin(warn.signal);
+}
+
+// Who was running when a signal came is said where it was the scheduler's, or not all were.
+void Driver::explain_end(rendezvous::Finish& finish) const {
+  supervise::Cause& cause = finish.cause;
+  if (cause.kind != supervise::Cause::Kind::stopped_by_signal) return;
+  const bool unexplained = cause.detail.empty();
+  if (unexplained) cause.detail = probes::ask_why_job_ends(plans_.node->allocation);
+  const int world_size = plans_.attempt->assignment.world_size;
+  const bool by_scheduler = unexplained && !cause.detail.empty();
+  const bool some_had_ended = finish.victims.size() < static_cast<std::size_t>(world_size);
+  const bool known = !finish.victims.empty() && world_size > 0;
+  if (known && (by_scheduler || some_had_ended))
+    finish.remarks.push_back(supervise::describe_running(finish.victims, world_size));
+}
+
+}  // namespace ddprun::agent

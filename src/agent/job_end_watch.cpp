@@ -1,0 +1,101 @@
+#include "agent/job_end_watch.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "base/error.hpp"
+#include "console/log.hpp"
+#include "options/options.hpp"
+#include "os/clock.hpp"
+
+namespace ddprun::agent {
+
+JobEndWatch::JobEndWatch(boost::asio::io_context& context, const Plans& plans, workers::WorkerGroup& workers,
+                         Hooks hooks)
+    : context_(context),
+      plans_(plans),
+      workers_(workers),
+      hooks_(std::move(hooks)),
+      watch_(plans.node->options.time_limit),
+      timer_(context) {}
+
+void JobEndWatch::begin() {
+  std::optional<Milliseconds> left;
+  if (const auto& end = plans_.node->allocation.end_time)
+    left = Milliseconds{end->value * 1000 - os::unix_milliseconds()};
+  carry_out(watch_.on_start(left, os::now()));
+}
+
+void JobEndWatch::end() {
+  timer_.cancel();
+  query_.reset();
+}
+
+void JobEndWatch::carry_out(const supervise::EndWatch::Actions& actions) {
+  for (const auto& action : actions) std::visit([this](const auto& each) { carry_out(each); }, action);
+  arm_timer();
+}
+
+void JobEndWatch::carry_out(const supervise::EndWatch::Ask&) {
+  const allocation::Allocation& allocation = plans_.node->allocation;
+  if (allocation.job_id.value.empty())
+    return boost::asio::post(context_, [this] { note_answer(std::nullopt); });
+  try {
+    query_ = std::make_unique<probes::JobTimeQuery>(context_, allocation,
+                                                    [this](std::optional<Milliseconds> left) {
+                                                      workers_.spare_no_more(query_child_);
+                                                      query_.reset();
+                                                      note_answer(left);
+                                                    });
+    query_child_ = query_->child();
+    workers_.spare(query_child_);
+  } catch (const Error& error) {
+    console::say_detail(error.what());
+    boost::asio::post(context_, [this] { note_answer(std::nullopt); });
+  }
+}
+
+void JobEndWatch::carry_out(const supervise::EndWatch::Know& action) {
+  console::say_detail("the job ends in " +
+                      supervise::describe_left(std::chrono::floor<Milliseconds>(action.end - os::now())));
+  hooks_.know(action.end);
+}
+
+void JobEndWatch::carry_out(const supervise::EndWatch::Warn& action) {
+  const auto& signal = plans_.node->options.time_limit.signal;
+  if (!signal) return;
+  console::say(fmt::format("sending {} to all ranks: job {} ends in {} (its time limit)",
+                           options::signal_name(signal->value.signal), plans_.node->allocation.job_id.value,
+                           supervise::describe_left(action.left)));
+  hooks_.warn(signal->value.signal);
+}
+
+void JobEndWatch::carry_out(const supervise::EndWatch::SayUnknown&) {
+  const options::TimeLimitOptions& options = plans_.node->options.time_limit;
+  const std::string& option = options.signal ? options.signal->origin : options.min_attempt.origin;
+  const std::string& job = plans_.node->allocation.job_id.value;
+  console::say_notice(
+      job.empty() ? fmt::format("{} has no effect: ddprun does not run in a scheduler's job", option)
+                  : fmt::format("{} has no effect: the scheduler shows no time limit of job {}", option, job),
+      {});
+}
+
+void JobEndWatch::note_answer(std::optional<Milliseconds> left) {
+  carry_out(watch_.on_answer(left, os::now()));
+}
+
+void JobEndWatch::arm_timer() {
+  const auto deadline = watch_.deadline();
+  if (!deadline) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_at(*deadline);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) carry_out(watch_.on_time(os::now()));
+  });
+}
+
+}  // namespace ddprun::agent

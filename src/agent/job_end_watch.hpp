@@ -1,0 +1,48 @@
+// Beside the coordinator: knows when the scheduler ends the job, and has the workers warned of it in time.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+
+#include "agent/plans.hpp"
+#include "probes/job_time_query.hpp"
+#include "supervise/end_watch.hpp"
+#include "workers/worker_group.hpp"
+
+namespace ddprun::agent {
+
+class JobEndWatch {
+ public:
+  struct Hooks {
+    std::function<void(TimePoint end)> know;
+    std::function<void(int signal)> warn;  // all workers, of this attempt and of later ones
+  };
+  JobEndWatch(boost::asio::io_context& context, const Plans& plans, workers::WorkerGroup& workers,
+              Hooks hooks);
+
+  void begin();  // the workers start; once for all attempts
+  void end();    // of the job
+  bool warned() const { return watch_.warned(); }
+
+ private:
+  void carry_out(const supervise::EndWatch::Actions& actions);
+  void carry_out(const supervise::EndWatch::Ask& action);
+  void carry_out(const supervise::EndWatch::Know& action);
+  void carry_out(const supervise::EndWatch::Warn& action);
+  void carry_out(const supervise::EndWatch::SayUnknown& action);
+  void note_answer(std::optional<Milliseconds> left);
+  void arm_timer();
+
+  boost::asio::io_context& context_;
+  const Plans& plans_;
+  workers::WorkerGroup& workers_;
+  Hooks hooks_;
+  supervise::EndWatch watch_;
+  boost::asio::steady_timer timer_;
+  std::unique_ptr<probes::JobTimeQuery> query_;  // under way
+  int query_child_ = 0;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,31 @@
+// --requeue: what the agent that reports the job's end asks of the scheduler then.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "agent/plans.hpp"
+#include "rendezvous/message.hpp"
+#include "supervise/report.hpp"
+
+namespace ddprun::agent {
+
+class Requeue {
+ public:
+  // Before the report. `warned`: the workers had the signal of --signal-before-end.
+  void decide(const rendezvous::Finish& finish, const Plans& plans, bool warned);
+  // For the report; nothing where there is nothing to do.
+  const std::optional<supervise::Requeuing>& state() const { return state_; }
+  int restarts() const { return restarts_; }  // how often the scheduler had started the job before
+  // Once all is written, since the scheduler ends the job at once. Says what it does; waits for the answer,
+  // ten seconds at most, and corrects the file of --report where it is a refusal.
+  void ask(const Plans& plans, std::int64_t began);
+
+ private:
+  std::optional<supervise::Requeuing> state_;
+  std::string hint_;
+  int restarts_ = 0;
+  std::optional<rendezvous::Finish> finish_;
+};
+
+}  // namespace ddprun::agent

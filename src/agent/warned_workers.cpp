@@ -1,0 +1,63 @@
+#include "agent/warned_workers.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "console/log.hpp"
+#include "options/options.hpp"
+#include "os/clock.hpp"
+#include "os/read_file.hpp"
+#include "supervise/report.hpp"
+
+namespace ddprun::agent {
+
+using supervise::PendingWarning;
+
+WarnedWorkers::WarnedWorkers(boost::asio::io_context& context, const Plans& plans,
+                             workers::WorkerGroup& workers, Hooks hooks)
+    : plans_(plans), workers_(workers), hooks_(std::move(hooks)), timer_(context) {}
+
+void WarnedWorkers::begin(int signal) {
+  signal_ = signal;
+  pending_.begin(plans_.attempt->planned.size(), os::now());
+  look();
+}
+
+void WarnedWorkers::end() {
+  pending_.end();
+  timer_.cancel();
+}
+
+PendingWarning::Worker WarnedWorkers::state_of(std::size_t worker) const {
+  if (!hooks_.runs(worker)) return PendingWarning::Worker::gone;
+  const std::string path = fmt::format("/proc/{}/status", workers_.pid(worker));
+  const bool handles = supervise::handles_signal(os::try_read_file(path).value_or(""), signal_);
+  return handles ? PendingWarning::Worker::ready : PendingWarning::Worker::deaf;
+}
+
+void WarnedWorkers::look() {
+  const auto step = pending_.look([this](std::size_t worker) { return state_of(worker); }, os::now());
+  for (const std::size_t worker : step.send) {
+    workers_.signal(worker, signal_);
+    hooks_.sent(signal_);
+  }
+  if (!step.tell.empty()) tell_deaf(step.tell);
+  const auto deadline = pending_.deadline();
+  if (!deadline) return;
+  timer_.expires_at(*deadline);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) look();
+  });
+}
+
+void WarnedWorkers::tell_deaf(const std::vector<std::size_t>& workers) const {
+  std::vector<int> ranks;
+  for (const std::size_t worker : workers) ranks.push_back(plans_.attempt->planned[worker].rank.value);
+  const std::string signal = options::signal_name(signal_);
+  console::say_notice(fmt::format("{} on {} cannot be sent {}: their main processes do not handle it",
+                                  supervise::name_ranks(ranks), plans_.node->host, signal),
+                      "set a handler in the training script, and start Python by exec in a shell script");
+}
+
+}  // namespace ddprun::agent

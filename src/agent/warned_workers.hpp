@@ -1,0 +1,42 @@
+// Gives the signal of --signal-before-end to this host's workers: to each main process once, as soon as it
+// handles it.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/plans.hpp"
+#include "supervise/pending_warning.hpp"
+#include "workers/worker_group.hpp"
+
+namespace ddprun::agent {
+
+class WarnedWorkers {
+ public:
+  struct Hooks {
+    std::function<bool(std::size_t worker)> runs;
+    std::function<void(int signal)> sent;  // to a worker
+  };
+  WarnedWorkers(boost::asio::io_context& context, const Plans& plans, workers::WorkerGroup& workers,
+                Hooks hooks);
+
+  void begin(int signal);  // those of the attempt that runs
+  void end();              // of the attempt, or it is stopped
+
+ private:
+  void look();
+  supervise::PendingWarning::Worker state_of(std::size_t worker) const;
+  void tell_deaf(const std::vector<std::size_t>& workers) const;
+
+  const Plans& plans_;
+  workers::WorkerGroup& workers_;
+  Hooks hooks_;
+  boost::asio::steady_timer timer_;
+  supervise::PendingWarning pending_;
+  int signal_ = 0;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,19 @@
+// The forms in which schedulers' programs show a job: pairs, attributes and spans of time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun::allocation {
+
+// Slurm's "Key=value Key=value"; the first of each name counts.
+std::map<std::string, std::string> read_pairs(std::string_view shown);
+// PBS' "    name = value", continued by lines that begin with a tab.
+std::map<std::string, std::string> read_attributes(std::string_view shown);
+// "45", "30:00", "01:00:00" or "1-02:00:00" in seconds.
+std::optional<std::int64_t> parse_span(std::string_view text);
+
+}  // namespace ddprun::allocation

@@ -1,0 +1,90 @@
+#include "render/render_time_limit.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "allocation/schedulers/job_time.hpp"
+#include "base/text.hpp"
+#include "options/options.hpp"
+#include "render/render_json.hpp"
+
+namespace ddprun::render {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double seconds(Milliseconds duration) { return static_cast<double>(duration.count()) / 1000; }
+
+std::string limit_text(std::int64_t end, std::int64_t now) {
+  const auto time = static_cast<std::time_t>(end);
+  const std::int64_t minutes = (end - now) / 60;
+  const std::string left =
+      end <= now ? "none left" : fmt::format("{} h {:02} min left", minutes / 60, minutes % 60);
+  return fmt::format("{}, until {:%Y-%m-%d %H:%M:%S} UTC", left, fmt::gmtime(time));
+}
+
+std::string requeue_text(const options::TimeLimitOptions& limit) {
+  std::vector<std::string> codes;
+  for (const int code : limit.requeue_on.value) codes.push_back(std::to_string(code));
+  std::vector<std::string> when;
+  if (limit.signal) when.emplace_back("after the signal");
+  if (!codes.empty()) when.push_back("on code " + join(codes, ", "));
+  const int most = limit.requeue->value;
+  const std::string count = most > 0 ? fmt::format(", at most {} times", most) : std::string();
+  return (when.empty() ? "never: no signal, no code" : join(when, ", ")) + count;
+}
+
+// From the scheduler's SIGTERM to its SIGKILL; no origin: not known.
+Sourced<Milliseconds> end_grace_of(const allocation::Allocation& allocation,
+                                   const facts::Snapshot& snapshot) {
+  const auto config = snapshot.files.find(std::string(allocation::k_slurm_config));
+  return allocation::end_grace(allocation.scheduler.value,
+                               config == snapshot.files.end() ? std::string() : config->second);
+}
+
+}  // namespace
+
+void show_time_limit(TextTable& table, const allocation::Allocation& allocation,
+                     const options::TimeLimitOptions& limit, const facts::Snapshot& snapshot) {
+  if (const auto& end = allocation.end_time) {
+    table.row("time limit", limit_text(end->value, snapshot.unix_time), end->origin);
+    const Sourced<Milliseconds> grace = end_grace_of(allocation, snapshot);
+    if (grace.known())
+      table.row("", describe_duration(grace.value) + " from SIGTERM to SIGKILL", grace.origin);
+  }
+  if (const auto& signal = limit.signal) {
+    table.row("signal",
+              fmt::format("{} to each rank, {} before the limit", options::signal_name(signal->value.signal),
+                          describe_duration(signal->value.before)),
+              signal->origin);
+    if (!allocation.end_time) table.row("", "not sent where no limit is known");
+  }
+  if (limit.min_attempt.value > Milliseconds{0})
+    table.row("min attempt",
+              "no restart within " + describe_duration(limit.min_attempt.value) + " of the limit",
+              limit.min_attempt.origin);
+  if (limit.requeue) table.row("requeue", requeue_text(limit), limit.requeue->origin);
+}
+
+Json time_limit_json(const allocation::Allocation& allocation, const options::TimeLimitOptions& limit,
+                     const facts::Snapshot& snapshot) {
+  const bool asked = limit.signal || limit.requeue || limit.min_attempt.value > Milliseconds{0};
+  if (!allocation.end_time && !asked) return {};
+  Json json;
+  const Sourced<Milliseconds> grace = end_grace_of(allocation, snapshot);
+  json["grace_seconds"] = grace.known() ? with_origin(seconds(grace.value), grace.origin) : Json();
+  const auto& signal = limit.signal;
+  json["signal"] = signal ? with_origin(options::signal_name(signal->value.signal), signal->origin) : Json();
+  json["signal_seconds_before"] = signal ? Json(seconds(signal->value.before)) : Json();
+  json["requeue"] = limit.requeue ? with_origin(limit.requeue->value, limit.requeue->origin) : Json();
+  json["requeue_on"] = with_origin(limit.requeue_on.value, limit.requeue_on.origin);
+  json["min_attempt_seconds"] = with_origin(seconds(limit.min_attempt.value), limit.min_attempt.origin);
+  return json;
+}
+
+}  // namespace ddprun::render

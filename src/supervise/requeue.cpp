@@ -1,0 +1,74 @@
+#include "supervise/requeue.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "options/options.hpp"
+
+namespace ddprun::supervise {
+
+namespace {
+
+// Why the job should run again; empty where it should not.
+std::string find_reason(const options::TimeLimitOptions& options, const Cause& cause,
+                        const RequeueFacts& facts) {
+  using enum Cause::Kind;
+  const bool failed = cause.kind == worker_failed;
+  const std::vector<int>& codes = options.requeue_on.value;
+  if (failed && std::ranges::binary_search(codes, exit_code_of(cause)))
+    return fmt::format("exit code {} is in {}", exit_code_of(cause), options.requeue_on.origin);
+  if (!facts.warned || !options.signal) return {};
+  const int signal = options.signal->value.signal;
+  if (failed || cause.kind == success) return "its workers ended after " + options::signal_name(signal);
+  if (cause.kind != stopped_by_signal) return {};
+  if (facts.at_time_limit) return "it reached its time limit";
+  // By a worker that lets the warning end it.
+  const bool by_warning = cause.signal == signal && cause.detail.empty();
+  return by_warning ? "its workers ended after " + options::signal_name(signal) : std::string();
+}
+
+}  // namespace
+
+RequeueDecision decide_requeue(const options::TimeLimitOptions& options, const Cause& cause,
+                               const RequeueFacts& facts) {
+  if (!options.requeue) return {};
+  const std::string reason = find_reason(options, cause, facts);
+  if (reason.empty()) return {};
+  if (facts.job.empty())
+    return {false, "not requeued: ddprun does not run in a job", "leave out --requeue outside a job"};
+  const std::string job = "job " + facts.job;
+  if (requeue_command(facts.scheduler, facts.job).empty()) {
+    const facts::SchedulerTraits* const traits = facts::find_traits(facts.scheduler);
+    return {false,
+            fmt::format("{} is not requeued: --requeue does not support the scheduler{}{}", job,
+                        traits != nullptr ? " " : "", traits != nullptr ? traits->name : ""),
+            requeue_hint(facts.scheduler)};
+  }
+  const int most = options.requeue->value;
+  if (most > 0 && facts.restarts >= most) {
+    return {false,
+            fmt::format("{} is not requeued: it was requeued {} times already ({}={})", job, facts.restarts,
+                        options.requeue->origin, most),
+            {}};
+  }
+  const std::string count =
+      most > 0 ? fmt::format("{} of {}", facts.restarts + 1, most) : std::to_string(facts.restarts + 1);
+  return {true, fmt::format("requeuing {}: {} (restart {})", job, reason, count), {}};
+}
+
+std::vector<std::string> requeue_command(facts::Scheduler scheduler, const std::string& job) {
+  if (scheduler == facts::Scheduler::slurm) return {"scontrol", "requeue", job};
+  if (scheduler == facts::Scheduler::pbs) return {"qrerun", job};
+  return {};
+}
+
+std::string requeue_hint(facts::Scheduler scheduler) {
+  if (scheduler == facts::Scheduler::slurm)
+    return "Slurm requeues batch jobs that were submitted with sbatch --requeue";
+  if (scheduler == facts::Scheduler::pbs)
+    return "qrerun needs the rights of an operator: submit the next job from the batch script instead";
+  return "submit the next job from the batch script instead";
+}
+
+}  // namespace ddprun::supervise

@@ -1,0 +1,41 @@
+// Whether the scheduler is asked to run the job again (--requeue), and how.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "facts/schedulers.hpp"
+#include "options/time_limit_options.hpp"
+#include "supervise/outcome.hpp"
+
+namespace ddprun::supervise {
+
+// How the job ended, as far as it matters here.
+struct RequeueFacts {
+  facts::Scheduler scheduler = facts::Scheduler::none;
+  std::string job;             // empty: in none
+  int restarts = 0;            // how often the scheduler had started the job before
+  bool warned = false;         // the workers had the signal of --signal-before-end
+  bool at_time_limit = false;  // stopped_by_signal: the scheduler did it at the job's time limit
+};
+
+struct RequeueDecision {
+  bool ask = false;
+  std::string what;  // the sentence: "requeuing job 29 ..." or "job 29 is not requeued: ..."; empty: nothing
+  std::string hint;
+};
+
+// The scheduler is asked where the workers ended, with success or not, after the warning, or one failed with
+// a code of --requeue-on, and the job was not started again --requeue=N times already. Who stops a job by
+// hand wants it to end; a preemption is the scheduler's own decision.
+RequeueDecision decide_requeue(const options::TimeLimitOptions& options, const Cause& cause,
+                               const RequeueFacts& facts);
+
+// The command line that asks; empty where ddprun knows none.
+std::vector<std::string> requeue_command(facts::Scheduler scheduler, const std::string& job);
+
+// What to do where the scheduler refuses.
+std::string requeue_hint(facts::Scheduler scheduler);
+
+}  // namespace ddprun::supervise

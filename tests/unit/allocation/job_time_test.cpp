@@ -1,0 +1,83 @@
+#include "allocation/schedulers/job_time.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "allocation/schedulers/shown_fields.hpp"
+#include "base/text.hpp"
+#include "catch.hpp"
+#include "test_paths.hpp"
+
+using namespace ddprun;
+using namespace ddprun::allocation;
+using facts::Scheduler;
+
+namespace {
+
+std::string read_shown(const std::string& name) {
+  std::ifstream file(DDPRUN_TEST_DATA "/job_times/" + name);
+  REQUIRE(file);
+  std::stringstream text;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with('#')) text << line << '\n';
+  }
+  return text.str();
+}
+
+std::optional<std::int64_t> left(Scheduler scheduler, const std::string& shown) {
+  return parse_time_left(scheduler, shown, [](const std::string& date) -> std::optional<std::int64_t> {
+    return date == "Thu Nov 26 23:37:52 2026" ? std::optional<std::int64_t>(5) : std::nullopt;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("how long a job may still run is read from what the scheduler's program shows") {
+  CHECK(left(Scheduler::slurm, read_shown("slurm-limit.txt")) == 60);
+  CHECK_FALSE(left(Scheduler::slurm, read_shown("slurm-unlimited.txt")));
+  CHECK_FALSE(left(Scheduler::slurm, read_shown("slurm-unknown-job.txt")));
+  CHECK(left(Scheduler::slurm, "1-02:03:04\n") == 93784);
+  CHECK(left(Scheduler::pbs, read_shown("pbs-limit.txt")) == 15);
+  CHECK_FALSE(left(Scheduler::pbs, "qstat: Unknown Job Id 1.ctl\n"));
+  CHECK(left(Scheduler::lsf, "1:30 L\n") == 5400);
+  CHECK(left(Scheduler::lsf, "0:10 X\n") == 600);
+  CHECK_FALSE(left(Scheduler::lsf, "1:30 E\n"));
+  CHECK_FALSE(left(Scheduler::lsf, "-\n"));
+  CHECK(left(Scheduler::flux, "3599\n") == 3599);
+  CHECK_FALSE(left(Scheduler::flux, "4294967295\n"));
+  CHECK_FALSE(left(Scheduler::none, "10"));
+}
+
+TEST_CASE("no scheduler's program is asked outside a job") {
+  CHECK(time_question(Scheduler::slurm, "29") ==
+        std::vector<std::string>{"squeue", "-h", "-j", "29", "-o", "%L"});
+  CHECK(time_question(Scheduler::slurm, "").empty());
+  CHECK(time_question(Scheduler::manual, "29").empty());
+}
+
+TEST_CASE("how often PBS has started a job before is one less than its run_count") {
+  CHECK(parse_pbs_restarts(read_shown("pbs-limit.txt")) == 0);
+  CHECK(parse_pbs_restarts("    run_count = 4\n") == 3);
+  CHECK_FALSE(parse_pbs_restarts("    run_count = 0\n"));
+  CHECK_FALSE(parse_pbs_restarts(""));
+}
+
+TEST_CASE("the time from SIGTERM to SIGKILL is the configuration's, else the scheduler's default") {
+  CHECK(end_grace(Scheduler::slurm, read_shown("slurm-config.txt")).value == Milliseconds{5000});
+  CHECK(end_grace(Scheduler::slurm, "").value == Milliseconds{30000});
+  CHECK(end_grace(Scheduler::slurm, "KillWait = soon").origin == "Slurm's default KillWait");
+  CHECK(end_grace(Scheduler::pbs, "").value == Milliseconds{10000});
+  CHECK(end_grace(Scheduler::flux, "").value == Milliseconds{5000});
+  CHECK_FALSE(end_grace(Scheduler::lsf, "").known());
+}
+
+TEST_CASE("spans of time have days, hours and minutes or fewer of them") {
+  CHECK(parse_span("45") == 45);
+  CHECK(parse_span("30:00") == 1800);
+  CHECK(parse_span("1-00:00:01") == 86401);
+  CHECK_FALSE(parse_span(""));
+  CHECK_FALSE(parse_span("UNLIMITED"));
+  CHECK_FALSE(parse_span("-5"));
+  CHECK_FALSE(parse_span("99999999999999:00"));
+}
