@@ -55,9 +55,11 @@ void WarnedWorkers::tell_deaf(const std::vector<std::size_t>& workers) const {
   std::vector<int> ranks;
   for (const std::size_t worker : workers) ranks.push_back(plans_.attempt->planned[worker].rank.value);
   const std::string signal = options::signal_name(signal_);
-  console::say_notice(fmt::format("{} on {} cannot be sent {}: their main processes do not handle it",
-                                  supervise::name_ranks(ranks), plans_.node->host, signal),
-                      "set a handler in the training script, and start Python by exec in a shell script");
+  console::say_notice(
+      fmt::format("{} on {} cannot be sent {}: {}", supervise::name_ranks(ranks), plans_.node->host, signal,
+                  ranks.size() == 1 ? "its main process does not handle it"
+                                    : "their main processes do not handle it"),
+      "set a handler in the training script, and start Python by exec in a shell script");
 }
 
 }  // namespace ddprun::agent

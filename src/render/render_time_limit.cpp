@@ -35,7 +35,7 @@ std::string requeue_text(const options::TimeLimitOptions& limit) {
   if (limit.signal) when.emplace_back("after the signal");
   if (!codes.empty()) when.push_back("on code " + join(codes, ", "));
   const int most = limit.requeue->value;
-  const std::string count = most > 0 ? fmt::format(", at most {} times", most) : std::string();
+  const std::string count = most > 0 ? ", at most " + count_of(most, "time") : std::string();
   return (when.empty() ? "never: no signal, no code" : join(when, ", ")) + count;
 }
 

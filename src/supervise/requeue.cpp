@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "options/options.hpp"
 
 namespace ddprun::supervise {
@@ -48,8 +49,8 @@ RequeueDecision decide_requeue(const options::TimeLimitOptions& options, const C
   const int most = options.requeue->value;
   if (most > 0 && facts.restarts >= most) {
     return {false,
-            fmt::format("{} is not requeued: it was requeued {} times already ({}={})", job, facts.restarts,
-                        options.requeue->origin, most),
+            fmt::format("{} is not requeued: it was requeued {} already ({}={})", job,
+                        count_of(facts.restarts, "time"), options.requeue->origin, most),
             {}};
   }
   const std::string count =
