@@ -38,7 +38,9 @@ bool HangWatch::is_busy(const Rank& rank, const Signs& signs, TimePoint now) con
     return static_cast<std::uint64_t>(used.count()) * 100 >= passed * static_cast<std::uint64_t>(percent);
   };
   if (share(grown(signs.children_cpu, rank.last.children_cpu), 10)) return true;
-  return signs.waits == false && share(grown(signs.own_cpu, rank.last.own_cpu), 10);
+  // Before torch is imported nothing says that the rank is in no collective, and it is in none.
+  const bool in_none = signs.waits ? !*signs.waits : now - began_ < k_start;
+  return in_none && share(grown(signs.own_cpu, rank.last.own_cpu), 10);
 }
 
 void HangWatch::note(std::size_t worker, const Signs& signs, TimePoint now) {

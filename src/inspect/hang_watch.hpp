@@ -5,8 +5,8 @@
 // lived when it entered that collective. Any other rank lives when it writes output, touches its progress
 // file, enters or completes a collective, reads or writes k_busy_io a second, or has children (data loaders,
 // compilers) that use a tenth of a core; and when it uses a tenth of one itself where it is known to be in no
-// collective. Traffic with the store is no sign: NCCL's monitor asks it once a second in a job that hangs
-// too.
+// collective, or in the first minutes, when torch is imported. Traffic with the store is no sign: NCCL's
+// monitor asks it once a second in a job that hangs too.
 //
 // The host is quiet once each of its running ranks has shown nothing for the time-out. With `auto` that is
 // learned: ten times the longest time without a sign on this host in what ran so far, five minutes at least,
@@ -38,6 +38,7 @@ class HangWatch {
   static constexpr std::uint64_t k_busy_io = 1 << 20;  // bytes a second
   static constexpr Milliseconds k_learning{600'000}, k_least_learned{300'000};
   static constexpr int k_times_longest = 10;
+  static constexpr Milliseconds k_start{300'000};  // of an attempt: imports, before torch can be asked
 
   explicit HangWatch(const options::HangTimeout& timeout) : timeout_(timeout) {}
 

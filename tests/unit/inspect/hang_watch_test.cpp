@@ -82,9 +82,13 @@ TEST_CASE("CPU use counts only where it is known that the rank is in no collecti
   one.look(1s);
   one.signs[0].own_cpu = 50s;
   one.look(60s);
+  CHECK_FALSE(one.quiet());  // it imports torch
+  one.look(HangWatch::k_start);
+  one.signs[0].own_cpu = 150s;
+  one.look(60s);
   CHECK(one.quiet());
   one.signs[0].waits = false;
-  one.signs[0].own_cpu = 60s;
+  one.signs[0].own_cpu = 210s;
   one.look(60s);
   CHECK_FALSE(one.quiet());
   one.signs[0].own_cpu += 1s;
