@@ -40,8 +40,6 @@ Json hosts_json(const allocation::Allocation& allocation) {
   return with_origin(hosts, allocation.hosts.origin);
 }
 
-double seconds(Milliseconds duration) { return static_cast<double>(duration.count()) / 1000.0; }
-
 Json site_json(const site::SitePlan& site) {
   if (!site.known()) return {};
   Json json;

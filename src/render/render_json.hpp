@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/duration.hpp"
 #include "facts/snapshot.hpp"
 #include "plan/launch_plan.hpp"
 
@@ -13,6 +14,8 @@ template <class T>
 nlohmann::ordered_json with_origin(const T& value, const std::string& origin) {
   return {{"value", value}, {"origin", origin}};
 }
+
+inline double seconds(Milliseconds duration) { return static_cast<double>(duration.count()) / 1000; }
 
 nlohmann::ordered_json allocation_json(const allocation::Allocation& allocation);
 nlohmann::ordered_json notices_json(const std::vector<allocation::Notice>& notices);

@@ -18,8 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double seconds(Milliseconds duration) { return static_cast<double>(duration.count()) / 1000; }
-
 std::string limit_text(std::int64_t end, std::int64_t now) {
   const auto time = static_cast<std::time_t>(end);
   const std::int64_t minutes = (end - now) / 60;

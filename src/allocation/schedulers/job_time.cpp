@@ -14,7 +14,7 @@ using facts::Scheduler;
 constexpr Milliseconds k_kill_wait{30000};
 constexpr Milliseconds k_kill_delay{10000};
 constexpr Milliseconds k_flux_kill_timeout{5000};
-constexpr std::int64_t k_longest = std::int64_t{10} * 365 * 86400;  // "unlimited" is longer
+constexpr std::int64_t k_longest_limit = std::int64_t{10} * 365 * 86400;  // "unlimited" is longer
 constexpr std::string_view k_kill_wait_name = "KillWait";
 
 std::string last_line(std::string_view shown) {
@@ -59,7 +59,7 @@ std::optional<std::int64_t> parse_time_left(Scheduler scheduler, std::string_vie
   if (scheduler == Scheduler::pbs) left = parse_pbs_left(shown, age_of);
   if (scheduler == Scheduler::lsf) left = parse_lsf_left(shown);
   if (scheduler == Scheduler::flux) left = parse_integer(last_line(shown));
-  return left && *left <= k_longest ? left : std::nullopt;
+  return left && *left <= k_longest_limit ? left : std::nullopt;
 }
 
 std::optional<int> parse_pbs_restarts(std::string_view shown) {
@@ -76,7 +76,7 @@ Sourced<Milliseconds> end_grace(Scheduler scheduler, std::string_view slurm_conf
     const std::vector<std::string> words = split_words(line);
     if (words.size() < 3 || words[0] != k_kill_wait_name || words[1] != "=") continue;
     const auto seconds = parse_integer(words[2]);
-    if (seconds && *seconds >= 0 && *seconds <= k_longest)
+    if (seconds && *seconds >= 0 && *seconds <= k_longest_limit)
       return sourced(Milliseconds{*seconds * 1000}, "KillWait, scontrol show config");
   }
   return sourced(k_kill_wait, "Slurm's default KillWait");

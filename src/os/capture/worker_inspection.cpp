@@ -29,7 +29,7 @@ namespace ddprun::os {
 
 namespace {
 
-constexpr Milliseconds k_answer_limit{700}, k_dump_limit{300}, k_dump_look{20};
+constexpr Milliseconds k_worker_limit{700}, k_dump_limit{300}, k_dump_look{20};
 constexpr std::size_t k_largest_answer = std::size_t{8} << 20;
 constexpr std::size_t k_largest_dump = std::size_t{256} << 10;
 constexpr int k_dump_signal_offset = 3;  // SIGRTMIN+3, for which the module registers faulthandler
@@ -89,7 +89,7 @@ class Question {
 };
 
 void ask_all(const std::vector<Question*>& questions) {
-  const TimePoint deadline = now() + k_answer_limit;
+  const TimePoint deadline = now() + k_worker_limit;
   while (true) {
     std::vector<pollfd> polled;
     std::vector<Question*> open;
