@@ -156,6 +156,12 @@ std::string describe_process(const status::WorkerStatus& worker) {
   return process.state == 'R' ? "running" : "sleeping" + where;
 }
 
+// A request would wait until it goes on, and might then meet an interpreter that ends, which it would abort.
+bool is_stopped(int pid) {
+  const auto process = capture_process(pid);
+  return process && (process->state == 'T' || process->state == 't');
+}
+
 bool has_module(const std::string& door) {
   const auto exists = [&](const char* end) { return ::access((door + end).c_str(), F_OK) == 0; };
   return !door.empty() && (exists(".socket") || exists(".ending") || exists(".stacks"));
@@ -203,7 +209,8 @@ void inspect_workers(std::vector<status::WorkerStatus>& workers, const std::vect
     const bool ending = workers[i].view.ending = is_ending(doors[i]);
     records.emplace_back(doors[i] + (ending ? ".ending" : ".socket"),
                          "fr_trace_json?includestacktraces=false");
-    if (stacks) modules.emplace_back(doors[i] + (ending ? "" : ".socket"), "ddprun");
+    const bool may_ask = !ending && !is_stopped(workers[i].pid);
+    if (stacks) modules.emplace_back(doors[i] + (may_ask ? ".socket" : ""), "ddprun");
   }
   std::vector<Question*> all;
   for (auto* const questions : {&records, &modules}) {

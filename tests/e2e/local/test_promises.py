@@ -80,6 +80,14 @@ OPTIONS = {
     "--restart-backoff": (["--max-restarts", "1", "--restart-backoff", "7s"], "json:restarts.backoff_seconds.value=7.0"),
     "--shutdown-timeout": (["--shutdown-timeout", "7s"], "json:shutdown_timeout_seconds.value=7.0"),
     "--signals-to-handle": (["--signals-to-handle", "SIGUSR1", *SHOW, "echo $TORCHELASTIC_SIGNALS_TO_HANDLE"], "SIGUSR1"),
+    "--hang-timeout": (["--hang-timeout", "10ms", *TRUE], "is below one second"),  # test_hangs.py
+    "--on-hang": (["--on-hang", "restrat", *TRUE], "did you mean restart?"),  # test_hangs.py
+    "--exit-barrier-timeout": (["--exit-barrier-timeout", "0", *TRUE], "is below one second"),  # test_hangs.py
+    "--no-inspect": (["--no-inspect", "--print-config"], "no-inspect"),  # test_inspection.py
+    "--signal-before-end": (["--signal-before-end", "NONE@1", *TRUE], "is not SIGNAL@TIME"),  # slurm/test_time_limits.py
+    "--requeue": (["--requeue=x", *TRUE], "is not a number of times"),  # slurm/test_time_limits.py
+    "--requeue-on": (["--requeue-on", "0", *TRUE], "is not a list of exit codes"),  # slurm/test_time_limits.py
+    "--min-attempt-time": (["--min-attempt-time", "x", *TRUE], "is not a time"),  # slurm/test_time_limits.py
     "--dry-run": (["--dry-run", *TRUE], "nothing is started"),
     "--capture": (["--capture", "-", *TRUE], '"environment"'),
     "--snapshot": (["--snapshot", "captured", *TRUE], "nothing is started"),
@@ -95,6 +103,7 @@ OPTIONS = {
     "--start-method": (["--start-method", "fork", "--verbose", *TRUE], "--start-method has no effect"),
     "--event-log-handler": (["--event-log-handler", "console", *TRUE], '"event":"end"'),
     "--status": ([*SHOW, "/proc/$PPID/exe --status"], "1 worker on 1 node: sh -c"),  # test_status.py
+    "--stacks": ([*SHOW, "/proc/$PPID/exe --stacks"], "1 worker on 1 node: sh -c"),  # test_hangs.py
     "--watch": (["--status", "--watch=10ms"], "is below 100ms"),
     "--timeline": (["--timeline", "x.py"], "x.py contains no ddprun events"),
     "--output": (["--timeline", "x.py", "--output", "-"], "x.py contains no ddprun events"),
@@ -136,7 +145,9 @@ WORKER_VARIABLES = {
 # Those that come with an option, a site, a scheduler or several nodes, and have tests of their own.
 ELSEWHERE = {"OMP_PLACES", "OMP_PROC_BIND", "NCCL_IB_HCA", "FI_CXI_DEVICE_NAME", "GLOO_SOCKET_IFNAME",
              "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",
-             "SLURM_TASKS_PER_NODE", "TORCHELASTIC_TIMER_FILE"}
+             "SLURM_TASKS_PER_NODE", "TORCHELASTIC_TIMER_FILE", "DDPRUN_INSPECT", "PYTHONPATH", "NCCL_RAS_ADDR",
+             "TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_TRACE_BUFFER_SIZE",
+             "TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"}
 
 # A variable that is read: its value, and a piece of --dry-run.
 READ = {

@@ -30,7 +30,7 @@ def test_hosts(reachable, directory):
     for worker in evidence.workers(directory):
         assert worker["OF_THE_SHELL"] == "x y\nz" and worker["CUDA_VISIBLE_DEVICES"] == "0"
         ours = {name for name in worker if name.startswith("DDPRUN_")}
-        assert ours == {"DDPRUN_AGENT_ID", "DDPRUN_LAUNCH_ID", "DDPRUN_PROGRESS_FILE", "DDPRUN_WORKER_VARIABLES"}, worker
+        assert ours == {"DDPRUN_AGENT_ID", "DDPRUN_INSPECT", "DDPRUN_LAUNCH_ID", "DDPRUN_PROGRESS_FILE", "DDPRUN_WORKER_VARIABLES"}, worker
     assert len({worker["TORCHELASTIC_RUN_ID"] for worker in evidence.workers(directory)}) == 1
 
 

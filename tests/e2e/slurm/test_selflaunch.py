@@ -35,7 +35,7 @@ def test_a_batch_script(cluster, directory):
     assert places(directory) == [("n1", "0", "0", "2"), ("n2", "1", "0", "2")], output
     for worker in evidence.workers(directory):
         ours = {name for name in worker if name.startswith("DDPRUN_")}
-        assert ours == {"DDPRUN_AGENT_ID", "DDPRUN_LAUNCH_ID", "DDPRUN_PROGRESS_FILE", "DDPRUN_WORKER_VARIABLES"}, worker
+        assert ours == {"DDPRUN_AGENT_ID", "DDPRUN_INSPECT", "DDPRUN_LAUNCH_ID", "DDPRUN_PROGRESS_FILE", "DDPRUN_WORKER_VARIABLES"}, worker
 
 
 @pytest.mark.parametrize("options", [
