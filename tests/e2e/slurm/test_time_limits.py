@@ -62,7 +62,7 @@ def test_each_rank_is_warned_once_and_the_job_is_requeued_as_often_as_allowed(cl
 
 def test_workers_that_fail_after_the_warning_are_requeued_not_restarted(cluster, directory):
     job = submit(cluster, directory, f"exec srun --ntasks-per-node=1 ddprun --max-restarts 3 {WARN} --requeue {SAVER} {directory} 3")
-    wait_until("all ranks have saved", lambda: len(saved(directory)) == 2, 120)
+    wait_until("a rank has saved", lambda: len(saved(directory)) > 0, 120)  # its failure may stop the other before it has
     wait_until("the job is requeued", lambda: "Restarts=1 " in show(cluster, job))
     output = (directory / "output").read_text()
     assert "exited with code 3" in output and "not restarted: the workers were warned" in output, output
