@@ -50,7 +50,7 @@ def test_command(binary, tmp_path, line):
     arguments = [word for word in arguments_of(line) if word != "--dry-run"]
     if "--spares" in arguments:  # among the nodes of a job
         arguments = ["--hosts", "n[1-5]", *arguments]
-    looks = "--status" in arguments or "--timeline" in arguments  # at a job that there has to be
+    looks = "--status" in arguments or "--stacks" in arguments or "--timeline" in arguments  # at a job that there has to be
     worker = ["sh", "-c", "until [ -e looked ]; do sleep 0.05; done"] if looks else ["true"]
     with subprocess.Popen([binary, "--events", "run.jsonl", "--no-python", *worker], env=environment, cwd=directory) as job:
         try:
