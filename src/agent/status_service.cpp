@@ -50,7 +50,7 @@ void StatusService::show(status::JobStatus status, bool stacks) {
 
 // One measurement at a time serves all that ask meanwhile for no more than it looks at.
 void StatusService::measure(os::Depth depth, Measured done) {
-  if (workers_.status().workers.empty()) return done(workers_.status());
+  if (const status::NodeStatus status = workers_.status(); status.workers.empty()) return done(status);
   if (usage_ && depth <= depth_) return measured_for_.push_back(std::move(done));
   next_.emplace_back(depth, std::move(done));
   if (!usage_) begin_measurement();

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 
 #include "base/text.hpp"
 
@@ -89,6 +91,17 @@ std::optional<int> parse_tracer_pid(std::string_view status) {
       return parse_below(trim(std::string_view(line).substr(k_key.size())), 1 << 30);
   }
   return std::nullopt;
+}
+
+bool has_signal(std::string_view status, std::string_view mask, int signal) {
+  for (const std::string& line : split(status, '\n')) {
+    if (!line.starts_with(mask)) continue;
+    const std::string_view digits = trim(std::string_view(line).substr(mask.size()));
+    std::uint64_t signals = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), signals, 16);
+    return signal >= 1 && signal <= 64 && (signals >> (signal - 1) & 1U) != 0;
+  }
+  return false;
 }
 
 std::optional<double> parse_cpu_max(std::string_view text) {

@@ -30,6 +30,10 @@ std::optional<std::vector<int>> parse_allowed_memory_nodes(std::string_view stat
 // TracerPid of /proc/<pid>/status; 0: nobody traces it.
 std::optional<int> parse_tracer_pid(std::string_view status);
 
+// Whether one of the signal masks of /proc/<pid>/status has the signal: "SigCgt:" (handled), "SigBlk:",
+// "SigIgn:".
+bool has_signal(std::string_view status, std::string_view mask, int signal);
+
 // cgroup v2 cpu.max ("150000 100000" is 1.5 CPUs); nothing for "max" as well.
 std::optional<double> parse_cpu_max(std::string_view text);
 // cgroup v1 cpu.cfs_quota_us and cpu.cfs_period_us; nothing for the quota -1 (no limit) as well.

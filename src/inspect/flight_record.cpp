@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
+#include "inspect/json_values.hpp"
 
 namespace ddprun::inspect {
 
@@ -17,20 +18,8 @@ using Json = nlohmann::json;
 
 constexpr std::size_t k_most_shapes = 4;
 
-std::int64_t number_at(const Json& entry, const char* name) {
-  const auto found = entry.find(name);
-  return found != entry.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
-}
-
-std::string text_at(const Json& entry, const char* name) {
-  const auto found = entry.find(name);
-  return found != entry.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 bool is_completed(const Json& entry) {
-  const auto retired = entry.find("retired");
-  return (retired != entry.end() && retired->is_boolean() && retired->get<bool>()) ||
-         text_at(entry, "state") == "completed";
+  return flag_in(entry, "retired") || text_in(entry, "state") == "completed";
 }
 
 std::string shape_of(const Json& sizes) {
@@ -72,15 +61,13 @@ std::string group_of(const Json& entry) {
 
 Collective read(const Json& entry, std::int64_t now) {
   Collective collective;
-  const std::string name = text_at(entry, "profiling_name");  // "gloo:all_reduce"
+  const std::string name = text_in(entry, "profiling_name");  // "gloo:all_reduce"
   collective.operation = name.substr(name.find(':') + 1);
   collective.group = group_of(entry);
-  const auto p2p = entry.find("is_p2p");
-  const bool is_p2p = p2p != entry.end() && p2p->is_boolean() && p2p->get<bool>();
-  collective.sequence = number_at(entry, is_p2p ? "p2p_seq_id" : "collective_seq_id");
+  collective.sequence = number_in(entry, flag_in(entry, "is_p2p") ? "p2p_seq_id" : "collective_seq_id");
   collective.sizes = describe_sizes(entry);
   collective.pending = !is_completed(entry);
-  const std::int64_t created = number_at(entry, "time_created_ns");
+  const std::int64_t created = number_in(entry, "time_created_ns");
   collective.age = Milliseconds{created > 0 && created < now ? (now - created) / 1'000'000 : 0};
   return collective;
 }
@@ -88,7 +75,7 @@ Collective read(const Json& entry, std::int64_t now) {
 }  // namespace
 
 std::optional<Collective> parse_flight_record(std::string_view text, std::int64_t unix_nanoseconds) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = read_json_text(text);
   if (!json.is_object()) return std::nullopt;
   const auto entries = json.find("entries");
   if (entries == json.end() || !entries->is_array() || entries->empty()) return std::nullopt;
@@ -96,7 +83,7 @@ std::optional<Collective> parse_flight_record(std::string_view text, std::int64_
     return std::nullopt;
   // A ring: the newest is not always the last one.
   const auto newer = [](const Json& a, const Json& b) {
-    return number_at(a, "record_id") < number_at(b, "record_id");
+    return number_in(a, "record_id") < number_in(b, "record_id");
   };
   const Json* found = nullptr;
   for (const Json& entry : *entries) {

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/text.hpp"
+#include "base/json_text.hpp"
+#include "inspect/json_values.hpp"
 
 namespace ddprun::inspect {
 
@@ -13,32 +13,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t k_most_text = 4096;
-
-std::string text_in(const Json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_string() ? found->get<std::string>().substr(0, k_most_text)
-                                                   : std::string();
-}
-
-std::int64_t number_in(const Json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
-}
-
-bool flag_in(const Json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_boolean() && found->get<bool>();
-}
-
 std::vector<Frame> frames_in(const Json& thread) {
   std::vector<Frame> frames;
   const auto stack = thread.find("stack");
   if (stack == thread.end() || !stack->is_array()) return frames;
   for (const Json& each : *stack) {
     if (!each.is_object() || frames.size() == k_most_frames) break;
-    frames.push_back(
-        {text_in(each, "file"), static_cast<int>(number_in(each, "line")), text_in(each, "function")});
+    frames.push_back({text_in(each, "file"), number_in<int>(each, "line"), text_in(each, "function")});
   }
   return frames;
 }
@@ -67,7 +48,7 @@ void add_thread(RankView& view, const Json& thread, bool is_main) {
 }  // namespace
 
 bool add_module_answer(RankView& view, std::string_view text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = read_json_text(text);
   if (!json.is_object()) return false;
   const auto threads = json.find("threads");
   if (threads == json.end() || !threads->is_array()) return false;

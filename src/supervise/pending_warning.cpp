@@ -1,12 +1,9 @@
 #include "supervise/pending_warning.hpp"
 
-#include <charconv>
-#include <cstdint>
 #include <numeric>
-#include <string>
 #include <utility>
 
-#include "base/text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::supervise {
 
@@ -15,21 +12,10 @@ namespace {
 constexpr Milliseconds k_pause{1000};
 constexpr Milliseconds k_patience{15000};  // import torch takes as long from a cold disk
 
-bool has_signal(std::string_view line, std::string_view name, int signal) {
-  if (!line.starts_with(name)) return false;
-  const std::string_view digits = trim(line.substr(name.size()));
-  std::uint64_t mask = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), mask, 16);
-  return signal >= 1 && signal <= 64 && (mask >> (signal - 1) & 1U) != 0;
-}
-
 }  // namespace
 
 bool handles_signal(std::string_view status, int signal) {
-  for (const std::string& line : split(status, '\n')) {
-    if (has_signal(line, "SigCgt:", signal) || has_signal(line, "SigBlk:", signal)) return true;
-  }
-  return false;
+  return facts::has_signal(status, "SigCgt:", signal) || facts::has_signal(status, "SigBlk:", signal);
 }
 
 void PendingWarning::begin(std::size_t workers, TimePoint now) {

@@ -102,7 +102,6 @@ class WorkerGroup {
   int pid(std::size_t worker) const;  // 0: it has none any more
   // The beginning of the paths of what shows where it is (workers/inspection.hpp); empty: nothing does.
   std::string inspect_prefix(std::size_t worker) const;
-  int ras_port() const { return ras_port_; }  // where NCCL's RAS listens on 127.0.0.1; 0: not by our choice
   // Calls when all the workers' output is read, after end_attempt(): what is inserted then comes after it.
   void when_read(std::function<void()> handler);
   // Calls when all output is written, or after `limit` for each of the two.
@@ -183,7 +182,7 @@ class WorkerGroup {
   os::TempDir folder_;
   std::optional<Inspection> inspection_;
   os::Fd ras_keeper_;  // bound without listening, so that no other program gets the port
-  int ras_port_ = 0;
+  int ras_port_ = 0;   // where NCCL's RAS listens on 127.0.0.1; 0: not by our choice
   streams::OutputPumps pumps_;
   std::optional<os::Terminal> terminal_;
   std::optional<streams::InputPump> input_;

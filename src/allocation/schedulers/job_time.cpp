@@ -29,7 +29,7 @@ std::optional<std::int64_t> parse_pbs_left(std::string_view shown, const AgeOfDa
   auto fields = read_attributes(shown);
   const auto age = age_of(fields["stime"]);
   const auto limit = parse_span(fields["Resource_List.walltime"]);
-  if (!age || !limit || fields["Resource_List.walltime"].empty()) return std::nullopt;
+  if (!age || !limit) return std::nullopt;
   return *limit - *age;
 }
 

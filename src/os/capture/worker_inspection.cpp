@@ -10,12 +10,11 @@
 #include <array>
 #include <csignal>
 #include <cstddef>
-#include <cstdlib>
 #include <optional>
 #include <thread>
 #include <utility>
 
-#include "base/text.hpp"
+#include "facts/proc_text.hpp"
 #include "inspect/flight_record.hpp"
 #include "inspect/module_answer.hpp"
 #include "inspect/stack_dump.hpp"
@@ -109,13 +108,8 @@ void ask_all(const std::vector<Question*>& questions) {
 
 // Without a handler the signal would end it.
 bool catches(int pid, int signal) {
-  for (const std::string& line :
-       split(try_read_file(fmt::format("/proc/{}/status", pid)).value_or(""), '\n')) {
-    if (!line.starts_with("SigCgt:")) continue;
-    const std::string mask(trim(line.substr(7)));
-    return ((std::strtoull(mask.c_str(), nullptr, 16) >> (signal - 1)) & 1U) != 0;
-  }
-  return false;
+  const std::string path = fmt::format("/proc/{}/status", pid);
+  return facts::has_signal(try_read_file(path).value_or(""), "SigCgt:", signal);
 }
 
 struct Dump {
