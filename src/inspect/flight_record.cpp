@@ -46,7 +46,7 @@ std::string describe_sizes(const Json& entry) {
         types != entry.end() && types->is_array() && i < types->size() && (*types)[i].is_string();
     shapes.push_back(shape_of((*sizes)[i]) + (typed ? " " + to_lower((*types)[i].get<std::string>()) : ""));
   }
-  return join(shapes, ", ");
+  return join(shapes, ", ").substr(0, k_most_text);
 }
 
 std::string group_of(const Json& entry) {

@@ -1,6 +1,7 @@
 // Values of an object that a worker has written: what is missing, or of another kind, is as if it were empty.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,10 +18,11 @@ inline std::string text_in(const nlohmann::json& object, const char* name) {
                                                      : std::string();
 }
 
+// Negative ones are wrong too: they count, and have no place in a status.
 template <class Number = std::int64_t>
 Number number_in(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
-  return found != object.end() ? whole_number<Number>(*found).value_or(0) : Number{0};
+  return found != object.end() ? std::max(whole_number<Number>(*found).value_or(0), Number{0}) : Number{0};
 }
 
 inline bool flag_in(const nlohmann::json& object, const char* name) {

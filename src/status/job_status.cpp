@@ -1,5 +1,7 @@
 #include "status/job_status.hpp"
 
+#include <algorithm>
+
 #include "base/json_fields.hpp"
 #include "base/json_text.hpp"
 
@@ -9,6 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;  // printed in the order in which it is read
 using Fields = OrderedFields;
+
+constexpr std::size_t k_few_calls = 16;  // of each stack, where all of them are too long
 
 // Between ddprun processes only: from two of them CPU use is computed.
 constexpr const char* k_clock = "clock_seconds";
@@ -57,9 +61,17 @@ void describe_job(Fields& fields, JobStatus& job) {
 
 }  // namespace
 
+// Of many ranks the texts of all threads are left out first, then the outer calls, then ranks.
 std::string render_status(const NodeStatus& status) {
   std::string text = write_json_text(write_fields(status, describe_node));
   NodeStatus part = status;
+  const auto shorten = [&](auto cut) {
+    if (text.size() <= k_max_node_status) return;
+    for (WorkerStatus& worker : part.workers) cut(worker.view);
+    text = write_json_text(write_fields(part, describe_node));
+  };
+  shorten([](inspect::RankView& view) { view.threads.clear(); });
+  shorten([](inspect::RankView& view) { view.stack.resize(std::min(view.stack.size(), k_few_calls)); });
   while (text.size() > k_max_node_status && !part.workers.empty()) {
     part.workers.resize(part.workers.size() / 2);
     text = write_json_text(write_fields(part, describe_node));

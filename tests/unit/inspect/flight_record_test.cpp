@@ -53,6 +53,18 @@ TEST_CASE("a point-to-point operation is counted by its own number") {
   CHECK(found->sequence == 9);
 }
 
+TEST_CASE("numbers that cannot be, and sizes of any length, leave a status that can be read") {
+  std::string sizes = "1";
+  for (int i = 0; i < 10'000; ++i) sizes += ",1";
+  const auto found = parse_flight_record(
+      R"({"entries":[{"record_id":0,"collective_seq_id":-7,"profiling_name":"x","input_sizes":[[)" + sizes +
+          "]]}]}",
+      0);
+  REQUIRE(found);
+  CHECK(found->sequence == 0);
+  CHECK(found->sizes.size() <= 4096);
+}
+
 TEST_CASE("what is no flight record, or an empty one, is none") {
   for (const char* text :
        {"", "pong", "[]", "{", R"({"entries":[]})", R"({"entries":{}})", R"({"entries":[1]})"})

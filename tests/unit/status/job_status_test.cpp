@@ -143,3 +143,21 @@ TEST_CASE("as JSON it has the CPU use too") {
   CHECK(text.starts_with("[\n"));
   CHECK(text.find("\"cpu_percent\": 150") != std::string::npos);
 }
+
+TEST_CASE("the stacks of many ranks are shortened before a rank is left out") {
+  NodeStatus node{"n1", {}, {}};
+  for (int rank = 0; rank < 256; ++rank) {
+    node.workers.push_back(worker_of(rank));
+    inspect::RankView& view = node.workers.back().view;
+    view.threads = std::string(inspect::k_most_threads_text, 'x');
+    view.stack.assign(inspect::k_most_frames, {"/home/a/train.py", 44, "step"});
+  }
+  const auto few = [&] { return parse_node_status(render_status(node)); };
+  REQUIRE(few());
+  REQUIRE(few()->workers.size() == 256);
+  CHECK(few()->workers[255].view.threads.empty());
+  CHECK(few()->workers[255].view.stack.size() < inspect::k_most_frames);
+  CHECK(few()->workers[255].view.stack[0].line == 44);
+  node.workers.resize(16);
+  CHECK(few()->workers[15].view == node.workers[15].view);
+}
