@@ -27,8 +27,10 @@ constexpr const char* k_clear = "\x1b[H\x1b[J";
 
 using Jobs = std::vector<status::JobStatus>;
 
+// A job of Slurm is known with its step, 29.0, and one of PBS with its server, 29.ctl; people type 29.
 bool is_named(const status::JobStatus& job, const std::string& name) {
-  return name.empty() || job.job == name || std::to_string(job.pid) == name;
+  return name.empty() || job.job == name || job.job.starts_with(name + ".") ||
+         std::to_string(job.pid) == name;
 }
 
 // Several ddprun of one job on this host: the coordinator's answer has all of it.

@@ -143,8 +143,12 @@ void dump_by_signal(std::vector<Dump> dumps) {
 std::string describe_process(const status::WorkerStatus& worker) {
   const supervise::StuckProcess process = capture_stuck_process(worker.pid);
   const std::string where = process.wait_channel.empty() ? "" : " in " + process.wait_channel;
-  if (process.tracer != 0) return fmt::format("traced by {} (pid {})", process.tracer_name, process.tracer);
-  if (process.state == 'T') return "stopped by a signal (state T)";
+  // Its agent may trace it itself, to hold signals (os/process/held_signals.hpp): then T is shown as t.
+  const auto entry = capture_process(worker.pid);
+  const bool by_agent = entry && process.tracer == entry->parent;
+  if (process.tracer != 0 && !by_agent)
+    return fmt::format("traced by {} (pid {})", process.tracer_name, process.tracer);
+  if (process.state == 'T' || process.state == 't') return "stopped by a signal (state T)";
   if (process.state == 'D') return "in uninterruptible sleep (state D)" + where;
   if (!worker.view.stack.empty() || worker.view.ending) return {};
   return process.state == 'R' ? "running" : "sleeping" + where;
