@@ -72,7 +72,7 @@ def test_the_archive_trains_from_an_empty_folder_with_an_empty_environment(packa
 
 def test_the_deb_trains_and_leaves_nothing(packages: Packages, root, torch_python):
     deb = packages.one("*_amd64.deb")
-    result = root.run(f"dpkg --install {deb} && ddprun --version && test -e /usr/share/man/man1/ddprun.1 && "
+    result = root.run(f"dpkg --install {deb} && ddprun --version && test -e /usr/share/man/man1/ddprun.1.gz && "
                       f"{training(torch_python)} && dpkg --purge ddprun && test ! -e /usr/bin/ddprun")
     assert "step" in result.stdout, result.stdout + result.stderr
     assert root.left() == []
