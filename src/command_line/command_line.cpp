@@ -308,12 +308,9 @@ void settle_program(Draft& draft) {
         options.gpus->origin + " requires --topology: it sets the GPU count of the described node",
         "--nproc-per-node sets the number of workers on each node (default: one per visible GPU)");
   }
-  // The lines of --dry-run=env are for a script that the user's shell starts; a picture is of the node alone.
-  const bool pictures = options.dry_run != options::DryRun::off && !options.topology.empty();
   const bool runs_nothing = options.print_config || !options.capture_file.empty() ||
                             !options.timeline_file.empty() || options.status || options.stacks ||
-                            options.dry_run == options::DryRun::env ||
-                            options.dry_run == options::DryRun::svg || pictures;
+                            options.dry_run != options::DryRun::off;
   if (options.command.empty() && !runs_nothing) {
     throw UsageError("there is no script to run", "write it after the options, as in ddprun train.py");
   }
