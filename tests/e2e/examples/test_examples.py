@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
 
 from support import programs
-from support.hosts import wait_until
 from support.programs import EXAMPLES
 
 
@@ -107,62 +105,6 @@ def test_a_spare_node_goes_on_from_the_checkpoint(cluster, examples):
     assert re.findall(r"^attempt .*? step \d+", text, re.MULTILINE) == [
         "attempt 0 begins at step 0", "attempt 1 begins at step 10", "attempt 1 ends at step 40"], text
     assert "n3 takes the place of n2" in text, text
-
-
-def undisturbed_loss(cluster, examples: Path, steps: int) -> str:
-    result = cluster.run("salloc", "--nodes=2", "--gpus-per-node=1", "-Q", "ddprun", "train_for_a_week.py", "--steps", str(steps),
-                         "undisturbed.pt", cwd=examples)
-    assert result.code == 0, str(result)
-    return re.findall(r"loss (\S+)$", result.stdout, re.MULTILINE)[-1]
-
-
-def test_a_week_of_jobs_ends_as_one_undisturbed_job(cluster, examples):
-    """Warned a minute after its start, and requeued: Slurm would wait two minutes before it starts the job again."""
-    path = f"{examples / 'bin'}:{cluster.hosts.environment['PATH']}"
-    output = examples / "job.out"
-    job = cluster.control.check(["sbatch", "--parsable", "--nodes=2", "--gpus-per-node=1", "--cpus-per-task=2", "--time=6",
-                                 f"--output={output}", "week.sbatch", "--steps", "240", "--pause", "0.3"],
-                                cwd=examples, env={"PATH": path}).strip()
-
-    def ended() -> bool:
-        shown = cluster.control.check(["scontrol", "show", "job", job])
-        if "JobState=PENDING Reason=BeginTime" in shown:
-            cluster.control.run(["scontrol", "update", f"jobid={job}", "StartTime=now"])
-        return "JobState=COMPLETED" in shown
-
-    try:
-        wait_until("all jobs of the training have ended", ended, 360, pause=1)
-    except TimeoutError as late:
-        raise AssertionError(f"{late}\n{output.read_text()}") from None
-    text = output.read_text()
-    assert "sending SIGUSR1 to all ranks: job" in text and "requeuing job" in text, text
-    begins = [int(step) for step in re.findall(r"^this job begins at step (\d+)$", text, re.MULTILINE)]
-    ends = re.findall(r"^this job ends at step (\d+), loss (\S+?)(, to be resumed)?$", text, re.MULTILINE)
-    assert begins == [0, *(int(step) for step, _, resumed in ends if resumed)] and len(begins) >= 2, text
-    assert ends[-1] == ("240", undisturbed_loss(cluster, examples, 240), ""), text
-
-
-def test_a_week_of_pbs_jobs_ends_as_one_undisturbed_job(cluster, examples):
-    """Without PBS: its programs are played, and show a walltime that ends a little after the warning."""
-    node, programs_folder = cluster.nodes[0], examples / "bin"
-    (examples / "nodefile").write_text(f"{node.name}\n")
-    for name, text in {"qstat": f"cat {examples}/shown", "qsub": f"echo $1 >> {examples}/submitted"}.items():
-        (programs_folder / name).write_text(f"#!/bin/sh\n{text}\n")
-        (programs_folder / name).chmod(0o755)
-    environment = {"PATH": f"{programs_folder}:{cluster.hosts.environment['PATH']}", "PBS_O_WORKDIR": str(examples),
-                   "PBS_JOBID": "29.ctl", "PBS_ENVIRONMENT": "PBS_BATCH", "PBS_NODEFILE": str(examples / "nodefile")}
-    text, codes = "", []
-    while len(codes) < 5 and 0 not in codes:
-        now = time.strftime("%a %b %d %H:%M:%S %Y")
-        (examples / "shown").write_text(f"Job Id: 29.ctl\n    Resource_List.walltime = 00:05:20\n    stime = {now}\n")
-        result = node.run(["./week.pbs", "--steps", "150", "--pause", "0.2"], cwd=examples, env=environment, timeout=120)
-        codes.append(result.code)
-        text += result.output
-    assert codes[0] == 85 and codes[-1] == 0 and set(codes) == {0, 85}, text
-    assert (examples / "submitted").read_text().split() == ["week.pbs"] * (len(codes) - 1), text
-    assert "sending SIGUSR1 to all ranks: job 29.ctl ends in 5 min (its time limit)" in text, text
-    result = node.run(["ddprun", "train_for_a_week.py", "--steps", "150", "undisturbed.pt"], cwd=examples)
-    assert re.findall(r"loss (\S+)$", text, re.MULTILINE)[-1] == re.findall(r"loss (\S+)$", result.stdout, re.MULTILINE)[-1], text
 
 
 def test_two_machines_manual(hosts, examples):

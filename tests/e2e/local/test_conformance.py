@@ -12,6 +12,7 @@ import pytest
 from support import programs
 from support.hosts import Result
 from support.machine import Machine
+from support.ports import free_port
 
 TOUCH = ("--no-python", "sh", "-c", "touch $RANK.of.$WORLD_SIZE")
 DUMP = "import json, os; open(os.environ['RANK'] + '.' + os.environ['TORCHELASTIC_RESTART_COUNT'], 'w')" \
@@ -40,12 +41,6 @@ def script(machine: Machine, name: str, text: str) -> str:
 
 def environments(machine: Machine) -> dict[str, dict[str, str]]:
     return {path.name: json.loads(path.read_text()) for path in machine.directory.glob("[0-9].[0-9]")}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def succeed(result: Result) -> Result:

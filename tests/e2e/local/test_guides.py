@@ -13,6 +13,7 @@ import pytest
 
 from support import evidence, programs
 from support.manual import as_text, start
+from support.ports import free_port
 from support.programs import SCRIPTS
 
 PRINT_ENV = str(SCRIPTS / "print_env.py")
@@ -26,11 +27,6 @@ def taken_port():
         listener.bind(("", 0))
         listener.listen()
         yield str(listener.getsockname()[1])
-
-
-def free_port() -> str:
-    with taken_port() as port:
-        return port
 
 
 def printed_environment(machine, *options: str, env=None) -> list[dict]:
@@ -48,7 +44,7 @@ def plan(machine, *options: str, env=None) -> dict:
 
 
 def test_an_exported_master_port_reaches_the_workers(machine):
-    port = free_port()
+    port = str(free_port())
     workers = printed_environment(machine, env={"MASTER_PORT": port, "MASTER_ADDR": "localhost"})
     assert [worker["MASTER_PORT"] for worker in workers] == [port, port]
     assert [worker["MASTER_ADDR"] for worker in workers] == ["localhost", "localhost"]

@@ -32,7 +32,7 @@ class Worker:
 
     def __init__(self, machine: Machine, name: str, rank: int = 0) -> None:
         file = machine.directory / f"{name}.{rank}"
-        self.pid = int(wait_until(f"{file.name} is written", lambda: file.exists() and file.read_text()))
+        self.pid = int(wait_until(f"{file.name} is written", lambda: file.exists() and file.read_text(), 240))
         variables = Path(f"/proc/{self.pid}/environ").read_bytes().split(b"\0")
         self.prefix = next(os.fsdecode(each[15:]) for each in variables if each.startswith(b"DDPRUN_INSPECT="))
 

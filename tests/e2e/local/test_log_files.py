@@ -288,16 +288,21 @@ def test_a_program_that_is_killed_loses_no_line_of_its_file(machine):
 
 def test_ranks_that_lose_one_that_raises_are_one_traceback(machine, torch_python):
     """Gloo names the peer's port, which is another one for each of them. They ignore SIGTERM, so that all get to say so, and
-    say it in one piece, which Python on a loaded machine takes longer for than lines are held."""
-    script = ("import signal, sys, traceback, torch, torch.distributed as dist\n"
-              "def say(*error):\n    sys.stderr.write(''.join(traceback.format_exception(*error)))\n    sys.stderr.flush()\n"
+    say it in one piece and at one time: on a loaded machine they notice the loss seconds apart."""
+    script = ("import glob, signal, sys, time, traceback, torch, torch.distributed as dist\n"
+              "def say(*error):\n    text = ''.join(traceback.format_exception(*error))\n"
+              "    if dist.get_rank() != 2:\n        open(f'lost.{dist.get_rank()}', 'w').close()\n"
+              "        while len(glob.glob('lost.*')) < 7: time.sleep(0.005)\n"
+              "    sys.stderr.write(text)\n    sys.stderr.flush()\n"
               "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ndist.init_process_group('gloo')\n"
               "sys.excepthook = say  # torch has one of its own\nones = torch.ones(1)\n"
               "for step in range(5):\n    if dist.get_rank() == 2 and step == 3:\n        raise ValueError('bad batch')\n"
-              "    dist.all_reduce(ones)\n")
+              "    dist.scatter(ones, 8 * [ones] if dist.get_rank() == 2 else None, 2)\n")  # all wait for rank 2 itself
     (machine.directory / "train.py").write_text(script)
-    for _ in range(5):  # copies that a loaded machine brings too late are shown whole
-        result = machine.run("-q", "--nproc-per-node", "8", "train.py", env={"PYTHON_EXEC": str(torch_python)})
+    for _ in range(3):  # copies that a loaded machine brings too late are shown whole
+        for lost in machine.directory.glob("lost.*"):
+            lost.unlink()
+        result = machine.run("-q", "--nproc-per-node", "8", "--shutdown-timeout", "60", "train.py", env={"PYTHON_EXEC": str(torch_python)})
         assert result.code == 1, str(result)
         copies = re.findall(r"^\[([\d, -]+)\] the same \d+ lines(?: but for the port)?: RuntimeError: .*Connection closed by peer", result.stderr, re.M)
         ranks = {rank for each in copies for part in each.split(", ")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from fnmatch import fnmatchcase
 
 import pytest
 
+from support.ports import free_port
 from support.programs import REPOSITORY
 
 MAN_PAGE = (REPOSITORY / "man" / "ddprun.1").read_text().replace("\\-", "-")
@@ -240,9 +240,7 @@ def test_a_variable_that_is_read(machine, name):
 
 @pytest.mark.parametrize("code", EXIT_CODES)
 def test_exit_code(furnished, code):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     result = furnished.run(*(port if word == "PORT" else word for word in EXIT_CODES[code]))
     assert result.code == code, str(result)
 

@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support import evidence
+from support.ports import free_port
 
 
 def test_what_a_script_started_before_exec_lives_on(binary, tmp_path):
@@ -76,10 +76,7 @@ def run(script: str, program: Path, settings: dict) -> subprocess.CompletedProce
 
 
 def two_nodes(program: Path, more: str) -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    node = f"{program} --nnodes 2 --master-addr 127.0.0.1 --master-port {port} --join-timeout 20 --bind none --node-rank"
+    node = f"{program} --nnodes 2 --master-addr 127.0.0.1 --master-port {free_port()} --join-timeout 20 --bind none --node-rank"
     return f"{node} 0 {more} & {node} 1 {more}; second=$?; wait $!; echo codes $? $second"
 
 

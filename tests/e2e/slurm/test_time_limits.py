@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from pathlib import Path
 
 from support.hosts import wait_until
@@ -27,13 +26,8 @@ def show(cluster: SlurmCluster, job: str) -> str:
 
 
 def run_again_now(cluster: SlurmCluster, job: str) -> None:
-    """Slurm waits two minutes before it starts a job again. Within the second in which a job was stopped slurmd takes the
-    new start for a late one of the old (its record of ended jobs has whole seconds) and fails the job."""
     wait_until("the job is requeued", lambda: "Restarts=0 " not in show(cluster, job) and "JobState=PENDING" in show(cluster, job))
-    busy = ["sinfo", "--noheader", "--states=alloc,mix,comp", "--format=%n"]
-    wait_until("nothing of it runs any more", lambda: not cluster.control.check(busy).strip())
-    time.sleep(1.1)
-    cluster.control.check(["scontrol", "update", f"jobid={job}", "StartTime=now"])
+    cluster.run_again_now(job)
 
 
 def saved(folder: Path, run: int = 0) -> list[str]:

@@ -50,7 +50,7 @@ def why_impossible() -> str | None:
     return None
 
 
-def wait_until(what: str, look: Callable[[], Answer], seconds: float = 60.0, pause: float = 0.02) -> Answer:
+def wait_until(what: str, look: Callable[[], Answer], seconds: float = 120.0, pause: float = 0.02) -> Answer:
     """Looks until the answer is true; the deadline is there to end a broken test, not to measure."""
     deadline = time.monotonic() + seconds
     while True:

@@ -157,6 +157,14 @@ class SlurmCluster:
         codes = re.findall(r" ExitCode=(\d+):(\d+)", shown)
         return max(1 if int(number) else int(code) for code, number in codes)
 
+    def run_again_now(self, job: str) -> None:
+        """A job that was requeued, which Slurm would not start for two minutes. Within the second in which a job was stopped
+        slurmd takes the new start for a late one of the old (its record of ended jobs has whole seconds) and fails the job."""
+        busy = ["sinfo", "--noheader", "--states=alloc,mix,comp", "--format=%n"]
+        wait_until("nothing of it runs any more", lambda: not self.control.check(busy).strip())
+        time.sleep(1.1)
+        self.control.check(["scontrol", "update", f"jobid={job}", "StartTime=now"])
+
     def show_ended(self, job: str) -> str:
         """What scontrol shows of it; nothing as long as it has not ended."""
         shown = self._show(job)
