@@ -44,6 +44,12 @@ void CoordinatorLink::send_if_linked(rendezvous::AgentMessage message) {
   if (link_ && parts_.life.linked()) link_->send(std::move(message));
 }
 
+bool CoordinatorLink::ask_for_job(bool stacks) {
+  if (!link_ || !parts_.life.reaches_coordinator()) return false;
+  link_->send(rendezvous::JobQuestion{stacks});
+  return true;
+}
+
 std::string CoordinatorLink::coordinator_host() const {
   return next_coordinator_.is_told() ? next_coordinator_.host() : plans_.node->rendezvous.peers.front();
 }
@@ -85,9 +91,6 @@ net::CoordinatorHooks CoordinatorLink::coordinator_hooks() {
   hooks.show_restart = [this](const rendezvous::ShowRestart& restart) { hooks_.show_restart(restart); };
   hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { hooks_.on_message(message); };
   hooks.judge_client = [this](const rendezvous::ClientVerdict& verdict) { parts_.store.judge(verdict); };
-  hooks.show_job = [this](status::JobStatus status, bool stacks) {
-    hooks_.show_job(std::move(status), stacks);
-  };
   hooks.show_hang = [this](const status::Verdict& verdict) { hooks_.show_hang(verdict); };
   hooks.show_notice = [](const allocation::Notice& notice) { console::say_notice(notice.what, notice.hint); };
   hooks.show_detail = console::say_detail;

@@ -42,7 +42,6 @@ class CoordinatorLink {
     std::function<net::StoreOpened(const rendezvous::OpenStore&)> open_store;
     std::function<void(const rendezvous::CoordinatorMessage&)> on_message;
     std::function<void(const rendezvous::ShowRestart&)> show_restart;
-    std::function<void(status::JobStatus, bool stacks)> show_job;
     std::function<void(const status::Verdict&)> show_hang;
     std::function<void(const std::string& what, const std::string& hint, bool may_rejoin)> on_lost;
     std::function<void()> on_told_all;           // this coordinator has told all others of the end
@@ -58,6 +57,7 @@ class CoordinatorLink {
   void send(rendezvous::AgentMessage message) { link_->send(std::move(message)); }
   // As long as there is somebody to whom.
   void send_if_linked(rendezvous::AgentMessage message);
+  bool ask_for_job(bool stacks);  // false: no coordinator can be asked now
 
   bool coordinates() const { return coordinator_ != nullptr; }
   net::CoordinatorService* coordinator() const { return coordinator_; }  // nullptr: it is elsewhere

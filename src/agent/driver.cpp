@@ -149,7 +149,6 @@ CoordinatorLink::Hooks Driver::link_hooks() {
     console::say(
         supervise::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
   };
-  hooks.show_job = [this](status::JobStatus status, bool stacks) { status_.show(std::move(status), stacks); };
   hooks.show_hang = [this](const status::Verdict& verdict) { show_hang(verdict); };
   hooks.on_lost = [this](const std::string& what, const std::string& hint, bool may_rejoin) {
     carry_out(life_.on_lost(what, hint, may_rejoin));
@@ -227,8 +226,10 @@ std::string Driver::proven_interface(const plan::Assignment& assignment) const {
 }
 
 void Driver::on_status_asked(bool stacks) {
-  if (auto* const here = link_.coordinator()) return here->ask_status(stacks);
-  status_.show_this_host(link_.coordinator_host(), life_.ending(), stacks);
+  const auto show_this_host = [this, stacks] {
+    status_.show_this_host(link_.coordinator_host(), life_.ending(), stacks);
+  };
+  link_.ask_for_job(stacks) ? status_.wait_for_job(stacks, show_this_host) : show_this_host();
 }
 
 void Driver::show_hang(const status::Verdict& verdict) const {

@@ -60,6 +60,8 @@ class Driver {
   void handle(const rendezvous::Probe&) {}  // answered by the link
   void handle(const rendezvous::ClientQuestion& question);
   void handle(const rendezvous::StatusQuestion& question);
+  void handle(const rendezvous::NodeShown& shown) { status_.note(shown); }
+  void handle(const rendezvous::JobShown& shown) { status_.show(shown); }
   void handle(const rendezvous::Roster& roster) { link_.note(roster); }
   void handle(const rendezvous::Start& start);
   void handle(const rendezvous::Standby&);
@@ -93,6 +95,7 @@ class Driver {
   void carry_out(const supervise::life::Judge& action);
   void carry_out(const supervise::life::SendStopRequest& action);
   void carry_out(const supervise::life::SendStopped& action);
+  void carry_out(const supervise::life::SendStuck& action);
   void carry_out(const supervise::life::TakeOutputBack& action);
   void carry_out(const supervise::life::AbandonWorkers& action);
   void carry_out(const supervise::life::EndGathered& action);

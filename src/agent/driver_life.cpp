@@ -46,6 +46,10 @@ void Driver::carry_out(const supervise::life::SendStopRequest& action) {
                                      stop_sender_.value_or("")});
 }
 
+void Driver::carry_out(const supervise::life::SendStuck& action) {
+  link_.send_if_linked(rendezvous::Stuck{action.attempt});
+}
+
 void Driver::carry_out(const supervise::life::SendStopped& action) {
   link_.send(rendezvous::Stopped{action.attempt, endings_.further(told_failure_), endings_.stopped_ranks(),
                                  workers_.made_progress(), endings_.finished_ranks()});

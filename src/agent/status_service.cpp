@@ -13,12 +13,39 @@
 
 namespace ddprun::agent {
 
+namespace {
+
+constexpr Milliseconds k_coordinator_limit{6500};  // for two status rounds
+
+}  // namespace
+
 void StatusService::serve(const std::function<void(bool stacks)>& asked) {
   const auto hooks = [asked](bool stacks) {
     return net::StatusServer::Hooks{os::is_of_this_user, [asked, stacks] { asked(stacks); }};
   };
   server_.emplace(context_, os::status_socket_name(::getpid()), hooks(false));
   stacks_server_.emplace(context_, os::status_socket_name(::getpid(), os::Asks::stacks), hooks(true));
+}
+
+void StatusService::wait_for_job(bool stacks, std::function<void()> otherwise) {
+  Awaited& awaited = stacks ? job_stacks_ : job_;
+  awaited.nodes.clear();
+  awaited.limit.expires_after(k_coordinator_limit);
+  awaited.limit.async_wait([otherwise = std::move(otherwise)](const boost::system::error_code& error) {
+    if (!error) otherwise();
+  });
+}
+
+void StatusService::note(const rendezvous::NodeShown& shown) {
+  (shown.stacks ? job_stacks_ : job_).nodes.push_back(shown.node);
+}
+
+void StatusService::show(const rendezvous::JobShown& shown) {
+  Awaited& awaited = shown.stacks ? job_stacks_ : job_;
+  awaited.limit.cancel();
+  status::JobStatus status = shown.job;
+  status.here = std::exchange(awaited.nodes, {});
+  show(std::move(status), shown.stacks);
 }
 
 void StatusService::show_this_host(const std::string& coordinator, bool ending, bool stacks) {
@@ -86,6 +113,8 @@ void StatusService::end() {
   server_.reset();
   stacks_server_.reset();
   usage_.reset();
+  job_.limit.cancel();
+  job_stacks_.limit.cancel();
 }
 
 }  // namespace ddprun::agent

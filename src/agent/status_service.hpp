@@ -1,8 +1,9 @@
-// What an agent tells who asks by --status or --stacks: the coordinator's shell about the whole job, another
-// host's about the workers there.
+// What an agent tells who asks by --status or --stacks: what the coordinator knows of the whole job, or of
+// the workers here where that gives no answer.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "net/status_server.hpp"
 #include "os/capture/node_usage.hpp"
 #include "probes/usage_query.hpp"
+#include "rendezvous/message.hpp"
 #include "status/job_status.hpp"
 #include "workers/worker_group.hpp"
 
@@ -24,18 +26,33 @@ class StatusService {
   // `began`: when this agent did, Unix time in milliseconds.
   StatusService(boost::asio::io_context& context, const Plans& plans, workers::WorkerGroup& workers,
                 std::int64_t began)
-      : context_(context), plans_(plans), workers_(workers), began_(began) {}
+      : context_(context),
+        plans_(plans),
+        workers_(workers),
+        began_(began),
+        job_(context),
+        job_stacks_(context) {}
 
   void serve(const std::function<void(bool stacks)>& asked);
   // What this host's workers use, and where they are; `done` is called once, now or later.
   using Measured = std::function<void(const status::NodeStatus&)>;
   void measure(os::Depth depth, Measured done);
-  // Where the coordinator is another host: what is known here. `phase` is told where no worker runs.
+  // The coordinator was asked; `otherwise` is called where it does not answer in time.
+  void wait_for_job(bool stacks, std::function<void()> otherwise);
+  void note(const rendezvous::NodeShown& shown);
+  void show(const rendezvous::JobShown& shown);
+  // What is known here. `coordinator`: the host to ask for all.
   void show_this_host(const std::string& coordinator, bool ending, bool stacks);
-  void show(status::JobStatus status, bool stacks);
   void end();
 
  private:
+  struct Awaited {
+    explicit Awaited(boost::asio::io_context& context) : limit(context) {}
+    std::vector<status::NodeStatus> nodes{};  // that have come
+    boost::asio::steady_timer limit;
+  };
+
+  void show(status::JobStatus status, bool stacks);
   void begin_measurement();
 
   boost::asio::io_context& context_;
@@ -43,6 +60,7 @@ class StatusService {
   workers::WorkerGroup& workers_;
   std::int64_t began_;
   std::optional<net::StatusServer> server_, stacks_server_;
+  Awaited job_, job_stacks_;
   std::unique_ptr<probes::UsageQuery> usage_;  // under way
   int usage_child_ = 0;
   os::Depth depth_ = os::Depth::signs;                // of it

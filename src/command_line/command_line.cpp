@@ -399,10 +399,10 @@ void settle(Draft& draft, const facts::Environment& environment) {
   settle_output(draft, environment);
   settle_binding(draft);
   check_watch(draft.options);
-  settle_program(draft);
   if (!draft.options.snapshot_file.empty() && draft.options.dry_run == options::DryRun::off) {
     draft.options.dry_run = options::DryRun::text;
   }
+  settle_program(draft);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ namespace ddprun::commands {
 
 namespace {
 
-constexpr Milliseconds k_answer_limit{5000};  // above StatusRound's
+constexpr Milliseconds k_answer_limit{8000};  // above an agent's for its coordinator
 constexpr Milliseconds k_look{1000};          // between the two looks that CPU use is measured by
 constexpr const char* k_clear = "\x1b[H\x1b[J";
 
@@ -33,15 +33,15 @@ bool is_named(const status::JobStatus& job, const std::string& name) {
          std::to_string(job.pid) == name;
 }
 
-// Several ddprun of one job on this host: the coordinator's answer has all of it.
+// Several ddprun of one job on this host: one that has asked its coordinator shows all of it.
 Jobs without_covered(const Jobs& jobs) {
   Jobs kept;
-  std::ranges::copy_if(jobs, std::back_inserter(kept), [&](const status::JobStatus& job) {
-    const bool covered = std::ranges::any_of(jobs, [&](const status::JobStatus& other) {
-      return other.coordinator.empty() && !job.coordinator.empty() && other.launch_id == job.launch_id;
+  for (const status::JobStatus& job : jobs) {
+    const auto whole = std::ranges::find_if(jobs, [&](const status::JobStatus& other) {
+      return other.coordinator.empty() && other.launch_id == job.launch_id;
     });
-    return !covered;
-  });
+    if (whole == jobs.end() || &*whole == &job) kept.push_back(job);
+  }
   return kept;
 }
 
@@ -79,7 +79,7 @@ std::string describe(const Jobs& now, const Jobs& before, options::StatusForm fo
 [[noreturn]] void fail_to_find(const std::string& name, const std::string& host) {
   if (name.empty()) {
     throw Error(fmt::format("no ddprun process of this user runs on {}", host),
-                "run it on a node of the job (the first one shows all workers): srun --overlap --jobid JOB "
+                "run it on a node of the job: srun --overlap --jobid JOB "
                 "-w NODE ddprun --status, or ssh NODE ddprun --status");
   }
   throw Error(fmt::format("no ddprun process of this user on {} has the job id or process id {}", host,

@@ -28,7 +28,6 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   void start();
   void send(rendezvous::AgentMessage message);
   void ask_about(rendezvous::ClientQuestion question) { add(StoreClient{std::move(question)}); }
-  void ask_status(bool stacks) { add(StatusAsked{stacks}); }
   void note_connections(int count) { add(ConnectionsCounted{count}); }
   void note_job_end(TimePoint end) { add(JobEndTold{end, {}}); }
   void warn(int signal) { add(JobEndTold{{}, signal}); }
@@ -52,9 +51,6 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   struct StoreClient {
     rendezvous::ClientQuestion question;
   };
-  struct StatusAsked {
-    bool stacks = false;
-  };
   struct ConnectionsCounted {
     int count = 0;
   };
@@ -67,7 +63,7 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
     Attempt attempt;
     StoreOpened result;
   };
-  using Input = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, StoreClient, StatusAsked,
+  using Input = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, StoreClient,
                              ConnectionsCounted, JobEndTold, TimePassed, StoreAnswered>;
 
   void tell(const std::string& text) const {
@@ -221,7 +217,6 @@ rendezvous::Coordinator::Actions CoordinatorService::Impl::handle(const Input& e
           },
           [&](const StrangerRefused& e) { return coordinator_->on_refused(e.address, e.why, now); },
           [&](const StoreClient& e) { return coordinator_->on_store_client(e.question, now); },
-          [&](const StatusAsked& asked) { return coordinator_->on_status_request(asked.stacks, now); },
           [&](const ConnectionsCounted& e) { return coordinator_->on_connections(e.count, now); },
           [&](const JobEndTold& e) { return coordinator_->on_job_end(e.at, e.warning); },
           [&](const TimePassed&) { return coordinator_->on_time(now); },
@@ -242,9 +237,6 @@ void CoordinatorService::Impl::perform(const rendezvous::CoordinatorAction& acti
                         [&](const rendezvous::CloseStore& close) { hooks_.close_store(close.attempt); },
                         [&](const rendezvous::JudgeClient& judged) {
                           if (hooks_.judge_client) hooks_.judge_client(judged.verdict);
-                        },
-                        [&](const rendezvous::ShowJob& job) {
-                          if (hooks_.show_job) hooks_.show_job(job.status, job.stacks);
                         },
                         [&](const rendezvous::ShowHang& hang) {
                           if (hooks_.show_hang) hooks_.show_hang(hang.verdict);
@@ -366,7 +358,6 @@ void CoordinatorService::ask_about(rendezvous::ClientQuestion question) {
   impl_->ask_about(std::move(question));
 }
 void CoordinatorService::note_connections(int count) { impl_->note_connections(count); }
-void CoordinatorService::ask_status(bool stacks) { impl_->ask_status(stacks); }
 void CoordinatorService::note_job_end(TimePoint end) { impl_->note_job_end(end); }
 void CoordinatorService::warn(int signal) { impl_->warn(signal); }
 int CoordinatorService::port() const { return impl_->port(); }

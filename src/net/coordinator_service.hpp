@@ -41,7 +41,7 @@ struct StoreOpened {
 };
 
 // Called from the event loop only, never from within start() or send(). All must be set but on_foreign,
-// judge_client, show_job, show_notice, show_detail and on_output.
+// judge_client, show_notice, show_detail and on_output.
 struct CoordinatorHooks {
   std::function<StoreOpened(const rendezvous::OpenStore&)> open_store;
   std::function<void(Attempt)> close_store;
@@ -51,7 +51,6 @@ struct CoordinatorHooks {
       on_message;                                       // for this process' agent; Finish is the last
   std::function<void(const supervise::Cause&)> on_end;  // once: all agents have been told
   std::function<void(const rendezvous::ClientVerdict&)> judge_client;  // the answer to ask_about
-  std::function<void(status::JobStatus, bool stacks)> show_job;        // the answer to ask_status
   std::function<void(const status::Verdict&)> show_hang;
   std::function<void(const allocation::Notice&)> show_notice;
   std::function<void(const events::Event&)> record;
@@ -75,7 +74,6 @@ class CoordinatorService final : public AgentLink {
   void send(rendezvous::AgentMessage message) override;  // from this process' agent
   // Whose a connection to the store is.
   void ask_about(rendezvous::ClientQuestion question);
-  void ask_status(bool stacks);
   void note_connections(int count);  // of the store that serves this attempt
   void note_job_end(TimePoint end);  // when the scheduler ends the job
   void warn(int signal);             // that it does so soon

@@ -121,6 +121,8 @@ void describe(Fields& fields, Stopped& stopped) {
   fields.value("finished", stopped.finished, options::k_max_workers);
 }
 
+void describe(Fields& fields, Stuck& stuck) { fields.value("attempt", stuck.attempt); }
+
 void describe(Fields& fields, StopRequest& request) {
   fields.value("signal", request.signal, 1, k_highest_signal);
   fields.value("host", request.host);
@@ -157,6 +159,8 @@ void describe(Fields& fields, EarlyExit& early) {
   fields.value("expired", early.expired);
 }
 
+void describe(Fields& fields, JobQuestion& question) { fields.optional("stacks", question.stacks); }
+
 void describe(Fields& fields, RosterTaken& taken) { fields.value("number", taken.number, 1); }
 
 void describe(Fields& fields, lifeline::Output& output) {
@@ -186,6 +190,19 @@ void describe(Fields& fields, ClientQuestion& question) {
 void describe(Fields& fields, StatusQuestion& asked) {
   fields.value("question", asked.question);
   fields.optional("stacks", asked.stacks);
+}
+
+void describe(Fields& fields, NodeShown& shown) {
+  describe_text(fields, "node", shown.node, status::k_max_node_status, status::render_status,
+                status::parse_node_status, "is not a status");
+  fields.optional("stacks", shown.stacks);
+}
+
+void describe(Fields& fields, JobShown& shown) {
+  if (shown.job.silent.size() > k_max_silent) shown.job.silent.resize(k_max_silent);
+  describe_text(fields, "job", shown.job, k_max_frame, status::render_status, status::parse_job_status,
+                "is not a status");
+  fields.optional("stacks", shown.stacks);
 }
 
 void describe(Fields& fields, Start& start) {
@@ -225,18 +242,22 @@ constexpr std::tuple k_agent_kinds{Kind<Join>{"join", describe},
                                    Kind<AttemptFailed>{"failed", describe},
                                    Kind<AttemptSucceeded>{"succeeded", describe},
                                    Kind<Stopped>{"stopped", describe},
+                                   Kind<Stuck>{"stuck", describe},
                                    Kind<StopRequest>{"stop_request", describe},
                                    Kind<ClientVerdict>{"client_verdict", describe},
                                    Kind<Happened>{"happened", describe},
                                    Kind<StatusAnswer>{"status", describe},
                                    Kind<Quiet>{"quiet", describe},
                                    Kind<EarlyExit>{"early_exit", describe},
+                                   Kind<JobQuestion>{"job_question", describe},
                                    Kind<RosterTaken>{"roster_taken", describe},
                                    Kind<lifeline::Output>{"output", describe}};
 constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Probe>{"probe", describe},
                                          Kind<ClientQuestion>{"client_question", describe},
                                          Kind<StatusQuestion>{"status_question", describe},
+                                         Kind<NodeShown>{"node_shown", describe},
+                                         Kind<JobShown>{"job_shown", describe},
                                          Kind<Roster>{"roster", describe_roster},
                                          Kind<Start>{"start", describe},
                                          Kind<Standby>{"standby", describe},

@@ -78,6 +78,12 @@ struct Stopped {
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 
+// Beside the answer that Stop still waits for: SIGKILL has not ended all workers of this agent.
+struct Stuck {
+  Attempt attempt;
+  friend bool operator==(const Stuck&, const Stuck&) = default;
+};
+
 // Somebody signalled this ddprun: the whole job is to end.
 struct StopRequest {
   int signal = 0;
@@ -117,6 +123,12 @@ struct EarlyExit {
   friend bool operator==(const EarlyExit&, const EarlyExit&) = default;
 };
 
+// Somebody asks this agent by --status, or by --stacks, about the whole job.
+struct JobQuestion {
+  bool stacks = false;
+  friend bool operator==(const JobQuestion&, const JobQuestion&) = default;
+};
+
 // Answer to a Roster with a number that is new to the agent.
 struct RosterTaken {
   int number = 0;
@@ -148,6 +160,19 @@ struct StatusQuestion {
   int question = 0;     // its number
   bool stacks = false;  // and where are they?
   friend bool operator==(const StatusQuestion&, const StatusQuestion&) = default;
+};
+
+// Answer to JobQuestion: each node that told of its workers, then the job, which names those that did not and
+// has no nodes of its own. What only the asking agent knows of itself is to be filled in there.
+struct NodeShown {
+  bool stacks = false;
+  status::NodeStatus node;
+  friend bool operator==(const NodeShown&, const NodeShown&) = default;
+};
+struct JobShown {
+  bool stacks = false;
+  status::JobStatus job;
+  friend bool operator==(const JobShown&, const JobShown&) = default;
 };
 
 // Start the workers; the store at master_address:master_port is already listening.
@@ -192,9 +217,9 @@ struct Finish {
 };
 
 using AgentMessage =
-    std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, StopRequest, ClientVerdict, Happened,
-                 StatusAnswer, Quiet, EarlyExit, RosterTaken, lifeline::Output>;
-using CoordinatorMessage =
-    std::variant<Refused, Probe, ClientQuestion, StatusQuestion, Roster, Start, Standby, Warn, Stop, Finish>;
+    std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, Stuck, StopRequest, ClientVerdict,
+                 Happened, StatusAnswer, Quiet, EarlyExit, JobQuestion, RosterTaken, lifeline::Output>;
+using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown,
+                                        Roster, Start, Standby, Warn, Stop, Finish>;
 
 }  // namespace ddprun::rendezvous

@@ -142,7 +142,7 @@ std::string render_status_table(const JobStatus& now, const JobStatus& before) {
   if (!now.silent.empty())
     text += fmt::format("no answer from {}\n", printable(join(now.silent, ", "), 4096));
   if (!now.coordinator.empty())
-    text += fmt::format("only the workers of this node; ddprun --status on {} shows all\n",
+    text += fmt::format("only the workers of this node: the coordinator on {} has not answered\n",
                         printable(now.coordinator, 128));
   return text;
 }

@@ -123,7 +123,7 @@ std::string render_stacks(const JobStatus& job) {
   if (!job.silent.empty())
     text += fmt::format("\nno answer from {}\n", printable(join(job.silent, ", "), 4096));
   if (!job.coordinator.empty())
-    text += fmt::format("\nonly the ranks of this node; ddprun --stacks on {} shows all\n",
+    text += fmt::format("\nonly the ranks of this node: the coordinator on {} has not answered\n",
                         printable(job.coordinator, 128));
   return text;
 }

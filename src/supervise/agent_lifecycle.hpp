@@ -59,6 +59,9 @@ struct SendStopRequest {
 struct SendStopped {
   Attempt attempt;
 };
+struct SendStuck {
+  Attempt attempt;
+};
 struct TakeOutputBack {};  // from the coordinator, which forwards it no more
 struct AbandonWorkers {};  // SIGKILL has not ended them
 struct EndGathered {       // other hosts' output
@@ -76,10 +79,11 @@ struct Leave {           // what is still to be written by others has this long
 };
 }  // namespace life
 
-using LifeAction = std::variant<life::SayError, life::Say, life::TellFirstStop, life::StopWorkers,
-                                life::Judge, life::SendStopRequest, life::SendStopped, life::TakeOutputBack,
-                                life::AbandonWorkers, life::EndGathered, life::ReadOutput, life::WriteOutput,
-                                life::Rejoin, life::GiveUpOutput, life::Leave>;
+using LifeAction =
+    std::variant<life::SayError, life::Say, life::TellFirstStop, life::StopWorkers, life::Judge,
+                 life::SendStopRequest, life::SendStopped, life::SendStuck, life::TakeOutputBack,
+                 life::AbandonWorkers, life::EndGathered, life::ReadOutput, life::WriteOutput, life::Rejoin,
+                 life::GiveUpOutput, life::Leave>;
 
 class AgentLifecycle {
  public:
@@ -159,6 +163,7 @@ class AgentLifecycle {
   }
 
   bool linked() const { return !link_lost_; }
+  bool reaches_coordinator() const { return (found_ || joined_) && !link_lost_; }
   bool ending() const { return ending_.has_value(); }
   bool left() const { return phase_ == Phase::left; }
   int exit_code() const { return exit_code_; }
@@ -197,6 +202,7 @@ class AgentLifecycle {
   bool leaves_alone_ = false;  // the other hosts are not asked to stop
   bool stop_requested_ = false;
   bool hurried_ = false;
+  bool stuck_told_ = false;
   std::optional<Attempt> asked_to_stop_;                 // and not answered
   std::optional<int> stop_signal_;                       // the first that came here
   std::optional<std::pair<int, std::string>> job_ends_;  // by this signal, which came to this host

@@ -98,7 +98,7 @@ class Scene {
       case 5:
         return check(coordinator_.on_store_failed({input_.byte() % 3}, "no port", now_));
       case 6:
-        return check(coordinator_.on_status_request(input_.byte() % 2 == 0, now_));
+        return say(peer, rendezvous::JobQuestion{input_.byte() % 2 == 0});
       case 7:
         return say(peer, rendezvous::AttemptSucceeded{{input_.byte() % 3}});
       case 8:
@@ -187,6 +187,8 @@ class Scene {
     const auto read = rendezvous::decode_coordinator_message(frame.substr(rendezvous::k_frame_header));
     require(std::holds_alternative<rendezvous::CoordinatorMessage>(read));
     if (const auto* finish = std::get_if<rendezvous::Finish>(&send.message)) show(*finish);
+    if (const auto* shown = std::get_if<rendezvous::JobShown>(&send.message))
+      fuzz::require_printable(status::render_status_table(shown->job, shown->job));
   }
   static void show(const rendezvous::Finish& finish) {
     fuzz::require_printable(supervise::render_report(finish.cause, {0, 1, {}}));
@@ -197,9 +199,6 @@ class Scene {
     fuzz::require_printable(
         supervise::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
     succeeded_.clear();
-  }
-  void look_at(const rendezvous::ShowJob& job) {
-    fuzz::require_printable(status::render_status_table(job.status, job.status));
   }
   void look_at(const rendezvous::EndJob& end) {
     ended_ = true;

@@ -329,6 +329,8 @@ void Agent::carry_out(const supervise::life::SendStopRequest& action) {
   send(StopRequest{action.signal, host_name(place_), action.whole_tree});
 }
 
+void Agent::carry_out(const supervise::life::SendStuck& action) { send(Stuck{action.attempt}); }
+
 void Agent::carry_out(const supervise::life::SendStopped& action) {
   Stopped stopped{action.attempt, {}, {}, false};
   for (const supervise::Failure& each : failures_) {

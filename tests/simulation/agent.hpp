@@ -104,6 +104,8 @@ class Agent {
   void handle(const rendezvous::Probe&) {}  // answered by the member's side
   void handle(const rendezvous::ClientQuestion&) {}
   void handle(const rendezvous::StatusQuestion&) {}
+  void handle(const rendezvous::NodeShown&) {}
+  void handle(const rendezvous::JobShown&) {}
   void handle(const rendezvous::Roster& roster);
   void handle(const rendezvous::Start& start);
   void handle(const rendezvous::Standby&);
@@ -135,6 +137,7 @@ class Agent {
   void carry_out(const supervise::life::Judge& action);
   void carry_out(const supervise::life::SendStopRequest& action);
   void carry_out(const supervise::life::SendStopped& action);
+  void carry_out(const supervise::life::SendStuck& action);
   void carry_out(const supervise::life::TakeOutputBack&) {}
   void carry_out(const supervise::life::AbandonWorkers&) {}
   void carry_out(const supervise::life::EndGathered&) {}

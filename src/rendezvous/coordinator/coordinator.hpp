@@ -78,8 +78,6 @@ class Coordinator {
   Actions on_store_failed(Attempt attempt, const std::string& why, TimePoint now);
   // A connection to the store whose other end is not on this host.
   Actions on_store_client(const ClientQuestion& question, TimePoint now);
-  // Somebody asks how the job is, or where its ranks are; answered by ShowJob.
-  Actions on_status_request(bool stacks, TimePoint now);
   // How many connections the store of this attempt has now.
   Actions on_connections(int count, TimePoint now);
   Actions on_job_end(std::optional<TimePoint> at, std::optional<int> warning);  // the signal for all workers
@@ -100,12 +98,14 @@ class Coordinator {
   void handle(ConnectionId connection, const AttemptFailed& failed, TimePoint now);
   void handle(ConnectionId connection, const AttemptSucceeded& succeeded, TimePoint now);
   void handle(ConnectionId connection, const Stopped& stopped, TimePoint now);
+  void handle(ConnectionId connection, const Stuck& stuck, TimePoint now);
   void handle(ConnectionId connection, const StopRequest& request, TimePoint now);
   void handle(ConnectionId connection, const ClientVerdict& answer, TimePoint now);
   void handle(ConnectionId connection, const StatusAnswer& answer, TimePoint now);
   void handle(ConnectionId connection, const Quiet& quiet, TimePoint now);
   void handle(ConnectionId connection, const EarlyExit& early, TimePoint now);
-  void ask(std::optional<StatusRound::Purpose> purpose, TimePoint now);  // nothing: what is wanted already
+  void handle(ConnectionId connection, const JobQuestion& question, TimePoint now);
+  void ask(TimePoint now);  // what is wanted of the status round
   void end_round(TimePoint now);
   status::JobStatus job_status();
   bool all_quiet() const;

@@ -36,11 +36,6 @@ struct CloseStore {
 struct JudgeClient {
   ClientVerdict verdict;
 };
-// The answer to on_status_request; what only this process knows of itself is to be filled in.
-struct ShowJob {
-  status::JobStatus status;
-  bool stacks = false;
-};
 // Ranks hang, and the job goes on.
 struct ShowHang {
   status::Verdict verdict;
@@ -68,7 +63,7 @@ struct Record {  // for --events: the time, and the host where it has none, are 
 struct EndJob {
   supervise::Cause cause;
 };
-using CoordinatorAction = std::variant<SendTo, CloseConnection, OpenStore, CloseStore, JudgeClient, ShowJob,
-                                       ShowHang, ShowStatus, ShowRestart, ShowNotice, Record, EndJob>;
+using CoordinatorAction = std::variant<SendTo, CloseConnection, OpenStore, CloseStore, JudgeClient, ShowHang,
+                                       ShowStatus, ShowRestart, ShowNotice, Record, EndJob>;
 
 }  // namespace ddprun::rendezvous

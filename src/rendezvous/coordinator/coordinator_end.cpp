@@ -148,6 +148,16 @@ bool Coordinator::is_busy(AgentIndex agent) const {
   return members_.is_here(agent) && members_.takes_part(agent) && !at(agent).stopped;
 }
 
+// Where the number of nodes is not fixed, others go on without that host. Its workers cannot: a process that
+// SIGKILL has reached runs nothing of its own any more.
+void Coordinator::handle(ConnectionId connection, const Stuck&, TimePoint now) {
+  const AgentIndex agent = members_.here().at(connection);
+  if (settings_.elastic && connection != k_local_connection)
+    return expel(connection, "SIGKILL has not ended its workers", now);
+  at(agent).stopped = true;
+  lose(agent, fmt::format("SIGKILL has not ended the workers of {}", name_of(agent)), now);
+}
+
 void Coordinator::stop_deadline_passed(TimePoint now) {
   for (int index = 0; index < settings_.agents && state_ == State::stopping; ++index) {
     if (!is_busy({index})) continue;

@@ -8,7 +8,9 @@ namespace ddprun::rendezvous {
 void Coordinator::handle(ConnectionId connection, const Quiet& quiet, TimePoint now) {
   if (state_ != State::running) return;
   hangs_.note(members_.here().at(connection), quiet);
-  if (all_quiet() && hangs_.takes_silence()) ask(StatusRound::Purpose::hang, now);
+  if (!all_quiet() || !hangs_.takes_silence()) return;
+  status_round_.want(StatusRound::Purpose::hang);
+  ask(now);
 }
 
 // An agent whose ranks have all ended has nothing to show.
@@ -23,7 +25,9 @@ bool Coordinator::all_quiet() const {
 }
 
 void Coordinator::handle(ConnectionId, const EarlyExit& early, TimePoint now) {
-  if (state_ == State::running && hangs_.takes(early)) ask(StatusRound::Purpose::early_exit, now);
+  if (state_ != State::running || !hangs_.takes(early)) return;
+  status_round_.want(StatusRound::Purpose::early_exit);
+  ask(now);
 }
 
 void Coordinator::judge_hang(const status::JobStatus& job, bool early, TimePoint now) {

@@ -15,16 +15,22 @@ namespace {
 constexpr Milliseconds k_gathering_delay{1000}, k_running_delay{10000}, k_stopping_delay{3000};
 constexpr Milliseconds k_live_interval{1000}, k_plain_interval{30000};
 
-}  // namespace
-
-Coordinator::Actions Coordinator::on_status_request(bool stacks, TimePoint now) {
-  if (state_ == State::finished) return {};
-  ask(stacks ? StatusRound::Purpose::stacks : StatusRound::Purpose::status, now);
-  return std::exchange(actions_, {});
+void show_job(ConnectionId asker, const status::JobStatus& job, bool stacks, Coordinator::Actions& actions) {
+  for (const status::NodeStatus& node : job.here) actions.push_back(SendTo{asker, NodeShown{stacks, node}});
+  status::JobStatus rest = job;
+  rest.here.clear();
+  actions.push_back(SendTo{asker, JobShown{stacks, std::move(rest)}});
 }
 
-void Coordinator::ask(std::optional<StatusRound::Purpose> purpose, TimePoint now) {
-  if (purpose) status_round_.want(*purpose);
+}  // namespace
+
+void Coordinator::handle(ConnectionId connection, const JobQuestion& question, TimePoint now) {
+  using enum StatusRound::Purpose;
+  status_round_.want(question.stacks ? stacks : status, connection);
+  ask(now);
+}
+
+void Coordinator::ask(TimePoint now) {
   std::set<ConnectionId> agents;
   for (const auto& [connection, agent] : members_.here()) agents.insert(connection);
   const auto question = status_round_.begin(agents, now);
@@ -40,13 +46,13 @@ void Coordinator::handle(ConnectionId connection, const StatusAnswer& answer, Ti
 void Coordinator::end_round(TimePoint now) {
   using enum StatusRound::Purpose;
   const StatusRound::Purpose purpose = status_round_.purpose();
-  status::JobStatus job = job_status();
+  const status::JobStatus job = job_status();
   if (purpose == hang || purpose == early_exit) {
     judge_hang(job, purpose == early_exit, now);
   } else {
-    actions_.push_back(ShowJob{std::move(job), purpose == stacks});
+    for (const ConnectionId asker : status_round_.askers()) show_job(asker, job, purpose == stacks, actions_);
   }
-  if (state_ != State::finished) ask({}, now);
+  if (state_ != State::finished) ask(now);
 }
 
 status::JobStatus Coordinator::job_status() {

@@ -6,10 +6,22 @@
 
 namespace ddprun::rendezvous {
 
+// Who asks for what is being answered already gets that answer.
+void StatusRound::want(Purpose purpose, ConnectionId asker) {
+  (deadline_ && purpose == purpose_ ? askers_ : wanted_[purpose]).insert(asker);
+}
+
+void StatusRound::drop(ConnectionId agent) {
+  asked_.erase(agent);
+  askers_.erase(agent);
+  for (auto& [purpose, askers] : wanted_) askers.erase(agent);
+}
+
 std::optional<StatusQuestion> StatusRound::begin(std::set<ConnectionId> agents, TimePoint now) {
   if (deadline_ || wanted_.empty()) return std::nullopt;
-  purpose_ = *wanted_.begin();
-  wanted_.erase(wanted_.begin());
+  auto next = wanted_.extract(wanted_.begin());
+  purpose_ = next.key();
+  askers_ = std::move(next.mapped());
   asked_ = std::move(agents);
   answers_.clear();
   deadline_ = now + k_limit;

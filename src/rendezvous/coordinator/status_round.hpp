@@ -17,12 +17,14 @@ class StatusRound {
   static constexpr Milliseconds k_limit{3000};  // who has not answered by then is silent
   enum class Purpose { status, stacks, early_exit, hang };
 
-  void want(Purpose purpose) { wanted_.insert(purpose); }
+  void want(Purpose purpose) { wanted_[purpose]; }
+  void want(Purpose purpose, ConnectionId asker);
   // The question to put, and for what; nothing while the one before is open, or where none is wanted.
   std::optional<StatusQuestion> begin(std::set<ConnectionId> agents, TimePoint now);
   Purpose purpose() const { return purpose_; }
+  const std::set<ConnectionId>& askers() const { return askers_; }
   void note(ConnectionId agent, const StatusAnswer& answer);
-  void drop(ConnectionId agent) { asked_.erase(agent); }
+  void drop(ConnectionId agent);
   // All have answered, or the time is over: then the answers by their first rank, and who gave none.
   bool is_over(TimePoint now) const { return deadline_ && (asked_.empty() || now >= *deadline_); }
   std::vector<status::NodeStatus> take_answers();
@@ -31,9 +33,9 @@ class StatusRound {
 
  private:
   int number_ = 0;
-  std::set<Purpose> wanted_;
+  std::map<Purpose, std::set<ConnectionId>> wanted_;  // and who asks for it
   Purpose purpose_ = Purpose::status;
-  std::set<ConnectionId> asked_;
+  std::set<ConnectionId> askers_, asked_;
   std::vector<status::NodeStatus> answers_;
   std::optional<TimePoint> deadline_;
 };

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from support.manual import as_text, codes, start_all, wait_all, wait_for_files
+from support.manual import as_text, codes, start, start_all, wait_all, wait_for_files
 from support.hosts import wait_until
 from support.machine import Machine, Program, python_program
 
@@ -301,9 +301,27 @@ def test_a_stuck_worker_of_one_host_ends_the_job_on_all_hosts_without_a_restart(
     results = wait_all(both)
     (freezer / "freezer.state").write_text("THAWED")
     assert codes(results) == [125, 125], as_text(results)
-    assert "b (rank 1) did not stop its workers within 16 s" in results[0].stderr, as_text(results)
+    assert "SIGKILL has not ended the workers of b (rank 1)" in results[0].stderr, as_text(results)
     assert "rank 1 on b has not ended 3 s after SIGKILL: pid " in results[1].stderr, as_text(results)
     assert "restart 1" not in as_text(results), as_text(results)
+
+
+def test_a_spare_takes_the_place_of_a_host_with_a_stuck_worker(hosts, directory, key, freezer):
+    program = (f"place={directory}/$TORCHELASTIC_RESTART_COUNT.$RANK; echo $$ $(hostname) > $place.new; mv $place.new $place;"
+               f"[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit; until [ -e {directory}/end ]; do sleep 0.05; done; exit 3")
+    marker = str(uuid.uuid4())
+    agents = [start(hosts, node, "--key-file", key, "--spares", "1", "--max-restarts", "1", "--shutdown-timeout", "1",
+                    "--rdzv-conf", "last_call_timeout=20", "--no-python", "sh", "-c", program, nodes="3",
+                    env={"DDPRUN_TEST_MARKER": marker}) for node in range(3)]
+    wait_for_files(directory, "0.?", 2)
+    freeze(freezer, pid_here(marker, int((directory / "0.1").read_text().split()[0])))
+    (directory / "end").touch()
+    results = wait_all(agents)
+    (freezer / "freezer.state").write_text("THAWED")
+    assert codes(results) == [0, 125, 0], as_text(results)
+    assert "lost b (rank 1): SIGKILL has not ended its workers" in results[0].stderr, as_text(results)
+    assert "ddprun: c takes the place of b" in results[0].stderr, as_text(results)
+    assert [(directory / f"1.{rank}").read_text().split()[1] for rank in range(2)] == ["a", "c"]
 
 
 def test_restarts_leave_no_descriptors_and_no_files_behind(binary):

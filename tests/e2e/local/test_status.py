@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 
@@ -32,7 +33,7 @@ def job(hosts, directory, key):
         results = wait_all(started)
         assert codes(results) == [0, 0], as_text(results)
 
-    run.end = end
+    run.end, run.started = end, started
     yield run
     (directory / "end").touch()
 
@@ -41,7 +42,7 @@ def ask(host: Host) -> list:
     return json.loads(host.check(["ddprun", "--status=json"]))
 
 
-def test_the_coordinator_s_host_shows_all_nodes_and_another_one_its_own(hosts, job):
+def test_every_host_shows_all_nodes(hosts, job):
     nothing = hosts["a"].run(["ddprun", "--status"])
     assert nothing.code == 125 and "no ddprun process of this user runs on a" in nothing.stderr, str(nothing)
     job("--rdzv-id", "night-7")
@@ -55,13 +56,26 @@ def test_the_coordinator_s_host_shows_all_nodes_and_another_one_its_own(hosts, j
     assert all(worker["memory_bytes"] > 0 and worker["output_age_seconds"] >= 0 for worker in workers), workers
     assert workers[0]["cpu_percent"] > workers[1]["cpu_percent"], workers
     [elsewhere] = ask(hosts["b"])
-    assert elsewhere["coordinator"] and [node["host"] for node in elsewhere["nodes"]] == ["b"], elsewhere
+    assert (elsewhere["host"], "coordinator" in elsewhere) == ("b", False), elsewhere
+    assert [node["host"] for node in elsewhere["nodes"]] == ["a", "b"], elsewhere
+    assert all(worker["cpu_percent"] >= 0 for node in elsewhere["nodes"] for worker in node["workers"]), elsewhere
     table = hosts["a"].check(["ddprun", "--status", "night-7"])
     assert "job night-7 on a" in table and len([line for line in table.splitlines() if " ago" in line]) == 4, table
     other = hosts["a"].run(["ddprun", "--status", "night-8"])
     assert other.code == 125 and "has the job id or process id night-8" in other.stderr, str(other)
     job.end()
     assert hosts["a"].run(["ddprun", "--status"]).code == 125
+
+
+def test_a_host_whose_coordinator_does_not_answer_shows_its_own_workers(hosts, job):
+    job()
+    job.started[0].freeze()
+    shown = hosts["b"].run(["ddprun", "--status"])
+    job.started[0].thaw()
+    assert shown.code == 0, str(shown)
+    assert re.findall(r"^(\d) +b ", shown.stdout, re.MULTILINE) == ["2", "3"] and " a " not in shown.stdout, str(shown)
+    assert "only the workers of this node: the coordinator on " in shown.stdout, str(shown)
+    job.end()
 
 
 def test_restarts_are_shown_and_watching_ends_with_the_job(hosts, job, directory):

@@ -513,6 +513,7 @@ TEST_CASE("a node that is described needs no script, and only it has GPUs to cou
   CHECK(options.gpus->value == 4);
   CHECK(options.command.empty());
   CHECK(alone({"--dry-run=svg"}).dry_run == options::DryRun::svg);
+  CHECK(alone({"--snapshot=s.json"}).command.empty());
   CHECK(usage_error_of([&] { alone({"--topology", "node.xml"}); }).starts_with("there is no script to run"));
   CHECK(error_for({"--gpus", "4", "train.py"}) ==
         "--gpus requires --topology: it sets the GPU count of the described node | --nproc-per-node sets the "

@@ -123,6 +123,7 @@ std::vector<AgentMessage> agent_messages() {
           AttemptSucceeded{{1}},
           Stopped{{2}, {some_failure(), some_failure()}, {4, 5}},
           Stopped{{2}, {}, {}, true},
+          Stuck{{2}},
           StopRequest{15, "n3"},
           lifeline::Output{lifeline::Stream::output, "n3"},
           lifeline::Output{lifeline::Stream::error, "n3"},
@@ -130,7 +131,18 @@ std::vector<AgentMessage> agent_messages() {
           ClientVerdict{{"10.0.0.77", 4711, "10.0.0.1", 29500}, Holder::own},
           ClientVerdict{{"fd00::77", 4711, "fd00::1", 29500}, Holder::elsewhere},
           Join{plain, "0.1.0", "10.0.0.1", 4, {}, Survivor{some_roster(), {0, 2}}},
+          JobQuestion{},
+          JobQuestion{true},
           RosterTaken{3}};
+}
+
+status::JobStatus some_job() {
+  status::JobStatus job;
+  job.launch_id = "4f2a";
+  job.phase = "running";
+  job.nodes = 3;
+  job.silent = {"n7"};
+  return job;
 }
 
 std::vector<CoordinatorMessage> coordinator_messages() {
@@ -144,6 +156,8 @@ std::vector<CoordinatorMessage> coordinator_messages() {
   return {Refused{"no place", "start once"},
           Probe{{"10.0.0.1"}, 20480},
           ClientQuestion{{"10.0.0.77", 4711, "10.0.0.1", 29500}, options::StoreAccess::host},
+          NodeShown{true, {"n3", Milliseconds{1500}, {{4, 0, 77}}}},
+          JobShown{true, some_job()},
           some_roster(),
           waiting,
           Standby{},

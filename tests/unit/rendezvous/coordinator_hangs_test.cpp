@@ -115,15 +115,15 @@ TEST_CASE("what is asked by people meanwhile is answered after the verdict's que
   Play play(hangs(options::OnHang::report, 0));
   play.run();
   for (const int agent : {0, 1}) play.say(agent, Quiet{{0}, true, 20s});
-  play.take(play.coordinator.on_status_request(false, play.now));
-  play.take(play.coordinator.on_status_request(true, play.now));
-  play.take(play.coordinator.on_status_request(true, play.now));
+  play.say(0, JobQuestion{});
+  play.say(0, JobQuestion{true});
+  play.say(0, JobQuestion{true});
   for (int question = 1; question <= 3; ++question) {
     for (const int agent : {0, 1}) play.say(agent, where(agent, question));
   }
-  REQUIRE(play.all<ShowJob>().size() == 2);
-  CHECK_FALSE(play.all<ShowJob>()[0].stacks);
-  CHECK(play.all<ShowJob>()[1].stacks);
+  REQUIRE(play.sent<JobShown>().size() == 2);
+  CHECK_FALSE(play.sent<JobShown>()[0].second.stacks);
+  CHECK(play.sent<JobShown>()[1].second.stacks);
   CHECK(play.all<ShowHang>().size() == 1);
 }
 

@@ -306,6 +306,22 @@ TEST_CASE("one that has not stopped its workers in time is not gone, and ends th
   CHECK(play.end_text() == "n2 (ranks 2-3) did not stop its workers within 40 s");
 }
 
+TEST_CASE(
+    "the coordinator's own workers that SIGKILL does not end, and any where all nodes are needed, end the "
+    "job") {
+  for (CoordinatorSettings chosen : {elastic(1, 2), settings(2)}) {
+    const int stuck = chosen.elastic ? 0 : 1;
+    chosen.max_restarts = 1;
+    Play play(std::move(chosen));
+    play.run();
+    play.say(1 - stuck, AttemptFailed{{0}, failure_of(2 - 2 * stuck)});
+    play.say(1 - stuck, Stopped{{0}, {}});
+    play.say(stuck, Stuck{{0}});
+    CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);
+    CHECK(play.end_text().starts_with("SIGKILL has not ended the workers of n"));
+  }
+}
+
 TEST_CASE("an agent whose workers have succeeded may go") {
   Play play(elastic(1, 2));
   play.run();

@@ -73,6 +73,27 @@ TEST_CASE("a lost host's ranks go to a spare, and the others keep theirs") {
   CHECK(play.all<ShowRestart>().empty());
 }
 
+TEST_CASE("a host whose workers SIGKILL does not end is lost at once, and a spare takes its place") {
+  Play play(with_spares(4, 1));
+  play.run();
+  play.lose(2, "no answer");
+  play.say(0, Stopped{{0}, {}});
+  play.say(1, Stuck{{0}});
+  CHECK(play.all<CloseConnection>().size() == 1);
+  CHECK(play.end_text() ==
+        "lost n2 (ranks 2-3): SIGKILL has not ended its workers; 2 nodes left, and the job needs 3; no spare "
+        "is left, as 2 of 4 nodes are lost: n2, n3");
+
+  Play other(with_spares(4, 1, 1));
+  other.run();
+  other.say(0, AttemptFailed{{0}, failure_of(0)});
+  for (const int agent : {0, 2}) other.say(agent, Stopped{{0}, {}});
+  other.say(1, Stuck{{0}});
+  other.pass(2s);  // until nothing of it can run any more
+  other.store_ready(1);
+  CHECK(started(other) == Ranks{{0, 0}, {3, 2}, {2, 4}});
+}
+
 TEST_CASE("a lost spare is told, and only then") {
   Play play(with_spares(4, 1));
   play.run();

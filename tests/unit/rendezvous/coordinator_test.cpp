@@ -1105,10 +1105,10 @@ TEST_CASE("a restart that is to wait opens its store only then, and says how lon
   play.pass(4s);
   CHECK(play.all<OpenStore>().empty());
   CHECK(play.all<ShowStatus>().back().text == "starting all workers again in 1 s");
-  play.take(play.coordinator.on_status_request(false, play.now));
+  play.say(0, JobQuestion{});
   for (int agent = 0; agent < 2; ++agent) play.say(agent, StatusAnswer{1, {}});
-  REQUIRE(play.all<ShowJob>().size() == 1);
-  CHECK(play.all<ShowJob>()[0].status.phase == "waiting to restart");
+  REQUIRE(play.sent<JobShown>().size() == 1);
+  CHECK(play.sent<JobShown>()[0].second.job.phase == "waiting to restart");
   play.pass(1s);
   REQUIRE(play.all<OpenStore>().size() == 1);
   CHECK(play.all<OpenStore>()[0].attempt == Attempt{1});
@@ -1194,52 +1194,66 @@ StatusAnswer answer_of(int agent, int question = 1) {
 TEST_CASE("how a job is, all agents are asked; the answers are shown in the order of the ranks") {
   Play play(settings(3));
   play.run();
-  play.take(play.coordinator.on_status_request(false, play.now));
+  play.say(0, JobQuestion{});
   CHECK(play.sent<StatusQuestion>().size() == 3);
-  play.take(play.coordinator.on_status_request(false, play.now));  // somebody else, who gets the same answer
+  play.say(2, JobQuestion{});  // somebody on another host, who gets the same answer
   CHECK(play.sent<StatusQuestion>().size() == 3);
   for (const int agent : {2, 0, 0}) play.say(agent, answer_of(agent));
   play.say(1, answer_of(1, 7));  // to no question of this coordinator's
-  CHECK(play.all<ShowJob>().empty());
+  CHECK(play.sent<JobShown>().empty());
   play.say(1, answer_of(1));
-  REQUIRE(play.all<ShowJob>().size() == 1);
-  const status::JobStatus status = play.all<ShowJob>()[0].status;
-  CHECK(status.phase == "running");
-  CHECK(status.nodes == 3);
-  REQUIRE(status.here.size() == 3);
-  for (int rank = 0; rank < 3; ++rank)
-    CHECK(status.here[static_cast<std::size_t>(rank)].workers[0].rank == rank);
+  REQUIRE(play.sent<JobShown>().size() == 2);
+  std::vector<int> askers;
+  for (const auto& [connection, shown] : play.sent<JobShown>()) {
+    askers.push_back(connection);
+    CHECK(shown.job.phase == "running");
+    CHECK(shown.job.nodes == 3);
+  }
+  CHECK(askers == std::vector{0, 2});
+  std::vector<std::pair<int, int>> nodes;
+  for (const auto& [connection, shown] : play.sent<NodeShown>())
+    nodes.emplace_back(connection, shown.node.workers[0].rank);
+  CHECK(nodes == std::vector<std::pair<int, int>>{{0, 0}, {0, 1}, {0, 2}, {2, 0}, {2, 1}, {2, 2}});
   play.say(1, answer_of(1));  // late, and asked again it counts
-  play.take(play.coordinator.on_status_request(false, play.now));
+  play.say(0, JobQuestion{});
   CHECK(play.sent<StatusQuestion>().size() == 6);
-  CHECK(play.all<ShowJob>().size() == 1);
+  CHECK(play.sent<JobShown>().size() == 2);
+}
+
+TEST_CASE("who asks how the job is and is lost is sent nothing") {
+  Play play(settings(3));
+  play.run();
+  play.say(2, JobQuestion{true});
+  play.lose(2, "it is gone");
+  for (const int agent : {0, 1}) play.say(agent, answer_of(agent));
+  CHECK(play.sent<JobShown>().empty());
 }
 
 TEST_CASE("an agent that says nothing, or is lost, does not keep the others' answers back") {
   Play play(settings(3));
   play.run();
-  play.take(play.coordinator.on_status_request(false, play.now));
+  play.say(0, JobQuestion{});
   for (const int agent : {0, 1}) play.say(agent, answer_of(agent));
   play.pass(StatusRound::k_limit);
-  REQUIRE(play.all<ShowJob>().size() == 1);
-  CHECK(play.all<ShowJob>()[0].status.here.size() == 2);
-  CHECK(play.all<ShowJob>()[0].status.silent.size() == 1);
+  REQUIRE(play.sent<JobShown>().size() == 1);
+  CHECK(play.sent<NodeShown>().size() == 2);
+  CHECK(play.sent<JobShown>()[0].second.job.silent.size() == 1);
   CHECK_FALSE(play.coordinator.deadline());
-  play.take(play.coordinator.on_status_request(false, play.now));
+  play.say(0, JobQuestion{});
   for (const int agent : {0, 1}) play.say(agent, answer_of(agent, 2));
   play.lose(2, "it is gone");
   play.pass(StatusRound::k_limit);
-  REQUIRE(play.all<ShowJob>().size() == 2);
-  CHECK(play.all<ShowJob>()[1].status.phase == "stopping the workers");
-  CHECK(play.all<ShowJob>()[1].status.silent.empty());
+  REQUIRE(play.sent<JobShown>().size() == 2);
+  CHECK(play.sent<JobShown>()[1].second.job.phase == "stopping the workers");
+  CHECK(play.sent<JobShown>()[1].second.job.silent.empty());
 }
 
 TEST_CASE("before all are there, who is missing is said") {
   Play play(settings(3));
   Join first = join_of(0, 3);
   play.say(0, first);
-  play.take(play.coordinator.on_status_request(false, play.now));
+  play.say(0, JobQuestion{});
   play.say(0, answer_of(0));
-  REQUIRE(play.all<ShowJob>().size() == 1);
-  CHECK(play.all<ShowJob>()[0].status.phase == "waiting for 2 of 3 nodes: n[2-3]");
+  REQUIRE(play.sent<JobShown>().size() == 1);
+  CHECK(play.sent<JobShown>()[0].second.job.phase == "waiting for 2 of 3 nodes: n[2-3]");
 }

@@ -46,11 +46,15 @@ TEST_CASE("an attempt that is over is late, one that has not begun is wrong") {
   CHECK(judged(AttemptFailed{{4}, {}}) == "WWWWWW");
 }
 
-TEST_CASE("a signal, an event and an answer about a connection or a status may come at any time") {
+TEST_CASE(
+    "a signal, an event, a question about the job and an answer about a connection or a status may come at "
+    "any time") {
   CHECK(judged(StopRequest{15, "n1", false}) == "TTTTTL");
   CHECK(judged(Happened{}) == "TTTTTT");
   CHECK(judged(ClientVerdict{}) == "TTTTTL");
   CHECK(judged(StatusAnswer{}) == "TTTTTL");
+  CHECK(judged(Stuck{{3}}) == "WWWWTL");
+  CHECK(judged(JobQuestion{}) == "TTTTTL");
   CHECK(judged(Probed{}) == "WTLLLL");
 }
 

@@ -69,6 +69,8 @@ TEST_CASE("what may come at any time is no answer") {
   CHECK_FALSE(received(session, Roster{}).answers);
   CHECK_FALSE(received(session, ClientQuestion{}).answers);
   CHECK_FALSE(received(session, StatusQuestion{}).answers);
+  CHECK_FALSE(received(session, NodeShown{}).answers);
+  CHECK_FALSE(received(session, JobShown{}).answers);
   CHECK(received(session, Standby{}).answers);
   CHECK(received(session, Start{}).answers);
   CHECK_FALSE(received(session, Warn{}).answers);

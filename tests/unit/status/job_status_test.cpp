@@ -134,7 +134,7 @@ TEST_CASE("another node's word says where to ask for all") {
   status.phase = "waiting for the coordinator";
   CHECK(render_status_table(status, status) ==
         "job 4711 on n1 (ddprun 99): waiting for the coordinator, for 1 h 1 min\n"
-        "only the workers of this node; ddprun --status on n0\\x1b[2J shows all\n");
+        "only the workers of this node: the coordinator on n0\\x1b[2J has not answered\n");
 }
 
 TEST_CASE("as JSON it has the CPU use too") {

@@ -36,6 +36,7 @@ struct Describe {
   std::string operator()(const life::SendStopped& a) const {
     return fmt::format("stopped {}", a.attempt.value);
   }
+  std::string operator()(const life::SendStuck& a) const { return fmt::format("stuck {}", a.attempt.value); }
   std::string operator()(const life::Rejoin&) const { return "rejoin"; }
   std::string operator()(const life::TakeOutputBack&) const { return "output back"; }
   std::string operator()(const life::AbandonWorkers&) const { return "abandon"; }
@@ -420,6 +421,16 @@ TEST_CASE("lost output is no success, and no other failure either") {
   CHECK(stopped.exit_code() == 143);
 }
 
+TEST_CASE("workers that SIGKILL does not end are told of once, while a stop waits for its answer") {
+  AgentLifecycle life = member();
+  const AgentLifecycle::Workers stuck{false, false, true};
+  CHECK(words(life.on_workers(stuck)).empty());
+  life.on_stop(Attempt{2}, SIGTERM, false);
+  CHECK(words(life.on_workers(stuck)) == Words{"stuck 2"});
+  CHECK(words(life.on_workers(stuck)).empty());
+  CHECK(words(life.on_workers(k_idle)) == Words{"stopped 2"});
+}
+
 namespace {
 
 // One of all events, with what it makes of the workers.
@@ -487,7 +498,8 @@ TEST_CASE("whatever happens in any order, an agent leaves once, and never with 0
         if (std::holds_alternative<life::Leave>(action)) ++leaves;
         if (std::holds_alternative<life::ReadOutput>(action)) ++reads;
         const bool sends = std::holds_alternative<life::SendStopRequest>(action) ||
-                           std::holds_alternative<life::SendStopped>(action);
+                           std::holds_alternative<life::SendStopped>(action) ||
+                           std::holds_alternative<life::SendStuck>(action);
         if (sends) CHECK(life.linked());
         requests += std::holds_alternative<life::SendStopRequest>(action) ? 1 : 0;
       }
