@@ -25,10 +25,56 @@ void describe_frame(OrderedFields& fields, Frame& frame) {
   fields.value("function", frame.function);
 }
 
+void describe_call(OrderedFields& fields, NativeCall& call) {
+  fields.value("function", call.function);
+  fields.optional("from", call.from);
+}
+
 bool is_installed(const std::string& file) {
   return file.find("/site-packages/") != std::string::npos ||
          file.find("/dist-packages/") != std::string::npos || file.find("/lib/python") != std::string::npos ||
          file.starts_with("<frozen");
+}
+
+// In the C library, or of the system's own names.
+bool is_system(const NativeCall& call) {
+  return call.function.starts_with("__") || call.from.starts_with("libc.") ||
+         call.from.starts_with("libc-") || call.from.starts_with("libpthread") ||
+         call.from.starts_with("ld-");
+}
+
+// "sleep" of "__sleep", "nanosleep" of "__GI___nanosleep".
+std::string public_name(const NativeCall& call) {
+  std::string_view name = call.function;
+  if (name.starts_with("__GI_")) name.remove_prefix(5);
+  name.remove_prefix(std::min(name.find_first_not_of('_'), name.size()));
+  return name.empty() || !call.function.starts_with("__") ? call.function : std::string(name);
+}
+
+// What runs before main() and before the first function of a thread.
+bool is_start(const NativeCall& call) {
+  const std::string name = public_name(call);
+  return name == "_start" || name.starts_with("libc_start_") || name == "start_thread" || name == "clone" ||
+         name == "clone3";
+}
+
+// The function of the system that was called, and by whom: "in sleep, called by load, main".
+std::string describe_calls(const std::vector<NativeCall>& calls) {
+  constexpr std::size_t k_callers = 3;
+  const auto start = std::ranges::find_if(calls, is_start);
+  auto outer = std::find_if_not(calls.begin(), start, is_system);
+  if (outer == calls.begin()) ++outer;
+  std::vector<std::string> callers;
+  for (auto caller = outer; caller < start && callers.size() < k_callers; ++caller)
+    callers.push_back(printable(caller->function, 80));
+  const std::string in = "in " + printable(public_name(*std::prev(outer)), 80);
+  return callers.empty() ? in : in + ", called by " + join(callers, ", ");
+}
+
+// Where a rank without a Python stack is. Where it runs, the calls are those of one moment.
+std::string describe_process(const RankView& view) {
+  if (view.calls.empty()) return printable(view.process, 160);
+  return (view.process == "running" ? "running " : "") + describe_calls(view.calls);
 }
 
 bool is_default(const std::string& group) { return group.empty() || group == "default_pg" || group == "0"; }
@@ -49,10 +95,16 @@ std::string describe(const Frame& frame) {
   return printable(fmt::format("{}:{}{}", name, frame.line, in), 160);
 }
 
+std::string describe(const NativeCall& call) {
+  const std::string name = call.function.empty() ? "??" : printable(call.function, 160);
+  return call.from.empty() ? name : name + " (" + printable(call.from, 80) + ")";
+}
+
 void describe_view(OrderedFields& fields, RankView& view) {
   fields.optional("answers", view.answers);
   fields.optional("collective", view.collective, describe_collective);
   fields.optional("stack", view.stack, k_most_frames, describe_frame);
+  fields.optional("native_stack", view.calls, k_most_frames, describe_call);
   fields.optional("raised", view.raised);
   fields.optional("ending", view.ending);
   fields.optional("process", view.process);
@@ -81,8 +133,8 @@ std::string describe_place(const RankView& view) {
     waits ? parts.back() += " " + where : (parts.push_back("is " + where), parts.back());
   }
   const std::string unseen = at == nullptr && !view.ending ? printable(view.unseen, 160) : "";
-  if (!view.process.empty())
-    parts.push_back("is " + printable(view.process, 160) +
+  if (!view.process.empty() || !view.calls.empty())
+    parts.push_back("is " + describe_process(view) +
                     (unseen.empty() ? "" : " (no Python stack: " + unseen + ")"));
   else if (!unseen.empty())
     parts.push_back("shows no Python stack: " + unseen);

@@ -36,10 +36,20 @@ struct Frame {
 // "train.py:88 in step": the file without its folders.
 std::string describe(const Frame& frame);
 
+struct NativeCall {
+  std::string function;  // without parameters; empty: the program has no name for it
+  std::string from;      // the library or the line: "libc.so.6", "ring.cpp:31"
+  friend bool operator==(const NativeCall&, const NativeCall&) = default;
+};
+
+// "pthread_cond_wait (libc.so.6)"
+std::string describe(const NativeCall& call);
+
 struct RankView {
   bool answers = false;  // torch's worker server in it does
   std::optional<Collective> collective{};
-  std::vector<Frame> stack{};  // of the main thread, innermost first
+  std::vector<Frame> stack{};       // of the main thread, innermost first
+  std::vector<NativeCall> calls{};  // of the main thread, innermost first, where there is no Python stack
   std::string raised{};  // an exception on its way through `finally`: "ValueError: bad loss (train.py:31)"
   bool ending = false;   // the script is over and the interpreter has not ended
   std::string

@@ -71,7 +71,10 @@ std::string render_status(const NodeStatus& status) {
     text = write_json_text(write_fields(part, describe_node));
   };
   shorten([](inspect::RankView& view) { view.threads.clear(); });
-  shorten([](inspect::RankView& view) { view.stack.resize(std::min(view.stack.size(), k_few_calls)); });
+  shorten([](inspect::RankView& view) {
+    view.stack.resize(std::min(view.stack.size(), k_few_calls));
+    view.calls.resize(std::min(view.calls.size(), k_few_calls));
+  });
   while (text.size() > k_max_node_status && !part.workers.empty()) {
     part.workers.resize(part.workers.size() / 2);
     text = write_json_text(write_fields(part, describe_node));

@@ -25,8 +25,17 @@ std::string verb(const RankGroup& group, std::string place) {
 
 std::string line_of(const RankGroup& group) { return name_of(group) + " " + verb(group, group.place); }
 
+std::string native_stack_of(const RankGroup& group) {
+  const std::vector<inspect::NativeCall>& calls = group.first->view.calls;
+  if (calls.empty()) return {};
+  std::string text = fmt::format("native stack of rank {}, innermost call first:\n", group.first->rank);
+  for (const inspect::NativeCall& call : std::span(calls).first(std::min(calls.size(), k_most_calls)))
+    text += "  " + inspect::describe(call) + "\n";
+  return text;
+}
+
 std::string stack_of(const RankGroup& group) {
-  if (group.first->view.stack.empty()) return {};
+  if (group.first->view.stack.empty()) return native_stack_of(group);
   std::string text = fmt::format("stack of rank {}, innermost call first:\n", group.first->rank);
   const std::vector<inspect::Frame>& stack = group.first->view.stack;
   for (const inspect::Frame& frame : std::span(stack).first(std::min(stack.size(), k_most_calls)))

@@ -134,3 +134,18 @@ TEST_CASE("--stacks prints each place once, with the threads of its first rank")
         "  thread MainThread (main):\n"
         "    /home/a/train.py:44 in step\n");
 }
+
+TEST_CASE("a rank without a Python stack: its native one") {
+  WorkerStatus silent = rank_at(1, {}, 44);
+  silent.view.stack.clear();
+  silent.view.unseen = "not inspected";
+  silent.view.process = "sleeping in futex_wait";
+  silent.view.calls = {{"pthread_cond_wait", "libc.so.6"}, {"all_reduce", "ring.cpp:31"}, {"main", ""}};
+  CHECK(places(job_of({rank_at(0, reduce(6, true), 44), silent})) ==
+        "rank 1 on n1 is in pthread_cond_wait, called by all_reduce, main (no Python stack: not inspected)\n"
+        "rank 0 on n1 waits in all_reduce #6 (10 float) at train.py:44 in step\n"
+        "native stack of rank 1, innermost call first:\n"
+        "  pthread_cond_wait (libc.so.6)\n"
+        "  all_reduce (ring.cpp:31)\n"
+        "  main\n");
+}
