@@ -16,7 +16,7 @@ namespace ddprun::probes {
 
 class UsageQuery {
  public:
-  // Called once: `status` with what could be measured within two seconds.
+  // Called once: `status` with what could be measured within two seconds, or three with Depth::stacks.
   using OnAnswer = std::function<void(status::NodeStatus)>;
 
   // Started. Throws Error where there can be no child.

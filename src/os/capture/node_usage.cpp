@@ -2,13 +2,18 @@
 
 #include <algorithm>
 
+#include "os/capture/native_stacks.hpp"
 #include "os/capture/worker_inspection.hpp"
+#include "os/clock.hpp"
 #include "os/libraries/nvml.hpp"
 #include "os/process/process_usage.hpp"
 
 namespace ddprun::os {
 
 namespace {
+
+// Of what all of it may take, StatusRound::k_limit: what is left is for writing, reading and the network.
+constexpr Milliseconds k_native_limit{2000};
 
 void add_gpu(status::WorkerStatus& worker, const GpuUsage& gpu) {
   if (gpu.percent) worker.gpu_percent = std::max(worker.gpu_percent.value_or(0), *gpu.percent);
@@ -38,6 +43,7 @@ void add_gpus(status::NodeStatus& status, const std::vector<std::vector<std::str
 
 status::NodeStatus measure_node(status::NodeStatus status, const WorkerPlaces& places, Depth depth,
                                 const std::string& nvml, const std::string& root) {
+  const TimePoint deadline = now() + k_native_limit;
   std::vector<int> pids;
   for (const status::WorkerStatus& worker : status.workers) pids.push_back(worker.pid);
   const auto usages = measure_usage(pids);
@@ -46,7 +52,8 @@ status::NodeStatus measure_node(status::NodeStatus status, const WorkerPlaces& p
   for (std::size_t i = 0; i < status.workers.size(); ++i) {
     if (usages[i]) add_usage(status.workers[i], *usages[i]);
   }
-  inspect_workers(status.workers, places.doors, depth == Depth::stacks);
+  auto collected = inspect_workers(status.workers, places.doors, depth == Depth::stacks);
+  if (depth == Depth::stacks) add_native_stacks(status.workers, collected, deadline);
   if (depth != Depth::signs) add_gpus(status, places.gpus, nvml, root);
   return status;
 }

@@ -114,6 +114,7 @@ bool catches(int pid, int signal) {
 
 struct Dump {
   status::WorkerStatus* worker;
+  inspect::Collected* collected;
   std::string path;
   std::size_t size = 0;
 };
@@ -134,7 +135,9 @@ void dump_by_signal(std::vector<Dump> dumps) {
     std::erase_if(dumps, [](Dump& dump) {
       const std::string text = try_read_file(dump.path, k_largest_dump).value_or("");
       const bool whole = !text.empty() && text.size() == std::exchange(dump.size, text.size());
-      return whole && inspect::add_stack_dump(dump.worker->view, text);
+      if (!whole || !inspect::add_stack_dump(dump.worker->view, text)) return false;
+      dump.collected->dump = text;
+      return true;
     });
   }
 }
@@ -172,16 +175,18 @@ bool is_ending(const std::string& door) {
 }
 
 void add_stacks(std::vector<status::WorkerStatus>& workers, const std::vector<std::string>& doors,
-                const std::vector<std::size_t>& asked, const std::vector<Question>& questions) {
+                const std::vector<std::size_t>& asked, const std::vector<Question>& questions,
+                std::vector<inspect::Collected>& collected) {
   std::vector<Dump> dumps;
   std::vector<bool> told(workers.size());
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const auto body = questions[i].body();
     told[asked[i]] = body && inspect::add_module_answer(workers[asked[i]].view, *body);
+    if (told[asked[i]]) collected[asked[i]].module = *body;
   }
   for (std::size_t i = 0; i < workers.size(); ++i) {
     if (workers[i].pid != 0 && !doors[i].empty() && !told[i])
-      dumps.push_back({&workers[i], doors[i] + ".stacks"});
+      dumps.push_back({&workers[i], &collected[i], doors[i] + ".stacks"});
   }
   dump_by_signal(std::move(dumps));
   for (std::size_t i = 0; i < workers.size(); ++i) {
@@ -195,8 +200,9 @@ void add_stacks(std::vector<status::WorkerStatus>& workers, const std::vector<st
 
 }  // namespace
 
-void inspect_workers(std::vector<status::WorkerStatus>& workers, const std::vector<std::string>& places,
-                     bool stacks) {
+std::vector<inspect::Collected> inspect_workers(std::vector<status::WorkerStatus>& workers,
+                                                const std::vector<std::string>& places, bool stacks) {
+  std::vector<inspect::Collected> collected(workers.size());
   std::vector<std::string> doors = places;
   doors.resize(workers.size());
   std::vector<std::size_t> asked;
@@ -219,9 +225,12 @@ void inspect_workers(std::vector<status::WorkerStatus>& workers, const std::vect
     const auto body = records[i].body();
     inspect::RankView& view = workers[asked[i]].view;
     view.answers = body.has_value();
-    if (body) view.collective = inspect::parse_flight_record(*body, unix_milliseconds() * 1'000'000);
+    if (!body) continue;
+    view.collective = inspect::parse_flight_record(*body, unix_milliseconds() * 1'000'000);
+    if (stacks) collected[asked[i]].record = *body;
   }
-  if (stacks) add_stacks(workers, doors, asked, modules);
+  if (stacks) add_stacks(workers, doors, asked, modules, collected);
+  return collected;
 }
 
 }  // namespace ddprun::os

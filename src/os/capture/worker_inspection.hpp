@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "inspect/collected.hpp"
 #include "status/job_status.hpp"
 
 namespace ddprun::os {
@@ -13,8 +14,8 @@ namespace ddprun::os {
 // which
 // ".socket" (".ending" once its script is over) and ".stacks" are added for its server and its dump; empty:
 // it has none. `stacks`: also where its threads are, for which the workers are interrupted for a moment. What
-// a worker answers is believed by nobody: call it in a child.
-void inspect_workers(std::vector<status::WorkerStatus>& workers, const std::vector<std::string>& doors,
-                     bool stacks);
+// a worker answers is believed by nobody: call it in a child. Returns what was collected of each.
+std::vector<inspect::Collected> inspect_workers(std::vector<status::WorkerStatus>& workers,
+                                                const std::vector<std::string>& doors, bool stacks);
 
 }  // namespace ddprun::os
