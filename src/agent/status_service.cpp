@@ -1,5 +1,6 @@
 #include "agent/status_service.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr Milliseconds k_coordinator_limit{6500};  // for two status rounds
+constexpr Milliseconds k_last_write{2000};  // at the end of the job
 
 }  // namespace
 
@@ -93,23 +95,50 @@ void StatusService::begin_measurement() {
   const auto tell = [this](const status::NodeStatus& measured) {
     for (const Measured& each : std::exchange(measured_for_, {})) each(measured);
   };
+  const auto answered = [this, tell](const status::NodeStatus& measured) {
+    end_measurement();
+    tell(measured);
+    if (!usage_) begin_measurement();
+  };
   try {
-    usage_ = std::make_unique<probes::UsageQuery>(context_, workers_.status(), workers_.places(), depth_,
-                                                  [this, tell](const status::NodeStatus& measured) {
-                                                    workers_.spare_no_more(usage_child_);
-                                                    usage_.reset();
-                                                    tell(measured);
-                                                    if (!usage_) begin_measurement();
-                                                  });
-    usage_child_ = usage_->child();
-    workers_.spare(usage_child_);
+    usage_ =
+        std::make_unique<probes::UsageQuery>(context_, workers_.status(), places(), depth_, answered,
+                                             [this](const std::string& problem) { note_written(problem); });
+    workers_.spare(usage_->child());
   } catch (const Error& error) {
     console::say_detail(error.what());
     tell(workers_.status());
   }
 }
 
+// While one is still being written, as on a disk that hangs, no other record is.
+os::WorkerPlaces StatusService::places() const {
+  os::WorkerPlaces places = workers_.places();
+  if (writing_) places.records.clear();
+  return places;
+}
+
+void StatusService::end_measurement() {
+  if (usage_->writes()) {
+    writing_ = std::move(usage_);
+    return;
+  }
+  workers_.spare_no_more(usage_->child());
+  usage_.reset();
+}
+
+void StatusService::note_written(const std::string& problem) {
+  workers_.spare_no_more(writing_->child());
+  writing_.reset();
+  if (problem.empty() || std::exchange(told_unwritten_, true)) return;
+  console::say_notice(fmt::format("cannot write all stacks of the ranks on {}: {}; the job continues",
+                                  plans_.node->host, printable(problem, 400)),
+                      {});
+}
+
 void StatusService::end() {
+  if (writing_) writing_->wait(k_last_write);
+  writing_.reset();
   server_.reset();
   stacks_server_.reset();
   usage_.reset();

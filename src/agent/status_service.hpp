@@ -54,6 +54,9 @@ class StatusService {
 
   void show(status::JobStatus status, bool stacks);
   void begin_measurement();
+  os::WorkerPlaces places() const;
+  void end_measurement();
+  void note_written(const std::string& problem);
 
   boost::asio::io_context& context_;
   const Plans& plans_;
@@ -61,8 +64,9 @@ class StatusService {
   std::int64_t began_;
   std::optional<net::StatusServer> server_, stacks_server_;
   Awaited job_, job_stacks_;
-  std::unique_ptr<probes::UsageQuery> usage_;  // under way
-  int usage_child_ = 0;
+  std::unique_ptr<probes::UsageQuery> usage_;    // under way
+  std::unique_ptr<probes::UsageQuery> writing_;  // has answered, and writes what it has collected
+  bool told_unwritten_ = false;
   os::Depth depth_ = os::Depth::signs;                // of it
   std::vector<Measured> measured_for_;                // who waits for it
   std::vector<std::pair<os::Depth, Measured>> next_;  // for one that looks deeper

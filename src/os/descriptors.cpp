@@ -206,6 +206,11 @@ std::optional<char> receive_byte(int socket, Milliseconds limit) {
   return byte;
 }
 
+void wait_for_input(int descriptor, Milliseconds limit) {
+  pollfd ready{descriptor, POLLIN, 0};
+  ::poll(&ready, 1, static_cast<int>(limit.count()));
+}
+
 bool is_hung_up(int descriptor) {
   pollfd look{descriptor, 0, 0};
   return ::poll(&look, 1, 0) == 1 && (look.revents & (POLLERR | POLLHUP)) != 0;

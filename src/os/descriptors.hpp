@@ -77,6 +77,9 @@ bool end_writing(int socket);
 // The next byte that the peer sends; nothing when none comes within the limit.
 std::optional<char> receive_byte(int socket, Milliseconds limit);
 
+// Waits until there is something to read, or the end, for `limit` at most.
+void wait_for_input(int descriptor, Milliseconds limit);
+
 // Whether nobody is at the other end of a pipe or socket any more; never so for other files.
 bool is_hung_up(int descriptor);
 

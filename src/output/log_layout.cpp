@@ -84,6 +84,11 @@ std::string log_file_name(LogLayout layout, LocalRank local_rank, GlobalRank ran
   return fmt::format("rank-{:05}.{}", rank.value, output ? "out" : "err");
 }
 
+std::string stack_record_name(LogLayout layout, LocalRank local_rank, GlobalRank rank) {
+  return layout == LogLayout::torchrun ? fmt::format("{}/stacks.txt", local_rank.value)
+                                       : fmt::format("rank-{:05}.stacks", rank.value);
+}
+
 std::string kept_suffix(const OutputOptions& options) { return options.compress ? ".zst" : ""; }
 
 std::string filtered_file_name(Stream stream) {

@@ -9,7 +9,8 @@
 namespace ddprun::output {
 
 // <log-dir>/<run id>_<random>/attempt_0/<local rank>/stdout.log, error.json beside it, and
-// filtered_stdout.log one folder above; or <logs>/<run id>/attempt-0/rank-00005.out.
+// filtered_stdout.log one folder above; or <logs>/<run id>/attempt-0/rank-00005.out. stacks.txt or
+// rank-00005.stacks beside them.
 enum class LogLayout { torchrun, ranks };
 
 // "100M:5", "64k", "1G:0": units of 1024. Throws UsageError.
@@ -25,6 +26,7 @@ std::string folder_name(const std::string& run_id);
 std::string attempt_folder_name(LogLayout layout, Attempt attempt);
 // Below the attempt's folder.
 std::string log_file_name(LogLayout layout, LocalRank local_rank, GlobalRank rank, Stream stream);
+std::string stack_record_name(LogLayout layout, LocalRank local_rank, GlobalRank rank);
 // What is added to a file's name when it is complete.
 std::string kept_suffix(const OutputOptions& options);
 std::string filtered_file_name(Stream stream);

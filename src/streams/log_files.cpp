@@ -145,6 +145,12 @@ std::string LogFiles::flight_record() const {
   return attempt_folder_ + "/fr_";
 }
 
+std::string LogFiles::stack_record(const plan::RankAssignment& assigned) const {
+  if (attempt_folder_.empty() || (options_.logs.value.empty() && options_.log_dir.value.empty())) return {};
+  return attempt_folder_ + "/" +
+         output::stack_record_name(output::layout_of(options_), assigned.local_rank, assigned.rank);
+}
+
 std::string LogFiles::error_file(const plan::RankAssignment& assigned) const {
   if (attempt_folder_.empty() || output::layout_of(options_) != output::LogLayout::torchrun) return {};
   return fmt::format("{}/{}/error.json", attempt_folder_, assigned.local_rank.value);

@@ -45,6 +45,8 @@ class LogFiles {
   std::string error_file(const plan::RankAssignment& assigned) const;  // empty: has no place here
   // Beginning of the paths to which torch's flight recorder may write, then the rank; empty: without --logs.
   std::string flight_record() const;
+  // Where the stacks of a rank go; empty: no folder was named for them.
+  std::string stack_record(const plan::RankAssignment& assigned) const;
   os::Fd open(const plan::RankAssignment& assigned, output::Stream stream);  // for the worker. Throws Error
   // Throws Error. `label`: what stands before the lines of the filtered file.
   StreamCopy copy(const plan::RankAssignment& assigned, output::Stream stream,

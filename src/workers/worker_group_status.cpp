@@ -1,5 +1,6 @@
 // What --status shows of the workers here, as far as it costs nothing to know.
 #include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "os/clock.hpp"
@@ -54,8 +55,11 @@ status::NodeStatus WorkerGroup::status() const {
 
 os::WorkerPlaces WorkerGroup::places() const {
   os::WorkerPlaces places;
+  places.attempt = plan_->assignment.attempt.value;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     places.doors.push_back(inspect_prefix(i));
+    if (std::string record = logs_.stack_record(plan_->assignment.workers[i]); !record.empty())
+      places.records.push_back(std::move(record));
     auto& addresses = places.gpus.emplace_back();
     for (const int gpu : plan_->planned[i].gpus)
       addresses.push_back(snapshot_.host.gpus.at(static_cast<std::size_t>(gpu)).pci_address);

@@ -1,12 +1,19 @@
 #include "os/capture/node_usage.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "os/capture/native_stacks.hpp"
 #include "os/capture/worker_inspection.hpp"
 #include "os/clock.hpp"
+#include "os/fd.hpp"
 #include "os/libraries/nvml.hpp"
+#include "os/process/helper_child.hpp"
 #include "os/process/process_usage.hpp"
+#include "os/system_failure.hpp"
+#include "status/stack_record.hpp"
 
 namespace ddprun::os {
 
@@ -14,6 +21,8 @@ namespace {
 
 // Of what all of it may take, StatusRound::k_limit: what is left is for writing, reading and the network.
 constexpr Milliseconds k_native_limit{2000};
+
+constexpr const char* k_nvml = "libnvidia-ml.so.1";
 
 void add_gpu(status::WorkerStatus& worker, const GpuUsage& gpu) {
   if (gpu.percent) worker.gpu_percent = std::max(worker.gpu_percent.value_or(0), *gpu.percent);
@@ -39,10 +48,25 @@ void add_gpus(status::NodeStatus& status, const std::vector<std::vector<std::str
   }
 }
 
-}  // namespace
+// Empty, or the first file that could not be written, and why.
+std::string write_records(const std::vector<std::string>& paths, const std::vector<std::string>& texts) {
+  std::string problem;
+  for (std::size_t i = 0; i < texts.size() && i < paths.size(); ++i) {
+    if (texts[i].empty() || paths[i].empty()) continue;
+    const Fd file(::open(paths[i].c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    if (file && write_whole(file.get(), texts[i])) continue;
+    if (problem.empty()) problem = paths[i] + ": " + describe_errno(errno);
+  }
+  return problem;
+}
 
-status::NodeStatus measure_node(status::NodeStatus status, const WorkerPlaces& places, Depth depth,
-                                const std::string& nvml, const std::string& root) {
+struct Measured {
+  status::NodeStatus status;
+  std::vector<inspect::Collected> collected;
+};
+
+Measured measure(status::NodeStatus status, const WorkerPlaces& places, Depth depth, const std::string& nvml,
+                 const std::string& root) {
   const TimePoint deadline = now() + k_native_limit;
   std::vector<int> pids;
   for (const status::WorkerStatus& worker : status.workers) pids.push_back(worker.pid);
@@ -55,12 +79,37 @@ status::NodeStatus measure_node(status::NodeStatus status, const WorkerPlaces& p
   auto collected = inspect_workers(status.workers, places.doors, depth == Depth::stacks);
   if (depth == Depth::stacks) add_native_stacks(status.workers, collected, deadline);
   if (depth != Depth::signs) add_gpus(status, places.gpus, nvml, root);
-  return status;
+  return {std::move(status), std::move(collected)};
 }
 
-AnsweringChild measure_node_in_child(status::NodeStatus status, WorkerPlaces places, Depth depth) {
-  return AnsweringChild([&] { return status::render_status(measure_node(std::move(status), places, depth)); },
-                        "measure what the workers use");
+std::vector<std::string> render_records(const Measured& measured, int attempt) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < measured.status.workers.size(); ++i)
+    texts.push_back(status::render_stack_record(measured.status.host, measured.status.workers[i],
+                                                measured.collected[i], unix_milliseconds(), attempt));
+  return texts;
+}
+
+}  // namespace
+
+status::NodeStatus measure_node(status::NodeStatus status, const WorkerPlaces& places, Depth depth,
+                                const std::string& nvml, const std::string& root) {
+  return measure(std::move(status), places, depth, nvml, root).status;
+}
+
+AnsweringChild measure_node_in_child(status::NodeStatus status, WorkerPlaces places, Depth depth,
+                                     int problem) {
+  Measured measured;
+  const auto answer = [&] {
+    measured = measure(std::move(status), places, depth, k_nvml, "");
+    return status::render_status(measured.status);
+  };
+  const auto write = [&] {
+    write_whole(problem, write_records(places.records, render_records(measured, places.attempt)));
+  };
+  const bool writes = depth == Depth::stacks && !places.records.empty();
+  return AnsweringChild(answer, "measure what the workers use",
+                        writes ? std::function<void()>(write) : nullptr);
 }
 
 }  // namespace ddprun::os

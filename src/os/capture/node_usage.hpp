@@ -17,16 +17,21 @@ enum class Depth { signs, usage, stacks };
 // addresses of each worker's, as NVML writes them. `root` stands in front of /dev and /proc where a driver
 // shows itself (for tests). Reads all of /proc and asks a driver that may hang: call it in a child. `doors`:
 // by worker, as in worker_inspection.hpp.
+// `records`: by worker, the file to which what --stacks collects of it is added; empty: none.
 struct WorkerPlaces {
   std::vector<std::vector<std::string>> gpus;
   std::vector<std::string> doors;
+  std::vector<std::string> records{};
+  int attempt = 0;
 };
 status::NodeStatus measure_node(status::NodeStatus status, const WorkerPlaces& places,
                                 Depth depth = Depth::usage, const std::string& nvml = "libnvidia-ml.so.1",
                                 const std::string& root = "");
 
-// The same in a child of its own, whose answer is the text of render_status(). Throws Error where there can
-// be no child.
-AnsweringChild measure_node_in_child(status::NodeStatus status, WorkerPlaces places, Depth depth);
+// The same in a child of its own, whose answer is the text of render_status(). With Depth::stacks it then
+// writes the records, however long the disk takes, and why that failed, if so, to the descriptor `problem`:
+// "/logs/0/stacks.txt: no space left on device". Throws Error where there can be no child.
+AnsweringChild measure_node_in_child(status::NodeStatus status, WorkerPlaces places, Depth depth,
+                                     int problem);
 
 }  // namespace ddprun::os

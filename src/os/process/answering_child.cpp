@@ -10,11 +10,14 @@
 
 namespace ddprun::os {
 
-AnsweringChild::AnsweringChild(const std::function<std::string()>& call, const std::string& purpose) {
+AnsweringChild::AnsweringChild(const std::function<std::string()>& call, const std::string& purpose,
+                               const std::function<void()>& afterwards) {
   Pipe pipe = make_pipe();
   answer_ = std::move(pipe.reader);
   child_ = fork_helper([&] {
     write_whole(pipe.writer.get(), call());
+    pipe.writer.close();
+    if (afterwards) afterwards();
     return 0;
   });
   const int error = errno;

@@ -20,7 +20,9 @@ class AnsweringChild {
   // `purpose` completes "cannot ...", thrown as Error when there can be no child. Must be called while this
   // process has one thread. The child keeps all signals blocked (our handlers must not run in it), leaves
   // without any destructor or exit handler, and dies with its parent.
-  AnsweringChild(const std::function<std::string()>& call, const std::string& purpose);
+  // `afterwards`: what it goes on with once its answer is in the pipe and that is closed.
+  AnsweringChild(const std::function<std::string()>& call, const std::string& purpose,
+                 const std::function<void()>& afterwards = {});
   ~AnsweringChild() { end(); }
   AnsweringChild(AnsweringChild&& other) noexcept;
   AnsweringChild& operator=(AnsweringChild&& other) noexcept;

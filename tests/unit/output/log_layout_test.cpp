@@ -11,6 +11,7 @@ TEST_CASE("torchrun's folders are by local rank") {
   CHECK(log_file_name(LogLayout::torchrun, LocalRank{12}, GlobalRank{28}, Stream::output) == "12/stdout.log");
   CHECK(log_file_name(LogLayout::torchrun, LocalRank{0}, GlobalRank{16}, Stream::error) == "0/stderr.log");
   CHECK(filtered_file_name(Stream::error) == "filtered_stderr.log");
+  CHECK(stack_record_name(LogLayout::torchrun, LocalRank{12}, GlobalRank{28}) == "12/stacks.txt");
 }
 
 TEST_CASE("the files of --logs are by global rank") {
@@ -18,6 +19,7 @@ TEST_CASE("the files of --logs are by global rank") {
   CHECK(log_file_name(LogLayout::ranks, LocalRank{1}, GlobalRank{5}, Stream::output) == "rank-00005.out");
   CHECK(log_file_name(LogLayout::ranks, LocalRank{1}, GlobalRank{123456}, Stream::error) ==
         "rank-123456.err");
+  CHECK(stack_record_name(LogLayout::ranks, LocalRank{1}, GlobalRank{5}) == "rank-00005.stacks");
 }
 
 TEST_CASE("a run's folder stays below the folder of the logs") {

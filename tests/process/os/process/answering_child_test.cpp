@@ -6,7 +6,9 @@
 #include <cerrno>
 
 #include "catch.hpp"
+#include "os/descriptors.hpp"
 #include "os/process/child.hpp"
+#include "os/process/helper_child.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;
@@ -44,4 +46,19 @@ TEST_CASE("a child that was reaped as an orphan leaves nothing to end, whoever h
   }
   child.end();
   CHECK(no_children());
+}
+
+TEST_CASE("what a child does after its answer holds up no reader of it") {
+  Pipe later = make_pipe();
+  AnsweringChild child([] { return std::string("x"); }, "test",
+                       [&later] {
+                         ::pause();
+                         write_whole(later.writer.get(), "y");
+                       });
+  CHECK(read_until(child.descriptor(), "") == "x");
+  CHECK_FALSE(child.end()->kind == ExitStatus::Kind::exited);
+  AnsweringChild other([] { return std::string("x"); }, "test",
+                       [&later] { write_whole(later.writer.get(), "y"); });
+  later.writer.close();
+  CHECK(read_until(later.reader.get(), "") == "y");
 }
