@@ -117,7 +117,7 @@ bool add_native(RankView& view, StackTool tool, int pid, std::string_view text) 
   return true;
 }
 
-std::vector<Frame> frames_in(const nlohmann::json& thread) {
+std::vector<Frame> py_spy_frames(const nlohmann::json& thread) {
   std::vector<Frame> frames;
   const auto found = thread.find("frames");
   if (found == thread.end() || !found->is_array()) return frames;
@@ -136,7 +136,7 @@ bool add_py_spy(RankView& view, int pid, std::string_view text) {
   for (const nlohmann::json& thread : json) {
     if (!thread.is_object()) continue;
     const bool main = number_in(thread, "os_thread_id") == pid;
-    const std::vector<Frame> frames = frames_in(thread);
+    const std::vector<Frame> frames = py_spy_frames(thread);
     const std::string named = text_in(thread, "thread_name");
     all += fmt::format("thread {}{}:\n",
                        named.empty() ? fmt::format("{}", number_in(thread, "os_thread_id")) : named,

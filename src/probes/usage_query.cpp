@@ -15,8 +15,8 @@ constexpr Milliseconds k_usage_limit{2000}, k_stacks_limit{2800};
 constexpr Milliseconds k_write_limit{60'000};  // for a disk that hangs
 constexpr std::size_t k_most_problem = 8192;
 
-os::AnsweringChild start(const status::NodeStatus& status, os::WorkerPlaces places, os::Depth depth,
-                         os::Fd& problem) {
+os::AnsweringChild start_measuring(const status::NodeStatus& status, os::WorkerPlaces places, os::Depth depth,
+                                   os::Fd& problem) {
   os::Pipe pipe = os::make_pipe();
   problem = std::move(pipe.reader);
   return os::measure_node_in_child(status, std::move(places), depth, pipe.writer.get());
@@ -28,7 +28,7 @@ UsageQuery::UsageQuery(boost::asio::io_context& context, status::NodeStatus stat
                        os::Depth depth, OnAnswer on_answer, OnWritten on_written)
     : writes_(depth == os::Depth::stacks && !places.records.empty()),
       context_(context),
-      child_(start(status, std::move(places), depth, problem_)),
+      child_(start_measuring(status, std::move(places), depth, problem_)),
       on_written_(std::move(on_written)),
       answer_(std::make_shared<net::WholeAnswer>(
           context, child_.descriptor(), status::k_max_node_status,

@@ -32,7 +32,7 @@ namespace ddprun::os {
 
 namespace {
 
-constexpr std::size_t k_largest_answer = std::size_t{1} << 20;
+constexpr std::size_t k_largest_output = std::size_t{1} << 20;
 constexpr Milliseconds k_leave_limit{100}, k_kill_limit{300}, k_kill_look{2};
 
 struct Tool {
@@ -99,7 +99,7 @@ class TracedRank {
     const ssize_t length = ::read(answer_.get(), buffer.data(), buffer.size());
     if (length < 0 && errno == EINTR) return;
     if (length > 0) text_.append(buffer.data(), static_cast<std::size_t>(length));
-    if (length <= 0 || text_.size() > k_largest_answer) answer_.close();
+    if (length <= 0 || text_.size() > k_largest_output) answer_.close();
   }
 
   // The tool is gone, and the process goes on. One that was killed may have left it stopped, or about to be:
