@@ -20,20 +20,23 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "facts/proc_text.hpp"
 #include "inspect/native_stack.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
+#include "os/list_folder.hpp"
 #include "os/process/become.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/spawn.hpp"
 #include "os/process/stuck_process.hpp"
+#include "os/read_file.hpp"
 
 namespace ddprun::os {
 
 namespace {
 
 constexpr std::size_t k_largest_output = std::size_t{1} << 20;
-constexpr Milliseconds k_leave_limit{100}, k_kill_limit{300}, k_kill_look{2};
+constexpr Milliseconds k_leave_limit{100}, k_kill_limit{300}, k_kill_look{2}, k_look{10};
 
 struct Tool {
   inspect::StackTool kind;
@@ -62,6 +65,17 @@ std::vector<std::string> tool_environment() {
   std::vector<std::string> environment = capture_environment_strings();
   std::erase_if(environment, [](const std::string& each) { return each.starts_with("DEBUGINFOD_URLS="); });
   return environment;
+}
+
+// Whether it stands still, or will once a thread of it sees the SIGSTOP by which it was to be traced.
+bool is_stopping(int pid) {
+  const auto process = capture_process(pid);
+  if (process && (process->state == 'T' || process->state == 't')) return true;
+  const std::string tasks = fmt::format("/proc/{}/task", pid);
+  return std::ranges::any_of(list_folder(tasks), [&](const std::string& task) {
+    const std::string status = try_read_file(tasks + "/" + task + "/status").value_or("");
+    return facts::has_signal(status, "SigPnd:", SIGSTOP) || facts::has_signal(status, "ShdPnd:", SIGSTOP);
+  });
 }
 
 // One tool at one process.
@@ -102,18 +116,24 @@ class TracedRank {
     if (length <= 0 || text_.size() > k_largest_output) answer_.close();
   }
 
-  // The tool is gone, and the process goes on. One that was killed may have left it stopped, or about to be:
-  // SIGCONT undoes both, and is nothing to a process that runs.
+  // Whether it has been stopped by somebody else than the tool, whose hold is another state (t).
+  void look_at_process() {
+    const auto process = capture_process(process_.pid);
+    stopped_by_others_ = stopped_by_others_ || (process && process->state == 'T');
+  }
+
+  // The tool is gone, and the process goes on. One that was killed may have left it stopped, or about to be.
   void end() {
     if (!child_) return;
+    look_at_process();
     const TimePoint began = now();
-    bool killed = false;
     while (!child_->reap() && now() < began + k_kill_limit) {
-      if (!is_over() || now() > began + k_leave_limit) killed = child_->send_signal_to_group(SIGKILL);
+      if (!is_over() || now() > began + k_leave_limit) child_->send_signal_to_group(SIGKILL);
       std::this_thread::sleep_for(k_kill_look);
     }
     const auto ending = child_->ending();
-    if (killed || !ending || ending->kind == ExitStatus::Kind::signalled) send_signal_to(process_, SIGCONT);
+    const bool left_early = !ending || ending->kind == ExitStatus::Kind::signalled;
+    if (left_early && !stopped_by_others_ && is_stopping(process_.pid)) send_signal_to(process_, SIGCONT);
     child_.reset();
   }
 
@@ -124,6 +144,7 @@ class TracedRank {
   std::optional<Child> child_;
   Fd answer_;
   std::string text_;
+  bool stopped_by_others_ = false;
 };
 
 // Others are stopped or traced already, or would hold the tool up until the kernel lets go of them.
@@ -150,10 +171,13 @@ std::vector<std::size_t> choose(const std::vector<status::WorkerStatus>& workers
 void read_ready(const std::vector<std::unique_ptr<TracedRank>>& running, TimePoint deadline) {
   if (std::ranges::any_of(running, [](const auto& each) { return each->is_over(); })) return;
   std::vector<pollfd> polled;
-  for (const auto& each : running) polled.push_back({each->descriptor(), POLLIN, 0});
-  const auto left = std::chrono::duration_cast<Milliseconds>(deadline - now()).count();
-  if (::poll(polled.data(), polled.size(), static_cast<int>(std::max<Milliseconds::rep>(left, 0))) <= 0)
-    return;
+  for (const auto& each : running) {
+    each->look_at_process();
+    polled.push_back({each->descriptor(), POLLIN, 0});
+  }
+  const auto left =
+      std::clamp(std::chrono::duration_cast<Milliseconds>(deadline - now()), Milliseconds{0}, k_look);
+  if (::poll(polled.data(), polled.size(), static_cast<int>(left.count())) <= 0) return;
   for (std::size_t i = 0; i < running.size(); ++i) {
     if (polled[i].revents != 0) running[i]->read();
   }

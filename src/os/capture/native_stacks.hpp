@@ -16,7 +16,8 @@ namespace ddprun::os {
 //
 // At most k_most_traced workers are asked, k_traced_at_once at a time, none that is stopped, traced or asleep
 // in the kernel, and each stands still while it is read. A tool that is not ready at the deadline is killed,
-// and its worker continued: call it where waiting half a second longer does no harm.
+// and its worker continued unless somebody else has stopped it: call it where waiting half a second longer
+// does no harm.
 inline constexpr std::size_t k_most_traced = 8, k_traced_at_once = 2;
 void add_native_stacks(std::vector<status::WorkerStatus>& workers, std::vector<inspect::Collected>& collected,
                        TimePoint deadline);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import time
@@ -47,6 +48,16 @@ def test_the_rank_that_the_others_wait_for_is_named(run, how, said):
     assert "rank 0 stopped because of it" in text, text
 
 
+def test_what_was_collected_of_every_rank_is_kept_beside_its_log_files(run, directory):
+    report(run("sleep", "--hang-timeout", "4", "--logs", str(directory / "logs"), "--rdzv-id", "run"))
+    for rank, function in enumerate(["train", "bad_branch"]):
+        text = (directory / f"logs/run/attempt-0/rank-0000{rank}.stacks").read_text()
+        parts = re.fullmatch(rf"== \S+Z, attempt 0, rank {rank} on [ab], pid \d+ ==\nrank {rank} .*\n-- Python threads --\n"
+                             r"((?:.*\n)*)-- flight record --\n(.*)\n\n", text)
+        assert parts and re.search(rf"thread MainThread \(main\):\n(  .*\n)*  /.*hang.py:\d+ in {function}\n", parts[1]), text
+        assert json.loads(parts[2])["entries"][-1]["profiling_name"].startswith("gloo:"), text
+
+
 def test_a_hang_is_answered_with_a_restart(run):
     results = wait_all(run("sleep", "--hang-timeout", "4", "--max-restarts", "1"))
     assert codes(results) == [0, 0] and results[0].stdout == "trained\n", as_text(results)
@@ -83,7 +94,8 @@ def test_without_anything_inside_a_silent_job_is_still_found(run):
         pytest.skip("Debian's python3-torch is not installed")
     for python, options in ((OLD_PYTHON, []), (programs.torch_python(), ["--no-inspect"])):
         text = report(run("sleep", "--hang-timeout", "6", *options, python=python))
-        assert "hangs: it is sleeping in " in text and "no Python stack: not inspected" in text, text
+        shown = r"(sleeping in \w+|(running )?in \w+, called by .*) \(no Python stack: not inspected\)|at hang.py:\d+ in bad_branch"
+        assert re.search("hangs: it is (" + shown + ")", text), text  # which one is for the debuggers in PATH
 
 
 def show_stacks_of_a_stopped_rank(hosts) -> str:
