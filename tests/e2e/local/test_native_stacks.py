@@ -22,8 +22,9 @@ WAITS = r"""
 __attribute__((noinline)) void wait_for_others(void) { while (access("end", F_OK) != 0) usleep(20000); }
 int main(void) { fclose(fopen("ready", "w")); wait_for_others(); puts("ended"); return 0; }
 """
-# A tool that is killed while it holds the process.
+# A tool that is killed while it holds the process, which would stop then.
 HOLDS = r"""
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
@@ -31,7 +32,8 @@ HOLDS = r"""
 #include <unistd.h>
 int main(int count, char** words) {
   int process = atoi(words[count - 1]);
-  if (ptrace(PTRACE_ATTACH, process, 0, 0) == 0 && waitpid(process, 0, 0) == process) fclose(fopen("bin/held", "w"));
+  if (ptrace(PTRACE_ATTACH, process, 0, 0) == 0 && waitpid(process, 0, 0) == process && kill(process, SIGSTOP) == 0)
+    fclose(fopen("bin/held", "w"));
   for (;;) pause();
 }
 """
