@@ -56,7 +56,7 @@ std::optional<NativeCall> parse_eu_stack_call(std::string_view line) {
   const std::size_t module = line.rfind("- /");
   NativeCall call{"", module == std::string_view::npos ? "" : file_name(line.substr(module + 2))};
   const std::string_view name = trim(line.substr(0, module));
-  call.function = bare_name(name.substr(0, name.find("@")));
+  call.function = bare_name(name.substr(0, name.find('@')));
   return call;
 }
 
