@@ -86,7 +86,16 @@ def start_server(prefix):
     finally:
         level.value = before
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    keep_fork_silent()
     answer_requests(c10d, follow_end(prefix))
+
+
+def keep_fork_silent():
+    """Python 3.12 and later warn a script that forks beside other threads, and count the server's."""
+    if sys.version_info >= (3, 12):
+        import warnings
+
+        warnings.filterwarnings("ignore", r"This process \(pid=\d+\) is multi-threaded, use of", DeprecationWarning)
 
 
 def keep(thing, times=1):
