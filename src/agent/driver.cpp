@@ -305,6 +305,7 @@ void Driver::handle(const rendezvous::Start& start) {
   say_new_notices();
   step_aside();
   told_failure_.reset();
+  traced_ = false;
   events_.begin_attempt();
   endings_.begin(plans_.attempt);
   supervisor_.note_start(start.assignment);
@@ -403,7 +404,7 @@ void Driver::on_lost(const std::string& what, const std::string& hint) {
 }
 
 supervise::AgentLifecycle::Workers Driver::workers_state() const {
-  return {supervisor_.idle(), endings_.settled(), supervisor_.stuck()};
+  return {supervisor_.idle(), endings_.settled(), supervisor_.stuck(), traced_};
 }
 
 void Driver::decide_soon() {
@@ -448,7 +449,7 @@ void Driver::carry_out(const supervise::act::ReportFailure& action) {
 }
 
 void Driver::carry_out(const supervise::act::ReportStuck& action) {
-  workers_.tell_stuck(action.worker, supervise::k_stuck_after);
+  traced_ |= workers_.tell_stuck(action.worker, supervise::k_stuck_after).tracer != 0;
 }
 
 void Driver::carry_out(const supervise::act::ReportLeftBehind&) {

@@ -158,6 +158,7 @@ class Driver {
   bool failed_ = false;                     // a handler threw
   bool stepped_aside_ = false;              // to CPUs that no worker holds
   std::optional<GlobalRank> told_failure_;  // of this attempt
+  bool traced_ = false;                     // likewise: SIGKILL has not ended a worker that a debugger holds
   bool ends_attempt_ = false;               // once the endings are described
 };
 

@@ -17,7 +17,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr Milliseconds k_coordinator_limit{6500};  // for two status rounds
-constexpr Milliseconds k_last_write{2000};  // at the end of the job
+constexpr Milliseconds k_last_write{2000};         // at the end of the job
 
 }  // namespace
 

@@ -151,7 +151,8 @@ Actions AgentLifecycle::on_workers(const Workers& workers) {
 // Once, when nothing of the attempt is left and its failure, if any, has been told.
 void AgentLifecycle::answer_stop(const Workers& workers, Actions& actions) {
   if (!asked_to_stop_ || link_lost_) return;
-  if (workers.stuck && !std::exchange(stuck_told_, true)) actions.push_back(life::SendStuck{*asked_to_stop_});
+  const bool lost = workers.stuck && !workers.traced;
+  if (lost && !std::exchange(stuck_told_, true)) actions.push_back(life::SendStuck{*asked_to_stop_});
   if (!workers.idle || !workers.settled) return;
   actions.push_back(life::SendStopped{*std::exchange(asked_to_stop_, std::nullopt)});
 }

@@ -106,6 +106,7 @@ class AgentLifecycle {
     bool idle = true;     // none runs
     bool settled = true;  // how they ended has been described
     bool stuck = false;   // SIGKILL has not ended one
+    bool traced = false;  // as a debugger holds it: whoever reads there may let it go
   };
   using Actions = std::vector<LifeAction>;
 

@@ -31,6 +31,7 @@
 #include "streams/output_pumps.hpp"
 #include "supervise/outcome.hpp"
 #include "supervise/repeated_signals.hpp"
+#include "supervise/stuck_process.hpp"
 #include "workers/inspection.hpp"
 #include "workers/watchdog.hpp"
 
@@ -74,7 +75,7 @@ class WorkerGroup {
   // Whether one of this attempt has touched its DDPRUN_PROGRESS_FILE.
   bool made_progress() const;
   // One that SIGKILL has not ended `after` it; the second: what the workers left behind.
-  void tell_stuck(std::size_t worker, Milliseconds after);
+  supervise::StuckProcess tell_stuck(std::size_t worker, Milliseconds after);
   void tell_left_behind(Milliseconds after);
 
   // Calls once what the worker has written is read, or shortly after its end where its descendants write on;

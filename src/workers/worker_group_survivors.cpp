@@ -31,14 +31,15 @@ void WorkerGroup::tell_foreign_proc() {
       "mount the namespace's own /proc: unshare --mount-proc, or mount -t proc proc /proc");
 }
 
-void WorkerGroup::tell_stuck(std::size_t worker, Milliseconds after) {
+supervise::StuckProcess WorkerGroup::tell_stuck(std::size_t worker, Milliseconds after) {
   const Worker& state = *workers_[worker];
-  if (!state.child || state.ended) return;
+  if (!state.child || state.ended) return {};
   const supervise::StuckProcess process = os::capture_stuck_process(state.child->pid());
   console::say_notice(fmt::format("rank {} on {} has not ended {} after SIGKILL: {}",
                                   plan_->assignment.workers[worker].rank.value, node_->host,
                                   describe_duration(after), supervise::describe(process)),
                       supervise::hint_for(process, node_->host));
+  return process;
 }
 
 void WorkerGroup::tell_left_behind(Milliseconds after) {

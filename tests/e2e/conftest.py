@@ -49,6 +49,15 @@ def directory(hosts, request) -> Iterator[Path]:
     yield path
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+    """A test that gave up waiting shows what it waited for."""
+    outcome = yield
+    machine = item.funcargs.get("machine")
+    if call.when == "call" and call.excinfo is not None and call.excinfo.errisinstance(TimeoutError) and machine:
+        outcome.get_result().sections.append(("processes that still run", machine.where_they_are()))
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:  # one of pytest-xdist's processes, which reports to another

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import select
@@ -10,10 +11,11 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from .hosts import Result, wait_for_result, wait_until
+from .programs import temporary_folder
 
 # A launcher around the tests must not be taken for the one under test.
 FOREIGN = ("SLURM_", "PMI_", "PMIX_", "OMPI_", "PET_", "TORCHELASTIC_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_",
@@ -36,13 +38,12 @@ class Program:
 
 
 class Machine:
-    """`directory` is empty for the test; TMPDIR lies in it, so that leftovers are seen."""
+    """`directory` is empty for the test, and so is TMPDIR, in which leftovers are seen."""
 
     def __init__(self, binary: Path, directory: Path) -> None:
         self.binary = str(binary)
         self.directory = directory
-        self.temporary = directory / "tmp"
-        self.temporary.mkdir()
+        self.temporary = temporary_folder()
         self.marker = f"DDPRUN_TEST_MARKER={uuid.uuid4()}"
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         name, value = self.marker.split("=")
@@ -70,14 +71,26 @@ class Machine:
 
     def processes(self) -> list[str]:
         """Command lines of everything this test has started and that still runs."""
-        found = []
+        return [line for _, line in self._found()]
+
+    def _found(self) -> Iterator[tuple[str, str]]:
         for entry in filter(str.isdigit, os.listdir("/proc")):
             try:
                 if self.marker.encode() in Path(f"/proc/{entry}/environ").read_bytes():
-                    found.append(Path(f"/proc/{entry}/cmdline").read_text().replace("\0", " "))
+                    yield entry, Path(f"/proc/{entry}/cmdline").read_text().replace("\0", " ")
             except OSError:
                 continue  # gone meanwhile
-        return found
+
+    def where_they_are(self) -> str:
+        """For a test that failed: each process that still runs, with what it waits for."""
+        said = []
+        for pid, line in self._found():
+            with contextlib.suppress(OSError):  # gone meanwhile
+                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+                said.append(f"pid {pid}, state {state}, {Path(f'/proc/{pid}/wchan').read_text()}: {line[:200]}")
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                said.append(subprocess.run(["eu-stack", "-p", pid], capture_output=True, text=True, timeout=20).stdout)
+        return "\n".join(said)
 
     def check_nothing_is_left(self) -> None:
         wait_until("all processes of this test are gone", lambda: not self.processes(), seconds=20)

@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from .run_directory import RunDirectory
@@ -38,6 +39,11 @@ def readable(path: Path) -> Path:
         except OSError:  # another process was faster
             shutil.rmtree(new)
     return there
+
+
+def temporary_folder() -> Path:
+    """An empty one with a short name: a data loader makes sockets in $TMPDIR, and a socket's path has 107 bytes at most."""
+    return Path(tempfile.mkdtemp(dir=_folder(), prefix="tmp."))
 
 
 def _folder() -> Path:

@@ -421,11 +421,14 @@ TEST_CASE("lost output is no success, and no other failure either") {
   CHECK(stopped.exit_code() == 143);
 }
 
-TEST_CASE("workers that SIGKILL does not end are told of once, while a stop waits for its answer") {
+TEST_CASE(
+    "workers that SIGKILL does not end are told of once, while a stop waits, and not what a debugger holds") {
   AgentLifecycle life = member();
   const AgentLifecycle::Workers stuck{false, false, true};
+  const AgentLifecycle::Workers traced{false, false, true, true};
   CHECK(words(life.on_workers(stuck)).empty());
   life.on_stop(Attempt{2}, SIGTERM, false);
+  CHECK(words(life.on_workers(traced)).empty());
   CHECK(words(life.on_workers(stuck)) == Words{"stuck 2"});
   CHECK(words(life.on_workers(stuck)).empty());
   CHECK(words(life.on_workers(k_idle)) == Words{"stopped 2"});
