@@ -11,6 +11,7 @@ struct Collected {
   std::string dump;         // what faulthandler wrote
   std::string native;       // what `native_tool` printed
   std::string native_tool;  // "eu-stack"
+  std::string ras;          // what NCCL's RAS says of the job, with the first rank of a host
 };
 
 }  // namespace ddprun::inspect

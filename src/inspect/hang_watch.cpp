@@ -34,6 +34,7 @@ bool HangWatch::is_busy(const Rank& rank, const Signs& signs, TimePoint now) con
       static_cast<std::uint64_t>(std::max<std::int64_t>(between(rank.looked, now).count(), 1));
   const auto grown = [](auto is, auto was) { return is > was ? is - was : decltype(is){}; };
   if (grown(signs.io_bytes, rank.last.io_bytes) * 1000 >= k_busy_io * passed) return true;
+  if (signs.nccl_started > rank.last.nccl_started) return true;
   const auto share = [&](Milliseconds used, int percent) {
     return static_cast<std::uint64_t>(used.count()) * 100 >= passed * static_cast<std::uint64_t>(percent);
   };

@@ -19,6 +19,11 @@ void describe_collective(OrderedFields& fields, Collective& collective) {
   fields.seconds("age_seconds", collective.age);
 }
 
+void describe_counts(OrderedFields& fields, NcclCounts& counts) {
+  fields.value("started", counts.started);
+  fields.value("behind", counts.behind);
+}
+
 void describe_frame(OrderedFields& fields, Frame& frame) {
   fields.value("file", frame.file);
   fields.value("line", frame.line);
@@ -88,6 +93,12 @@ std::string describe(const Collective& collective) {
   return text;
 }
 
+std::string describe(const NcclCounts& counts) {
+  const std::string behind =
+      counts.behind > 0 ? fmt::format(", {} fewer than another rank", counts.behind) : "";
+  return fmt::format("{} NCCL collectives started{}", counts.started, behind);
+}
+
 std::string describe(const Frame& frame) {
   const std::string name = frame.file.substr(frame.file.rfind('/') + 1);
   const std::string in =
@@ -103,6 +114,7 @@ std::string describe(const NativeCall& call) {
 void describe_view(OrderedFields& fields, RankView& view) {
   fields.optional("answers", view.answers);
   fields.optional("collective", view.collective, describe_collective);
+  fields.optional("nccl", view.nccl, describe_counts);
   fields.optional("stack", view.stack, k_most_frames, describe_frame);
   fields.optional("native_stack", view.calls, k_most_frames, describe_call);
   fields.optional("raised", view.raised);
@@ -138,6 +150,7 @@ std::string describe_place(const RankView& view) {
                     (unseen.empty() ? "" : " (no Python stack: " + unseen + ")"));
   else if (!unseen.empty())
     parts.push_back("shows no Python stack: " + unseen);
+  if (view.nccl) parts.push_back(describe(*view.nccl));
   if (!waits && view.collective) parts.push_back("last collective: " + describe(*view.collective));
   return parts.empty() ? "shows nothing of where it is" : join(parts, ", ");
 }

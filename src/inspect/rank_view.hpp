@@ -23,8 +23,17 @@ struct Collective {
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
+struct NcclCounts {
+  std::uint64_t started = 0;  // collectives, in all communicators
+  std::uint64_t behind = 0;   // fewer than another rank, in the communicator where that is most
+  friend bool operator==(const NcclCounts&, const NcclCounts&) = default;
+};
+
 // "all_reduce #1842 (1000 float)", with the group where it is not the default one.
 std::string describe(const Collective& collective);
+
+// "1841 NCCL collectives started, 1 fewer than another rank"
+std::string describe(const NcclCounts& counts);
 
 struct Frame {
   std::string file;
@@ -48,8 +57,9 @@ std::string describe(const NativeCall& call);
 struct RankView {
   bool answers = false;  // torch's worker server in it does
   std::optional<Collective> collective{};
-  std::vector<Frame> stack{};       // of the main thread, innermost first
-  std::vector<NativeCall> calls{};  // of the main thread, innermost first, where there is no Python stack
+  std::optional<NcclCounts> nccl{};  // by NCCL's RAS, where torch's worker server does not answer
+  std::vector<Frame> stack{};        // of the main thread, innermost first
+  std::vector<NativeCall> calls{};   // of the main thread, innermost first, where there is no Python stack
   std::string raised{};  // an exception on its way through `finally`: "ValueError: bad loss (train.py:31)"
   bool ending = false;   // the script is over and the interpreter has not ended
   std::string

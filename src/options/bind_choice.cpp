@@ -111,8 +111,7 @@ std::vector<Cpus> parse_lists(std::string_view text, const Form& form, const std
                        form.hint);
     }
     if (list->empty()) {
-      throw UsageError(fmt::format("{} has a mask without any CPU: '{}'", origin, printable(piece, 80)),
-                       form.hint);
+      throw UsageError(fmt::format("{} has an empty mask: '{}'", origin, printable(piece, 80)), form.hint);
     }
     if (times > k_max_workers - static_cast<std::int64_t>(lists.size())) {
       throw UsageError(fmt::format("{} describes more than {} workers", origin, k_max_workers), form.hint);

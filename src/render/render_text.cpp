@@ -120,10 +120,10 @@ std::string keys_text(const std::vector<allocation::JobSecret>& secrets) {
 }
 
 std::string nodes_text(const options::Options& options) {
-  const char* const late = options.grow.value == options::Grow::now          ? "are taken in at once"
-                           : options.grow.value == options::Grow::at_restart ? "are taken in at a restart"
+  const char* const late = options.grow.value == options::Grow::now          ? "join at once"
+                           : options.grow.value == options::Grow::at_restart ? "join at a restart"
                                                                              : "are refused";
-  return fmt::format("{} to {}; late ones {}", options.least_nodes->value, options.place.nodes->value, late);
+  return fmt::format("{} to {}; later ones {}", options.least_nodes->value, options.place.nodes->value, late);
 }
 
 // By name where they are known.

@@ -38,8 +38,9 @@ Blame blame_of(const WorkerStatus& worker, const std::optional<Collective>& comm
   if (worker.pid == 0) return Blame::ended;
   if (!view.raised.empty()) return Blame::raised;
   if (view.ending) return Blame::ending;
-  if (!view.collective || !view.collective->pending) return Blame::elsewhere;
   if (view.process.starts_with("stopped") || view.process.starts_with("traced")) return Blame::elsewhere;
+  if (!view.collective && view.nccl) return view.nccl->behind > 0 ? Blame::behind : Blame::waiting;
+  if (!view.collective || !view.collective->pending) return Blame::elsewhere;
   const Collective& own = *view.collective;
   if (own.group != common->group || own.sequence > common->sequence) return Blame::waiting;
   if (own.sequence < common->sequence) return Blame::behind;

@@ -30,7 +30,8 @@ std::string render_stack_record(const std::string& host, const WorkerStatus& wor
   return heading + fmt::format("rank {} {}\n", worker.rank, inspect::describe_place(worker.view)) +
          section("Python threads", inspect::render_threads(collected.module)) +
          section("Python threads (faulthandler)", collected.dump) +
-         section(collected.native_tool, collected.native) + section("flight record", collected.record) + "\n";
+         section(collected.native_tool, collected.native) + section("flight record", collected.record) +
+         section("NCCL's RAS, of all ranks", collected.ras) + "\n";
 }
 
 }  // namespace ddprun::status

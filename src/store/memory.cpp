@@ -36,8 +36,8 @@ void StoreMemory::forget(StoreClient client) {
 
 std::string StoreMemory::complaint(StoreClient client, std::size_t more) const {
   return fmt::format(
-      "it holds {} of the store's {} and needs {} more, but {} are free and a connection may hold "
-      "no more than it leaves to the others",
+      "it holds {} of the store's {} and needs {} more, but {} are free, and no connection may hold "
+      "more than is left for the others",
       mebibytes(held(client)), mebibytes(limit_), mebibytes(more), mebibytes(left()));
 }
 

@@ -56,8 +56,9 @@ status::NodeStatus WorkerGroup::status() const {
 os::WorkerPlaces WorkerGroup::places() const {
   os::WorkerPlaces places;
   places.attempt = plan_->assignment.attempt.value;
+  places.doors.ras_port = ras_port_;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    places.doors.push_back(inspect_prefix(i));
+    places.doors.workers.push_back(inspect_prefix(i));
     if (std::string record = logs_.stack_record(plan_->assignment.workers[i]); !record.empty())
       places.records.push_back(std::move(record));
     auto& addresses = places.gpus.emplace_back();

@@ -6,7 +6,6 @@
 #include <cerrno>
 
 #include "os/capture/native_stacks.hpp"
-#include "os/capture/worker_inspection.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"
 #include "os/libraries/nvml.hpp"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "os/capture/worker_inspection.hpp"
 #include "os/process/answering_child.hpp"
 #include "status/job_status.hpp"
 
@@ -15,12 +16,11 @@ enum class Depth { signs, usage, stacks };
 
 // Adds CPU time, memory, the newest collective and, where NVML is there, the use of GPUs: `gpus` are the PCI
 // addresses of each worker's, as NVML writes them. `root` stands in front of /dev and /proc where a driver
-// shows itself (for tests). Reads all of /proc and asks a driver that may hang: call it in a child. `doors`:
-// by worker, as in worker_inspection.hpp.
+// shows itself (for tests). Reads all of /proc and asks a driver that may hang: call it in a child.
 // `records`: by worker, the file to which what --stacks collects of it is added; empty: none.
 struct WorkerPlaces {
   std::vector<std::vector<std::string>> gpus;
-  std::vector<std::string> doors;
+  InspectionDoors doors;
   std::vector<std::string> records{};
   int attempt = 0;
 };

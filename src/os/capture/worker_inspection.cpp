@@ -1,13 +1,9 @@
 #include "os/capture/worker_inspection.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstddef>
 #include <optional>
@@ -17,9 +13,11 @@
 #include "facts/proc_text.hpp"
 #include "inspect/flight_record.hpp"
 #include "inspect/module_answer.hpp"
+#include "inspect/nccl_ras.hpp"
 #include "inspect/stack_dump.hpp"
+#include "os/capture/socket_question.hpp"
 #include "os/clock.hpp"
-#include "os/fd.hpp"
+#include "os/machine/capture_network.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/stuck_process.hpp"
 #include "os/read_file.hpp"
@@ -28,82 +26,25 @@ namespace ddprun::os {
 
 namespace {
 
+constexpr Milliseconds k_ras_limit{1300};  // it waits a second for processes that do not answer
 constexpr Milliseconds k_worker_limit{700}, k_dump_limit{300}, k_dump_look{20};
-constexpr std::size_t k_largest_answer = std::size_t{8} << 20;
 constexpr std::size_t k_largest_dump = std::size_t{256} << 10;
 constexpr int k_dump_signal_offset = 3;  // SIGRTMIN+3, for which the module registers faulthandler
 
-// One POST to a worker's server, whose answer ends with the connection.
-class Question {
- public:
-  Question(const std::string& socket_path, std::string_view handler)
-      : request_(fmt::format("POST /handler/{} HTTP/1.1\r\nHost: worker\r\nContent-Length: 0\r\n"
-                             "Connection: close\r\n\r\n",
-                             handler)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (socket_path.size() >= sizeof address.sun_path) return;
-    std::ranges::copy(socket_path, address.sun_path);
-    Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const auto size = static_cast<socklen_t>(sizeof address);
-    if (socket && ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), size) == 0)
-      socket_ = std::move(socket);
-  }
+SocketQuestion post(const std::string& socket_path, std::string_view handler) {
+  return {connect_to_path(socket_path),
+          fmt::format("POST /handler/{} HTTP/1.1\r\nHost: worker\r\nContent-Length: 0\r\n"
+                      "Connection: close\r\n\r\n",
+                      handler)};
+}
 
-  bool is_open() const { return static_cast<bool>(socket_); }
-  pollfd polled() const {
-    return {socket_.get(), static_cast<short>(sent_ < request_.size() ? POLLOUT : POLLIN), 0};
-  }
-  void go_on() {
-    if (sent_ < request_.size()) return send();
-    std::array<char, 65536> buffer;
-    const ssize_t length = ::read(socket_.get(), buffer.data(), buffer.size());
-    if (length < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (length > 0) answer_.append(buffer.data(), static_cast<std::size_t>(length));
-    whole_ = length == 0;
-    if (length <= 0 || answer_.size() > k_largest_answer) socket_ = Fd();
-  }
-  // What stands behind the head of an answer that is whole and good.
-  std::optional<std::string_view> body() const {
-    const std::string_view answer = answer_;
-    const std::size_t head = answer.find("\r\n\r\n");
-    if (!whole_ || head == std::string_view::npos) return std::nullopt;
-    if (!answer.starts_with("HTTP/1.1 200") && !answer.starts_with("HTTP/1.0 200")) return std::nullopt;
-    return answer.substr(head + 4);
-  }
-
- private:
-  void send() {
-    const ssize_t length =
-        ::send(socket_.get(), request_.data() + sent_, request_.size() - sent_, MSG_NOSIGNAL);
-    if (length >= 0) sent_ += static_cast<std::size_t>(length);
-    if (length < 0 && errno != EAGAIN && errno != EINTR) socket_ = Fd();
-  }
-
-  std::string request_;
-  std::size_t sent_ = 0;
-  Fd socket_;
-  std::string answer_;
-  bool whole_ = false;
-};
-
-void ask_all(const std::vector<Question*>& questions) {
-  const TimePoint deadline = now() + k_worker_limit;
-  while (true) {
-    std::vector<pollfd> polled;
-    std::vector<Question*> open;
-    for (Question* const question : questions) {
-      if (!question->is_open()) continue;
-      polled.push_back(question->polled());
-      open.push_back(question);
-    }
-    const auto left = std::chrono::duration_cast<Milliseconds>(deadline - now()).count();
-    if (open.empty() || left <= 0) return;
-    if (::poll(polled.data(), polled.size(), static_cast<int>(left)) < 0 && errno != EINTR) return;
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      if (polled[i].revents != 0) open[i]->go_on();
-    }
-  }
+// What stands behind the head of an answer that is good.
+std::optional<std::string_view> body_of(const SocketQuestion& posted) {
+  const std::string_view answer = posted.answer().value_or("");
+  const std::size_t head = answer.find("\r\n\r\n");
+  if (head == std::string_view::npos) return std::nullopt;
+  if (!answer.starts_with("HTTP/1.1 200") && !answer.starts_with("HTTP/1.0 200")) return std::nullopt;
+  return answer.substr(head + 4);
 }
 
 // Without a handler the signal would end it.
@@ -175,12 +116,12 @@ bool is_ending(const std::string& door) {
 }
 
 void add_stacks(std::vector<status::WorkerStatus>& workers, const std::vector<std::string>& doors,
-                const std::vector<std::size_t>& asked, const std::vector<Question>& questions,
+                const std::vector<std::size_t>& asked, const std::vector<SocketQuestion>& questions,
                 std::vector<inspect::Collected>& collected) {
   std::vector<Dump> dumps;
   std::vector<bool> told(workers.size());
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    const auto body = questions[i].body();
+    const auto body = body_of(questions[i]);
     told[asked[i]] = body && inspect::add_module_answer(workers[asked[i]].view, *body);
     if (told[asked[i]]) collected[asked[i]].module = *body;
   }
@@ -198,36 +139,60 @@ void add_stacks(std::vector<status::WorkerStatus>& workers, const std::vector<st
   }
 }
 
+// Of the ranks whose collectives torch's server does not tell.
+void add_ras_counts(std::vector<status::WorkerStatus>& workers, std::string_view answer) {
+  const auto own = capture_addresses();
+  const auto is_here = [&own](const inspect::RasProcess& process) {
+    return std::ranges::any_of(own, [&](const auto& each) { return each.address == process.host; });
+  };
+  for (const inspect::RasProcess& process : inspect::parse_ras_answer(answer)) {
+    if (!is_here(process)) continue;
+    for (status::WorkerStatus& worker : workers) {
+      if (worker.pid == process.pid && !worker.view.answers) worker.view.nccl = process.counts;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<inspect::Collected> inspect_workers(std::vector<status::WorkerStatus>& workers,
-                                                const std::vector<std::string>& places, bool stacks) {
+                                                const InspectionDoors& places, bool stacks) {
   std::vector<inspect::Collected> collected(workers.size());
-  std::vector<std::string> doors = places;
+  std::vector<std::string> doors = places.workers;
   doors.resize(workers.size());
   std::vector<std::size_t> asked;
-  std::vector<Question> records, modules;
+  std::vector<SocketQuestion> records, modules, ras;
   for (std::size_t i = 0; i < workers.size(); ++i) {
     if (workers[i].pid == 0 || doors[i].empty()) continue;
     asked.push_back(i);
     const bool ending = workers[i].view.ending = is_ending(doors[i]);
-    records.emplace_back(doors[i] + (ending ? ".ending" : ".socket"),
-                         "fr_trace_json?includestacktraces=false");
+    records.push_back(
+        post(doors[i] + (ending ? ".ending" : ".socket"), "fr_trace_json?includestacktraces=false"));
     const bool may_ask = !ending && !is_stopped(workers[i].pid);
-    if (stacks) modules.emplace_back(doors[i] + (may_ask ? ".socket" : ""), "ddprun");
+    if (stacks) modules.push_back(post(doors[i] + (may_ask ? ".socket" : ""), "ddprun"));
   }
-  std::vector<Question*> all;
-  for (auto* const questions : {&records, &modules}) {
-    for (Question& question : *questions) all.push_back(&question);
+  // All processes of the job take part in its answer: it is not asked at each look of each host without need.
+  if (places.ras_port != 0 && (stacks || std::ranges::none_of(records, &SocketQuestion::is_open)))
+    ras.emplace_back(connect_to_local_port(places.ras_port), std::string(inspect::k_ras_request));
+  std::vector<SocketQuestion*> all;
+  for (auto* const questions : {&records, &modules, &ras}) {
+    for (SocketQuestion& question : *questions) all.push_back(&question);
   }
-  ask_all(all);
+  ask_all(all, k_worker_limit);
+  if (!ras.empty()) ask_all({&ras.front()}, k_ras_limit - k_worker_limit);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    const auto body = records[i].body();
+    const auto body = body_of(records[i]);
     inspect::RankView& view = workers[asked[i]].view;
     view.answers = body.has_value();
     if (!body) continue;
     view.collective = inspect::parse_flight_record(*body, unix_milliseconds() * 1'000'000);
     if (stacks) collected[asked[i]].record = *body;
+  }
+  if (!ras.empty() && ras.front().answer()) {
+    add_ras_counts(workers, *ras.front().answer());
+    const auto first = std::ranges::find_if(workers, [](const auto& worker) { return worker.pid != 0; });
+    if (stacks && first != workers.end())
+      collected[static_cast<std::size_t>(first - workers.begin())].ras = *ras.front().answer();
   }
   if (stacks) add_stacks(workers, doors, asked, modules, collected);
   return collected;

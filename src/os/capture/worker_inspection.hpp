@@ -10,12 +10,17 @@
 
 namespace ddprun::os {
 
-// Adds WorkerStatus::view to each worker that runs, within about a second. `doors`: by worker, the path to
-// which
-// ".socket" (".ending" once its script is over) and ".stacks" are added for its server and its dump; empty:
-// it has none. `stacks`: also where its threads are, for which the workers are interrupted for a moment. What
-// a worker answers is believed by nobody: call it in a child. Returns what was collected of each.
+struct InspectionDoors {
+  // By worker, the path to which ".socket" (".ending" once its script is over) and ".stacks" are added for
+  // its server and its dump; empty: it has none.
+  std::vector<std::string> workers;
+  int ras_port = 0;  // where NCCL's RAS listens on 127.0.0.1; 0: not known
+};
+
+// Adds WorkerStatus::view to each worker that runs, within about a second. `stacks`: also where its threads
+// are, for which the workers are interrupted for a moment. What a worker answers is believed by nobody: call
+// it in a child. Returns what was collected of each.
 std::vector<inspect::Collected> inspect_workers(std::vector<status::WorkerStatus>& workers,
-                                                const std::vector<std::string>& doors, bool stacks);
+                                                const InspectionDoors& doors, bool stacks);
 
 }  // namespace ddprun::os

@@ -36,13 +36,13 @@ PmiServer find_server(const facts::Environment& environment) {
     server.port = variable_of(environment, "PMI_PORT");
     server.id = variable_of(environment, "PMI_ID");
     if (server.port.empty() || server.id.empty())
-      throw Error("there is no PMI_FD and no PMI_PORT with PMI_ID");
+      throw Error("neither PMI_FD nor PMI_PORT with PMI_ID is set");
     return server;
   }
   const auto descriptor = parse_integer(number);
   if (!descriptor || *descriptor < 3 || *descriptor > 1 << 20 ||
       ::fcntl(static_cast<int>(*descriptor), F_GETFD) < 0) {
-    throw Error(fmt::format("PMI_FD={} is not a descriptor of this process", printable(number, 40)));
+    throw Error(fmt::format("PMI_FD={} is not an open descriptor of this process", printable(number, 40)));
   }
   server.descriptor = static_cast<int>(*descriptor);
   return server;

@@ -85,7 +85,7 @@ facts::KeyValueAnswer key_value_space_over_pmi(int descriptor, facts::PmiRequest
     const bool barrier = conversation.asked() == "barrier_in";
     if (!next.empty() && !send_line(descriptor, next)) {
       return {facts::KeyValueAnswer::Kind::failed,
-              fmt::format("it accepts no requests: {}", describe_errno(errno))};
+              fmt::format("it does not accept requests: {}", describe_errno(errno))};
     }
     const Milliseconds limit = barrier ? limits.barrier : limits.answer;
     const ReadLine line = read_line(descriptor, Clock::now() + limit);
@@ -93,7 +93,7 @@ facts::KeyValueAnswer key_value_space_over_pmi(int descriptor, facts::PmiRequest
       const std::string waited =
           line.problem == "said nothing" ? " for " + describe_duration(limit) : std::string();
       return {facts::KeyValueAnswer::Kind::failed,
-              fmt::format("asked for {} it {}{}", conversation.asked(), line.problem, waited)};
+              fmt::format("it {}{} when asked for {}", line.problem, waited, conversation.asked())};
     }
     next = conversation.take(line.text);
   }

@@ -92,7 +92,7 @@ bool Coordinator::is_outvoted(AgentIndex lost, const std::string& sentence) {
 std::string Coordinator::describe_left() const {
   const auto [here, all] = quorum_.count();
   const bool one_a_task = announced(settings_.own).fixed_rank.has_value();
-  return fmt::format("{} of {} {} are left here", here, all, one_a_task ? "ranks" : "nodes");
+  return fmt::format("{} of {} {} can be reached from here", here, all, one_a_task ? "ranks" : "nodes");
 }
 
 // ---- after

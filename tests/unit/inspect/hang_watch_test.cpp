@@ -40,7 +40,7 @@ TEST_CASE("ranks that show nothing for the time-out are quiet, and the next look
 
 TEST_CASE("one rank that shows life keeps its host from being quiet") {
   Watched two(2);
-  const auto alive = GENERATE(0, 1, 2, 3, 4);
+  const auto alive = GENERATE(0, 1, 2, 3, 4, 5);
   two.look(1s);
   two.signs[1].waits = false;
   if (alive == 0) two.signs[1].output_age = 5s;
@@ -48,6 +48,7 @@ TEST_CASE("one rank that shows life keeps its host from being quiet") {
   if (alive == 2) two.signs[1].collective_age = 5s;
   if (alive == 3) two.signs[1].io_bytes = std::uint64_t{200} << 20U;  // a checkpoint is written
   if (alive == 4) two.signs[1].children_cpu = 10s;                    // data is loaded, or a kernel compiled
+  if (alive == 5) two.signs[1].nccl_started = 1;
   two.look(60s);
   CHECK_FALSE(two.quiet());
   two.signs[1] = two.signs[1];

@@ -86,7 +86,7 @@ TEST_CASE("a list, a mask or a CPU that cannot be read is shown") {
     CHECK(bind_error(std::string("mask:f,") + piece) ==
           "--bind has '" + std::string(piece) + "' where a mask of CPUs belongs" + mask);
   }
-  CHECK(bind_error("mask:0x00") == "--bind has a mask without any CPU: '0x00'" + mask);
+  CHECK(bind_error("mask:0x00") == "--bind has an empty mask: '0x00'" + mask);
   CHECK(bind_error("map_cpu:0,a") ==
         "--bind has 'a' where a CPU belongs | write a CPU for each worker, as in map_cpu:0,8,16,24");
   CHECK(bind_error("map_cpu:65536") ==

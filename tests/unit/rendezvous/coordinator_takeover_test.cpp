@@ -108,9 +108,9 @@ TEST_CASE("it waits longer where others are missing, and not at all for less tha
   CHECK(alone.all<EndJob>().empty());
   alone.pass(1ms);
   CHECK(alone.end().kind == supervise::Cause::Kind::agent_lost);
-  CHECK(
-      alone.end_text() ==
-      "lost the coordinator n1: it is gone; 1 of 4 nodes are left here, too few to go on without the others");
+  CHECK(alone.end_text() ==
+        "lost the coordinator n1: it is gone; 1 of 4 nodes can be reached from here, too few to go on "
+        "without the others");
 }
 
 TEST_CASE("a majority that is lost again before the time has come begins nothing") {
@@ -296,6 +296,6 @@ TEST_CASE("a coordinator that has lost the majority ends the job here at once") 
   play.lose(3, "the host is out of reach");
   CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);
   CHECK(play.end_text() ==
-        "lost n4 (ranks 6-7): the host is out of reach; 1 of 4 nodes are left here, and the others may go on "
-        "without them");
+        "lost n4 (ranks 6-7): the host is out of reach; 1 of 4 nodes can be reached from here, and the "
+        "others may go on without them");
 }

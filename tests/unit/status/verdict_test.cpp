@@ -97,6 +97,21 @@ TEST_CASE("all wait in the same place: no rank is missing") {
   CHECK(verdict->reason == "ranks 0-1 wait in all_reduce #6 (10 float) at train.py:44 in step; why");
 }
 
+TEST_CASE("NCCL's RAS tells who is behind where torch's server does not answer") {
+  std::vector<WorkerStatus> ranks{rank_at(0, std::nullopt, 44), rank_at(1, std::nullopt, 8),
+                                  rank_at(2, std::nullopt, 44)};
+  for (WorkerStatus& rank : ranks) rank.view.nccl = {1842, 0};
+  ranks[1].view.nccl = {1841, 1};
+  const auto verdict = make_verdict(job_of(ranks), "why");
+  CHECK(verdict->rank == 1);
+  CHECK(verdict->reason ==
+        "it is at train.py:8 in step, 1841 NCCL collectives started, 1 fewer than another rank, while ranks "
+        "0,2 are at "
+        "train.py:44 in step, 1842 NCCL collectives started; why");
+  ranks[1].view.nccl = {1842, 0};
+  CHECK(make_verdict(job_of(ranks), "why")->hint.find("no rank is missing") == 0);
+}
+
 TEST_CASE("a stopped rank is told how it goes on, and hosts without an answer are named") {
   WorkerStatus stopped = rank_at(1, reduce(6, true), 44);
   stopped.view.stack.clear();

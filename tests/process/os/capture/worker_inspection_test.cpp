@@ -1,5 +1,7 @@
 #include "os/capture/worker_inspection.hpp"
 
+#include <fmt/format.h>
+#include <netinet/in.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -10,6 +12,7 @@
 #include <csignal>
 #include <fstream>
 #include <functional>
+#include <optional>
 
 #include "catch.hpp"
 #include "fake_root.hpp"
@@ -29,10 +32,19 @@ class Answering {
     std::ranges::copy(path, address.sun_path);
     const int listening = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     REQUIRE(::bind(listening, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-    REQUIRE(::listen(listening, 8) == 0);
-    child_ = ::fork();
-    if (child_ == 0) serve(listening, answer);
-    ::close(listening);
+    start(listening, answer);
+  }
+  // At a port of 127.0.0.1.
+  explicit Answering(const std::function<void(int)>& answer) {
+    sockaddr_in address{};
+    socklen_t size = sizeof address;
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int listening = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(::bind(listening, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(::getsockname(listening, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    port_ = ntohs(address.sin_port);
+    start(listening, answer);
   }
   ~Answering() {
     ::kill(child_, SIGKILL);
@@ -41,8 +53,16 @@ class Answering {
   Answering(const Answering&) = delete;
   Answering& operator=(const Answering&) = delete;
   int pid() const { return child_; }
+  int port() const { return port_; }
 
  private:
+  void start(int listening, const std::function<void(int)>& answer) {
+    REQUIRE(::listen(listening, 8) == 0);
+    child_ = ::fork();
+    if (child_ == 0) serve(listening, answer);
+    ::close(listening);
+  }
+
   [[noreturn]] static void serve(int listening, const std::function<void(int)>& answer) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::signal(SIGPIPE, SIG_IGN);
@@ -55,6 +75,7 @@ class Answering {
   }
 
   int child_ = 0;
+  int port_ = 0;
 };
 
 bool say(int asked, std::string_view text) {
@@ -74,7 +95,7 @@ std::string seen(const std::function<void(int)>& answer, bool stacks = true) {
   const Answering worker(door + ".socket", answer);
   std::vector<status::WorkerStatus> workers(1);
   workers[0].pid = worker.pid();
-  inspect_workers(workers, {door}, stacks);
+  inspect_workers(workers, {.workers = {door}}, stacks);
   return text_of(workers[0].view);
 }
 
@@ -115,7 +136,7 @@ TEST_CASE("a worker without a server, or whose socket is another kind of file, i
   workers[0].pid = ::getpid();
   workers[1].pid = ::getpid();
   std::ofstream(folder.path() + "/inspect_1.socket") << "text";
-  inspect_workers(workers, {folder.path() + "/nothing", folder.path() + "/inspect_1"}, true);
+  inspect_workers(workers, {.workers = {folder.path() + "/nothing", folder.path() + "/inspect_1"}}, true);
   CHECK(text_of(workers[0].view).find("not inspected") != std::string::npos);
   CHECK(text_of(workers[1].view).find("does not answer") != std::string::npos);
   CHECK(workers[2].view == inspect::RankView{});
@@ -128,6 +149,33 @@ TEST_CASE("a worker whose script is over is asked for its collective alone") {
                          [](int asked) { say(asked, std::string(k_good) + R"({"entries":[]})"); });
   std::vector<status::WorkerStatus> workers(1);
   workers[0].pid = worker.pid();
-  inspect_workers(workers, {door}, true);
+  inspect_workers(workers, {.workers = {door}}, true);
   CHECK(text_of(workers[0].view) == "answers, has run its script to the end, and its process does not exit");
+}
+
+TEST_CASE(
+    "NCCL's RAS is asked about ranks whose server does not answer, and believed about those of this host") {
+  const std::string ranks =
+      fmt::format(R"([{{"host":"127.0.0.1","pid":{0},"collective_counts":{{"AllReduce":5}}}},)"
+                  R"({{"host":"10.255.255.1","pid":{0},"collective_counts":{{"AllReduce":6}}}}])",
+                  ::getpid());
+  const std::string answer = "SERVER PROTOCOL 2\nOK\nOK\n{\"communicators\":[{\"ranks\":" + ranks + "}]}\n";
+  const auto kind = GENERATE(0, 1, 2, 3);
+  INFO(kind);
+  const Answering ras([&](int asked) {
+    if (kind < 2) say(asked, answer);
+    if (kind == 2) ::pause();
+    if (kind == 3) {
+      while (say(asked, answer)) continue;
+    }
+  });
+  const FakeRoot folder;
+  const std::string door = kind == 1 ? folder.path() + "/inspect_0" : "";
+  std::optional<Answering> server;
+  if (kind == 1) server.emplace(door + ".socket", [](int asked) { say(asked, std::string(k_good) + "{}"); });
+  std::vector<status::WorkerStatus> workers(1);
+  workers[0].pid = ::getpid();
+  const auto collected = inspect_workers(workers, {{door}, ras.port()}, true);
+  CHECK(workers[0].view.nccl == (kind == 0 ? std::optional(inspect::NcclCounts{5, 1}) : std::nullopt));
+  CHECK(collected[0].ras == (kind < 2 ? answer : ""));
 }

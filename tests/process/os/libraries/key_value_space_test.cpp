@@ -167,14 +167,14 @@ TEST_CASE("a server that is gone, silent or endless ends the key-value space wit
     Server server({});
     REQUIRE(::shutdown(server.ours.get(), SHUT_RD) == 0);
     const KeyValueClient key_value_space(server.environment(), request_with());
-    CHECK(answer_of(key_value_space).text == "asked for init it closed the connection");
+    CHECK(answer_of(key_value_space).text == "it closed the connection when asked for init");
   }
   Script half = first(2);
   half.back() = "cmd=maxes kvsname_max=2";
   CHECK(answer_to(half, request_with(Milliseconds{3000})).text ==
-        "asked for get_maxes it said nothing for 3 s");
+        "it said nothing for 3 s when asked for get_maxes");
   CHECK(answer_to({std::string(facts::k_max_pmi_line + 1, 'x')}).text ==
-        "asked for init it sent an endless line");
+        "it sent an endless line when asked for init");
   CHECK(answer_to({"nonsense\n"}).text == "it answered init with 'nonsense'");
 }
 
@@ -218,11 +218,11 @@ TEST_CASE("a PMI that cannot be is named") {
   const auto key_value_space_with = [](const facts::Environment& environment) {
     return error_of([&] { const KeyValueClient key_value_space(environment, request_with()); });
   };
-  CHECK(key_value_space_with({}) == "there is no PMI_FD and no PMI_PORT with PMI_ID |  | 125");
+  CHECK(key_value_space_with({}) == "neither PMI_FD nor PMI_PORT with PMI_ID is set |  | 125");
   CHECK(key_value_space_with({{"PMI_FD", "999999"}}) ==
-        "PMI_FD=999999 is not a descriptor of this process |  | 125");
+        "PMI_FD=999999 is not an open descriptor of this process |  | 125");
   CHECK(key_value_space_with({{"PMI_FD", "x\n"}}) ==
-        "PMI_FD=x\\x0a is not a descriptor of this process |  | 125");
+        "PMI_FD=x\\x0a is not an open descriptor of this process |  | 125");
   const KeyValueClient nowhere({{"PMI_PORT", "nowhere"}, {"PMI_ID", "0"}}, request_with());
   CHECK(answer_of(nowhere).text == "PMI_PORT is not HOST:PORT");
 }

@@ -1,0 +1,48 @@
+// Questions to servers inside workers, asked side by side: what they answer, if anything, is believed by
+// nobody.
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "os/fd.hpp"
+
+namespace ddprun::os {
+
+// Connecting, without waiting; empty where nobody listens.
+Fd connect_to_path(const std::string& path);
+Fd connect_to_local_port(int port);  // of 127.0.0.1
+
+// One request, whose answer ends with the connection.
+class SocketQuestion {
+ public:
+  SocketQuestion(Fd socket, std::string request) : request_(std::move(request)), socket_(std::move(socket)) {}
+
+  bool is_open() const { return static_cast<bool>(socket_); }
+  // Nothing before it is whole, and for one of more than 8 MiB.
+  std::optional<std::string_view> answer() const {
+    return whole_ ? std::optional<std::string_view>(answer_) : std::nullopt;
+  }
+
+  pollfd polled() const;
+  void go_on();  // when polled() is ready
+
+ private:
+  void send();
+
+  std::string request_;
+  std::size_t sent_ = 0;
+  Fd socket_;
+  std::string answer_;
+  bool whole_ = false;
+};
+
+void ask_all(const std::vector<SocketQuestion*>& questions, Milliseconds limit);
+
+}  // namespace ddprun::os
