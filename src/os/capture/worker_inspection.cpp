@@ -29,6 +29,8 @@ namespace {
 constexpr Milliseconds k_ras_limit{1300};  // it waits a second for processes that do not answer
 constexpr Milliseconds k_worker_limit{700}, k_dump_limit{300}, k_dump_look{20};
 constexpr std::size_t k_largest_dump = std::size_t{256} << 10;
+constexpr const char* k_record = "fr_trace_json?includestacktraces=false";
+constexpr const char* k_nccl_record = "dump_nccl_trace_json?includestacktraces=false";
 constexpr int k_dump_signal_offset = 3;  // SIGRTMIN+3, for which the module registers faulthandler
 
 SocketQuestion post(const std::string& socket_path, std::string_view handler) {
@@ -153,6 +155,56 @@ void add_ras_counts(std::vector<status::WorkerStatus>& workers, std::string_view
   }
 }
 
+// Of one look at all workers that have doors.
+struct Questions {
+  std::vector<std::size_t> asked;  // workers; the others by these
+  std::vector<SocketQuestion> records, modules;
+  std::vector<bool> of_nccl_alone;  // records
+  std::optional<SocketQuestion> ras;
+};
+
+Questions make_questions(std::vector<status::WorkerStatus>& workers, const std::vector<std::string>& doors,
+                         int ras_port, bool stacks) {
+  Questions questions;
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    if (workers[i].pid == 0 || doors[i].empty()) continue;
+    questions.asked.push_back(i);
+    const bool ending = workers[i].view.ending = is_ending(doors[i]);
+    questions.records.push_back(post(doors[i] + (ending ? ".ending" : ".socket"), k_record));
+    const bool may_ask = !ending && !is_stopped(workers[i].pid);
+    questions.of_nccl_alone.push_back(false);
+    if (stacks) questions.modules.push_back(post(doors[i] + (may_ask ? ".socket" : ""), "ddprun"));
+  }
+  // All processes of the job take part in its answer: it is not asked at each look of each host without need.
+  if (ras_port != 0 && (stacks || std::ranges::none_of(questions.records, &SocketQuestion::is_open)))
+    questions.ras.emplace(connect_to_local_port(ras_port), std::string(inspect::k_ras_request));
+  return questions;
+}
+
+// torch 2.8 and 2.9 serve the recorder of NCCL alone.
+void ask_again(Questions& questions, const std::vector<std::string>& doors) {
+  std::vector<SocketQuestion*> again;
+  for (std::size_t i = 0; i < questions.asked.size(); ++i) {
+    SocketQuestion& record = questions.records[i];
+    if (!record.answer().value_or("").starts_with("HTTP/1.1 404")) continue;
+    record = post(doors[questions.asked[i]] + ".socket", k_nccl_record);
+    questions.of_nccl_alone[i] = true;
+    again.push_back(&record);
+  }
+  if (!again.empty()) ask_all(again, k_worker_limit);
+}
+
+void ask(Questions& questions, const std::vector<std::string>& doors) {
+  std::vector<SocketQuestion*> all;
+  for (auto* const each : {&questions.records, &questions.modules}) {
+    for (SocketQuestion& question : *each) all.push_back(&question);
+  }
+  if (questions.ras) all.push_back(&*questions.ras);
+  ask_all(all, k_worker_limit);
+  ask_again(questions, doors);
+  if (questions.ras) ask_all({&*questions.ras}, k_ras_limit - k_worker_limit);
+}
+
 }  // namespace
 
 std::vector<inspect::Collected> inspect_workers(std::vector<status::WorkerStatus>& workers,
@@ -160,41 +212,25 @@ std::vector<inspect::Collected> inspect_workers(std::vector<status::WorkerStatus
   std::vector<inspect::Collected> collected(workers.size());
   std::vector<std::string> doors = places.workers;
   doors.resize(workers.size());
-  std::vector<std::size_t> asked;
-  std::vector<SocketQuestion> records, modules, ras;
-  for (std::size_t i = 0; i < workers.size(); ++i) {
-    if (workers[i].pid == 0 || doors[i].empty()) continue;
-    asked.push_back(i);
-    const bool ending = workers[i].view.ending = is_ending(doors[i]);
-    records.push_back(
-        post(doors[i] + (ending ? ".ending" : ".socket"), "fr_trace_json?includestacktraces=false"));
-    const bool may_ask = !ending && !is_stopped(workers[i].pid);
-    if (stacks) modules.push_back(post(doors[i] + (may_ask ? ".socket" : ""), "ddprun"));
-  }
-  // All processes of the job take part in its answer: it is not asked at each look of each host without need.
-  if (places.ras_port != 0 && (stacks || std::ranges::none_of(records, &SocketQuestion::is_open)))
-    ras.emplace_back(connect_to_local_port(places.ras_port), std::string(inspect::k_ras_request));
-  std::vector<SocketQuestion*> all;
-  for (auto* const questions : {&records, &modules, &ras}) {
-    for (SocketQuestion& question : *questions) all.push_back(&question);
-  }
-  ask_all(all, k_worker_limit);
-  if (!ras.empty()) ask_all({&ras.front()}, k_ras_limit - k_worker_limit);
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    const auto body = body_of(records[i]);
-    inspect::RankView& view = workers[asked[i]].view;
-    view.answers = body.has_value();
+  Questions questions = make_questions(workers, doors, places.ras_port, stacks);
+  ask(questions, doors);
+  for (std::size_t i = 0; i < questions.asked.size(); ++i) {
+    const std::size_t worker = questions.asked[i];
+    const auto body = body_of(questions.records[i]);
     if (!body) continue;
+    inspect::RankView& view = workers[worker].view;
     view.collective = inspect::parse_flight_record(*body, unix_milliseconds() * 1'000'000);
-    if (stacks) collected[asked[i]].record = *body;
+    // An empty record of NCCL's says nothing of a rank that uses another backend.
+    view.answers = view.collective || !questions.of_nccl_alone[i];
+    if (stacks) collected[worker].record = *body;
   }
-  if (!ras.empty() && ras.front().answer()) {
-    add_ras_counts(workers, *ras.front().answer());
+  if (questions.ras && questions.ras->answer()) {
+    add_ras_counts(workers, *questions.ras->answer());
     const auto first = std::ranges::find_if(workers, [](const auto& worker) { return worker.pid != 0; });
     if (stacks && first != workers.end())
-      collected[static_cast<std::size_t>(first - workers.begin())].ras = *ras.front().answer();
+      collected[static_cast<std::size_t>(first - workers.begin())].ras = *questions.ras->answer();
   }
-  if (stacks) add_stacks(workers, doors, asked, modules, collected);
+  if (stacks) add_stacks(workers, doors, questions.asked, questions.modules, collected);
   return collected;
 }
 

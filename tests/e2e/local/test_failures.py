@@ -75,12 +75,13 @@ def test_a_program_that_cannot_run(machine, name, code, why, restarts):
     (["--no-python", "nosuch"], 127, "cannot start nosuch on HOST: no such file", "it is neither in DIRECTORY nor on PATH"),
     (["--no-python", "./nosuch"], 127, "cannot start ./nosuch on HOST: no such file", "the working directory is DIRECTORY"),
     (["nosuch.py"], 127, "cannot start nosuch.py on HOST: no such file", "it is neither in DIRECTORY nor on PATH"),
-    (["--no-python", "tmp/"], 126, "cannot start tmp/ on HOST: it is a directory", ""),
+    (["--no-python", "folder/"], 126, "cannot start folder/ on HOST: it is a directory", ""),
     (["--no-python", "./plain"], 126, "cannot start ./plain on HOST: it is not executable", "chmod +x ./plain"),
     (["--no-python", "here"], 127, "cannot start here on HOST: no such file",
      "it is in DIRECTORY, but not on PATH: write ./here"),
 ])
 def test_a_program_that_is_not_there(machine, arguments, code, what, hint):
+    (machine.directory / "folder").mkdir()
     (machine.directory / "plain").touch()
     (machine.directory / "here").touch()
     (machine.directory / "here").chmod(0o755)

@@ -99,7 +99,9 @@ if rank == 1:
     for name, inspected in (("with", b"True\n"), ("without", b"False\n")):
         folder = machine.directory / name / "run" / "attempt-0"
         assert {path.read_bytes() for path in folder.glob("rank-*.err")} == {b"here\n"}, name
-        assert [path.read_bytes() for path in folder.glob("rank-*.out")] == [inspected] * 2, name
+        said = [[line for line in path.read_bytes().splitlines(keepends=True) if not line.startswith(b"[Gloo] ")]
+                for path in folder.glob("rank-*.out")]  # torch 2.8's gloo tells of its connections there
+        assert said == [[inspected]] * 2, name
 
 
 def test_a_rank_tells_its_stack_and_the_exception_on_its_way_through_finally(machine, start):

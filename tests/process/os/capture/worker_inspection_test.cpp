@@ -112,6 +112,20 @@ TEST_CASE("a worker's server tells its collective") {
           false) == "answers, waits in barrier #3");
 }
 
+TEST_CASE("of torch 2.8 and 2.9 the recorder of NCCL is asked, which is empty for other backends") {
+  const bool empty = GENERATE(false, true);
+  const std::string entry = R"({"record_id":0,"collective_seq_id":3,"profiling_name":"nccl:all_reduce"})";
+  int asked_before = 0;
+  const std::string text = seen(
+      [&, empty](int asked) {
+        if (asked_before++ == 0)
+          return static_cast<void>(say(asked, "HTTP/1.1 404 Not Found\r\n\r\nHandler not found"));
+        say(asked, std::string(k_good) + R"({"entries":[)" + (empty ? "" : entry) + "]}");
+      },
+      false);
+  CHECK(text == (empty ? "shows nothing of where it is" : "answers, waits in all_reduce #3"));
+}
+
 TEST_CASE("a server that answers wrongly, too much, or for ever does no harm") {
   const std::string nothing = "the interpreter does not answer";
   const auto answer = GENERATE(0, 1, 2, 3, 4, 5);
