@@ -31,7 +31,7 @@ print("sum", int(total.item()), "launched", dist.is_torchelastic_launched())
 
 
 def files(machine: Machine) -> set[str]:
-    return {path.name for path in machine.directory.iterdir()} - {"tmp"}
+    return {path.name for path in machine.directory.iterdir()}
 
 
 def script(machine: Machine, name: str, text: str) -> str:
