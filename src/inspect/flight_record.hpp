@@ -1,4 +1,5 @@
-// torch's flight recorder, as the worker server's fr_trace_json writes it (torch 2.8 to 2.15): the
+// torch's flight recorder, as the worker server's fr_trace_json writes it (torch 2.10 to 2.15;
+// of 2.8 and 2.9 dump_nccl_trace_json, for NCCL alone): the
 // collectives that a rank has entered, newest last.
 #pragma once
 
