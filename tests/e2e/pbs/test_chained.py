@@ -7,11 +7,10 @@ import pytest
 from pbs.test_styles import WITH_MPIEXEC, mpiexec_line
 from support import evidence
 from support.hosts import wait_until
-from support.pbs_cluster import Job
+from support.pbs_cluster import Job, TWO_HOSTS
 from support.programs import SCRIPTS
 
 PRINT = str(SCRIPTS / "print_env.py")
-TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]
 
 
 def submit_from_worker(cluster, directory, launch, after, *, then="true", hosts="2:ncpus=4") -> tuple[Job, Job]:

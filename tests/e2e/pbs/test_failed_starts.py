@@ -6,8 +6,8 @@ import pytest
 
 from pbs.test_styles import WITH_MPIEXEC, mpiexec_line
 from support import programs
+from support.pbs_cluster import TWO_HOSTS
 
-TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]
 # {first}: a folder that only the first host has.
 STARTS = {
     "no such program": "--no-python nosuch",

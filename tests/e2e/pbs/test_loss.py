@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support.hosts import wait_until
+from support.pbs_cluster import TWO_HOSTS
 
-TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]
 THREE_HOSTS = ["-l", "select=3:ncpus=4", "-l", "place=scatter"]
 # Far above 20 s until a silent host counts as lost and 6 s for the programs that wait for it, far below any walltime.
 SOON = 90

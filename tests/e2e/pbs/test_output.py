@@ -9,8 +9,8 @@ import pytest
 
 from support import programs, written_lines
 from support.hosts import wait_until
+from support.pbs_cluster import TWO_HOSTS
 
-TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]
 LAUNCHERS = ["pbsdsh", "pbs_tmrsh", "ssh"]
 
 

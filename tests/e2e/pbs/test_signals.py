@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support.hosts import wait_until
+from support.pbs_cluster import TWO_HOSTS
 
-TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]
 WORKER = """
 import os, signal, sys, time
 rank, folder = os.environ["RANK"], sys.argv[1]

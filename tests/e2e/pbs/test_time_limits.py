@@ -8,10 +8,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from support.pbs_cluster import USER, PbsCluster
+from support.pbs_cluster import PbsCluster, TWO_HOSTS, USER
 from support.programs import SCRIPTS
 
-TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]
 SAVER = f"--no-python {sys.executable} {SCRIPTS / 'save_when_warned.py'}"
 
 
@@ -51,4 +50,3 @@ def test_who_is_no_operator_is_told_what_pbs_says(cluster, ssh_daemons, director
     assert result.code == 85, str(result)
     assert re.search(rf"job {re.escape(job.number)} is not requeued: .*Unauthorized Request", result.stderr), str(result)
     assert "hint: qrerun needs the rights of an operator: submit the next job from the batch script instead" in result.stderr
-

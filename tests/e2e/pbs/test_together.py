@@ -8,8 +8,8 @@ import pytest
 
 from pbs.test_styles import mpiexec_line
 from support import programs
+from support.pbs_cluster import TWO_HOSTS
 
-TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]
 ROUNDS = int(os.environ.get("DDPRUN_TEST_ROUNDS", "6"))
 
 

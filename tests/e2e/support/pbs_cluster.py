@@ -23,6 +23,7 @@ EXEC = Path(os.environ.get("PBS_EXEC", "/opt/pbs"))
 USER = "tester"
 USER_ID = 54321
 CPUS = 8
+TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]  # for qsub
 START = 60  # seconds after which a job that PBS could run is running, on a busy machine too
 
 # PBS refuses to keep its files below a folder that everybody may write to, as the run directory is.

@@ -1,22 +1,14 @@
 #include "inspect/flight_record.hpp"
 
-#include <fstream>
-#include <sstream>
-
 #include "catch.hpp"
-#include "test_paths.hpp"
+#include "test_data.hpp"
 
 using namespace ddprun;
 using namespace ddprun::inspect;
 
 namespace {
 
-std::string recorded(const std::string& name) {
-  std::ifstream file(std::string(DDPRUN_TEST_DATA) + "/flight_records/" + name);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+std::string recorded(const std::string& name) { return test_data("flight_records/" + name); }
 
 // A second after the last collective of the recorded run, in which rank 1 slept before the sixth one.
 constexpr std::int64_t k_recorded = 1795775484637607506;

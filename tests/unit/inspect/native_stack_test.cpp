@@ -1,25 +1,17 @@
 #include "inspect/native_stack.hpp"
 
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "base/json_fields.hpp"
 #include "catch.hpp"
-#include "test_paths.hpp"
+#include "test_data.hpp"
 
 using namespace ddprun;
 using namespace ddprun::inspect;
 
 namespace {
 
-std::string recorded(const std::string& name) {
-  std::ifstream file(std::string(DDPRUN_TEST_DATA) + "/native_stacks/" + name);
-  REQUIRE(file);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+std::string recorded(const std::string& name) { return test_data("native_stacks/" + name); }
 
 // Where the process is, as the tool's recorded answer shows.
 std::string place(StackTool tool, const std::string& name, int pid) {

@@ -1,22 +1,14 @@
 #include "inspect/nccl_ras.hpp"
 
-#include <fstream>
-#include <sstream>
-
 #include "catch.hpp"
-#include "test_paths.hpp"
+#include "test_data.hpp"
 
 using namespace ddprun;
 using namespace ddprun::inspect;
 
 namespace {
 
-std::string constructed(const std::string& name) {
-  std::ifstream file(std::string(DDPRUN_TEST_DATA) + "/nccl_ras/" + name);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+std::string constructed(const std::string& name) { return test_data("nccl_ras/" + name); }
 
 }  // namespace
 
