@@ -104,7 +104,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
                  {[this](const rendezvous::lifeline::Signal& signal) { on_told_signal(signal); },
                   [this](const std::string& why) { lose_front_end(why); }}),
       status_(context_, plans_, workers_, began_),
-      hangs_(context_, plans_, status_,
+      hangs_(context_, plans_, snapshot_.host, status_,
              [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
       job_end_(context_, plans_, workers_, job_end_hooks()),
       warned_workers_(context_, plans_, workers_,

@@ -1,5 +1,6 @@
 #include "agent/hang_search.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "os/clock.hpp"
@@ -10,6 +11,11 @@ namespace ddprun::agent {
 namespace {
 
 constexpr Milliseconds k_early_exit{60'000};  // then one line tells of it
+
+double cpus_of(const facts::HostFacts& host) {
+  const auto allowed = static_cast<double>(host.allowed_cpus.size());
+  return std::min(allowed, host.cpu_quota.value_or(allowed));
+}
 
 inspect::Signs signs_of(const status::WorkerStatus& worker) {
   inspect::Signs signs;
@@ -27,8 +33,14 @@ inspect::Signs signs_of(const status::WorkerStatus& worker) {
 
 }  // namespace
 
-HangSearch::HangSearch(boost::asio::io_context& context, const Plans& plans, StatusService& status, Tell tell)
-    : plans_(plans), status_(status), tell_(std::move(tell)), look_timer_(context), exit_timer_(context) {}
+HangSearch::HangSearch(boost::asio::io_context& context, const Plans& plans, const facts::HostFacts& host,
+                       StatusService& status, Tell tell)
+    : plans_(plans),
+      host_(host),
+      status_(status),
+      tell_(std::move(tell)),
+      look_timer_(context),
+      exit_timer_(context) {}
 
 void HangSearch::begin_attempt() {
   end_attempt();
@@ -38,7 +50,7 @@ void HangSearch::begin_attempt() {
   const auto& timeout = plans_.node->options.hang.timeout;
   if (!timeout) return;
   if (!watch_) watch_.emplace(timeout->value);
-  watch_->begin(assignment.workers.size(), os::now());
+  watch_->begin(assignment.workers.size(), cpus_of(host_) / assignment.local_world_size, os::now());
   wait_for_look();
 }
 

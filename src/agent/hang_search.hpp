@@ -11,6 +11,7 @@
 
 #include "agent/plans.hpp"
 #include "agent/status_service.hpp"
+#include "facts/snapshot.hpp"
 #include "inspect/hang_watch.hpp"
 #include "rendezvous/message.hpp"
 
@@ -20,7 +21,8 @@ class HangSearch {
  public:
   using Tell = std::function<void(rendezvous::AgentMessage)>;
 
-  HangSearch(boost::asio::io_context& context, const Plans& plans, StatusService& status, Tell tell);
+  HangSearch(boost::asio::io_context& context, const Plans& plans, const facts::HostFacts& host,
+             StatusService& status, Tell tell);
 
   void begin_attempt();
   void end_attempt();                  // or it is about to be stopped
@@ -34,6 +36,7 @@ class HangSearch {
   void wait_for_exits(Milliseconds since, bool expired);
 
   const Plans& plans_;
+  const facts::HostFacts& host_;
   StatusService& status_;
   Tell tell_;
   boost::asio::steady_timer look_timer_, exit_timer_;

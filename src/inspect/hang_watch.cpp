@@ -8,6 +8,7 @@ namespace {
 
 constexpr Milliseconds k_shortest_look{1000};
 constexpr Milliseconds k_longest_look{30'000};
+constexpr double k_busy = 0.1, k_busy_of_share = 0.5;
 
 Milliseconds between(TimePoint from, TimePoint to) {
   return std::max(std::chrono::duration_cast<Milliseconds>(to - from), Milliseconds{0});
@@ -15,8 +16,9 @@ Milliseconds between(TimePoint from, TimePoint to) {
 
 }  // namespace
 
-void HangWatch::begin(std::size_t workers, TimePoint now) {
+void HangWatch::begin(std::size_t workers, double share, TimePoint now) {
   ranks_.assign(workers, Rank{});
+  busy_ = std::min(k_busy, k_busy_of_share * share);
   for (Rank& rank : ranks_) rank.looked = rank.lived = now;
   began_ = lived_ = now;
 }
@@ -35,13 +37,13 @@ bool HangWatch::is_busy(const Rank& rank, const Signs& signs, TimePoint now) con
   const auto grown = [](auto is, auto was) { return is > was ? is - was : decltype(is){}; };
   if (grown(signs.io_bytes, rank.last.io_bytes) * 1000 >= k_busy_io * passed) return true;
   if (signs.nccl_started > rank.last.nccl_started) return true;
-  const auto share = [&](Milliseconds used, int percent) {
-    return static_cast<std::uint64_t>(used.count()) * 100 >= passed * static_cast<std::uint64_t>(percent);
+  const auto uses_cpu = [&](Milliseconds used) {
+    return static_cast<double>(used.count()) >= busy_ * static_cast<double>(passed);
   };
-  if (share(grown(signs.children_cpu, rank.last.children_cpu), 10)) return true;
+  if (uses_cpu(grown(signs.children_cpu, rank.last.children_cpu))) return true;
   // Before torch is imported nothing says that the rank is in no collective, and it is in none.
   const bool in_none = signs.waits ? !*signs.waits : now - began_ < k_start;
-  return in_none && share(grown(signs.own_cpu, rank.last.own_cpu), 10);
+  return in_none && uses_cpu(grown(signs.own_cpu, rank.last.own_cpu));
 }
 
 void HangWatch::note(std::size_t worker, const Signs& signs, TimePoint now) {

@@ -4,8 +4,9 @@
 // A rank that waits in a collective shows none, whatever it prints and however much CPU it uses: it last
 // lived when it entered that collective. Any other rank lives when it writes output, touches its progress
 // file, enters or completes a collective, reads or writes k_busy_io a second, or has children (data loaders,
-// compilers) that use a tenth of a core; and when it uses a tenth of one itself where it is known to be in no
-// collective, or in the first minutes, when torch is imported. Traffic with the store is no sign: NCCL's
+// compilers) that are busy; and when it is busy itself where it is known to be in no collective, or in the
+// first minutes, when torch is imported. Busy is who uses a tenth of a CPU, or half of a rank's share where
+// more than five ranks share one. Traffic with the store is no sign: NCCL's
 // monitor asks it once a second in a job that hangs too.
 //
 // The host is quiet once each of its running ranks has shown nothing for the time-out. With `auto` that is
@@ -43,7 +44,8 @@ class HangWatch {
 
   explicit HangWatch(const options::HangTimeout& timeout) : timeout_(timeout) {}
 
-  void begin(std::size_t workers, TimePoint now);  // an attempt
+  // An attempt. `share`: CPUs that this host has for each of its ranks.
+  void begin(std::size_t workers, double share, TimePoint now);
   void note(std::size_t worker, const Signs& signs, TimePoint now);
 
   // For how long all running ranks have shown nothing; nothing while one does, or while none runs.
@@ -65,6 +67,7 @@ class HangWatch {
 
   options::HangTimeout timeout_;
   std::vector<Rank> ranks_;
+  double busy_ = 0;  // CPUs
   TimePoint began_{};
   TimePoint lived_{};        // the newest sign of any rank
   Milliseconds longest_{0};  // without one

@@ -202,15 +202,22 @@ void put_module_on_path(Changes& changes, const facts::Environment& environment,
   changes.set("PYTHONPATH", context.inspection_folder + (users.empty() ? "" : ":" + users), k_reports_origin);
 }
 
-// NCCL's flight recorder, which torch keeps in memory: the latest collectives, and where they are written to.
-// The second name of each is that of older torch.
+bool has_gpus_of(const NodeProposal& node, const std::string& vendor) {
+  return std::ranges::any_of(node.gpus, [&](const facts::Gpu& gpu) { return gpu.vendor == vendor; });
+}
+
+// torch's flight recorder, the latest collectives in memory, and where NCCL's (and RCCL's) are written to.
+// The second name of each is that of older torch. torch 2.10 and 2.11 record gloo's only with a size.
 void set_flight_recorder(Changes& changes, const LaunchPlan& plan, const facts::Environment& environment,
                          const WorkerContext& context) {
-  if (!records_flights(*plan.node)) return;
+  if (!plan.node->options.hang.inspect.value) return;
   const auto set = [&](const char* name, const std::string& value) {
     changes.set_default(environment, name, value, k_reports_origin);
   };
-  for (const char* name : {"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}) set(name, "2000");
+  const bool on_gpus = has_gpus_of(*plan.node, "nvidia") || has_gpus_of(*plan.node, "amd");
+  if (on_gpus || !context.inspect_prefix.empty()) set("TORCH_FR_BUFFER_SIZE", "2000");
+  if (!on_gpus) return;
+  set("TORCH_NCCL_TRACE_BUFFER_SIZE", "2000");
   for (const char* name : {"TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT"}) set(name, "1");
   // NCCL's own port would be that of all jobs on the host.
   if (!context.ras_address.empty()) set("NCCL_RAS_ADDR", context.ras_address);
@@ -253,9 +260,8 @@ bool is_inspected(const options::Options& options, const std::vector<std::string
   return options.hang.inspect.value && starts_python(command) && takes_python_path(command);
 }
 
-bool records_flights(const NodeProposal& node) {
-  const auto is_nvidia = [](const facts::Gpu& gpu) { return gpu.vendor == "nvidia"; };
-  return node.options.hang.inspect.value && std::any_of(node.gpus.begin(), node.gpus.end(), is_nvidia);
+bool asks_nccl_ras(const NodeProposal& node) {
+  return node.options.hang.inspect.value && has_gpus_of(node, "nvidia");
 }
 
 std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const facts::Environment& environment,

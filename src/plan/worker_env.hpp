@@ -43,8 +43,8 @@ bool worker_hosts_store(const options::Options& options, int world_size);
 std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const facts::Environment& environment,
                                                 const WorkerContext& context);
 
-// Whether NCCL's flight recorder is on for the workers: NVIDIA's GPUs, without --no-inspect.
-bool records_flights(const NodeProposal& node);
+// Whether the workers' NCCL is to answer as RAS on a port of the job's: NVIDIA's GPUs, without --no-inspect.
+bool asks_nccl_ras(const NodeProposal& node);
 
 facts::Environment apply_changes(facts::Environment environment, const std::vector<VariableChange>& changes);
 

@@ -118,7 +118,7 @@ void WorkerGroup::begin_inspection() {
   };
   const bool any = std::any_of(plan_->planned.begin(), plan_->planned.end(), is_inspected);
   if (any && !inspection_) inspection_.emplace(folder_.path(), os::temp_dir_places(std::nullopt, agent_id_));
-  if (!plan::records_flights(*node_) || ras_keeper_ || snapshot_.environment.contains("NCCL_RAS_ADDR"))
+  if (!plan::asks_nccl_ras(*node_) || ras_keeper_ || snapshot_.environment.contains("NCCL_RAS_ADDR"))
     return;
   const net::BoundSocket kept = net::bind_port(0, 0);  // NCCL's processes bind it beside us
   ras_keeper_ = os::Fd(kept.descriptor);

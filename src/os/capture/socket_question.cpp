@@ -30,7 +30,7 @@ Fd begin_to_connect(int family, const Address& address) {
 Fd connect_to_path(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return {};
+  if (path.empty() || path.size() >= sizeof address.sun_path) return {};
   std::ranges::copy(path, address.sun_path);
   return begin_to_connect(AF_UNIX, address);
 }

@@ -170,10 +170,11 @@ Questions make_questions(std::vector<status::WorkerStatus>& workers, const std::
     if (workers[i].pid == 0 || doors[i].empty()) continue;
     questions.asked.push_back(i);
     const bool ending = workers[i].view.ending = is_ending(doors[i]);
-    questions.records.push_back(post(doors[i] + (ending ? ".ending" : ".socket"), k_record));
-    const bool may_ask = !ending && !is_stopped(workers[i].pid);
+    const bool stopped = is_stopped(workers[i].pid);
+    const std::string door = stopped ? "" : doors[i] + (ending ? ".ending" : ".socket");
+    questions.records.push_back(post(door, k_record));
     questions.of_nccl_alone.push_back(false);
-    if (stacks) questions.modules.push_back(post(doors[i] + (may_ask ? ".socket" : ""), "ddprun"));
+    if (stacks) questions.modules.push_back(post(ending ? "" : door, "ddprun"));
   }
   // All processes of the job take part in its answer: it is not asked at each look of each host without need.
   if (ras_port != 0 && (stacks || std::ranges::none_of(questions.records, &SocketQuestion::is_open)))

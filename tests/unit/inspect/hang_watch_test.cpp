@@ -9,10 +9,10 @@ using namespace std::chrono_literals;
 namespace {
 
 struct Watched {
-  explicit Watched(std::size_t workers, options::HangTimeout timeout = {false, 60s})
+  explicit Watched(std::size_t workers, options::HangTimeout timeout = {false, 60s}, double cpus = 64)
       : watch(timeout), signs(workers) {
     for (Signs& each : signs) each.running = true;
-    watch.begin(workers, now);
+    watch.begin(workers, cpus / static_cast<double>(workers), now);
   }
   void look(Milliseconds later) {
     now += later;
@@ -97,6 +97,17 @@ TEST_CASE("CPU use counts only where it is known that the rank is in no collecti
   CHECK(one.quiet());
 }
 
+TEST_CASE("many ranks that share a CPU are busy with less of it") {
+  Watched many(64, {false, 60s}, 2);
+  many.look(1s);
+  for (Signs& each : many.signs) each.own_cpu = 1800ms;  // 3 % of a CPU is what each can have
+  many.look(60s);
+  CHECK_FALSE(many.quiet());
+  for (Signs& each : many.signs) each.own_cpu += 600ms;
+  many.look(60s);
+  CHECK(many.quiet());
+}
+
 TEST_CASE("a little traffic, as of a monitor, is no life") {
   Watched one(1);
   one.look(1s);
@@ -142,7 +153,7 @@ TEST_CASE("a new attempt is given the whole time again, and what was learned is 
   one.look(20min);
   one.signs[0].output_age = 0s;
   one.look(1s);
-  one.watch.begin(1, one.now);
+  one.watch.begin(1, 1, one.now);
   CHECK(one.watch.limit() > 200min);
   CHECK_FALSE(one.quiet());
 }

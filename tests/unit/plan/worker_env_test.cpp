@@ -352,15 +352,20 @@ TEST_CASE("torch loads the module in a Python that takes PYTHONPATH, and where i
   CHECK_FALSE(is_inspected(options, python, {}));
 }
 
-TEST_CASE("NCCL's flight recorder is on for NVIDIA's GPUs alone, and as the user has set it") {
+TEST_CASE("torch's flight recorder is on, and as the user has set it; what NCCL has is for GPUs alone") {
   NodeProposal node = python_node();
   const auto worker = [&](const facts::Environment& base) {
     return environment_of(node, second_node(2), base, k_looked_into);
   };
-  CHECK_FALSE(worker({}).contains("TORCH_FR_BUFFER_SIZE"));
+  CHECK(worker({}).at("TORCH_FR_BUFFER_SIZE") == "2000");  // gloo's, for torch 2.10
+  CHECK(worker({{"TORCH_FR_BUFFER_SIZE", "0"}}).at("TORCH_FR_BUFFER_SIZE") == "0");
+  CHECK_FALSE(worker({}).contains("TORCH_FR_DUMP_ON_TIMEOUT"));
+  CHECK_FALSE(asks_nccl_ras(node));
   node.gpus = {{"amd", "0000:01:00.0"}};
-  CHECK_FALSE(worker({}).contains("TORCH_FR_BUFFER_SIZE"));
+  CHECK(worker({}).contains("TORCH_FR_DUMP_ON_TIMEOUT"));
+  CHECK_FALSE(asks_nccl_ras(node));
   node.gpus = {{"nvidia", "0000:01:00.0"}};
+  CHECK(asks_nccl_ras(node));
   const facts::Environment all = worker({{"TORCH_NCCL_TRACE_BUFFER_SIZE", "0"}});
   CHECK(all.at("TORCH_FR_BUFFER_SIZE") == "2000");
   CHECK(all.at("TORCH_NCCL_TRACE_BUFFER_SIZE") == "0");
