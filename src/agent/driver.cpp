@@ -106,6 +106,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       status_(context_, plans_, workers_, began_),
       hangs_(context_, plans_, snapshot_.host, status_,
              [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
+      standbys_(context_, plans_, snapshot_.host, workers_),
       job_end_(context_, plans_, workers_, job_end_hooks()),
       warned_workers_(context_, plans_, workers_,
                       {[this](std::size_t worker) { return supervisor_.running(worker); },
@@ -311,6 +312,7 @@ void Driver::handle(const rendezvous::Start& start) {
   supervisor_.note_start(start.assignment);
   workers_.begin_attempt(plans_.attempt, proven_interface(start.assignment));
   hangs_.begin_attempt();
+  standbys_.begin_attempt();
   tell_start(start.assignment);
   warned_workers_.end();
   if (link_.coordinates()) job_end_.begin();
@@ -427,6 +429,7 @@ void Driver::carry_out(const supervise::act::Spawn& action) {
   if (!workers_.start(action.worker)) return;
   signals_.note_worker();
   supervisor_.note_spawned(action.worker);
+  standbys_.note_start(action.worker);
   events_.record_worker(events::EventKind::start, action.worker);
 }
 
@@ -471,6 +474,7 @@ void Driver::carry_out(const supervise::act::ReportStopped&) { end_attempt(); }
 // The last words of those that failed are read first.
 void Driver::end_attempt() {
   hangs_.end_attempt();
+  standbys_.end_attempt();
   ends_attempt_ = !endings_.settled();
   if (!ends_attempt_) workers_.end_attempt();
 }

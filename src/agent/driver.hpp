@@ -20,6 +20,7 @@
 #include "agent/job_store.hpp"
 #include "agent/plans.hpp"
 #include "agent/requeue.hpp"
+#include "agent/standby_keeper.hpp"
 #include "agent/status_service.hpp"
 #include "agent/warned_workers.hpp"
 #include "base/error.hpp"
@@ -145,6 +146,7 @@ class Driver {
   FrontEndLink front_end_;
   StatusService status_;
   HangSearch hangs_;
+  StandbyKeeper standbys_;
   JobEndWatch job_end_;
   WarnedWorkers warned_workers_;
   Requeue requeue_;

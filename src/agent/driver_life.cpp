@@ -90,6 +90,7 @@ void Driver::carry_out(const supervise::life::Leave& action) {
     console::say_error(loss);
     life_.note_loss();
   }
+  standbys_.end();
   if (supervisor_.idle()) workers_.dismiss_reaper();  // else it has a last try
   job_end_.end();
   requeue_.ask(plans_, began_);

@@ -45,7 +45,9 @@ events::Event EventRecorder::event_of(events::EventKind kind, std::size_t worker
 }
 
 void EventRecorder::record_worker(events::EventKind kind, std::size_t worker) {
-  record(event_of(kind, worker));
+  events::Event event = event_of(kind, worker);
+  if (kind == events::EventKind::start) event.what = workers_.how_started(worker);
+  record(std::move(event));
 }
 
 void EventRecorder::record_exit(std::size_t worker, const ExitStatus& status) {

@@ -363,6 +363,13 @@ void settle_restarts(Draft& draft) {
     if (given == draft.origins.end() || given->second == options.max_restarts.origin) continue;
     if (none) note(draft, given->second + " has no effect", "no restarts are asked for (--max-restarts)");
   }
+  if (options.restarts.standby.value && none && !options::outlives_nodes(options)) {
+    note(draft, options.restarts.standby.origin + " has no effect",
+         "no restarts are asked for (--max-restarts)");
+  } else if (options.restarts.standby.value && !options.hang.inspect.value) {
+    note(draft, options.restarts.standby.origin + " has no effect",
+         "it asks the workers through what " + options.hang.inspect.origin + " leaves out");
+  }
   const auto progress = draft.origins.find("min-progress");
   if (!none && rule.value == options::RestartRule::always && progress != draft.origins.end())
     note(draft, progress->second + " has no effect", rule.origin + " always restarts without progress too");

@@ -181,8 +181,7 @@ void store_access(Draft& draft, const Given& given) {
 }
 
 void store_memory(Draft& draft, const Given& given) {
-  draft.options.store_memory =
-      Sourced<std::uint64_t>{output::parse_store_memory(given.value, given.origin), given.origin};
+  draft.options.store_memory = sourced(output::parse_memory(given.value, given.origin), given.origin);
 }
 
 void site(Draft& draft, const Given& given) {
@@ -269,6 +268,16 @@ void host_timeout(Draft& draft, const Given& given) {
   if (draft.options.host_timeout.value < std::chrono::seconds(1)) {
     throw UsageError(given.origin + " is below one second", "give 1s or more, as in 60s");
   }
+}
+
+void standby(Draft& draft, const Given& given) {
+  const bool on = given.value.empty() || choice_from(given, {"on", "off"}) == 0;
+  draft.options.restarts.standby = sourced(on, given.origin);
+}
+
+void standby_memory(Draft& draft, const Given& given) {
+  draft.options.restarts.standby_memory =
+      sourced(output::parse_memory(given.value, given.origin), given.origin);
 }
 
 void shutdown_timeout(Draft& draft, const Given& given) { draft.options.shutdown_timeout = time_from(given); }

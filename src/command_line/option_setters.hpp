@@ -60,6 +60,8 @@ void min_progress(Draft& draft, const Given& given);
 void no_restart_on(Draft& draft, const Given& given);
 void restart_backoff(Draft& draft, const Given& given);
 void host_timeout(Draft& draft, const Given& given);
+void standby(Draft& draft, const Given& given);
+void standby_memory(Draft& draft, const Given& given);
 void shutdown_timeout(Draft& draft, const Given& given);
 void signals_to_handle(Draft& draft, const Given& given);
 

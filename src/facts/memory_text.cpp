@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
@@ -11,6 +12,15 @@ namespace ddprun::facts {
 namespace {
 
 constexpr std::uint64_t k_no_limit = std::uint64_t{1} << 60U;  // version 1 writes its highest number
+
+// Behind the name in a line that begins with it.
+std::optional<std::int64_t> find_number(std::string_view text, std::string_view name) {
+  for (const std::string& line : split(text, '\n')) {
+    const auto words = split_words(line);
+    if (words.size() >= 2 && words[0] == name) return parse_integer(words[1]);
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -31,13 +41,7 @@ std::optional<MemoryGroup> parse_memory_group(std::string_view proc_cgroup) {
   return found;
 }
 
-std::optional<std::int64_t> parse_oom_kills(std::string_view text) {
-  for (const std::string& line : split(text, '\n')) {
-    const auto words = split_words(line);
-    if (words.size() == 2 && words[0] == "oom_kill") return parse_integer(words[1]);
-  }
-  return std::nullopt;
-}
+std::optional<std::int64_t> parse_oom_kills(std::string_view text) { return find_number(text, "oom_kill"); }
 
 std::string describe_bytes(std::uint64_t bytes) {
   constexpr std::array k_units = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -54,14 +58,15 @@ std::optional<std::uint64_t> parse_memory_limit(std::string_view text) {
   return static_cast<std::uint64_t>(*bytes);
 }
 
-std::optional<std::uint64_t> parse_total_memory(std::string_view meminfo) {
-  for (const std::string& line : split(meminfo, '\n')) {
-    const auto words = split_words(line);
-    if (words.size() < 2 || words[0] != "MemTotal:") continue;
-    const auto kibibytes = parse_integer(words[1]);
-    if (kibibytes && *kibibytes > 0) return static_cast<std::uint64_t>(*kibibytes) * 1024;
-  }
-  return std::nullopt;
+std::optional<std::uint64_t> parse_kibibytes(std::string_view text, std::string_view name) {
+  const auto kibibytes = find_number(text, name);
+  if (!kibibytes || *kibibytes <= 0) return std::nullopt;
+  return static_cast<std::uint64_t>(*kibibytes) * 1024;
+}
+
+std::uint64_t parse_inactive_file(std::string_view memory_stat) {
+  return static_cast<std::uint64_t>(
+      std::max<std::int64_t>(find_number(memory_stat, "inactive_file").value_or(0), 0));
 }
 
 std::string describe_memory_limit(std::string_view text) {

@@ -25,8 +25,10 @@ std::optional<std::int64_t> parse_oom_kills(std::string_view text);
 std::string describe_bytes(std::uint64_t bytes);
 // Of memory.max or memory.limit_in_bytes; nothing where there is no limit.
 std::optional<std::uint64_t> parse_memory_limit(std::string_view text);
-// MemTotal of /proc/meminfo, in bytes.
-std::optional<std::uint64_t> parse_total_memory(std::string_view meminfo);
+// Of a file like /proc/meminfo or /proc/PID/smaps_rollup, in bytes: "MemTotal:", "MemAvailable:", "Pss:".
+std::optional<std::uint64_t> parse_kibibytes(std::string_view text, std::string_view name);
+// "inactive_file" of memory.stat.
+std::uint64_t parse_inactive_file(std::string_view memory_stat);
 // Of memory.max or memory.limit_in_bytes; empty where there is no limit.
 std::string describe_memory_limit(std::string_view text);
 

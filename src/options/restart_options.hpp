@@ -1,6 +1,7 @@
 // When a failure is answered with a restart: --restart-policy and the options beside it, as values.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,9 @@ struct RestartOptions {
   Sourced<Milliseconds> min_progress = by_default(Milliseconds{300000});     // above 0
   Sourced<std::vector<int>> no_restart_on = by_default(std::vector<int>{});  // ascending
   Sourced<Milliseconds> backoff = by_default(Milliseconds{0});               // up to k_longest_backoff
+  Sourced<bool> standby = by_default(false);                                 // --standby
+  Sourced<std::uint64_t> standby_memory =
+      by_default(std::uint64_t{2} << 30U);  // of each interpreter, in bytes
 };
 
 // "3" or "3,64,137", each from 1 to 255 -> ascending, each once. Throws UsageError, also for a range, with a

@@ -54,7 +54,7 @@ std::uint64_t parse_rate(const std::string& text, const std::string& origin) {
   return static_cast<std::uint64_t>(*size);
 }
 
-std::uint64_t parse_store_memory(const std::string& text, const std::string& origin) {
+std::uint64_t parse_memory(const std::string& text, const std::string& origin) {
   const auto size = parse_size(text);
   if (!size || *size < k_least_store)
     throw UsageError(fmt::format("{} is not a size of memory: '{}'", origin, printable(text)),

@@ -17,7 +17,7 @@ enum class LogLayout { torchrun, ranks };
 LogRotation parse_rotation(const std::string& text, const std::string& origin);
 
 // "1M": bytes. Throws UsageError.
-std::uint64_t parse_store_memory(const std::string& text, const std::string& origin);
+std::uint64_t parse_memory(const std::string& text, const std::string& origin);
 std::uint64_t parse_rate(const std::string& text, const std::string& origin);
 
 LogLayout layout_of(const OutputOptions& options);

@@ -160,6 +160,7 @@ Json restarts_json(const options::RestartOptions& restarts) {
       with_origin(seconds(restarts.min_progress.value), restarts.min_progress.origin);
   json["no_restart_on"] = with_origin(restarts.no_restart_on.value, restarts.no_restart_on.origin);
   json["backoff_seconds"] = with_origin(seconds(restarts.backoff.value), restarts.backoff.origin);
+  json["standby"] = with_origin(restarts.standby.value, restarts.standby.origin);
   return json;
 }
 

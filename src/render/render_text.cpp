@@ -203,6 +203,12 @@ void show_restarts(TextTable& table, const options::RestartOptions& restarts) {
   std::vector<std::string> codes;
   for (const int code : restarts.no_restart_on.value) codes.push_back(std::to_string(code));
   if (!codes.empty()) table.row("no restart", "on code " + join(codes, ", "), restarts.no_restart_on.origin);
+  if (restarts.standby.value) {
+    table.row("standby",
+              fmt::format("a Python for each worker, up to {}",
+                          facts::describe_bytes(restarts.standby_memory.value)),
+              restarts.standby.origin);
+  }
   if (restarts.backoff.value == Milliseconds{0}) return;
   table.row("backoff",
             fmt::format("{}, doubling up to {}", describe_duration(restarts.backoff.value),

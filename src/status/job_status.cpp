@@ -31,6 +31,7 @@ void describe_worker(Fields& fields, WorkerStatus& worker) {
   fields.optional("io_bytes", worker.io);
   fields.seconds("progress_age_seconds", worker.progress_age);
   fields.optional("exit_code", worker.exit_code);
+  fields.optional("standby", worker.standby);
   inspect::RankView& view = worker.view;
   if (fields.has("at", view != inspect::RankView{})) fields.value("at", view, inspect::describe_view);
 }

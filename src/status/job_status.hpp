@@ -27,6 +27,7 @@ struct WorkerStatus {
   std::optional<std::uint64_t> io{};           // bytes read and written by it and all processes below it
   std::optional<Milliseconds> progress_age{};  // since it touched its DDPRUN_PROGRESS_FILE
   std::optional<int> exit_code{};              // where it has ended by itself
+  std::string standby{};                       // its standby interpreter: "ready"; empty: none is kept
   inspect::RankView view{};                    // where it is
   friend bool operator==(const WorkerStatus&, const WorkerStatus&) = default;
 };

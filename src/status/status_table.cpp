@@ -73,13 +73,14 @@ Row row_of(const NodeStatus& node, const WorkerStatus& worker, std::optional<int
           worker.gpu.empty() ? "-" : printable(worker.gpu, 64),
           describe_percent(worker.gpu_percent),
           describe_bytes(worker.gpu_memory),
+          worker.standby.empty() ? "-" : printable(worker.standby, 64),
           describe_output(worker),
           describe_collective(worker)};
 }
 
 std::vector<Row> rows_of(const JobStatus& now, const JobStatus& before) {
   std::vector<Row> rows{{"RANK", "HOST", "LOCAL", "PID", "CPU", "MEMORY", "GPU", "GPU USE", "GPU MEMORY",
-                         "LAST OUTPUT", "LAST COLLECTIVE"}};
+                         "STANDBY", "LAST OUTPUT", "LAST COLLECTIVE"}};
   for (const NodeStatus& node : now.here) {
     for (const WorkerStatus& worker : node.workers)
       rows.push_back(row_of(node, worker, cpu_percent(now, before, worker.rank)));

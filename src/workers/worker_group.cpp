@@ -88,6 +88,7 @@ void WorkerGroup::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, co
   os::make_private_folder(attempt_folder(attempt));
   begin_watchdog();
   begin_inspection();
+  begin_standbys();
   unseen_.clear();
   workers_.clear();
   for (std::size_t i = 0; i < plan_->planned.size(); ++i) {
@@ -118,8 +119,7 @@ void WorkerGroup::begin_inspection() {
   };
   const bool any = std::any_of(plan_->planned.begin(), plan_->planned.end(), is_inspected);
   if (any && !inspection_) inspection_.emplace(folder_.path(), os::temp_dir_places(std::nullopt, agent_id_));
-  if (!plan::asks_nccl_ras(*node_) || ras_keeper_ || snapshot_.environment.contains("NCCL_RAS_ADDR"))
-    return;
+  if (!plan::asks_nccl_ras(*node_) || ras_keeper_ || snapshot_.environment.contains("NCCL_RAS_ADDR")) return;
   const net::BoundSocket kept = net::bind_port(0, 0);  // NCCL's processes bind it beside us
   ras_keeper_ = os::Fd(kept.descriptor);
   ras_port_ = kept.port;
@@ -198,11 +198,14 @@ std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   if (state.error_file.empty())
     state.error_file = fmt::format("{}/error_{}.json", attempt_folder(plan_->assignment.attempt), worker);
   const Streams streams = open_streams(worker);
-  auto result = os::spawn(make_request(worker, streams));
-  if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) return os::not_started(*failure);
-  state.child = std::move(std::get<os::Child>(result));
+  const os::SpawnRequest request = make_request(worker, streams);
+  if (!take_standby(worker, request)) {
+    auto result = os::spawn(request);
+    if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) return os::not_started(*failure);
+    state.child = std::move(std::get<os::Child>(result));
+    reaper_.watch(state.child->pid());
+  }
   state.has_terminal = streams.terminal >= 0;
-  reaper_.watch(state.child->pid());
   hold_signals(state);
   expect_binding(worker);
   return std::nullopt;
@@ -346,6 +349,7 @@ std::string WorkerGroup::read_error_file(const Worker& worker) const {
 // early.
 void WorkerGroup::look_for_ends() {
   for (std::size_t i = 0; i < workers_.size(); ++i) note_end(i);
+  if (standbys_) standbys_->look_for_ends();
   os::reap_orphans(main_processes());
 }
 

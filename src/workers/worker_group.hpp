@@ -33,6 +33,7 @@
 #include "supervise/repeated_signals.hpp"
 #include "supervise/stuck_process.hpp"
 #include "workers/inspection.hpp"
+#include "workers/standbys.hpp"
 #include "workers/watchdog.hpp"
 
 namespace ddprun::workers {
@@ -101,6 +102,11 @@ class WorkerGroup {
   // Calls once for each worker and attempt, when it has written something that passes through here.
   void when_heard(std::function<void(std::size_t worker)> handler);
   int pid(std::size_t worker) const;  // 0: it has none any more
+  // --standby: for the workers of the next attempt; null where it is not asked for.
+  Standbys* standbys() { return standbys_ ? &*standbys_ : nullptr; }
+  void start_standby(std::size_t worker);  // as this worker has been; throws Error
+  // How a worker was started, where standby interpreters are kept: "by a standby interpreter".
+  const std::string& how_started(std::size_t worker) const { return workers_[worker]->started; }
   // The beginning of the paths of what shows where it is (workers/inspection.hpp); empty: nothing does.
   std::string inspect_prefix(std::size_t worker) const;
   // Calls when all the workers' output is read, after end_attempt(): what is inserted then comes after it.
@@ -127,6 +133,7 @@ class WorkerGroup {
     std::optional<ExitStatus> status;
     std::optional<supervise::RepeatedSignals> held_signals;  // they wait for answer_held_signals()
     std::string error_file;
+    std::string started;  // how_started()
     bool heard = false;
     bool ended = false;
     bool has_terminal = false;
@@ -145,6 +152,8 @@ class WorkerGroup {
   void open_outputs(std::size_t worker, Streams& streams);
   os::SpawnRequest make_request(std::size_t worker, const Streams& streams) const;
   std::optional<ExitStatus> try_start(std::size_t worker);  // why not; throws what set-up throws
+  void begin_standbys();
+  bool take_standby(std::size_t worker, const os::SpawnRequest& request);  // false: there is none that fits
   void hold_signals(Worker& worker) const;
   void expect_binding(std::size_t worker);
   void look_at_bindings();
@@ -188,6 +197,8 @@ class WorkerGroup {
   std::optional<os::Terminal> terminal_;
   std::optional<streams::InputPump> input_;
   std::vector<int> helpers_;
+  std::optional<Standbys> standbys_;
+  TimePoint take_until_;
   std::vector<int> inherited_;
   std::vector<int> ignored_signals_;
   std::optional<std::uint64_t> open_files_;  // the workers' limit

@@ -46,6 +46,8 @@ status::NodeStatus WorkerGroup::status() const {
     const auto error = output_age(i, output::Stream::error);
     if (const auto touched = os::last_written(progress_file(i)))
       worker.progress_age = std::max(Milliseconds{os::unix_milliseconds() - *touched}, Milliseconds{0});
+    if (standbys_)
+      worker.standby = standbys_->is_ready(i) ? "ready" : standbys_->pid(i) != 0 ? "importing" : "none";
     if (workers_[i]->status && workers_[i]->status->kind == ExitStatus::Kind::exited)
       worker.exit_code = workers_[i]->status->value;
     worker.output_age = output && error ? std::min(output, error) : std::max(output, error);

@@ -44,7 +44,8 @@ void check_hardware(const std::string& text) {
   facts::parse_memory_group(text);
   facts::parse_oom_kills(text);
   if (const auto limit = facts::parse_memory_limit(text)) facts::describe_bytes(*limit);
-  facts::parse_total_memory(text);
+  facts::parse_kibibytes(text, "MemTotal:");
+  facts::parse_inactive_file(text);
   facts::describe_memory_limit(text);
   facts::tells_oom_kill(text, 4000);
   facts::parse_nvidia_information(text);

@@ -52,7 +52,7 @@ void parse_values(const std::string& text) {
 void parse_output(const std::string& text) {
   parse([&] { output::parse_rank_ranges(text, "--x"); });
   parse([&] { output::parse_rotation(text, "--x"); });
-  parse([&] { output::parse_store_memory(text, "--x"); });
+  parse([&] { output::parse_memory(text, "--x"); });
   parse([&] { output::parse_rate(text, "--x"); });
   parse([&] { output::make_label(text, {}, true, "--x"); });
   output::make_torchrun_prefix(text, {});

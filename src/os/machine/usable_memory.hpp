@@ -11,4 +11,10 @@ namespace ddprun::os {
 // can be read. `root` is in front of every path.
 std::optional<std::uint64_t> usable_memory(const std::string& root = {});
 
+// What of it is free now, or could be had from the page cache.
+std::optional<std::uint64_t> free_memory(const std::string& root = {});
+
+// What a process uses, shared pages by their share; nothing where that cannot be read.
+std::optional<std::uint64_t> memory_of(int pid);
+
 }  // namespace ddprun::os

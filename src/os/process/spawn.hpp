@@ -46,6 +46,7 @@ struct SpawnRequest {
   std::optional<std::uint64_t> open_files;  // its soft limit; empty: ours
   // SIGKILL when the calling thread dies, however it dies: call from the only one.
   bool die_with_parent = true;
+  friend bool operator==(const SpawnRequest&, const SpawnRequest&) = default;
 };
 
 // A SpawnFailure only where there could be no process; what fails in it becomes its ending (Child::ending()).

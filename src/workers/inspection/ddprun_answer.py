@@ -33,7 +33,7 @@ def describe(ended, modules):
             "exception": _exception(exceptions.get(ident)),
         })
     if modules:
-        answer["loaded"] = sorted(_text(name) for name in list(sys.modules))
+        answer["loaded"] = [_text(name) for name in list(sys.modules)]  # in the order of their imports
     return answer
 
 

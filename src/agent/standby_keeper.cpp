@@ -1,0 +1,153 @@
+#include "agent/standby_keeper.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "console/log.hpp"
+#include "facts/memory_text.hpp"
+#include "os/clock.hpp"
+#include "os/machine/usable_memory.hpp"
+
+namespace ddprun::agent {
+
+namespace {
+
+constexpr std::size_t k_cpus_each = 8;  // of the host for each interpreter that imports
+
+std::size_t at_once(const facts::HostFacts& host) {
+  return std::max<std::size_t>(host.allowed_cpus.size() / k_cpus_each, 1);
+}
+
+}  // namespace
+
+StandbyKeeper::StandbyKeeper(boost::asio::io_context& context, const Plans& plans,
+                             const facts::HostFacts& host, workers::WorkerGroup& workers)
+    : context_(context), plans_(plans), workers_(workers), plan_(at_once(host)), timer_(context) {}
+
+void StandbyKeeper::begin_attempt() {
+  end_attempt();
+  workers::Standbys* const standbys = workers_.standbys();
+  if (standbys == nullptr) return;
+  standbys->when_told(
+      [this](std::size_t worker, const workers::StandbyPython::News& news) { note_news(worker, news); });
+  const std::size_t count = plans_.attempt->assignment.workers.size();
+  modules_.resize(count);
+  plan_.begin_attempt(count, os::now());
+  if (count > 0) wait_for_look();
+}
+
+void StandbyKeeper::note_start(std::size_t worker) {
+  if (const workers::Standbys* const standbys = workers_.standbys(); standbys && standbys->pid(worker) == 0)
+    plan_.note_taken(worker);
+}
+
+void StandbyKeeper::end_attempt() {
+  timer_.cancel();
+  end_query();
+}
+
+void StandbyKeeper::end() {
+  end_attempt();
+  if (workers::Standbys* const standbys = workers_.standbys()) standbys->end();
+}
+
+void StandbyKeeper::end_query() {
+  if (!query_) return;
+  workers_.spare_no_more(query_->child());
+  query_.reset();
+}
+
+void StandbyKeeper::wait_for_look() {
+  timer_.expires_at(plan_.next_look(os::now()));
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) look();
+  });
+}
+
+void StandbyKeeper::look() {
+  try {
+    query_ =
+        std::make_unique<probes::ModulesQuery>(context_, workers_.places().doors.workers,
+                                               [this](const std::vector<std::vector<std::string>>& modules) {
+                                                 end_query();
+                                                 note_modules(modules);
+                                                 wait_for_look();
+                                               });
+    workers_.spare(query_->child());
+  } catch (const Error& error) {
+    console::say_detail(error.what());
+    wait_for_look();
+  }
+}
+
+void StandbyKeeper::note_modules(const std::vector<std::vector<std::string>>& modules) {
+  std::vector<std::size_t> counts;
+  for (std::size_t i = 0; i < modules.size() && i < modules_.size(); ++i) {
+    counts.push_back(modules[i].size());
+    if (modules[i].size() > modules_[i].size()) modules_[i] = modules[i];
+  }
+  plan_.note_modules(counts);
+  prepare();
+}
+
+void StandbyKeeper::prepare() {
+  for (const supervise::StandbyPlan::Prepare& due : plan_.take_due()) prepare(due);
+}
+
+void StandbyKeeper::prepare(const supervise::StandbyPlan::Prepare& due) {
+  try {
+    if (due.anew) {
+      if (!has_memory(due.worker)) return;
+      workers_.start_standby(due.worker);
+    }
+    workers_.standbys()->import(due.worker, modules_[due.worker], plan_.left_out());
+  } catch (const Error& error) {
+    give_up(due.worker, error.what());
+  }
+}
+
+// As much again is left to the workers.
+bool StandbyKeeper::has_memory(std::size_t worker) {
+  const std::uint64_t wanted = 2 * plans_.node->options.restarts.standby_memory.value;
+  const auto free = os::free_memory();
+  if (!free || *free >= wanted) return true;
+  give_up(worker, fmt::format("only {} of memory are free", facts::describe_bytes(*free)));
+  return false;
+}
+
+void StandbyKeeper::give_up(std::size_t worker, const std::string& why) {
+  workers_.standbys()->drop(worker);
+  workers_.standbys()->note_why_none(worker, why);
+  note_news(worker, workers::StandbyPython::Unfit{"", why});
+}
+
+void StandbyKeeper::note_news(std::size_t worker, const workers::StandbyPython::News& news) {
+  if (const auto* unfit = std::get_if<workers::StandbyPython::Unfit>(&news)) {
+    const std::string package = unfit->package.empty() ? "" : unfit->package + " ";
+    console::say_detail(fmt::format("standby interpreter for local rank {} on {} ends: {}{}", worker,
+                                    plans_.node->host, package, unfit->reason));
+    plan_.note_unfit(worker, unfit->package);
+  } else {
+    note_ready(worker);
+  }
+  prepare();
+}
+
+void StandbyKeeper::note_ready(std::size_t worker) {
+  const auto used = os::memory_of(workers_.standbys()->pid(worker)).value_or(0);
+  const std::uint64_t limit = plans_.node->options.restarts.standby_memory.value;
+  if (used > limit) {
+    const std::string why = fmt::format("it uses {}, more than --standby-memory ({})",
+                                        facts::describe_bytes(used), facts::describe_bytes(limit));
+    return give_up(worker, why);
+  }
+  console::say_detail(fmt::format("standby interpreter for local rank {} on {} is ready: {} modules, {}",
+                                  worker, plans_.node->host, modules_[worker].size(),
+                                  facts::describe_bytes(used)));
+  plan_.note_ready(worker);
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,63 @@
+#include "os/capture/worker_modules.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "os/capture/socket_question.hpp"
+
+namespace ddprun::os {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr Milliseconds k_limit{1000};
+constexpr const char* k_request =
+    "POST /handler/ddprun?modules=1 HTTP/1.1\r\nHost: worker\r\nContent-Length: 0\r\nConnection: "
+    "close\r\n\r\n";
+
+std::vector<std::string> names_in(const Json& names) {
+  std::vector<std::string> found;
+  if (!names.is_array()) return found;
+  for (const Json& name : names) {
+    if (name.is_string()) found.push_back(name.get<std::string>());
+  }
+  return found;
+}
+
+Json loaded_in(std::string_view answer) {
+  const std::size_t head = answer.find("\r\n\r\n");
+  if (head == std::string_view::npos) return Json::array();
+  const Json told = Json::parse(answer.substr(head + 4), nullptr, /*allow_exceptions=*/false);
+  return told.is_object() && told.contains("loaded") ? told["loaded"] : Json::array();
+}
+
+std::string ask(const std::vector<std::string>& doors) {
+  std::vector<SocketQuestion> questions;
+  for (const std::string& door : doors)
+    questions.emplace_back(connect_to_path(door.empty() ? "" : door + ".socket"), k_request);
+  std::vector<SocketQuestion*> all;
+  for (SocketQuestion& question : questions) all.push_back(&question);
+  ask_all(all, k_limit);
+  Json modules = Json::array();
+  for (const SocketQuestion& question : questions)
+    modules.push_back(loaded_in(question.answer().value_or("")));
+  return modules.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+AnsweringChild capture_modules_in_child(std::vector<std::string> doors) {
+  return AnsweringChild([doors = std::move(doors)] { return ask(doors); },
+                        "ask the workers for their modules");
+}
+
+std::vector<std::vector<std::string>> parse_modules(std::string_view answer) {
+  const Json told = Json::parse(answer, nullptr, /*allow_exceptions=*/false);
+  std::vector<std::vector<std::string>> modules;
+  if (!told.is_array()) return modules;
+  for (const Json& names : told) modules.push_back(names_in(names));
+  return modules;
+}
+
+}  // namespace ddprun::os

@@ -1,0 +1,89 @@
+#include "os/process/child_socket.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "os/clock.hpp"
+#include "os/system_failure.hpp"
+
+namespace ddprun::os {
+
+namespace {
+
+constexpr std::size_t k_most_descriptors = 3;
+constexpr std::size_t k_longest_line = 4096;
+
+bool wait_for(int socket, short event, TimePoint deadline) {
+  const auto left = std::chrono::ceil<Milliseconds>(deadline - now());
+  pollfd polled{socket, event, 0};
+  return left > Milliseconds{0} && ::poll(&polled, 1, static_cast<int>(left.count())) >= 0;
+}
+
+ssize_t send_some(int socket, std::string_view text, const std::vector<int>& descriptors) {
+  iovec part{const_cast<char*>(text.data()), text.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(k_most_descriptors * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    const std::size_t size = std::min(descriptors.size(), k_most_descriptors) * sizeof(int);
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(size);
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(size);
+    std::memcpy(CMSG_DATA(header), descriptors.data(), size);
+  }
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+bool would_wait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+}  // namespace
+
+SocketPair make_socket_pair() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw system_failure("cannot make a socket pair", errno);
+  SocketPair pair{Fd(ends[0]), Fd(ends[1])};
+  ::fcntl(pair.ours.get(), F_SETFL, O_NONBLOCK);
+  return pair;
+}
+
+bool send_whole(int socket, std::string_view text, const std::vector<int>& descriptors, TimePoint deadline) {
+  bool passed = descriptors.empty();
+  while (!text.empty()) {
+    const ssize_t sent = send_some(socket, text, passed ? std::vector<int>{} : descriptors);
+    if (sent > 0) {
+      passed = true;
+      text.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (!would_wait() || !wait_for(socket, POLLOUT, deadline)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<std::string> receive_line(int socket, TimePoint deadline) {
+  std::string line;
+  while (line.size() < k_longest_line) {
+    char next = 0;
+    const ssize_t size = ::recv(socket, &next, 1, MSG_DONTWAIT);
+    if (size == 1) {
+      if (next == '\n') return line;
+      line.push_back(next);
+    } else if (size == 0 || !would_wait() || !wait_for(socket, POLLIN, deadline)) {
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace ddprun::os

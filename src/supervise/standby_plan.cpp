@@ -1,0 +1,69 @@
+#include "supervise/standby_plan.hpp"
+
+#include <algorithm>
+
+namespace ddprun::supervise {
+
+void StandbyPlan::begin_attempt(std::size_t workers, TimePoint now) {
+  workers_.resize(workers);
+  for (Worker& worker : workers_) {
+    worker.last = 0;
+    worker.settled = false;
+    worker.known_before = worker.known > 0;
+  }
+  began_ = now;
+  alike_ = 0;
+}
+
+// Whether there is something new.
+bool StandbyPlan::note_modules(Worker& worker, std::size_t count) {
+  if (count == 0) return false;
+  const bool is_new = count != worker.last;
+  worker.settled |= !is_new || worker.known_before;
+  worker.last = count;
+  worker.known = std::max(worker.known, count);
+  return is_new;
+}
+
+void StandbyPlan::note_modules(const std::vector<std::size_t>& counts) {
+  bool any = false;
+  for (std::size_t i = 0; i < counts.size() && i < workers_.size(); ++i)
+    any |= note_modules(workers_[i], counts[i]);
+  alike_ = any ? 0 : alike_ + 1;
+}
+
+void StandbyPlan::note_ready(std::size_t worker) { workers_.at(worker).state = State::ready; }
+
+void StandbyPlan::note_taken(std::size_t worker) { workers_.at(worker).state = State::none; }
+
+void StandbyPlan::note_unfit(std::size_t worker, const std::string& package) {
+  Worker& unfit = workers_.at(worker);
+  unfit.state = State::none;
+  ++unfit.failures;
+  if (!package.empty() && std::ranges::find(left_out_, package) == left_out_.end())
+    left_out_.push_back(package);
+}
+
+std::vector<StandbyPlan::Prepare> StandbyPlan::take_due() {
+  std::vector<Prepare> due;
+  auto busy = static_cast<std::size_t>(std::ranges::count(workers_, State::importing, &Worker::state));
+  for (std::size_t i = 0; i < workers_.size() && busy < at_once_; ++i) {
+    Worker& worker = workers_[i];
+    const bool anew = worker.state == State::none && worker.failures < k_most_failures;
+    const bool more = worker.state == State::ready && worker.known > worker.imported;
+    if (!worker.settled || !(anew || more)) continue;
+    worker.state = State::importing;
+    worker.imported = worker.known;
+    due.push_back({i, anew});
+    ++busy;
+  }
+  return due;
+}
+
+TimePoint StandbyPlan::next_look(TimePoint now) const {
+  if (alike_ >= k_looks_alike) return now + k_rare_look;
+  const auto age = std::chrono::duration_cast<Milliseconds>(now - began_);
+  return now + std::clamp(age / 4, k_first_look, k_usual_look);
+}
+
+}  // namespace ddprun::supervise

@@ -1,0 +1,59 @@
+// The standby interpreters of a host, each for the worker of its number in the next attempt.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "os/process/reaper.hpp"
+#include "workers/standby_python.hpp"
+
+namespace ddprun::workers {
+
+class Standbys {
+ public:
+  using OnNews = std::function<void(std::size_t worker, const StandbyPython::News&)>;
+
+  // `helpers`: processes of ours that are no workers', to which these are added while they wait.
+  Standbys(boost::asio::io_context& context, os::Reaper& reaper, std::vector<int>& helpers)
+      : context_(context), reaper_(reaper), helpers_(helpers) {}
+  ~Standbys() { end(); }
+  Standbys(const Standbys&) = delete;
+  Standbys& operator=(const Standbys&) = delete;
+
+  void when_told(OnNews on_news) { on_news_ = std::move(on_news); }
+  // Starts one for this worker. `folder` is a new one in a folder of this user's alone. Throws Error.
+  void start(std::size_t worker, const os::SpawnRequest& request, const std::string& folder);
+  // Throws Error where the list cannot be written.
+  void import(std::size_t worker, const std::vector<std::string>& modules,
+              const std::vector<std::string>& left_out);
+  // The one for this worker, as the process that it becomes; else why there is none.
+  std::variant<os::Child, std::string> take(std::size_t worker, const os::SpawnRequest& request,
+                                            TimePoint deadline);
+  // Why there is none, until one is ready.
+  void note_why_none(std::size_t worker, const std::string& why) { why_none_[worker] = why; }
+  void drop(std::size_t worker);      // it is not wanted any more
+  int pid(std::size_t worker) const;  // 0: there is none
+  bool is_ready(std::size_t worker) const;
+  void look_for_ends();  // after SIGCHLD
+  void end();            // all of them; waits until they have ended, a second at most
+
+ private:
+  void note(std::size_t worker, const StandbyPython::News& news);
+
+  boost::asio::io_context& context_;
+  os::Reaper& reaper_;
+  std::vector<int>& helpers_;
+  OnNews on_news_;
+  std::string folder_;  // with the hook; empty: not yet written
+  std::map<std::size_t, std::unique_ptr<StandbyPython>> waiting_;
+  std::map<std::size_t, std::string> why_none_;
+  std::vector<std::unique_ptr<StandbyPython>> ending_;
+};
+
+}  // namespace ddprun::workers

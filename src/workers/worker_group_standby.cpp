@@ -1,0 +1,51 @@
+// Standby interpreters: prepared while the workers run, and taken at the next attempt's start.
+#include <unistd.h>
+
+#include <utility>
+
+#include "os/clock.hpp"
+#include "os/descriptors.hpp"
+#include "os/terminal/terminal.hpp"
+#include "workers/worker_group.hpp"
+#include "workers/worker_streams.hpp"
+
+namespace ddprun::workers {
+
+namespace {
+
+constexpr Milliseconds k_take_limit{2000};  // of all workers together
+
+}  // namespace
+
+void WorkerGroup::begin_standbys() {
+  take_until_ = os::now() + k_take_limit;
+  if (node_->options.restarts.standby.value && !standbys_) standbys_.emplace(context_, reaper_, helpers_);
+  for (std::size_t i = plan_->planned.size(); standbys_ && standbys_->pid(i) != 0; ++i) standbys_->drop(i);
+}
+
+// Python asks once, as it starts, whether its output is a terminal.
+void WorkerGroup::start_standby(std::size_t worker) {
+  Streams streams;
+  const int null = streams.own(os::open_null());
+  const bool to_terminal = terminal_.has_value();
+  streams.input = null;
+  streams.output = to_terminal && os::is_terminal(STDOUT_FILENO) ? STDOUT_FILENO : null;
+  streams.error = to_terminal && os::is_terminal(STDERR_FILENO) ? STDERR_FILENO : null;
+  standbys_->start(worker, make_request(worker, streams), folder_.path() + "/standby");
+}
+
+bool WorkerGroup::take_standby(std::size_t worker, const os::SpawnRequest& request) {
+  if (!standbys_) return false;
+  Worker& state = *workers_[worker];
+  auto taken = standbys_->take(worker, request, take_until_);
+  if (auto* const why_not = std::get_if<std::string>(&taken)) {
+    if (plan_->assignment.attempt.value > 0) state.started = "without a standby interpreter: " + *why_not;
+    return false;
+  }
+  state.started = "by a standby interpreter";
+  state.child = std::move(std::get<os::Child>(taken));
+  if (request.terminal >= 0) terminal_->give_to(state.child->pid());
+  return true;
+}
+
+}  // namespace ddprun::workers

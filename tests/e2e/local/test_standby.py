@@ -1,0 +1,237 @@
+"""--standby: a worker of the next attempt is a Python that has imported everything, and its script cannot tell."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from support.hosts import wait_until
+from support.machine import Machine, Screen
+from support.programs import SCRIPTS
+
+FACTS = SCRIPTS / "start_facts.py"
+K_ATTEMPTS = ("--standby", "--max-restarts", "1", "--restart-policy", "always", "--events", "events")
+# New for each attempt, cold or not.
+OF_ATTEMPT = re.compile(r"TORCHELASTIC_(RESTART_COUNT|ERROR_FILE)|MASTER_PORT|DDPRUN_\w+")
+
+
+@dataclass
+class Way:
+    """To start the script."""
+
+    command: list[str]
+    env: dict[str, str] = field(default_factory=dict)
+
+
+WAYS = {
+    "script": Way(["facts.py", "a", "--b=c"]),
+    "options of Python": Way(["--no-python", "PYTHON", "-u", "-B", "-X", "dev", "-X", "own=1", "-W", "ignore::UserWarning", "facts.py"]),
+    "module": Way(["-m", "facts", "a"]),
+    "module of a package": Way(["-m", "package.facts"]),
+    "package": Way(["-m", "package"]),
+    "code": Way(["--no-python", "PYTHON", "-c", "import sys; exec(open('facts.py').read())", "a"]),
+    "folder": Way(["--no-python", "PYTHON", "package"]),
+    "archive": Way(["--no-python", "PYTHON", "archive.zip"]),
+    "link": Way(["link.py"]),
+    "path": Way(["--no-python", "PYTHON", "-P", "package/../facts.py"]),
+    "customised": Way(["facts.py"], {"PYTHONPATH": "customs"}),
+    "tracer": Way(["facts.py"], {"PYTHONPATH": "customs", "CUSTOMS": "trace"}),
+}
+
+
+@pytest.fixture
+def folder(machine) -> Path:
+    """With the script in every place from which WAYS starts it."""
+    folder = machine.directory
+    shutil.copy(FACTS, folder / "facts.py")
+    (folder / "package").mkdir()
+    for name in ("facts.py", "__main__.py"):
+        shutil.copy(FACTS, folder / "package" / name)
+    (folder / "package/__init__.py").touch()
+    (folder / "linked").mkdir()
+    shutil.copy(FACTS, folder / "linked/there.py")
+    (folder / "link.py").symlink_to("linked/there.py")
+    with zipfile.ZipFile(folder / "archive.zip", "w") as archive:
+        archive.write(FACTS, "__main__.py")
+    (folder / "customs").mkdir()
+    (folder / "customs/sitecustomize.py").write_text("import os\nopen('customised', 'a').write(f'{os.getpid()} {__name__}\\n')\n"
+                                                     "if os.environ.get('CUSTOMS'):\n    import sys\n    sys.settrace(lambda *_: None)\n")
+    return folder
+
+
+def start_again(machine: Machine, python: Path, *command: str, env: dict[str, str] | None = None):
+    """Two attempts of a program that fails; the text on standard error, and what starts() says."""
+    words = [str(python) if word == "PYTHON" else word for word in command]
+    result = machine.start(*K_ATTEMPTS, *words, env={"PYTHON_EXEC": str(python), **(env or {})}).wait(timeout=240)
+    assert result.code == 1, result
+    return result.stderr, starts(machine)
+
+
+def starts(machine: Machine) -> list[str]:
+    """What the events say of the starts of the second attempt."""
+    events = [json.loads(line) for line in (machine.directory / "events").read_text().splitlines()]
+    return [event.get("what") for event in events if event["event"] == "start" and event["attempt"] == 1]
+
+
+def waiting(ddprun: int) -> list[int]:
+    """The standby interpreters of this ddprun."""
+    children = Path(f"/proc/{ddprun}/task/{ddprun}/children").read_text().split()
+    found = []
+    for child in children:
+        with contextlib.suppress(OSError):  # gone meanwhile
+            if b"DDPRUN_STANDBY=" in Path(f"/proc/{child}/environ").read_bytes():
+                found.append(int(child))
+    return found
+
+
+def facts_of(machine: Machine, attempt: int, rank: int = 0) -> dict:
+    facts = json.loads((machine.directory / f"facts.{attempt}.{rank}").read_text())
+    for name in ("environment", "children's"):
+        pairs = facts[name] if isinstance(facts[name], dict) else dict(each.split("=", 1) for each in facts[name] if "=" in each)
+        facts[name] = {key: value for key, value in pairs.items() if not OF_ATTEMPT.fullmatch(key)}
+    return facts
+
+
+def tracebacks(text: str) -> list[str]:
+    return re.findall(r"Traceback .*?ValueError: as it should", text, re.DOTALL)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_script_sees_the_same_as_in_a_cold_start(machine, torch_python, folder, way):
+    text, started = start_again(machine, torch_python, *way.command, env=way.env)
+    assert started == ["by a standby interpreter"]
+    cold, warm = facts_of(machine, 0), facts_of(machine, 1)
+    loaded = [set(facts.pop("loaded")) for facts in (cold, warm)]
+    assert loaded[0] <= loaded[1]
+    assert warm == cold
+    first, second, *_ = tracebacks(text)  # the report has the last one again
+    assert first == second
+    if way.env:
+        assert len((folder / "customised").read_text().splitlines()) == 2  # once in each worker
+
+
+# Packages as pip installs them, for a script that imports what it is told and then does as start_facts.py does.
+PACKAGES = {
+    "harmless": "",
+    "sets_variable": "import os\nos.environ['SET_BY_IMPORT'] = 'yes'\n",
+    "opens_socket": "import socket\nkept = socket.socket()\n",
+    "needs_socket": "import opens_socket\n",
+    "starts_thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True, name='beat').start()\n",
+    "starts_process": "import subprocess\nkept = subprocess.Popen(['sleep', '600'])\n",
+    "moves": "import os\nos.chdir('/')\n",
+    "mpi4py": "",  # would start MPI
+    "reads_rank": "import os\nrank = os.environ['RANK']\n",
+    "reads_attempt": "import os\nattempt = os.getenv('TORCHELASTIC_RESTART_COUNT')\n",
+    "copies_all": "import os\nall = dict(os.environ)\n",
+    "asks_for_own": "import importlib.util\nfound = importlib.util.find_spec('own')\n",
+}
+SCRIPT = "import sys, time\nloaded = [name for name in {names!r} if name in sys.modules]\nimport own\n{imports}\n"
+
+
+@pytest.fixture
+def packages(folder) -> Path:
+    site = folder / "site-packages"
+    for name, text in PACKAGES.items():
+        (site / name).mkdir(parents=True)
+        (site / name / "__init__.py").write_text(text)
+    return site
+
+
+def loaded_before(machine: Machine, python: Path, names: list[str], options: tuple[str, ...] = ()) -> tuple[list[str], str]:
+    """Which of these packages the second attempt's script found loaded already, and what the events say of its start."""
+    folder = machine.directory
+    (folder / "own.py").write_text("value = 1\n")
+    imports = "".join(f"import {name}\n" for name in names)
+    (folder / "train.py").write_text(
+        SCRIPT.format(names=[*names, "torch", "own"], imports=imports) + f"open({str(folder / 'loaded')!r}, 'w').write(' '.join(loaded))\n" + FACTS.read_text())
+    _, started = start_again(machine, python, *options, "train.py", env={"PYTHONPATH": str(folder / "site-packages"), "FACTS": str(folder)})
+    return (folder / "loaded").read_text().split(), *started
+
+
+def test_the_scripts_own_modules_are_not_imported_and_packages_are(machine, torch_python, packages):
+    names = ["harmless", "sets_variable", "reads_rank"]
+    assert loaded_before(machine, torch_python, names) == ([*names, "torch"], "by a standby interpreter")
+    environment = facts_of(machine, 1)["environment"]
+    assert environment == facts_of(machine, 0)["environment"] and environment["SET_BY_IMPORT"] == "yes"
+
+
+def test_a_package_that_does_more_than_to_wait_is_left_out(machine, torch_python, packages):
+    names = ["opens_socket", "needs_socket", "starts_thread", "starts_process", "moves", "mpi4py", "asks_for_own", "harmless"]
+    assert loaded_before(machine, torch_python, names) == (["harmless", "torch"], "by a standby interpreter")
+
+
+@pytest.mark.parametrize(("package", "variable"), [("reads_attempt", "TORCHELASTIC_RESTART_COUNT"), ("copies_all", "MASTER_PORT")])
+def test_a_variable_that_an_import_has_read_must_be_the_same(machine, torch_python, packages, package, variable):
+    assert loaded_before(machine, torch_python, [package]) == (
+        [], f"without a standby interpreter: {variable} is another one now, and was used by an import")
+
+
+# In its first attempt, once there is a standby interpreter, this edits a file and fails.
+EDITS = """import harmless, own
+write_facts()
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    time.sleep(1.1)
+    open({path!r}, "a").write("value = 2\\n")
+    sys.exit(3)
+print("values", getattr(harmless, "value", 1), own.value, flush=True)
+sys.exit(0)
+"""
+
+
+@pytest.mark.parametrize(("edited", "values", "says"), [
+    ("own.py", "values 1 2", "by a standby interpreter"),
+    ("site-packages/harmless/__init__.py", "values 2 1", "without a standby interpreter: {path} has changed"),
+], ids=["own", "package"])
+def test_code_that_has_been_edited_runs(machine, torch_python, packages, edited, values, says):
+    folder = machine.directory
+    (folder / "own.py").write_text("value = 1\n")
+    script = FACTS.read_text().partition("\nwrite_facts()")[0] + EDITS.format(path=str(folder / edited))
+    (folder / "train.py").write_text(script)
+    result = machine.start(*K_ATTEMPTS, "train.py", env={"PYTHON_EXEC": str(torch_python), "PYTHONPATH": str(packages)}).wait(timeout=120)
+    assert result.code == 0 and result.stdout.splitlines() == [values], result
+    assert starts(machine) == [says.format(path=folder / edited)]
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["as it is", "killed"])
+def test_a_standby_interpreter_that_is_killed_is_replaced(machine, torch_python, folder, killed):
+    program = machine.start("-v", *K_ATTEMPTS, "--nproc-per-node", "2", "facts.py", env={"PYTHON_EXEC": str(torch_python)})
+    first = wait_until("one waits", lambda: waiting(program.pid), 60)[0]
+    if killed:
+        os.kill(first, signal.SIGKILL)
+    result = program.wait(timeout=120)
+    assert result.code == 1 and starts(machine) == ["by a standby interpreter"] * 2, result
+    assert ("it has ended" in result.stderr) == killed
+
+
+def test_a_terminal_is_one_in_both_attempts(machine, torch_python, folder):
+    screen = Screen(machine, [machine.binary, *K_ATTEMPTS, "--no-python", str(torch_python), "facts.py"])
+    assert screen.wait() == 1
+    assert starts(machine) == ["by a standby interpreter"], screen.text
+    cold, warm = facts_of(machine, 0), facts_of(machine, 1)
+    assert cold["stdout"]["terminal"] and cold["stdin"]["terminal"]
+    assert {**warm, "loaded": 0} == {**cold, "loaded": 0}
+
+
+def test_none_is_left_when_the_job_is_killed_or_interrupted(machine, torch_python, folder):
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        program = machine.start(*K_ATTEMPTS, "facts.py", env={"PYTHON_EXEC": str(torch_python)})
+        wait_until("one waits", lambda: waiting(program.pid), 60)  # noqa: B023
+        program.send_signal(number)
+        program.wait()
+        wait_until("none is left", lambda: not machine.processes(), 20)
+
+
+def test_one_that_needs_too_much_memory_is_not_kept(machine, torch_python, folder):
+    result = machine.start(*K_ATTEMPTS, "--standby-memory", "10M", "facts.py",
+                           env={"PYTHON_EXEC": str(torch_python), "NONE": "yes"}).wait(timeout=120)
+    [says] = starts(machine)
+    assert says.startswith("without a standby interpreter: it uses ") and says.endswith("more than --standby-memory (10 MiB)"), result
