@@ -1,5 +1,6 @@
 """The launchers that are compared: how each is found, and the command line for each kind of run."""
 
+import json
 import os
 import re
 import shutil
@@ -49,6 +50,10 @@ class Launcher:
         `least` hosts are left; None when the launcher cannot."""
         return None
 
+    def is_prepared(self, enter: list[str], environment: dict[str, str]) -> bool:
+        """Whether the job on the host that `enter` leads to can be disturbed."""
+        return True
+
     def environment(self, base: dict[str, str]) -> dict[str, str]:
         return base
 
@@ -84,6 +89,19 @@ class Ddprun(Launcher):
     def _agent(self, place: Place, nodes: str) -> list[str]:
         return [self.path, "--nnodes", nodes, "--node-rank", str(place.node), "--master-addr", place.address,
                 "--master-port", str(place.port)]
+
+
+class DdprunStandby(Ddprun):
+    name = "ddprun --standby"
+
+    def elastic(self, place: Place, least: int, host_timeout: float) -> list[str]:
+        return [*super().elastic(place, least, host_timeout), "--standby"]
+
+    def is_prepared(self, enter: list[str], environment: dict[str, str]) -> bool:
+        """Each worker has a standby interpreter."""
+        told = subprocess.run([*enter, self.path, "--status=json"], env=environment, capture_output=True, text=True, check=False)
+        nodes = [node for job in json.loads(told.stdout or "[]") for node in job["nodes"]]
+        return bool(nodes) and all(worker.get("standby") == "ready" for node in nodes for worker in node["workers"])
 
 
 class Torchrun(Launcher):

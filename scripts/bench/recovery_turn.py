@@ -119,6 +119,8 @@ def _job(setting: Setting, launcher: Launcher, port: int) -> Iterator[Job]:
             job.agents.append(stack.enter_context(Running(command, environment, setting.folder, START_LIMIT)))
         stack.callback(_end, job)  # all at once, before each would be given time to end
         job.agents[0].wait_until(job.is_training, "the first checkpoint")
+        job.agents[0].wait_until(lambda: launcher.is_prepared(hosts.enter(COORDINATOR), environment), "it is prepared")
+        (folder / "go").touch()
         yield job
 
 

@@ -1,7 +1,7 @@
 """One worker of scripts/bench/recovery: trains with DDP and gloo from the latest checkpoint on, and notes when.
 
-recovery_worker.py FOLDER PAUSE: the folder is one for all hosts, the pause in seconds is that after each step. Each step
-uses the same samples whatever the number of workers is, so that all trainings end with the same loss but for rounding.
+recovery_worker.py FOLDER PAUSE: the folder is one for all hosts, the pause in seconds is that after each step; with BENCH_WAITS
+it goes on after the first checkpoint when there is a file "go". Each step uses the same samples whatever the number of workers is, so that all trainings end with the same loss but for rounding.
 """
 
 import time
@@ -93,6 +93,8 @@ def main() -> None:
                                              "workers": dist.get_world_size(), "resumed": resumed})
         if dist.get_rank() == 0 and training.next_step % STEPS_TO_CHECKPOINT == 0:
             training.save()
+        while training.next_step == STEPS_TO_CHECKPOINT and os.environ.get("BENCH_WAITS") and not (FOLDER / "go").exists():
+            time.sleep(0.02)
         time.sleep(float(sys.argv[2]))
     if dist.get_rank() == 0:
         leave("loss", training.loss())

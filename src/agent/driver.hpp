@@ -66,6 +66,7 @@ class Driver {
   void handle(const rendezvous::Roster& roster) { link_.note(roster); }
   void handle(const rendezvous::Start& start);
   void handle(const rendezvous::Standby&);
+  void handle(const rendezvous::Modules& modules) { standbys_.note(modules); }
   void end_warm_up();
   void tell_task_style() const;
   void say_new_notices();

@@ -23,20 +23,47 @@ std::size_t at_once(const facts::HostFacts& host) {
 
 }  // namespace
 
-StandbyKeeper::StandbyKeeper(boost::asio::io_context& context, const Plans& plans,
-                             const facts::HostFacts& host, workers::WorkerGroup& workers)
-    : context_(context), plans_(plans), workers_(workers), plan_(at_once(host)), timer_(context) {}
+StandbyKeeper::StandbyKeeper(boost::asio::io_context& context, const Plans& plans, plan::LaunchPlan expected,
+                             const facts::HostFacts& host, workers::WorkerGroup& workers, Tell tell)
+    : context_(context),
+      plans_(plans),
+      expected_(std::move(expected)),
+      workers_(workers),
+      tell_(std::move(tell)),
+      plan_(at_once(host)),
+      timer_(context) {}
 
 void StandbyKeeper::begin_attempt() {
   end_attempt();
-  workers::Standbys* const standbys = workers_.standbys();
-  if (standbys == nullptr) return;
-  standbys->when_told(
+  if (workers_.standbys() == nullptr) return;
+  told_ = 0;  // the coordinator may be another
+  begin(plans_.attempt->assignment.workers.size());
+  if (!modules_.empty()) wait_for_look();
+}
+
+void StandbyKeeper::begin(std::size_t workers) {
+  workers_.standbys()->when_told(
       [this](std::size_t worker, const workers::StandbyPython::News& news) { note_news(worker, news); });
-  const std::size_t count = plans_.attempt->assignment.workers.size();
-  modules_.resize(count);
-  plan_.begin_attempt(count, os::now());
-  if (count > 0) wait_for_look();
+  modules_.resize(workers);
+  plan_.begin_attempt(workers, os::now());
+}
+
+void StandbyKeeper::note(const rendezvous::Modules& modules) {
+  if (workers_.standbys() == nullptr || expected_.planned.empty()) return;
+  begin(expected_.planned.size());
+  modules_.assign(modules_.size(), modules.names);
+  const std::vector<std::size_t> counts(modules_.size(), modules.names.size());
+  for (int looks = 0; looks < 2; ++looks) plan_.note_modules(counts);  // they have told what stays
+  prepare();
+}
+
+// One node's workers stand for all.
+void StandbyKeeper::tell_others() {
+  const bool tells =
+      options::outlives_nodes(plans_.node->options) && plans_.attempt->assignment.node.value == 0;
+  if (!tells || !plan_.is_settled(0) || modules_.front().size() <= told_) return;
+  told_ = modules_.front().size();
+  tell_(rendezvous::Modules{modules_.front()});
 }
 
 void StandbyKeeper::note_start(std::size_t worker) {
@@ -90,6 +117,7 @@ void StandbyKeeper::note_modules(const std::vector<std::vector<std::string>>& mo
     if (modules[i].size() > modules_[i].size()) modules_[i] = modules[i];
   }
   plan_.note_modules(counts);
+  tell_others();
   prepare();
 }
 
@@ -101,7 +129,7 @@ void StandbyKeeper::prepare(const supervise::StandbyPlan::Prepare& due) {
   try {
     if (due.anew) {
       if (!has_memory(due.worker)) return;
-      workers_.start_standby(due.worker);
+      workers_.start_standby(due.worker, expected_);
     }
     workers_.standbys()->import(due.worker, modules_[due.worker], plan_.left_out());
   } catch (const Error& error) {

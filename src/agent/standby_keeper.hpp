@@ -4,6 +4,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +12,9 @@
 
 #include "agent/plans.hpp"
 #include "facts/snapshot.hpp"
+#include "plan/launch_plan.hpp"
 #include "probes/modules_query.hpp"
+#include "rendezvous/message.hpp"
 #include "supervise/standby_plan.hpp"
 #include "workers/worker_group.hpp"
 
@@ -19,11 +22,16 @@ namespace ddprun::agent {
 
 class StandbyKeeper {
  public:
-  StandbyKeeper(boost::asio::io_context& context, const Plans& plans, const facts::HostFacts& host,
-                workers::WorkerGroup& workers);
+  using Tell = std::function<void(rendezvous::AgentMessage)>;
+
+  // `expected`: of a share that this agent would have if it took the place of another.
+  StandbyKeeper(boost::asio::io_context& context, const Plans& plans, plan::LaunchPlan expected,
+                const facts::HostFacts& host, workers::WorkerGroup& workers, Tell tell);
 
   void begin_attempt();  // its workers are about to be started
   void note_start(std::size_t worker);
+  // Other agents' workers have loaded these, and this one stands by.
+  void note(const rendezvous::Modules& modules);
   void end_attempt();  // or it is about to be stopped
   void end();
 
@@ -34,6 +42,8 @@ class StandbyKeeper {
   void prepare();
   void prepare(const supervise::StandbyPlan::Prepare& due);
   bool has_memory(std::size_t worker);
+  void tell_others();
+  void begin(std::size_t workers);
   void note_news(std::size_t worker, const workers::StandbyPython::News& news);
   void note_ready(std::size_t worker);
   void give_up(std::size_t worker, const std::string& why);
@@ -41,11 +51,14 @@ class StandbyKeeper {
 
   boost::asio::io_context& context_;
   const Plans& plans_;
+  plan::LaunchPlan expected_;
   workers::WorkerGroup& workers_;
+  Tell tell_;
   supervise::StandbyPlan plan_;
   boost::asio::steady_timer timer_;
   std::unique_ptr<probes::ModulesQuery> query_;    // under way
   std::vector<std::vector<std::string>> modules_;  // of each worker: the longest list so far
+  std::size_t told_ = 0;                           // as many of the first worker\'s to the others
 };
 
 }  // namespace ddprun::agent

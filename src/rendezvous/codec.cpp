@@ -159,6 +159,8 @@ void describe(Fields& fields, EarlyExit& early) {
   fields.value("expired", early.expired);
 }
 
+void describe(Fields& fields, Modules& modules) { fields.value("names", modules.names, k_max_modules); }
+
 void describe(Fields& fields, JobQuestion& question) { fields.optional("stacks", question.stacks); }
 
 void describe(Fields& fields, RosterTaken& taken) { fields.value("number", taken.number, 1); }
@@ -251,6 +253,7 @@ constexpr std::tuple k_agent_kinds{Kind<Join>{"join", describe},
                                    Kind<EarlyExit>{"early_exit", describe},
                                    Kind<JobQuestion>{"job_question", describe},
                                    Kind<RosterTaken>{"roster_taken", describe},
+                                   Kind<Modules>{"modules", describe},
                                    Kind<lifeline::Output>{"output", describe}};
 constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Probe>{"probe", describe},
@@ -261,6 +264,7 @@ constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Roster>{"roster", describe_roster},
                                          Kind<Start>{"start", describe},
                                          Kind<Standby>{"standby", describe},
+                                         Kind<Modules>{"modules", describe},
                                          Kind<Warn>{"warn", describe},
                                          Kind<Stop>{"stop", describe},
                                          Kind<Finish>{"finish", describe}};

@@ -30,6 +30,7 @@ inline constexpr std::size_t k_max_further_failures = 8;  // in Stopped and Fini
 inline constexpr std::size_t k_max_further_text = 4096;   // message of a further failure
 inline constexpr std::size_t k_max_further_lines = 8;     // last lines of a further failure
 inline constexpr std::size_t k_max_remarks = 8;           // sentences in Finish
+inline constexpr std::size_t k_max_modules = 16384;       // names in Modules
 inline constexpr std::size_t k_max_silent = 512;          // hosts without an answer, in JobShown
 inline constexpr std::size_t k_max_addresses = 64;        // in Probe and Probed
 inline constexpr std::size_t k_max_store_ports = 64;      // in Join

@@ -35,6 +35,7 @@ constexpr AgentRow k_agent_rows[] = {
     {"word of an early exit",  {wrong,    wrong,  wrong,  taken,  taken,   late},  wrong},
     {"a question about the job", {taken,   taken,  taken,  taken,  taken,   late},  late},
     {"the taking of a roster", {wrong,    taken,  taken,  taken,  taken,   late},  wrong},
+    {"a list of modules",      {late,     late,   late,   taken,  taken,   late},  wrong},
     {"a stream of output",     {wrong,    wrong,  wrong,  wrong,  wrong,   wrong}, taken},
     // clang-format on
 };
@@ -58,6 +59,7 @@ constexpr CoordinatorRow k_coordinator_rows[] = {
     {"a roster",                             {taken, taken,  taken, taken}},
     {"a start",                              {taken, wrong,  wrong, taken}},
     {"an order to stand by",                 {taken, wrong,  wrong, taken}},
+    {"a list of modules",                    {taken, taken,  taken, taken}},
     {"a warning of the end",                 {wrong, taken,  wrong, wrong}},
     {"a stop",                               {wrong, taken,  wrong, wrong}},
     {"the end",                              {taken, taken,  taken, taken}},

@@ -135,6 +135,13 @@ struct RosterTaken {
   friend bool operator==(const RosterTaken&, const RosterTaken&) = default;
 };
 
+// Of an agent whose workers have loaded them (--standby), and for the agents that stand by: what is to be
+// imported for a worker.
+struct Modules {
+  std::vector<std::string> names;
+  friend bool operator==(const Modules&, const Modules&) = default;
+};
+
 // lifeline::Output, instead of everything else (--gather): this connection carries what an agent writes to
 // one of its standard outputs. The bytes follow as they are, to their end; the coordinator closes once it has
 // read all of them.
@@ -216,10 +223,10 @@ struct Finish {
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
-using AgentMessage =
-    std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, Stuck, StopRequest, ClientVerdict,
-                 Happened, StatusAnswer, Quiet, EarlyExit, JobQuestion, RosterTaken, lifeline::Output>;
+using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, Stuck, StopRequest,
+                                  ClientVerdict, Happened, StatusAnswer, Quiet, EarlyExit, JobQuestion,
+                                  RosterTaken, Modules, lifeline::Output>;
 using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown,
-                                        Roster, Start, Standby, Warn, Stop, Finish>;
+                                        Roster, Start, Standby, Modules, Warn, Stop, Finish>;
 
 }  // namespace ddprun::rendezvous

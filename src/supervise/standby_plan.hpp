@@ -39,6 +39,7 @@ class StandbyPlan {
   // To be begun now: they count as begun.
   std::vector<Prepare> take_due();
   TimePoint next_look(TimePoint now) const;
+  bool is_settled(std::size_t worker) const { return workers_.at(worker).settled; }
   const std::vector<std::string>& left_out() const { return left_out_; }
 
  private:

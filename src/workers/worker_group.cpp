@@ -65,6 +65,7 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const
       binding_timer_(context) {
   if (options::outlives_nodes(node_->options)) pumps_.allow_lost_hosts();
   if (lends_terminal(*node_)) terminal_ = os::Terminal::open_controlling();
+  if (node_->options.restarts.standby.value) standbys_.emplace(context_, reaper_, helpers_);
 }
 
 // One worker on a terminal gets the terminal itself; several share it through the pumps.
@@ -87,7 +88,7 @@ void WorkerGroup::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, co
   std::filesystem::remove_all(attempt_folder(Attempt{attempt.value - 1}), ignored);
   os::make_private_folder(attempt_folder(attempt));
   begin_watchdog();
-  begin_inspection();
+  begin_inspection(*plan_);
   begin_standbys();
   unseen_.clear();
   workers_.clear();
@@ -113,11 +114,13 @@ std::string WorkerGroup::progress_file(std::size_t worker) const {
   return fmt::format("{}/progress_{}", attempt_folder(plan_->assignment.attempt), worker);
 }
 
-void WorkerGroup::begin_inspection() {
-  const auto is_inspected = [this](const plan::PlannedWorker& worker) {
-    return plan::is_inspected(node_->options, worker.command, snapshot_.environment);
-  };
-  const bool any = std::any_of(plan_->planned.begin(), plan_->planned.end(), is_inspected);
+bool WorkerGroup::is_inspected(const plan::PlannedWorker& worker) const {
+  return plan::is_inspected(node_->options, worker.command, snapshot_.environment);
+}
+
+void WorkerGroup::begin_inspection(const plan::LaunchPlan& plan) {
+  const bool any =
+      std::ranges::any_of(plan.planned, [this](const auto& worker) { return is_inspected(worker); });
   if (any && !inspection_) inspection_.emplace(folder_.path(), os::temp_dir_places(std::nullopt, agent_id_));
   if (!plan::asks_nccl_ras(*node_) || ras_keeper_ || snapshot_.environment.contains("NCCL_RAS_ADDR")) return;
   const net::BoundSocket kept = net::bind_port(0, 0);  // NCCL's processes bind it beside us
@@ -125,11 +128,11 @@ void WorkerGroup::begin_inspection() {
   ras_port_ = kept.port;
 }
 
-std::string WorkerGroup::inspect_prefix(std::size_t worker) const {
-  if (!inspection_ ||
-      !plan::is_inspected(node_->options, plan_->planned.at(worker).command, snapshot_.environment))
-    return {};
-  const Attempt attempt = plan_->assignment.attempt;
+std::string WorkerGroup::inspect_prefix(std::size_t worker) const { return inspect_prefix(*plan_, worker); }
+
+std::string WorkerGroup::inspect_prefix(const plan::LaunchPlan& plan, std::size_t worker) const {
+  if (!inspection_ || !is_inspected(plan.planned.at(worker))) return {};
+  const Attempt attempt = plan.assignment.attempt;
   return inspection_->prefix(attempt_folder(attempt), attempt, worker);
 }
 
@@ -161,22 +164,23 @@ void WorkerGroup::open_input(std::size_t worker, Streams& streams) {
   }
 }
 
-os::SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& streams) const {
+os::SpawnRequest WorkerGroup::make_request(const plan::LaunchPlan& plan, std::size_t worker,
+                                           const Streams& streams, const std::string& error_file) const {
   const plan::WorkerContext context{worker,
-                                    workers_[worker]->error_file,
+                                    error_file,
                                     agent_id_,
                                     interface_,
                                     watchdog_ ? watchdog_->path() : std::string(),
                                     progress_file(worker),
                                     inspection_ ? inspection_->folder() : std::string(),
-                                    inspect_prefix(worker),
+                                    inspect_prefix(plan, worker),
                                     logs_.flight_record(),
                                     ras_port_ > 0 ? fmt::format("127.0.0.1:{}", ras_port_) : std::string()};
   os::SpawnRequest request;
-  request.arguments = plan_->planned[worker].command;
+  request.arguments = plan.planned[worker].command;
   request.program = found_program(request.arguments.front(), snapshot_);
   request.environment = plan::make_environment_strings(plan::apply_changes(
-      snapshot_.environment, plan::make_worker_changes(*plan_, snapshot_.environment, context)));
+      snapshot_.environment, plan::make_worker_changes(plan, snapshot_.environment, context)));
   request.standard_input = streams.input;
   request.standard_output = streams.output;
   request.standard_error = streams.error;
@@ -184,8 +188,8 @@ os::SpawnRequest WorkerGroup::make_request(std::size_t worker, const Streams& st
   request.group = terminal_ ? os::ChildGroup::own_group : os::ChildGroup::own_session;
   request.ignored_signals = ignored_signals_;
   request.open_files = open_files_;
-  request.binding = plan_->planned[worker].binding;
-  if (!plan_->binding.spare.empty()) request.unbound_cpus = snapshot_.host.allowed_cpus;  // we moved away
+  request.binding = plan.planned[worker].binding;
+  if (!plan.binding.spare.empty()) request.unbound_cpus = snapshot_.host.allowed_cpus;  // we moved away
   request.hold = node_->options.show_binding;
   if (!node_->changes.empty()) request.close_descriptors = inherited_;
   return request;
@@ -198,7 +202,7 @@ std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   if (state.error_file.empty())
     state.error_file = fmt::format("{}/error_{}.json", attempt_folder(plan_->assignment.attempt), worker);
   const Streams streams = open_streams(worker);
-  const os::SpawnRequest request = make_request(worker, streams);
+  const os::SpawnRequest request = make_request(*plan_, worker, streams, state.error_file);
   if (!take_standby(worker, request)) {
     auto result = os::spawn(request);
     if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) return os::not_started(*failure);

@@ -104,7 +104,8 @@ class WorkerGroup {
   int pid(std::size_t worker) const;  // 0: it has none any more
   // --standby: for the workers of the next attempt; null where it is not asked for.
   Standbys* standbys() { return standbys_ ? &*standbys_ : nullptr; }
-  void start_standby(std::size_t worker);  // as this worker has been; throws Error
+  // As this worker has been started, or would be by `expected` where none has been; throws Error.
+  void start_standby(std::size_t worker, const plan::LaunchPlan& expected);
   // How a worker was started, where standby interpreters are kept: "by a standby interpreter".
   const std::string& how_started(std::size_t worker) const { return workers_[worker]->started; }
   // The beginning of the paths of what shows where it is (workers/inspection.hpp); empty: nothing does.
@@ -150,7 +151,8 @@ class WorkerGroup {
   Streams open_streams(std::size_t worker);
   void open_input(std::size_t worker, Streams& streams);
   void open_outputs(std::size_t worker, Streams& streams);
-  os::SpawnRequest make_request(std::size_t worker, const Streams& streams) const;
+  os::SpawnRequest make_request(const plan::LaunchPlan& plan, std::size_t worker, const Streams& streams,
+                                const std::string& error_file) const;
   std::optional<ExitStatus> try_start(std::size_t worker);  // why not; throws what set-up throws
   void begin_standbys();
   bool take_standby(std::size_t worker, const os::SpawnRequest& request);  // false: there is none that fits
@@ -160,7 +162,9 @@ class WorkerGroup {
   void look_soon();
   void tell_foreign_proc();
   void begin_watchdog();
-  void begin_inspection();
+  void begin_inspection(const plan::LaunchPlan& plan);
+  bool is_inspected(const plan::PlannedWorker& worker) const;
+  std::string inspect_prefix(const plan::LaunchPlan& plan, std::size_t worker) const;
   void end_expired(const supervise::WatchdogTimers::Expired& expired);
   void tell_refusal(std::size_t worker, const os::BindingRefusal& refusal);
   void show_binding(std::size_t worker, const os::BindingRefusal& refusal);

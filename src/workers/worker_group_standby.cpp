@@ -19,19 +19,21 @@ constexpr Milliseconds k_take_limit{2000};  // of all workers together
 
 void WorkerGroup::begin_standbys() {
   take_until_ = os::now() + k_take_limit;
-  if (node_->options.restarts.standby.value && !standbys_) standbys_.emplace(context_, reaper_, helpers_);
   for (std::size_t i = plan_->planned.size(); standbys_ && standbys_->pid(i) != 0; ++i) standbys_->drop(i);
 }
 
 // Python asks once, as it starts, whether its output is a terminal.
-void WorkerGroup::start_standby(std::size_t worker) {
+void WorkerGroup::start_standby(std::size_t worker, const plan::LaunchPlan& expected) {
+  const plan::LaunchPlan& plan = worker < workers_.size() ? *plan_ : expected;
+  begin_inspection(plan);
   Streams streams;
   const int null = streams.own(os::open_null());
   const bool to_terminal = terminal_.has_value();
   streams.input = null;
   streams.output = to_terminal && os::is_terminal(STDOUT_FILENO) ? STDOUT_FILENO : null;
   streams.error = to_terminal && os::is_terminal(STDERR_FILENO) ? STDERR_FILENO : null;
-  standbys_->start(worker, make_request(worker, streams), folder_.path() + "/standby");
+  const std::string error_file = worker < workers_.size() ? workers_[worker]->error_file : std::string();
+  standbys_->start(worker, make_request(plan, worker, streams, error_file), folder_.path() + "/standby");
 }
 
 bool WorkerGroup::take_standby(std::size_t worker, const os::SpawnRequest& request) {

@@ -109,6 +109,7 @@ class Agent {
   void handle(const rendezvous::Roster& roster);
   void handle(const rendezvous::Start& start);
   void handle(const rendezvous::Standby&);
+  void handle(const rendezvous::Modules&) {}
   void handle(const rendezvous::Warn&) {}
   void handle(const rendezvous::Stop& stop);
   void handle(const rendezvous::Finish& finish);

@@ -105,6 +105,7 @@ class Coordinator {
   void handle(ConnectionId connection, const Quiet& quiet, TimePoint now);
   void handle(ConnectionId connection, const EarlyExit& early, TimePoint now);
   void handle(ConnectionId connection, const JobQuestion& question, TimePoint now);
+  void handle(ConnectionId connection, const Modules& modules, TimePoint now);
   void ask(TimePoint now);  // what is wanted of the status round
   void end_round(TimePoint now);
   status::JobStatus job_status();
@@ -130,6 +131,7 @@ class Coordinator {
   bool does_without(ConnectionId connection, const Join& join, TimePoint now);
   void dismiss(ConnectionId connection, const Join& join);
   void choose_participants();
+  void stand_by(AgentIndex agent);
   std::vector<Successor> successors() const;
   void begin_roll();
   void tell_rosters();
@@ -214,12 +216,12 @@ class Coordinator {
   Quorum quorum_;
   std::optional<Gathering> takeover_;  // under way
   std::vector<Agent> agents_;          // by place
-  std::size_t answered_ = 0;           // all_done: of this round's probes
-  std::size_t succeeded_ = 0;          // in this attempt
-  std::size_t stopped_ = 0;            // since the stop
+  // all_done: of this round's probes, in this attempt, since the stop
+  std::size_t answered_ = 0, succeeded_ = 0, stopped_ = 0;
   ClientQuestions questions_;
   StatusRound status_round_;
   Hangs hangs_;
+  Modules modules_;                             // as last told; empty: not yet
   std::map<std::string, std::string> refused_;  // address -> why, the first few
   std::optional<TimePoint> state_deadline_;
   TimePoint alone_due_;

@@ -52,7 +52,17 @@ void Coordinator::choose_participants() {
     actions_.push_back(ShowNotice{{text, {}}});
   }
   begin_roll();
-  for (const AgentIndex agent : members_.waiting()) send(agent, Standby{});
+  for (const AgentIndex agent : members_.waiting()) stand_by(agent);
+}
+
+void Coordinator::stand_by(AgentIndex agent) {
+  send(agent, Standby{});
+  if (!modules_.names.empty()) send(agent, modules_);
+}
+
+void Coordinator::handle(ConnectionId, const Modules& modules, TimePoint) {
+  modules_ = modules;
+  for (const AgentIndex agent : members_.waiting()) send(agent, modules_);
 }
 
 void Coordinator::restart_changed(TimePoint now) {
@@ -124,7 +134,7 @@ void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint
   const std::vector<Successor> before = successors();
   enter(*place, connection, join);
   successors() == before ? tell_roster(*place, make_roster()) : tell_rosters();
-  if (!members_.is_changed() || settings_.elastic->grow != options::Grow::now) return send(*place, Standby{});
+  if (!members_.is_changed() || settings_.elastic->grow != options::Grow::now) return stand_by(*place);
   if (state_ == State::probing) return form_world(now);
   const bool runs = state_ == State::opening || state_ == State::running;
   if (!runs || waits_to_restart()) return;  // the attempt that follows has it

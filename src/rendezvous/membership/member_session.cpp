@@ -27,8 +27,9 @@ std::variant<MemberSession::Received, std::string> MemberSession::note_received(
   if (judge(message, state_) == Reception::wrong) return describe_wrong(message);
   state_ = after_received(message, state_);
   if (const auto* start = std::get_if<Start>(&message)) pause_ = start->pause;
-  return Received{!is_any<Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown, Roster, Warn>(message),
-                  is_any<Finish, Refused>(message)};
+  return Received{
+      !is_any<Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown, Roster, Modules, Warn>(message),
+      is_any<Finish, Refused>(message)};
 }
 
 }  // namespace ddprun::rendezvous

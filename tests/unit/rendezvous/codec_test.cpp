@@ -161,6 +161,7 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           some_roster(),
           waiting,
           Standby{},
+          Modules{{"os", "torch.nn"}},
           Start{some_assignment(), Milliseconds{60000}},
           Start{with_local_peers()},
           Start{with_plain_local_peers(3)},

@@ -224,3 +224,17 @@ TEST_CASE("where too many cannot start anything the job ends with what they said
   CHECK(supervise::describe(play.end()) ==
         "cannot start train.py on n[2-3]: no such file (the same path exists on n1)");
 }
+
+TEST_CASE("who stands by hears what the others' workers have loaded, also who comes later") {
+  Play play(with_spares(4, 1));
+  play.all_join();
+  play.store_ready(0);
+  CHECK(play.sent<Modules>().empty());
+  const Modules modules{{"torch", "numpy"}};
+  play.say(0, modules);
+  REQUIRE(play.sent<Modules>().size() == 1);
+  CHECK(play.sent<Modules>()[0] == std::pair{3, modules});
+  play.say(3, modules);  // it has been asked to stand by, and has no workers
+  fail_and_restart(play, 1, 2, 0);
+  CHECK(play.sent<Modules>().back() == std::pair{3, modules});
+}
