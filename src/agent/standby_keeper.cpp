@@ -149,14 +149,18 @@ bool StandbyKeeper::has_memory(std::size_t worker) {
 void StandbyKeeper::give_up(std::size_t worker, const std::string& why) {
   workers_.standbys()->drop(worker);
   workers_.standbys()->note_why_none(worker, why);
-  note_news(worker, workers::StandbyPython::Unfit{"", why});
+  tell_end(worker, why);
+  plan_.give_up(worker);
+}
+
+void StandbyKeeper::tell_end(std::size_t worker, const std::string& why) const {
+  console::say_detail(
+      fmt::format("standby interpreter for local rank {} on {} ends: {}", worker, plans_.node->host, why));
 }
 
 void StandbyKeeper::note_news(std::size_t worker, const workers::StandbyPython::News& news) {
   if (const auto* unfit = std::get_if<workers::StandbyPython::Unfit>(&news)) {
-    const std::string package = unfit->package.empty() ? "" : unfit->package + " ";
-    console::say_detail(fmt::format("standby interpreter for local rank {} on {} ends: {}{}", worker,
-                                    plans_.node->host, package, unfit->reason));
+    tell_end(worker, unfit->package.empty() ? unfit->reason : unfit->package + " " + unfit->reason);
     plan_.note_unfit(worker, unfit->package);
   } else {
     note_ready(worker);

@@ -47,6 +47,7 @@ class StandbyKeeper {
   void note_news(std::size_t worker, const workers::StandbyPython::News& news);
   void note_ready(std::size_t worker);
   void give_up(std::size_t worker, const std::string& why);
+  void tell_end(std::size_t worker, const std::string& why) const;
   void end_query();
 
   boost::asio::io_context& context_;

@@ -8,7 +8,7 @@ void StandbyPlan::begin_attempt(std::size_t workers, TimePoint now) {
   workers_.resize(workers);
   for (Worker& worker : workers_) {
     worker.last = 0;
-    worker.settled = false;
+    worker.settled = worker.given_up = false;
     worker.known_before = worker.known > 0;
   }
   began_ = now;
@@ -44,12 +44,17 @@ void StandbyPlan::note_unfit(std::size_t worker, const std::string& package) {
     left_out_.push_back(package);
 }
 
+void StandbyPlan::give_up(std::size_t worker) {
+  workers_.at(worker).state = State::none;
+  workers_.at(worker).given_up = true;
+}
+
 std::vector<StandbyPlan::Prepare> StandbyPlan::take_due() {
   std::vector<Prepare> due;
   auto busy = static_cast<std::size_t>(std::ranges::count(workers_, State::importing, &Worker::state));
   for (std::size_t i = 0; i < workers_.size() && busy < at_once_; ++i) {
     Worker& worker = workers_[i];
-    const bool anew = worker.state == State::none && worker.failures < k_most_failures;
+    const bool anew = worker.state == State::none && !worker.given_up && worker.failures < k_most_failures;
     const bool more = worker.state == State::ready && worker.known > worker.imported;
     if (!worker.settled || !(anew || more)) continue;
     worker.state = State::importing;

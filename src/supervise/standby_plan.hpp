@@ -36,6 +36,8 @@ class StandbyPlan {
   // It has ended by itself, because of this package if one is named.
   void note_unfit(std::size_t worker, const std::string& package);
 
+  void give_up(std::size_t worker);  // none is prepared in this attempt any more
+
   // To be begun now: they count as begun.
   std::vector<Prepare> take_due();
   TimePoint next_look(TimePoint now) const;
@@ -51,6 +53,7 @@ class StandbyPlan {
     std::size_t imported = 0;   // what its standby interpreter was given
     bool known_before = false;  // from an earlier attempt
     bool settled = false;
+    bool given_up = false;
     int failures = 0;
   };
   static bool note_modules(Worker& worker, std::size_t count);

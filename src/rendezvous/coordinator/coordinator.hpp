@@ -188,7 +188,6 @@ class Coordinator {
   void handle(ConnectionId connection, const Happened& happened, TimePoint now);
   void handle(ConnectionId, const lifeline::Output&, TimePoint) {}  // the service hands that connection over
   void record(events::Event event);
-
   bool all_succeeded();
   bool is_beside(AgentIndex agent) const;
   std::vector<AddressWitness> witnesses() const;
@@ -236,13 +235,12 @@ class Coordinator {
   std::optional<TimePoint> last_call_;
   std::vector<std::string> changes_;    // why the world is made anew once all have stopped
   std::optional<TimePoint> killed_at_;  // then no worker of agents that were lost runs any more
-  bool told_differences_ = false;
+  bool told_differences_ = false, store_asked_ = false;
   std::vector<FailedStart> without_;  // hosts that the job starts without
   std::string address_;
   std::vector<std::string> candidates_;
   int probe_rounds_ = 0;
   Attempt attempt_;
-  bool store_asked_ = false;
 
   std::optional<supervise::Failure> first_failure_;  // of this attempt; settle_cause() may find another
   std::vector<int> victims_;

@@ -56,7 +56,7 @@ def wait_for_standby():
     """Until each worker has a standby interpreter, or, with NONE, has lost one."""
     seen = set()
     while True:
-        told = subprocess.run([f"/proc/{os.getppid()}/exe", "--status=json"], capture_output=True, text=True).stdout
+        told = subprocess.run([f"/proc/{os.getppid()}/exe", "--status=json", str(os.getppid())], capture_output=True, text=True).stdout
         workers = [worker for job in json.loads(told or "[]") for node in job["nodes"] for worker in node["workers"]]
         states = {worker.get("standby") for worker in workers}
         if states == {"ready"} or (os.environ.get("NONE") and seen == {"importing"} and states == {"none"}):

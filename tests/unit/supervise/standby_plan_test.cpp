@@ -81,6 +81,18 @@ TEST_CASE("a package that is unfit is left out from then on, and who fails again
   CHECK(plan.left_out() == std::vector<std::string>{"mpi4py"});
 }
 
+TEST_CASE("who is given up is tried again in the next attempt") {
+  StandbyPlan plan = plan_of(1);
+  plan.note_modules({10});
+  plan.note_modules({10});
+  CHECK(plan.take_due().size() == 1);
+  plan.give_up(0);
+  CHECK(plan.take_due().empty());
+  plan.begin_attempt(1, k_now);
+  plan.note_modules({10});
+  CHECK(plan.take_due().size() == 1);
+}
+
 TEST_CASE("looks become rarer with the attempt's age, and rare once nothing is loaded any more") {
   StandbyPlan plan = plan_of(1);
   CHECK(plan.next_look(k_now) == k_now + 2s);
