@@ -192,8 +192,20 @@ class Interpreter:
         self.environment = dict(os.environb)
         self.programs = {path: state_of(path) for path in {sys.executable, os.path.realpath(sys.executable)}}
         self.before = open_things()
+        self.oom_score = self.exchange_oom_score("1000")  # the kernel kills it, not a worker
         self.guard = Guard(set(K_LEFT_OUT))
         self.received = b""
+
+    @staticmethod
+    def exchange_oom_score(new):
+        try:
+            with open("/proc/self/oom_score_adj", "r+") as file:
+                old = file.read()
+                file.seek(0)
+                file.write(new)
+                return old
+        except OSError:
+            return None
 
     def wait(self):
         """Until it is to go on as a worker."""
@@ -287,6 +299,8 @@ class Interpreter:
                 os.environb[name] = new[name]
             else:
                 del os.environb[name]
+        if self.oom_score:
+            self.exchange_oom_score(self.oom_score)
         self.say("gone")
         self.control.close()
         inspection = sys.modules.get("ddprun_inspection")

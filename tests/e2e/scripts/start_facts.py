@@ -46,7 +46,7 @@ def facts():
         "stdin": stream(sys.stdin), "stdout": stream(sys.stdout), "stderr": stream(sys.stderr), "locale": locale.setlocale(locale.LC_ALL),
         "descriptors": [name for name in sorted(os.listdir("/proc/self/fd"), key=int) if int(name) < 3], "gc": [gc.isenabled(), gc.get_threshold()],
         "recursion": sys.getrecursionlimit(), "threads": [each.name for each in threading.enumerate()], "parents": parents(),
-        "threads of torch": torch.get_num_threads(), "command": open("/proc/self/cmdline").read(), "environment": dict(os.environ),
+        "threads of torch": torch.get_num_threads(), "oom": open("/proc/self/oom_score_adj").read(), "command": open("/proc/self/cmdline").read(), "environment": dict(os.environ),
         "children's": subprocess.run(["env", "-0"], capture_output=True, text=True).stdout.split("\0"), "hook": sys.gettrace() is None,
         "loaded": sorted(sys.modules),
     }
