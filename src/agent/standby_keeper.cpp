@@ -117,12 +117,16 @@ void StandbyKeeper::note_modules(const std::vector<std::vector<std::string>>& mo
     if (modules[i].size() > modules_[i].size()) modules_[i] = modules[i];
   }
   plan_.note_modules(counts);
+  for (const std::size_t worker : plan_.overdue(os::now())) {
+    give_up(worker,
+            "its imports took longer than " + describe_duration(supervise::StandbyPlan::k_longest_import));
+  }
   tell_others();
   prepare();
 }
 
 void StandbyKeeper::prepare() {
-  for (const supervise::StandbyPlan::Prepare& due : plan_.take_due()) prepare(due);
+  for (const supervise::StandbyPlan::Prepare& due : plan_.take_due(os::now())) prepare(due);
 }
 
 void StandbyKeeper::prepare(const supervise::StandbyPlan::Prepare& due) {

@@ -49,7 +49,7 @@ void StandbyPlan::give_up(std::size_t worker) {
   workers_.at(worker).given_up = true;
 }
 
-std::vector<StandbyPlan::Prepare> StandbyPlan::take_due() {
+std::vector<StandbyPlan::Prepare> StandbyPlan::take_due(TimePoint now) {
   std::vector<Prepare> due;
   auto busy = static_cast<std::size_t>(std::ranges::count(workers_, State::importing, &Worker::state));
   for (std::size_t i = 0; i < workers_.size() && busy < at_once_; ++i) {
@@ -59,10 +59,20 @@ std::vector<StandbyPlan::Prepare> StandbyPlan::take_due() {
     if (!worker.settled || !(anew || more)) continue;
     worker.state = State::importing;
     worker.imported = worker.known;
+    worker.begun = now;
     due.push_back({i, anew});
     ++busy;
   }
   return due;
+}
+
+std::vector<std::size_t> StandbyPlan::overdue(TimePoint now) const {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const bool is_late = workers_[i].state == State::importing && now - workers_[i].begun >= k_longest_import;
+    if (is_late) found.push_back(i);
+  }
+  return found;
 }
 
 TimePoint StandbyPlan::next_look(TimePoint now) const {

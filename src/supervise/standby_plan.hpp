@@ -23,6 +23,7 @@ class StandbyPlan {
   };
 
   static constexpr Milliseconds k_first_look{2000}, k_usual_look{60'000}, k_rare_look{600'000};
+  static constexpr Milliseconds k_longest_import{900'000};
   static constexpr int k_looks_alike = 5;    // after so many looks that are alike they are rare
   static constexpr int k_most_failures = 8;  // of a worker's; then none is prepared any more
 
@@ -39,7 +40,9 @@ class StandbyPlan {
   void give_up(std::size_t worker);  // none is prepared in this attempt any more
 
   // To be begun now: they count as begun.
-  std::vector<Prepare> take_due();
+  std::vector<Prepare> take_due(TimePoint now);
+  // Who has imported for k_longest_import: to be ended and given up.
+  std::vector<std::size_t> overdue(TimePoint now) const;
   TimePoint next_look(TimePoint now) const;
   bool is_settled(std::size_t worker) const { return workers_.at(worker).settled; }
   const std::vector<std::string>& left_out() const { return left_out_; }
@@ -51,6 +54,7 @@ class StandbyPlan {
     std::size_t last = 0;       // modules, as of the look before
     std::size_t known = 0;      // the most so far, in any attempt
     std::size_t imported = 0;   // what its standby interpreter was given
+    TimePoint begun{};          // to import
     bool known_before = false;  // from an earlier attempt
     bool settled = false;
     bool given_up = false;

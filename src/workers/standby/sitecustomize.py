@@ -62,6 +62,7 @@ class Guard:
         self.folder = own_folder()
         self.own = own_names(self.folder)
         self.roots = package_folders()
+        self.passed = {}
         self.files = {}  # what was imported: its file, as it was
         self.refused = None
         self.used = 0.0
@@ -70,23 +71,37 @@ class Guard:
         self.rest()
         if "." not in name and name in self.own:
             self.refuse(f"imports {name}, which is in {self.folder}")
-        for finder in sys.meta_path:
-            spec = finder.find_spec(name, path, target) if finder is not self and hasattr(finder, "find_spec") else None
-            if spec is not None:
-                return self.judge(spec)
-        return None
-
-    def judge(self, spec):
-        """A spec is also asked for by who only wants to know whether there is such a package."""
-        top = spec.name.partition(".")[0]
-        places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())
-        if top in self.left_out:
-            spec.loader = RefusingLoader(self, f"imports {top}, which is left out")
-        elif any(not str(place).startswith(self.roots) for place in places):
-            spec.loader = RefusingLoader(self, f"imports {spec.name} from {places[0]}, which is no installed package")
+        spec = self.ask_others(name, path, target)
+        if spec is None:
+            return None
+        reason = self.why_not(spec)
+        if reason:  # who asks may only want to know whether there is such a package
+            spec.loader = RefusingLoader(self, reason)
         elif spec.has_location:
             self.files.setdefault(spec.origin, state_of(spec.origin))
         return spec
+
+    def ask_others(self, name, path=None, target=None):
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target) if finder is not self and hasattr(finder, "find_spec") else None
+            if spec is not None:
+                return spec
+        return None
+
+    def why_not(self, spec):
+        top = spec.name.partition(".")[0]
+        if top in self.left_out:
+            return f"imports {top}, which is left out"
+        places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())
+        other = [place for place in places if not str(place).startswith(self.roots)]
+        return f"imports {spec.name} from {other[0]}, which is no installed package" if other else None
+
+    def passes(self, name):
+        """Whether this package may be imported; what it imports then shows."""
+        if name not in self.passed:
+            spec = None if name in self.own or name in self.left_out else self.ask_others(name)
+            self.passed[name] = spec is not None and self.why_not(spec) is None
+        return self.passed[name]
 
     def refuse(self, reason):
         self.refused = self.refused or reason
@@ -261,12 +276,14 @@ class Interpreter:
 
     def import_module(self, name):
         top = name.partition(".")[0]
-        if name in sys.modules or top in self.guard.left_out or top in self.guard.own:
+        if name in sys.modules or not self.guard.passes(top):
             return
         try:
             importlib.import_module(name)
-        except (KeyboardInterrupt, SystemExit):
+        except KeyboardInterrupt:
             os._exit(0)
+        except SystemExit:
+            self.end(top, "exits")
         except BaseException:  # what cannot be imported by this name
             pass
         reason = self.guard.refused or self.why_unfit()

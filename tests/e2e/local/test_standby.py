@@ -146,20 +146,24 @@ def packages(folder) -> Path:
     return site
 
 
-def loaded_before(machine: Machine, python: Path, names: list[str], options: tuple[str, ...] = ()) -> tuple[list[str], str]:
+def loaded_before(machine: Machine, python: Path, names: list[str], others: list[str] = ()) -> tuple[list[str], str]:
     """Which of these packages the second attempt's script found loaded already, and what the events say of its start."""
     folder = machine.directory
     (folder / "own.py").write_text("value = 1\n")
-    imports = "".join(f"import {name}\n" for name in names)
+    imports = "".join(f"import {name}\n" for name in [*names, *others])
     (folder / "train.py").write_text(
-        SCRIPT.format(names=[*names, "torch", "own"], imports=imports) + f"open({str(folder / 'loaded')!r}, 'w').write(' '.join(loaded))\n" + FACTS.read_text())
-    _, started = start_again(machine, python, *options, "train.py", env={"PYTHONPATH": str(folder / "site-packages"), "FACTS": str(folder)})
+        SCRIPT.format(names=[*names, "torch", "own", *others], imports=imports) + f"open({str(folder / 'loaded')!r}, 'w').write(' '.join(loaded))\n" + FACTS.read_text())
+    path = f"{folder / 'site-packages'}:{folder / 'customs'}"
+    _, started = start_again(machine, python, "train.py", env={"PYTHONPATH": path, "FACTS": str(folder)})
     return (folder / "loaded").read_text().split(), *started
 
 
 def test_the_scripts_own_modules_are_not_imported_and_packages_are(machine, torch_python, packages):
+    elsewhere = [f"elsewhere{number}" for number in range(20)]  # on PYTHONPATH, and not installed
+    for name in elsewhere:
+        (machine.directory / "customs" / f"{name}.py").touch()
     names = ["harmless", "sets_variable", "reads_rank"]
-    assert loaded_before(machine, torch_python, names) == ([*names, "torch"], "by a standby interpreter")
+    assert loaded_before(machine, torch_python, names, elsewhere) == ([*names, "torch"], "by a standby interpreter")
     environment = facts_of(machine, 1)["environment"]
     assert environment == facts_of(machine, 0)["environment"] and environment["SET_BY_IMPORT"] == "yes"
 
