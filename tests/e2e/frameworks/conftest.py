@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from support import programs, slurm_cluster
-from support.hosts import HostGroup
+from support.hosts import HostGroup, wait_until
+from support.machine import Machine
 from support.slurm_cluster import SlurmCluster
 
 
@@ -38,3 +40,11 @@ def cluster(running_cluster) -> Iterator[SlurmCluster]:
 @pytest.fixture
 def hosts(cluster) -> HostGroup:
     return cluster.hosts
+
+
+@pytest.fixture
+def machine(binary, tmp_path: Path) -> Iterator[Machine]:
+    """torch leaves caches in the temporary folder."""
+    machine = Machine(binary, tmp_path)
+    yield machine
+    wait_until("all processes of this test are gone", lambda: not machine.processes())

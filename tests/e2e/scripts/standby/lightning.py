@@ -24,4 +24,3 @@ trainer = pytorch_lightning.Trainer(accelerator="cpu", devices=2, strategy="ddp"
                                     enable_progress_bar=False, enable_model_summary=False)
 trainer.fit(module, DataLoader(TensorDataset(torch.randn(64, 10)), batch_size=8))
 ending.end(module.loss)
-torch.distributed.destroy_process_group()

@@ -23,7 +23,6 @@ def main() -> None:
             loader = DataLoader(TensorDataset(torch.randn(64, 10)), batch_size=8, num_workers=2, multiprocessing_context=way)
             loss = ending.train(model, optimizer, (batch for (batch,) in loader))
     ending.end(loss)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
