@@ -43,12 +43,11 @@ void JobEndWatch::carry_out(const supervise::EndWatch::Ask&) {
   if (allocation.job_id.value.empty())
     return boost::asio::post(context_, [this] { note_answer(std::nullopt); });
   try {
-    query_ = std::make_unique<probes::JobTimeQuery>(context_, allocation,
-                                                    [this](std::optional<Milliseconds> left) {
-                                                      workers_.spare_no_more(query_child_);
-                                                      query_.reset();
-                                                      note_answer(left);
-                                                    });
+    query_ = probes::ask_job_time(context_, allocation, [this](std::optional<Milliseconds> left) {
+      workers_.spare_no_more(query_child_);
+      query_.reset();
+      note_answer(left);
+    });
     query_child_ = query_->child();
     workers_.spare(query_child_);
   } catch (const Error& error) {

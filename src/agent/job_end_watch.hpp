@@ -41,7 +41,7 @@ class JobEndWatch {
   Hooks hooks_;
   supervise::EndWatch watch_;
   boost::asio::steady_timer timer_;
-  std::unique_ptr<probes::JobTimeQuery> query_;  // under way
+  std::unique_ptr<probes::ChildQuery> query_;  // under way
   int query_child_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "console/log.hpp"
 #include "facts/memory_text.hpp"
+#include "os/capture/worker_modules.hpp"
 #include "os/clock.hpp"
 #include "os/machine/usable_memory.hpp"
 
@@ -15,6 +16,7 @@ namespace ddprun::agent {
 
 namespace {
 
+constexpr Milliseconds k_modules_limit{2000};
 constexpr std::size_t k_cpus_each = 8;  // of the host for each interpreter that imports
 
 std::size_t at_once(const facts::HostFacts& host) {
@@ -96,13 +98,13 @@ void StandbyKeeper::wait_for_look() {
 
 void StandbyKeeper::look() {
   try {
-    query_ =
-        std::make_unique<probes::ModulesQuery>(context_, workers_.places().doors.workers,
-                                               [this](const std::vector<std::vector<std::string>>& modules) {
-                                                 end_query();
-                                                 note_modules(modules);
-                                                 wait_for_look();
-                                               });
+    query_ = std::make_unique<probes::ChildQuery>(
+        context_, os::capture_modules_in_child(workers_.places().doors.workers), os::k_most_modules_text,
+        k_modules_limit, [this](const std::string& answer) {
+          end_query();
+          note_modules(os::parse_modules(answer));
+          wait_for_look();
+        });
     workers_.spare(query_->child());
   } catch (const Error& error) {
     console::say_detail(error.what());

@@ -13,7 +13,7 @@
 #include "agent/plans.hpp"
 #include "facts/snapshot.hpp"
 #include "plan/launch_plan.hpp"
-#include "probes/modules_query.hpp"
+#include "probes/child_query.hpp"
 #include "rendezvous/message.hpp"
 #include "supervise/standby_plan.hpp"
 #include "workers/worker_group.hpp"
@@ -57,7 +57,7 @@ class StandbyKeeper {
   Tell tell_;
   supervise::StandbyPlan plan_;
   boost::asio::steady_timer timer_;
-  std::unique_ptr<probes::ModulesQuery> query_;    // under way
+  std::unique_ptr<probes::ChildQuery> query_;      // under way
   std::vector<std::vector<std::string>> modules_;  // of each worker: the longest list so far
   std::size_t told_ = 0;                           // as many of the first worker\'s to the others
 };

@@ -21,17 +21,17 @@ std::string ask(const allocation::Allocation& allocation) {
 
 }  // namespace
 
-JobTimeQuery::JobTimeQuery(boost::asio::io_context& context, const allocation::Allocation& allocation,
-                           OnAnswer on_answer)
-    : child_([allocation] { return ask(allocation); }, "ask the scheduler for the job's time limit"),
-      answer_(std::make_shared<net::WholeAnswer>(
-          context, child_.descriptor(), k_most, k_limit,
-          [scheduler = allocation.scheduler.value, on_answer = std::move(on_answer)](const std::string& shown,
-                                                                                     bool) {
-            const auto left = allocation::parse_time_left(scheduler, shown, age_of_date);
-            on_answer(left ? std::optional(Milliseconds{*left * 1000}) : std::nullopt);
-          })) {
-  answer_->start();
+std::unique_ptr<ChildQuery> ask_job_time(boost::asio::io_context& context,
+                                         const allocation::Allocation& allocation,
+                                         std::function<void(std::optional<Milliseconds> left)> on_answer) {
+  os::AnsweringChild child([allocation] { return ask(allocation); },
+                           "ask the scheduler for the job's time limit");
+  return std::make_unique<ChildQuery>(
+      context, std::move(child), k_most, k_limit,
+      [scheduler = allocation.scheduler.value, on_answer = std::move(on_answer)](const std::string& shown) {
+        const auto left = allocation::parse_time_left(scheduler, shown, age_of_date);
+        on_answer(left ? std::optional(Milliseconds{*left * 1000}) : std::nullopt);
+      });
 }
 
 }  // namespace ddprun::probes

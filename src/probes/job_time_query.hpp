@@ -5,32 +5,17 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "allocation/allocation.hpp"
 #include "base/duration.hpp"
-#include "net/whole_answer.hpp"
-#include "os/process/answering_child.hpp"
+#include "probes/child_query.hpp"
 
 namespace ddprun::probes {
 
-class JobTimeQuery {
- public:
-  // Called once, within three seconds; nothing where the scheduler does not say it.
-  using OnAnswer = std::function<void(std::optional<Milliseconds> left)>;
-
-  // Started. Throws Error where there can be no child.
-  JobTimeQuery(boost::asio::io_context& context, const allocation::Allocation& allocation,
-               OnAnswer on_answer);
-  ~JobTimeQuery() { answer_->cancel(); }  // it is not wanted any more
-  JobTimeQuery(const JobTimeQuery&) = delete;
-  JobTimeQuery& operator=(const JobTimeQuery&) = delete;
-  int child() const { return child_.pid(); }
-
- private:
-  os::AnsweringChild child_;
-  std::shared_ptr<net::WholeAnswer> answer_;
-};
+// `on_answer` is called once, within three seconds; nothing where the scheduler does not say it. Throws Error
+// where there can be no child.
+std::unique_ptr<ChildQuery> ask_job_time(boost::asio::io_context& context,
+                                         const allocation::Allocation& allocation,
+                                         std::function<void(std::optional<Milliseconds> left)> on_answer);
 
 }  // namespace ddprun::probes

@@ -30,10 +30,6 @@ class Refused(BaseException):
     """No `except Exception` goes on with an import that must not have happened."""
 
 
-class Unfit(Exception):
-    pass
-
-
 class WatchedEnvironment(type(os.environ)):
     """os.environ while modules are imported: what they read must not change."""
 

@@ -227,7 +227,7 @@ def test_what_training_prints_of_runs(capsys: pytest.CaptureFixture[str], monkey
                            "(ddprun --bind none -> ddprun) 1.25; start-up: ddprun is 3.00 s earlier than torchrun\n")
 
 
-ONLY_DDPRUN = ["--without", "torchrun", "--without", "torchrun own store"]
+ONLY_DDPRUN = ["--without", "ddprun --standby", "--without", "torchrun", "--without", "torchrun own store"]
 
 
 @pytest.mark.skipif(hosts.why_impossible() is not None, reason=str(hosts.why_impossible()))

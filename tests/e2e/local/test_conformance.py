@@ -206,7 +206,7 @@ def test_the_same_environment_as_torchrun(machine, torch_python):
     worker = ["--no-python", sys.executable, "-c", DUMP]
     own = {"TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_RUN_ID", "MASTER_PORT", "MASTER_ADDR", "DDPRUN_AGENT_ID",
            "DDPRUN_LAUNCH_ID", "DDPRUN_PROGRESS_FILE", "DDPRUN_WORKER_VARIABLES", "DDPRUN_INSPECT", "PYTHONPATH", "PYTHONUNBUFFERED",
-           "TMPDIR", "_", "PWD", "OLDPWD", "SHLVL"}
+           "TORCH_FR_BUFFER_SIZE", "TMPDIR", "_", "PWD", "OLDPWD", "SHLVL"}
     succeed(machine.start_program([str(torch_python), "-m", "torch.distributed.run", *options, *worker],
                                   env={"TMPDIR": str(machine.directory)}).wait())
     theirs = environments(machine)
