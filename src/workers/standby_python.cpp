@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "os/descriptors.hpp"
+#include "os/clock.hpp"
 #include "os/process/child_socket.hpp"
 #include "os/system_failure.hpp"
 
@@ -74,7 +74,7 @@ void StandbyPython::kill() {
 void StandbyPython::import(const std::string& modules, const std::vector<std::string>& left_out) {
   ready_ = false;
   const std::string command = fmt::format("leave-out {}\nimport {}\n", join(left_out, ","), modules);
-  os::send_whole(socket_.native_handle(), command, {}, std::chrono::steady_clock::now() + k_command_limit);
+  os::send_whole(socket_.native_handle(), command, {}, os::now() + k_command_limit);
 }
 
 void StandbyPython::read() {

@@ -91,6 +91,10 @@ void Standbys::drop(std::size_t worker) {
   waiting_.erase(found);
 }
 
+void Standbys::drop_from(std::size_t worker) {
+  while (!waiting_.empty() && waiting_.rbegin()->first >= worker) drop(waiting_.rbegin()->first);
+}
+
 int Standbys::pid(std::size_t worker) const {
   const auto found = waiting_.find(worker);
   return found == waiting_.end() ? 0 : found->second->pid();
@@ -111,7 +115,7 @@ void Standbys::look_for_ends() {
 }
 
 void Standbys::end() {
-  while (!waiting_.empty()) drop(waiting_.begin()->first);
+  drop_from(0);
   const TimePoint deadline = os::now() + k_end_limit;
   for (look_for_ends(); !ending_.empty() && os::now() < deadline; look_for_ends())
     std::this_thread::sleep_for(k_end_look);

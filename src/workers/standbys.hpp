@@ -37,8 +37,9 @@ class Standbys {
                                             TimePoint deadline);
   // Why there is none, until one is ready.
   void note_why_none(std::size_t worker, const std::string& why) { why_none_[worker] = why; }
-  void drop(std::size_t worker);      // it is not wanted any more
-  int pid(std::size_t worker) const;  // 0: there is none
+  void drop(std::size_t worker);       // it is not wanted any more
+  void drop_from(std::size_t worker);  // nor those for the workers behind it
+  int pid(std::size_t worker) const;   // 0: there is none
   bool is_ready(std::size_t worker) const;
   void look_for_ends();  // after SIGCHLD
   void end();            // all of them; waits until they have ended, a second at most

@@ -19,7 +19,7 @@ constexpr Milliseconds k_take_limit{2000};  // of all workers together
 
 void WorkerGroup::begin_standbys() {
   take_until_ = os::now() + k_take_limit;
-  for (std::size_t i = plan_->planned.size(); standbys_ && standbys_->pid(i) != 0; ++i) standbys_->drop(i);
+  if (standbys_) standbys_->drop_from(plan_->planned.size());
 }
 
 // Python asks once, as it starts, whether its output is a terminal.

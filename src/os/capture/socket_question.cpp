@@ -1,5 +1,6 @@
 #include "os/capture/socket_question.hpp"
 
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -62,6 +63,21 @@ void SocketQuestion::send() {
       ::send(socket_.get(), request_.data() + sent_, request_.size() - sent_, MSG_NOSIGNAL);
   if (length >= 0) sent_ += static_cast<std::size_t>(length);
   if (length < 0 && errno != EAGAIN && errno != EINTR) socket_ = Fd();
+}
+
+SocketQuestion post(const std::string& socket_path, std::string_view handler) {
+  return {connect_to_path(socket_path),
+          fmt::format("POST /handler/{} HTTP/1.1\r\nHost: worker\r\nContent-Length: 0\r\n"
+                      "Connection: close\r\n\r\n",
+                      handler)};
+}
+
+std::optional<std::string_view> body_of(const SocketQuestion& posted) {
+  const std::string_view answer = posted.answer().value_or("");
+  const std::size_t head = answer.find("\r\n\r\n");
+  if (head == std::string_view::npos) return std::nullopt;
+  if (!answer.starts_with("HTTP/1.1 200") && !answer.starts_with("HTTP/1.0 200")) return std::nullopt;
+  return answer.substr(head + 4);
 }
 
 void ask_all(const std::vector<SocketQuestion*>& questions, Milliseconds limit) {

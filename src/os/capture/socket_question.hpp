@@ -43,6 +43,12 @@ class SocketQuestion {
   bool whole_ = false;
 };
 
+// To torch's worker server.
+SocketQuestion post(const std::string& socket_path, std::string_view handler);
+
+// What stands behind the head of its answer, where that is good.
+std::optional<std::string_view> body_of(const SocketQuestion& posted);
+
 void ask_all(const std::vector<SocketQuestion*>& questions, Milliseconds limit);
 
 }  // namespace ddprun::os

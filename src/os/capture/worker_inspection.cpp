@@ -33,22 +33,6 @@ constexpr const char* k_record = "fr_trace_json?includestacktraces=false";
 constexpr const char* k_nccl_record = "dump_nccl_trace_json?includestacktraces=false";
 constexpr int k_dump_signal_offset = 3;  // SIGRTMIN+3, for which the module registers faulthandler
 
-SocketQuestion post(const std::string& socket_path, std::string_view handler) {
-  return {connect_to_path(socket_path),
-          fmt::format("POST /handler/{} HTTP/1.1\r\nHost: worker\r\nContent-Length: 0\r\n"
-                      "Connection: close\r\n\r\n",
-                      handler)};
-}
-
-// What stands behind the head of an answer that is good.
-std::optional<std::string_view> body_of(const SocketQuestion& posted) {
-  const std::string_view answer = posted.answer().value_or("");
-  const std::size_t head = answer.find("\r\n\r\n");
-  if (head == std::string_view::npos) return std::nullopt;
-  if (!answer.starts_with("HTTP/1.1 200") && !answer.starts_with("HTTP/1.0 200")) return std::nullopt;
-  return answer.substr(head + 4);
-}
-
 // Without a handler the signal would end it.
 bool catches(int pid, int signal) {
   const std::string path = fmt::format("/proc/{}/status", pid);

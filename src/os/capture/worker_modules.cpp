@@ -12,9 +12,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr Milliseconds k_limit{1000};
-constexpr const char* k_request =
-    "POST /handler/ddprun?modules=1 HTTP/1.1\r\nHost: worker\r\nContent-Length: 0\r\nConnection: "
-    "close\r\n\r\n";
 
 std::vector<std::string> names_in(const Json& names) {
   std::vector<std::string> found;
@@ -25,23 +22,21 @@ std::vector<std::string> names_in(const Json& names) {
   return found;
 }
 
-Json loaded_in(std::string_view answer) {
-  const std::size_t head = answer.find("\r\n\r\n");
-  if (head == std::string_view::npos) return Json::array();
-  const Json told = Json::parse(answer.substr(head + 4), nullptr, /*allow_exceptions=*/false);
+Json loaded_in(std::string_view body) {
+  const Json told = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   return told.is_object() && told.contains("loaded") ? told["loaded"] : Json::array();
 }
 
 std::string ask(const std::vector<std::string>& doors) {
   std::vector<SocketQuestion> questions;
   for (const std::string& door : doors)
-    questions.emplace_back(connect_to_path(door.empty() ? "" : door + ".socket"), k_request);
+    questions.push_back(post(door.empty() ? "" : door + ".socket", "ddprun?modules=1"));
   std::vector<SocketQuestion*> all;
   for (SocketQuestion& question : questions) all.push_back(&question);
   ask_all(all, k_limit);
   Json modules = Json::array();
   for (const SocketQuestion& question : questions)
-    modules.push_back(loaded_in(question.answer().value_or("")));
+    modules.push_back(loaded_in(body_of(question).value_or("")));
   return modules.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -209,6 +209,7 @@ def test_code_that_has_been_edited_runs(machine, torch_python, packages, edited,
 def test_a_standby_interpreter_that_is_killed_is_replaced(machine, torch_python, folder, killed):
     program = machine.start("-v", *K_ATTEMPTS, "--nproc-per-node", "2", "facts.py", env={"PYTHON_EXEC": str(torch_python)})
     first = wait_until("one waits", lambda: waiting(program.pid), 60)[0]
+    wait_until("the kernel would kill it first", lambda: Path(f"/proc/{first}/oom_score_adj").read_text() == "1000\n", 20)
     if killed:
         os.kill(first, signal.SIGKILL)
     result = program.wait(timeout=120)
