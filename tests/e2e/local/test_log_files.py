@@ -288,12 +288,13 @@ def test_a_program_that_is_killed_loses_no_line_of_its_file(machine):
 
 def test_ranks_that_lose_one_that_raises_are_one_traceback(machine, torch_python):
     """Gloo names the peer's port, which is another one for each of them. They ignore SIGTERM, so that all get to say so, and
-    say it in one piece and at one time: on a loaded machine they notice the loss seconds apart."""
-    script = ("import glob, signal, sys, time, traceback, torch, torch.distributed as dist\n"
+    say it in one piece and at one time: on a loaded machine they notice the loss seconds apart. They end without what Python does
+    at its end, where a thread of gloo may abort them."""
+    script = ("import glob, os, signal, sys, time, traceback, torch, torch.distributed as dist\n"
               "def say(*error):\n    text = ''.join(traceback.format_exception(*error))\n"
               "    if dist.get_rank() != 2:\n        open(f'lost.{dist.get_rank()}', 'w').close()\n"
               "        while len(glob.glob('lost.*')) < 7: time.sleep(0.005)\n"
-              "    sys.stderr.write(text)\n    sys.stderr.flush()\n"
+              "    sys.stderr.write(text)\n    sys.stderr.flush()\n    os._exit(1)\n"
               "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ndist.init_process_group('gloo')\n"
               "sys.excepthook = say  # torch has one of its own\nones = torch.ones(1)\n"
               "for step in range(5):\n    if dist.get_rank() == 2 and step == 3:\n        raise ValueError('bad batch')\n"
