@@ -9,6 +9,16 @@
 
 namespace ddprun::agent {
 
+namespace {
+
+// What a check found has been printed already.
+bool found_by_check(const supervise::Cause& cause, const options::Options& options) {
+  return options.check.wanted && cause.kind == supervise::Cause::Kind::worker_failed &&
+         supervise::exit_code_of(cause.failure.status) == 1;
+}
+
+}  // namespace
+
 void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
                   const Requeue& requeue) {
   const std::string& path = plans.node->options.report_file;
@@ -34,6 +44,7 @@ void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int
 std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
                        const Requeue& requeue) {
   write_report(finish, plans, began, requeue);
+  if (found_by_check(finish.cause, plans.node->options)) return {};
   std::string text = supervise::render_report(finish.cause, finish.restarts);
   if (!text.empty()) text.pop_back();
   const bool signalled = finish.cause.kind == supervise::Cause::Kind::stopped_by_signal;

@@ -19,6 +19,7 @@
 #include "command_line/command_line.hpp"
 #include "command_line/config.hpp"
 #include "commands/capture.hpp"
+#include "commands/check.hpp"
 #include "commands/dry_run.hpp"
 #include "commands/status_command.hpp"
 #include "commands/timeline.hpp"
@@ -301,6 +302,7 @@ int launch(facts::Snapshot& snapshot, options::Options& options,
 int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, bool& started,
         streams::OutputLink& output_link) {
   console::set_up_log(console::Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
+  if (commands::is_check_node(snapshot)) return commands::check_node(snapshot);
   if (allocation::is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = allocation::find_front_end_umask(snapshot)) os::set_umask(*mask);
   const facts::Environment captured = snapshot.environment;
@@ -322,7 +324,9 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
   if (!options.snapshot_file.empty()) {
     left_over = become_snapshot(snapshot, options);
   } else {
+    commands::make_check_job(options);
     read_named_files(snapshot, layers, options);
+    commands::make_check_job(options);  // again where a site has given options
     if (options.print_config)
       return console::print_text(
                  command_line::render_config(options, facts::config_files(snapshot.environment))),

@@ -308,7 +308,7 @@ void settle_program(Draft& draft) {
         options.gpus->origin + " requires --topology: it sets the GPU count of the described node",
         "--nproc-per-node sets the number of workers on each node (default: one per visible GPU)");
   }
-  const bool runs_nothing = options.print_config || !options.capture_file.empty() ||
+  const bool runs_nothing = options.print_config || options.check.wanted || !options.capture_file.empty() ||
                             !options.timeline_file.empty() || options.status || options.stacks ||
                             options.dry_run != options::DryRun::off;
   if (options.command.empty() && !runs_nothing) {
@@ -318,6 +318,14 @@ void settle_program(Draft& draft) {
 
 void check_watch(const options::Options& options) {
   if (options.watch && !options.status) throw UsageError("--watch requires --status", "add --status");
+}
+
+void check_check(const Draft& draft) {
+  if (draft.origins.contains("check")) return;
+  for (const char* name : {"strict", "exclude-file"}) {
+    const auto given = draft.origins.find(name);
+    if (given != draft.origins.end()) throw UsageError(given->second + " requires --check", "add --check");
+  }
 }
 
 void refuse_together(const Draft& draft, const char* one, const char* other) {
@@ -406,6 +414,7 @@ void settle(Draft& draft, const facts::Environment& environment) {
   settle_output(draft, environment);
   settle_binding(draft);
   check_watch(draft.options);
+  check_check(draft);
   if (!draft.options.snapshot_file.empty() && draft.options.dry_run == options::DryRun::off) {
     draft.options.dry_run = options::DryRun::text;
   }

@@ -341,6 +341,15 @@ void dry_run(Draft& draft, const Given& given) {
   draft.options.dry_run = k_forms[choice_from(given, {"text", "json", "env", "svg"})];
 }
 
+void check(Draft& draft, const Given& given) {
+  const options::CheckOptions before = draft.options.check;
+  draft.options.check = options::parse_check(given.value, given.origin);
+  draft.options.check.strict = before.strict;
+  draft.options.check.exclude_file = before.exclude_file;
+}
+void strict(Draft& draft, const Given&) { draft.options.check.strict = true; }
+void exclude_file(Draft& draft, const Given& given) { draft.options.check.exclude_file = file_from(given); }
+
 void capture(Draft& draft, const Given& given) { draft.options.capture_file = file_from(given); }
 void snapshot(Draft& draft, const Given& given) { draft.options.snapshot_file = file_from(given); }
 void report(Draft& draft, const Given& given) { draft.options.report_file = file_from(given); }

@@ -95,6 +95,9 @@ void output_rate(Draft& draft, const Given& given);
 
 // Looking first.
 void dry_run(Draft& draft, const Given& given);
+void check(Draft& draft, const Given& given);
+void strict(Draft& draft, const Given& given);
+void exclude_file(Draft& draft, const Given& given);
 void capture(Draft& draft, const Given& given);
 void snapshot(Draft& draft, const Given& given);
 void report(Draft& draft, const Given& given);

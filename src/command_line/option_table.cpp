@@ -246,6 +246,17 @@ void add_looking_and_about(std::vector<OptionEntry>& table) {
       {OptionEntry{"dry-run", k_no_letter, optional, "text|json|env|svg", own, looking, words,
                    "text json env svg", "print the plan and where every value came from; start nothing",
                    setters::dry_run},
+       OptionEntry{
+           "check", k_no_letter, optional, "table|json|deep|auto", own, looking, words,
+           "table json deep auto",
+           "check all nodes and the connections between them; run nothing, but with auto, which checks "
+           "before the first attempt",
+           setters::check},
+       flag("strict", k_no_letter, own, looking, "with --check: exit with 1 for warnings too",
+            setters::strict),
+       file_value("exclude-file", "FILE", own, looking,
+                  "with --check: write the names of nodes with errors to FILE, one per line",
+                  setters::exclude_file),
        file_value("capture", "FILE", own, looking,
                   "write all that ddprun reads on this host to FILE, without secrets, and exit",
                   setters::capture),

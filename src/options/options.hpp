@@ -15,6 +15,7 @@
 #include "base/sourced.hpp"
 #include "facts/snapshot.hpp"
 #include "options/bind_choice.hpp"
+#include "options/check_options.hpp"
 #include "options/hang_options.hpp"
 #include "options/restart_options.hpp"
 #include "options/store_access.hpp"
@@ -95,6 +96,7 @@ struct Options {
   std::optional<Sourced<int>> gpus;  // --gpus: of the node that --topology describes
 
   output::OutputOptions output;
+  CheckOptions check;
 
   DryRun dry_run = DryRun::off;
   std::string picture_file;   // --dry-run=svg FILE.svg; empty: standard output

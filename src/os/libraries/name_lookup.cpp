@@ -43,6 +43,23 @@ std::vector<std::string> look_up_name(const std::string& name, Milliseconds limi
   return split_words(*answer.bytes);
 }
 
+std::optional<bool> has_name(const std::string& address, Milliseconds limit) {
+  const ChildAnswer answer = call_in_child(
+      [&address] {
+        addrinfo wanted{};
+        wanted.ai_flags = AI_NUMERICHOST;
+        addrinfo* found = nullptr;
+        std::array<char, NI_MAXHOST> text{};
+        if (::getaddrinfo(address.c_str(), nullptr, &wanted, &found) != 0) return std::string("no");
+        const int named = ::getnameinfo(found->ai_addr, found->ai_addrlen, text.data(), text.size(), nullptr,
+                                        0, NI_NAMEREQD);
+        return std::string(named == 0 ? "yes" : "no");
+      },
+      limit);
+  if (!answer.bytes) return std::nullopt;
+  return *answer.bytes == "yes";
+}
+
 NameLookupChild::NameLookupChild(const std::string& name)
     : child_([&name] { return look_up(name); }, "look up the host name " + name) {}
 

@@ -2,6 +2,7 @@
 // likes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace ddprun::os {
 
 // Numeric addresses in the resolver's order; none where the name is not known or nobody answers in time.
 std::vector<std::string> look_up_name(const std::string& name, Milliseconds limit = k_lookup_limit);
+
+// Whether a numeric address has a name, asked for as long as `limit`; nothing when nobody answers in time.
+std::optional<bool> has_name(const std::string& address, Milliseconds limit = k_lookup_limit);
 
 class NameLookupChild {
  public:

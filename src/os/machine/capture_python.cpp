@@ -66,28 +66,52 @@ std::vector<fs::path> package_folders(const fs::path& interpreter, const std::st
   return folders;
 }
 
-}  // namespace
+struct Found {
+  facts::PythonFacts facts;
+  fs::path folder;  // of packages, where torch is
+};
 
-facts::PythonFacts capture_python(const std::string& interpreter, const facts::Environment& environment) {
-  if (interpreter.find('/') == std::string::npos) return {};
+Found find_torch(const std::string& interpreter, const facts::Environment& environment) {
+  Found found;
+  if (interpreter.find('/') == std::string::npos) return found;
   std::optional<facts::VirtualEnvironment> virtual_environment;
   const fs::path settings = prefix_of(interpreter) / "pyvenv.cfg";
   if (const auto text = try_read_file(settings.string(), k_file_limit)) {
     virtual_environment = facts::parse_virtual_environment(*text);
   }
-  facts::PythonFacts facts;
-  facts.version = virtual_environment ? virtual_environment->version : "";
-  if (facts.version.empty()) facts.version = find_version(real_path(interpreter));
-  if (facts.version.empty()) return facts;
+  found.facts.version = virtual_environment ? virtual_environment->version : "";
+  if (found.facts.version.empty()) found.facts.version = find_version(real_path(interpreter));
+  if (found.facts.version.empty()) return found;
   for (const fs::path& folder :
-       package_folders(interpreter, facts.version, virtual_environment, environment)) {
+       package_folders(interpreter, found.facts.version, virtual_environment, environment)) {
     const auto text = try_read_file((folder / "torch" / "version.py").string(), k_file_limit);
     const auto version = text ? facts::parse_torch_version(*text) : std::nullopt;
     if (!version) continue;
-    facts.torch = *version;
+    found.facts.torch = *version;
+    found.folder = folder;
     break;
   }
-  return facts;
+  return found;
+}
+
+}  // namespace
+
+facts::PythonFacts capture_python(const std::string& interpreter, const facts::Environment& environment) {
+  return find_torch(interpreter, environment).facts;
+}
+
+std::string find_nccl_version(const std::string& interpreter, const facts::Environment& environment) {
+  const fs::path folder = find_torch(interpreter, environment).folder;
+  if (folder.empty()) return {};
+  for (const std::string& name : list_folder(folder.string())) {
+    // nvidia_nccl_cu12-2.27.5.dist-info
+    const std::size_t dash = name.find('-');
+    const std::size_t end = name.rfind(".dist-info");
+    if (!name.starts_with("nvidia_nccl_cu") || dash == std::string::npos || end == std::string::npos)
+      continue;
+    return name.substr(dash + 1, end - dash - 1);
+  }
+  return {};
 }
 
 }  // namespace ddprun::os

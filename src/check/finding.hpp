@@ -1,0 +1,41 @@
+// What a check has found wrong, for people and programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "check/host_record.hpp"
+
+namespace ddprun::check {
+
+// An error: the job would fail or compute nothing. A warning: it would run, slower or at a risk.
+enum class Mark { error, warning };
+
+struct Finding {
+  Mark mark = Mark::warning;
+  std::string subject;             // "connection", "clock", "shared memory": one word or two
+  std::vector<std::string> hosts;  // that it is about
+  std::string what;                // a sentence without the hosts and without a final stop
+  std::string fix;                 // what to do
+  friend bool operator==(const Finding&, const Finding&) = default;
+};
+
+// Everything that is wrong with these nodes, errors first, equal findings of several nodes as one. Nothing
+// for sound ones. `records` in the order of the ranks.
+std::vector<Finding> judge(const std::vector<HostRecord>& records);
+
+// By subject; each adds what it finds. What one node shows of itself:
+void judge_surroundings(const HostRecord& record, std::vector<Finding>& findings);
+void judge_names(const HostRecord& record, bool several, std::vector<Finding>& findings);
+void judge_variables(const HostRecord& record, bool several, std::vector<Finding>& findings);
+void judge_gpus(const HostRecord& record, std::vector<Finding>& findings);
+// And what shows only among several:
+void judge_connections(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
+void judge_peer_names(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
+void judge_likeness(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
+
+// The ranks whose connection to the next node looks slow beside the others: worth a second measurement,
+// alone, before anybody is told.
+std::vector<int> slow_connections(const std::vector<HostRecord>& records);
+
+}  // namespace ddprun::check

@@ -1,0 +1,98 @@
+// What one node shows of itself when it is checked (--check), as a value that travels between the nodes as
+// JSON.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ddprun::check {
+
+// A folder that a job writes to.
+struct Folder {
+  std::string purpose;  // "/tmp", "shared memory", "home", "log folder"
+  std::string path;
+  std::uint64_t size = 0;  // bytes of its file system
+  std::uint64_t free = 0;  // for this user
+  double write_rate = 0;   // bytes per second, synced to disk; 0: not measured
+  std::string problem;     // why it cannot be used: "permission denied"; empty: it can
+};
+
+// What NVML shows of one GPU before the job starts.
+struct GpuHealth {
+  std::string address;  // PCI, "0000:c1:00.0"
+  std::string model;
+  std::uint64_t memory = 0;         // bytes
+  std::uint64_t used = 0;           // without what the driver reserves
+  int processes = 0;                // that compute on it now
+  std::int64_t uncorrected = 0;     // ECC errors since the driver was loaded
+  bool rows_pending = false;        // a remapped row waits for a reset of the GPU
+  bool rows_failed = false;         // no spare row is left
+  std::vector<std::string> slowed;  // why its clocks are lowered now: "hardware thermal slowdown"
+  int link_width = 0;               // PCIe lanes now; 0: not known
+  int full_link_width = 0;          // that GPU and slot have
+  int nvlinks = 0;                  // NVLinks that are up
+  int nvlinks_down = 0;
+};
+
+// A connection from this node to another one of the job.
+struct Connection {
+  int to_rank = 0;
+  std::string to;       // node
+  std::string address;  // that was used there
+  int port = 0;
+  double latency = 0;    // seconds for a short message and its answer, the least of some
+  double rate = 0;       // bytes per second; 0: not measured
+  int path_mtu = 0;      // bytes; 0: not known
+  std::string problem;   // why there is none: "connection refused"
+  bool stalled = false;  // short messages arrive, long ones do not
+  // What this node's name service says of that node; not asked where there is one node only.
+  std::vector<std::string> name_addresses;
+};
+
+struct HostRecord {
+  int rank = 0;  // of the first worker of this node
+  std::string host;
+  std::vector<std::string> addresses;           // of interfaces that are up, without loopback
+  std::vector<std::string> interfaces;          // that are up, with loopback
+  std::string address;                          // by which the others reach it; empty: there is no other node
+  std::string interface;                        // that has it
+  int mtu = 0;                                  // of that interface
+  std::map<std::string, std::string> versions;  // "ddprun", "kernel", "Python", "torch", "NVIDIA driver", ...
+
+  int workers = 0;
+  int cpus = 0;              // that ddprun may use here
+  int online_cpus = 0;       // of the node
+  double cpu_quota = 0;      // of the cgroup, in CPUs; 0: none
+  std::uint64_t memory = 0;  // that this job may use
+  std::uint64_t free_memory = 0;
+  bool infiniband = false;                      // there are RDMA devices
+  std::map<std::string, std::uint64_t> limits;  // soft: "nofile", "memlock", "nproc"; k_unlimited
+  std::vector<Folder> folders;
+
+  std::vector<std::string> name_addresses;  // what this node's own name leads to
+  double name_time = 0;                     // seconds for that answer
+  double reverse_time = 0;                  // seconds to look the own address up; 0: not asked
+  int search_domains = 0;
+
+  std::vector<GpuHealth> gpus;
+  std::vector<std::string> lost_gpus;            // "GPU 3: GPU is lost"
+  std::string gpu_problem;                       // why there is no list of GPUs
+  int visible_gpus = 0;                          // that the workers may use
+  std::map<std::string, std::string> variables;  // known ones that are set for the workers
+
+  double clock_offset = 0;       // seconds that the first node's clock is ahead of this one's
+  double clock_uncertainty = 0;  // half the way there and back; 0: not measured
+  std::vector<Connection> connections;
+};
+
+inline constexpr std::uint64_t k_unlimited = ~std::uint64_t{0};
+
+std::string render_record(const HostRecord& record);
+// Throws Error where the text is no such record.
+HostRecord parse_record(const std::string& json);
+std::string render_gpu_health(const std::vector<GpuHealth>& gpus);
+std::vector<GpuHealth> parse_gpu_health(const std::string& json);
+
+}  // namespace ddprun::check

@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.hpp"
+#include "check/finding.hpp"
+#include "facts/memory_text.hpp"
+
+namespace ddprun::check {
+
+namespace {
+
+constexpr double k_long_latency = 0.02;      // seconds: another site, or a broken route
+constexpr double k_times_the_latency = 10;   // of the others', and
+constexpr double k_notable_latency = 0.002;  // not below this
+constexpr double k_part_of_the_rate = 0.25;  // of the others'
+constexpr double k_slow_rate = 10e6;         // bytes per second: a 100 Mbit/s link
+constexpr double k_clock_skew = 1.0;         // seconds
+
+template <class Value>
+double median(const std::vector<HostRecord>& records, Value value) {
+  std::vector<double> values;
+  for (const HostRecord& record : records) {
+    for (const Connection& connection : record.connections) {
+      if (connection.problem.empty() && value(connection) > 0) values.push_back(value(connection));
+    }
+  }
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+bool is_slow(const Connection& connection, double usual) {
+  if (connection.rate <= 0) return false;
+  return connection.rate < k_slow_rate || connection.rate < usual * k_part_of_the_rate;
+}
+
+double usual_rate(const std::vector<HostRecord>& records) {
+  return median(records, [](const Connection& each) { return each.rate; });
+}
+
+std::string name_end(const Connection& connection) {
+  return fmt::format("{} ({})", printable(connection.to, 80), connection.address);
+}
+
+void judge_connection(const HostRecord& record, const Connection& connection, double usual_latency,
+                      double usual, std::vector<Finding>& findings) {
+  const std::string end = name_end(connection);
+  if (!connection.problem.empty()) {
+    findings.push_back(
+        {Mark::error,
+         "connection",
+         {record.host},
+         fmt::format("cannot connect to {}, port {}: {}", end, connection.port, connection.problem),
+         "open all TCP ports between the job's nodes in the firewall, those of "
+         "/proc/sys/net/ipv4/ip_local_port_range at least; or choose another network with "
+         "--local-addr"});
+    return;
+  }
+  if (connection.stalled) {
+    findings.push_back({Mark::error,
+                        "connection",
+                        {record.host},
+                        fmt::format("short messages arrive at {}, long ones do not", end),
+                        "give all interfaces and switches on the way the same MTU (ip link show)"});
+    return;
+  }
+  const bool odd =
+      connection.latency > k_notable_latency && connection.latency > usual_latency * k_times_the_latency;
+  if (connection.latency > k_long_latency || odd) {
+    findings.push_back(
+        {Mark::warning,
+         "latency",
+         {record.host},
+         fmt::format("a message to {} and its answer need {:.3g} ms; the median of all is {:.2g} ms", end,
+                     connection.latency * 1e3, usual_latency * 1e3),
+         "see which way it takes (ip route get, tracepath), or leave that node out"});
+  }
+  if (is_slow(connection, usual)) {
+    findings.push_back({Mark::warning,
+                        "bandwidth",
+                        {record.host},
+                        fmt::format("{}/s to {}; the median of all is {}/s",
+                                    facts::describe_bytes(static_cast<std::uint64_t>(connection.rate)), end,
+                                    facts::describe_bytes(static_cast<std::uint64_t>(usual))),
+                        "check the link's speed (ethtool), cable and switch, or leave that node out"});
+  }
+}
+
+void judge_clock(const HostRecord& record, const std::string& first, std::vector<Finding>& findings) {
+  if (record.clock_uncertainty <= 0) return;
+  const double skew = std::abs(record.clock_offset) - record.clock_uncertainty;
+  if (skew < k_clock_skew) return;
+  findings.push_back({Mark::warning,
+                      "clock",
+                      {record.host},
+                      fmt::format("its clock is {:.3g} s {} that of {}", std::abs(record.clock_offset),
+                                  record.clock_offset > 0 ? "behind" : "ahead of", printable(first, 80)),
+                      "have the site synchronise the clocks (chronyc tracking): log times, munge and time "
+                      "limits depend on them"});
+}
+
+}  // namespace
+
+std::vector<int> slow_connections(const std::vector<HostRecord>& records) {
+  const double usual = usual_rate(records);
+  std::vector<int> ranks;
+  for (const HostRecord& record : records) {
+    const bool slow = std::any_of(record.connections.begin(), record.connections.end(),
+                                  [&](const Connection& each) { return is_slow(each, usual); });
+    if (slow) ranks.push_back(record.rank);
+  }
+  return ranks;
+}
+
+void judge_connections(const std::vector<HostRecord>& records, std::vector<Finding>& findings) {
+  const double usual_latency = median(records, [](const Connection& each) { return each.latency; });
+  const double usual = usual_rate(records);
+  for (const HostRecord& record : records) {
+    for (const Connection& connection : record.connections)
+      judge_connection(record, connection, usual_latency, usual, findings);
+    judge_clock(record, records.front().host, findings);
+  }
+  judge_peer_names(records, findings);
+}
+
+}  // namespace ddprun::check

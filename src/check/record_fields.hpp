@@ -1,0 +1,23 @@
+// One description of the records for both directions: a member's name is its key.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "check/host_record.hpp"
+
+namespace ddprun::check {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Folder, purpose, path, size, free, write_rate, problem)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GpuHealth, address, model, memory, used, processes,
+                                                uncorrected, rows_pending, rows_failed, slowed, link_width,
+                                                full_link_width, nvlinks, nvlinks_down)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Connection, to_rank, to, address, port, latency, rate,
+                                                path_mtu, problem, stalled, name_addresses)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(HostRecord, rank, host, addresses, interfaces, address,
+                                                interface, mtu, versions, workers, cpus, online_cpus,
+                                                cpu_quota, memory, free_memory, infiniband, limits, folders,
+                                                name_addresses, name_time, reverse_time, search_domains, gpus,
+                                                lost_gpus, gpu_problem, visible_gpus, variables, clock_offset,
+                                                clock_uncertainty, connections)
+
+}  // namespace ddprun::check

@@ -1,0 +1,28 @@
+// The result of a check for people and programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "check/finding.hpp"
+
+namespace ddprun::check {
+
+struct CheckResult {
+  std::vector<HostRecord> records;
+  std::vector<Finding> findings;
+  Milliseconds took{0};
+};
+
+// Whether the job would fail; with `strict` also where a warning was found.
+bool fails(const CheckResult& result, bool strict);
+
+// A table of the nodes, what is the same on all of them, a mark, a sentence and a fix for each finding, and
+// one line of the sum.
+std::string render_check_text(const CheckResult& result);
+// {"format", "result", "seconds", "nodes": [records], "findings": [{"mark", "subject", "nodes", "what",
+// "fix"}]}; units are seconds and bytes.
+std::string render_check_json(const CheckResult& result, bool strict);
+
+}  // namespace ddprun::check

@@ -1,0 +1,110 @@
+#include "commands/check_meeting.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "os/libraries/name_lookup.hpp"
+
+namespace ddprun::commands {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MetNode, rank, host, address, port, word, workers)
+
+namespace {
+
+constexpr Milliseconds k_meeting{15000};   // until all workers are there
+constexpr Milliseconds k_checking{25000};  // for a node's record
+
+std::string key_of(const char* what, int number) { return fmt::format("ddprun-check/{}/{}", what, number); }
+constexpr const char* k_nodes = "ddprun-check/nodes";
+constexpr const char* k_again = "ddprun-check/again";
+constexpr const char* k_end = "ddprun-check/end";
+
+std::string record_key(int rank, int round) { return key_of(round == 0 ? "record" : "again", rank); }
+
+template <class Value>
+Value read_json(const std::optional<std::string>& text, const char* what) {
+  if (!text) throw Error(fmt::format("rank 0 did not say {} within {}", what, describe_duration(k_meeting)));
+  try {
+    return nlohmann::json::parse(*text).get<Value>();
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(fmt::format("cannot read {}: {}", what, error.what()));
+  }
+}
+
+// Several workers of one host are one node.
+void add_worker(std::vector<MetNode>& nodes, const MetNode& worker) {
+  auto node =
+      std::find_if(nodes.begin(), nodes.end(), [&](const MetNode& each) { return each.host == worker.host; });
+  if (node == nodes.end()) node = nodes.insert(node, worker);
+  ++node->workers;
+}
+
+net::StoreClient open_store(const std::string& address, int port) {
+  const std::vector<std::string> found = os::look_up_name(address);
+  return {found.empty() ? address : found.front(), port};
+}
+
+}  // namespace
+
+CheckMeeting::CheckMeeting(int rank, int world, const std::string& address, int port)
+    : rank_(rank), world_(world) {
+  if (world > 1) store_.emplace(open_store(address, port));
+}
+
+std::string CheckMeeting::local_address() const { return store_ ? store_->local_address() : std::string(); }
+
+std::vector<MetNode> CheckMeeting::meet(const MetNode& own, std::vector<int>& missing) {
+  std::vector<MetNode> nodes;
+  add_worker(nodes, own);
+  if (!store_) return nodes;
+  if (rank_ != 0) {
+    store_->set(key_of("worker", rank_), nlohmann::json(own).dump());
+    return read_json<std::vector<MetNode>>(store_->get(k_nodes, 2 * k_meeting), "which nodes take part");
+  }
+  const auto deadline = std::chrono::steady_clock::now() + k_meeting;
+  for (int rank = 1; rank < world_; ++rank) {
+    const auto left = std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto told = store_->get(key_of("worker", rank), std::max(left, Milliseconds{1}));
+    told ? add_worker(nodes, read_json<MetNode>(told, "a worker's place")) : missing.push_back(rank);
+  }
+  store_->set(k_nodes, nlohmann::json(nodes).dump());
+  return nodes;
+}
+
+void CheckMeeting::give(const check::HostRecord& record, int round) {
+  if (store_) store_->set(record_key(rank_, round), check::render_record(record));
+}
+
+std::vector<check::HostRecord> CheckMeeting::collect(const std::vector<MetNode>& nodes, int round,
+                                                     std::vector<std::string>& silent) {
+  std::vector<check::HostRecord> records;
+  const auto deadline = std::chrono::steady_clock::now() + k_checking;
+  for (const MetNode& node : nodes) {
+    if (node.rank == rank_) continue;
+    const auto left = std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto told = store_->get(record_key(node.rank, round), std::max(left, Milliseconds{1}));
+    told ? records.push_back(check::parse_record(*told)) : silent.push_back(node.host);
+  }
+  return records;
+}
+
+void CheckMeeting::ask_again(const std::vector<int>& ranks) {
+  if (store_) store_->set(k_again, nlohmann::json(ranks).dump());
+}
+
+std::vector<int> CheckMeeting::asked_again() {
+  return read_json<std::vector<int>>(store_->get(k_again, 2 * k_checking), "what is measured once more");
+}
+
+void CheckMeeting::wait_for(int rank, int round) { store_->get(record_key(rank, round), k_checking); }
+
+void CheckMeeting::end() {
+  if (store_) store_->set(k_end, "");
+}
+
+void CheckMeeting::wait_for_end() { store_->get(k_end, 2 * k_checking); }
+
+}  // namespace ddprun::commands

@@ -1,0 +1,56 @@
+// How the workers of a check meet: the first one of each node stays, and all know all through the store.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "check/host_record.hpp"
+#include "net/store_client.hpp"
+
+namespace ddprun::commands {
+
+// Where one node's worker answers.
+struct MetNode {
+  int rank = 0;
+  std::string host;
+  std::string address;
+  int port = 0;
+  std::string word;  // net::k_check_word
+  int workers = 0;   // of that node
+};
+
+class CheckMeeting {
+ public:
+  // Of `world` workers. A world of one meets nobody.
+  CheckMeeting(int rank, int world, const std::string& address, int port);
+
+  // This node's address on the way to the store; empty in a world of one.
+  std::string local_address() const;
+
+  // Tells the others of this worker, and returns the nodes in the order of the ranks, each with its first
+  // worker. Workers that do not come within the limit are left out; rank 0 is told their ranks.
+  std::vector<MetNode> meet(const MetNode& own, std::vector<int>& missing);
+
+  // Rank 0 gets the records of all nodes but its own, in the order of the ranks, and the names of nodes that
+  // gave none within the limit.
+  void give(const check::HostRecord& record, int round);
+  std::vector<check::HostRecord> collect(const std::vector<MetNode>& nodes, int round,
+                                         std::vector<std::string>& silent);
+
+  // What rank 0 says to all: those who are to measure once more, in this order.
+  void ask_again(const std::vector<int>& ranks);
+  std::vector<int> asked_again();
+  // Waits until a worker has given its record of the round.
+  void wait_for(int rank, int round);
+
+  void end();
+  void wait_for_end();
+
+ private:
+  int rank_;
+  int world_;
+  std::optional<net::StoreClient> store_;
+};
+
+}  // namespace ddprun::commands

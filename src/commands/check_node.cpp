@@ -1,0 +1,203 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "check/render_check.hpp"
+#include "commands/check.hpp"
+#include "commands/check_meeting.hpp"
+#include "commands/check_words.hpp"
+#include "console/print.hpp"
+#include "net/bound_socket.hpp"
+#include "net/connection_check.hpp"
+#include "os/clock.hpp"
+#include "os/libraries/name_lookup.hpp"
+#include "os/process/answering_child.hpp"
+#include "probes/node_record.hpp"
+#include "rendezvous/waiting_text.hpp"
+
+namespace ddprun::commands {
+
+namespace {
+
+constexpr int k_backlog = 128;
+constexpr Milliseconds k_answer{3000};  // of another node
+constexpr Milliseconds k_stream{1000};  // sent to the next node to see its rate
+constexpr Milliseconds k_name_limit{3000};
+
+int number_of(const facts::Snapshot& snapshot, const char* name) {
+  const auto value = facts::find_variable(snapshot, name);
+  const auto number = value ? parse_integer(*value) : std::nullopt;
+  if (!number || *number < 0)
+    throw Error(fmt::format("--check-node is for ddprun itself: {} is not set", name), "use ddprun --check");
+  return static_cast<int>(*number);
+}
+
+std::string make_word() {
+  std::random_device random;
+  std::string word;
+  while (word.size() < net::k_check_word) word += static_cast<char>('a' + random() % 26);
+  return word;
+}
+
+// Answers the other nodes for as long as this process lives.
+class Answers {
+ public:
+  Answers() : word_(make_word()), listener_(net::bind_port(0, k_backlog)) {
+    if (listener_.descriptor < 0) throw Error("cannot listen on any port of this node");
+    child_ = os::AnsweringChild([this]() -> std::string { net::answer_checks(listener_, word_); },
+                                "answer the other nodes of the check");
+  }
+  int port() const { return listener_.port; }
+  const std::string& word() const { return word_; }
+
+ private:
+  std::string word_;
+  net::BoundSocket listener_;
+  os::AnsweringChild child_;
+};
+
+class CheckNode {
+ public:
+  CheckNode(const facts::Snapshot& snapshot, CheckWords words)
+      : snapshot_(snapshot),
+        words_(std::move(words)),
+        rank_(number_of(snapshot, "RANK")),
+        meeting_(rank_, number_of(snapshot, "WORLD_SIZE"),
+                 facts::find_variable(snapshot, "MASTER_ADDR").value_or(""),
+                 number_of(snapshot, "MASTER_PORT")) {}
+
+  int run() {
+    const TimePoint start = os::now();
+    const Answers answers;
+    const std::string address = meeting_.local_address();
+    nodes_ =
+        meeting_.meet({rank_, snapshot_.host.name, address, answers.port(), answers.word(), 0}, missing_);
+    const auto own =
+        std::find_if(nodes_.begin(), nodes_.end(), [&](const MetNode& each) { return each.rank == rank_; });
+    if (own == nodes_.end()) return 0;  // another worker of this node speaks for it
+    place_ = static_cast<std::size_t>(own - nodes_.begin());
+    const bool several = nodes_.size() > 1;
+    record_ =
+        probes::make_node_record({rank_, own->workers, several ? address : "", words_.log_folder}, snapshot_);
+    if (several) measure_connections();
+    return rank_ == 0 ? judge_all(start) : take_part();
+  }
+
+ private:
+  const MetNode& next_node() const { return nodes_[(place_ + 1) % nodes_.size()]; }
+
+  check::Connection measure(const MetNode& node, std::optional<Milliseconds> stream_for) {
+    const net::MeasuredConnection measured =
+        net::measure_connection(node.address, node.port, node.word, stream_for, k_answer);
+    if (node.rank == 0) {
+      record_.clock_offset = measured.clock_offset;
+      record_.clock_uncertainty = measured.clock_uncertainty;
+    }
+    return {node.rank,     node.host,         node.address,     node.port,        measured.latency,
+            measured.rate, measured.path_mtu, measured.problem, measured.stalled, {}};
+  }
+
+  // To the first node and to the next one in a ring, as far as these differ.
+  void measure_connections() {
+    if (rank_ != 0 && next_node().rank != 0)
+      record_.connections.push_back(measure(nodes_.front(), std::nullopt));
+    record_.connections.push_back(measure(next_node(), k_stream));
+    record_.connections.back().name_addresses = os::look_up_name(next_node().host, k_name_limit);
+  }
+
+  void measure_again() {
+    for (check::Connection& connection : record_.connections) {
+      if (connection.to_rank != next_node().rank || connection.rate <= 0) continue;
+      const check::Connection again = measure(next_node(), k_stream);
+      if (again.rate > connection.rate) connection.rate = again.rate;
+    }
+  }
+
+  // One after the other, so that none disturbs the other.
+  void take_turn(const std::vector<int>& ranks) {
+    const auto turn = std::find(ranks.begin(), ranks.end(), rank_);
+    if (turn == ranks.end()) return;
+    if (turn != ranks.begin()) meeting_.wait_for(*(turn - 1), 1);
+    measure_again();
+    meeting_.give(record_, 1);
+  }
+
+  int take_part() {
+    meeting_.give(record_, 0);
+    take_turn(meeting_.asked_again());
+    meeting_.wait_for_end();
+    return 0;
+  }
+
+  void collect(check::CheckResult& result) {
+    std::vector<std::string> silent;
+    result.records = meeting_.collect(nodes_, 0, silent);
+    result.records.insert(result.records.begin(), record_);
+    const std::vector<int> slow = check::slow_connections(result.records);
+    meeting_.ask_again(slow);
+    take_turn(slow);
+    result.records.front() = record_;
+    for (check::HostRecord& record : result.records) {
+      if (record.rank == 0 || std::find(slow.begin(), slow.end(), record.rank) == slow.end()) continue;
+      const auto again = meeting_.collect({{.rank = record.rank}}, 1, silent);
+      if (!again.empty()) record = again.front();
+    }
+    for (const std::string& host : silent) {
+      result.findings.push_back({check::Mark::error,
+                                 "check",
+                                 {host},
+                                 "the node took part, but gave no result",
+                                 "look there for a file system that hangs (df, dmesg), or leave it out"});
+    }
+    if (!missing_.empty()) {
+      result.findings.push_back(
+          {check::Mark::error,
+           "check",
+           {record_.host},
+           fmt::format("{} did not report to rank 0", rendezvous::describe_ranks(missing_)),
+           "look at its node: the process was started there and then hung, or cannot reach "
+           "this node"});
+    }
+  }
+
+  int judge_all(TimePoint start) {
+    check::CheckResult result;
+    if (nodes_.size() > 1) {
+      collect(result);
+    } else {
+      result.records = {record_};
+    }
+    meeting_.end();
+    const std::vector<check::Finding> findings = check::judge(result.records);
+    result.findings.insert(result.findings.end(), findings.begin(), findings.end());
+    result.took = std::chrono::duration_cast<Milliseconds>(os::now() - start);
+    words_.json ? console::print_data(check::render_check_json(result, words_.strict))
+                : console::print_text(check::render_check_text(result));
+    return check::fails(result, words_.strict) ? 1 : 0;
+  }
+
+  const facts::Snapshot& snapshot_;
+  CheckWords words_;
+  int rank_;
+  CheckMeeting meeting_;
+  std::vector<MetNode> nodes_;
+  std::vector<int> missing_;  // ranks
+  std::size_t place_ = 0;
+  check::HostRecord record_;
+};
+
+}  // namespace
+
+bool is_check_node(const facts::Snapshot& snapshot) {
+  return snapshot.arguments.size() == 2 && snapshot.arguments.front() == k_check_node;
+}
+
+int check_node(const facts::Snapshot& snapshot) {
+  return CheckNode(snapshot, parse_check_words(snapshot.arguments[1])).run();
+}
+
+}  // namespace ddprun::commands

@@ -1,0 +1,34 @@
+// Measures connections between the nodes of a job: one end answers, the other one asks.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/duration.hpp"
+#include "net/bound_socket.hpp"
+
+namespace ddprun::net {
+
+// What the answering end of a check listens on; of the others only who knows the word is answered.
+inline constexpr std::size_t k_check_word = 16;  // bytes
+
+// Answers until the process ends. `listener` listens, as bind_port leaves it.
+[[noreturn]] void answer_checks(const BoundSocket& listener, const std::string& word);
+
+struct MeasuredConnection {
+  std::string problem;  // why there is none: "connection refused"; empty: there is one
+  std::string local_address;
+  int path_mtu = 0;         // bytes; 0: not known
+  double latency = 0;       // seconds for a short message and its answer: the least of some
+  double clock_offset = 0;  // seconds that the other end's clock is ahead
+  double clock_uncertainty = 0;
+  double rate = 0;       // bytes per second of one stream; 0: not measured
+  bool stalled = false;  // short messages arrive, long ones do not
+};
+
+// `stream_for`: how long to send as much as there is room for; nothing: no rate is measured. Waits at most
+// `limit` for the connection, and as long again for each answer.
+MeasuredConnection measure_connection(const std::string& address, int port, const std::string& word,
+                                      std::optional<Milliseconds> stream_for, Milliseconds limit);
+
+}  // namespace ddprun::net

@@ -1,0 +1,35 @@
+// A client of the c10d store, in the dialect of torch 2.2 and newer, for a program without an event loop.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/duration.hpp"
+#include "net/timed_socket.hpp"
+
+namespace ddprun::net {
+
+class StoreClient {
+ public:
+  // Of the store at this numeric address. Throws Error naming it where it cannot be reached.
+  StoreClient(std::string address, int port);
+
+  // Throws Error where the store is gone.
+  void set(const std::string& key, const std::string& value);
+  // Waits until the key is there; nothing when it is not within the limit.
+  std::optional<std::string> get(const std::string& key, Milliseconds limit);
+
+  // This host's end of the connection.
+  std::string local_address() const { return socket_.local_address(); }
+  const std::string& address() const { return address_; }
+
+ private:
+  void connect();
+  [[noreturn]] void fail(const std::string& why) const;
+
+  std::string address_;
+  int port_;
+  TimedSocket socket_;
+};
+
+}  // namespace ddprun::net

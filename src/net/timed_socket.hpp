@@ -1,0 +1,37 @@
+// A TCP connection of a program without an event loop: every call waits, and none for longer than it is told.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "base/duration.hpp"
+
+namespace ddprun::net {
+
+class TimedSocket {
+ public:
+  TimedSocket() = default;
+  ~TimedSocket();
+  TimedSocket(TimedSocket&& other) noexcept;
+  TimedSocket& operator=(TimedSocket&& other) noexcept;
+
+  // To a numeric address. Empty, or why there is no connection: "connection refused", "no answer".
+  std::string connect(const std::string& address, int port, Milliseconds limit);
+
+  // All of it, or false: the connection has failed or the time is over, and it is of no further use.
+  bool write(std::string_view bytes, Milliseconds limit);
+  bool read(char* target, std::size_t size, Milliseconds limit);
+  // What can be written at once: 0 when nothing could be within the limit, negative when it has failed.
+  std::ptrdiff_t write_some(std::string_view bytes, Milliseconds limit);
+  // The peer reads the end behind what was written.
+  bool end_writing();
+
+  std::string local_address() const;
+  int path_mtu() const;  // bytes that the kernel would send in one packet; 0: not known
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace ddprun::net

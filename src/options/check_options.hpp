@@ -1,0 +1,20 @@
+// --check: whether the nodes are fit for a job, before there is one.
+#pragma once
+
+#include <string>
+
+namespace ddprun::options {
+
+struct CheckOptions {
+  bool wanted = false;       // --check: check, and run nothing
+  bool json = false;         // --check=json
+  bool deep = false;         // --check=deep: with a real all-reduce by torch
+  bool automatic = false;    // --check=auto: what takes no time, before the first attempt
+  bool strict = false;       // --strict: a warning fails too
+  std::string exclude_file;  // --exclude-file: gets the names of nodes that fail, one a line
+};
+
+// "table", "json", "deep", "auto", or several with commas as in "deep,json". Throws UsageError.
+CheckOptions parse_check(const std::string& text, const std::string& origin);
+
+}  // namespace ddprun::options

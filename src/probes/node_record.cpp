@@ -1,0 +1,157 @@
+#include "probes/node_record.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "check/known_variables.hpp"
+#include "facts/program.hpp"
+#include "os/clock.hpp"
+#include "os/libraries/name_lookup.hpp"
+#include "os/libraries/nvml.hpp"
+#include "os/libraries/nvml_health.hpp"
+#include "os/machine/capture_python.hpp"
+#include "os/machine/host_condition.hpp"
+#include "os/machine/usable_memory.hpp"
+#include "os/process/child_call.hpp"
+#include "plan/worker_command.hpp"
+#include "rendezvous/address_choice.hpp"
+#include "version_number.hpp"
+
+namespace ddprun::probes {
+
+namespace {
+
+constexpr Milliseconds k_patience{5000};
+constexpr std::uint64_t k_local_bytes = 8 << 20;   // written to try a disk of this node
+constexpr std::uint64_t k_shared_bytes = 1 << 20;  // to one that all nodes try at once
+constexpr const char* k_nvml = "libnvidia-ml.so.1";
+
+struct FolderToTry {
+  std::string purpose;
+  std::string path;
+  std::uint64_t bytes;
+};
+
+std::vector<FolderToTry> folders_to_try(const CheckedNode& node, const facts::Environment& environment) {
+  const std::string temporary = facts::variable_or_empty(environment, "TMPDIR");
+  std::vector<FolderToTry> folders{{"temporary files", temporary.empty() ? "/tmp" : temporary, k_local_bytes},
+                                   {"shared memory", "/dev/shm", 0},
+                                   {"home", facts::variable_or_empty(environment, "HOME"), k_shared_bytes}};
+  if (!node.log_folder.empty()) folders.push_back({"log folder", node.log_folder, k_shared_bytes});
+  std::erase_if(folders, [](const FolderToTry& each) { return each.path.empty(); });
+  return folders;
+}
+
+std::string tell_folder(const std::string& path, std::uint64_t bytes) {
+  const os::FolderState state = os::try_folder(path, bytes);
+  return fmt::format("{} {} {} {}", state.size, state.free, state.write_rate, state.problem);
+}
+
+check::Folder read_folder(const FolderToTry& tried, const os::ChildAnswer& answer) {
+  check::Folder folder;
+  folder.purpose = tried.purpose;
+  folder.path = tried.path;
+  if (!answer.bytes) return folder.problem = answer.problem, folder;
+  const std::vector<std::string> parts = split(*answer.bytes, ' ');
+  folder.size = static_cast<std::uint64_t>(parse_integer(parts.at(0)).value_or(0));
+  folder.free = static_cast<std::uint64_t>(parse_integer(parts.at(1)).value_or(0));
+  folder.write_rate = parse_number(parts.at(2)).value_or(0);
+  folder.problem = join({parts.begin() + 3, parts.end()}, " ");
+  return folder;
+}
+
+void add_versions(check::HostRecord& record, const facts::Snapshot& snapshot) {
+  record.versions = os::driver_versions();
+  record.versions["ddprun"] = DDPRUN_VERSION;
+  record.versions["kernel"] = os::kernel_release();
+  if (const std::string model = os::processor_model(); !model.empty()) record.versions["CPU"] = model;
+  const std::string python = plan::find_python(snapshot);
+  const auto found = snapshot.programs.find(python);
+  const std::string program = found == snapshot.programs.end() ? python : found->second.path;
+  const facts::PythonFacts facts = os::capture_python(program, snapshot.environment);
+  if (!facts.version.empty()) record.versions["Python"] = facts.version;
+  if (!facts.torch.empty()) record.versions["torch"] = facts.torch;
+  if (const std::string nccl = os::find_nccl_version(program, snapshot.environment); !nccl.empty())
+    record.versions["NCCL"] = nccl;
+}
+
+void add_addresses(check::HostRecord& record, const CheckedNode& node, const facts::HostFacts& host) {
+  for (const facts::InterfaceAddress& each : host.addresses) {
+    if (!each.loopback) record.addresses.push_back(each.address);
+    if (std::find(record.interfaces.begin(), record.interfaces.end(), each.interface) ==
+        record.interfaces.end())
+      record.interfaces.push_back(each.interface);
+  }
+  record.address = node.address;
+  if (node.address.empty()) return;
+  record.interface = rendezvous::interface_of(host.addresses, node.address);
+  record.mtu = os::interface_mtu(record.interface);
+}
+
+void add_share(check::HostRecord& record, const facts::HostFacts& host) {
+  record.cpus = static_cast<int>(host.allowed_cpus.size());
+  record.online_cpus = host.online_cpus;
+  record.cpu_quota = host.cpu_quota.value_or(0);
+  record.memory = os::usable_memory().value_or(0);
+  record.free_memory = os::free_memory().value_or(0);
+  record.infiniband = os::has_rdma();
+  record.limits = os::soft_limits();
+  record.search_domains = os::count_search_domains();
+  record.visible_gpus = static_cast<int>(host.gpus.size());
+}
+
+void add_gpus(check::HostRecord& record, os::ChildCall& list, os::ChildCall& health) {
+  const os::ChildAnswer listed = list.wait(k_patience);
+  const os::NvmlAnswer told = os::parse_nvml_answer(listed.bytes.value_or(""));
+  record.lost_gpus = told.lost;
+  record.gpu_problem = listed.bytes ? told.problem : listed.problem;
+  const os::ChildAnswer shown = health.wait(k_patience);
+  if (shown.bytes && !shown.bytes->empty()) record.gpus = check::parse_gpu_health(*shown.bytes);
+}
+
+double seconds_since(TimePoint start) { return std::chrono::duration<double>(os::now() - start).count(); }
+
+void add_names(check::HostRecord& record) {
+  if (record.address.empty()) return;
+  TimePoint start = os::now();
+  record.name_addresses = os::look_up_name(record.host, k_patience);
+  record.name_time = seconds_since(start);
+  start = os::now();
+  os::has_name(record.address, k_patience);
+  record.reverse_time = seconds_since(start);
+}
+
+}  // namespace
+
+check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapshot& snapshot) {
+  const std::vector<FolderToTry> folders = folders_to_try(node, snapshot.environment);
+  std::deque<os::ChildCall> tried;
+  for (const FolderToTry& each : folders)
+    tried.emplace_back([&each] { return tell_folder(each.path, each.bytes); });
+  std::optional<os::ChildCall> gpu_list, gpu_health;
+  if (os::shows_nvidia()) {
+    gpu_list.emplace([] { return os::ask_nvml(k_nvml); });
+    gpu_health.emplace([] { return os::ask_nvml_health(k_nvml); });
+  }
+  check::HostRecord record;
+  record.rank = node.rank;
+  record.workers = node.workers;
+  record.host = snapshot.host.name;
+  add_addresses(record, node, snapshot.host);
+  add_share(record, snapshot.host);
+  add_versions(record, snapshot);
+  for (const std::string& name : check::known_variables()) {
+    if (const auto value = facts::find_variable(snapshot, name)) record.variables[name] = *value;
+  }
+  add_names(record);
+  for (std::size_t i = 0; i < folders.size(); ++i)
+    record.folders.push_back(read_folder(folders[i], tried[i].wait(k_patience)));
+  if (gpu_list) add_gpus(record, *gpu_list, *gpu_health);
+  return record;
+}
+
+}  // namespace ddprun::probes

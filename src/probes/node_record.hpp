@@ -1,0 +1,20 @@
+// What this node shows of itself for --check, but for its connections.
+#pragma once
+
+#include "check/host_record.hpp"
+#include "facts/snapshot.hpp"
+
+namespace ddprun::probes {
+
+struct CheckedNode {
+  int rank = 0;
+  int workers = 1;         // of this node
+  std::string address;     // by which other nodes reach it; empty: there are none
+  std::string log_folder;  // empty: none
+};
+
+// Takes as long as the slowest of the file systems and name services, which are asked side by side, and five
+// seconds at most.
+check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapshot& snapshot);
+
+}  // namespace ddprun::probes

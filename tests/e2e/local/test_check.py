@@ -1,0 +1,260 @@
+"""--check: every fault of a node or a link is found and named, and a sound cluster gives no false alarm."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from support.hosts import HostGroup, Result, wait_until
+from support.manual import as_text, start, start_all, wait_all
+from support.slow_link import slow_link
+
+NODES = 4
+
+
+def check(hosts: HostGroup, key: str, *arguments: str, nodes: int = NODES, env=None) -> Result:
+    """On all hosts, as started by hand; the answer of the first."""
+    processes = [start(hosts, node, "--key-file", key, "--check", *arguments, nodes=nodes, env=(env or {}).get("abcd"[node]))
+                 for node in range(nodes)]
+    results = wait_all(processes)
+    for other in results[1:]:
+        assert other.code == results[0].code and other.stdout == "", as_text(results)
+    return results[0]
+
+
+def findings(result: Result) -> list[tuple[str, str]]:
+    """Mark and sentence."""
+    return re.findall(r"^  (error|warning): (.*)\n    fix: .", result.stdout, re.M)
+
+
+def said(result: Result, mark: str, sentence: str) -> bool:
+    return any(mark == found and re.fullmatch(sentence, text) for found, text in findings(result))
+
+
+def expect(result: Result, mark: str, sentence: str) -> None:
+    """This finding and no other one."""
+    assert said(result, mark, sentence) and len(findings(result)) == 1, str(result)
+    assert result.stdout.count("    fix: ") == 1 and result.stderr == "", str(result)
+    assert result.code == (1 if mark == "error" else 0), str(result)
+
+
+def test_a_sound_cluster_is_sound(hosts, key):
+    result = check(hosts, key)
+    assert (result.code, result.stderr, findings(result)) == (0, "", []), str(result)
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[:5] == ["node", "address", "MTU", "latency", "bandwidth"], str(result)
+    for name, line in zip("abcd", lines[1:]):
+        latency = r"\d+ us|[\d.]+ ms"
+        assert re.match(rf"{name} +{hosts[name].address} fabric0 +1500 +({latency if name != 'a' else ''}) *[\d.]+ [KMG]iB/s to {'bcda'['abcd'.index(name)]} ",
+                        line), str(result)
+    assert lines[-1].startswith("checked 4 nodes in ") and lines[-1].endswith(": nothing is wrong"), str(result)
+
+
+def test_several_workers_of_a_node_are_one_node(hosts, key):
+    result = check(hosts, key, "--nproc-per-node", "2", "train.py", nodes=2)
+    assert result.code == 0 and "checked 2 nodes in " in result.stdout, str(result)
+
+
+def test_json_has_every_record_and_finding(hosts, key):
+    with limited(hosts, "c", "-n 100") as env:
+        result = check(hosts, key, "--check=json", env=env)
+    report = json.loads(result.stdout)
+    assert (result.code, report["result"]) == (1, "failed")
+    assert [node["host"] for node in report["nodes"]] == ["a", "b", "c", "d"]
+    assert all(node["connections"][-1]["rate"] > 0 for node in report["nodes"])
+    [finding] = report["findings"]
+    assert (finding["mark"], finding["subject"], finding["nodes"]) == ("error", "limits", ["c"]), finding
+
+
+def test_without_a_network_one_machine_is_checked(machine):
+    result = machine.run("--check")
+    assert result.code == 0 and "checked 1 node in " in result.stdout, str(result)
+
+
+# What is provoked, and the one finding that it leads to.
+
+@contextmanager
+def limited(hosts: HostGroup, name: str, limit: str) -> Iterator[dict]:
+    """ddprun of this host runs with another limit."""
+    folder = hosts.directory / "limited"
+    folder.mkdir()
+    program = folder / "ddprun"
+    real = hosts[name].check(["sh", "-c", "command -v ddprun"]).strip()
+    program.write_text(f"#!/bin/sh\nulimit {limit}\nexec {real} \"$@\"\n")
+    program.chmod(0o755)
+    path = hosts.environment["PATH"]
+    try:
+        yield {name: {"PATH": f"{folder}:{path}"}}
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_few_open_files(hosts, key):
+    with limited(hosts, "b", "-Sn 64") as env:
+        expect(check(hosts, key, env=env), "error",
+               r"b: limits: a process may open 64 files \(ulimit -n\); data loaders and connections between ranks need more")
+
+
+def rules(rule: str) -> str:
+    return f"table inet check {{\nchain input {{\ntype filter hook input priority 0;\n{rule}\n}}\n}}"
+
+
+def test_a_firewall_between_two_nodes(hosts, key):
+    if shutil.which("nft") is None:
+        pytest.skip("nft is not installed")
+    hosts["c"].check(["nft", rules(f"ip saddr {hosts['b'].address} tcp flags & (syn|ack) == syn drop")])
+    try:
+        expect(check(hosts, key), "error",
+               rf"b: connection: cannot connect to c \({hosts['c'].address}\), port \d+: no answer within 3 s")
+    finally:
+        hosts["c"].check(["nft", "delete", "table", "inet", "check"])
+
+
+def test_another_mtu(hosts, key):
+    hosts["d"].check(["ip", "link", "set", "fabric0", "mtu", "1400"])
+    try:
+        expect(check(hosts, key), "warning", r"d: MTU: the nodes differ in MTU: 1400 on d, 1500 on \[a-c\]|"
+                                             r"d: MTU: the nodes differ in MTU: 1400 on d, 1500 on a,b,c")
+    finally:
+        hosts["d"].check(["ip", "link", "set", "fabric0", "mtu", "1500"])
+
+
+def test_a_link_that_drops_long_packets(hosts, key):
+    """A switch of a smaller MTU than its hosts, whose ICMP does not come back."""
+    if shutil.which("nft") is None:
+        pytest.skip("nft is not installed")
+    hosts["c"].check(["nft", rules(f"ip saddr {hosts['b'].address} meta length > 1000 drop")])
+    try:
+        result = check(hosts, key)
+        assert said(result, "error", rf"b: connection: short messages arrive at c \({hosts['c'].address}\), long ones do not"), str(result)
+        assert result.code == 1
+    finally:
+        hosts["c"].check(["nft", "delete", "table", "inet", "check"])
+
+
+def test_a_slow_link(hosts, key):
+    """200 ms of latency."""
+    with slow_link(hosts, "c", loss_percent=0):
+        result = check(hosts, key)
+    assert said(result, "warning", rf"c: latency: a message to a \({hosts['a'].address}\) and its answer need [2-4]\d\d ms; .*"), str(result)
+    assert result.code == 0, str(result)
+
+
+def test_an_own_name_on_loopback(hosts, key):
+    """Debian's 127.0.1.1. gloo is told the interface by ddprun, so it is a warning."""
+    hosts["b"].write_names(["127.0.1.1 b", *(f"{hosts[name].address} {name}" for name in "acd")])
+    try:
+        result = check(hosts, key)
+        assert said(result, "warning", r"b: names: its own name leads to 127.0.1.1, an address that no other node reaches"), str(result)
+        assert result.code == 0, str(result)
+        assert check(hosts, key, "--strict").code == 1
+    finally:
+        hosts.use_plain_names()
+
+
+def test_a_full_shared_memory(hosts, key):
+    hosts["c"].check(["mount", "-t", "tmpfs", "-o", "size=4m", "none", "/dev/shm"])
+    try:
+        expect(check(hosts, key), "error",
+               r"c: shared memory: /dev/shm has 4 MiB free of 4 MiB; data loaders and NCCL share memory there and end with SIGBUS when it is full")
+    finally:
+        hosts["c"].check(["umount", "/dev/shm"])
+
+
+def test_a_folder_for_logs_that_is_missing(hosts, key, directory):
+    result = check(hosts, key, "--log-dir", str(directory / "nowhere"), nodes=2)
+    assert said(result, "error", rf"a,b: disk: cannot write to {directory}/nowhere \(log folder\): no such file or directory|"
+                                 rf"\[a-b\]: disk: cannot write to {directory}/nowhere \(log folder\): no such file or directory"), str(result)
+
+
+def test_another_torch(hosts, key, directory):
+    for name, version in (("a", "2.13.0"), ("b", "2.15.0")):
+        package = directory / name / "torch"
+        package.mkdir(parents=True)
+        (package / "version.py").write_text(f"__version__ = '{version}'\n")
+    env = {name: {"PYTHONPATH": str(directory / name), "PYTHON_EXEC": sys.executable} for name in "ab"}
+    result = check(hosts, key, nodes=2, env=env)
+    assert said(result, "error", r"a,b: torch: the nodes differ in torch: 2.13.0 on a, 2.15.0 on b|"
+                                 r"\[a-b\]: torch: the nodes differ in torch: 2.13.0 on a, 2.15.0 on b"), str(result)
+
+
+def compile_library(folder: Path, text: str) -> Path:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    (folder / "late.c").write_text(text)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", "late.so", "late.c"], cwd=folder, check=True)
+    return folder / "late.so"
+
+
+# Puts a process' time of day 90 s ahead, and leaves its other clocks alone.
+LATE = """
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec* time) {
+  int result = syscall(SYS_clock_gettime, clock, time);
+  if (clock == CLOCK_REALTIME && result == 0) time->tv_sec += 90;
+  return result;
+}
+"""
+
+
+def test_another_clock(hosts, key, directory):
+    env = {"d": {"LD_PRELOAD": str(compile_library(directory, LATE))}}
+    result = check(hosts, key, env=env)
+    assert said(result, "warning", r"d: clock: its clock is (89|90)(\.\d+)? s ahead of that of a"), str(result)
+
+
+def test_variables_that_hurt(hosts, key):
+    env = {"b": {"GLOO_SOCKET_IFNAME": "eth7"}}
+    expect(check(hosts, key, nodes=2, env=env), "error",
+           r"b: variables: GLOO_SOCKET_IFNAME=eth7 names no interface that is up \(lo, fabric0\)")
+    env = {name: {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"} for name in "ab"}
+    result = check(hosts, key, nodes=2, env=env)
+    assert said(result, "warning", r".*: variables: TORCH_DISTRIBUTED_DEBUG=DETAIL checks every collective .*"), str(result)
+
+
+def test_a_node_that_does_not_come_is_named(hosts, key):
+    hosts["b"].unplug()
+    try:
+        results = wait_all([start(hosts, node, "--key-file", key, "--check", "--join-timeout", "3") for node in range(2)])
+    finally:
+        hosts["b"].plug_in_again()
+    assert results[0].code != 0 and "waiting for 1 of 2 nodes: node rank 1" in results[0].stderr, as_text(results)
+
+
+def test_a_node_that_hangs_in_its_check_is_named_and_ends(hosts, key):
+    """Stopped while the others wait for its record."""
+    processes = start_all(hosts, "--key-file", key, "--check", nodes=3)
+    def worker() -> list[int]:
+        return [pid for pid, line in hosts["c"].processes().items() if "--check-node" in line]
+    for pid in wait_until("the check runs on c", worker):
+        subprocess.run(["kill", "-STOP", str(pid)], check=False)
+    results = wait_all(processes)
+    assert results[0].code == 1 and re.search(r"error: (c: check: .* gave no result|a: check: rank 2 did not report)", results[0].stdout), as_text(results)
+
+
+@pytest.mark.parametrize("words, message", [
+    (["--check=tabel"], "--check is not one of table, json, deep, auto: 'tabel'\nhint: did you mean table?"),
+    (["--check=auto,json", "x.py"], "--check cannot be auto and something else: 'auto,json'"),
+    (["--strict", "x.py"], "--strict requires --check\nhint: add --check"),
+    (["--exclude-file", "bad", "x.py"], "--exclude-file requires --check\nhint: add --check")])
+def test_wrong_options(machine, words, message):
+    result = machine.run(*words)
+    assert result.code == 2 and message in result.stderr, str(result)
+
+
+def test_no_false_alarm_in_many_runs(hosts, key):
+    for _ in range(3):
+        result = check(hosts, key)
+        assert findings(result) == [] and result.code == 0, str(result)
