@@ -81,7 +81,8 @@ def _value_of(folder: Path, rank: int) -> Any:
         with open(folder / f"value.{rank}", "rb") as file:
             return pickle.load(file)
     except FileNotFoundError:
-        raise RuntimeError(f"rank {rank} ended with exit code 0 before the function returned") from None
+        raise RuntimeError(f"rank {rank} returned no value: it ended with exit code 0 before the function returned, or "
+                           "another ddprun.launch() has started it; on several hosts a single one starts all ranks") from None
 
 
 def _exception_of(folder: Path, rank: int | None) -> BaseException | None:

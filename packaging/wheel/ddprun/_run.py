@@ -54,6 +54,9 @@ class Failure(Exception):
         self.output = output
         self.traceback: str | None = failure.get("error")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.result, self.output)
+
 
 def run(arguments: Sequence[str | os.PathLike[str]], *, env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None, check: bool = True, capture: bool = False) -> Result:

@@ -24,12 +24,20 @@ def main(folder: Path) -> None:
         value = call(function, args, kwargs)
         write(folder / f"value.{rank}", pickled_value(value, rank, function))
     except Exception as error:
-        text = traceback.format_exc()
+        text = text_of(error)
         sys.stderr.write(text)
         write_error_file(error, text)
         with contextlib.suppress(Exception):  # one that cannot be pickled is its text only
             write(folder / f"exception.{rank}", dumps(error))
         sys.exit(1)
+
+
+def text_of(error: BaseException) -> str:
+    """Its traceback without the calls of this file."""
+    inner = error.__traceback__
+    while inner is not None and inner.tb_frame.f_code.co_filename == __file__:
+        inner = inner.tb_next
+    return "".join(traceback.format_exception(type(error), error, inner))
 
 
 def call(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:

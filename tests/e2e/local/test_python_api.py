@@ -82,10 +82,10 @@ if __name__ == "__main__":
     except ddprun.Failure as failure:
         print(str(failure).replace(failure.host, "HOST"))
         print(failure.rank, failure.code, failure.report["result"], repr(failure.__cause__))
-        print(failure.traceback.splitlines()[-1], "in fail" in failure.traceback)
+        print(failure.traceback.splitlines()[-1], failure.traceback.count("  File "))
 """))
     assert lines == ["rank 1 on HOST exited with code 1: ValueError: no such layer",
-                     "1 1 worker_failed ValueError('no such layer')", "ValueError: no such layer True"]
+                     "1 1 worker_failed ValueError('no such layer')", "ValueError: no such layer 1"]
 
 
 def test_an_exception_that_cannot_be_pickled_is_its_text(package):
@@ -169,7 +169,7 @@ if __name__ == "__main__":
     ddprun.launch(os._exit, 2, 0)
 """)
     assert result.code == 1
-    assert "RuntimeError: rank 0 ended with exit code 0 before the function returned" in result.stderr
+    assert "RuntimeError: rank 0 returned no value: it ended with exit code 0 before the function returned" in result.stderr
 
 
 def test_a_script_that_launches_while_it_is_imported_is_one_sentence(package):
@@ -311,7 +311,7 @@ except ddprun.Failure as failure:
 
 def test_run_is_the_command_line(package):
     lines = printed(run_script(package, """
-import json, sys
+import json, pickle, sys
 import ddprun
 
 print(ddprun.run(["--no-python", "true"]).report["result"])
@@ -322,9 +322,10 @@ try:
     ddprun.run(["--nnode-typo", "2"], capture=True)
 except ddprun.Failure as failure:
     print(failure.code, failure.rank, str(failure).splitlines()[0])
+    print(vars(pickle.loads(pickle.dumps(failure))) == vars(failure))
 """))
     assert lines[0] == "succeeded" and lines[1] == "1" and lines[3] == "0"
-    assert lines[4] == "2 None unknown option --nnode-typo"
+    assert lines[4:] == ["2 None unknown option --nnode-typo", "True"]
     assert json.loads((package.directory / "mine.json").read_text())["result"] == "succeeded"
 
 
