@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -266,6 +267,23 @@ def test_control_c_on_a_terminal_ends_the_job_without_killing_the_workers(packag
     assert {"saved.0", "saved.1"} <= {path.name for path in package.directory.iterdir()}
 
 
+def test_a_second_interrupt_kills_the_workers(package):
+    (package.directory / "script.py").write_text(WAIT.format(streams="pass").replace("    time.sleep(600)", """\
+    def note(number, frame):
+        open("told." + os.environ["RANK"], "w").close()
+    signal.signal(signal.SIGINT, note)
+    open("ready." + os.environ["RANK"], "w").close()
+    time.sleep(600)"""))
+    program = package.start_program([sys.executable, "script.py"])
+    package.wait_for_files("ready.0", "ready.1")
+    program.send_signal(signal.SIGINT)
+    package.wait_for_files("told.0", "told.1")
+    time.sleep(0.2)  # within 100 ms ddprun takes it as the first one
+    program.send_signal(signal.SIGINT)
+    result = program.wait(timeout=20)
+    assert printed(result) == ["interrupted"] and "killing the remaining processes" in result.stderr, result
+
+
 def test_sigterm_ends_the_job_and_then_the_script(package):
     (package.directory / "script.py").write_text(WAIT.format(streams="pass"))
     program = package.start_program([sys.executable, "script.py"])
@@ -357,6 +375,32 @@ if __name__ == "__main__":
     ddprun.launch(os.getpid, 1)
 """)
     assert "its argument folder has to name one that all hosts share" in result.stderr and result.code == 1
+
+
+def test_hosts_that_share_the_folder_run_one_launch(reachable, directory, binary):
+    environment = {"PYTHONPATH": str(install(binary, directory / "environment")), "PYTHONDONTWRITEBYTECODE": "1"}
+    (directory / "script.py").write_text("""
+import os, sys
+import ddprun
+
+def place(fail):
+    host = os.uname().nodename
+    if fail and host == "b":
+        raise ValueError("not here")
+    return host, os.environ["RANK"]
+
+if __name__ == "__main__":
+    hosts = ["--hosts", "a,b", "--quiet"]
+    print(ddprun.launch(place, 1, False, options=hosts, folder="."))
+    try:
+        ddprun.launch(place, 1, True, options=hosts, folder=".")
+    except ddprun.Failure as failure:
+        print(failure.host, failure.rank, repr(failure.__cause__))
+    ddprun.launch(place, 1, False, options=hosts)
+""")
+    result = reachable["a"].run([sys.executable, "script.py"], env=environment, cwd=directory)
+    assert result.stdout.splitlines() == ["[('a', '0'), ('b', '1')]", "b 1 ValueError('not here')"], str(result)
+    assert result.code == 1 and "its argument folder has to name one that all hosts share" in result.stderr, str(result)
 
 
 def test_a_real_all_reduce(package, torch_python):
