@@ -84,11 +84,13 @@ def run_in(arguments: list[str], folder: Path, *, env: Mapping[str, str] | None,
     """run() with a folder for the report."""
     report = folder / "report.json"
     began = time.time()
-    # The last --report on a line counts, so that one of the user's takes precedence.
-    command = [program(), "--report", str(report), *arguments]
+    variables = {**os.environ, **(env or {})}
+    # The user's own --report is the one that is written: the last one on a line counts.
+    named = [variables["DDPRUN_REPORT"]] if variables.get("DDPRUN_REPORT") else [str(report)]
+    command = [program(), "--report", *named, *arguments]
     shown = _Shown(sys.stdout, 1, capture), _Shown(sys.stderr, 2, capture)
-    code = _run_child(command, shown, {**os.environ, **(env or {})}, cwd)
-    result = Result(code, _read_report([report, *_reports_named(arguments, cwd)], began),
+    code = _run_child(command, shown, variables, cwd)
+    result = Result(code, _read_report([Path(cwd or ".", name) for name in (*named, *_reports_named(arguments))], began),
                     shown[0].text() if capture else None, shown[1].text() if capture else None)
     if check and code != 0:
         raise _failure(result, shown[1].tail())
@@ -119,7 +121,7 @@ class _Shown:
         return "".join(self._kept)
 
     def tail(self) -> str:
-        return "".join(self.text().splitlines(keepends=True)[-TAIL:])
+        return "".join(self.text().splitlines(keepends=True)[-TAIL:])[-TAIL * 1000:]
 
 
 def _is_descriptor(stream: IO[str] | None, descriptor: int) -> bool:
@@ -236,11 +238,10 @@ def _forwarded_signals() -> Iterator[_Signals]:
         raise _Stopped(signals.received)
 
 
-def _reports_named(arguments: list[str], cwd: str | os.PathLike[str] | None) -> list[Path]:
+def _reports_named(arguments: list[str]) -> list[str]:
     """The file of a --report among the arguments."""
     named = [following for argument, following in zip(arguments, arguments[1:]) if argument == "--report"]
-    named += [argument[len("--report="):] for argument in arguments if argument.startswith("--report=")]
-    return [Path(cwd or ".", name) for name in named]
+    return named + [argument[len("--report="):] for argument in arguments if argument.startswith("--report=")]
 
 
 def _read_report(paths: list[Path], began: float) -> Report | None:
@@ -264,7 +265,8 @@ def _failure(result: Result, messages: str) -> Failure:
     output = "\n".join(failure.get("last_lines") or []) or messages
     if result.report is None:
         printed = [line[len("ddprun: "):] if line.startswith("ddprun: ") else line for line in messages.splitlines()]
-        return Failure("\n".join(printed) or f"ddprun exited with code {result.code}; its message is on standard error", result, output)
+        unseen = f"ddprun exited with code {result.code}; its message is on standard error"
+        return Failure("\n".join(printed) or unseen, result, output)
     sentences = [str(result.report.get("what"))]
     error = [line for line in str(failure.get("error") or "").splitlines() if line.strip()]
     if error:

@@ -52,7 +52,7 @@ def run(environment: dict[str, str], cwd: Path, *command) -> subprocess.Complete
 
 
 def run_block(environment: dict[str, str], folder: Path, block: str, *arguments: str) -> subprocess.CompletedProcess:
-    (folder / "train.py").touch()
+    (folder / "train.py").open("a").close()
     show = "    print(globals().get('values'))\n"
     (folder / "block.py").write_text(TRAIN + re.sub(r"^(?=.)", "    ", block, flags=re.MULTILINE) + show)
     return run(environment, folder, programs.torch_python(), "block.py", *arguments)
@@ -84,6 +84,20 @@ def test_a_failure_is_printed_as_the_page_says(environment, tmp_path):
     assert "ValueError: no such layer" in lines[1:], result
 
 
+def test_accelerate_finds_the_world_of_a_launch(environment, tmp_path):
+    require("accelerate")
+    block = "from train import state\nvalues = ddprun.launch(state, 2)\n"
+    (tmp_path / "train.py").write_text("""def state():
+    import torch
+    from accelerate import Accelerator
+    accelerator = Accelerator(cpu=True)
+    total = accelerator.reduce(torch.tensor([accelerator.process_index + 1]))
+    return accelerator.process_index, accelerator.num_processes, total.item()
+""")
+    result = run_block(environment, tmp_path, block)
+    assert result.stdout.splitlines()[-1:] == ["[(0, 2, 3), (1, 2, 3)]"], result
+
+
 def losses(text: str) -> list[float]:
     return [float(loss) for loss in re.findall(r"loss (\S+)", text)]
 
@@ -106,7 +120,7 @@ def test_a_training_that_fails_is_the_exception_of_submitits_job(environment, co
     require("submitit")
     (copies / "train_ddp.py").write_text("import os, sys\nsys.exit(7 if os.environ['RANK'] == '1' else 0)\n")
     result = run(environment, copies, programs.torch_python(), "submit_train.py", "--cluster", "local")
-    assert result.returncode == 1 and re.search(r"ddprun\._run\.Failure: rank 1 on \S+ exited with code 7", result.stderr), result
+    assert result.returncode == 1 and re.search(r"ddprun\.Failure: rank 1 on \S+ exited with code 7", result.stderr), result
 
 
 def test_a_component_of_torchx(environment, copies):

@@ -329,13 +329,14 @@ except ddprun.Failure as failure:
 
 def test_run_is_the_command_line(package):
     lines = printed(run_script(package, """
-import json, pickle, sys
+import json, os, pickle, sys
 import ddprun
 
 print(ddprun.run(["--no-python", "true"]).report["result"])
 print(ddprun.run(["--no-python", "false"], check=False).code)
 print(json.loads(ddprun.run(["--dry-run=json", sys.executable], capture=True).stdout)["format"])
 print(ddprun.run(["--report", "mine.json", "--no-python", "true"]).report["exit_code"])
+print(ddprun.run(["--no-python", "true"], env={"DDPRUN_REPORT": "ours.json"}).report["exit_code"], os.path.exists("ours.json"))
 try:
     ddprun.run(["--nnode-typo", "2"], capture=True)
 except ddprun.Failure as failure:
@@ -343,7 +344,7 @@ except ddprun.Failure as failure:
     print(vars(pickle.loads(pickle.dumps(failure))) == vars(failure))
 """))
     assert lines[0] == "succeeded" and lines[1] == "1" and lines[3] == "0"
-    assert lines[4:] == ["2 None unknown option --nnode-typo", "True"]
+    assert lines[4:] == ["0 True", "2 None unknown option --nnode-typo", "True"]
     assert json.loads((package.directory / "mine.json").read_text())["result"] == "succeeded"
 
 
