@@ -153,11 +153,29 @@ def _run_child(command: list[str], shown: tuple[_Shown, _Shown], env: dict[str, 
         process = subprocess.Popen(command, stdin=stdin, stdout=out, stderr=err, env=env, cwd=cwd)
         try:
             signals.pass_to(process)
-            _copy_output(process, shown)
-            code = process.wait()
+            with _ended_with_this_process(process):
+                _copy_output(process, shown)
+                code = process.wait()
         finally:
             _end(process)
     return 128 - code if code < 0 else code
+
+
+# Reads a line that is written when the job has ended; the end of the file comes where this process is killed.
+_WATCH = 'read -r line; [ "$line" ] || [ "$(cat "/proc/$1/comm")" != ddprun ] || kill -TERM "$1"'
+
+
+@contextlib.contextmanager
+def _ended_with_this_process(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """SIGTERM for ddprun where this process alone is killed (SIGKILL, os._exit)."""
+    watch = subprocess.Popen(["/bin/sh", "-c", _WATCH, "sh", str(process.pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield
+    finally:
+        _end(process)
+        with contextlib.suppress(BrokenPipeError):
+            watch.communicate(b"ended\n")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -346,6 +347,18 @@ except ddprun.Failure as failure:
     assert lines[0] == "succeeded" and lines[1] == "1" and lines[3] == "0"
     assert lines[4:] == ["0 True", "2 None unknown option --nnode-typo", "True"]
     assert json.loads((package.directory / "mine.json").read_text())["result"] == "succeeded"
+
+
+def test_a_python_that_is_killed_takes_the_job_with_it(package):
+    (package.directory / "script.py").write_text(WAIT.format(streams="pass"))
+    program = package.start_program([sys.executable, "script.py"])
+    package.wait_for_files("began.0", "began.1")
+    program.send_signal(signal.SIGKILL)
+    result = program.wait()
+    assert "stopped by SIGTERM" in result.stderr and package.processes() == [], result
+    [left] = package.temporary.iterdir()  # the folder of the launch: whoever removes it has been killed
+    assert left.name.startswith("ddprun-")
+    shutil.rmtree(left)
 
 
 def test_an_exception_of_the_users_own_handler_ends_the_job(package):
