@@ -2,16 +2,12 @@
 
 import os
 import sys
-from importlib.metadata import files
 
-
-def program() -> str:
-    for file in files("ddprun") or []:
-        if file.name == "ddprun" and file.parent.name == "bin":
-            return str(file.locate().resolve())
-    sys.exit("ddprun: the program of this package is missing; pip install --force-reinstall ddprun installs it again")
-
+from ddprun._program import program
 
 if __name__ == "__main__":
-    path = program()
+    try:
+        path = program()
+    except FileNotFoundError as missing:
+        sys.exit(f"ddprun: {missing}")
     os.execv(path, [path, *sys.argv[1:]])

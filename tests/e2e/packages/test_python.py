@@ -56,6 +56,19 @@ def test_the_wheels_program_takes_the_python_of_its_environment(wheel, environme
     assert printed.count(f"prefix {environment}\n") == 2
 
 
+def test_the_wheels_package_launches_functions_with_its_program(wheel, environment, tmp_path):
+    call(environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--no-index", wheel)
+    (tmp_path / "values.py").write_text("""import os, sys, ddprun
+def place():
+    return os.environ["RANK"], sys.prefix
+if __name__ == "__main__":
+    print(ddprun.launch(place, 2))
+    print(ddprun.run(["--version"], capture=True).stdout.split()[0])
+""")
+    printed = call(environment / "bin" / "python", "values.py", cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    assert printed.splitlines() == [str([("0", str(environment)), ("1", str(environment))]), "ddprun"]
+
+
 def test_the_first_command_of_the_readme_installs_ddprun(packages, environment, tmp_path):
     readme = (REPOSITORY / "README.md").read_text()
     line = re.search(r"\n## Get it\n.*?\n    (pip install [^\n]*)", readme, re.DOTALL)[1]
@@ -80,6 +93,7 @@ def test_the_wheel_has_one_program_and_the_python_that_runs_it_as_a_module(wheel
     names = zipfile.ZipFile(wheel).namelist()
     programs = [name for name in names if name.endswith(".data/scripts/ddprun")]
     python = sorted(name for name in names if name.endswith(".py"))
-    assert len(programs) == 1 and python == ["ddprun/__init__.py", "ddprun/__main__.py"]
+    modules = ("__init__", "__main__", "_launch", "_pickling", "_program", "_run", "_worker")
+    assert len(programs) == 1 and python == [f"ddprun/{name}.py" for name in modules] and "ddprun/py.typed" in names
     metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
     assert b"\nRequires-Dist:" not in zipfile.ZipFile(wheel).read(metadata)
