@@ -20,6 +20,7 @@
 #include "command_line/config.hpp"
 #include "commands/capture.hpp"
 #include "commands/check.hpp"
+#include "commands/check_start.hpp"
 #include "commands/dry_run.hpp"
 #include "commands/status_command.hpp"
 #include "commands/timeline.hpp"
@@ -288,6 +289,7 @@ int launch(facts::Snapshot& snapshot, options::Options& options,
   if (shows_plan(options) && node.rendezvous.agent.value == 0)
     probes::ask_for_job_time(node.allocation, snapshot);
   if (runs) streams::check_log_folder(options.output, node.host);
+  if (runs) commands::check_before_start(node, snapshot);
   if (runs) peers::settle_local_address(node, snapshot);  // all hear of it where it fails
   const plan::Assignment share = plan::make_expected_assignment(node);
   const plan::LaunchPlan expected =

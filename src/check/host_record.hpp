@@ -61,6 +61,8 @@ struct HostRecord {
   int mtu = 0;                                  // of that interface
   std::map<std::string, std::string> versions;  // "ddprun", "kernel", "Python", "torch", "NVIDIA driver", ...
 
+  std::string python_problem;  // why the job's Python is none
+
   int workers = 0;
   int cpus = 0;              // that ddprun may use here
   int online_cpus = 0;       // of the node

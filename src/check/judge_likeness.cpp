@@ -46,7 +46,8 @@ std::vector<std::pair<std::string, std::vector<std::string>>> by_rarity(const Ho
   return sorted;
 }
 
-void report_unlike(const HostsByValue& groups, const Alike& rule, std::vector<Finding>& findings) {
+void report_unlike(const std::vector<HostRecord>& records, const HostsByValue& groups, const Alike& rule,
+                   std::vector<Finding>& findings) {
   if (groups.size() < 2) return;
   const auto sorted = by_rarity(groups);
   std::vector<std::string> parts;
@@ -57,10 +58,10 @@ void report_unlike(const HostsByValue& groups, const Alike& rule, std::vector<Fi
   }
   if (sorted.size() > parts.size()) parts.push_back(fmt::format("{} more", sorted.size() - parts.size()));
   // Where two halves differ neither is the odd one.
-  std::vector<std::string> odd = sorted.front().second;
-  if (odd.size() == sorted.back().second.size()) {
-    odd.clear();
-    for (const auto& [value, hosts] : sorted) odd.insert(odd.end(), hosts.begin(), hosts.end());
+  const bool halves = sorted.front().second.size() == sorted.back().second.size();
+  std::vector<std::string> odd = halves ? std::vector<std::string>() : sorted.front().second;
+  for (const HostRecord& record : records) {
+    if (halves) odd.push_back(record.host);
   }
   findings.push_back({rule.mark, rule.name, odd,
                       fmt::format("the nodes differ in {}: {}", rule.name, join(parts, ", ")), rule.fix});
@@ -99,18 +100,19 @@ std::string describe_memory(const HostRecord& record) {
 void judge_likeness(const std::vector<HostRecord>& records, std::vector<Finding>& findings) {
   if (records.size() < 2) return;
   for (const Alike& rule : k_versions)
-    report_unlike(group(records, [&](const HostRecord& each) { return version_of(each, rule.name); }), rule,
+    report_unlike(records,
+                  group(records, [&](const HostRecord& each) { return version_of(each, rule.name); }), rule,
                   findings);
-  report_unlike(group(records, [](const HostRecord& each) { return fmt::format("{}", each.mtu); }),
+  report_unlike(records, group(records, [](const HostRecord& each) { return fmt::format("{}", each.mtu); }),
                 {"MTU", Mark::warning, "give all interfaces of this network one MTU (ip link set mtu)"},
                 findings);
-  report_unlike(group(records, describe_gpus),
+  report_unlike(records, group(records, describe_gpus),
                 {"GPUs", Mark::error, "ask the scheduler for nodes of one kind, or leave the odd ones out"},
                 findings);
-  report_unlike(group(records, [](const HostRecord& each) { return fmt::format("{}", each.cpus); }),
+  report_unlike(records, group(records, [](const HostRecord& each) { return fmt::format("{}", each.cpus); }),
                 {"CPUs", Mark::warning, "ask for the same number on every node (--exclusive, ncpus)"},
                 findings);
-  report_unlike(group(records, describe_memory),
+  report_unlike(records, group(records, describe_memory),
                 {"memory", Mark::warning, "ask for the same amount on every node (--mem, mem=)"}, findings);
 }
 

@@ -122,6 +122,13 @@ void judge_share(const HostRecord& record, std::vector<Finding>& findings) {
 }  // namespace
 
 void judge_surroundings(const HostRecord& record, std::vector<Finding>& findings) {
+  if (!record.python_problem.empty()) {
+    findings.push_back({Mark::error,
+                        "Python",
+                        {record.host},
+                        record.python_problem,
+                        "set PYTHON_EXEC to a Python that all nodes have, or unset it"});
+  }
   for (const Folder& folder : record.folders) {
     folder.purpose == "shared memory" && folder.problem.empty()
         ? judge_shared_memory(record, folder, findings)

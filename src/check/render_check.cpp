@@ -152,13 +152,30 @@ bool fails(const CheckResult& result, bool strict) {
                      [&](const Finding& each) { return strict || each.mark == Mark::error; });
 }
 
+std::vector<std::string> failing_nodes(const CheckResult& result) {
+  std::vector<std::string> nodes;
+  for (const HostRecord& record : result.records) {
+    if (mark_of(record, result.findings) == name_of(Mark::error)) nodes.push_back(record.host);
+  }
+  // Of a node that gave no record only the finding is left.
+  for (const Finding& finding : result.findings) {
+    for (const std::string& host : finding.hosts) {
+      const bool known = std::find(nodes.begin(), nodes.end(), host) != nodes.end();
+      if (finding.mark == Mark::error && !known) nodes.push_back(host);
+    }
+  }
+  return nodes;
+}
+
 std::string render_check_text(const CheckResult& result) {
   render::CellTable nodes;
   add_nodes(result, nodes);
   std::string text = nodes.text(0);
   if (const std::string same = describe_same(result.records); !same.empty())
     text += "same on all nodes: " + same + "\n";
+  text += describe_deep(result.deep);
   for (const Finding& finding : result.findings) text += describe(finding);
+  if (result.deep_left_out) text += "torch was not tried, because of the errors\n";
   return text + sum_up(result) + "\n";
 }
 
@@ -167,6 +184,7 @@ std::string render_check_json(const CheckResult& result, bool strict) {
                       {"result", fails(result, strict) ? "failed" : "passed"},
                       {"seconds", static_cast<double>(result.took.count()) / 1000},
                       {"nodes", result.records},
+                      {"deep", result.deep},
                       {"findings", nlohmann::json::array()}};
   for (const Finding& finding : result.findings) {
     json["findings"].push_back({{"mark", name_of(finding.mark)},

@@ -20,6 +20,9 @@ constexpr Milliseconds k_checking{25000};  // for a node's record
 std::string key_of(const char* what, int number) { return fmt::format("ddprun-check/{}/{}", what, number); }
 constexpr const char* k_nodes = "ddprun-check/nodes";
 constexpr const char* k_again = "ddprun-check/again";
+constexpr const char* k_deep = "ddprun-check/deep";
+constexpr Milliseconds k_calling{120000};  // until the first part is over
+constexpr Milliseconds k_measuring{190000};
 constexpr const char* k_end = "ddprun-check/end";
 
 std::string record_key(int rank, int round) { return key_of(round == 0 ? "record" : "again", rank); }
@@ -100,6 +103,30 @@ std::vector<int> CheckMeeting::asked_again() {
 }
 
 void CheckMeeting::wait_for(int rank, int round) { store_->get(record_key(rank, round), k_checking); }
+
+void CheckMeeting::call_deep(bool go) {
+  if (store_) store_->set(k_deep, go ? "go" : "no");
+}
+
+bool CheckMeeting::called_deep() { return store_->get(k_deep, k_calling) == "go"; }
+
+void CheckMeeting::give_deep(const check::DeepResult& result) {
+  store_->set(key_of("deep", rank_), check::render_deep_result(result));
+}
+
+std::vector<check::DeepResult> CheckMeeting::collect_deep() {
+  std::vector<check::DeepResult> results;
+  const auto deadline = std::chrono::steady_clock::now() + k_measuring;
+  for (int rank = 1; rank < world_; ++rank) {
+    const auto left = std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto told = store_->get(key_of("deep", rank), std::max(left, Milliseconds{1}));
+    check::DeepResult none;
+    none.rank = rank;
+    none.error = "gave no result";
+    results.push_back(told ? check::parse_deep_result(*told) : none);
+  }
+  return results;
+}
 
 void CheckMeeting::end() {
   if (store_) store_->set(k_end, "");

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "check/deep_result.hpp"
 #include "check/host_record.hpp"
 #include "net/store_client.hpp"
 
@@ -43,6 +44,13 @@ class CheckMeeting {
   std::vector<int> asked_again();
   // Waits until a worker has given its record of the round.
   void wait_for(int rank, int round);
+
+  // All workers, not only the first of each node: whether torch is tried, and what it measured. collect_deep
+  // gives the ranks that gave nothing within three minutes an error.
+  void call_deep(bool go);
+  bool called_deep();
+  void give_deep(const check::DeepResult& result);
+  std::vector<check::DeepResult> collect_deep();
 
   void end();
   void wait_for_end();

@@ -10,12 +10,14 @@
 #include "commands/check.hpp"
 #include "commands/check_meeting.hpp"
 #include "commands/check_words.hpp"
+#include "commands/write_file.hpp"
 #include "console/print.hpp"
 #include "net/bound_socket.hpp"
 #include "net/connection_check.hpp"
 #include "os/clock.hpp"
 #include "os/libraries/name_lookup.hpp"
 #include "os/process/answering_child.hpp"
+#include "probes/deep_check.hpp"
 #include "probes/node_record.hpp"
 #include "rendezvous/waiting_text.hpp"
 
@@ -78,7 +80,7 @@ class CheckNode {
         meeting_.meet({rank_, snapshot_.host.name, address, answers.port(), answers.word(), 0}, missing_);
     const auto own =
         std::find_if(nodes_.begin(), nodes_.end(), [&](const MetNode& each) { return each.rank == rank_; });
-    if (own == nodes_.end()) return 0;  // another worker of this node speaks for it
+    if (own == nodes_.end()) return try_torch(), 0;  // another worker of this node speaks for it
     place_ = static_cast<std::size_t>(own - nodes_.begin());
     const bool several = nodes_.size() > 1;
     record_ =
@@ -126,9 +128,27 @@ class CheckNode {
     meeting_.give(record_, 1);
   }
 
+  // Of another rank than 0.
+  void try_torch() {
+    if (words_.deep && meeting_.called_deep()) meeting_.give_deep(probes::run_deep_check(rank_, snapshot_));
+  }
+
+  // Where something is wrong already, torch would find it out the slow way.
+  void try_torch(check::CheckResult& result) {
+    const bool go = !check::fails(result, false);
+    meeting_.call_deep(go);
+    result.deep_left_out = !go;
+    if (!go) return;
+    result.deep = {probes::run_deep_check(rank_, snapshot_)};
+    const std::vector<check::DeepResult> others = meeting_.collect_deep();
+    result.deep.insert(result.deep.end(), others.begin(), others.end());
+    check::judge_deep(result.deep, result.findings);
+  }
+
   int take_part() {
     meeting_.give(record_, 0);
     take_turn(meeting_.asked_again());
+    try_torch();
     meeting_.wait_for_end();
     return 0;
   }
@@ -171,13 +191,21 @@ class CheckNode {
     } else {
       result.records = {record_};
     }
-    meeting_.end();
     const std::vector<check::Finding> findings = check::judge(result.records);
     result.findings.insert(result.findings.end(), findings.begin(), findings.end());
+    if (words_.deep) try_torch(result);
+    meeting_.end();
     result.took = std::chrono::duration_cast<Milliseconds>(os::now() - start);
+    if (!words_.exclude_file.empty()) write_excluded(result);
     words_.json ? console::print_data(check::render_check_json(result, words_.strict))
                 : console::print_text(check::render_check_text(result));
     return check::fails(result, words_.strict) ? 1 : 0;
+  }
+
+  void write_excluded(const check::CheckResult& result) const {
+    std::string names;
+    for (const std::string& node : check::failing_nodes(result)) names += node + "\n";
+    write_file(words_.exclude_file, names, "name another file with --exclude-file");
   }
 
   const facts::Snapshot& snapshot_;

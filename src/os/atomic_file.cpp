@@ -45,4 +45,12 @@ std::string replace_file(const std::string& path, std::string_view text) {
   return written ? std::string() : describe_errno(error);
 }
 
+std::string append_line(const std::string& path, const std::string& line) {
+  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  const std::string text = line + "\n";
+  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    return describe_errno(errno);
+  return {};
+}
+
 }  // namespace ddprun::os

@@ -10,4 +10,7 @@ namespace ddprun::os {
 // as errno says; empty: done. Mode 0666 and the umask.
 std::string replace_file(const std::string& path, std::string_view text);
 
+// Adds a line to the end of a file, at once with those of other processes. Empty, or why that cannot be done.
+std::string append_line(const std::string& path, const std::string& line);
+
 }  // namespace ddprun::os

@@ -26,6 +26,7 @@ namespace ddprun::probes {
 namespace {
 
 constexpr Milliseconds k_patience{5000};
+constexpr Milliseconds k_quick_patience{1000};
 constexpr std::uint64_t k_local_bytes = 8 << 20;   // written to try a disk of this node
 constexpr std::uint64_t k_shared_bytes = 1 << 20;  // to one that all nodes try at once
 constexpr const char* k_nvml = "libnvidia-ml.so.1";
@@ -69,7 +70,13 @@ void add_versions(check::HostRecord& record, const facts::Snapshot& snapshot) {
   record.versions["ddprun"] = DDPRUN_VERSION;
   record.versions["kernel"] = os::kernel_release();
   if (const std::string model = os::processor_model(); !model.empty()) record.versions["CPU"] = model;
-  const std::string python = plan::find_python(snapshot);
+  std::string python;
+  try {
+    python = plan::find_python(snapshot);
+  } catch (const Error& error) {
+    record.python_problem = error.what();
+    return;
+  }
   const auto found = snapshot.programs.find(python);
   const std::string program = found == snapshot.programs.end() ? python : found->second.path;
   const facts::PythonFacts facts = os::capture_python(program, snapshot.environment);
@@ -104,12 +111,12 @@ void add_share(check::HostRecord& record, const facts::HostFacts& host) {
   record.visible_gpus = static_cast<int>(host.gpus.size());
 }
 
-void add_gpus(check::HostRecord& record, os::ChildCall& list, os::ChildCall& health) {
-  const os::ChildAnswer listed = list.wait(k_patience);
+void add_gpus(check::HostRecord& record, os::ChildCall& list, os::ChildCall& health, Milliseconds patience) {
+  const os::ChildAnswer listed = list.wait(patience);
   const os::NvmlAnswer told = os::parse_nvml_answer(listed.bytes.value_or(""));
   record.lost_gpus = told.lost;
   record.gpu_problem = listed.bytes ? told.problem : listed.problem;
-  const os::ChildAnswer shown = health.wait(k_patience);
+  const os::ChildAnswer shown = health.wait(patience);
   if (shown.bytes && !shown.bytes->empty()) record.gpus = check::parse_gpu_health(*shown.bytes);
 }
 
@@ -128,10 +135,11 @@ void add_names(check::HostRecord& record) {
 }  // namespace
 
 check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapshot& snapshot) {
+  const Milliseconds patience = node.quick ? k_quick_patience : k_patience;
   const std::vector<FolderToTry> folders = folders_to_try(node, snapshot.environment);
   std::deque<os::ChildCall> tried;
   for (const FolderToTry& each : folders)
-    tried.emplace_back([&each] { return tell_folder(each.path, each.bytes); });
+    tried.emplace_back([&each, &node] { return tell_folder(each.path, node.quick ? 0 : each.bytes); });
   std::optional<os::ChildCall> gpu_list, gpu_health;
   if (os::shows_nvidia()) {
     gpu_list.emplace([] { return os::ask_nvml(k_nvml); });
@@ -149,8 +157,8 @@ check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapsho
   }
   add_names(record);
   for (std::size_t i = 0; i < folders.size(); ++i)
-    record.folders.push_back(read_folder(folders[i], tried[i].wait(k_patience)));
-  if (gpu_list) add_gpus(record, *gpu_list, *gpu_health);
+    record.folders.push_back(read_folder(folders[i], tried[i].wait(patience)));
+  if (gpu_list) add_gpus(record, *gpu_list, *gpu_health, patience);
   return record;
 }
 

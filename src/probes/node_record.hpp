@@ -11,6 +11,7 @@ struct CheckedNode {
   int workers = 1;         // of this node
   std::string address;     // by which other nodes reach it; empty: there are none
   std::string log_folder;  // empty: none
+  bool quick = false;      // write nothing, ask no name service, and wait for a second at most
 };
 
 // Takes as long as the slowest of the file systems and name services, which are asked side by side, and five

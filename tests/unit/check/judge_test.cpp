@@ -149,6 +149,8 @@ const Fault k_faults[] = {
      [](HostRecord& node) { node.cpus = 32; }},
     {Mark::warning, "n2: memory: the nodes differ in memory: 128.0 GiB on n2, 256.0 GiB on n[1,3-4]",
      [](HostRecord& node) { node.memory = 128 * k_gibi; }},
+    {Mark::error, "n2: Python: PYTHON_EXEC=x cannot be started on n2: no such file",
+     [](HostRecord& node) { node.python_problem = "PYTHON_EXEC=x cannot be started on n2: no such file"; }},
     {Mark::error, "n2: GPU: GPU 3: GPU is lost",
      [](HostRecord& node) { node.lost_gpus = {"GPU 3: GPU is lost"}; }},
     {Mark::error, "n2: GPU: the NVIDIA driver shows no GPUs: no answer within 5 s",
@@ -204,8 +206,8 @@ TEST_CASE("each fault of one node is one finding") {
     CHECK(sentence_of(findings[0]) == fault.sentence);
     CHECK(findings[0].mark == fault.mark);
     CHECK_FALSE(findings[0].fix.empty());
-    CHECK(fails({records, findings}, false) == (fault.mark == Mark::error));
-    CHECK(fails({records, findings}, true));
+    CHECK(fails({records, {}, false, findings}, false) == (fault.mark == Mark::error));
+    CHECK(fails({records, {}, false, findings}, true));
   }
 }
 
@@ -242,7 +244,7 @@ TEST_CASE("a record is the same after its way as JSON") {
 }
 
 TEST_CASE("a check as text") {
-  CheckResult result{sound_nodes(2), {}, Milliseconds{1234}};
+  CheckResult result{sound_nodes(2), {}, false, {}, Milliseconds{1234}};
   const std::string text = render_check_text(result);
   CHECK(text.find("n2    10.0.0.2 hsn0  9000") != std::string::npos);
   CHECK(text.find("same on all nodes: Python 3.11, ddprun 0.2.0, kernel 6.1.0, torch 2.13.0\n") !=
@@ -255,6 +257,38 @@ TEST_CASE("a check as text") {
   CHECK(render_check_text(result).ends_with(
       "checked 2 nodes in 1.2 s: 1 error and 0 warnings; a job would fail\n"));
   CHECK(render_check_json(result, false).find("\"result\": \"failed\"") != std::string::npos);
+}
+
+TEST_CASE("what torch measured is judged and told") {
+  std::vector<DeepResult> results;
+  for (int rank = 0; rank < 4; ++rank)
+    results.push_back({rank,
+                       "n" + std::to_string(rank / 2 + 1),
+                       "NVIDIA H100",
+                       "nccl",
+                       7e14,
+                       {1 << 20, 1 << 28},
+                       {1e9, 2e11},
+                       ""});
+  std::vector<Finding> findings;
+  judge_deep(results, findings);
+  CHECK(findings.empty());
+  CHECK(describe_deep(results) ==
+        "all-reduce by nccl on 4 ranks, bus bandwidth: 1 MiB at 954 MiB/s, 256 MiB at 186.3 GiB/s\n"
+        "matmul in bfloat16, median of the GPUs: 700 TFLOP/s\n");
+  results[3].matmul = 5e14;
+  judge_deep(results, findings);
+  REQUIRE(findings.size() == 1);
+  CHECK(sentence_of(findings[0]) ==
+        "n2: GPU: the GPU of rank 3 computes 500 TFLOP/s; the median of all is 700");
+  for (DeepResult& each : results) each.error = "ModuleNotFoundError: No module named 'torch'";
+  findings.clear();
+  results[3].matmul = 7e14;
+  judge_deep(results, findings);
+  REQUIRE(findings.size() == 1);
+  CHECK(sentence_of(findings[0]) ==
+        "n1,n2: torch: rank 0,1,2,3: ModuleNotFoundError: No module named 'torch'");
+  CHECK(parse_deep_result(render_deep_result(results[1])).error == results[1].error);
 }
 
 }  // namespace ddprun::check

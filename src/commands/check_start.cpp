@@ -1,0 +1,57 @@
+#include "commands/check_start.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "check/finding.hpp"
+#include "console/log.hpp"
+#include "os/atomic_file.hpp"
+#include "probes/node_record.hpp"
+
+namespace ddprun::commands {
+
+namespace {
+
+std::vector<check::Finding> look_at_node(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
+  probes::CheckedNode checked;
+  checked.workers = node.local_world_size;
+  checked.quick = true;
+  const check::HostRecord record = probes::make_node_record(checked, snapshot);
+  std::vector<check::Finding> findings;
+  check::judge_surroundings(record, findings);
+  check::judge_variables(record, true, findings);
+  check::judge_gpus(record, findings);
+  return findings;
+}
+
+std::string describe(const check::Finding& finding, const std::string& host) {
+  return fmt::format("{} on {}: {}", finding.subject, host, finding.what);
+}
+
+void exclude(const plan::NodeProposal& node) {
+  const std::string& file = node.options.check.exclude_file;
+  if (file.empty()) return;
+  if (const std::string problem = os::append_line(file, node.host); !problem.empty())
+    console::say_notice(fmt::format("cannot write {} on {}: {}", file, node.host, problem),
+                        "name another file with --exclude-file");
+}
+
+}  // namespace
+
+void check_before_start(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
+  if (!node.options.check.automatic || node.rendezvous.agents < 2) return;
+  const bool first = node.rendezvous.agent.value == 0;
+  bool excluded = false;
+  for (const check::Finding& finding : look_at_node(node, snapshot)) {
+    const bool error = finding.mark == check::Mark::error;
+    if (error && !std::exchange(excluded, true)) exclude(node);
+    // The coordinator's node is none that the job can do without.
+    if (error && options::outlives_nodes(node.options) && !first)
+      throw Error(describe(finding, node.host), finding.fix);
+    if (error || first) console::say_notice(describe(finding, node.host), finding.fix);
+  }
+}
+
+}  // namespace ddprun::commands

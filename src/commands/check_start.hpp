@@ -1,0 +1,14 @@
+// --check=auto: what of a node's check takes no time, before the first attempt of a job of several nodes.
+#pragma once
+
+#include "facts/snapshot.hpp"
+#include "plan/node_proposal.hpp"
+
+namespace ddprun::commands {
+
+// Says what is wrong with this node; warnings on the first one only, as all nodes would say the same. Where
+// the job has nodes to spare, an error is thrown instead: the job starts without this node, whose name goes
+// to the end of --exclude-file.
+void check_before_start(const plan::NodeProposal& node, const facts::Snapshot& snapshot);
+
+}  // namespace ddprun::commands
