@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "allocation/hostlist.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "check/record_fields.hpp"
 #include "facts/memory_text.hpp"
@@ -193,7 +194,7 @@ std::string render_check_json(const CheckResult& result, bool strict) {
                                 {"what", finding.what},
                                 {"fix", finding.fix}});
   }
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return write_json_text(json, 2) + "\n";
 }
 
 }  // namespace ddprun::check

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "check/record_text.hpp"
 #include "os/libraries/name_lookup.hpp"
 
 namespace ddprun::commands {
@@ -30,11 +31,7 @@ std::string record_key(int rank, int round) { return key_of(round == 0 ? "record
 template <class Value>
 Value read_json(const std::optional<std::string>& text, const char* what) {
   if (!text) throw Error(fmt::format("rank 0 did not say {} within {}", what, describe_duration(k_meeting)));
-  try {
-    return nlohmann::json::parse(*text).get<Value>();
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(fmt::format("cannot read {}: {}", what, error.what()));
-  }
+  return check::parse_json_text<Value>(*text);
 }
 
 // Several workers of one host are one node.
@@ -64,7 +61,7 @@ std::vector<MetNode> CheckMeeting::meet(const MetNode& own, std::vector<int>& mi
   add_worker(nodes, own);
   if (!store_) return nodes;
   if (rank_ != 0) {
-    store_->set(key_of("worker", rank_), nlohmann::json(own).dump());
+    store_->set(key_of("worker", rank_), check::render_json_text(own));
     return read_json<std::vector<MetNode>>(store_->get(k_nodes, 2 * k_meeting), "which nodes take part");
   }
   const auto deadline = std::chrono::steady_clock::now() + k_meeting;
@@ -73,7 +70,7 @@ std::vector<MetNode> CheckMeeting::meet(const MetNode& own, std::vector<int>& mi
     const auto told = store_->get(key_of("worker", rank), std::max(left, Milliseconds{1}));
     told ? add_worker(nodes, read_json<MetNode>(told, "a worker's place")) : missing.push_back(rank);
   }
-  store_->set(k_nodes, nlohmann::json(nodes).dump());
+  store_->set(k_nodes, check::render_json_text(nodes));
   return nodes;
 }
 
@@ -95,7 +92,7 @@ std::vector<check::HostRecord> CheckMeeting::collect(const std::vector<MetNode>&
 }
 
 void CheckMeeting::ask_again(const std::vector<int>& ranks) {
-  if (store_) store_->set(k_again, nlohmann::json(ranks).dump());
+  if (store_) store_->set(k_again, check::render_json_text(ranks));
 }
 
 std::vector<int> CheckMeeting::asked_again() {

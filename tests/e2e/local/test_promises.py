@@ -91,6 +91,9 @@ OPTIONS = {
     "--requeue-on": (["--requeue-on", "0", *TRUE], "is not a list of exit codes"),  # slurm/test_time_limits.py
     "--min-attempt-time": (["--min-attempt-time", "x", *TRUE], "is not a time"),  # slurm/test_time_limits.py
     "--dry-run": (["--dry-run", *TRUE], "nothing is started"),
+    "--check": (["--check", *TRUE], "checked 1 node in "),
+    "--strict": (["--strict", *TRUE], "--strict requires --check"),  # test_check.py
+    "--exclude-file": (["--exclude-file", "x", *TRUE], "--exclude-file requires --check"),  # test_check.py
     "--capture": (["--capture", "-", *TRUE], '"environment"'),
     "--snapshot": (["--snapshot", "captured", *TRUE], "nothing is started"),
     "--verbose": (["--verbose", *TRUE], "attempt 0"),
