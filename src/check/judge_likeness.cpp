@@ -79,7 +79,7 @@ std::string version_of(const HostRecord& record, const std::string& name) {
   return found == record.versions.end() ? std::string() : found->second;
 }
 
-std::string describe_gpus(const HostRecord& record) {
+std::string list_gpus(const HostRecord& record) {
   if (record.gpus.empty()) return fmt::format("{}", record.visible_gpus);
   std::map<std::string, int> models;
   for (const GpuHealth& gpu : record.gpus) ++models[gpu.model];
@@ -106,7 +106,7 @@ void judge_likeness(const std::vector<HostRecord>& records, std::vector<Finding>
   report_unlike(records, group(records, [](const HostRecord& each) { return fmt::format("{}", each.mtu); }),
                 {"MTU", Mark::warning, "give all interfaces of this network one MTU (ip link set mtu)"},
                 findings);
-  report_unlike(records, group(records, describe_gpus),
+  report_unlike(records, group(records, list_gpus),
                 {"GPUs", Mark::error, "ask the scheduler for nodes of one kind, or leave the odd ones out"},
                 findings);
   report_unlike(records, group(records, [](const HostRecord& each) { return fmt::format("{}", each.cpus); }),

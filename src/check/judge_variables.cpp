@@ -16,7 +16,7 @@ bool is_detail(const std::string& value) { return to_upper(value) == "DETAIL"; }
 bool is_trace(const std::string& value) { return to_upper(value) == "TRACE"; }
 bool is_any(const std::string& value) { return !value.empty(); }
 bool is_empty(const std::string& value) { return value.empty() || value == "-1" || value == "void"; }
-bool is_loopback(const std::string& value) { return value == "lo" || value == "=lo"; }
+bool names_loopback(const std::string& value) { return value == "lo" || value == "=lo"; }
 bool is_tcp_provider(const std::string& value) { return value == "tcp" || value == "sockets"; }
 
 // When a variable counts.
@@ -33,9 +33,9 @@ struct HurtfulVariable {
 // Sources: NCCL's documentation of environment variables; torch's notes on CUDA environment variables and
 // torch/distributed (debug levels, ProcessGroupNCCL); fi_tcp(7) of libfabric; the CUDA programming guide.
 constexpr HurtfulVariable k_hurtful[] = {
-    {"NCCL_SOCKET_IFNAME", is_loopback, Where::several_nodes, Mark::error,
+    {"NCCL_SOCKET_IFNAME", names_loopback, Where::several_nodes, Mark::error,
      "lets NCCL listen where no other node reaches it"},
-    {"GLOO_SOCKET_IFNAME", is_loopback, Where::several_nodes, Mark::error,
+    {"GLOO_SOCKET_IFNAME", names_loopback, Where::several_nodes, Mark::error,
      "lets gloo listen where no other node reaches it"},
     {"NCCL_IB_DISABLE", is_on, Where::rdma, Mark::warning,
      "keeps NCCL off the RDMA network that the node has"},

@@ -161,10 +161,13 @@ class CheckNode {
     meeting_.ask_again(slow);
     take_turn(slow);
     result.records.front() = record_;
-    for (check::HostRecord& record : result.records) {
-      if (record.rank == 0 || std::find(slow.begin(), slow.end(), record.rank) == slow.end()) continue;
-      const auto again = meeting_.collect({{.rank = record.rank}}, 1, silent);
-      if (!again.empty()) record = again.front();
+    std::vector<MetNode> again;
+    std::copy_if(nodes_.begin(), nodes_.end(), std::back_inserter(again), [&](const MetNode& each) {
+      return std::find(slow.begin(), slow.end(), each.rank) != slow.end();
+    });
+    for (const check::HostRecord& record : meeting_.collect(again, 1, silent)) {
+      *std::find_if(result.records.begin(), result.records.end(),
+                    [&](const check::HostRecord& each) { return each.rank == record.rank; }) = record;
     }
     for (const std::string& host : silent) {
       result.findings.push_back({check::Mark::error,

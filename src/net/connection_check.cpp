@@ -23,7 +23,7 @@ constexpr char k_ask_stream = 's';  // bytes until their end, their number back
 constexpr int k_samples = 21;
 constexpr Milliseconds k_sampling{300};
 constexpr std::size_t k_piece = 256 << 10;
-constexpr std::size_t k_most_clients = 512;
+constexpr std::size_t k_most_askers = 512;
 
 std::int64_t clock_microseconds() {
   using namespace std::chrono;
@@ -77,7 +77,7 @@ class Answerer {
 void accept_client(int listener, const std::string& word, std::vector<Answerer>& clients) {
   const int descriptor = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   if (descriptor < 0) return;
-  if (clients.size() < k_most_clients) {
+  if (clients.size() < k_most_askers) {
     clients.emplace_back(descriptor, word);
   } else {
     ::close(descriptor);
