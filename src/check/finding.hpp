@@ -34,8 +34,8 @@ void judge_connections(const std::vector<HostRecord>& records, std::vector<Findi
 void judge_peer_names(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 void judge_likeness(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 
-// The ranks whose connection to the next node looks slow beside the others: worth a second measurement,
-// alone, before anybody is told.
-std::vector<int> slow_connections(const std::vector<HostRecord>& records);
+// The ranks of which a connection fails, or looks slow beside the others: worth a second measurement, alone,
+// before anybody is told.
+std::vector<int> doubtful_connections(const std::vector<HostRecord>& records);
 
 }  // namespace ddprun::check

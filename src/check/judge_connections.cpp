@@ -37,16 +37,28 @@ bool is_slow(const Connection& connection, double usual) {
   return connection.rate < k_slow_rate || connection.rate < usual * k_part_of_the_rate;
 }
 
-double usual_rate(const std::vector<HostRecord>& records) {
-  return median(records, [](const Connection& each) { return each.rate; });
+bool is_far(const Connection& connection, double usual) {
+  const bool odd = connection.latency > k_notable_latency && connection.latency > usual * k_times_the_latency;
+  return odd || connection.latency > k_long_latency;
+}
+
+// The medians of all connections.
+struct Typical {
+  double latency = 0;
+  double rate = 0;
+};
+
+Typical typical_of(const std::vector<HostRecord>& records) {
+  return {median(records, [](const Connection& each) { return each.latency; }),
+          median(records, [](const Connection& each) { return each.rate; })};
 }
 
 std::string name_end(const Connection& connection) {
   return fmt::format("{} ({})", printable(connection.to, 80), connection.address);
 }
 
-void judge_connection(const HostRecord& record, const Connection& connection, double usual_latency,
-                      double usual, std::vector<Finding>& findings) {
+void judge_connection(const HostRecord& record, const Connection& connection, const Typical& typical,
+                      std::vector<Finding>& findings) {
   const std::string end = name_end(connection);
   if (!connection.problem.empty()) {
     findings.push_back(
@@ -67,24 +79,22 @@ void judge_connection(const HostRecord& record, const Connection& connection, do
                         "give all interfaces and switches on the way the same MTU (ip link show)"});
     return;
   }
-  const bool odd =
-      connection.latency > k_notable_latency && connection.latency > usual_latency * k_times_the_latency;
-  if (connection.latency > k_long_latency || odd) {
+  if (is_far(connection, typical.latency)) {
     findings.push_back(
         {Mark::warning,
          "latency",
          {record.host},
          fmt::format("a message to {} and its answer need {:.3g} ms; the median of all is {:.2g} ms", end,
-                     connection.latency * 1e3, usual_latency * 1e3),
+                     connection.latency * 1e3, typical.latency * 1e3),
          "see which way it takes (ip route get, tracepath), or leave that node out"});
   }
-  if (is_slow(connection, usual)) {
+  if (is_slow(connection, typical.rate)) {
     findings.push_back({Mark::warning,
                         "bandwidth",
                         {record.host},
                         fmt::format("{}/s to {}; the median of all is {}/s",
                                     facts::describe_bytes(static_cast<std::uint64_t>(connection.rate)), end,
-                                    facts::describe_bytes(static_cast<std::uint64_t>(usual))),
+                                    facts::describe_bytes(static_cast<std::uint64_t>(typical.rate))),
                         "check the link's speed (ethtool), cable and switch, or leave that node out"});
   }
 }
@@ -104,23 +114,25 @@ void judge_clock(const HostRecord& record, const std::string& first, std::vector
 
 }  // namespace
 
-std::vector<int> slow_connections(const std::vector<HostRecord>& records) {
-  const double usual = usual_rate(records);
+std::vector<int> doubtful_connections(const std::vector<HostRecord>& records) {
+  const Typical typical = typical_of(records);
   std::vector<int> ranks;
   for (const HostRecord& record : records) {
-    const bool slow = std::any_of(record.connections.begin(), record.connections.end(),
-                                  [&](const Connection& each) { return is_slow(each, usual); });
-    if (slow) ranks.push_back(record.rank);
+    const bool doubtful =
+        std::any_of(record.connections.begin(), record.connections.end(), [&](const Connection& each) {
+          return !each.problem.empty() || each.stalled || is_slow(each, typical.rate) ||
+                 is_far(each, typical.latency);
+        });
+    if (doubtful) ranks.push_back(record.rank);
   }
   return ranks;
 }
 
 void judge_connections(const std::vector<HostRecord>& records, std::vector<Finding>& findings) {
-  const double usual_latency = median(records, [](const Connection& each) { return each.latency; });
-  const double usual = usual_rate(records);
+  const Typical typical = typical_of(records);
   for (const HostRecord& record : records) {
     for (const Connection& connection : record.connections)
-      judge_connection(record, connection, usual_latency, usual, findings);
+      judge_connection(record, connection, typical, findings);
     judge_clock(record, records.front().host, findings);
   }
   judge_peer_names(records, findings);

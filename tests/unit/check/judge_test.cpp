@@ -229,11 +229,14 @@ TEST_CASE("two halves that differ are both named") {
   CHECK(findings[0].hosts.size() == 4);
 }
 
-TEST_CASE("a slow connection is measured again before it is told") {
+TEST_CASE("a doubtful connection is measured again before it is told") {
   std::vector<HostRecord> records = sound_nodes();
-  CHECK(slow_connections(records).empty());
+  CHECK(doubtful_connections(records).empty());
   records[2].connections[0].rate = 1e8;
-  CHECK(slow_connections(records) == std::vector<int>{8});
+  CHECK(doubtful_connections(records) == std::vector<int>{8});
+  records[1].connections[0].latency = 0.5;
+  records[3].connections[0].problem = "connection refused";
+  CHECK(doubtful_connections(records) == std::vector<int>{4, 8, 12});
 }
 
 TEST_CASE("a record is the same after its way as JSON") {
