@@ -1,5 +1,5 @@
 // Stands for libnvidia-ml.so.1. FAKE_NVML says what kind of driver this is: "mig", "hidden", "lost",
-// "refuse", "hang", "cold" (slow to start), "old" (before 510) or "crash"; anything else has two GPUs.
+// "refuse", "hang", "cold" (slow to start), "old" (before 510), "sick" or "crash"; anything else has two GPUs.
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -93,6 +93,47 @@ int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2* info) {
   info->reserved = 1ULL << 29U;
   info->used = (static_cast<unsigned long long>(device) << 30U) - info->reserved;
   info->free = info->total - info->reserved - info->used;
+  return 0;
+}
+
+// With FAKE_NVML=sick the second GPU is.
+int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, void* infos) {
+  *count = is("sick") && device == 2 ? 3 : 0;
+  return *count > 0 && infos == nullptr ? 7 : 0;  // insufficient size
+}
+
+int nvmlDeviceGetTotalEccErrors(Device device, unsigned type, unsigned counter, unsigned long long* count) {
+  if (is("old")) return 3;  // not supported
+  *count = is("sick") && device == 2 && type == 1 && counter == 0 ? 4 : 0;
+  return 0;
+}
+
+int nvmlDeviceGetRemappedRows(Device device, unsigned* corrected, unsigned* uncorrected, unsigned* pending,
+                              unsigned* failed) {
+  *corrected = *uncorrected = 0;
+  *pending = *failed = is("sick") && device == 2 ? 1 : 0;
+  return 0;
+}
+
+int nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long* reasons) {
+  *reasons = is("sick") && device == 2 ? 0x41 : 0x1;  // idle, and too hot
+  return 0;
+}
+
+int nvmlDeviceGetCurrPcieLinkWidth(Device device, unsigned* lanes) {
+  *lanes = is("sick") && device == 2 ? 8 : 16;
+  return 0;
+}
+
+int nvmlDeviceGetMaxPcieLinkWidth(Device, unsigned* lanes) {
+  *lanes = 16;
+  return 0;
+}
+
+int nvmlDeviceGetNvLinkState(Device device, unsigned link, unsigned* up) {
+  if (is("old")) return 3;
+  if (link >= 4) return 2;  // invalid argument
+  *up = is("sick") && device == 2 && link == 3 ? 0 : 1;
   return 0;
 }
 
