@@ -41,6 +41,8 @@ rendezvous::ProofMethod method_of(allocation::SecretKind kind) {
   switch (kind) {
     case allocation::SecretKind::front_end:
       return rendezvous::ProofMethod::front_end;
+    case allocation::SecretKind::given:
+      return rendezvous::ProofMethod::given;
     case allocation::SecretKind::pmi_shared_secret:
       return rendezvous::ProofMethod::pmi_secret;
     case allocation::SecretKind::open_mpi_transports:

@@ -28,7 +28,7 @@ Json unless_empty(const Sourced<std::string>& text) {
 
 // By hand nobody knows the names of the other hosts before they have met, unless they were listed.
 Json hosts_json(const allocation::Allocation& allocation) {
-  const bool unnamed = allocation.scheduler.value == facts::Scheduler::manual &&
+  const bool unnamed = allocation.scheduler.value == facts::Scheduler::manual && !allocation.place.known() &&
                        allocation.style.value != allocation::LaunchStyle::not_started;
   Json hosts = Json::array();
   for (const allocation::Host& host : allocation.hosts.value) {
@@ -131,6 +131,7 @@ Json allocation_json(const allocation::Allocation& allocation) {
       with_origin(allocation::to_string(allocation.scheduler.value), allocation.scheduler.origin);
   json["style"] = with_origin(allocation::to_string(allocation.style.value), allocation.style.origin);
   json["style_assumed"] = allocation.style_assumed;
+  json["place"] = unless_empty(allocation.place);
   json["launcher"] = unless_empty(allocation.launcher);
   json["job_id"] = unless_empty(allocation.job_id);
   json["step_id"] = unless_empty(allocation.step_id);

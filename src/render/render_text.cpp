@@ -41,7 +41,8 @@ std::string hosts_text(const allocation::Allocation& allocation) {
   if (count == 0) return "set at the rendezvous";
   const bool unnamed = std::any_of(allocation.hosts.value.begin(), allocation.hosts.value.end(),
                                    [](const allocation::Host& host) { return host.name.empty(); });
-  if (unnamed || allocation.scheduler.value == facts::Scheduler::manual) return std::to_string(count);
+  const bool by_flags = allocation.scheduler.value == facts::Scheduler::manual && !allocation.place.known();
+  if (unnamed || by_flags) return std::to_string(count);
   return fmt::format("{}: {}", count, allocation::compress_hostlist(host_names(allocation)));
 }
 
@@ -62,6 +63,7 @@ void show_allocation(TextTable& table, const plan::LaunchPlan& plan, const facts
   const allocation::Allocation& allocation = plan.node->allocation;
   table.heading("where");
   table.row("scheduler", allocation::to_string(allocation.scheduler.value), allocation.scheduler.origin);
+  if (allocation.place.known()) table.row("place", allocation.place.value, allocation.place.origin);
   if (!allocation.job_id.value.empty()) table.row("job", allocation.job_id.value, allocation.job_id.origin);
   if (!allocation.step_id.value.empty())
     table.row("step", allocation.step_id.value, allocation.step_id.origin);

@@ -92,6 +92,8 @@ std::string to_string(ProofMethod method) {
       return "Open MPI's launch key";
     case ProofMethod::pbs_cookie:
       return "PBS_JOBCOOKIE";
+    case ProofMethod::given:
+      return "DDPRUN_SECRET";
   }
   return {};
 }

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 
+#include "allocation/detection/hidden_job.hpp"
 #include "allocation/detection/left_over.hpp"
 #include "allocation/detection/started.hpp"
 #include "allocation/launchers/launchers.hpp"
 #include "allocation/manual.hpp"
+#include "allocation/places/places.hpp"
 #include "allocation/schedulers/flux.hpp"
 #include "allocation/schedulers/job.hpp"
 #include "allocation/schedulers/lsf.hpp"
@@ -47,17 +49,10 @@ constexpr std::array<Detector, 4> k_detectors{{
 Allocation parse_alone(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   Allocation allocation =
       make_alone(snapshot, options, options.standalone ? "--standalone" : "no scheduler and no --nnodes");
-  // torchrun's static variables of a container platform; a shell may have them from anywhere.
-  const Variables variables(snapshot.environment);
-  const auto size = variables.text("WORLD_SIZE");
-  const bool part = size && parse_integer(size->value).value_or(1) > 1 && variables.has("MASTER_ADDR") &&
-                    variables.has("RANK") && !variables.has("TORCHELASTIC_RUN_ID");
-  if (part && !options.standalone && !options.node_rank) {
-    allocation.notices.push_back(
-        {fmt::format("RANK={} and WORLD_SIZE={} of the environment are ignored: ddprun uses this host only",
-                     printable(variables.text("RANK")->value, 20), printable(size->value, 20)),
-         "to join several hosts, give --nnodes, --node-rank and --master-addr"});
-  }
+  if (options.standalone || options.node_rank || options.nodes) return allocation;
+  if (auto notice = find_hidden_job(snapshot)) allocation.notices.push_back(std::move(*notice));
+  if (auto notice = find_unfollowed_place(snapshot, options))
+    allocation.notices.push_back(std::move(*notice));
   return allocation;
 }
 
@@ -67,6 +62,10 @@ Allocation parse_without_scheduler(const facts::Snapshot& snapshot, const PlaceO
   const auto places = find_launch_places(snapshot);
   const bool several = !places.empty() && (!places.front().size || places.front().size->value > 1);
   if (several) return follow_launcher(make_no_job(options), places.front(), snapshot, options);
+  const bool one_meant = options.nodes && options.nodes->value == 1;
+  if (!one_meant) check_no_hidden_step(snapshot);
+  const auto place = one_meant ? std::nullopt : find_place(snapshot, options);
+  if (place) return follow_place(*place, snapshot, options);
   return is_manual(options) ? parse_manual(snapshot, options) : parse_alone(snapshot, options);
 }
 

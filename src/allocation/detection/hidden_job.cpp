@@ -1,0 +1,76 @@
+#include "allocation/detection/hidden_job.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "allocation/schedulers/slurm_place.hpp"
+#include "allocation/variables.hpp"
+#include "base/error.hpp"
+
+namespace ddprun::allocation {
+
+namespace {
+
+struct ContainerRow {
+  const char* variable;  // that it sets inside
+  const char* hint;
+};
+
+// apptainer/apptainer, internal/pkg/util/env; podman sets container=podman, as does NERSC's podman-hpc.
+constexpr std::array<ContainerRow, 4> k_containers{{
+    {"APPTAINER_CONTAINER",
+     "leave out --cleanenv, --containall and --no-env, or start ddprun outside the container: srun ddprun "
+     "--container 'apptainer exec IMAGE' ..."},
+    {"SINGULARITY_CONTAINER",
+     "leave out --cleanenv and --containall, or start ddprun outside the container: srun ddprun --container "
+     "'singularity exec IMAGE' ..."},
+    {"container",
+     "let the container have them: podman-hpc run --mpi, or podman run --env 'SLURM_*'; or start ddprun "
+     "outside the container: srun ddprun --container 'podman run IMAGE' ..."},
+    {"CH_RUNNING", "leave out --unset-env"},
+}};
+
+const ContainerRow* find_container(const facts::Snapshot& snapshot) {
+  const Variables variables(snapshot.environment);
+  for (const ContainerRow& row : k_containers) {
+    if (variables.has(row.variable)) return &row;
+  }
+  return nullptr;
+}
+
+std::optional<SlurmPlace> find_hidden(const facts::Snapshot& snapshot) {
+  const Variables variables(snapshot.environment);
+  if (variables.text("SLURM_JOB_ID", "SLURM_JOBID")) return std::nullopt;
+  return find_slurm_place(snapshot.host);
+}
+
+std::string describe_hidden(const SlurmPlace& place, const ContainerRow* container) {
+  return fmt::format("this process runs in job {} of Slurm ({}), but {}", place.job, place.origin,
+                     container != nullptr
+                         ? fmt::format("SLURM_JOB_ID did not enter its container ({})", container->variable)
+                         : "SLURM_JOB_ID is not set");
+}
+
+}  // namespace
+
+void check_no_hidden_step(const facts::Snapshot& snapshot) {
+  const auto place = find_hidden(snapshot);
+  if (!place || place->context != SlurmContext::step) return;
+  const ContainerRow* const container = find_container(snapshot);
+  throw Error(describe_hidden(*place, container),
+              fmt::format("{}; to use this host alone, add --standalone",
+                          container != nullptr ? container->hint
+                                               : "pass srun's variables on to ddprun: something between srun "
+                                                 "and ddprun clears them"));
+}
+
+std::optional<Notice> find_hidden_job(const facts::Snapshot& snapshot) {
+  const auto place = find_hidden(snapshot);
+  const ContainerRow* const container = find_container(snapshot);
+  if (!place || container == nullptr || place->context == SlurmContext::step) return std::nullopt;
+  return Notice{describe_hidden(*place, container) + ": ddprun uses this host only",
+                fmt::format("{}; add --standalone if one host is meant", container->hint)};
+}
+
+}  // namespace ddprun::allocation
