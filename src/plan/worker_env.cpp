@@ -226,10 +226,12 @@ void set_flight_recorder(Changes& changes, const LaunchPlan& plan, const facts::
     set(name, context.flight_record);
 }
 
-// What ties this agent to the ddprun that started it; a worker that started a ddprun would hand it on.
+// What ties this agent to the ddprun that started it, and to the others; a worker that started a ddprun would
+// hand it on.
 void cut_from_front_end(Changes& changes, const facts::Environment& environment) {
   for (const auto& [name, value] : environment) {
-    if (allocation::is_front_end_variable(name)) changes.remove(name, "ddprun's, not a worker's");
+    const bool ours = allocation::is_front_end_variable(name) || name == allocation::k_secret_variable;
+    if (ours) changes.remove(name, "ddprun's, not a worker's");
   }
   const auto cpus = environment.find(allocation::k_cpus_per_task_variable);
   if (cpus != environment.end()) changes.set("SLURM_CPUS_PER_TASK", cpus->second, "the job's");

@@ -174,7 +174,7 @@ Allocation detect_allocation(const facts::Snapshot& snapshot, const PlaceOptions
   if (!options.standalone) {
     Allocation allocation = ask_detectors(snapshot, options);
     check_hosts_followed(snapshot, options, allocation);
-    add_front_end_secret(snapshot, allocation);
+    add_given_secrets(snapshot, allocation);
     return allocation;
   }
   try {
