@@ -49,6 +49,10 @@ void add_program_and_workers(std::vector<OptionEntry>& table) {
             setters::no_python),
        flag("run-path", k_no_letter, torchrun, program, "run the file with python even if it is executable",
             setters::run_path),
+       value("container", "COMMAND", own, program,
+             "command that starts each worker in a container, as in 'apptainer exec --nv IMAGE'; it gets the "
+             "workers' variables",
+             setters::container),
        flag("no-use-env", k_no_letter, own, program,
             "pass --local-rank=N to SCRIPT before its arguments, as torch.distributed.launch does",
             setters::no_use_env),

@@ -65,12 +65,10 @@ std::string key_path(const options::Options& options, const facts::Snapshot& sna
 // usual one, as scp wants it on both sides.
 std::string copy_hint(const options::Options& options, const facts::Snapshot& snapshot,
                       const std::string& place_name) {
-  const bool pod = facts::find_variable(snapshot, "KUBERNETES_SERVICE_HOST").has_value();
-  if (options.key_file.empty() && (pod || !place_name.empty())) {
-    return fmt::format(
-        "{} share no home directory: set DDPRUN_SECRET to the same value on every node, or name a file that "
-        "all of them can read with --key-file",
-        pod ? std::string("pods") : "the nodes of " + place_name);
+  const bool apart = !place_name.empty() || facts::find_variable(snapshot, "KUBERNETES_SERVICE_HOST");
+  if (apart && options.key_file.empty()) {
+    return "where they share no home directory, set DDPRUN_SECRET to the same value on every node, or name a "
+           "file that all of them can read with --key-file";
   }
   const allocation::PlaceOptions& place = options.place;
   const auto& address = place.address ? place.address : place.likely_address;

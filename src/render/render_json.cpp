@@ -100,7 +100,10 @@ Json worker_json(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot, 
   Json env = Json::object();
   Json unset = Json::array();
   Json origins = Json::object();
+  std::vector<plan::VariableChange> changes;
   for (const auto& [change, open] : plan::expected_variables(plan, snapshot.environment, index)) {
+    changes.push_back(change);
+    if (!change.value && !open.empty()) changes.back().value = "";
     origins[change.name] = change.origin;
     if (change.value || !open.empty()) {
       env[change.name] = change.value ? Json(*change.value) : Json();
@@ -115,7 +118,7 @@ Json worker_json(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot, 
   json["gpus"] = worker_gpus_json(worker, snapshot.host);
   json["network_card"] = worker.network_card.empty() ? Json() : Json(worker.network_card);
   json["binding"] = worker_binding_json(worker.binding, snapshot.host);
-  json["command"] = worker.command;
+  json["command"] = plan::command_to_start(plan, index, changes, snapshot.environment);
   json["output"] = output_json(plan, index);
   json["env"] = std::move(env);
   json["unset"] = std::move(unset);

@@ -289,12 +289,16 @@ void show_binding(TextTable& table, const plan::LaunchPlan& plan, const facts::S
 
 void show_variables(TextTable& table, const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   if (plan.planned.empty()) return;
+  const options::Container& container = plan.node->options.container;
   table.heading(fmt::format("variables of rank {}", plan.planned.front().rank.value), 31, 30);
   for (const plan::ExpectedVariable& variable : plan::expected_variables(plan, snapshot.environment, 0)) {
     const plan::VariableChange& change = variable.change;
+    if (!container.prefix.empty() && change.name.starts_with(container.prefix)) continue;
     const std::string absent = variable.open.empty() ? "(removed)" : variable.open;
     table.row(change.name, change.value.value_or(absent), change.origin);
   }
+  if (!container.prefix.empty())
+    table.row(container.prefix + "...", "(the same, for the container)", container.origin);
 }
 
 }  // namespace

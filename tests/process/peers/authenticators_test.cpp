@@ -125,8 +125,8 @@ TEST_CASE("where the key files differ, the line that copies one of them is told"
           .open(rendezvous::ProofMethod::key_file, sealed)
           .text ==
       start +
-          "the nodes of SkyPilot share no home directory: set DDPRUN_SECRET to the same value on every node, "
-          "or name a file that all of them can read with --key-file");
+          "where they share no home directory, set DDPRUN_SECRET to the same value on every node, or name a "
+          "file that all of them can read with --key-file");
   const os::TempDir elsewhere(std::nullopt);
   options.key_file = elsewhere.path() + "/mine";
   CHECK(told(options) == start + "copy the file that --key-file names from one to the other");  // and no path
