@@ -50,8 +50,8 @@ void add_program_and_workers(std::vector<OptionEntry>& table) {
        flag("run-path", k_no_letter, torchrun, program, "run the file with python even if it is executable",
             setters::run_path),
        value("container", "COMMAND", own, program,
-             "command that starts each worker in a container, as in 'apptainer exec --nv IMAGE'; it gets the "
-             "workers' variables",
+             "command that starts each worker in a container and gets its variables, as in 'apptainer exec "
+             "IMAGE'",
              setters::container),
        flag("no-use-env", k_no_letter, own, program,
             "pass --local-rank=N to SCRIPT before its arguments, as torch.distributed.launch does",
@@ -81,13 +81,14 @@ void add_program_and_workers(std::vector<OptionEntry>& table) {
              setters::hosts),
        file_value("hostfile", "FILE", own, workers, "the same from a file, one host per line",
                   setters::hostfile),
-       word_value("launcher", "NAME", "srun mpiexec pbsdsh pbs_tmrsh ssh flux blaunch none", own, workers,
+       word_value("launcher", "NAME", "srun mpiexec pbsdsh pbs_tmrsh ssh flux blaunch qrsh oarsh pjrsh none",
+                  own, workers,
                   "remote launcher: srun, mpiexec, pbsdsh, ssh, ... or none (default: the scheduler's)",
                   setters::launcher),
-       word_value(
-           "scheduler", "NAME", "flux slurm pbs lsf mpi none", own, workers,
-           "scheduler that defines the job layout: flux, slurm, pbs, lsf, mpi or none (default: detected)",
-           setters::scheduler),
+       word_value("scheduler", "NAME", "flux slurm pbs lsf sge oar pjm mpi none", own, workers,
+                  "scheduler that defines the job layout: flux, slurm, pbs, lsf, sge, oar, pjm, mpi or none "
+                  "(default: detected)",
+                  setters::scheduler),
        value("role", "NAME", torchrun, workers, "value of ROLE_NAME in the workers (default: default)",
              setters::role),
        flag("virtual-local-rank", k_no_letter, torchrun, workers,

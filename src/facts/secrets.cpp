@@ -65,6 +65,7 @@ constexpr auto k_captured_names = std::to_array<std::string_view>({
     "PYTORCH_VERSION",
     "RANK",
     "RAY_JOB_ID",
+    "RESTARTED",
     "SHELL",
     "SINGULARITY_CONTAINER",
     "TERM",
@@ -80,33 +81,12 @@ constexpr auto k_captured_names = std::to_array<std::string_view>({
 });
 
 // Processes of schedulers and MPI launchers; their arguments say which step and host started us.
-constexpr auto k_launcher_programs = std::to_array<std::string_view>({"slurmstepd:",
-                                                                      "slurmd",
-                                                                      "srun",
-                                                                      "sbatch",
-                                                                      "salloc",
-                                                                      "mpiexec",
-                                                                      "mpiexec.hydra",
-                                                                      "mpirun",
-                                                                      "orted",
-                                                                      "prted",
-                                                                      "prterun",
-                                                                      "prun",
-                                                                      "hydra_pmi_proxy",
-                                                                      "hydra_bstrap_proxy",
-                                                                      "pmi_proxy",
-                                                                      "palsd",
-                                                                      "pbs_mom",
-                                                                      "pbsdsh",
-                                                                      "pbs_attach",
-                                                                      "pbs_tmrsh",
-                                                                      "flux",
-                                                                      "flux-broker",
-                                                                      "flux-shell",
-                                                                      "jsrun",
-                                                                      "jsmd",
-                                                                      "blaunch",
-                                                                      "sshd:"});
+constexpr auto k_launcher_programs = std::to_array<std::string_view>(
+    {"slurmstepd:", "slurmd",     "srun",    "sbatch",  "salloc",     "mpiexec",         "mpiexec.hydra",
+     "mpirun",      "orted",      "prted",   "prterun", "prun",       "hydra_pmi_proxy", "hydra_bstrap_proxy",
+     "pmi_proxy",   "palsd",      "pbs_mom", "pbsdsh",  "pbs_attach", "pbs_tmrsh",       "flux",
+     "flux-broker", "flux-shell", "jsrun",   "jsmd",    "blaunch",    "sge_shepherd",    "qrsh",
+     "oarsh",       "pjrsh",      "sshd:"});
 
 const std::string k_nothing;
 

@@ -12,6 +12,7 @@
 #include "allocation/manual.hpp"
 #include "allocation/places/places.hpp"
 #include "allocation/schedulers/flux.hpp"
+#include "allocation/schedulers/host_file_jobs.hpp"
 #include "allocation/schedulers/job.hpp"
 #include "allocation/schedulers/lsf.hpp"
 #include "allocation/schedulers/pbs.hpp"
@@ -36,14 +37,20 @@ struct Detector {
 
 bool is_under_slurm(const facts::HostFacts& host) { return find_slurm_place(host).has_value(); }
 bool is_under_lsf(const facts::HostFacts& host) { return has_ancestor(host, {"res", "sbatchd", "jsmd"}); }
+bool is_under_sge(const facts::HostFacts& host) { return has_ancestor(host, {"sge_shepherd", "sge_execd"}); }
+bool is_under_oar(const facts::HostFacts& host) { return host.cgroup.find("/oar/") != std::string::npos; }
+bool is_under_pjm(const facts::HostFacts&) { return false; }  // nothing is known of its processes
 bool is_under_flux(const facts::HostFacts& host) { return has_ancestor(host, {"flux-shell", "flux-broker"}); }
 
 // A scheduler that can run inside another comes before it: Flux' broker is often started by srun.
-constexpr std::array<Detector, 4> k_detectors{{
+constexpr std::array<Detector, 7> k_detectors{{
     {facts::Scheduler::flux, "FLUX_URI", has_flux_job, parse_flux, is_under_flux},
     {facts::Scheduler::slurm, "SLURM_JOB_ID", has_slurm_job, parse_slurm, is_under_slurm},
     {facts::Scheduler::pbs, "PBS_JOBID", has_pbs_job, parse_pbs, is_under_pbs},
     {facts::Scheduler::lsf, "LSB_JOBID", has_lsf_job, parse_lsf, is_under_lsf},
+    {facts::Scheduler::sge, "PE_HOSTFILE", has_sge_job, parse_sge, is_under_sge},
+    {facts::Scheduler::oar, "OAR_NODEFILE", has_oar_job, parse_oar, is_under_oar},
+    {facts::Scheduler::pjm, "PJM_O_NODEINF", has_pjm_job, parse_pjm, is_under_pjm},
 }};
 
 Allocation parse_alone(const facts::Snapshot& snapshot, const PlaceOptions& options) {
