@@ -7,6 +7,7 @@
 
 #include "allocation/detection/hidden_job.hpp"
 #include "allocation/detection/left_over.hpp"
+#include "allocation/detection/mpi_operator.hpp"
 #include "allocation/detection/started.hpp"
 #include "allocation/launchers/launchers.hpp"
 #include "allocation/manual.hpp"
@@ -57,6 +58,7 @@ Allocation parse_alone(const facts::Snapshot& snapshot, const PlaceOptions& opti
   Allocation allocation =
       make_alone(snapshot, options, options.standalone ? "--standalone" : "no scheduler and no --nnodes");
   if (options.standalone || options.node_rank || options.nodes) return allocation;
+  if (auto notice = find_nqsv_job(snapshot)) allocation.notices.push_back(std::move(*notice));
   if (auto notice = find_hidden_job(snapshot)) allocation.notices.push_back(std::move(*notice));
   if (auto notice = find_unfollowed_place(snapshot, options))
     allocation.notices.push_back(std::move(*notice));
@@ -71,6 +73,11 @@ Allocation parse_without_scheduler(const facts::Snapshot& snapshot, const PlaceO
   if (several) return follow_launcher(make_no_job(options), places.front(), snapshot, options);
   const bool one_meant = options.nodes && options.nodes->value == 1;
   if (!one_meant) check_no_hidden_step(snapshot);
+  if (auto hosts = one_meant ? std::nullopt : find_mpi_operator_hosts(snapshot)) {
+    PlaceOptions listed = options;
+    listed.hosts = std::move(hosts);
+    return parse_listed_hosts(snapshot, listed);
+  }
   const auto place = one_meant ? std::nullopt : find_place(snapshot, options);
   if (place) return follow_place(*place, snapshot, options);
   return is_manual(options) ? parse_manual(snapshot, options) : parse_alone(snapshot, options);

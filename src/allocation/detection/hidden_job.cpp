@@ -4,9 +4,12 @@
 
 #include <array>
 
+#include "allocation/node_file.hpp"
+#include "allocation/schedulers/pbs.hpp"
 #include "allocation/schedulers/slurm_place.hpp"
 #include "allocation/variables.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::allocation {
 
@@ -71,6 +74,19 @@ std::optional<Notice> find_hidden_job(const facts::Snapshot& snapshot) {
   if (!place || container == nullptr || place->context == SlurmContext::step) return std::nullopt;
   return Notice{describe_hidden(*place, container) + ": ddprun uses this host only",
                 fmt::format("{}; add --standalone if one host is meant", container->hint)};
+}
+
+std::optional<Notice> find_nqsv_job(const facts::Snapshot& snapshot) {
+  const Variables variables(snapshot.environment);
+  const auto id = variables.text("PBS_JOBID");
+  const auto path = variables.text("PBS_NODEFILE");
+  const auto file = path ? snapshot.files.find(path->value) : snapshot.files.end();
+  if (!id || !is_nqsv_job(snapshot) || file == snapshot.files.end()) return std::nullopt;
+  const std::size_t hosts = parse_node_file(file->second, path->value).hosts.size();
+  if (hosts < 2) return std::nullopt;
+  return Notice{fmt::format("NQSV job {} has {}, but ddprun uses this one only", printable(id->value, 80),
+                            count_of(static_cast<std::int64_t>(hosts), "host")),
+                "to start ddprun on all of them through ssh: --hostfile \"$PBS_NODEFILE\""};
 }
 
 }  // namespace ddprun::allocation

@@ -1,5 +1,5 @@
-// A process that runs inside a Slurm job of which its environment shows nothing: a container removed the
-// variables, or a script did.
+// Jobs that no scheduler of the table reads: a process inside a Slurm job of which its environment shows
+// nothing, since a container or a script removed the variables; and NQSV's.
 #pragma once
 
 #include <optional>
@@ -16,5 +16,8 @@ void check_no_hidden_step(const facts::Snapshot& snapshot);
 // What to say in a batch script's or an interactive shell's container that shows no SLURM_JOB_ID, where one
 // host may well be meant; nothing where there is no such container.
 std::optional<Notice> find_hidden_job(const facts::Snapshot& snapshot);
+
+// What to say in a job of NEC's NQSV with several hosts, whose scheduler is not known here.
+std::optional<Notice> find_nqsv_job(const facts::Snapshot& snapshot);
 
 }  // namespace ddprun::allocation

@@ -27,8 +27,10 @@ namespace ddprun::os {
 namespace {
 
 // Variables that name a file with the hosts of a launch.
-constexpr std::array<const char*, 5> k_file_variables{"SLURM_HOSTFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE",
-                                                      "OAR_NODEFILE", "PJM_O_NODEINF"};
+constexpr std::array<const char*, 8> k_file_variables{
+    "SLURM_HOSTFILE",        "LSB_DJOB_HOSTFILE", "PE_HOSTFILE",
+    "OAR_NODEFILE",          "PJM_O_NODEINF",     "OMPI_MCA_orte_default_hostfile",
+    "I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE"};
 constexpr std::size_t k_file_limit = 1 << 20;
 
 // Files of a service that starts ddprun on its nodes, read where one of its variables is set
