@@ -48,31 +48,28 @@ std::optional<SlurmPlace> find_hidden(const facts::Snapshot& snapshot) {
   return find_slurm_place(snapshot.host);
 }
 
-std::string describe_hidden(const SlurmPlace& place, const ContainerRow* container) {
-  return fmt::format("this process runs in job {} of Slurm ({}), but {}", place.job, place.origin,
-                     container != nullptr
-                         ? fmt::format("SLURM_JOB_ID did not enter its container ({})", container->variable)
-                         : "SLURM_JOB_ID is not set");
+std::string describe_hidden(const SlurmPlace& place, const ContainerRow& container) {
+  return fmt::format(
+      "this process runs in job {} of Slurm ({}), but SLURM_JOB_ID did not enter its container "
+      "({} is set)",
+      place.job, place.origin, container.variable);
 }
 
 }  // namespace
 
 void check_no_hidden_step(const facts::Snapshot& snapshot) {
   const auto place = find_hidden(snapshot);
-  if (!place || place->context != SlurmContext::step) return;
   const ContainerRow* const container = find_container(snapshot);
-  throw Error(describe_hidden(*place, container),
-              fmt::format("{}; to use this host alone, add --standalone",
-                          container != nullptr ? container->hint
-                                               : "pass srun's variables on to ddprun: something between srun "
-                                                 "and ddprun clears them"));
+  if (!place || place->context != SlurmContext::step || container == nullptr) return;
+  throw Error(describe_hidden(*place, *container),
+              fmt::format("{}; to use this host alone, add --standalone", container->hint));
 }
 
 std::optional<Notice> find_hidden_job(const facts::Snapshot& snapshot) {
   const auto place = find_hidden(snapshot);
   const ContainerRow* const container = find_container(snapshot);
   if (!place || container == nullptr || place->context == SlurmContext::step) return std::nullopt;
-  return Notice{describe_hidden(*place, container) + ": ddprun uses this host only",
+  return Notice{describe_hidden(*place, *container) + ": ddprun uses this host only",
                 fmt::format("{}; add --standalone if one host is meant", container->hint)};
 }
 

@@ -9,8 +9,8 @@
 
 namespace ddprun::allocation {
 
-// Throws Error where the kernel shows a step of srun above this process, but SLURM_JOB_ID is not set: each
-// task of the step would train alone. The hint is for the container that is seen, if any.
+// Throws Error in a container where the kernel shows a step of srun above this process, but SLURM_JOB_ID is
+// not set: each task of the step would train alone. Outside containers probes/launch_facts.hpp says so.
 void check_no_hidden_step(const facts::Snapshot& snapshot);
 
 // What to say in a batch script's or an interactive shell's container that shows no SLURM_JOB_ID, where one
