@@ -154,7 +154,8 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.launch_key = rendezvous.key;
   if (node.store_port) settings.port_hint = plan::other_port_hint(node.allocation.first_port);
   if (rendezvous.agents > 1)
-    settings.authenticator = peers::make_authenticator(node.options, rendezvous.secrets, snapshot);
+    settings.authenticator =
+        peers::make_authenticator(node.options, rendezvous.secrets, snapshot, node.allocation.place.value);
   return settings;
 }
 
@@ -163,7 +164,8 @@ net::MemberServiceSettings make_member_settings(const plan::NodeProposal& node,
                                                 const plan::Announcement& announcement) {
   net::MemberServiceSettings settings;
   settings.launch_key = node.rendezvous.key;
-  settings.authenticator = peers::make_authenticator(node.options, node.rendezvous.secrets, snapshot);
+  settings.authenticator =
+      peers::make_authenticator(node.options, node.rendezvous.secrets, snapshot, node.allocation.place.value);
   settings.announcement = announcement;
   settings.version = DDPRUN_VERSION;
   settings.dial.link = link_limit(node.options, plan::RendezvousRole::member);

@@ -10,9 +10,22 @@ namespace ddprun::allocation {
 
 namespace {
 
+std::string as_key(const std::string& name) {
+  std::string word = to_lower(name);
+  std::replace(word.begin(), word.end(), ' ', '-');
+  return word;
+}
+
+// Restarts are not in it: some places restart one node and leave the others as they are.
+std::string placed_key(const Allocation& allocation) {
+  const std::string& job = allocation.job_id.value;
+  const std::string& instance = allocation.instance.value;
+  return fmt::format("{}/{}{}{}", as_key(allocation.place.value), job.empty() ? "-" : job,
+                     instance.empty() ? "" : "/", instance);
+}
+
 std::string launched_key(const Allocation& allocation) {
-  std::string launcher = to_lower(allocation.launcher.value);
-  std::replace(launcher.begin(), launcher.end(), ' ', '-');
+  const std::string launcher = as_key(allocation.launcher.value);
   const std::string& instance = allocation.instance.value;
   const std::string suffix = instance.empty() ? "" : "/" + instance;
   if (!allocation.launch_id.value.empty()) {
@@ -61,6 +74,7 @@ std::string launch_key(const Allocation& allocation) {
   if (allocation.numbered_by_launcher) return launched_key(allocation);
   const std::string& instance = allocation.instance.value;
   if (allocation.scheduler.value == facts::Scheduler::none) return "alone/" + instance;
+  if (allocation.place.known()) return placed_key(allocation);
   if (allocation.scheduler.value == facts::Scheduler::manual)
     return "manual/" + (instance.empty() ? "none" : instance);  // torchrun's default --rdzv-id
   return fmt::format("{}/{}/{}/{}{}{}", to_string(allocation.scheduler.value),

@@ -21,7 +21,7 @@ enum class LaunchStyle {
 };
 
 // A value that every process of this job or launch was given and nobody else knows: a key. Never printed.
-enum class SecretKind { front_end, pmi_shared_secret, open_mpi_transports, pbs_cookie };
+enum class SecretKind { front_end, given, pmi_shared_secret, open_mpi_transports, pbs_cookie };
 struct JobSecret {
   SecretKind kind = SecretKind::front_end;
   std::string value;
@@ -76,6 +76,9 @@ struct Allocation {
   bool numbered_by_launcher = false;
   // By hand without --node-rank: who has first_address coordinates, the others are numbered as they come.
   bool numbered_by_arrival = false;
+  // The service that started one ddprun a node by variables of its own: "SkyPilot"; empty: none did.
+  Sourced<std::string> place;
+  std::optional<Sourced<int>> place_workers;      // how many workers it wants on each node
   Sourced<int> cpus_on_node;                      // CPUs the scheduler granted on this host; 0 when unknown
   std::optional<Sourced<std::int64_t>> end_time;  // unix seconds
   std::optional<Sourced<std::vector<int>>> reserved_ports;  // ascending
@@ -103,9 +106,9 @@ std::string to_string(LaunchStyle style);           // "alone", "one ddprun per 
 
 // What every process of this launch shares and no other launch has: "slurm/29/0/0" (job, restart count, step,
 // then the --rdzv-id if there is one), "slurm/29/0/-/n1.1829" (alone in a batch script), "manual/<rdzv id>",
-// "alone/<host>.<process>". Under an MPI launcher the job is left out where the launcher has a name for the
-// launch ("open-mpi/483524609"): over ssh only its first host may know the job. Port sequences and handshakes
-// are keyed by it.
+// "skypilot/<job>", "alone/<host>.<process>". Under an MPI launcher the job is left out where the launcher
+// has a name for the launch ("open-mpi/483524609"): over ssh only its first host may know the job. Port
+// sequences and handshakes are keyed by it.
 std::string launch_key(const Allocation& allocation);
 
 }  // namespace ddprun::allocation

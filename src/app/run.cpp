@@ -63,10 +63,17 @@ namespace {
 constexpr std::size_t k_hostfile_limit = std::size_t{4} << 20;
 
 void add_program(facts::Snapshot& snapshot, const options::Options& options) {
+  const auto capture = [&](const std::string& program) {
+    return os::capture_program(program, facts::find_variable(snapshot, "PATH"));
+  };
+  if (!options.container.words.empty()) {
+    const std::string& program = options.container.words.front();
+    snapshot.programs[program] = capture(program);
+    return;  // the command is the image's
+  }
   if (options.command.empty() || options.module) return;
   const std::string& word = options.command.front();
-  const facts::ProgramFacts& facts = snapshot.programs[word] =
-      os::capture_program(word, facts::find_variable(snapshot, "PATH"));
+  const facts::ProgramFacts& facts = snapshot.programs[word] = capture(word);
   // The script of a PBS job starts in the home directory.
   const std::string submitted = plan::path_where_submitted(word, snapshot);
   if (facts.kind != facts::ProgramKind::missing || submitted.empty()) return;

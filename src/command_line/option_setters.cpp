@@ -65,6 +65,9 @@ Unsupported not_supported(const Given& given, std::string instead) {
 void module(Draft& draft, const Given&) { draft.options.module = true; }
 void no_python(Draft& draft, const Given&) { draft.options.no_python = true; }
 void run_path(Draft& draft, const Given&) { draft.options.run_path = true; }
+void container(Draft& draft, const Given& given) {
+  draft.options.container = options::parse_container(given.value, given.origin);
+}
 void no_use_env(Draft& draft, const Given&) { draft.options.local_rank_argument = true; }
 
 void workers_per_node(Draft& draft, const Given& given) {

@@ -9,6 +9,7 @@ namespace ddprun::command_line::setters {
 void module(Draft& draft, const Given& given);
 void no_python(Draft& draft, const Given& given);
 void run_path(Draft& draft, const Given& given);
+void container(Draft& draft, const Given& given);
 void no_use_env(Draft& draft, const Given& given);
 
 // Workers and nodes.

@@ -10,7 +10,7 @@
 namespace ddprun::facts {
 
 // Who granted the hosts. Which MPI launcher started this process on them is Allocation::launcher.
-enum class Scheduler { none, manual, slurm, pbs, lsf, flux };
+enum class Scheduler { none, manual, slurm, pbs, lsf, flux, sge, oar, pjm };
 
 struct SchedulerTraits {
   Scheduler scheduler = Scheduler::none;
@@ -25,7 +25,7 @@ struct SchedulerTraits {
   std::string_view grace_origin;
 };
 
-inline constexpr std::array<SchedulerTraits, 4> k_schedulers{
+inline constexpr std::array<SchedulerTraits, 7> k_schedulers{
     {{Scheduler::slurm,
       "slurm",
       "SLURM_JOB_ID",
@@ -41,7 +41,11 @@ inline constexpr std::array<SchedulerTraits, 4> k_schedulers{
       Milliseconds{5000},
       "default below PBS' kill_delay"},
      {Scheduler::lsf, "lsf", "LSB_JOBID", "LSB_", {"blaunch", "ssh"}, {}, {}},
-     {Scheduler::flux, "flux", "FLUX_JOB_ID", "FLUX_", {"flux"}, {}, {}}}};
+     {Scheduler::flux, "flux", "FLUX_JOB_ID", "FLUX_", {"flux"}, {}, {}},
+     // Anybody may have a JOB_ID.
+     {Scheduler::sge, "sge", "PE_HOSTFILE", "SGE_", {"qrsh", "ssh"}, {}, {}},
+     {Scheduler::oar, "oar", "OAR_JOB_ID", "OAR_", {"oarsh", "ssh"}, {}, {}},
+     {Scheduler::pjm, "pjm", "PJM_JOBID", "PJM_", {"pjrsh", "ssh"}, {}, {}}}};
 
 // Nothing for `none` and `manual`, which are no schedulers.
 const SchedulerTraits* find_traits(Scheduler scheduler);

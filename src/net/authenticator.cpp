@@ -36,6 +36,8 @@ rendezvous::ProofResult seal_with(const SecretKey& key, const std::string& paylo
 }
 
 std::string describe_stranger(rendezvous::ProofMethod method) {
+  if (method == rendezvous::ProofMethod::given)
+    return "DDPRUN_SECRET differs between the two hosts; set it to the same value on every node";
   const std::string key = method == rendezvous::ProofMethod::key_file
                               ? "the key of this side's key file"
                               : rendezvous::to_string(method) + " of this job";

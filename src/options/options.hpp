@@ -16,6 +16,7 @@
 #include "facts/snapshot.hpp"
 #include "options/bind_choice.hpp"
 #include "options/check_options.hpp"
+#include "options/container.hpp"
 #include "options/hang_options.hpp"
 #include "options/restart_options.hpp"
 #include "options/store_access.hpp"
@@ -55,6 +56,7 @@ struct Options {
   bool no_python = false;            // --no-python: run the program as it is
   bool run_path = false;             // --run-path: always through python
   bool local_rank_argument = false;  // --no-use-env: --local-rank=N before the script's own arguments
+  Container container;               // --container: what starts the program inside a container
   std::vector<std::string> command;  // the program or script and its arguments
 
   Sourced<std::string> role = by_default(std::string("default"));

@@ -41,6 +41,8 @@ rendezvous::ProofMethod method_of(allocation::SecretKind kind) {
   switch (kind) {
     case allocation::SecretKind::front_end:
       return rendezvous::ProofMethod::front_end;
+    case allocation::SecretKind::given:
+      return rendezvous::ProofMethod::given;
     case allocation::SecretKind::pmi_shared_secret:
       return rendezvous::ProofMethod::pmi_secret;
     case allocation::SecretKind::open_mpi_transports:
@@ -61,7 +63,13 @@ std::string key_path(const options::Options& options, const facts::Snapshot& sna
 
 // What makes the key files of two hosts the same. A stranger is told it too, so it names no path but the
 // usual one, as scp wants it on both sides.
-std::string copy_hint(const options::Options& options, const facts::Snapshot& snapshot) {
+std::string copy_hint(const options::Options& options, const facts::Snapshot& snapshot,
+                      const std::string& place_name) {
+  const bool apart = !place_name.empty() || facts::find_variable(snapshot, "KUBERNETES_SERVICE_HOST");
+  if (apart && options.key_file.empty()) {
+    return "where they share no home directory, set DDPRUN_SECRET to the same value on every node, or name a "
+           "file that all of them can read with --key-file";
+  }
   const allocation::PlaceOptions& place = options.place;
   const auto& address = place.address ? place.address : place.likely_address;
   const std::string host = address ? address->value : snapshot.host.name;
@@ -75,9 +83,10 @@ std::string copy_hint(const options::Options& options, const facts::Snapshot& sn
 }
 
 rendezvous::Authenticator make_key_file_authenticator(const SecretKey& key, const options::Options& options,
-                                                      const facts::Snapshot& snapshot) {
+                                                      const facts::Snapshot& snapshot,
+                                                      const std::string& place) {
   rendezvous::Authenticator authenticator = net::make_key_authenticator(key);
-  authenticator.open = [open = authenticator.open, hint = copy_hint(options, snapshot)](
+  authenticator.open = [open = authenticator.open, hint = copy_hint(options, snapshot, place)](
                            rendezvous::ProofMethod method, const std::string& sealed) {
     rendezvous::ProofResult opened = open(method, sealed);
     if (!opened.ok) opened.text = "the key files of the two hosts differ; " + hint;
@@ -106,10 +115,10 @@ rendezvous::Authenticator best_first(rendezvous::Authenticator authenticator) {
 
 rendezvous::Authenticator make_authenticator(const options::Options& options,
                                              const std::vector<allocation::JobSecret>& secrets,
-                                             const facts::Snapshot& snapshot) {
+                                             const facts::Snapshot& snapshot, const std::string& place) {
   if (!options.key_file.empty())
     return make_key_file_authenticator(os::read_or_make_key_file(key_path(options, snapshot)), options,
-                                       snapshot);
+                                       snapshot, place);
   std::optional<rendezvous::Authenticator> authenticator;
   const auto add = [&authenticator](rendezvous::Authenticator other) {
     authenticator = authenticator ? net::join_authenticators(std::move(*authenticator), std::move(other))
@@ -125,7 +134,7 @@ rendezvous::Authenticator make_authenticator(const options::Options& options,
   try {
     const std::string path = key_path(options, snapshot);
     const SecretKey key = all_have_one ? os::read_key_file(path) : os::read_or_make_key_file(path);
-    add(make_key_file_authenticator(key, options, snapshot));
+    add(make_key_file_authenticator(key, options, snapshot, place));
   } catch (const Error& error) {
     if (!authenticator) throw;
     if (!all_have_one) console::say_detail(fmt::format("continuing without a key file: {}", error.what()));

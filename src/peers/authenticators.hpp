@@ -2,6 +2,7 @@
 // where its daemon runs, and the user's key file.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "allocation/allocation.hpp"
@@ -14,9 +15,10 @@ namespace ddprun::peers {
 // Offers all there is, since the other side may lack some of it, or the key file alone where the user named
 // it; what others can compute (PBS_JOBCOOKIE) only where there is nothing else, and then it says so. The
 // default key file is made where no secret is known to be with every agent. Throws Error when there is
-// nothing; a key file that cannot be used is no obstacle beside something else.
+// nothing; a key file that cannot be used is no obstacle beside something else. `place`: of the allocation;
+// the nodes of such a service seldom share a home directory.
 rendezvous::Authenticator make_authenticator(const options::Options& options,
                                              const std::vector<allocation::JobSecret>& secrets,
-                                             const facts::Snapshot& snapshot);
+                                             const facts::Snapshot& snapshot, const std::string& place = {});
 
 }  // namespace ddprun::peers

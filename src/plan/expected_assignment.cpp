@@ -60,6 +60,13 @@ std::string describe_open(const VariableChange& change, const NodeProposal& node
   return {};
 }
 
+// As it is called inside the container that it is for.
+VariableChange without_prefix(VariableChange change, const NodeProposal& node) {
+  const std::string& prefix = node.options.container.prefix;
+  if (!prefix.empty() && change.name.starts_with(prefix)) change.name.erase(0, prefix.size());
+  return change;
+}
+
 }  // namespace
 
 Assignment make_expected_assignment(const NodeProposal& node) {
@@ -105,7 +112,7 @@ std::vector<ExpectedVariable> expected_variables(const LaunchPlan& plan,
   if (!node.options.output.logs.value.empty()) context.flight_record = fmt::format("{}/fr_", k_log_folder);
   std::vector<ExpectedVariable> variables;
   for (VariableChange& change : make_worker_changes(plan, environment, context)) {
-    std::string open = change.value ? describe_open(change, node) : "";
+    std::string open = change.value ? describe_open(without_prefix(change, node), node) : "";
     if (!open.empty()) change.value.reset();
     variables.push_back({std::move(change), std::move(open)});
   }

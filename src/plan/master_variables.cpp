@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "allocation/manual.hpp"
+#include "allocation/places/preset_variables.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -28,6 +29,11 @@ bool is_inside_launch(const facts::Environment& environment) {
   const auto is_set = [&](const char* name) { return environment.contains(name); };
   return is_set("TORCHELASTIC_RUN_ID") || is_set("DDPRUN_LAUNCH_ID") ||
          (is_set("RANK") && is_set("LOCAL_RANK"));
+}
+
+// Kubernetes gives every pod such a MASTER_PORT where its namespace has a service named master.
+bool is_of_service(const facts::Environment& environment, const std::string& port) {
+  return port.starts_with("tcp://") && value_of(environment, k_address).empty();
 }
 
 std::optional<std::string> parse_address(const std::string& text) {
@@ -77,7 +83,7 @@ std::optional<allocation::Notice> find_unfollowed_address(const NodeProposal& no
 
 MasterVariables read_master_variables(const facts::Environment& environment) {
   MasterVariables found;
-  if (is_inside_launch(environment)) return found;
+  if (is_inside_launch(environment) || allocation::is_port_of_hook(environment)) return found;
   const std::string address = value_of(environment, k_address);
   const std::string port = value_of(environment, k_port);
   if (const auto host = address.empty() ? std::nullopt : parse_address(address)) {
@@ -112,9 +118,11 @@ std::vector<allocation::Notice> find_unfollowed_master(const NodeProposal& node,
                                                        const facts::Snapshot& snapshot) {
   const facts::Environment& environment = snapshot.environment;
   std::vector<allocation::Notice> notices;
-  if (node.options.place.standalone || is_inside_launch(environment)) return notices;
+  if (node.options.place.standalone || is_inside_launch(environment) ||
+      allocation::is_port_of_hook(environment))
+    return notices;
   const std::string port = value_of(environment, k_port);
-  if (!port.empty() && !parse_port(port)) {
+  if (!port.empty() && !parse_port(port) && !is_of_service(environment, port)) {
     notices.push_back(
         not_followed(k_port, port, "it is not a port", "set it to a number from 1 to 65535, or unset it"));
   }

@@ -108,7 +108,11 @@ void offer_workers(NodeProposal& node, const placement::VisibleDevices& devices,
   const bool runs = !node.options.command.empty();
   const facts::ProgramKind kind =
       runs ? find_program_kind(node.options, snapshot) : facts::ProgramKind::missing;
-  const std::string python = runs && needs_python(node.options, kind) ? find_python(snapshot) : std::string();
+  const bool inside = !node.options.container.words.empty();
+  const bool by_python = runs && needs_python(node.options, kind);
+  const std::string python = !by_python ? std::string()
+                             : inside   ? find_python_inside(snapshot)
+                                        : find_python(snapshot);
   for (int i = 0; i < node.workers.value; ++i) {
     OfferedWorker worker;
     worker.local_rank = per_task ? node.allocation.task_local.value : LocalRank{i};

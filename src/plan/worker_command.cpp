@@ -84,6 +84,11 @@ bool needs_python(const options::Options& options, facts::ProgramKind kind) {
   return options.module || kind != facts::ProgramKind::executable;
 }
 
+std::string find_python_inside(const facts::Snapshot& snapshot) {
+  const std::string chosen = facts::find_variable(snapshot, "PYTHON_EXEC").value_or("");
+  return chosen.empty() ? "python3" : chosen;
+}
+
 std::string find_python(const facts::Snapshot& snapshot) {
   const auto chosen = facts::find_variable(snapshot, "PYTHON_EXEC");
   const auto found = chosen ? snapshot.programs.find(*chosen) : snapshot.programs.end();
@@ -97,7 +102,27 @@ std::string find_python(const facts::Snapshot& snapshot) {
   return facts::choose_python(snapshot.environment, snapshot.programs).value_or("python3");
 }
 
+namespace {
+
+// What the image has nobody sees from outside.
+facts::ProgramKind guess_kind_inside(const options::Options& options, const facts::Snapshot& snapshot) {
+  const std::string& program = options.container.words.front();
+  const auto found = snapshot.programs.find(program);
+  if (found != snapshot.programs.end() && found->second.kind != facts::ProgramKind::executable) {
+    throw Error(fmt::format("cannot start {} of {} on {}: {}", printable(program), options.container.origin,
+                            snapshot.host.name,
+                            found->second.kind == facts::ProgramKind::missing ? "it is not on PATH"
+                                                                              : "it is not executable"),
+                "load its module, or give its path", k_exit_not_found);
+  }
+  return options.command.front().ends_with(".py") ? facts::ProgramKind::python_file
+                                                  : facts::ProgramKind::executable;
+}
+
+}  // namespace
+
 facts::ProgramKind find_program_kind(const options::Options& options, const facts::Snapshot& snapshot) {
+  if (!options.container.words.empty()) return guess_kind_inside(options, snapshot);
   const std::string& word = options.command.front();
   const auto found = snapshot.programs.find(word);
   if (options.module || found == snapshot.programs.end()) {
@@ -132,7 +157,7 @@ std::vector<std::string> make_worker_command(const options::Options& options, co
     const auto rest = static_cast<std::ptrdiff_t>(options.command.size() - 1);
     command.insert(command.end() - rest, "--local-rank=" + number);
   }
-  return command;
+  return options::wrap_in_container(options.container, std::move(command));
 }
 
 bool starts_python(const std::vector<std::string>& command) {

@@ -16,19 +16,23 @@ bool needs_python(const options::Options& options, facts::ProgramKind kind);
 // The active Python, "python3" where the snapshot does not know one (its own search will say what is wrong).
 // Throws UsageError where PYTHON_EXEC names none.
 std::string find_python(const facts::Snapshot& snapshot);
+// Inside the container of --container: PYTHON_EXEC as it is, else "python3".
+std::string find_python_inside(const facts::Snapshot& snapshot);
 
 // Where `word` would be if the script of a PBS job had not started in the home directory; empty where that is
 // not so.
 std::string path_where_submitted(const std::string& word, const facts::Snapshot& snapshot);
 
 // What the first word of the command is on the snapshot's machine. Throws Error naming the host when it is
-// not there or cannot be started; a snapshot that never looked leaves the answer to the name.
+// not there or cannot be started; a snapshot that never looked leaves the answer to the name. With
+// --container only FILE.py is Python's, and what is looked for here is the program that starts containers.
 facts::ProgramKind find_program_kind(const options::Options& options, const facts::Snapshot& snapshot);
 
 // `python -u [-m] SCRIPT ARGUMENTS`, or the program as it is: after --no-python, and where the file is an
 // executable that is not Python's. --run-path wins over --no-python and --module, as in torchrun. Every
 // "${local_rank}" in a word becomes the number. With --no-use-env the script's first argument is
-// --local-rank=N, the spelling of torch 2. `options.command` must not be empty.
+// --local-rank=N, the spelling of torch 2. The words of --container come before all. `options.command` must
+// not be empty.
 std::vector<std::string> make_worker_command(const options::Options& options, const std::string& python,
                                              facts::ProgramKind kind, LocalRank local_rank);
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "allocation/detection/started.hpp"
+#include "allocation/places/preset_variables.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "placement/common_numbers.hpp"
@@ -112,8 +113,9 @@ Sourced<int> one_for_each_gpu(const options::Options& options, const facts::Snap
                         printable(*facts::find_variable(snapshot, devices.variable))));
 }
 
-Sourced<int> count_unlimited(const options::Options& options, const facts::Snapshot& snapshot,
-                             const placement::VisibleDevices& devices) {
+// `wanted`: what the place of this node says, below what the user says.
+Sourced<int> count_unlimited(const options::Options& options, const std::optional<Sourced<int>>& wanted,
+                             const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const auto gpus = static_cast<int>(devices.entries.size());
   const int cpus = std::max<int>(1, static_cast<int>(snapshot.host.allowed_cpus.size()));
   const std::string& origin = options.workers.origin;
@@ -131,6 +133,7 @@ Sourced<int> count_unlimited(const options::Options& options, const facts::Snaps
     case options::WorkersKind::unset:
       break;
   }
+  if (wanted && !asks_for_gpus(options)) return *wanted;
   if (gpus > 0) return share_out_gpus("default", options, snapshot, devices);
   return {1, "default: no GPU visible"};
 }
@@ -255,7 +258,7 @@ Sourced<int> count_workers(const allocation::Allocation& allocation, const optio
     check_gpu_for_each_task(sharers, options, snapshot, devices);
     return {1, allocation.style.origin};
   }
-  Sourced<int> count = count_unlimited(options, snapshot, devices);
+  Sourced<int> count = count_unlimited(options, allocation.place_workers, snapshot, devices);
   check_gpus_fit(count, options, snapshot, devices);
   check_virtual_ranks(count, options, snapshot, devices);
   if (count.value > options::k_max_workers) {
@@ -328,9 +331,11 @@ Sourced<int> count_threads(const allocation::Allocation& allocation, const facts
                            int workers) {
   const auto set = facts::find_variable(snapshot, "OMP_NUM_THREADS");
   const bool by_pbs = set && is_set_by_pbs(allocation, snapshot, *set, workers);
-  if (set && !by_pbs) return {0, "OMP_NUM_THREADS of the environment"};
+  const auto preset = allocation::find_threads_preset(snapshot.environment);
+  if (set && !by_pbs && !preset) return {0, "OMP_NUM_THREADS of the environment"};
   Sourced<int> threads = share_cores(allocation, snapshot, workers);
   if (by_pbs) threads.origin += fmt::format(", not the {} of PBS", *set);
+  if (preset) threads.origin += fmt::format(", not the {} of {}", *set, *preset);
   return threads;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "allocation/detection/left_over.hpp"
 #include "allocation/detection/started.hpp"
@@ -56,6 +57,7 @@ class Changes {
     }
     return names;
   }
+  const std::vector<VariableChange>& list() const { return list_; }
   std::vector<VariableChange> take() { return std::move(list_); }
 
  private:
@@ -226,10 +228,19 @@ void set_flight_recorder(Changes& changes, const LaunchPlan& plan, const facts::
     set(name, context.flight_record);
 }
 
-// What ties this agent to the ddprun that started it; a worker that started a ddprun would hand it on.
+void carry_into_container(Changes& changes, const LaunchPlan& plan, const facts::Environment& environment) {
+  const options::Container& container = plan.node->options.container;
+  if (container.kind != options::ContainerKind::prefixed) return;
+  for (const std::string& name : carried_names(changes.list(), environment))
+    changes.set(container.prefix + name, changes.value(environment, name), container.origin);
+}
+
+// What ties this agent to the ddprun that started it, and to the others; a worker that started a ddprun would
+// hand it on.
 void cut_from_front_end(Changes& changes, const facts::Environment& environment) {
   for (const auto& [name, value] : environment) {
-    if (allocation::is_front_end_variable(name)) changes.remove(name, "ddprun's, not a worker's");
+    const bool ours = allocation::is_front_end_variable(name) || name == allocation::k_secret_variable;
+    if (ours) changes.remove(name, "ddprun's, not a worker's");
   }
   const auto cpus = environment.find(allocation::k_cpus_per_task_variable);
   if (cpus != environment.end()) changes.set("SLURM_CPUS_PER_TASK", cpus->second, "the job's");
@@ -297,7 +308,31 @@ std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const fa
   changes.set(allocation::k_worker_list_variable, allocation::make_worker_list(environment, changes.names()),
               "variables that submitted jobs drop");
   put_module_on_path(changes, environment, context);
+  carry_into_container(changes, plan, environment);
   return changes.take();
+}
+
+std::vector<std::string> carried_names(const std::vector<VariableChange>& changes,
+                                       const facts::Environment& environment) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : environment) {
+    if (options::enters_container(name)) names.insert(name);
+  }
+  for (const VariableChange& change : changes) {
+    if (change.value || change.open) {
+      names.insert(change.name);
+    } else {
+      names.erase(change.name);
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> command_to_start(const LaunchPlan& plan, std::size_t worker,
+                                          const std::vector<VariableChange>& changes,
+                                          const facts::Environment& environment) {
+  return options::name_variables(plan.node->options.container, plan.planned.at(worker).command,
+                                 carried_names(changes, environment));
 }
 
 facts::Environment apply_changes(facts::Environment environment, const std::vector<VariableChange>& changes) {

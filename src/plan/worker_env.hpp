@@ -43,6 +43,16 @@ bool worker_hosts_store(const options::Options& options, int world_size);
 std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const facts::Environment& environment,
                                                 const WorkerContext& context);
 
+// The names that a container is to have: those set by `changes`, and what enters_container says of ddprun's
+// own environment.
+std::vector<std::string> carried_names(const std::vector<VariableChange>& changes,
+                                       const facts::Environment& environment);
+
+// The planned command; with -e NAME for the variables above where --container needs that.
+std::vector<std::string> command_to_start(const LaunchPlan& plan, std::size_t worker,
+                                          const std::vector<VariableChange>& changes,
+                                          const facts::Environment& environment);
+
 // Whether the workers' NCCL is to answer as RAS on a port of the job's: NVIDIA's GPUs, without --no-inspect.
 bool asks_nccl_ras(const NodeProposal& node);
 

@@ -28,7 +28,7 @@ Json unless_empty(const Sourced<std::string>& text) {
 
 // By hand nobody knows the names of the other hosts before they have met, unless they were listed.
 Json hosts_json(const allocation::Allocation& allocation) {
-  const bool unnamed = allocation.scheduler.value == facts::Scheduler::manual &&
+  const bool unnamed = allocation.scheduler.value == facts::Scheduler::manual && !allocation.place.known() &&
                        allocation.style.value != allocation::LaunchStyle::not_started;
   Json hosts = Json::array();
   for (const allocation::Host& host : allocation.hosts.value) {
@@ -100,7 +100,10 @@ Json worker_json(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot, 
   Json env = Json::object();
   Json unset = Json::array();
   Json origins = Json::object();
+  std::vector<plan::VariableChange> changes;
   for (const auto& [change, open] : plan::expected_variables(plan, snapshot.environment, index)) {
+    changes.push_back(change);
+    if (!change.value && !open.empty()) changes.back().value = "";
     origins[change.name] = change.origin;
     if (change.value || !open.empty()) {
       env[change.name] = change.value ? Json(*change.value) : Json();
@@ -115,7 +118,7 @@ Json worker_json(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot, 
   json["gpus"] = worker_gpus_json(worker, snapshot.host);
   json["network_card"] = worker.network_card.empty() ? Json() : Json(worker.network_card);
   json["binding"] = worker_binding_json(worker.binding, snapshot.host);
-  json["command"] = worker.command;
+  json["command"] = plan::command_to_start(plan, index, changes, snapshot.environment);
   json["output"] = output_json(plan, index);
   json["env"] = std::move(env);
   json["unset"] = std::move(unset);
@@ -131,6 +134,7 @@ Json allocation_json(const allocation::Allocation& allocation) {
       with_origin(allocation::to_string(allocation.scheduler.value), allocation.scheduler.origin);
   json["style"] = with_origin(allocation::to_string(allocation.style.value), allocation.style.origin);
   json["style_assumed"] = allocation.style_assumed;
+  json["place"] = unless_empty(allocation.place);
   json["launcher"] = unless_empty(allocation.launcher);
   json["job_id"] = unless_empty(allocation.job_id);
   json["step_id"] = unless_empty(allocation.step_id);

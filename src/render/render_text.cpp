@@ -41,7 +41,8 @@ std::string hosts_text(const allocation::Allocation& allocation) {
   if (count == 0) return "set at the rendezvous";
   const bool unnamed = std::any_of(allocation.hosts.value.begin(), allocation.hosts.value.end(),
                                    [](const allocation::Host& host) { return host.name.empty(); });
-  if (unnamed || allocation.scheduler.value == facts::Scheduler::manual) return std::to_string(count);
+  const bool by_flags = allocation.scheduler.value == facts::Scheduler::manual && !allocation.place.known();
+  if (unnamed || by_flags) return std::to_string(count);
   return fmt::format("{}: {}", count, allocation::compress_hostlist(host_names(allocation)));
 }
 
@@ -62,6 +63,7 @@ void show_allocation(TextTable& table, const plan::LaunchPlan& plan, const facts
   const allocation::Allocation& allocation = plan.node->allocation;
   table.heading("where");
   table.row("scheduler", allocation::to_string(allocation.scheduler.value), allocation.scheduler.origin);
+  if (allocation.place.known()) table.row("place", allocation.place.value, allocation.place.origin);
   if (!allocation.job_id.value.empty()) table.row("job", allocation.job_id.value, allocation.job_id.origin);
   if (!allocation.step_id.value.empty())
     table.row("step", allocation.step_id.value, allocation.step_id.origin);
@@ -287,12 +289,16 @@ void show_binding(TextTable& table, const plan::LaunchPlan& plan, const facts::S
 
 void show_variables(TextTable& table, const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   if (plan.planned.empty()) return;
+  const options::Container& container = plan.node->options.container;
   table.heading(fmt::format("variables of rank {}", plan.planned.front().rank.value), 31, 30);
   for (const plan::ExpectedVariable& variable : plan::expected_variables(plan, snapshot.environment, 0)) {
     const plan::VariableChange& change = variable.change;
+    if (!container.prefix.empty() && change.name.starts_with(container.prefix)) continue;
     const std::string absent = variable.open.empty() ? "(removed)" : variable.open;
     table.row(change.name, change.value.value_or(absent), change.origin);
   }
+  if (!container.prefix.empty())
+    table.row(container.prefix + "...", "(the same, for the container)", container.origin);
 }
 
 }  // namespace

@@ -46,6 +46,10 @@ std::vector<ProofMethod> methods_of(const std::string& hello) {
   return methods;
 }
 
+bool has_method(const std::vector<ProofMethod>& methods, ProofMethod method) {
+  return std::find(methods.begin(), methods.end(), method) != methods.end();
+}
+
 std::string describe_methods(const std::vector<ProofMethod>& methods) {
   std::vector<std::string> names;
   for (const ProofMethod method : methods) names.push_back(to_string(method));
@@ -92,6 +96,8 @@ std::string to_string(ProofMethod method) {
       return "Open MPI's launch key";
     case ProofMethod::pbs_cookie:
       return "PBS_JOBCOOKIE";
+    case ProofMethod::given:
+      return "DDPRUN_SECRET";
   }
   return {};
 }
@@ -151,8 +157,11 @@ HandshakeStep Handshake::check_hello() {
   const bool answers = role_ == HandshakeRole::coordinator;
   std::string send = answers ? own_hello_ : std::string();
   if (common_.empty()) {
-    return fail(fmt::format("no common authentication method: this side has {}, the peer {}",
-                            describe_methods(authenticator_.methods), describe_methods(theirs)),
+    const bool given =
+        has_method(authenticator_.methods, ProofMethod::given) || has_method(theirs, ProofMethod::given);
+    return fail(fmt::format("no common authentication method: this side has {}, the peer {}{}",
+                            describe_methods(authenticator_.methods), describe_methods(theirs),
+                            given ? "; set DDPRUN_SECRET to the same value on every node" : ""),
                 false, std::move(send));
   }
   stage_ = Stage::proof;

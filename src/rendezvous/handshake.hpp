@@ -36,20 +36,21 @@ inline constexpr std::size_t k_max_proof = 8192;      // a munge credential of o
 inline constexpr std::size_t k_max_refusal = 512;     // a sentence
 inline constexpr std::size_t k_max_launch_key = 512;  // what is longer is cut, on both sides alike
 
-// On the wire a bit each. The three in the middle of k_proof_methods are keys that a launcher or scheduler
-// gave to all processes of one job.
+// On the wire a bit each. pmi_secret, open_mpi and pbs_cookie are keys that a launcher or scheduler gave to
+// all processes of one job.
 enum class ProofMethod : std::uint8_t {
   munge = 1,
   key_file = 2,
   front_end = 3,  // of the ddprun that started this one
   pmi_secret = 4,
   open_mpi = 5,
-  pbs_cookie = 6
+  pbs_cookie = 6,
+  given = 7  // DDPRUN_SECRET: the user's word
 };
 // In order of preference.
-inline constexpr std::array<ProofMethod, 6> k_proof_methods{ProofMethod::front_end,  ProofMethod::munge,
-                                                            ProofMethod::pmi_secret, ProofMethod::open_mpi,
-                                                            ProofMethod::pbs_cookie, ProofMethod::key_file};
+inline constexpr std::array<ProofMethod, 7> k_proof_methods{
+    ProofMethod::front_end, ProofMethod::given,      ProofMethod::munge,   ProofMethod::pmi_secret,
+    ProofMethod::open_mpi,  ProofMethod::pbs_cookie, ProofMethod::key_file};
 std::string to_string(ProofMethod method);  // "munge", "a key file", "PMI_SHARED_SECRET"
 
 struct ProofResult {

@@ -24,14 +24,17 @@ struct RemoteLauncher {
   void (*use)(SelfLaunchPlan&, const options::Options&, const facts::Snapshot&);
 };
 
-constexpr std::array<RemoteLauncher, 7> k_remote_launchers{
+constexpr std::array<RemoteLauncher, 10> k_remote_launchers{
     {{"srun", "srun", facts::Scheduler::slurm, use_srun},
      {"mpiexec", "mpiexec", facts::Scheduler::none, use_mpiexec},
      {"pbsdsh", "pbsdsh", facts::Scheduler::pbs, use_pbsdsh},
      {"pbs_tmrsh", "pbs_tmrsh", facts::Scheduler::pbs, use_pbs_tmrsh},
      {"ssh", "ssh", facts::Scheduler::none, use_ssh},
      {"flux", "flux", facts::Scheduler::flux, use_flux},
-     {"blaunch", "blaunch", facts::Scheduler::lsf, use_blaunch}}};
+     {"blaunch", "blaunch", facts::Scheduler::lsf, use_blaunch},
+     {"qrsh", "qrsh", facts::Scheduler::sge, use_qrsh},
+     {"oarsh", "oarsh", facts::Scheduler::oar, use_oarsh},
+     {"pjrsh", "pjrsh", facts::Scheduler::pjm, use_pjrsh}}};
 
 // What a scheduler's jobs are started with, best first.
 std::vector<std::string> usual_remote_launchers(facts::Scheduler scheduler) {
@@ -191,8 +194,8 @@ std::string srun_line(const allocation::Allocation& allocation, const options::O
 }  // namespace
 
 const std::vector<std::string>& remote_launcher_names() {
-  static const std::vector<std::string> k_names{"srun", "mpiexec", "pbsdsh",  "pbs_tmrsh",
-                                                "ssh",  "flux",    "blaunch", "none"};
+  static const std::vector<std::string> k_names{"srun",    "mpiexec", "pbsdsh", "pbs_tmrsh", "ssh", "flux",
+                                                "blaunch", "qrsh",    "oarsh",  "pjrsh",     "none"};
   return k_names;
 }
 

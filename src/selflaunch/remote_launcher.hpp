@@ -2,7 +2,8 @@
 //
 // A remote launcher is a program of the site: srun, mpiexec, ssh and so on. It starts one ddprun a host and
 // brings their output back. Facts about them: srun(1) INPUT ENVIRONMENT VARIABLES, pbsdsh(1B), mpiexec of
-// MPICH, Open MPI and HPE PALS, flux-run(1), LSF's blaunch(1), ssh(1).
+// MPICH, Open MPI and HPE PALS, flux-run(1), LSF's blaunch(1), Grid Engine's qrsh(1),
+// OAR's oarsh(1), ssh(1); PJM's pjrsh after the guides of its centres.
 #pragma once
 
 #include <optional>
@@ -47,7 +48,7 @@ struct SelfLaunchPlan {
 };
 
 // The names --launcher takes, best known first: "srun", "mpiexec", "pbsdsh", "pbs_tmrsh", "ssh", "flux",
-// "blaunch"; and "none".
+// "blaunch", "qrsh", "oarsh", "pjrsh"; and "none".
 const std::vector<std::string>& remote_launcher_names();
 
 // What to start where the allocation has hosts but no step, from Snapshot::programs ("ddprun" is this

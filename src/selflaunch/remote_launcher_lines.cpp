@@ -179,22 +179,69 @@ void use_pbs_tmrsh(SelfLaunchPlan& plan, const options::Options&, const facts::S
   }
 }
 
-// This host needs no ssh. ControlMaster: a shared connection would outlive the ssh that is to end.
-void use_ssh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
+namespace {
+
+// One command a host, the words before it being `line`'s; this host needs none. What to do arrives by
+// standard input.
+template <class Line>
+void start_by_input(SelfLaunchPlan& plan, const facts::Snapshot& snapshot, const Line& line) {
   name_hosts(plan);
-  refuse_granted_devices(plan, snapshot);
   plan.task = TaskWay::input;
   const Words start{own_file(snapshot), allocation::k_started_by_option, "input"};
   for (const std::string& host : plan.hosts) {
-    if (same_host(host, snapshot.host.name)) {
-      plan.commands.push_back({host, start, true});
-      continue;
-    }
-    plan.commands.push_back({host,
-                             {"ssh", "-T", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o",
-                              "ControlMaster=no", "-o", "ControlPath=none", host, shell_quote(start)},
-                             true});
+    const bool here = same_host(host, snapshot.host.name);
+    plan.commands.push_back({host, here ? start : line(host, start), true});
   }
+}
+
+}  // namespace
+
+// Grid Engine's own daemon starts and ends it; needs control_slaves of the parallel environment.
+void use_qrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
+  start_by_input(plan, snapshot, [](const std::string& host, const Words& start) {
+    Words words{"qrsh", "-inherit", "-V", host};
+    words.insert(words.end(), start.begin(), start.end());
+    return words;
+  });
+}
+
+// A wrapper around ssh that enters the job's cpuset on the other host.
+void use_oarsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
+  start_by_input(plan, snapshot, [](const std::string& host, const Words& start) {
+    return Words{"oarsh", "-T", "-x", host, shell_quote(start)};
+  });
+}
+
+// Whether it passes standard input is not known.
+void use_pjrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
+  name_hosts(plan);
+  plan.task = TaskWay::lifeline;
+  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
+    plan.commands.push_back({plan.hosts[i],
+                             {"pjrsh", plan.hosts[i], own_file(snapshot), allocation::k_started_by_option,
+                              k_front_end_word, std::to_string(i)},
+                             false});
+  }
+}
+
+// ControlMaster: a shared connection would outlive the ssh that is to end.
+void use_ssh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
+  refuse_granted_devices(plan, snapshot);
+  start_by_input(plan, snapshot, [](const std::string& host, const Words& start) {
+    return Words{"ssh",
+                 "-T",
+                 "-x",
+                 "-o",
+                 "BatchMode=yes",
+                 "-o",
+                 "ConnectTimeout=15",
+                 "-o",
+                 "ControlMaster=no",
+                 "-o",
+                 "ControlPath=none",
+                 host,
+                 shell_quote(start)};
+  });
 }
 
 }  // namespace ddprun::selflaunch

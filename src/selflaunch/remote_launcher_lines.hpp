@@ -26,6 +26,9 @@ void use_flux(SelfLaunchPlan& plan, const options::Options& options, const facts
 void use_blaunch(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
 void use_pbsdsh(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
 void use_pbs_tmrsh(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
+void use_qrsh(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
+void use_oarsh(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
+void use_pjrsh(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
 void use_ssh(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
 
 }  // namespace ddprun::selflaunch

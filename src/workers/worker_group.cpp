@@ -177,10 +177,10 @@ os::SpawnRequest WorkerGroup::make_request(const plan::LaunchPlan& plan, std::si
                                     logs_.flight_record(),
                                     ras_port_ > 0 ? fmt::format("127.0.0.1:{}", ras_port_) : std::string()};
   os::SpawnRequest request;
-  request.arguments = plan.planned[worker].command;
+  const auto changes = plan::make_worker_changes(plan, snapshot_.environment, context);
+  request.arguments = plan::command_to_start(plan, worker, changes, snapshot_.environment);
   request.program = found_program(request.arguments.front(), snapshot_);
-  request.environment = plan::make_environment_strings(plan::apply_changes(
-      snapshot_.environment, plan::make_worker_changes(plan, snapshot_.environment, context)));
+  request.environment = plan::make_environment_strings(plan::apply_changes(snapshot_.environment, changes));
   request.standard_input = streams.input;
   request.standard_output = streams.output;
   request.standard_error = streams.error;

@@ -1,4 +1,4 @@
-// "NAME=value" lines, as env(1) prints them.
+// "NAME=value" lines, as env(1) prints them: a line without '=' goes on with the value before it.
 #pragma once
 
 #include <string>
@@ -10,9 +10,15 @@ namespace ddprun::test {
 
 inline facts::Environment parse_environment_lines(const std::string& text) {
   facts::Environment environment;
+  std::string name;
   for (const std::string& line : split(text, '\n')) {
     const std::size_t equals = line.find('=');
-    if (equals != std::string::npos) environment[line.substr(0, equals)] = line.substr(equals + 1);
+    if (equals != std::string::npos) {
+      name = line.substr(0, equals);
+      environment[name] = line.substr(equals + 1);
+    } else if (!line.empty() && !name.empty()) {
+      environment[name] += '\n' + line;
+    }
   }
   return environment;
 }

@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <array>
 
+#include "allocation/detection/hidden_job.hpp"
 #include "allocation/detection/left_over.hpp"
+#include "allocation/detection/mpi_operator.hpp"
 #include "allocation/detection/started.hpp"
 #include "allocation/launchers/launchers.hpp"
 #include "allocation/manual.hpp"
+#include "allocation/places/places.hpp"
 #include "allocation/schedulers/flux.hpp"
+#include "allocation/schedulers/host_file_jobs.hpp"
 #include "allocation/schedulers/job.hpp"
 #include "allocation/schedulers/lsf.hpp"
 #include "allocation/schedulers/pbs.hpp"
@@ -34,30 +38,30 @@ struct Detector {
 
 bool is_under_slurm(const facts::HostFacts& host) { return find_slurm_place(host).has_value(); }
 bool is_under_lsf(const facts::HostFacts& host) { return has_ancestor(host, {"res", "sbatchd", "jsmd"}); }
+bool is_under_sge(const facts::HostFacts& host) { return has_ancestor(host, {"sge_shepherd", "sge_execd"}); }
+bool is_under_oar(const facts::HostFacts& host) { return host.cgroup.find("/oar/") != std::string::npos; }
+bool is_under_pjm(const facts::HostFacts&) { return false; }  // nothing is known of its processes
 bool is_under_flux(const facts::HostFacts& host) { return has_ancestor(host, {"flux-shell", "flux-broker"}); }
 
 // A scheduler that can run inside another comes before it: Flux' broker is often started by srun.
-constexpr std::array<Detector, 4> k_detectors{{
+constexpr std::array<Detector, 7> k_detectors{{
     {facts::Scheduler::flux, "FLUX_URI", has_flux_job, parse_flux, is_under_flux},
     {facts::Scheduler::slurm, "SLURM_JOB_ID", has_slurm_job, parse_slurm, is_under_slurm},
     {facts::Scheduler::pbs, "PBS_JOBID", has_pbs_job, parse_pbs, is_under_pbs},
     {facts::Scheduler::lsf, "LSB_JOBID", has_lsf_job, parse_lsf, is_under_lsf},
+    {facts::Scheduler::sge, "PE_HOSTFILE", has_sge_job, parse_sge, is_under_sge},
+    {facts::Scheduler::oar, "OAR_NODEFILE", has_oar_job, parse_oar, is_under_oar},
+    {facts::Scheduler::pjm, "PJM_O_NODEINF", has_pjm_job, parse_pjm, is_under_pjm},
 }};
 
 Allocation parse_alone(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   Allocation allocation =
       make_alone(snapshot, options, options.standalone ? "--standalone" : "no scheduler and no --nnodes");
-  // torchrun's static variables of a container platform; a shell may have them from anywhere.
-  const Variables variables(snapshot.environment);
-  const auto size = variables.text("WORLD_SIZE");
-  const bool part = size && parse_integer(size->value).value_or(1) > 1 && variables.has("MASTER_ADDR") &&
-                    variables.has("RANK") && !variables.has("TORCHELASTIC_RUN_ID");
-  if (part && !options.standalone && !options.node_rank) {
-    allocation.notices.push_back(
-        {fmt::format("RANK={} and WORLD_SIZE={} of the environment are ignored: ddprun uses this host only",
-                     printable(variables.text("RANK")->value, 20), printable(size->value, 20)),
-         "to join several hosts, give --nnodes, --node-rank and --master-addr"});
-  }
+  if (options.standalone || options.node_rank || options.nodes) return allocation;
+  if (auto notice = find_nqsv_job(snapshot)) allocation.notices.push_back(std::move(*notice));
+  if (auto notice = find_hidden_job(snapshot)) allocation.notices.push_back(std::move(*notice));
+  if (auto notice = find_unfollowed_place(snapshot, options))
+    allocation.notices.push_back(std::move(*notice));
   return allocation;
 }
 
@@ -67,6 +71,15 @@ Allocation parse_without_scheduler(const facts::Snapshot& snapshot, const PlaceO
   const auto places = find_launch_places(snapshot);
   const bool several = !places.empty() && (!places.front().size || places.front().size->value > 1);
   if (several) return follow_launcher(make_no_job(options), places.front(), snapshot, options);
+  const bool one_meant = options.nodes && options.nodes->value == 1;
+  if (!one_meant) check_no_hidden_step(snapshot);
+  if (auto hosts = one_meant ? std::nullopt : find_mpi_operator_hosts(snapshot)) {
+    PlaceOptions listed = options;
+    listed.hosts = std::move(hosts);
+    return parse_listed_hosts(snapshot, listed);
+  }
+  const auto place = one_meant ? std::nullopt : find_place(snapshot, options);
+  if (place) return follow_place(*place, snapshot, options);
   return is_manual(options) ? parse_manual(snapshot, options) : parse_alone(snapshot, options);
 }
 
@@ -175,7 +188,7 @@ Allocation detect_allocation(const facts::Snapshot& snapshot, const PlaceOptions
   if (!options.standalone) {
     Allocation allocation = ask_detectors(snapshot, options);
     check_hosts_followed(snapshot, options, allocation);
-    add_front_end_secret(snapshot, allocation);
+    add_given_secrets(snapshot, allocation);
     return allocation;
   }
   try {

@@ -181,10 +181,19 @@ Allocation parse_listed_hosts(const facts::Snapshot& snapshot, const PlaceOption
   return allocation;
 }
 
-void add_front_end_secret(const facts::Snapshot& snapshot, Allocation& allocation) {
-  const auto key = Variables(snapshot.environment).text(k_front_end_key_variable);
-  if (!key) return;
-  allocation.secrets.insert(allocation.secrets.begin(), {SecretKind::front_end, key->value, key->origin});
+void add_given_secrets(const facts::Snapshot& snapshot, Allocation& allocation) {
+  const Variables variables(snapshot.environment);
+  if (const auto secret = variables.text(k_secret_variable)) {
+    if (secret->value.size() < k_least_secret) {
+      throw UsageError(
+          fmt::format("{} has {}, but at least {} are required", k_secret_variable,
+                      count_of(static_cast<std::int64_t>(secret->value.size()), "character"), k_least_secret),
+          "make one with openssl rand -hex 32, and set it to the same value on every node");
+    }
+    allocation.secrets.insert(allocation.secrets.begin(), {SecretKind::given, secret->value, secret->origin});
+  }
+  if (const auto key = variables.text(k_front_end_key_variable))
+    allocation.secrets.insert(allocation.secrets.begin(), {SecretKind::front_end, key->value, key->origin});
 }
 
 HostFile parse_hostfile(std::string_view text, const std::string& origin) {

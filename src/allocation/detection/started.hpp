@@ -15,6 +15,7 @@
 // None of them reaches the workers.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -63,8 +64,14 @@ bool has_listed_hosts(const facts::Snapshot& snapshot, const PlaceOptions& optio
 // LaunchStyle::not_started on these hosts; alone where the only one is this host.
 Allocation parse_listed_hosts(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
-// The secret of the launch first, where the environment has one.
-void add_front_end_secret(const facts::Snapshot& snapshot, Allocation& allocation);
+// A secret that the user gives to every node where they share neither a home directory nor munge. It does not
+// reach the workers.
+inline constexpr const char* k_secret_variable = "DDPRUN_SECRET";
+inline constexpr std::size_t k_least_secret = 16;  // characters
+
+// The secret of the launch first, where the environment has one, then DDPRUN_SECRET. Throws UsageError where
+// that is too short to be one.
+void add_given_secrets(const facts::Snapshot& snapshot, Allocation& allocation);
 
 // One host a line, Open MPI's "n1 slots=4" and hydra's "n1:4" alike, '#' starts a comment; each host once, in
 // that order. `slots`: some line had a number of slots, or its host again. Throws UsageError naming `origin`

@@ -146,7 +146,15 @@ bool is_under_pbs(const facts::HostFacts& host) {
          host.cgroup.find("/pbs_jobs.service/") != std::string::npos;
 }
 
-bool has_pbs_job(const facts::Snapshot& snapshot) { return Variables(snapshot.environment).has("PBS_JOBID"); }
+bool has_pbs_job(const facts::Snapshot& snapshot) {
+  return Variables(snapshot.environment).has("PBS_JOBID") && !is_nqsv_job(snapshot);
+}
+
+bool is_nqsv_job(const facts::Snapshot& snapshot) {
+  const std::string id = facts::find_variable(snapshot, "PBS_JOBID").value_or("");
+  const std::size_t digits = id.find_first_not_of("0123456789");
+  return digits != std::string::npos && digits > 0 && id[digits] == ':';
+}
 
 Allocation parse_pbs(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   const Pbs pbs = read_pbs(snapshot, options);

@@ -12,6 +12,10 @@ namespace ddprun::allocation {
 // A job id is set.
 bool has_pbs_job(const facts::Snapshot& snapshot);
 
+// NEC's NQSV sets PBS_JOBID=0:390879.nqsv and PBS_NODEFILE, but has neither PBS' programs nor its tasks: its
+// jobs are none of PBS.
+bool is_nqsv_job(const facts::Snapshot& snapshot);
+
 // Throws Error for the variables of another job, a node file that is none, and tasks that cannot be told
 // apart.
 Allocation parse_pbs(const facts::Snapshot& snapshot, const PlaceOptions& options);

@@ -27,8 +27,22 @@ namespace ddprun::os {
 namespace {
 
 // Variables that name a file with the hosts of a launch.
-constexpr std::array<const char*, 2> k_file_variables{"SLURM_HOSTFILE", "LSB_DJOB_HOSTFILE"};
+constexpr std::array<const char*, 8> k_file_variables{
+    "SLURM_HOSTFILE",        "LSB_DJOB_HOSTFILE", "PE_HOSTFILE",
+    "OAR_NODEFILE",          "PJM_O_NODEINF",     "OMPI_MCA_orte_default_hostfile",
+    "I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE"};
 constexpr std::size_t k_file_limit = 1 << 20;
+
+// Files of a service that starts ddprun on its nodes, read where one of its variables is set
+// (allocation/places): SageMaker's list of hosts, and the names that kubelet gave a pod.
+struct NamedFile {
+  const char* variable;
+  const char* path;
+};
+constexpr std::array<NamedFile, 3> k_place_files{
+    {{"TRAINING_JOB_NAME", "/opt/ml/input/config/resourceconfig.json"},
+     {"SM_HOSTS", "/opt/ml/input/config/resourceconfig.json"},
+     {"JOB_COMPLETION_INDEX", "/etc/hosts"}}};
 
 facts::Environment capture_environment() {
   facts::Environment environment;
@@ -49,6 +63,9 @@ std::vector<std::string> find_named_files(const facts::Snapshot& snapshot) {
                                                     snapshot.environment, text.value_or("")))};
   for (const char* variable : k_file_variables)
     paths.push_back(facts::find_variable(snapshot, variable).value_or(""));
+  for (const NamedFile& file : k_place_files) {
+    if (facts::find_variable(snapshot, file.variable)) paths.emplace_back(file.path);
+  }
   std::erase(paths, "");
   return paths;
 }

@@ -107,7 +107,8 @@ void make_key_file(const std::string& path) {
 std::string default_key_path(const std::string& explicit_path, const std::string& home) {
   if (!explicit_path.empty()) return explicit_path;
   if (!home.empty()) return home + "/.ddprun/key";
-  throw UsageError("cannot place the key file: HOME is not set", "name one with --key-file");
+  throw UsageError("cannot place the key file: HOME is not set",
+                   "name one with --key-file, or set DDPRUN_SECRET");
 }
 
 SecretKey read_key_file(const std::string& path) {

@@ -25,6 +25,8 @@ OPTIONS = {
     "--module": (["--module", "this"], "The Zen of Python"),
     "--no-python": ([*SHOW, "echo fine"], "fine"),
     "--run-path": (["--dry-run", "--run-path", "tool"], "-u tool"),
+    # what it does: test_container.py
+    "--container": (["--container", "env A=1", "--dry-run", "x.py"], "env A=1 python3 -u x.py"),
     "--no-use-env": (["--no-use-env", "--dry-run", "x.py"], "x.py --local-rank=0"),
     "--nproc-per-node": (["--nproc-per-node", "2", *SHOW, "echo of $WORLD_SIZE"], "of 2\nof 2"),
     "--nnodes": ([*MANUAL], "json:world_size.value=2"),

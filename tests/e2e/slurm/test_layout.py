@@ -307,3 +307,12 @@ def test_a_process_without_the_job_s_variables_is_told_whose_it_is(cluster, dire
     assert result.code == 0, str(result)
     assert "ddprun uses n1 only: this shell belongs to Slurm job" in result.stderr, str(result)
     assert "--overlap --ntasks-per-node=1 ddprun" in result.stderr, str(result)
+
+
+def test_a_container_without_the_job_s_variables_does_not_train_alone(cluster, directory):
+    path = cluster.hosts.environment["PATH"]
+    cleared = ["srun", "-N2", "-n2", "env", "-i", f"PATH={path}", "APPTAINER_CONTAINER=/x.sif"]
+    result = cluster.run(*cleared, "ddprun", PRINT, str(directory))
+    assert result.code == 125 and not list(directory.iterdir()), str(result)
+    assert "SLURM_JOB_ID did not enter its container (APPTAINER_CONTAINER is set)" in result.stderr, str(result)
+    assert cluster.run(*cleared, "ddprun", "--standalone", "--no-python", "true").code == 0

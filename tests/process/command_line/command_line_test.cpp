@@ -64,7 +64,8 @@ TEST_CASE("torchrun's static launch is understood with its origins") {
 TEST_CASE("a scheduler is named by one of the known words") {
   CHECK(parse({"--scheduler=pbs"}).place.scheduler == sourced(std::string("pbs"), "--scheduler"));
   CHECK(error_for({"--scheduler=pbspro"}) ==
-        "--scheduler is not one of flux, slurm, pbs, lsf, mpi, none: 'pbspro' | give one of them");
+        "--scheduler is not one of flux, slurm, pbs, lsf, sge, oar, pjm, mpi, none: 'pbspro' | give one of "
+        "them");
 }
 
 TEST_CASE("an endpoint gives address and port") {

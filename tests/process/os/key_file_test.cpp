@@ -56,7 +56,7 @@ TEST_CASE("the key is in the home directory unless another file is named") {
     FAIL("no error");
   } catch (const UsageError& error) {
     CHECK(std::string(error.what()) == "cannot place the key file: HOME is not set");
-    CHECK(error.hint() == "name one with --key-file");
+    CHECK(error.hint() == "name one with --key-file, or set DDPRUN_SECRET");
   }
 }
 

@@ -42,6 +42,25 @@ TEST_CASE("keys of the job come before the key file, best first, and none is mad
         Methods{rendezvous::ProofMethod::open_mpi, rendezvous::ProofMethod::key_file});
 }
 
+TEST_CASE("the user's secret comes before what others gave, and no key file is made beside it") {
+  Home home;
+  const allocation::JobSecret given{allocation::SecretKind::given, "0123456789abcdef", "DDPRUN_SECRET"};
+  home.snapshot.host.munge = true;
+  CHECK(home.methods({k_pmi, given}) == Methods{rendezvous::ProofMethod::given,
+                                                rendezvous::ProofMethod::munge,
+                                                rendezvous::ProofMethod::pmi_secret});
+  CHECK_FALSE(home.has_key());
+  home.snapshot.host.munge = false;
+  home.snapshot.environment.erase("HOME");
+  CHECK(home.methods({given}) == Methods{rendezvous::ProofMethod::given});
+  const auto another =
+      make_authenticator({}, {{given.kind, "fedcba9876543210", given.origin}}, home.snapshot);
+  CHECK(
+      make_authenticator({}, {given}, home.snapshot)
+          .open(rendezvous::ProofMethod::given, another.seal(rendezvous::ProofMethod::given, "payload").text)
+          .text == "DDPRUN_SECRET differs between the two hosts; set it to the same value on every node");
+}
+
 TEST_CASE("munge comes after the front end's key and before what others gave") {
   Home home;
   home.snapshot.host.munge = true;
@@ -101,6 +120,13 @@ TEST_CASE("where the key files differ, the line that copies one of them is told"
   CHECK(told(options) == start + "on the refused host: scp n1:.ddprun/key ~/.ddprun/key");
   options.place.address = sourced(std::string("10.0.0.1"), "--master-addr");
   CHECK(told(options) == start + "on the refused host: scp 10.0.0.1:.ddprun/key ~/.ddprun/key");
+  CHECK(
+      make_authenticator({}, {}, one.snapshot, "SkyPilot")
+          .open(rendezvous::ProofMethod::key_file, sealed)
+          .text ==
+      start +
+          "where they share no home directory, set DDPRUN_SECRET to the same value on every node, or name a "
+          "file that all of them can read with --key-file");
   const os::TempDir elsewhere(std::nullopt);
   options.key_file = elsewhere.path() + "/mine";
   CHECK(told(options) == start + "copy the file that --key-file names from one to the other");  // and no path

@@ -40,6 +40,9 @@ json render(const Allocation& allocation) {
   put(out, "scheduler", to_string(allocation.scheduler.value), allocation.scheduler.origin);
   put(out, "style", to_string(allocation.style.value), allocation.style.origin);
   if (allocation.style_assumed) out["style_assumed"] = true;
+  put(out, "place", allocation.place.value, allocation.place.origin);
+  if (const auto& workers = allocation.place_workers)
+    put(out, "place_workers", workers->value, workers->origin);
   put(out, "launcher", allocation.launcher.value, allocation.launcher.origin);
   put(out, "launch_id", allocation.launch_id.value, allocation.launch_id.origin);
   put(out, "job_id", allocation.job_id.value, allocation.job_id.origin);

@@ -135,3 +135,22 @@ TEST_CASE("a Python takes PYTHONPATH unless -I or -E is among its own options") 
   }
   CHECK_FALSE(starts_python({"/opt/python/bin/train"}));
 }
+
+TEST_CASE("--container comes before the command, whose files are the image's") {
+  options::Options options;
+  options.container = options::parse_container("apptainer exec x.sif", "--container");
+  facts::Snapshot snapshot;
+  snapshot.environment["PYTHON_EXEC"] = "/not/here/python";
+  options.command = {"nowhere.py", "a"};
+  CHECK(find_program_kind(options, snapshot) == facts::ProgramKind::python_file);
+  CHECK(find_python_inside(snapshot) == "/not/here/python");
+  CHECK(find_python_inside({}) == "python3");
+  CHECK(make_worker_command(options, "python3", facts::ProgramKind::python_file, LocalRank{0}) ==
+        std::vector<std::string>{"apptainer", "exec", "x.sif", "python3", "-u", "nowhere.py", "a"});
+  options.command = {"python", "x.py"};
+  CHECK(find_program_kind(options, snapshot) == facts::ProgramKind::executable);
+  snapshot.host.name = "n1";
+  snapshot.programs["apptainer"] = {facts::ProgramKind::missing, ""};
+  CHECK_THROWS_WITH(find_program_kind(options, snapshot),
+                    "cannot start apptainer of --container on n1: it is not on PATH");
+}

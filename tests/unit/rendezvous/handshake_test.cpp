@@ -202,6 +202,10 @@ TEST_CASE("methods: the best common one, or a sentence") {
   const Talk none = talk(member(authenticator_with("k", {ProofMethod::munge})), coordinator());
   CHECK(none.coordinator.text == "no common authentication method: this side has a key file, the peer munge");
   CHECK(none.member.text == "no common authentication method: this side has munge, the peer a key file");
+  CHECK(talk(member(authenticator_with("k", {ProofMethod::given})), coordinator()).member.text ==
+        "no common authentication method: this side has DDPRUN_SECRET, the peer a key file; set "
+        "DDPRUN_SECRET to "
+        "the same value on every node");
 }
 
 TEST_CASE("a key of the job is preferred to the key file, the front end's and munge to both") {

@@ -1,0 +1,60 @@
+#include "allocation/places/place_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "allocation/hostlist.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace ddprun::allocation::place_rows {
+
+namespace {
+
+std::optional<Sourced<int>> read_int(const Variables& variables, const std::string& name, int least) {
+  const auto number = variables.number(name, least, static_cast<int>(k_max_hosts));
+  if (!number) return std::nullopt;
+  return sourced(static_cast<int>(number->value), number->origin);
+}
+
+}  // namespace
+
+std::optional<Sourced<int>> read_count(const Variables& variables, const std::string& name) {
+  return read_int(variables, name, 1);
+}
+
+std::optional<Sourced<int>> read_index(const Variables& variables, const std::string& name) {
+  return read_int(variables, name, 0);
+}
+
+std::optional<Sourced<int>> read_workers(const Variables& variables, const std::string& name) {
+  const auto text = name.empty() ? std::nullopt : variables.text(name);
+  const auto number = text ? parse_integer(text->value) : std::nullopt;
+  if (!number || *number < 1 || *number > k_most) return std::nullopt;
+  return sourced(static_cast<int>(*number), name);
+}
+
+std::optional<Sourced<int>> read_port(const Variables& variables, const std::string& name) {
+  const auto text = name.empty() ? std::nullopt : variables.text(name);
+  const auto port = text ? parse_integer(trim(split(text->value, ',').front())) : std::nullopt;
+  if (!port || *port < 1 || *port > 65535) return std::nullopt;
+  return sourced(static_cast<int>(*port), name);
+}
+
+std::optional<Sourced<int>> find_node_count(const Variables& variables) {
+  for (const char* name : {"NNODES", "NUM_NODES", "NODE_COUNT", "NODE_NUM"}) {
+    const auto count = variables.text(name);
+    const auto number = count ? parse_integer(count->value) : std::nullopt;
+    if (number && *number > 0 && *number <= static_cast<std::int64_t>(k_max_hosts))
+      return sourced(static_cast<int>(*number), name);
+  }
+  return std::nullopt;
+}
+
+void refuse_half_set(const std::string& mark, const std::string& missing) {
+  throw Error(fmt::format("{} is set, but {} is not", mark, missing),
+              "give --nnodes, --node-rank and --master-addr; to use this host alone, add --nnodes 1");
+}
+
+}  // namespace ddprun::allocation::place_rows
