@@ -1,5 +1,6 @@
 // Stands for libnvidia-ml.so.1. FAKE_NVML says what kind of driver this is: "mig", "hidden", "lost",
-// "refuse", "hang", "cold" (slow to start), "old" (before 510), "sick" or "crash"; anything else has two GPUs.
+// "refuse", "hang", "cold" (slow to start), "old" (before 510), "sick" or "crash"; anything else has two
+// GPUs.
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -190,3 +190,11 @@ def test_a_worker_that_starts_ddprun_does_not_start_all_again(cluster, directory
               "ddprun --no-python sh -c 'echo $RANK of $WORLD_SIZE on $(hostname)'")
     result = cluster.run("salloc", "-N2", "-Q", "ddprun", "--no-python", "sh", "-c", script)
     assert result.code == 0 and sorted(result.stdout.splitlines()) == ["0 of 1 on n1", "0 of 1 on n2"], str(result)
+
+
+@pytest.mark.parametrize("line", ["ddprun --check train.py", "srun ddprun --check"])
+def test_a_check_of_all_nodes_of_an_allocation(cluster, directory, line):
+    # The checking workers are ddprun too, and traced for their signals: LeakSanitizer cannot look at them.
+    script = f"export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0\n{line}"
+    code, output = batch(cluster, directory, ["-N2", "--ntasks-per-node=1"], script)
+    assert code == 0 and output.count("checked 2 nodes in ") == 1, output
