@@ -1,8 +1,8 @@
 #include <fmt/format.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <optional>
-#include <random>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -40,9 +40,10 @@ int number_of(const facts::Snapshot& snapshot, const char* name) {
 }
 
 std::string make_word() {
-  std::random_device random;
-  std::string word;
-  while (word.size() < net::k_check_word) word += static_cast<char>('a' + random() % 26);
+  std::string word(net::k_check_word, '\0');
+  if (::getrandom(word.data(), word.size(), 0) != static_cast<ssize_t>(word.size()))
+    throw Error("cannot get random numbers from the system");
+  for (char& letter : word) letter = static_cast<char>('a' + static_cast<unsigned char>(letter) % 26);
   return word;
 }
 

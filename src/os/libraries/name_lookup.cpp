@@ -5,8 +5,12 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cstdlib>
 
+#include "allocation/hostlist.hpp"
+#include "allocation/schedulers/shown_fields.hpp"
 #include "base/text.hpp"
+#include "os/process/ask_program.hpp"
 #include "os/process/child_call.hpp"
 
 namespace ddprun::os {
@@ -15,7 +19,7 @@ namespace {
 
 constexpr const char* k_error = "error: ";
 
-std::string look_up(const std::string& name) {
+std::string resolve(const std::string& name) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -33,6 +37,24 @@ std::string look_up(const std::string& name) {
   }
   ::freeaddrinfo(found);
   return lines;
+}
+
+// What Slurm uses for a node that the name service does not know: pods of Kubernetes, machines of a cloud.
+std::string ask_slurm_for_address(const std::string& name) {
+  constexpr Milliseconds k_slurm_limit{3000};
+  if (::getenv("SLURM_JOB_ID") == nullptr || !allocation::is_host_name(name)) return {};
+  const auto shown =
+      allocation::read_pairs(ask_program({"scontrol", "--oneliner", "show", "node", name}, k_slurm_limit));
+  const auto address = shown.find("NodeAddr");
+  return address == shown.end() || address->second == name ? std::string() : address->second;
+}
+
+std::string look_up(const std::string& name) {
+  std::string found = resolve(name);
+  if (!found.starts_with(k_error)) return found;
+  const std::string address = ask_slurm_for_address(name);
+  const std::string by_slurm = address.empty() ? k_error : resolve(address);
+  return by_slurm.starts_with(k_error) ? found : by_slurm;
 }
 
 }  // namespace

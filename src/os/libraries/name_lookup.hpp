@@ -11,7 +11,8 @@
 
 namespace ddprun::os {
 
-// Numeric addresses in the resolver's order; none where the name is not known or nobody answers in time.
+// Numeric addresses in the resolver's order, else in a job of Slurm the node's NodeAddr as scontrol shows it;
+// none where the name is not known or nobody answers in time.
 std::vector<std::string> look_up_name(const std::string& name, Milliseconds limit = k_lookup_limit);
 
 // Whether a numeric address has a name, asked for as long as `limit`; nothing when nobody answers in time.

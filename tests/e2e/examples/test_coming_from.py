@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from support import programs
+from support.containers import APPTAINER
 from support.programs import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
@@ -94,8 +95,7 @@ def test_the_glibc_that_the_page_names_is_enough(binary):
 def test_workers_in_a_container_keep_variables_and_binding(cluster, folder):
     """Apptainer is not here: a program of its name that runs its command."""
     apptainer = folder / "bin" / "apptainer"
-    apptainer.write_text('#!/bin/sh\n[ "$1 $2" = "exec --nv" ] && shift 3 && exec "$@"\n')
+    apptainer.write_text(APPTAINER)
     apptainer.chmod(0o755)
-    (folder / "bin" / "python").symlink_to("/usr/bin/python3")
-    [line] = re.findall(r"^    (srun ddprun --no-python apptainer .*)$", (DOCS / "questions.md").read_text(), re.MULTILINE)
+    [line] = re.findall(r"^    (srun ddprun --container .*)$", (DOCS / "questions.md").read_text(), re.MULTILINE)
     check(run_line(cluster, folder, "Slurm, one task per node", line), 4)

@@ -82,3 +82,16 @@ def test_a_capture_holds_the_profiles(cluster, directory, profile):
     named = cluster.control.check(["ddprun", "--snapshot", str(snapshot), "--dry-run", "--site", "lumi", "--no-python",
                                    "true"])
     assert "lumi (built in)" in named
+
+
+def test_nodes_that_no_name_service_knows_are_asked_of_slurm(cluster, directory):
+    """As the pods of Slurm on Kubernetes: NodeAddr is all there is. Without a home that they share the rendezvous file would not help."""
+    for host in cluster.hosts.hosts.values():
+        host.write_names([f"{cluster.control.address} ctl", f"127.0.1.1 {host.name}"])
+    try:
+        result = cluster.run(*ONE_A_NODE, "sh", "-c", f"HOME={directory}/home-$SLURM_NODEID; mkdir $HOME; export HOME; exec ddprun --rdzv file "
+                             f"--join-timeout 20 {PRINT} {directory}")
+    finally:
+        cluster.hosts.use_plain_names()
+    assert result.code == 0, str(result)
+    assert {worker["MASTER_ADDR"] for worker in evidence.workers(directory)} == {cluster.hosts["n1"].address}
