@@ -32,8 +32,9 @@ struct VariableRow {
 // SkyPilot: docs.skypilot.co, environment variables. dstack: dstack.ai/docs/reference/env. MLP:
 // volcengine.com/docs/6459/75329. Arnold: public scripts. ModelArts: support.huaweicloud.com,
 // develop-modelarts-0104. Beaker: public scripts of its authors. LeaderWorkerSet: kubernetes-sigs/lws,
-// pkg/utils/pod/pod_utils.go.
-constexpr std::array<VariableRow, 7> k_variable_rows{{
+// pkg/utils/pod/pod_utils.go. HTCondor's parallel universe: src/condor_starter.V6.1/parallel_proc.cpp; it
+// tells no process where the others are.
+constexpr std::array<VariableRow, 8> k_variable_rows{{
     {"SkyPilot", "SKYPILOT_NODE_IPS", "SKYPILOT_NUM_NODES", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS", '\n',
      "", "", "SKYPILOT_NUM_GPUS_PER_NODE", "SKYPILOT_TASK_ID", "", ""},
     {"dstack", "DSTACK_NODES_NUM", "DSTACK_NODES_NUM", "DSTACK_NODE_RANK", "DSTACK_NODES_IPS", '\n',
@@ -46,6 +47,8 @@ constexpr std::array<VariableRow, 7> k_variable_rows{{
      "MA_NUM_GPUS", "MA_VJ_NAME", "MA_PROC_START_CNT", ""},
     {"Beaker", "BEAKER_REPLICA_COUNT", "BEAKER_REPLICA_COUNT", "BEAKER_REPLICA_RANK", "", ',',
      "BEAKER_LEADER_REPLICA_HOSTNAME", "", "", "BEAKER_WORKLOAD_ID", "", ""},
+    {"HTCondor", "_CONDOR_NPROCS", "_CONDOR_NPROCS", "_CONDOR_PROCNO", "", ',', "MASTER_ADDR", "MASTER_PORT",
+     "", "", "", ""},
     {"LeaderWorkerSet", "LWS_GROUP_SIZE", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX", "", ',', "LWS_LEADER_ADDRESS",
      "", "", "LWS_LEADER_ADDRESS", "", ""},
 }};
