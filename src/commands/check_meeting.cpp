@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "check/record_text.hpp"
+#include "os/clock.hpp"
 #include "os/libraries/name_lookup.hpp"
 
 namespace ddprun::commands {
@@ -28,10 +29,18 @@ constexpr const char* k_end = "ddprun-check/end";
 
 std::string record_key(int rank, int round) { return key_of(round == 0 ? "record" : "again", rank); }
 
+// What rank 0 says to all.
 template <class Value>
-Value read_json(const std::optional<std::string>& text, const char* what) {
-  if (!text) throw Error(fmt::format("rank 0 did not say {} within {}", what, describe_duration(k_meeting)));
+Value wait_for_word(net::StoreClient& store, const char* key, Milliseconds limit, const char* what) {
+  const auto text = store.get(key, limit);
+  if (!text) throw Error(fmt::format("rank 0 did not say {} within {}", what, describe_duration(limit)));
   return check::parse_json_text<Value>(*text);
+}
+
+// Asks for what is there already also when the time is over.
+std::optional<std::string> get_until(net::StoreClient& store, const std::string& key, TimePoint deadline) {
+  const auto left = std::chrono::ceil<Milliseconds>(deadline - os::now());
+  return store.get(key, std::max(left, Milliseconds{1}));
 }
 
 // Several workers of one host are one node.
@@ -62,13 +71,12 @@ std::vector<MetNode> CheckMeeting::meet(const MetNode& own, std::vector<int>& mi
   if (!store_) return nodes;
   if (rank_ != 0) {
     store_->set(key_of("worker", rank_), check::render_json_text(own));
-    return read_json<std::vector<MetNode>>(store_->get(k_nodes, 2 * k_meeting), "which nodes take part");
+    return wait_for_word<std::vector<MetNode>>(*store_, k_nodes, 2 * k_meeting, "which nodes take part");
   }
-  const auto deadline = std::chrono::steady_clock::now() + k_meeting;
+  const TimePoint deadline = os::now() + k_meeting;
   for (int rank = 1; rank < world_; ++rank) {
-    const auto left = std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now());
-    const auto told = store_->get(key_of("worker", rank), std::max(left, Milliseconds{1}));
-    told ? add_worker(nodes, read_json<MetNode>(told, "a worker's place")) : missing.push_back(rank);
+    const auto told = get_until(*store_, key_of("worker", rank), deadline);
+    told ? add_worker(nodes, check::parse_json_text<MetNode>(*told)) : missing.push_back(rank);
   }
   store_->set(k_nodes, check::render_json_text(nodes));
   return nodes;
@@ -81,11 +89,10 @@ void CheckMeeting::give(const check::HostRecord& record, int round) {
 std::vector<check::HostRecord> CheckMeeting::collect(const std::vector<MetNode>& nodes, int round,
                                                      std::vector<std::string>& silent) {
   std::vector<check::HostRecord> records;
-  const auto deadline = std::chrono::steady_clock::now() + k_checking;
+  const TimePoint deadline = os::now() + k_checking;
   for (const MetNode& node : nodes) {
     if (node.rank == rank_) continue;
-    const auto left = std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now());
-    const auto told = store_->get(record_key(node.rank, round), std::max(left, Milliseconds{1}));
+    const auto told = get_until(*store_, record_key(node.rank, round), deadline);
     told ? records.push_back(check::parse_record(*told)) : silent.push_back(node.host);
   }
   return records;
@@ -96,7 +103,7 @@ void CheckMeeting::ask_again(const std::vector<int>& ranks) {
 }
 
 std::vector<int> CheckMeeting::asked_again() {
-  return read_json<std::vector<int>>(store_->get(k_again, 2 * k_checking), "what is measured once more");
+  return wait_for_word<std::vector<int>>(*store_, k_again, 2 * k_checking, "what is measured once more");
 }
 
 void CheckMeeting::wait_for(int rank, int round) { store_->get(record_key(rank, round), k_checking); }
@@ -113,10 +120,9 @@ void CheckMeeting::give_deep(const check::DeepResult& result) {
 
 std::vector<check::DeepResult> CheckMeeting::collect_deep() {
   std::vector<check::DeepResult> results;
-  const auto deadline = std::chrono::steady_clock::now() + k_measuring;
+  const TimePoint deadline = os::now() + k_measuring;
   for (int rank = 1; rank < world_; ++rank) {
-    const auto left = std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now());
-    const auto told = store_->get(key_of("deep", rank), std::max(left, Milliseconds{1}));
+    const auto told = get_until(*store_, key_of("deep", rank), deadline);
     check::DeepResult none;
     none.rank = rank;
     none.error = "gave no result";

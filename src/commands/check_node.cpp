@@ -29,7 +29,7 @@ constexpr int k_backlog = 128;
 constexpr Milliseconds k_answer{3000};  // of another node
 constexpr Milliseconds k_stream{1000};  // sent to the next node to see its rate
 constexpr Milliseconds k_name_limit{3000};
-constexpr std::size_t k_most_turns = 6;
+constexpr std::size_t k_most_turns = 3;  // all of them within the time for a record
 
 int number_of(const facts::Snapshot& snapshot, const char* name) {
   const auto value = facts::find_variable(snapshot, name);
@@ -185,15 +185,17 @@ class CheckNode {
                                  "the node took part, but gave no result",
                                  "look there for a file system that hangs (df, dmesg), or leave it out"});
     }
-    if (!missing_.empty()) {
-      result.findings.push_back(
-          {check::Mark::error,
-           "check",
-           {record_.host},
-           fmt::format("{} did not report to rank 0", rendezvous::describe_ranks(missing_)),
-           "look at its node: the process was started there and then hung, or cannot reach "
-           "this node"});
-    }
+  }
+
+  // Whose node is not known, or is one that others speak for.
+  void report_missing(check::CheckResult& result) const {
+    if (missing_.empty()) return;
+    result.findings.push_back(
+        {check::Mark::error,
+         "check",
+         {record_.host},
+         fmt::format("{} did not report to rank 0", rendezvous::describe_ranks(missing_)),
+         "look at its node: the process was started there and then hung, or cannot reach this node"});
   }
 
   int judge_all(TimePoint start) {
@@ -203,6 +205,7 @@ class CheckNode {
     } else {
       result.records = {record_};
     }
+    report_missing(result);
     const std::vector<check::Finding> findings = check::judge(result.records);
     result.findings.insert(result.findings.end(), findings.begin(), findings.end());
     if (words_.deep) try_torch(result);

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -96,6 +95,7 @@ std::optional<std::int64_t> read_number(TimedSocket& socket, Milliseconds limit)
 bool measure_latency(TimedSocket& socket, Milliseconds limit, MeasuredConnection& measured) {
   const TimePoint start = std::chrono::steady_clock::now();
   for (int sample = 0; sample < k_samples; ++sample) {
+    if (sample > 1 && std::chrono::steady_clock::now() - start > k_sampling) break;
     const std::int64_t sent = clock_microseconds();
     const TimePoint asked = std::chrono::steady_clock::now();
     if (!socket.write({&k_ask_time, 1}, limit)) return false;
@@ -106,7 +106,6 @@ bool measure_latency(TimedSocket& socket, Milliseconds limit, MeasuredConnection
     measured.latency = time;
     measured.clock_offset = static_cast<double>(*there - sent) * 1e-6 - time / 2;
     measured.clock_uncertainty = time / 2;
-    if (sample > 0 && std::chrono::steady_clock::now() - start > k_sampling) break;
   }
   return true;
 }
@@ -147,7 +146,6 @@ MeasuredConnection measure_connection(const std::string& address, int port, cons
   TimedSocket socket;
   measured.problem = socket.connect(address, port, limit);
   if (!measured.problem.empty()) return measured;
-  measured.local_address = socket.local_address();
   measured.path_mtu = socket.path_mtu();
   if (!socket.write(word, limit) || !measure_latency(socket, limit, measured)) {
     measured.problem = "the connection opens, but no answer comes";

@@ -16,8 +16,7 @@ inline constexpr std::size_t k_check_word = 16;  // bytes
 [[noreturn]] void answer_checks(const BoundSocket& listener, const std::string& word);
 
 struct MeasuredConnection {
-  std::string problem;  // why there is none: "connection refused"; empty: there is one
-  std::string local_address;
+  std::string problem;      // why there is none: "connection refused"; empty: there is one
   int path_mtu = 0;         // bytes; 0: not known
   double latency = 0;       // seconds for a short message and its answer: the least of some
   double clock_offset = 0;  // seconds that the other end's clock is ahead

@@ -21,7 +21,6 @@ class StoreClient {
 
   // This host's end of the connection.
   std::string local_address() const { return socket_.local_address(); }
-  const std::string& address() const { return address_; }
 
  private:
   void connect();

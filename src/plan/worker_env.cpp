@@ -331,8 +331,10 @@ std::vector<std::string> carried_names(const std::vector<VariableChange>& change
 std::vector<std::string> command_to_start(const LaunchPlan& plan, std::size_t worker,
                                           const std::vector<VariableChange>& changes,
                                           const facts::Environment& environment) {
-  return options::name_variables(plan.node->options.container, plan.planned.at(worker).command,
-                                 carried_names(changes, environment));
+  const options::Container& container = plan.node->options.container;
+  const std::vector<std::string>& command = plan.planned.at(worker).command;
+  if (container.kind != options::ContainerKind::by_option) return command;
+  return options::name_variables(container, command, carried_names(changes, environment));
 }
 
 facts::Environment apply_changes(facts::Environment environment, const std::vector<VariableChange>& changes) {

@@ -234,15 +234,17 @@ def test_a_node_that_does_not_come_is_named(hosts, key):
     assert results[0].code != 0 and "waiting for 1 of 2 nodes: node rank 1" in results[0].stderr, as_text(results)
 
 
-def test_a_node_that_hangs_in_its_check_is_named_and_ends(hosts, key):
-    """Stopped while the others wait for its record."""
-    processes = start_all(hosts, "--key-file", key, "--check", nodes=3)
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_a_node_that_hangs_in_its_check_is_named_and_ends(hosts, key, nodes):
+    """Stopped while the others wait for its record; of two nodes the other one is then alone."""
+    name, rank = "abc"[nodes - 1], nodes - 1
+    processes = start_all(hosts, "--key-file", key, "--check", nodes=nodes)
     def worker() -> list[int]:
-        return [pid for pid, line in hosts["c"].processes().items() if "--check-node" in line]
-    for pid in wait_until("the check runs on c", worker):
+        return [pid for pid, line in hosts[name].processes().items() if "--check-node" in line]
+    for pid in wait_until(f"the check runs on {name}", worker):
         subprocess.run(["kill", "-STOP", str(pid)], check=False)
     results = wait_all(processes)
-    assert results[0].code == 1 and re.search(r"error: (c: check: .* gave no result|a: check: rank 2 did not report)", results[0].stdout), as_text(results)
+    assert results[0].code == 1 and re.search(rf"error: ({name}: check: .* gave no result|a: check: rank {rank} did not report)", results[0].stdout), as_text(results)
 
 
 def test_nodes_that_fail_are_named_in_a_file(hosts, key, directory):
