@@ -13,6 +13,8 @@
 
 #include "agent/event_recorder.hpp"
 #include "agent/job_store.hpp"
+#include "agent/link_settings.hpp"
+#include "agent/local_store.hpp"
 #include "agent/plans.hpp"
 #include "facts/snapshot.hpp"
 #include "net/agent_link.hpp"
@@ -34,6 +36,7 @@ class CoordinatorLink {
     const facts::Snapshot& snapshot;
     workers::WorkerGroup& workers;
     JobStore& store;
+    LocalStore& local_store;
     EventRecorder& events;
     supervise::AgentLifecycle& life;
     streams::OutputLink& output;
@@ -70,6 +73,7 @@ class CoordinatorLink {
  private:
   void join_as_coordinator();
   void join_as_member();
+  OwnPorts own_ports() const;
   net::CoordinatorServiceSettings coordinator_settings() const;
   net::CoordinatorHooks coordinator_hooks();
   net::MemberServiceSettings with_output(net::MemberServiceSettings settings) const;

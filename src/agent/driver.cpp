@@ -86,6 +86,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       timer_(context_),
       supervisor_(plans_.node->options.shutdown_timeout.value),
       store_(context_, store_settings(*plans_.node, [this] { return workers_.has_loaded("/libtorch"); })),
+      local_store_(context_, plans_, snapshot, store_),
       workers_(context_, plans_.node, snapshot,
                [this](std::size_t worker, const ExitStatus& status) { on_worker_ended(worker, status); }),
       events_(plans_, workers_,
@@ -98,8 +99,8 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       telling_timer_(context_),
       parting_timer_(context_),
       life_(plans_.node->host, own_failure(failure, plans_.node->host), limits_of(plans_.node->options)),
-      link_(context_, {plans_, snapshot_, workers_, store_, events_, life_, output_link_}, failure,
-            link_hooks()),
+      link_(context_, {plans_, snapshot_, workers_, store_, local_store_, events_, life_, output_link_},
+            failure, link_hooks()),
       front_end_(context_, plans_,
                  {[this](const rendezvous::lifeline::Signal& signal) { on_told_signal(signal); },
                   [this](const std::string& why) { lose_front_end(why); }}),
@@ -311,7 +312,8 @@ void Driver::handle(const rendezvous::Start& start) {
   events_.begin_attempt();
   endings_.begin(plans_.attempt);
   supervisor_.note_start(start.assignment);
-  workers_.begin_attempt(plans_.attempt, proven_interface(start.assignment));
+  workers_.begin_attempt(plans_.attempt, proven_interface(start.assignment),
+                         local_store_.begin_attempt(start.assignment));
   hangs_.begin_attempt();
   standbys_.begin_attempt();
   tell_start(start.assignment);

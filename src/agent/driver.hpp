@@ -18,6 +18,7 @@
 #include "agent/hang_search.hpp"
 #include "agent/job_end_watch.hpp"
 #include "agent/job_store.hpp"
+#include "agent/local_store.hpp"
 #include "agent/plans.hpp"
 #include "agent/requeue.hpp"
 #include "agent/standby_keeper.hpp"
@@ -136,6 +137,7 @@ class Driver {
   boost::asio::steady_timer timer_;
   supervise::Supervisor supervisor_;
   JobStore store_;
+  LocalStore local_store_;
   workers::WorkerGroup workers_;
   EventRecorder events_;
   workers::Endings endings_;

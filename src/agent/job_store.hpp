@@ -56,6 +56,8 @@ class JobStore {
   // Keeps some free ports, for a worker of this host that hosts the store of a coordinator elsewhere.
   std::vector<int> keep_ports(int count);
   void close();
+  // What serves the store of the current attempt here; nullptr: nothing does.
+  net::StoreServer* server() const { return server_.get(); }
   // Workers are or were served in the current attempt, and none of them has connected.
   bool unused() const { return served_ && !(server_ ? server_->reached() : reached_); }
   // A connection that reached the rendezvous' port and is no agent's. False: the store is not reached there

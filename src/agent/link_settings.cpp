@@ -23,6 +23,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr int k_successor_ports = 8;
+constexpr int k_relay_ports = 8;
 constexpr Milliseconds k_refusal_patience{30000};
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
@@ -84,14 +85,34 @@ std::vector<int> successor_ports(const plan::NodeProposal& node) {
   return ports;
 }
 
+bool serves_relays(const plan::NodeProposal& node) {
+  const bool per_task = node.allocation.style.value == allocation::LaunchStyle::agent_per_task;
+  const int workers = node.rendezvous.agents * (per_task ? 1 : node.workers.value);
+  return node.rendezvous.agents > 1 && node.options.store == options::StoreHost::agent &&
+         options::wants_tree(node.options.store_tree, workers);
+}
+
+std::vector<int> relay_ports(const plan::NodeProposal& node) {
+  std::vector<int> ports;
+  if (const auto first = node.allocation.first_port) {  // below those for a successor
+    for (int i = 1; i <= k_relay_ports; ++i)
+      ports.push_back(first->value + k_port_span - k_successor_ports - i);
+  }
+  ports.push_back(0);
+  if (!node.site.profile.ports) return ports;
+  return plan::make_port_sequence(node.rendezvous.key + "/store", k_relay_ports,
+                                  {node.site.profile.ports->first, node.site.profile.ports->second});
+}
+
 plan::Announcement make_announcement(const plan::NodeProposal& node, const facts::Snapshot& snapshot,
-                                     int successor_port, const workers::WorkerGroup& workers) {
+                                     const OwnPorts& ports, const workers::WorkerGroup& workers) {
   const bool per_task = node.allocation.style.value == allocation::LaunchStyle::agent_per_task;
   plan::Announcement self;
   const bool unnumbered = node.rendezvous.by_arrival && node.rendezvous.role == plan::RendezvousRole::member;
   if (!unnumbered) self.agent = node.rendezvous.agent;
   self.host = node.host;
-  self.successor_port = successor_port;
+  self.successor_port = ports.successor;
+  self.relay_port = ports.relay;
   self.node = allocation::node_rank_of(node.allocation).value;
   if (node.allocation.numbered_by_launcher) self.launcher_rank = GlobalRank{node.allocation.task_rank.value};
   self.style_assumed = node.allocation.style_assumed;
@@ -138,6 +159,8 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.coordinator.live = snapshot.host.stderr_is_terminal;
   settings.coordinator.connects = node.options.store == options::StoreHost::agent && !node.offered.empty() &&
                                   supervise::starts_python(node.offered.front().command);
+  if (node.options.store == options::StoreHost::agent && settings.announcement.relay_port > 0)
+    settings.coordinator.store_fan_out = node.options.store_tree.fan_out;
   settings.coordinator.hang = node.options.hang;
   if (!node.options.command.empty()) settings.coordinator.program = node.options.command.front();
   settings.coordinator.grace = node.options.shutdown_timeout.value;

@@ -20,8 +20,18 @@ bool can_succeed(const plan::NodeProposal& node);
 // of those that a user's firewall is open for, as the store begins with the first.
 std::vector<int> successor_ports(const plan::NodeProposal& node);
 
+// Whether this agent listens for relays to the store, and on which of these ports.
+bool serves_relays(const plan::NodeProposal& node);
+std::vector<int> relay_ports(const plan::NodeProposal& node);
+
+// Where this agent listens for others; 0: nowhere.
+struct OwnPorts {
+  int successor = 0;
+  int relay = 0;
+};
+
 plan::Announcement make_announcement(const plan::NodeProposal& node, const facts::Snapshot& snapshot,
-                                     int successor_port, const workers::WorkerGroup& workers);
+                                     const OwnPorts& ports, const workers::WorkerGroup& workers);
 net::CoordinatorServiceSettings make_coordinator_settings(
     const plan::NodeProposal& node, const facts::Snapshot& snapshot, plan::Announcement announcement,
     const std::optional<rendezvous::LaunchFailure>& failure, bool records);

@@ -174,8 +174,21 @@ void rendezvous_directory(Draft& draft, const Given& given) {
 void key_file(Draft& draft, const Given& given) { draft.options.key_file = file_from(given); }
 
 void store(Draft& draft, const Given& given) {
-  draft.options.store =
-      choice_from(given, {"agent", "worker"}) == 0 ? options::StoreHost::agent : options::StoreHost::worker;
+  using Form = options::StoreTree::Form;
+  options::StoreTree tree;
+  Given form = given;
+  if (const std::size_t colon = given.value.find(':'); given.value.starts_with("tree:")) {
+    const auto fan_out = parse_integer(given.value.substr(colon + 1));
+    if (!fan_out || *fan_out < 2 || *fan_out > options::k_max_fan_out)
+      throw UsageError(fmt::format("{} is no store: '{}'", given.origin, given.value),
+                       fmt::format("give tree or tree:N with N from 2 to {}", options::k_max_fan_out));
+    tree.fan_out = static_cast<int>(*fan_out);
+    form.value = "tree";
+  }
+  const auto choice = choice_from(form, {"agent", "worker", "flat", "tree"});
+  draft.options.store = choice == 1 ? options::StoreHost::worker : options::StoreHost::agent;
+  if (choice >= 2) tree.form = choice == 2 ? Form::flat : Form::tree;
+  draft.options.store_tree = tree;
 }
 
 void store_access(Draft& draft, const Given& given) {

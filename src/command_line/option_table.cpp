@@ -122,8 +122,9 @@ void add_discovery(std::vector<OptionEntry>& table) {
            "key that authenticates the nodes (default: ~/.ddprun/key, where munge and the job provide none)",
            setters::key_file),
        word_value(
-           "store", "WHO", "agent worker", own, discovery,
-           "process that serves the workers' store: agent (ddprun) or worker (rank 0) (default: agent)",
+           "store", "WHO", "agent worker flat tree", own, discovery,
+           "process that serves the workers' store: agent (ddprun), which adds a relay on each host in large "
+           "jobs (tree) or in none (flat), or worker (rank 0) (default: agent)",
            setters::store),
        word_value("store-access", "WHO", "user host", own, discovery,
                   "processes that may use the store: user (the job user's) or host (all on its hosts) "

@@ -77,6 +77,18 @@ BoundSocket bind_in_any_family(int port, int backlog, bool alone) {
 }  // namespace
 
 BoundSocket bind_port(int port, int backlog) { return bind_in_any_family(port, backlog, false); }
+BoundSocket bind_loopback(int backlog) {
+  Socket socket(AF_INET);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool bound = socket.get() >= 0 &&
+                     ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                     ::listen(socket.get(), backlog) == 0;
+  if (!bound) return {-1, 0, false, errno};
+  const int number = bound_port(socket.get());
+  return {socket.release(), number, false, 0};
+}
 BoundSocket keep_port(int port) { return bind_in_any_family(port, 0, true); }
 
 int begin_listening(const BoundSocket& socket, int backlog) {

@@ -15,6 +15,8 @@ struct BoundSocket {
 // `port` 0 is any free one. `backlog` 0 binds without listening: then no outgoing connection gets the port,
 // and another process of this host that sets SO_REUSEADDR, as torch does, can bind it beside us and listen.
 BoundSocket bind_port(int port, int backlog);
+// Any free port of 127.0.0.1 alone.
+BoundSocket bind_loopback(int backlog);
 
 // Bound without listening, and no other process of this host can bind or listen there.
 BoundSocket keep_port(int port);

@@ -41,6 +41,7 @@ void Connection::start(Hooks hooks, std::string first_bytes) {
 void Connection::send(const std::string& frame) {
   if (finishing_ || !socket_.is_open()) return;
   outgoing_.push_back(sealed_out_.seal(frame));
+  unsent_ += outgoing_.back().size();
   if (outgoing_.size() == 1) write();
   await_delivery();
 }
@@ -93,14 +94,20 @@ std::pair<Tcp::socket, std::string> Connection::release() {
 }
 
 void Connection::read() {
-  if (!socket_.is_open()) return;
+  if (!socket_.is_open() || !listens_ || std::exchange(reading_, true)) return;
   socket_.async_read_some(
       boost::asio::buffer(buffer_),
       [self = shared_from_this()](const boost::system::error_code& error, std::size_t size) {
+        self->reading_ = false;
         if (error) return self->end(describe_error(error), end_of(error));
         self->take({self->buffer_.data(), size});
         self->read();
       });
+}
+
+void Connection::listen(bool listens) {
+  listens_ = listens;
+  read();
 }
 
 void Connection::take(std::string_view bytes) {
@@ -129,9 +136,11 @@ void Connection::write() {
   boost::asio::async_write(socket_, boost::asio::buffer(outgoing_.front()),
                            [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
                              if (error) return self->end(describe_error(error), end_of(error));
+                             self->unsent_ -= self->outgoing_.front().size();
                              self->outgoing_.pop_front();
                              if (!self->outgoing_.empty()) return self->write();
                              if (self->finishing_) self->end_sending();
+                             if (const auto on_drained = self->hooks_.on_drained) on_drained();
                            });
 }
 

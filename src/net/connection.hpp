@@ -23,6 +23,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<void(std::string payload)> on_frame;
     // Once, nothing after it; not after close() or reset().
     std::function<void(std::string why, rendezvous::ConnectionEnd end)> on_closed;
+    std::function<void()> on_drained{};  // all that was to be sent is with the kernel
   };
 
   // As the socket is watched (tcp_tools.hpp). What is under way changes nothing of that, but that it may take
@@ -32,6 +33,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // `first_bytes` came with the handshake. Hooks are called from the event loop only.
   void start(Hooks hooks, std::string first_bytes);
   void send(const std::string& frame);
+  // Bytes of it that the kernel has not taken.
+  std::size_t unsent() const { return unsent_; }
+  // Whether what the peer sends is waited for; it is unless this says otherwise.
+  void listen(bool listens);
   // Delivers what was sent, tells the peer that nothing follows and waits for it to close; what it still
   // says is dropped. on_closed follows when it has, so the caller bounds the wait with close().
   void finish();
@@ -63,6 +68,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   SealedReader sealed_in_;
   rendezvous::FrameReader reader_;
   std::deque<std::string> outgoing_;
+  std::size_t unsent_ = 0;
+  bool listens_ = true;
+  bool reading_ = false;
   std::array<char, 16384> buffer_{};
   bool finishing_ = false;
   bool outlives_peer_ = false;

@@ -33,6 +33,12 @@ BoundSocket listen_on(int port, int backlog) {
   throw Error(fmt::format("the store cannot listen on {}: {}", where, error_text(listener.error)), hint);
 }
 
+BoundSocket listen_on_loopback(int backlog) {
+  const BoundSocket listener = bind_loopback(backlog);
+  if (listener.error == 0) return listener;
+  throw Error(fmt::format("the store cannot listen on 127.0.0.1: {}", error_text(listener.error)));
+}
+
 std::size_t connections_allowed() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX / 4;

@@ -21,6 +21,7 @@
 #include <string>
 
 #include "net/socket_owner.hpp"
+#include "net/store_links.hpp"
 #include "store/request.hpp"
 
 namespace ddprun::net {
@@ -37,6 +38,8 @@ struct StoreServerOptions {
   // send.
   std::optional<store::StoreDialect> old_dialect;
   store::StoreLimits limits;
+  // Serves as a relay to the store of the job, on a port of 127.0.0.1 alone; see links().
+  bool relay = false;
   std::size_t max_connections = 0;  // 0: as many as the process may have descriptors, less some
   // Told in one line when the server closes a connection of its own accord or cannot accept, and whether for
   // want of memory. For logs; may be unset.
@@ -60,9 +63,12 @@ class StoreServer {
   void adopt(boost::asio::ip::tcp::socket socket, std::string first_bytes);
   // The end of waiting for this connection, if it waits.
   void decide(const TcpEnds& ends, bool allowed);
+  // Relays below it, and for a relay what is above it. Whoever hears from them calls flush() then.
+  StoreLinks& links();
+  void flush();
   // Ends the listener and all connections, at once.
   void close();
-  std::size_t connections() const;
+  std::size_t connections() const;  // those of relays' clients too, as far as the relays needed them
   std::size_t memory_used() const;
   bool reached() const;  // somebody who may connect has done so since it listens
 

@@ -20,6 +20,7 @@
 #include "options/hang_options.hpp"
 #include "options/restart_options.hpp"
 #include "options/store_access.hpp"
+#include "options/store_tree.hpp"
 #include "options/time_limit_options.hpp"
 #include "output/output_options.hpp"
 
@@ -77,6 +78,7 @@ struct Options {
   std::optional<Sourced<std::string>> local_address;  // --local-addr: what this node publishes
   bool virtual_local_rank = false;
   StoreHost store = StoreHost::agent;
+  StoreTree store_tree;
   StoreAccess store_access = StoreAccess::user;
   std::optional<Sourced<std::uint64_t>> store_memory;  // --store-memory: bytes
   std::string

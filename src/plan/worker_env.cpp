@@ -304,6 +304,11 @@ std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const fa
   changes.set("DDPRUN_AGENT_ID", context.agent_id, "marks the processes of this agent");
   changes.set("DDPRUN_PROGRESS_FILE", context.progress_file, "temporary folder");
   set_inspection(changes, environment, context);
+  if (!context.local_store.empty()) {
+    changes.set("DDPRUN_STORE", context.local_store, "relay to the store; off: --store flat");
+  } else if (environment.contains("DDPRUN_STORE")) {
+    changes.remove("DDPRUN_STORE", "another ddprun's");
+  }
   set_flight_recorder(changes, plan, environment, context);
   changes.set(allocation::k_worker_list_variable, allocation::make_worker_list(environment, changes.names()),
               "variables that submitted jobs drop");

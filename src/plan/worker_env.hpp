@@ -22,6 +22,7 @@ struct WorkerContext {
   std::string inspect_prefix{};
   std::string flight_record{};  // beginning of a file's path in the logs' folder; empty: there is none
   std::string ras_address{};  // where NCCL's processes of this host answer, "127.0.0.1:41234"; empty: its own
+  std::string local_store{};  // the relay of the host, "127.0.0.1:41235"; empty: it reaches the store itself
 };
 
 // Whether torch loads ddprun's module in such a worker: a Python that takes PYTHONPATH, without --no-inspect.

@@ -48,8 +48,16 @@ struct Announcement {
   facts::PythonFacts python;  // what its workers get; empty where they run something else or nobody looked
   bool counted = false;       // `workers` follows from what this host has, not from a number of the user's
   std::string missing_gpus;   // VisibleDevices::missing
+  int relay_port = 0;         // where relays to the store find it; 0: nowhere
   int successor_port = 0;     // where it listens, should it have to coordinate; 0: nowhere
   friend bool operator==(const Announcement&, const Announcement&) = default;
+};
+
+// Where a relay finds the next store of the tree.
+struct StorePlace {
+  std::vector<std::string> addresses;  // numeric, best first
+  int port = 0;
+  friend bool operator==(const StorePlace&, const StorePlace&) = default;
 };
 
 // One worker's place in the world.
@@ -87,6 +95,9 @@ struct Assignment {
   std::vector<RankAssignment> workers;  // by this agent's own order of workers
   // By first local rank. Empty: this agent is alone on its host, or none of the others concerns it.
   std::vector<LocalPeer> local_peers;
+  // Where this host's relay finds the next, in the order in which they are tried. Empty: the workers reach
+  // the store itself.
+  std::vector<StorePlace> store_places{};
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };
 

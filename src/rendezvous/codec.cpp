@@ -279,13 +279,7 @@ std::string encode_any(Message message, const Kinds& kinds) {
     kind.describe(fields, each);
   };
   std::visit(write, message);
-  const std::string payload = write_json_text(json);
-  std::string frame;
-  frame.reserve(k_frame_header + payload.size());
-  for (int shift = 24; shift >= 0; shift -= 8) {
-    frame.push_back(static_cast<char>((payload.size() >> shift) & 0xff));
-  }
-  return frame + payload;
+  return make_frame(write_json_text(json));
 }
 
 template <class Message, class Kinds>

@@ -33,6 +33,7 @@ inline constexpr std::size_t k_max_remarks = 8;           // sentences in Finish
 inline constexpr std::size_t k_max_modules = 16384;       // names in Modules
 inline constexpr std::size_t k_max_silent = 512;          // hosts without an answer, in JobShown
 inline constexpr std::size_t k_max_addresses = 64;        // in Probe and Probed
+inline constexpr std::size_t k_max_store_places = 4;      // in Start
 inline constexpr std::size_t k_max_store_ports = 64;      // in Join
 inline constexpr std::size_t k_max_worker_gpus = 16;      // of one worker; of workers k_max_workers
 // The devices in one message, in bytes: those of an agent's workers, or of all on its host. Where they need
@@ -50,6 +51,9 @@ struct CodecError {
 // The JSON of one frame.
 std::variant<AgentMessage, CodecError> decode_agent_message(std::string_view payload);
 std::variant<CoordinatorMessage, CodecError> decode_coordinator_message(std::string_view payload);
+
+// What FrameReader takes apart. The payload is not longer than k_max_frame.
+std::string make_frame(std::string_view payload);
 
 // Cuts a byte stream into frames. A frame that is not complete has no effect.
 class FrameReader {

@@ -53,6 +53,7 @@ struct CoordinatorSettings {
       cannot_start;       // why this launch is over before it begins: all that is left is to tell who joins
   bool record = false;    // somebody wants to have Record
   bool live = false;      // ShowStatus goes to a terminal: every second, with the time
+  int store_fan_out = 0;  // of the relays to the store that this process serves; 0: there are none
   bool connects = false;  // workers are expected to connect to the store, and on_connections is told
   Milliseconds grace{30000};                 // of the workers when they are stopped, for messages
   options::HangOptions hang{};               // what follows a hang

@@ -4,6 +4,14 @@
 
 namespace ddprun::rendezvous {
 
+std::string make_frame(std::string_view payload) {
+  std::string frame;
+  frame.reserve(k_frame_header + payload.size());
+  for (int shift = 24; shift >= 0; shift -= 8)
+    frame.push_back(static_cast<char>(payload.size() >> shift & 0xffU));
+  return frame.append(payload);
+}
+
 std::variant<std::monostate, std::string, CodecError> FrameReader::next() {
   if (buffer_.size() < k_frame_header) return std::monostate{};
   std::size_t length = 0;

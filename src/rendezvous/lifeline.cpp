@@ -70,13 +70,6 @@ bool belongs_to_host(std::string_view name) {
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-std::string frame(std::string_view payload) {
-  std::string bytes;
-  for (int shift = 24; shift >= 0; shift -= 8)
-    bytes.push_back(static_cast<char>(payload.size() >> shift & 0xffU));
-  return bytes.append(payload);
-}
-
 std::string payload_of(const lifeline::Hello& hello) {
   return fmt::format("{}{} {}", hello.wants_task ? k_wanting_hello : k_hello, hello.place,
                      hello.host.substr(0, k_max_text));
@@ -174,7 +167,7 @@ std::optional<AgentTask> decode_task(std::string_view bytes) {
 }
 
 std::string lifeline::encode(const Message& message) {
-  return frame(std::visit([](const auto& each) { return payload_of(each); }, message));
+  return make_frame(std::visit([](const auto& each) { return payload_of(each); }, message));
 }
 
 std::optional<lifeline::Message> lifeline::decode(std::string_view payload) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "rendezvous/codec.hpp"
 #include "rendezvous/message_fields.hpp"
 
@@ -87,6 +88,24 @@ void check_places(Fields& fields, const plan::Assignment& assignment) {
   fields.check(assignment.node.value < assignment.node_count, "node", "is not below \"node_count\"");
 }
 
+// Of each the port and the addresses, with blanks between them.
+void describe_store_places(Fields& fields, std::vector<plan::StorePlace>& places) {
+  std::vector<std::string> texts;
+  for (const plan::StorePlace& place : places)
+    texts.push_back(std::to_string(place.port) + ' ' + join(place.addresses, " "));
+  if (!fields.has("store_places", !texts.empty())) return;
+  fields.value("store_places", texts, k_max_store_places);
+  places.clear();
+  for (const std::string& text : texts) {
+    std::vector<std::string> words = split(text, ' ');
+    const auto port = parse_integer(words.front());
+    const bool valid = port && *port > 0 && *port <= k_highest_port && words.size() <= k_max_addresses + 1;
+    if (!fields.check(valid, "store_places", "has an invalid place")) return;
+    words.erase(words.begin());
+    places.push_back({std::move(words), static_cast<int>(*port)});
+  }
+}
+
 }  // namespace
 
 void describe_announcement(Fields& fields, plan::Announcement& announcement) {
@@ -111,6 +130,7 @@ void describe_announcement(Fields& fields, plan::Announcement& announcement) {
   describe_local_workers(fields, announcement.local_workers);
   fields.optional("host_timeout", announcement.host_timeout, 1);
   fields.optional("successor_port", announcement.successor_port, 1, k_highest_port);
+  fields.optional("relay_port", announcement.relay_port, 1, k_highest_port);
 }
 
 void describe_assignment(Fields& fields, plan::Assignment& assignment) {
@@ -131,6 +151,7 @@ void describe_assignment(Fields& fields, plan::Assignment& assignment) {
                        &assigned.role_world_size};
   });
   describe_local_peers(fields, assignment.local_peers);
+  describe_store_places(fields, assignment.store_places);
   check_places(fields, assignment);
 }
 

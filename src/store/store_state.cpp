@@ -88,7 +88,7 @@ void StoreState::set(std::string_view key, std::string_view value, StoreEffects&
 void StoreState::put(std::string_view key, std::string_view value, StoreEffects& effects) {
   const auto found = values_.find(key);
   if (found == values_.end()) {
-    Kept& made = values_.emplace(std::string(key), Kept{std::string(value), {}}).first->second;
+    Kept& made = values_.emplace(std::string(key), Kept{std::string(value)}).first->second;
     made.owner = memory_.add(effects.by, cost(key, made.bytes));
     key_bytes_ += key.size();
     notify(key, KeyChange::created, {}, value, effects);
@@ -96,6 +96,7 @@ void StoreState::put(std::string_view key, std::string_view value, StoreEffects&
     return;
   }
   notify(key, KeyChange::updated, found->second.bytes, value, effects);
+  found->second.changed = true;
   const std::size_t before = cost(key, found->second.bytes);
   assign(found->second.bytes, value);
   charge(key, found->second, before, effects.by);
@@ -111,7 +112,10 @@ void StoreState::charge(std::string_view key, Kept& value, std::size_t before, S
 
 std::optional<std::int64_t> StoreState::add(std::string_view key, std::int64_t delta, StoreEffects& effects) {
   const auto result = sum(get(key).value_or("0"), delta);
-  if (result) set(key, Decimal(*result).view(), effects);
+  if (result) {
+    set(key, Decimal(*result).view(), effects);
+    values_.find(key)->second.changed = true;  // others will add to it
+  }
   return result;
 }
 
@@ -119,11 +123,13 @@ bool StoreState::append(std::string_view key, std::string_view tail, StoreEffect
   const auto found = values_.find(key);
   if (found == values_.end()) {
     set(key, tail, effects);
+    values_.find(key)->second.changed = true;  // others will append to it
     return true;
   }
   std::string& value = found->second.bytes;
   if (tail.size() > max_value_ - std::min(max_value_, value.size())) return false;
   if (!watchers_.empty()) notify(key, KeyChange::updated, value, value + std::string(tail), effects);
+  found->second.changed = true;
   const std::size_t before = cost(key, value);
   value.append(tail);
   charge(key, found->second, before, effects.by);
@@ -140,6 +146,7 @@ std::string_view StoreState::compare_set(std::string_view key, std::string_view 
     return found->second.bytes;
   }
   set(key, desired, effects);
+  values_.find(key)->second.changed = true;
   return desired;
 }
 
@@ -154,7 +161,7 @@ bool StoreState::erase(std::string_view key, StoreEffects& effects) {
 }
 
 void StoreState::push(std::string_view queue, std::string_view value, StoreEffects& effects) {
-  Kept& item = entry(queues_, queue).emplace_back(Kept{std::string(value), {}});
+  Kept& item = entry(queues_, queue).emplace_back(Kept{std::string(value)});
   item.owner = memory_.add(effects.by, cost(queue, item.bytes));
   const auto found = waiters_.find(queue);
   if (found == waiters_.end() || found->second.key.empty()) return;
@@ -222,6 +229,7 @@ bool StoreState::enter_barrier(StoreClient client, std::string_view key, std::in
   const auto count = sum(get(key).value_or("0"), 1);
   if (!count) return false;
   put(key, Decimal(*count).view(), effects);
+  values_.find(key)->second.changed = true;
   if (*count < world) {
     entry(waiters_, key).barrier.push_back(client);
     Wait& wait = wait_of(client);
@@ -305,8 +313,60 @@ void StoreState::arrived(std::string_view key, StoreEffects& effects) {
   if (found == waiters_.end()) return;
   const std::vector<StoreClient> clients = std::move(found->second.key);
   found->second.key.clear();
+  if (!found->second.links.empty())
+    effects.wanted.push_back({std::string(key), std::exchange(found->second.links, {})});
   if (found->second.empty()) waiters_.erase(found);
   for (const StoreClient client : clients) count_down(client, effects);
+}
+
+void StoreState::want(StoreLink link, std::string_view key) {
+  auto& links = entry(waiters_, key).links;
+  if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
+}
+
+void StoreState::unwant(StoreLink link, std::string_view key) {
+  const auto found = waiters_.find(key);
+  if (found == waiters_.end()) return;
+  std::erase(found->second.links, link);
+  if (found->second.empty()) waiters_.erase(found);
+}
+
+bool StoreState::wanted(std::string_view key) const {
+  const auto found = waiters_.find(key);
+  return found != waiters_.end() && !found->second.links.empty();
+}
+
+void StoreState::drop_wants(std::string_view key) {
+  const auto found = waiters_.find(key);
+  if (found == waiters_.end()) return;
+  found->second.links.clear();
+  if (found->second.empty()) waiters_.erase(found);
+}
+
+void StoreState::forget(StoreLink link) {
+  for (auto each = waiters_.begin(); each != waiters_.end();) {
+    std::erase(each->second.links, link);
+    each = each->second.empty() ? waiters_.erase(each) : std::next(each);
+  }
+}
+
+Shown StoreState::show(std::string_view key, std::size_t max_value) {
+  Kept& value = values_.find(key)->second;
+  const bool whole = !value.changed && value.bytes.size() <= max_value;
+  value.shown = std::max(value.shown, whole ? Shown::value : Shown::presence);
+  return whole ? Shown::value : Shown::presence;
+}
+
+Shown StoreState::shown(std::string_view key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? Shown::nothing : found->second.shown;
+}
+
+void StoreState::hide(std::string_view key) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return;
+  found->second.shown = Shown::nothing;
+  found->second.changed = true;
 }
 
 void StoreState::count_down(StoreClient client, StoreEffects& effects) {

@@ -21,6 +21,9 @@
 
 namespace ddprun::store {
 
+// A connection to another store of the same tree; 0 is that to the parent.
+using StoreLink = Id<struct StoreLinkTag>;
+
 // What happened to a key somebody watches.
 enum class KeyChange { updated = 0, created = 1, deleted = 2 };
 
@@ -32,12 +35,22 @@ struct WatchNotice {
   std::string new_value;
 };
 
+// A key has come that relays wait for.
+struct WantedKey {
+  std::string key;
+  std::vector<StoreLink> links;
+};
+
+// What relays hold of a key: nothing, that it is there, or its value too.
+enum class Shown : std::uint8_t { nothing, presence, value };
+
 // What a request means for clients, the requester included. Used again from request to request, so that an
 // ordinary one allocates nothing.
 struct StoreEffects {
   StoreClient by{0};                 // the requester, whose memory it becomes
   std::vector<StoreClient> woken;    // each one's wait is over
   std::vector<WatchNotice> notices;  // in the order of the changes
+  std::vector<WantedKey> wanted;
 };
 
 class StoreState {
@@ -86,6 +99,22 @@ class StoreState {
   void cancel_wait(StoreClient client);
   bool waiting(StoreClient client) const;
 
+  // ---- relays
+
+  // The relay is told by `wanted` when the key comes; once, however often it asks. What is in a queue of that
+  // name is not looked at.
+  void want(StoreLink link, std::string_view key);
+  void unwant(StoreLink link, std::string_view key);
+  bool wanted(std::string_view key) const;
+  void drop_wants(std::string_view key);
+  void forget(StoreLink link);
+  // Relays are about to hold this of the key, which is there: the value where it is not longer than max_value
+  // and was set once and not changed since.
+  Shown show(std::string_view key, std::size_t max_value);
+  Shown shown(std::string_view key) const;
+  // They hold nothing of it any more, and its value is not shown again.
+  void hide(std::string_view key);
+
   // False when the client watches as many keys as it may. Twice the same key is once.
   bool watch(StoreClient client, std::string_view key);
   // Removes the client from every list.
@@ -108,7 +137,8 @@ class StoreState {
   struct Waiters {
     std::vector<StoreClient> key;  // oldest first
     std::vector<StoreClient> barrier;
-    bool empty() const { return key.empty() && barrier.empty(); }
+    std::vector<StoreLink> links;
+    bool empty() const { return key.empty() && barrier.empty() && links.empty(); }
   };
   struct Wait {
     std::vector<std::string> keys;  // that were absent when the wait began
@@ -122,6 +152,8 @@ class StoreState {
   struct Kept {
     std::string bytes;
     StoreMemory::Owner owner{};
+    bool changed = false;  // since it was set first, or it is a counter
+    Shown shown = Shown::nothing;
   };
 
   template <class Value>

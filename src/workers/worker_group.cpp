@@ -79,10 +79,12 @@ os::ChildGroup WorkerGroup::group_of_workers(const plan::NodeProposal& node) {
   return lends ? os::ChildGroup::own_group : os::ChildGroup::own_session;
 }
 
-void WorkerGroup::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, const std::string& interface) {
+void WorkerGroup::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, const std::string& interface,
+                                const std::string& local_store) {
   plan_ = std::move(plan);
   const Attempt attempt = plan_->assignment.attempt;
   interface_ = interface;
+  local_store_ = local_store;
   tell_foreign_proc();
   std::error_code ignored;  // without the folder a worker cannot leave an error file, and that is all
   std::filesystem::remove_all(attempt_folder(Attempt{attempt.value - 1}), ignored);
@@ -175,7 +177,8 @@ os::SpawnRequest WorkerGroup::make_request(const plan::LaunchPlan& plan, std::si
                                     inspection_ ? inspection_->folder() : std::string(),
                                     inspect_prefix(plan, worker),
                                     logs_.flight_record(),
-                                    ras_port_ > 0 ? fmt::format("127.0.0.1:{}", ras_port_) : std::string()};
+                                    ras_port_ > 0 ? fmt::format("127.0.0.1:{}", ras_port_) : std::string(),
+                                    local_store_};
   os::SpawnRequest request;
   const auto changes = plan::make_worker_changes(plan, snapshot_.environment, context);
   request.arguments = plan::command_to_start(plan, worker, changes, snapshot_.environment);

@@ -59,7 +59,8 @@ class WorkerGroup {
   status::NodeStatus status() const;  // of this attempt, without what has to be measured
   os::WorkerPlaces places() const;    // where more can be measured
 
-  void begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, const std::string& interface);
+  void begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, const std::string& interface,
+                     const std::string& local_store);
   bool start(std::size_t worker);  // false: it could not be started, and `ended` was called; never throws
   void signal(std::size_t worker, int number);
   void kill_group(std::size_t worker);
@@ -214,6 +215,7 @@ class WorkerGroup {
   std::shared_ptr<const plan::LaunchPlan> plan_ =
       std::make_shared<const plan::LaunchPlan>();  // of this attempt
   std::string interface_;
+  std::string local_store_;  // where this host's relay to the store listens; empty: there is none
   std::vector<std::unique_ptr<Worker>> workers_;
 
   std::optional<Watchdog> watchdog_;  // of this attempt

@@ -157,6 +157,7 @@ class Coordinator {
   bool all_answered();
   void check_probes(TimePoint now);
   void open_store(TimePoint now);
+  std::map<AgentIndex, std::vector<plan::StorePlace>> store_places();
   void start_all(const std::string& address, int port, TimePoint now);
   AgentIndex owner_of_rank_zero() const;
   void begin_stop(const Stop& stop, TimePoint now);

@@ -67,9 +67,15 @@ def python(kind: str) -> str:
     return interpreter(kind)
 
 
+@pytest.fixture(params=[0, 2], ids=["store", "relays"], scope="module")
+def relays(request: pytest.FixtureRequest) -> int:
+    """Between the clients and the store."""
+    return request.param
+
+
 @pytest.fixture
-def port() -> Iterator[int]:
-    command = [str(BUILD / "tests/programs/serve_store"), "0"]
+def port(relays: int) -> Iterator[int]:
+    command = [str(BUILD / "tests/programs/serve_store"), "0", "-", str(relays)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         yield int(server.stdout.readline())
         server.stdin.close()

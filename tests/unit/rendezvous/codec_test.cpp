@@ -42,6 +42,7 @@ plan::Assignment some_assignment() {
   plan::Assignment assignment{{1},  4,    2,       {1},    2,      "10.0.0.1", 41000,
                               true, true, "2(x2)", "29.0", "cafe", {},         {}};
   assignment.workers = {{{2}, {0}, 2, 4}, {{3}, {1}, 3, 4}};
+  assignment.store_places = {{{"10.0.0.2", "fd00::2"}, 40123}, {{"10.0.0.1"}, 40124}};
   return assignment;
 }
 

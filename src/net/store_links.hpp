@@ -1,0 +1,38 @@
+// The connections by which a store and the relays below it speak with each other, for one of them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "net/connection.hpp"
+#include "store/endpoint.hpp"
+
+namespace ddprun::net {
+
+// What a relay says before its parent is connected is kept.
+class StoreLinks {
+ public:
+  explicit StoreLinks(store::StoreEndpoint& endpoint) : endpoint_(endpoint) {}
+
+  // Whoever reads from the connection passes on its frames to hear(), and that it is drained.
+  store::StoreLink add_child(std::shared_ptr<Connection> connection);
+  void set_parent(std::shared_ptr<Connection> connection);
+  void remove_child(store::StoreLink child);
+  bool hear(store::StoreLink link, std::string_view payload) { return endpoint_.receive_from(link, payload); }
+  void send(store::StoreLink link, const std::string& bytes);
+  void note_drained(store::StoreLink link);
+  void close();
+
+ private:
+  void check_congestion(store::StoreLink link, std::size_t unsent);
+
+  store::StoreEndpoint& endpoint_;
+  std::map<store::StoreLink, std::shared_ptr<Connection>> connections_;
+  std::string to_parent_;  // before there is one
+};
+
+}  // namespace ddprun::net

@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "net/store_server_impl.hpp"
+
+namespace ddprun::net {
+namespace {
+
+// Descriptors may become free elsewhere in the program, which nobody tells us.
+constexpr std::chrono::milliseconds k_accept_pause{200};
+
+}  // namespace
+
+void StoreServer::Impl::accept_some() {
+  for (int i = 0; i < k_events_a_round; ++i) {
+    const int descriptor = ::accept4(listener_.descriptor, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (descriptor < 0) {
+      if (out_of_room(errno)) return pause_accepting(errno);
+      if (errno == EAGAIN) return;
+      continue;  // that connection failed before we came to it
+    }
+    admit(descriptor, {});
+  }
+}
+
+void StoreServer::Impl::admit(int descriptor, std::string_view first_bytes) {
+  const auto ends = ends_of(descriptor);
+  const bool room = ends && room_for(ends->client.address());
+  const Admission admission = !room ? Admission::no : options_.admit ? options_.admit(*ends) : Admission::yes;
+  if (admission == Admission::yes) return add_connection(descriptor, ends->client.address(), first_bytes);
+  if (admission == Admission::wait &&
+      waiting_.try_emplace(*ends, Waiting{descriptor, std::string(first_bytes)}).second)
+    return;
+  ::close(descriptor);
+}
+
+// A host may have three times as many connections as it leaves free, so that there is always some for
+// another.
+bool StoreServer::Impl::room_for(const asio::ip::address& host) {
+  const std::size_t taken = open_ + waiting_.size();
+  const std::size_t left = max_connections_ > taken ? max_connections_ - taken : 0;
+  const auto found = of_host_.find(host);
+  const std::size_t own = found == of_host_.end() ? 0 : found->second;
+  if (own < 3 * left) return true;
+  report(fmt::format("the store refused a connection of {}: it has {} already, of {} for all hosts",
+                     host.to_string(), own, max_connections_));
+  return false;
+}
+
+void StoreServer::Impl::decide(const TcpEnds& ends, bool allowed) {
+  const auto found = waiting_.find(ends);
+  if (found == waiting_.end()) return;
+  const Waiting waiting = std::move(found->second);
+  waiting_.erase(found);
+  if (allowed) return add_connection(waiting.descriptor, ends.client.address(), waiting.first_bytes);
+  ::close(waiting.descriptor);
+}
+
+void StoreServer::Impl::pause_accepting(int error) {
+  if (!accepting_) return;
+  accepting_ = false;
+  control(EPOLL_CTL_DEL, listener_.descriptor, 0, k_listener);
+  report(fmt::format("the store cannot accept more than its {} connections for now: {}", open_,
+                     error_text(error)));
+  pause_.expires_after(k_accept_pause);
+  pause_.async_wait([self = shared_from_this()](const boost::system::error_code& failure) {
+    if (!failure && !self->closed_) self->resume_accepting();
+  });
+}
+
+void StoreServer::Impl::resume_accepting() {
+  if (accepting_) return;
+  accepting_ = true;
+  control(EPOLL_CTL_ADD, listener_.descriptor, EPOLLIN, k_listener);
+}
+
+void StoreServer::Impl::adopt(int descriptor, std::string_view first_bytes) {
+  if (!closed_) return admit(descriptor, first_bytes);
+  ::close(descriptor);
+}
+
+void StoreServer::Impl::add_connection(int descriptor, const asio::ip::address& host,
+                                       std::string_view first_bytes) {
+  const int on = 1;
+  ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  reached_ = true;
+  const store::StoreClient client = endpoint_->connect();
+  const auto slot = static_cast<std::size_t>(client.value);
+  if (slot >= connections_.size()) {
+    connections_.resize(slot + 1);
+    hosts_.resize(slot + 1);
+  }
+  connections_[slot].descriptor = descriptor;
+  hosts_[slot] = host;
+  ++of_host_[host];
+  ++open_;
+  if (!control(EPOLL_CTL_ADD, descriptor, EPOLLIN, static_cast<std::uint32_t>(slot))) {
+    return drop(client, error_text(errno));
+  }
+  told_open_ = connections();
+  if (options_.connected) options_.connected(told_open_);
+  if (first_bytes.empty() || !take(client, first_bytes)) return;
+  finish_turn(client);
+  wake_for_busy();
+}
+
+}  // namespace ddprun::net

@@ -1,0 +1,24 @@
+// --store: whether the workers of each host reach the store through a relay on it.
+#pragma once
+
+#include <cstdint>
+
+namespace ddprun::options {
+
+struct StoreTree {
+  enum class Form : std::uint8_t { automatic, flat, tree };
+  Form form = Form::automatic;
+  int fan_out = 32;  // relays that one serves, and the store itself; 2 .. k_max_fan_out
+};
+
+inline constexpr int k_max_fan_out = 1024;
+// Where nothing is said: with fewer workers one store is as fast (scripts/bench/scale).
+inline constexpr int k_workers_for_tree = 512;
+
+// In a job that is expected to have so many workers.
+inline bool wants_tree(const StoreTree& tree, int workers) {
+  if (tree.form != StoreTree::Form::automatic) return tree.form == StoreTree::Form::tree;
+  return workers >= k_workers_for_tree;
+}
+
+}  // namespace ddprun::options

@@ -1,0 +1,146 @@
+// What the clients of one port talk to, without its sockets: the store of the job, or a relay to it on the
+// workers' host. Connections come and go, bytes go in, bytes for connections come out.
+//
+// Several of them make a tree, whose links carry TreeMessages (tree/tree_message.hpp).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "store/request.hpp"
+#include "store/session.hpp"
+#include "store/store_state.hpp"
+#include "store/tree/tree_message.hpp"
+
+namespace ddprun::store {
+
+struct StoreDelivery {
+  std::vector<StoreClient> clients;
+  std::string bytes;  // for each of them
+};
+
+// What is owed to others than the client that was heard.
+struct StoreOutput {
+  std::vector<StoreDelivery> deliveries;
+  std::vector<std::pair<StoreLink, std::string>> links;  // bytes for each
+  std::vector<StoreClient> resumed;                      // that were held back
+  // Their connections have to be closed, and why.
+  std::vector<std::pair<StoreClient, std::string>> refused;
+};
+
+class StoreEndpoint {
+ public:
+  // `old_dialect`: what clients before torch 2.2 are, where that is known; see session.hpp.
+  StoreEndpoint(const StoreLimits& limits, std::optional<StoreDialect> old_dialect);
+  virtual ~StoreEndpoint() = default;
+  StoreEndpoint(const StoreEndpoint&) = delete;
+  StoreEndpoint& operator=(const StoreEndpoint&) = delete;
+
+  StoreClient connect();
+  // Forgets the client; its number may be given out again.
+  void disconnect(StoreClient client);
+
+  // Appends the client's own replies to `reply` and what it causes for others to `deliveries`. Returns why
+  // the connection has to be closed, if so; what is in `reply` by then is still due.
+  std::optional<std::string> receive(StoreClient client, std::string_view bytes, std::string& reply,
+                                     std::vector<StoreDelivery>& deliveries);
+
+  // Complete requests of the client wait: its turn is over, or (starved) there is no memory for an answer
+  // while others have not read theirs, or (held back) other stores of the tree have to be heard first.
+  // proceed() goes on with them.
+  bool paused(StoreClient client) const { return session(client).paused(); }
+  bool starved(StoreClient client) const { return peers_[index(client)].starved; }
+  bool held_back(StoreClient client) const { return peers_[index(client)].held_back; }
+  // What was said of it last is that there is no room for it.
+  bool exceeds_memory(StoreClient client) const { return peers_[index(client)].exceeds_memory; }
+  std::optional<std::string> proceed(StoreClient client, std::string& reply,
+                                     std::vector<StoreDelivery>& deliveries) {
+    return receive(client, {}, reply, deliveries);
+  }
+  // Bytes for the client that the network has not taken. False: they are more than it may have.
+  bool hold(StoreClient client, std::size_t bytes);
+  void release(StoreClient client, std::size_t bytes);
+  // The number of torch's process by its own word (PING), for messages.
+  std::optional<std::uint32_t> process(StoreClient client) const { return peers_[index(client)].process; }
+
+  const StoreMemory& memory() const { return memory_; }
+  const StoreSession& session(StoreClient client) const { return peers_[index(client)].session; }
+
+  // ---- the tree
+
+  StoreLink add_child();
+  void remove_child(StoreLink child);
+  // False: this is no word of that link, whose connection has to be closed.
+  bool receive_from(StoreLink link, std::string_view bytes);
+  // More than enough is under way to the parent, or that is over.
+  virtual void note_congestion(bool /*congested*/) {}
+  // Clients of relays of which something was passed on to here.
+  virtual std::size_t clients_elsewhere() const { return 0; }
+  bool has_output() const {
+    return !output_.empty() || !resumed_.empty() || !refused_.empty() || !late_.empty();
+  }
+  // What has come up since it was asked last, beside what receive() returned.
+  StoreOutput take_output();
+
+ protected:
+  struct Peer {
+    StoreSession session;
+    std::size_t held = 0;    // of the session, as put down
+    std::size_t unread = 0;  // held by hold()
+    std::optional<std::uint32_t> process;
+    bool starved = false;
+    bool held_back = false;
+    bool exceeds_memory = false;
+    bool elsewhere = false;  // of another store of the tree: it has no connection here
+  };
+  static std::size_t index(StoreClient client) { return static_cast<std::size_t>(client.value); }
+
+  // Carries out one request, or says by `turn` that it waits.
+  virtual std::optional<std::string> handle(StoreClient client, const StoreRequest& request,
+                                            std::string& reply, std::vector<StoreDelivery>& deliveries,
+                                            StoreTurn& turn) = 0;
+  virtual void forget(StoreClient client) = 0;
+  virtual void forget(StoreLink child) = 0;
+  // False as receive_from().
+  virtual bool hear(StoreLink link, const TreeMessage& message) = 0;
+
+  StoreClient connect_elsewhere();
+  void say(StoreLink link, const TreeMessage& message);
+  void resume(StoreClient client);
+  void refuse(StoreClient client, std::string why) { refused_.emplace_back(client, std::move(why)); }
+  void deliver_late(StoreDelivery delivery) { late_.push_back(std::move(delivery)); }
+  void note_process(StoreClient client, const StoreRequest& request);
+  std::string refuse_memory(StoreClient client, std::size_t bytes);
+  Peer& peer(StoreClient client) { return peers_[index(client)]; }
+  std::size_t unread() const { return unread_; }
+  std::vector<StoreLink> children() const;
+  bool had_children() const { return last_link_ > 0; }
+
+  const StoreLimits limits_;
+  StoreMemory memory_;
+
+ private:
+  StoreClient add_peer();
+  std::optional<std::string> account_for_half_a_request(StoreClient client);
+
+  OldTorch old_torch_;
+  std::size_t unread_ = 0;  // by all
+  std::vector<Peer> peers_;
+  std::vector<StoreClient> free_;
+  std::unordered_map<int, TreeReader> links_;  // the parent's too
+  int last_link_ = 0;
+  std::unordered_map<int, std::string> output_;  // by link, never an empty one
+  std::vector<StoreDelivery> late_;
+  std::vector<StoreClient> resumed_;
+  std::vector<std::pair<StoreClient, std::string>> refused_;
+};
+
+inline constexpr StoreLink k_parent_link{0};
+// What any connection may have unread.
+inline constexpr std::size_t k_small_answer = 64 * 1024;
+
+}  // namespace ddprun::store
