@@ -1,5 +1,5 @@
 // The store as the workers of this host reach it: through a relay on the host where the job is large, whose
-// links to the others make a tree (store/tree/relay.hpp). The root is the store of the job, in the agent that
+// links to the others make a tree (store/relay.hpp). The root is the store of the job, in the agent that
 // serves it.
 //
 // A relay that reaches neither its parent nor the root ends, and the workers go to the store itself. One that

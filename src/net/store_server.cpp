@@ -12,8 +12,8 @@
 
 #include "base/error.hpp"
 #include "net/store_server_impl.hpp"
+#include "store/relay.hpp"
 #include "store/service.hpp"
-#include "store/tree/relay.hpp"
 
 namespace ddprun::net {
 namespace {

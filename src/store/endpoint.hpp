@@ -1,7 +1,7 @@
 // What the clients of one port talk to, without its sockets: the store of the job, or a relay to it on the
 // workers' host. Connections come and go, bytes go in, bytes for connections come out.
 //
-// Several of them make a tree, whose links carry TreeMessages (tree/tree_message.hpp).
+// Several of them make a tree, whose links carry TreeMessages (tree_message.hpp).
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 #include "store/request.hpp"
 #include "store/session.hpp"
 #include "store/store_state.hpp"
-#include "store/tree/tree_message.hpp"
+#include "store/tree_message.hpp"
 
 namespace ddprun::store {
 

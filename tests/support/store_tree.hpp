@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "store/relay.hpp"
 #include "store/service.hpp"
-#include "store/tree/relay.hpp"
 #include "store_wire.hpp"
 
 namespace store_tree {

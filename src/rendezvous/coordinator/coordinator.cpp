@@ -11,7 +11,6 @@
 #include "plan/unlike_python.hpp"
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/coordinator_events.hpp"
-#include "rendezvous/coordinator/store_tree.hpp"
 #include "rendezvous/host_limits.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "rendezvous/waiting_text.hpp"
@@ -371,21 +370,6 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
     send(agent, Start{std::move(assignment), policy_.longest_delay()});
   }
   if (job_end_.warning) send_all(Warn{attempt_, *job_end_.warning});
-}
-
-std::map<AgentIndex, std::vector<plan::StorePlace>> Coordinator::store_places() {
-  std::map<AgentIndex, std::vector<plan::StorePlace>> places;
-  if (settings_.store_fan_out == 0 || world_.world_size < 2) return places;
-  std::vector<plan::Announcement> announcements;
-  std::size_t root = 0;
-  for (const AgentIndex agent : members_.participants()) {
-    if (agent == settings_.own) root = announcements.size();
-    announcements.push_back(announced(agent));
-  }
-  auto tree = make_store_tree(announcements, root, settings_.store_fan_out);
-  std::size_t next = 0;
-  for (const AgentIndex agent : members_.participants()) places[agent] = std::move(tree[next++]);
-  return places;
 }
 
 void Coordinator::open_store(TimePoint now) {

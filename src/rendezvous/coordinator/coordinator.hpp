@@ -226,8 +226,7 @@ class Coordinator {
   std::optional<TimePoint> state_deadline_;
   TimePoint alone_due_;
   State status_state_ = State::gathering;  // which the status is about
-  TimePoint status_since_;
-  TimePoint status_due_;
+  TimePoint status_since_, status_due_;
   int connections_ = 0;  // to the store, in this attempt; the most at a time
   bool status_stale_ = true;
   std::string status_shown_;

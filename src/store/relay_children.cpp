@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "store/tree/relay.hpp"
+#include "store/relay.hpp"
 
 namespace ddprun::store {
 namespace {

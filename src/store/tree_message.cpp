@@ -1,4 +1,4 @@
-#include "store/tree/tree_message.hpp"
+#include "store/tree_message.hpp"
 
 #include <algorithm>
 #include <array>

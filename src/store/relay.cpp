@@ -1,4 +1,4 @@
-#include "store/tree/relay.hpp"
+#include "store/relay.hpp"
 
 #include <algorithm>
 #include <utility>
