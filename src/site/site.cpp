@@ -125,10 +125,14 @@ SiteProfile parse_builtin(const char* text) { return parse_site_profile(text, "b
 bool may_hold(std::string_view text, const facts::Environment& environment) {
   constexpr std::string_view k_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   if (text.find("\"cluster\"") != text.npos && environment.contains(k_cluster_variable)) return true;
-  const std::vector<std::string> parts = split(text, '"');
-  return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
-    return part.find_first_not_of(k_letters) == part.npos && environment.contains(part);
-  });
+  for (std::size_t quote = text.find('"'); quote != text.npos;) {
+    const std::size_t next = text.find('"', quote + 1);
+    const std::string_view part = text.substr(quote + 1, next - quote - 1);
+    if (part.find_first_not_of(k_letters) == part.npos && environment.contains(std::string(part)))
+      return true;
+    quote = next;
+  }
+  return false;
 }
 
 // The first of them whose condition holds.
