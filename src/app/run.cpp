@@ -36,11 +36,13 @@
 #include "os/descriptors.hpp"
 #include "os/find_program.hpp"
 #include "os/libraries/name_lookup.hpp"
+#include "os/libraries/nvml.hpp"
 #include "os/libraries/topology.hpp"
 #include "os/process/become.hpp"
 #include "os/read_file.hpp"
 #include "peers/own_addresses.hpp"
 #include "placement/assumed_topology.hpp"
+#include "plan/bind_workers.hpp"
 #include "plan/expected_assignment.hpp"
 #include "plan/finalise.hpp"
 #include "plan/launch_plan.hpp"
@@ -145,7 +147,7 @@ void use_topology(facts::HostFacts& host, facts::Topology topology) {
 }
 
 // What is read only once it is clear that somebody needs it.
-void look_at_hardware(facts::Snapshot& snapshot, options::Options& options) {
+void look_at_hardware(facts::Snapshot& snapshot, options::Options& options, bool wants_topology) {
   if (!options.topology.empty()) {
     if (options.topology == "-" && options.dry_run == options::DryRun::off) {
       throw UsageError("--topology - reads standard input, which the workers need",
@@ -155,9 +157,15 @@ void look_at_hardware(facts::Snapshot& snapshot, options::Options& options) {
     if (options.dry_run == options::DryRun::off) return use_topology(snapshot.host, std::move(topology));
     return placement::imagine_node(snapshot.host, topology, options.gpus);
   }
-  if (options.snapshot_file.empty())
-    os::capture_hardware(snapshot.host,
-                         {options.bind.mode != options::BindMode::none || options.nic.value, true});
+  if (options.snapshot_file.empty()) os::capture_hardware(snapshot.host, {wants_topology, true});
+}
+
+// A person who looks at the plan sees the node in any case. A GPU may show to the driver's library only.
+bool wants_topology(const facts::Snapshot& snapshot, const options::Options& options,
+                    const allocation::Allocation& allocation) {
+  if (options.bind.mode == options::BindMode::none && !options.nic.value) return false;
+  return options.dry_run != options::DryRun::off || os::shows_nvidia() ||
+         plan::needs_topology(options, allocation, snapshot);
 }
 
 void ask_libraries(facts::Snapshot& snapshot, const options::Options& options) {
@@ -258,7 +266,7 @@ std::optional<allocation::Notice> become_snapshot(facts::Snapshot& snapshot, opt
 // `environment` is what it was before anything was removed from it.
 int capture(facts::Snapshot& snapshot, options::Options& options, facts::Environment environment) {
   os::capture_remote_launchers(snapshot, selflaunch::all_remote_launcher_programs());
-  look_at_hardware(snapshot, options);
+  look_at_hardware(snapshot, options, options.bind.mode != options::BindMode::none || options.nic.value);
   snapshot.environment = std::move(environment);
   ask_libraries(snapshot, options);
   return commands::write_capture(snapshot, options);
@@ -288,7 +296,7 @@ int launch(facts::Snapshot& snapshot, options::Options& options,
     return start_everywhere(*self_launch, options, snapshot);
   }
   selflaunch::refuse_unstarted(allocation, options, snapshot);
-  look_at_hardware(snapshot, options);
+  look_at_hardware(snapshot, options, wants_topology(snapshot, options, allocation));
   os::CoreClaims claims;
   plan::NodeProposal node = propose_here(snapshot, options, std::move(allocation), claims);
   if (left_over) node.notices.push_back(*left_over);

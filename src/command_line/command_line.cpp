@@ -44,12 +44,14 @@ void refuse_unsupported(const std::vector<Unsupported>& refusals) {
   throw UsageError(join(origins, ", ") + " are not supported yet", join(hints, "\nhint: "));
 }
 
-// CLI11 gets full names with separate values, the form in which it takes any text for a value.
+// CLI11 gets full names with separate values, the form in which it takes any text for a value. It hears of
+// those options only that are there: each that it hears of it compares with all before.
 void apply_command_line(Draft& draft, std::vector<std::string> words) {
   CLI::App app;
   app.set_help_flag();
   for (const OptionEntry& option : option_table()) {
     const std::string name = fmt::format("--{}", option.name);
+    if (std::find(words.begin(), words.end(), name) == words.end()) continue;
     if (option.value == OptionValue::none) {
       app.add_flag_callback(name,
                             [&draft, &option, name] {

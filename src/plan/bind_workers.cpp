@@ -162,4 +162,20 @@ void bind_workers(LaunchPlan& plan, const facts::Snapshot& snapshot) {
   if (!is_said(placement, plan, snapshot)) plan.notices = std::move(placement.notices);
 }
 
+bool needs_topology(const options::Options& options, const allocation::Allocation& allocation,
+                    const facts::Snapshot& snapshot) {
+  if (options.nic.value) return true;
+  if (options.bind.mode == options::BindMode::none) return false;
+  const bool alone =
+      allocation.scheduler.value == facts::Scheduler::none && allocation.launcher.value.empty() &&
+      allocation.style.value == allocation::LaunchStyle::alone && !options::outlives_nodes(options);
+  const options::WorkersPerNode& workers = options.workers;
+  const bool one = workers.kind == options::WorkersKind::unset ||
+                   (workers.kind == options::WorkersKind::number && workers.number == 1);
+  const bool plain = options.bind.mode == options::BindMode::automatic &&
+                     options.memory_bind.value == options::MemoryBind::automatic && !options.omp_places &&
+                     !options.show_binding;
+  return !alone || !one || !plain || !snapshot.host.gpus.empty();
+}
+
 }  // namespace ddprun::plan

@@ -2,7 +2,9 @@
 // placement.
 #pragma once
 
+#include "allocation/allocation.hpp"
 #include "facts/snapshot.hpp"
+#include "options/options.hpp"
 #include "plan/launch_plan.hpp"
 
 namespace ddprun::plan {
@@ -11,5 +13,10 @@ namespace ddprun::plan {
 // host that seem to share their CPUs are taken to be alike. Agents with CPUs of their own keep them; those
 // that share a mask share out its cores, each computing the same answer.
 void bind_workers(LaunchPlan& plan, const facts::Snapshot& snapshot);
+
+// False where the plan is the same without a topology: the only worker of the job has all CPUs of its host,
+// and no GPU or network card whose place matters. `snapshot.host.gpus` are those that the kernel shows.
+bool needs_topology(const options::Options& options, const allocation::Allocation& allocation,
+                    const facts::Snapshot& snapshot);
 
 }  // namespace ddprun::plan

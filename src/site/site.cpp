@@ -13,6 +13,8 @@ namespace ddprun::site {
 
 namespace {
 
+constexpr const char* k_cluster_variable = "SLURM_CLUSTER_NAME";
+
 // A shell's * and ?; what a * stands for only ever grows, so that no pattern takes long.
 bool matches(std::string_view text, std::string_view pattern) {
   std::size_t at = 0;
@@ -46,9 +48,9 @@ std::optional<std::string> holds(const SiteCondition& condition, const facts::Sn
     told.push_back(name);
   }
   if (!condition.cluster.empty()) {
-    const auto cluster = facts::find_variable(snapshot, "SLURM_CLUSTER_NAME");
+    const auto cluster = facts::find_variable(snapshot, k_cluster_variable);
     if (!cluster || !matches(*cluster, condition.cluster)) return std::nullopt;
-    told.emplace_back("SLURM_CLUSTER_NAME");
+    told.emplace_back(k_cluster_variable);
   }
   if (!condition.host.empty()) {
     if (!matches(to_lower(short_host_name(snapshot.host.name)), condition.host)) return std::nullopt;
@@ -105,6 +107,46 @@ SitePlan on_this_host(SiteProfile profile, std::string origin, const facts::Snap
   return plan;
 }
 
+std::vector<SiteProfile> profiles_of_files(const facts::Snapshot& snapshot) {
+  std::vector<SiteProfile> profiles;
+  for (const std::string& folder : facts::site_folders(snapshot.environment)) {
+    for (const auto& [path, text] : snapshot.files) {
+      const bool inside = path.starts_with(folder + "/") && path.find('/', folder.size() + 1) == path.npos;
+      if (inside) profiles.push_back(parse_site_profile(text, path));
+    }
+  }
+  return profiles;
+}
+
+SiteProfile parse_builtin(const char* text) { return parse_site_profile(text, "built in"); }
+
+// Reading the built-in profiles takes longer than starting a worker, so only those are read that may hold:
+// each of their conditions asks for a variable, which their text names then.
+bool may_hold(std::string_view text, const facts::Environment& environment) {
+  constexpr std::string_view k_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  if (text.find("\"cluster\"") != text.npos && environment.contains(k_cluster_variable)) return true;
+  for (std::size_t quote = text.find('"'); quote != text.npos;) {
+    const std::size_t next = text.find('"', quote + 1);
+    const std::string_view part = text.substr(quote + 1, next - quote - 1);
+    if (part.find_first_not_of(k_letters) == part.npos && environment.contains(std::string(part)))
+      return true;
+    quote = next;
+  }
+  return false;
+}
+
+// The first of them whose condition holds.
+std::optional<SitePlan> choose_by_conditions(std::vector<SiteProfile> profiles,
+                                             const facts::Snapshot& snapshot) {
+  for (SiteProfile& profile : profiles) {
+    for (const SiteCondition& condition : profile.match) {
+      if (const auto told = holds(condition, snapshot))
+        return on_this_host(std::move(profile), *told, snapshot);
+    }
+  }
+  return std::nullopt;
+}
+
 SitePlan choose_named(const facts::Snapshot& snapshot, const std::string& wanted) {
   std::vector<std::string> names;
   for (SiteProfile& profile : list_site_profiles(snapshot)) {
@@ -120,14 +162,17 @@ SitePlan choose_named(const facts::Snapshot& snapshot, const std::string& wanted
 
 }  // namespace
 
+const std::vector<SiteProfile>& builtin_site_profiles() {
+  static const std::vector<SiteProfile> k_profiles = [] {
+    std::vector<SiteProfile> profiles;
+    for (const char* text : builtin_site_texts()) profiles.push_back(parse_builtin(text));
+    return profiles;
+  }();
+  return k_profiles;
+}
+
 std::vector<SiteProfile> list_site_profiles(const facts::Snapshot& snapshot) {
-  std::vector<SiteProfile> profiles;
-  for (const std::string& folder : facts::site_folders(snapshot.environment)) {
-    for (const auto& [path, text] : snapshot.files) {
-      const bool inside = path.starts_with(folder + "/") && path.find('/', folder.size() + 1) == path.npos;
-      if (inside) profiles.push_back(parse_site_profile(text, path));
-    }
-  }
+  std::vector<SiteProfile> profiles = profiles_of_files(snapshot);
   const auto& builtin = builtin_site_profiles();
   profiles.insert(profiles.end(), builtin.begin(), builtin.end());
   return profiles;
@@ -155,12 +200,10 @@ SitePlan choose_site(const facts::Snapshot& snapshot, const std::string& wanted)
     return on_this_host(parse_site_profile(text, wanted), "--site", snapshot);
   }
   if (!wanted.empty()) return choose_named(snapshot, wanted);
-  for (SiteProfile& profile : list_site_profiles(snapshot)) {
-    for (const SiteCondition& condition : profile.match) {
-      if (const auto told = holds(condition, snapshot)) {
-        return on_this_host(std::move(profile), *told, snapshot);
-      }
-    }
+  if (auto plan = choose_by_conditions(profiles_of_files(snapshot), snapshot)) return *std::move(plan);
+  for (const char* text : builtin_site_texts()) {
+    if (!may_hold(text, snapshot.environment)) continue;
+    if (auto plan = choose_by_conditions({parse_builtin(text)}, snapshot)) return *std::move(plan);
   }
   return {};
 }

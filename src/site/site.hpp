@@ -8,6 +8,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +55,7 @@ struct SitePlan {
 // Throws UsageError that names `source`, the line and the key and says what is wrong.
 SiteProfile parse_site_profile(const std::string& json, const std::string& source);
 const std::vector<SiteProfile>& builtin_site_profiles();
+std::span<const char* const> builtin_site_texts();  // their JSON
 
 // Those of the user's folder, of /etc, then the built-in ones; in a folder by file name.
 std::vector<SiteProfile> list_site_profiles(const facts::Snapshot& snapshot);

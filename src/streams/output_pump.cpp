@@ -24,8 +24,8 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-constexpr Milliseconds k_copy_pause{10};                     // then a copy that is behind is looked at again
-constexpr std::size_t k_read_size = std::size_t{64} * 1024;  // a pipe's usual capacity
+constexpr Milliseconds k_copy_pause{10};                      // then a copy that is behind is looked at again
+constexpr std::size_t k_read_size = std::size_t{256} * 1024;  // a connection may have more than a pipe
 
 bool knows_escapes(int output) {
   const char* const kind = ::getenv("TERM");
@@ -67,7 +67,7 @@ OutputPump::OutputPump(asio::io_context& context, int output, const supervise::L
       drain_timer_(context),
       silence_timer_(context),
       merger_(complete(settings, output)),
-      buffer_(k_read_size) {
+      buffer_(std::make_unique_for_overwrite<char[]>(k_read_size)) {
   if (sink_.watch()) sink_watch_.assign(os::duplicate(sink_.watch().get()).release());
 }
 
@@ -83,8 +83,13 @@ supervise::StreamId OutputPump::add(os::Fd reader, bool interactive, std::size_t
   if (source->treatment.rate > 0) source->rate.emplace(source->treatment.rate);
   sources_.emplace(source->id, source);
   ++open_;
-  take(source, begun);
-  settle();
+  // Not a look at all the others for each of many.
+  if (begun.empty()) {
+    arm(source);
+  } else {
+    take(source, begun);
+    settle();
+  }
   return source->id;
 }
 
@@ -345,7 +350,7 @@ void OutputPump::check_ended() {
 // How much was read; 0: nothing is there now, or the stream has ended.
 std::size_t OutputPump::read_once(const SourcePointer& source) {
   error_code error;
-  const std::size_t length = source->reader.read_some(asio::buffer(buffer_), error);
+  const std::size_t length = source->reader.read_some(asio::buffer(buffer_.get(), k_read_size), error);
   if (error == asio::error::would_block) return 0;
   if (error) {
     const bool of_lost_host = may_lose_hosts_ && source->forgotten;
@@ -353,7 +358,7 @@ std::size_t OutputPump::read_once(const SourcePointer& source) {
     end(source);
     return 0;
   }
-  take(source, std::string_view(buffer_.data(), length));
+  take(source, std::string_view(buffer_.get(), length));
   return length;
 }
 

@@ -142,7 +142,7 @@ class OutputPump {
   output::CopyFolder copies_;
   std::map<supervise::StreamId, SourcePointer> sources_;  // until they have ended and are forgotten
   std::size_t open_ = 0;                                  // of sources_
-  std::vector<char> buffer_;                              // for one read; sources share it
+  std::unique_ptr<char[]> buffer_;                        // for one read; sources share it
   bool waiting_ = false;                                  // for sink_watch_
   std::size_t opened_ = 0;                                // how often sink_ was
   std::size_t cut_off_ = 0;                               // streams that end_silent() ended

@@ -36,7 +36,15 @@ StreamId LineMerger::open(bool interactive, output::LineLabel label) {
 
 void LineMerger::add(StreamId stream, std::string_view text, TimePoint now) {
   Stream& source = streams_.at(stream);
-  if (const std::size_t ended = ended_length(text); ended > 0) source.ended = source.held.size() + ended;
+  const std::size_t ended = ended_length(text);
+  if (ended > 0 && goes_on_at_once(stream, source, text.size() - ended, now)) {
+    write(stream, source.held, 0, now);
+    write(stream, text.substr(0, ended), ended, now);
+    source.held = text.substr(ended);
+    source.changed = now;
+    return;
+  }
+  if (ended > 0) source.ended = source.held.size() + ended;
   source.held += text;
   source.changed = now;
   settle(stream, now);
@@ -110,6 +118,14 @@ bool LineMerger::must_wait(StreamId stream, TimePoint now) const {
 std::size_t LineMerger::ready_length(const Stream& stream) const {
   const std::size_t unfinished = stream.held.size() - stream.ended;
   return stream.closed || unfinished > settings_.long_line ? stream.held.size() : stream.ended;
+}
+
+// Whole lines that nobody is before: as settle() would, but without a copy. On a terminal the parts of a line
+// are looked at together.
+bool LineMerger::goes_on_at_once(StreamId id, const Stream& stream, std::size_t unfinished,
+                                 TimePoint now) const {
+  return waiting_.empty() && stream.ended == 0 && !stream.closed && !settings_.terminal &&
+         unfinished <= settings_.long_line && !must_wait(id, now);
 }
 
 void LineMerger::pass_on(StreamId id, TimePoint now) {

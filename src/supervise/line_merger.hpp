@@ -97,6 +97,7 @@ class LineMerger {
   bool must_wait(StreamId stream, TimePoint now) const;
   bool time_stands_still() const;
   std::size_t ready_length(const Stream& stream) const;
+  bool goes_on_at_once(StreamId id, const Stream& stream, std::size_t unfinished, TimePoint now) const;
   void pass_on(StreamId id, TimePoint now);
   void pass_on_waiting(TimePoint now);
   void settle(StreamId changed, TimePoint now);

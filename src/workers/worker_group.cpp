@@ -439,6 +439,10 @@ int WorkerGroup::pid(std::size_t worker) const {
   return workers_[worker]->child ? workers_[worker]->child->pid() : 0;
 }
 
-void WorkerGroup::dismiss_reaper() { reaper_.dismiss(); }
+// Both would remove the folder then, and wait for each other in the kernel.
+void WorkerGroup::dismiss_reaper() {
+  folder_.remove();
+  reaper_.dismiss();
+}
 
 }  // namespace ddprun::workers

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -52,8 +53,10 @@ TempDir::TempDir(const std::vector<std::string>& places) : owner_(::getpid()) {
 TempDir::TempDir(const std::optional<std::string>& tmpdir)
     : TempDir(temp_dir_places(tmpdir, make_random_id())) {}
 
-TempDir::~TempDir() {
-  if (::getpid() != owner_) return;
+TempDir::~TempDir() { remove(); }
+
+void TempDir::remove() {
+  if (::getpid() != owner_ || std::exchange(removed_, true)) return;
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }

@@ -25,10 +25,12 @@ class TempDir {
   ~TempDir();
 
   const std::string& path() const noexcept { return path_; }
+  void remove();  // now already
 
  private:
   std::string path_;
   int owner_;
+  bool removed_ = false;
 };
 
 }  // namespace ddprun::os

@@ -1,12 +1,11 @@
 #include "os/process/bind_self.hpp"
 
 #include <linux/mempolicy.h>
-#include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <climits>
+
+#include "os/process/bare_call.hpp"
 
 namespace ddprun::os {
 
@@ -21,15 +20,17 @@ int mode_of(const facts::Binding& binding) {
   return binding.memory_nodes.size() == 1 ? MPOL_PREFERRED : k_preferred_many;
 }
 
-int set_cpus(const std::vector<unsigned long>& mask) noexcept {
-  const auto* set = reinterpret_cast<const cpu_set_t*>(mask.data());
-  return ::sched_setaffinity(0, mask.size() * sizeof(unsigned long), set) == 0 ? 0 : errno;
+DDPRUN_BARE int set_cpus(const std::vector<unsigned long>& mask) noexcept {
+  const std::size_t size = mask.size() * sizeof(unsigned long);
+  return static_cast<int>(
+      -bare_call(SYS_sched_setaffinity, 0, static_cast<long>(size), as_word(mask.data())));
 }
 
-int set_memory(int mode, const std::vector<unsigned long>& nodes) noexcept {
+DDPRUN_BARE int set_memory(int mode, const std::vector<unsigned long>& nodes) noexcept {
   // The kernel counts one bit less than it is told (get_nodes in mm/mempolicy.c).
-  if (::syscall(SYS_set_mempolicy, mode, nodes.data(), nodes.size() * k_bits + 1) == 0) return 0;
-  return mode == k_preferred_many && errno == EINVAL ? 0 : errno;
+  const std::size_t bits = nodes.size() * k_bits + 1;
+  const long answer = bare_call(SYS_set_mempolicy, mode, as_word(nodes.data()), static_cast<long>(bits));
+  return mode == k_preferred_many && answer == -EINVAL ? 0 : static_cast<int>(-answer);
 }
 
 }  // namespace
@@ -49,10 +50,11 @@ PreparedBinding prepare_binding(const facts::Binding& binding, const std::vector
           mode_of(binding)};
 }
 
-BindingRefusal bind_self(const PreparedBinding& binding) noexcept {
-  BindingRefusal refusal;
-  if (!binding.cpus.empty()) refusal.cpus = set_cpus(binding.cpus);
-  if ((binding.cpus.empty() || refusal.cpus != 0) && !binding.otherwise.empty()) set_cpus(binding.otherwise);
+DDPRUN_BARE BindingRefusal bind_self(const PreparedBinding& binding) noexcept {
+  BindingRefusal refusal{0, 0};
+  if (binding.cpus.size() != 0) refusal.cpus = set_cpus(binding.cpus);
+  const bool elsewhere = binding.cpus.size() == 0 || refusal.cpus != 0;
+  if (elsewhere && binding.otherwise.size() != 0) set_cpus(binding.otherwise);
   if (refusal.cpus == 0 && binding.policy != MPOL_DEFAULT)
     refusal.memory = set_memory(binding.policy, binding.nodes);
   return refusal;

@@ -26,9 +26,9 @@ struct PreparedBinding {
 };
 PreparedBinding prepare_binding(const facts::Binding& binding, const std::vector<int>& otherwise);
 
-// Async-signal-safe. Where the CPUs are refused the memory is left alone too: a process that may run anywhere
-// is no better off with memory from one place. Several preferred nodes need Linux 5.15 (MPOL_PREFERRED_MANY);
-// before it they are left alone, which is no refusal.
+// In bare calls (bare_call.hpp). Where the CPUs are refused the memory is left alone too: a process that may
+// run anywhere is no better off with memory from one place. Several preferred nodes need Linux 5.15
+// (MPOL_PREFERRED_MANY); before it they are left alone, which is no refusal.
 BindingRefusal bind_self(const PreparedBinding& binding) noexcept;
 
 }  // namespace ddprun::os

@@ -1,5 +1,6 @@
 #include "os/process/child.hpp"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -8,12 +9,15 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "os/process/process_table.hpp"
 
 namespace ddprun::os {
 
 namespace {
+
+constexpr Milliseconds k_longest_ending{1000};
 
 // A second time where it is refused: nobody would ask again, since SIGCHLD comes once.
 bool ask_now(idtype_t type, int id, int flags, siginfo_t& info) {
@@ -92,6 +96,31 @@ bool Child::send_signal_to_family(int signal) {
   for (const ProcessEntry& member : family) reached |= !has_ended(member) && send_signal_to(member, signal);
   if (!leads_group_) reached |= send_signal(signal);
   return reached;
+}
+
+EndingChild::EndingChild(int pid) : pid_(pid), pidfd_(open_pidfd(pid)) {}
+
+EndingChild::EndingChild(EndingChild&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), pidfd_(std::move(other.pidfd_)) {}
+
+EndingChild& EndingChild::operator=(EndingChild&& other) noexcept {
+  wait();
+  pid_ = std::exchange(other.pid_, -1);
+  pidfd_ = std::move(other.pidfd_);
+  return *this;
+}
+
+// A tracer may hold back an ending that the pidfd shows.
+void EndingChild::wait() noexcept {
+  if (pid_ < 0) return;
+  pollfd ended{pidfd_.get(), POLLIN, 0};
+  if (pidfd_) ::poll(&ended, 1, static_cast<int>(k_longest_ending.count()));
+  const auto deadline = std::chrono::steady_clock::now() + k_longest_ending;
+  siginfo_t info{};
+  while (!reap(pid_) && ask_now(P_PID, pid_, WEXITED | WNOWAIT, info) &&
+         std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(Milliseconds(1));
+  pid_ = -1;
 }
 
 std::optional<ExitStatus> reap(int pid) {

@@ -55,6 +55,23 @@ class Child {
   std::shared_ptr<SharedStart> start_;
 };
 
+// A child of ours that was asked to end. It is waited for where this is destroyed, a second at most, and
+// reaped: what is left to do is done meanwhile.
+class EndingChild {
+ public:
+  EndingChild() = default;
+  explicit EndingChild(int pid);
+  EndingChild(EndingChild&& other) noexcept;
+  EndingChild& operator=(EndingChild&& other) noexcept;
+  ~EndingChild() { wait(); }
+
+ private:
+  void wait() noexcept;
+
+  int pid_ = -1;
+  Fd pidfd_;
+};
+
 // Reaps exactly this child without waiting; nothing when it runs or is no child of ours.
 std::optional<ExitStatus> reap(int pid);
 // Empty before Linux 5.3 or when there is no such process.

@@ -345,10 +345,7 @@ void Reaper::remove_at_end(const std::string& path, const std::string& text) {
 void Reaper::dismiss() {
   tell(k_all_is_well, 0);
   writer_.close();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  while (!reap(pid_) && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  ending_ = EndingChild(pid_);
 }
 
 }  // namespace ddprun::os

@@ -18,6 +18,7 @@
 
 #include "base/duration.hpp"
 #include "os/fd.hpp"
+#include "os/process/child.hpp"
 
 namespace ddprun::os {
 
@@ -44,14 +45,14 @@ class Reaper {
   // Without dismiss(): the reaper kills what it watches.
   ~Reaper() = default;
 
-  int pid() const noexcept { return pid_; }  // not to be killed by a sweep, reaped by dismiss()
+  int pid() const noexcept { return pid_; }  // not to be killed by a sweep, reaped by us
 
   // A worker that leads its own group or session. Forget it before it is reaped: then its number is free.
   void watch(int leader);
   void forget(int leader);
   // A file that goes with us, unless it holds another text by then; not one of several kilobytes.
   void remove_at_end(const std::string& path, const std::string& text);
-  // All is well: the reaper ends without doing anything. Waits for that, at most a second.
+  // All is well: the reaper ends without doing anything. The destructor waits for that, at most a second.
   void dismiss();
 
  private:
@@ -59,6 +60,7 @@ class Reaper {
 
   Fd writer_;
   int pid_ = -1;
+  EndingChild ending_;
 };
 
 }  // namespace ddprun::os

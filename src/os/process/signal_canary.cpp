@@ -9,10 +9,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "base/error.hpp"
 #include "os/descriptors.hpp"
@@ -91,10 +89,7 @@ bool SignalCanary::is_behind() const {
 
 void SignalCanary::dismiss() {
   told_.close();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  while (!reap(pid_) && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  ending_ = EndingChild(pid_);
 }
 
 }  // namespace ddprun::os

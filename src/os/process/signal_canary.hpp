@@ -35,12 +35,13 @@ class SignalCanary {
   std::optional<int> read();                               // a signal it has got; never waits
   // It has signals that it has not told: the machine was too busy to let it run.
   bool is_behind() const;
-  // It ends. Waits for that, at most a second.
+  // It ends. The destructor waits for that, at most a second.
   void dismiss();
 
  private:
   Fd told_;
   int pid_ = -1;
+  EndingChild ending_;
 };
 
 }  // namespace ddprun::os

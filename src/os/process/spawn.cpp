@@ -1,39 +1,53 @@
 #include "os/process/spawn.hpp"
 
-#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
-#include <cstring>
+#include <cstddef>
 #include <memory>
-#include <optional>
+#include <utility>
 
 #include "base/text.hpp"
+#include "os/process/bare_call.hpp"
 #include "os/process/blocked_signals.hpp"
+#include "os/process/child_steps.hpp"
 #include "os/process/exec_pointers.hpp"
-#include "os/system_failure.hpp"
 
 namespace ddprun::os {
 
 namespace {
 
 constexpr int k_not_started = 127;  // nobody sees it: Child::ending() tells the failure instead
+constexpr std::size_t k_most_spare = 16;
 
-// All the child needs, made before it exists: it may not allocate.
-struct Prepared {
-  const SpawnRequest& request;
+// Enough for bare calls; only the pages that are used are there.
+struct alignas(16) Stack {
+  std::array<std::byte, 16384> bytes;
+};
+
+// All that the child reads and where it runs, as long as it shares our memory: until it has become its
+// program, or has failed to. Made before it is, and nothing of it is touched while `in_use`.
+struct Start {
+  explicit Start(SpawnRequest asked);
+  bool is_over() const { return in_use.load(std::memory_order_acquire) == 0; }
+
+  SpawnRequest request;
   std::vector<char*> arguments;
   std::vector<char*> environment;
-  std::vector<std::string> program_paths;  // tried in turn
+  std::vector<std::string> path_texts;
+  std::vector<const char*> paths;
   PreparedBinding binding;
-  std::array<bool, _NSIG> ignored{};
-  int parent;
+  ChildSteps steps{};
+  std::shared_ptr<SharedStart> shared;
+  std::unique_ptr<Stack> stack;
+  std::atomic<int> in_use{1};  // the kernel clears it (CLONE_CHILD_CLEARTID)
+  static_assert(sizeof(std::atomic<int>) == sizeof(int));
 };
 
 // As execvp(3), but with the child's PATH; an empty piece is the working directory.
@@ -51,126 +65,122 @@ std::vector<std::string> program_paths(const SpawnRequest& request) {
   return paths;
 }
 
-bool die_with_parent(const Prepared& prepared) {
-  if (!prepared.request.die_with_parent) return true;
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return false;
-  if (::getppid() != prepared.parent) ::_exit(128 + SIGKILL);  // it died before the line above
-  return true;
+std::uint64_t as_mask(const std::vector<int>& signals) {
+  std::uint64_t mask = 0;
+  for (const int signal : signals) mask |= std::uint64_t{1} << (signal - 1);
+  return mask;
 }
 
-bool enter_group(ChildGroup group) {
-  if (group == ChildGroup::own_session) return ::setsid() >= 0;
-  return group == ChildGroup::ours || ::setpgid(0, 0) == 0;
+Start::Start(SpawnRequest asked)
+    : request(std::move(asked)),
+      arguments(pointers_to(request.arguments)),
+      environment(pointers_to(request.environment)),
+      path_texts(program_paths(request)),
+      binding(prepare_binding(request.binding, request.unbound_cpus)) {
+  for (const std::string& path : path_texts) paths.push_back(path.c_str());
+  paths.push_back(nullptr);
+  steps.arguments = arguments.data();
+  steps.environment = environment.data();
+  steps.program_paths = paths.data();
+  if (!request.working_directory.empty()) steps.working_directory = request.working_directory.c_str();
+  steps.standard = {request.standard_input, request.standard_output, request.standard_error};
+  steps.close_descriptors = request.close_descriptors.data();
+  steps.close_count = request.close_descriptors.size();
+  steps.group = request.group;
+  steps.terminal = request.terminal;
+  steps.parent = request.die_with_parent ? ::getpid() : 0;
+  steps.limits_open_files = request.open_files.has_value();
+  steps.open_files = request.open_files.value_or(0);
+  steps.hold = request.hold;
+  steps.ignored_signals = as_mask(request.ignored_signals);
+  steps.binding = &binding;
 }
 
-bool place_descriptors(const SpawnRequest& request) {
-  for (const int descriptor : request.close_descriptors) ::close(descriptor);
-  int sources[] = {request.standard_input, request.standard_output, request.standard_error};
-  for (int target = 0; target < 3; ++target) {
-    // Out of the way first: a source may be another's target.
-    if (sources[target] < 3 && sources[target] != target) {
-      sources[target] = ::fcntl(sources[target], F_DUPFD_CLOEXEC, 3);
-      if (sources[target] < 0) return false;
-    }
-  }
-  for (int target = 0; target < 3; ++target) {
-    const bool placed = sources[target] == target ? ::fcntl(target, F_SETFD, 0) == 0
-                                                  : ::dup2(sources[target], target) == target;
-    if (!placed) return false;
-  }
-  return true;
+DDPRUN_BARE int run_child(void* argument) {
+  Start& start = *static_cast<Start*>(argument);
+  const SpawnFailure failure = take_steps(start.steps, *start.shared);
+  start.shared->write_failure(failure);
+  leave_child(k_not_started);
 }
 
-bool restore_limit(const SpawnRequest& request) {
-  if (!request.open_files) return true;
-  rlimit limit;
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
-  limit.rlim_cur = *request.open_files;
-  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+// Those that share our memory with their children. Never destroyed: at our end some of these may not be over.
+struct Starts {
+  std::vector<std::unique_ptr<Start>> going_on;
+  std::vector<std::unique_ptr<Stack>> spare;
+
+  static Starts& ours() {
+    static Starts& starts = *new Starts;
+    return starts;
+  }
+  std::unique_ptr<Stack> take_stack() {
+    if (spare.empty()) return std::unique_ptr<Stack>(new Stack);  // its pages are not to be written
+    std::unique_ptr<Stack> stack = std::move(spare.back());
+    spare.pop_back();
+    return stack;
+  }
+  void drop_ended() {
+    std::erase_if(going_on, [this](const std::unique_ptr<Start>& start) {
+      if (!start->is_over()) return false;
+      if (spare.size() < k_most_spare) spare.push_back(std::move(start->stack));
+      return true;
+    });
+  }
+};
+
+// What an emulator (qemu-user), or a container's filter, answers where it does not know a child like this.
+bool is_refused(int error) { return error == EINVAL || error == ENOSYS || error == EPERM; }
+
+// A child that goes on beside us in our memory: none of it is copied, neither now nor when we write to it.
+// Negative: there is none, and this is the errno negated.
+int make_sharing(std::unique_ptr<Start> start) {
+  Starts& starts = Starts::ours();
+  starts.going_on.reserve(starts.going_on.size() + 1);
+  start->stack = starts.take_stack();
+  std::byte* const top = start->stack->bytes.data() + start->stack->bytes.size();
+  constexpr int k_flags = CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD;
+  const int pid = ::clone(run_child, top, k_flags, start.get(), nullptr, nullptr, &start->in_use);
+  if (pid < 0) return -errno;
+  starts.going_on.push_back(std::move(start));
+  return pid;
 }
 
-// Caught signals would be reset by execve, but one that arrives before it would run our handler in the child.
-bool reset_signals(const Prepared& prepared) {
-  struct sigaction action;
-  std::memset(&action, 0, sizeof action);
-  for (int signal = 1; signal < _NSIG; ++signal) {
-    action.sa_handler = prepared.ignored[static_cast<std::size_t>(signal)] ? SIG_IGN : SIG_DFL;
-    // EINVAL: SIGKILL, SIGSTOP and those that the C library keeps for itself
-    if (::sigaction(signal, &action, nullptr) != 0 && errno != EINVAL) return false;
-  }
-  sigset_t none;
-  ::sigemptyset(&none);
-  return ::sigprocmask(SIG_SETMASK, &none, nullptr) == 0;
-}
-
-// Returns only when no candidate could be run. A later one that works wins over an earlier one that does not.
-SpawnFailure run_program_file(const Prepared& prepared) {
-  SpawnFailure failure{StartStage::exec, ENOENT};
-  for (const std::string& path : prepared.program_paths) {
-    ::execve(path.c_str(), prepared.arguments.data(), prepared.environment.data());
-    if (errno == ENOENT && ::access(path.c_str(), F_OK) == 0) {
-      failure = {StartStage::interpreter, ENOENT};
-    } else if (errno == EACCES) {
-      failure = {StartStage::exec, EACCES};
-    } else if (errno != ENOENT && errno != ENOTDIR) {
-      return {StartStage::exec, errno};
-    }
-  }
-  return failure;
-}
-
-SpawnFailure become_program(const Prepared& prepared, SharedStart& start) {
-  const SpawnRequest& request = prepared.request;
-  if (!die_with_parent(prepared)) return {StartStage::parent_death, errno};
-  if (!enter_group(request.group)) return {StartStage::group, errno};
-  // Signals are still blocked, SIGTTOU too: else a background process is stopped here.
-  if (request.terminal >= 0 && ::tcsetpgrp(request.terminal, ::getpid()) != 0) {
-    return {StartStage::terminal, errno};
-  }
-  if (!request.working_directory.empty() && ::chdir(request.working_directory.c_str()) != 0) {
-    return {StartStage::working_directory, errno};
-  }
-  if (!place_descriptors(request) || !restore_limit(request)) return {StartStage::descriptors, errno};
-  if (!reset_signals(prepared)) return {StartStage::signals, errno};
-  start.write_refusal(bind_self(prepared.binding));
-  if (request.hold) start.wait_for_release();
-  return run_program_file(prepared);
-}
-
-// No handler of ours may run in the child. Negative, and errno: there is none.
-template <class Become>
-int fork_unheard(const Become& become) {
-  const BlockedSignals blocked;
-  if (blocked.error() != 0) {
-    errno = blocked.error();
-    return -1;
-  }
+int make_separate(Start& start) {
   const int pid = ::fork();
-  if (pid != 0) return pid;
-  become();
-  ::_exit(k_not_started);
+  if (pid == 0) run_child(&start);
+  return pid < 0 ? -errno : pid;
+}
+
+struct Made {
+  int pid;
+  int error;
+  std::shared_ptr<SharedStart> shared;
+};
+
+Made make_child(const SpawnRequest& request, bool sharing) {
+  auto start = std::make_unique<Start>(request);
+  std::shared_ptr<SharedStart> shared = SharedStart::make(!sharing);
+  if (!shared) return {-1, ENOMEM, {}};
+  start->shared = shared;
+  const BlockedSignals blocked;  // no handler of ours may run in the child
+  if (blocked.error() != 0) return {-1, blocked.error(), {}};
+  const int pid = sharing ? make_sharing(std::move(start)) : make_separate(*start);
+  return {pid, pid < 0 ? -pid : 0, std::move(shared)};
 }
 
 }  // namespace
 
 std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request) {
+  static bool shares = k_has_bare_calls;
   if (request.arguments.empty()) return SpawnFailure{StartStage::exec, ENOENT};
-  Prepared prepared{request,
-                    pointers_to(request.arguments),
-                    pointers_to(request.environment),
-                    program_paths(request),
-                    prepare_binding(request.binding, request.unbound_cpus),
-                    {},
-                    ::getpid()};
-  for (const int signal : request.ignored_signals)
-    prepared.ignored.at(static_cast<std::size_t>(signal)) = true;
-  const std::shared_ptr<SharedStart> start = SharedStart::make();
-  if (!start) return SpawnFailure{StartStage::process, ENOMEM};
-
-  const int pid = fork_unheard([&] { start->write_failure(become_program(prepared, *start)); });
-  if (pid < 0) return SpawnFailure{StartStage::process, errno};
+  Starts::ours().drop_ended();
+  Made made = make_child(request, shares);
+  if (shares && is_refused(made.error)) {
+    shares = false;
+    made = make_child(request, false);
+  }
+  if (made.pid < 0) return SpawnFailure{StartStage::process, made.error};
   // Nobody else reaps our children, so the number is still this child's.
-  return Child(pid, open_pidfd(pid), request.group != ChildGroup::ours, start);
+  return Child(made.pid, open_pidfd(made.pid), request.group != ChildGroup::ours, std::move(made.shared));
 }
 
 }  // namespace ddprun::os

@@ -1,18 +1,11 @@
 #include "os/process/spawn_failure.hpp"
 
 #include <sys/mman.h>
-#include <time.h>
 
 #include <atomic>
 #include <new>
 
 namespace ddprun::os {
-
-namespace {
-
-constexpr Milliseconds k_step{1};  // of a child that waits to be released
-
-}  // namespace
 
 ExitStatus not_started(const SpawnFailure& failure) {
   return {ExitStatus::Kind::not_started, failure.error, failure.stage, false};
@@ -27,13 +20,20 @@ struct SharedStart::Page {
   static_assert(std::atomic<bool>::is_always_lock_free, "it is shared by processes");
 };
 
-std::shared_ptr<SharedStart> SharedStart::make() {
+std::shared_ptr<SharedStart> SharedStart::make(bool separate) {
+  if (!separate) return std::shared_ptr<SharedStart>(new SharedStart(new Page, false));
   void* page = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return {};
-  return std::shared_ptr<SharedStart>(new SharedStart(new (page) Page{}));
+  return std::shared_ptr<SharedStart>(new SharedStart(new (page) Page{}, true));
 }
 
-SharedStart::~SharedStart() { ::munmap(page_, sizeof(Page)); }
+SharedStart::~SharedStart() {
+  if (is_mapped_) {
+    ::munmap(page_, sizeof(Page));
+  } else {
+    delete page_;
+  }
+}
 
 void SharedStart::write_failure(const SpawnFailure& failure) noexcept {
   page_->failure = failure;
@@ -45,12 +45,7 @@ void SharedStart::write_refusal(const BindingRefusal& refusal) noexcept {
   page_->bound.store(true, std::memory_order_release);
 }
 
-void SharedStart::wait_for_release() const noexcept {
-  const timespec step{0, std::chrono::nanoseconds(k_step).count()};
-  for (Milliseconds waited{0}; waited < k_longest_hold && !page_->released.load(); waited += k_step) {
-    ::nanosleep(&step, nullptr);
-  }
-}
+bool SharedStart::is_released() const noexcept { return page_->released.load(std::memory_order_relaxed); }
 
 std::optional<SpawnFailure> SharedStart::failure() const {
   return page_->failed ? std::optional(page_->failure) : std::nullopt;

@@ -21,10 +21,12 @@ ExitStatus not_started(const SpawnFailure& failure);
 // A child that is held goes on by itself after this long.
 inline constexpr Milliseconds k_longest_hold{1000};
 
-// Memory that a child shares with us and with nobody else. What the child calls is async-signal-safe.
+// Memory that a child shares with us and with nobody else. What the child calls is a plain read or write.
 class SharedStart {
  public:
-  static std::shared_ptr<SharedStart> make();  // empty when there is no memory for it
+  // `separate`: the child has memory of its own, and only this is shared. Empty when there is no memory for
+  // it.
+  static std::shared_ptr<SharedStart> make(bool separate);
   SharedStart(const SharedStart&) = delete;
   SharedStart& operator=(const SharedStart&) = delete;
   ~SharedStart();
@@ -32,7 +34,7 @@ class SharedStart {
   // The child's side.
   void write_failure(const SpawnFailure& failure) noexcept;
   void write_refusal(const BindingRefusal& refusal) noexcept;
-  void wait_for_release() const noexcept;  // at most k_longest_hold
+  bool is_released() const noexcept;  // a child that is held waits for it, k_longest_hold at most
 
   // Ours.
   std::optional<SpawnFailure> failure() const;    // once the child has ended, so that its writes are complete
@@ -41,8 +43,9 @@ class SharedStart {
 
  private:
   struct Page;
-  explicit SharedStart(Page* page) : page_(page) {}
+  SharedStart(Page* page, bool is_mapped) : page_(page), is_mapped_(is_mapped) {}
   Page* page_;
+  bool is_mapped_;
 };
 
 }  // namespace ddprun::os

@@ -19,6 +19,14 @@ namespace {
 
 // A terminal is "writable" with less room than a pipe; the kernel's threshold is 256 (tty WAKEUP_CHARS).
 constexpr std::size_t k_terminal_portion = 256;
+constexpr int k_pipe_size = 256 * 1024;
+
+// What many workers write comes in turns of more than a pipe's usual 64 KiB; a reader that is woken less
+// often costs both less. As large as it is where that is refused.
+void widen_pipe(int descriptor) {
+  const int size = ::fcntl(descriptor, F_GETPIPE_SZ);
+  if (size > 0 && size < k_pipe_size) ::fcntl(descriptor, F_SETPIPE_SZ, k_pipe_size);
+}
 
 }  // namespace
 
@@ -39,6 +47,7 @@ OutputSink::OutputSink(int descriptor)
   if (own_) {
     kind_ = Kind::nonblocking;
     descriptor_ = own_.get();
+    if (S_ISFIFO(status.st_mode)) widen_pipe(descriptor_);
   } else {
     kind_ = Kind::careful;
     portion_ = S_ISFIFO(status.st_mode) ? PIPE_BUF : k_terminal_portion;

@@ -86,6 +86,20 @@ def test_prints_machine_tables_ratios_and_aims(tmp_path: Path, stand_in: Path) -
     assert re.search(r"^  not measured +restart within 20 ms", output, re.MULTILINE)
 
 
+def test_spawn_prints_times_ratios_and_aims(tmp_path: Path, stand_in: Path) -> None:
+    done = subprocess.run([LAUNCH.with_name("spawn"), "--quick", "--workers", "1", "--ddprun", stand_in], capture_output=True,
+                          text=True, timeout=120, env=environment(tmp_path))
+    assert done.returncode == 0, done.stderr
+    rows = {line.split()[1]: line.split()[2:] for line in done.stdout.splitlines() if line.startswith("      1 ")}
+    wall, cpu = rows["ddprun"]
+    assert float(wall) > 0 and float(cpu) > 0
+    # A shell that starts a program does more than a loop that does.
+    assert len(rows["posix_spawn"]) == 4 and float(rows["posix_spawn"][3]) > 1
+    assert re.search(r"^  (met|not met|not measured) +1 x true, CPU: .*", done.stdout, re.MULTILINE)
+    assert re.search(r"^  not measured +256 x true, wall: at most 1.6 of posix_spawn$", done.stdout, re.MULTILINE)
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
 def test_restart_is_measured_from_the_death_to_the_next_attempt(tmp_path: Path, stand_in: Path) -> None:
     output = launch(tmp_path, "--ddprun", stand_in, "--only", "restart", "--without", "srun")
     first, last = float(row(output, "1 host, first")[0]), float(row(output, "1 host, last")[0])

@@ -194,7 +194,7 @@ def test_nobody_reads_on_one_of_two_hosts_and_the_restart_comes_all_the_same(hos
 @pytest.fixture
 def two_after_a_failure(hosts, directory, key):
     """The coordinator, whose output nobody reads, and another ddprun, which does not end before it."""
-    line = (f"cd {directory}; if [ $RANK = 0 ]; then seq 20000; touch written; exec sleep 600; fi;"
+    line = (f"cd {directory}; if [ $RANK = 0 ]; then seq 60000; touch written; exec sleep 600; fi;"
             "until [ -e written ]; do sleep 0.1; done; exit 7")  # more than a pipe holds
     first, second = manual.start_all(hosts, "--key-file", key, "--no-python", "sh", "-c", line)
     with pytest.raises(subprocess.TimeoutExpired):
@@ -206,7 +206,7 @@ def two_after_a_failure(hosts, directory, key):
 def test_after_a_failure_the_others_end_behind_the_coordinator(two_after_a_failure):
     first, second = two_after_a_failure
     result = first.wait()
-    assert result.stdout == "".join(f"{number}\n" for number in range(1, 20001)), str(result)
+    assert result.stdout == "".join(f"{number}\n" for number in range(1, 60001)), str(result)
     assert "rank 1 on b exited with code 7" in result.stderr, str(result)
     assert [result.code, second.wait().code] == [7, 7]
 

@@ -1,5 +1,6 @@
 #include "plan/bind_workers.hpp"
 
+#include "allocation/detection/detect.hpp"
 #include "catch.hpp"
 #include "facts/proc_text.hpp"
 #include "node_builder.hpp"
@@ -157,4 +158,46 @@ TEST_CASE("an agent tells its local peers what they need to bind with it") {
   CHECK(announced_workers(*plan.node, snapshot) == std::vector<LocalPeerWorker>{{"2", {"0000:81:00.0"}}});
   const facts::Snapshot alone = polaris();
   CHECK(announced_workers(propose_node(alone, running()), alone).empty());
+}
+
+TEST_CASE("a topology is needed unless the only worker has all CPUs and no GPU") {
+  facts::Snapshot plain;
+  plain.host.name = "n1";
+  const auto needed = [](const facts::Snapshot& snapshot, const options::Options& options) {
+    return needs_topology(options, allocation::detect_allocation(snapshot, options.place), snapshot);
+  };
+  CHECK_FALSE(needed(plain, running()));
+  options::Options one = running();
+  one.workers = {options::WorkersKind::number, 1, "--nproc-per-node"};
+  CHECK_FALSE(needed(plain, one));
+  one.bind.mode = options::BindMode::none;
+  CHECK_FALSE(needed(polaris(), one));
+
+  CHECK(needed(polaris(), running()));
+  CHECK(needed(task(0), running()));
+  const auto with = [&](const auto& change) {
+    options::Options options = running();
+    change(options);
+    return needed(plain, options);
+  };
+  CHECK(with([](auto& options) { options.workers = {options::WorkersKind::number, 2, "--nproc-per-node"}; }));
+  CHECK(with([](auto& options) { options.workers = {options::WorkersKind::cpu, 0, "--nproc-per-node"}; }));
+  CHECK(with([](auto& options) { options.bind.mode = options::BindMode::node; }));
+  CHECK(with([](auto& options) { options.memory_bind.value = options::MemoryBind::bind; }));
+  CHECK(with([](auto& options) { options.omp_places = true; }));
+  CHECK(with([](auto& options) { options.nic.value = true; }));
+  CHECK(with([](auto& options) { options.show_binding = true; }));
+}
+
+TEST_CASE("where no topology is needed the plan is the same with one") {
+  facts::Snapshot snapshot = polaris();
+  snapshot.host.gpus.clear();
+  snapshot.host.topology->devices.clear();
+  const LaunchPlan with = plan_node(snapshot, running());
+  snapshot.host.topology.reset();
+  const LaunchPlan without = plan_node(snapshot, running());
+  CHECK(bound(with) == bound(without));
+  CHECK(with.planned.front().binding == without.planned.front().binding);
+  CHECK(with.threads == without.threads);
+  CHECK(with.notices == without.notices);
 }

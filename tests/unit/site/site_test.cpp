@@ -1,5 +1,6 @@
 #include "site/site.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "catch.hpp"
@@ -29,6 +30,13 @@ std::string matching(const std::string& name, const std::string& condition) {
 std::string chosen(const facts::Snapshot& snapshot, const std::string& wanted = "") {
   const SitePlan site = choose_site(snapshot, wanted);
   return site.known() ? site.profile.name + ", " + site.origin : "none";
+}
+
+// A text that the pattern matches.
+std::string example_of(std::string pattern) {
+  std::erase(pattern, '*');
+  std::replace(pattern.begin(), pattern.end(), '?', 'x');
+  return pattern;
 }
 
 }  // namespace
@@ -61,6 +69,18 @@ TEST_CASE("built-in sites have different names and a description") {
     CHECK(site.source == "built in");
   }
   CHECK(names.size() >= 10);
+}
+
+TEST_CASE("a built-in site is chosen wherever one of its conditions holds") {
+  for (const SiteProfile& site : builtin_site_profiles()) {
+    for (const SiteCondition& condition : site.match) {
+      facts::Environment environment;
+      for (const auto& [name, pattern] : condition.variables) environment[name] = example_of(pattern);
+      if (!condition.cluster.empty()) environment["SLURM_CLUSTER_NAME"] = example_of(condition.cluster);
+      const std::string host = condition.host.empty() ? "n1" : example_of(condition.host);
+      CHECK(choose_site(machine(environment, host), "").profile.name == site.name);
+    }
+  }
 }
 
 TEST_CASE("all parts of a condition hold at once") {

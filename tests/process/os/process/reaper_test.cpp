@@ -70,7 +70,7 @@ class Listener {
   sockaddr_in address_{};
 };
 
-// dismiss() itself waits for a second only.
+// The destructor waits for a second only.
 void dismiss_and_wait(Reaper& reaper) {
   const Fd process = open_pidfd(reaper.pid());
   reaper.dismiss();

@@ -21,7 +21,7 @@ int told_by(SignalCanary& canary) {
   return canary.read().value_or(0);
 }
 
-// dismiss() itself waits for a second only.
+// The destructor waits for a second only.
 void dismiss_and_wait(SignalCanary& canary) {
   const int number = canary.pid();
   const Fd process = open_pidfd(number);

@@ -1,18 +1,26 @@
 #include "os/process/spawn.hpp"
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 
 #include "catch.hpp"
 #include "os/machine/capture_processors.hpp"
+#include "os/process/child_call.hpp"
 #include "os/process/signals.hpp"
 #include "processes.hpp"
 
@@ -183,6 +191,61 @@ TEST_CASE("a child's descriptors may be any permutation of ours") {
   CHECK(read_until(pipe.reader.get(), "") == "out\n");
   CHECK(read_until(second.reader.get(), "") == "err\n");
   CHECK(wait_for_end(child).success());
+}
+
+namespace {
+
+// From now on no child of this process may share its memory, as in some containers.
+void refuse_sharing() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_VM, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{std::size(program), program};
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
+}  // namespace
+
+TEST_CASE("a child that may not share our memory is made all the same") {
+  const auto start_some = [] {
+    refuse_sharing();
+    alignas(16) static std::array<char, 65536> stack;
+    const int shared = ::clone([](void*) { return 0; }, &stack.back() - 15, CLONE_VM | SIGCHLD, nullptr);
+    const bool refused = shared < 0 && errno == EPERM;
+    const ExitStatus good = ending_of(worker_request({"exit_with", "7"}));
+    const ExitStatus bad = ending_of(program("/no/such/program"));
+    const bool as_asked = good == ExitStatus{ExitStatus::Kind::exited, 7, {}, false} &&
+                          bad == ExitStatus{ExitStatus::Kind::not_started, ENOENT, StartStage::exec, false};
+    return std::string(refused && as_asked ? "as asked" : "otherwise");
+  };
+  CHECK(call_in_child(start_some, std::chrono::seconds(60)).bytes == "as asked");
+}
+
+TEST_CASE("a child that has not become its program keeps what it was given, whatever we do meanwhile") {
+  std::vector<Child> children;
+  std::vector<Pipe> pipes;
+  for (int i = 0; i < 20; ++i) {
+    SpawnRequest request = worker_request({"print_env", "RANK"});
+    request.environment = {"RANK=" + std::string(5000, static_cast<char>('a' + i))};
+    request.hold = true;
+    pipes.push_back(make_pipe());
+    request.standard_output = pipes.back().writer.get();
+    children.push_back(start(request));
+    pipes.back().writer.close();
+  }
+  const std::vector<std::string> others(1000, std::string(5000, 'z'));
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    children[i].release();
+    const std::string text(5000, static_cast<char>('a' + static_cast<int>(i)));
+    CHECK(read_until(pipes[i].reader.get(), "") == "RANK=" + text + "\n");
+    CHECK(wait_for_end(children[i]).success());
+  }
 }
 
 TEST_CASE("sixty-four children at once all start and end") {
