@@ -57,7 +57,8 @@ std::string CoordinatorLink::coordinator_host() const {
 net::CoordinatorServiceSettings CoordinatorLink::coordinator_settings() const {
   plan::Announcement self =
       announced_ ? *announced_
-                 : make_announcement(*plans_.node, parts_.snapshot, successor_socket_.port, parts_.workers);
+                 : make_announcement(*plans_.node, parts_.snapshot, successor_socket_.port, parts_.workers,
+                                 parts_.stage_door);
   return make_coordinator_settings(*plans_.node, parts_.snapshot, std::move(self), failure_,
                                    parts_.events.wanted());
 }
@@ -167,7 +168,8 @@ std::unique_ptr<net::CoordinatorService> CoordinatorLink::tell_cannot_start(
 
 void CoordinatorLink::join_as_member() {
   bind_successor_port();
-  announced_ = make_announcement(*plans_.node, parts_.snapshot, successor_socket_.port, parts_.workers);
+  announced_ = make_announcement(*plans_.node, parts_.snapshot, successor_socket_.port, parts_.workers,
+                                 parts_.stage_door);
   net::MemberServiceSettings settings =
       with_output(make_first_member_settings(*plans_.node, parts_.snapshot, *announced_));
   settings.failure = failure_;

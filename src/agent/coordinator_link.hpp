@@ -37,6 +37,7 @@ class CoordinatorLink {
     EventRecorder& events;
     supervise::AgentLifecycle& life;
     streams::OutputLink& output;
+    const std::string& stage_door;
   };
   struct Hooks {
     std::function<net::StoreOpened(const rendezvous::OpenStore&)> open_store;

@@ -85,13 +85,15 @@ std::vector<int> successor_ports(const plan::NodeProposal& node) {
 }
 
 plan::Announcement make_announcement(const plan::NodeProposal& node, const facts::Snapshot& snapshot,
-                                     int successor_port, const workers::WorkerGroup& workers) {
+                                     int successor_port, const workers::WorkerGroup& workers,
+                                     const std::string& stage_door) {
   const bool per_task = node.allocation.style.value == allocation::LaunchStyle::agent_per_task;
   plan::Announcement self;
   const bool unnumbered = node.rendezvous.by_arrival && node.rendezvous.role == plan::RendezvousRole::member;
   if (!unnumbered) self.agent = node.rendezvous.agent;
   self.host = node.host;
   self.successor_port = successor_port;
+  self.stage_door = stage_door;
   self.node = allocation::node_rank_of(node.allocation).value;
   if (node.allocation.numbered_by_launcher) self.launcher_rank = GlobalRank{node.allocation.task_rank.value};
   self.style_assumed = node.allocation.style_assumed;

@@ -21,7 +21,8 @@ bool can_succeed(const plan::NodeProposal& node);
 std::vector<int> successor_ports(const plan::NodeProposal& node);
 
 plan::Announcement make_announcement(const plan::NodeProposal& node, const facts::Snapshot& snapshot,
-                                     int successor_port, const workers::WorkerGroup& workers);
+                                     int successor_port, const workers::WorkerGroup& workers,
+                                     const std::string& stage_door);
 net::CoordinatorServiceSettings make_coordinator_settings(
     const plan::NodeProposal& node, const facts::Snapshot& snapshot, plan::Announcement announcement,
     const std::optional<rendezvous::LaunchFailure>& failure, bool records);

@@ -48,6 +48,7 @@ struct Announcement {
   facts::PythonFacts python;  // what its workers get; empty where they run something else or nobody looked
   bool counted = false;       // `workers` follows from what this host has, not from a number of the user's
   std::string missing_gpus;   // VisibleDevices::missing
+  std::string stage_door;     // where it passes copies on (staging::Server); empty: nowhere
   int successor_port = 0;     // where it listens, should it have to coordinate; 0: nowhere
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };

@@ -357,6 +357,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
   succeeded_ = 0;
   record(told::attempt(attempt_, world_.world_size));
   job_end_.finished.clear();
+  const StageSources stage = stage_sources();
   for (const AgentIndex agent : members_.participants()) {
     plan::Assignment assignment = *share_of(agent);
     assignment.attempt = attempt_;
@@ -365,7 +366,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
     assignment.run_id = settings_.run_id;
     assignment.launch_id = settings_.launch_id;
     at(agent).succeeded = false;
-    send(agent, Start{std::move(assignment), policy_.longest_delay()});
+    send(agent, Start{std::move(assignment), policy_.longest_delay(), stage.of(agent)});
   }
   if (job_end_.warning) send_all(Warn{attempt_, *job_end_.warning});
 }
