@@ -55,10 +55,10 @@ std::string CoordinatorLink::coordinator_host() const {
 }
 
 net::CoordinatorServiceSettings CoordinatorLink::coordinator_settings() const {
-  plan::Announcement self =
-      announced_ ? *announced_
-                 : make_announcement(*plans_.node, parts_.snapshot, successor_socket_.port, parts_.workers,
-                                 parts_.stage_door);
+  plan::Announcement self = announced_
+                                ? *announced_
+                                : make_announcement(*plans_.node, parts_.snapshot, successor_socket_.port,
+                                                    parts_.workers, parts_.stage_door);
   return make_coordinator_settings(*plans_.node, parts_.snapshot, std::move(self), failure_,
                                    parts_.events.wanted());
 }

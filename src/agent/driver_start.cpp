@@ -77,8 +77,9 @@ void Driver::handle(const rendezvous::Standby& standby) {
   life_.note_standby();
   stage_.begin(standby.stage_sources);
   console::say_detail("this node waits to take the place of one that is lost");
-  const bool is_cold =
-      plans_.node->options.stage.paths.empty() && plans_.attempt->assignment.workers.empty() && !warm_up_ && !plans_.node->offered.empty();
+  const bool is_cold = plans_.node->options.stage.paths.empty() &&
+                       plans_.attempt->assignment.workers.empty() && !warm_up_ &&
+                       !plans_.node->offered.empty();
   if (!is_cold || !supervise::starts_python(plans_.node->offered.front().command)) return;
   try {
     warm_up_ = os::start_warm_up(plans_.node->offered.front().command.front());

@@ -25,6 +25,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr int k_ports = 8;
+constexpr Milliseconds k_live{1000}, k_in_log{30000};
 constexpr int k_backlog = 64;
 constexpr int k_removal_limit = 60000;  // ms; what is left then, the next ddprun removes
 constexpr std::size_t k_frame_head = 9;
@@ -65,6 +66,7 @@ void StageKeeper::begin(const std::vector<staging::Server>& sources) {
   order.paths = plan::staged_paths(plans_.node->options, snapshot_);
   order.places = plan::stage_places(plans_.node->options, snapshot_);
   order.keep = plans_.node->options.stage.keep;
+  order.progress = snapshot_.host.stderr_is_terminal ? k_live : k_in_log;
   order.sources = sources;
   order.launch_key = plans_.node->rendezvous.key;
   order.secret = door_.substr(door_.find('/') + 1);
@@ -108,7 +110,8 @@ void StageKeeper::take_frames() {
 void StageKeeper::take(StageNews kind, const std::string& text) {
   if (kind == StageNews::results) return settle(decode_staged(text));
   if (kind == StageNews::detail) return console::say_detail(text);
-  if (plans_.node->rendezvous.agent.value == 0) console::show_status(text);
+  if (plans_.node->rendezvous.agent.value != 0) return;
+  snapshot_.host.stderr_is_terminal ? console::show_status(text) : console::say(text);
 }
 
 void StageKeeper::settle(const std::vector<Staged>& staged) {
@@ -126,18 +129,18 @@ void StageKeeper::tell(const Staged& staged) const {
   if (staged.failure.empty())
     return console::say_detail(fmt::format("{} is staged on {} in {}: {}", path, plans_.node->host,
                                            printable(staged.mapping.copy), staged.done));
-  const std::string what =
-      fmt::format("{} is not staged on {} and is used where it is: {}", path, plans_.node->host,
-                  staged.failure);
-  staged.said_elsewhere ? console::say_detail(what)
-                        : console::say_notice(what, "--stage-to DIR names another folder for copies");
+  const std::string what = fmt::format("{} is not staged on {} and is used where it is: {}", path,
+                                       plans_.node->host, staged.failure);
+  staged.said_elsewhere
+      ? console::say_detail(what)
+      : console::say_notice(what, staged.no_place ? "--stage-to names another folder for copies" : "");
 }
 
 void StageKeeper::give_up(const std::string& why) {
   if (settled_) return;
   std::vector<Staged> staged;
   for (const std::string& path : plan::staged_paths(plans_.node->options, snapshot_))
-    staged.push_back({{{path}, path}, why, false, {}});
+    staged.push_back({{{path}, path}, why, false, false, {}});
   settle(staged);
 }
 

@@ -1,5 +1,5 @@
-// --stage as an agent sees it: has the copies of this host made by a process beside it, holds the workers back
-// until it has told where they are, and ends it last.
+// --stage as an agent sees it: has the copies of this host made by a process beside it, holds the workers
+// back until it has told where they are, and ends it last.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

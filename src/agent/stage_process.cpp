@@ -35,9 +35,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds k_look_again{50};  // at a folder that another process fills
-constexpr std::chrono::milliseconds k_progress{1000};
-constexpr std::chrono::seconds k_last_part{5};  // at the end, for what is under way
-constexpr std::size_t k_identity = 16;           // of the digits of a digest
+constexpr std::chrono::seconds k_last_part{5};         // at the end, for what is under way
+constexpr std::size_t k_identity = 16;                 // of the digits of a digest
 
 std::string digest_of(std::string_view bytes) {
   os::StageDigest digest;
@@ -95,6 +94,7 @@ class StageProcess {
         staged = stage(i);
       } catch (const std::exception& error) {
         staged.failure = error.what();
+        staged.said_elsewhere = client_.is_refused();
       }
       if (!staged.failure.empty()) {
         if (!serves_source_) items_[i].fail(fmt::format("{} has no copy: {}", order_.host, staged.failure));
@@ -117,8 +117,7 @@ class StageProcess {
 
   std::shared_ptr<const std::string> get_list(std::size_t item, Staged& staged) {
     if (is_root())
-      return std::make_shared<const std::string>(
-          staging::encode(os::read_stage_source(order_.paths[item])));
+      return std::make_shared<const std::string>(staging::encode(os::read_stage_source(order_.paths[item])));
     auto list = client_.get_list(item);
     if (list) return std::make_shared<const std::string>(std::move(*list));
     staged.failure = client_.why();
@@ -142,13 +141,13 @@ class StageProcess {
     const staging::ChosenPlace place = find_place(*manifest, name);
     if (place.folder.empty()) return pass_on_alone(item, *manifest, place.problem);
     const bool reused = fill(item, *manifest, place.folder + "/" + name, staged);
-    staged.done = fmt::format(
-        "{}, {} files, {} in {:.1f} s", facts::describe_bytes(staging::content_size(*manifest)),
-        staging::count_files(*manifest),
-        reused    ? "found on " + order_.host
-        : is_root() ? "read on " + order_.host
-                    : "from " + client_.host(),
-        std::chrono::duration<double>(Clock::now() - began).count());
+    staged.done =
+        fmt::format("{}, {} files, {} in {:.1f} s", facts::describe_bytes(staging::content_size(*manifest)),
+                    staging::count_files(*manifest),
+                    reused      ? "found on " + order_.host
+                    : is_root() ? "read on " + order_.host
+                                : "from " + client_.host(),
+                    std::chrono::duration<double>(Clock::now() - began).count());
     return staged;
   }
 
@@ -176,6 +175,7 @@ class StageProcess {
   Staged pass_on_alone(std::size_t item, const staging::Manifest& manifest, const std::string& problem) {
     Staged staged;
     staged.failure = problem;
+    staged.no_place = true;
     if (!is_root() || order_.listener < 0) return staged;
     serves_source_ = true;
     items_[item].read_at(manifest.real, "");
@@ -288,10 +288,10 @@ class StageProcess {
       writer.write(bytes);
       digest.add(bytes);
       items_[item].advance(at += bytes.size());
-      if (Clock::now() - told < k_progress) return;
+      if (Clock::now() - told < order_.progress) return;
       told = Clock::now();
-      tell(StageNews::progress, fmt::format("staging {}: {} of {}", printable(manifest.source),
-                                            facts::describe_bytes(at), all));
+      tell(StageNews::progress,
+           fmt::format("staging {}: {} of {}", printable(manifest.source), facts::describe_bytes(at), all));
     };
     if (is_root()) return os::stream_contents(manifest.real, manifest, take, [] { return false; }), "";
     auto known = client_.get_contents(item, 0, take);
@@ -325,8 +325,9 @@ std::string encode_staged(const std::vector<Staged>& staged) {
   for (const Staged& each : staged) {
     staging::put_number(text, each.mapping.sources.size());
     for (const std::string& source : each.mapping.sources) staging::put_text(text, source);
-    for (const std::string& part : {each.mapping.copy, each.failure, each.done}) staging::put_text(text, part);
-    staging::put_number(text, each.said_elsewhere ? 1 : 0);
+    for (const std::string& part : {each.mapping.copy, each.failure, each.done})
+      staging::put_text(text, part);
+    for (const bool flag : {each.said_elsewhere, each.no_place}) staging::put_number(text, flag ? 1 : 0);
   }
   return text;
 }
@@ -341,6 +342,7 @@ std::vector<Staged> decode_staged(std::string_view text) {
     each.failure = parts.text();
     each.done = parts.text();
     each.said_elsewhere = parts.number() != 0;
+    each.no_place = parts.number() != 0;
   }
   return staged;
 }

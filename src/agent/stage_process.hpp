@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/duration.hpp"
 #include "staging/rewrite.hpp"
 #include "staging/tree.hpp"
 
@@ -16,6 +17,7 @@ struct StageOrder {
   std::vector<std::string> paths;   // --stage, absolute
   std::vector<std::string> places;  // staging::places()
   bool keep = false;
+  Milliseconds progress{0};              // is told so often
   std::vector<staging::Server> sources;  // staging::Tree; none: this host reads the paths
   std::string launch_key;
   std::string secret;  // of this host's door
@@ -27,7 +29,8 @@ struct Staged {
   staging::Mapping mapping;  // copy: where it is; the path itself where there is none
   std::string failure;       // why there is none, without the names of path and host
   bool said_elsewhere = false;
-  std::string done;  // "6.1 GiB, 48,211 files, from n0 in 12.3 s"
+  bool no_place = false;  // that is why
+  std::string done;       // "6.1 GiB, 48,211 files, from n0 in 12.3 s"
 };
 
 // What the process tells through its socket: frames of a kind, and a text with its length.

@@ -12,8 +12,8 @@
 namespace ddprun::plan {
 
 // Variables whose paths lead to the copies, as far as they name a path of --stage.
-inline constexpr std::array k_staged_variables{"PATH",       "PYTHONPATH",      "PYTHONHOME",   "VIRTUAL_ENV",
-                                               "CONDA_PREFIX", "LD_LIBRARY_PATH"};
+inline constexpr std::array k_staged_variables{"PATH",        "PYTHONPATH",   "PYTHONHOME",
+                                               "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH"};
 
 inline constexpr const char* k_stage_origin = "--stage";
 

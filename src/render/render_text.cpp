@@ -238,8 +238,7 @@ void show_workers(TextTable& table, const plan::LaunchPlan& plan) {
     return worker.command != plan.planned.front().command;
   };
   const bool one_command = std::none_of(plan.planned.begin(), plan.planned.end(), differs);
-  if (one_command)
-    table.row("command", shell_quote(plan::point_command(plan, plan.planned.front().command)));
+  if (one_command) table.row("command", shell_quote(plan::point_command(plan, plan.planned.front().command)));
   show_ranks(table, plan, !one_command);
 }
 
@@ -250,7 +249,8 @@ void show_stage(TextTable& table, const plan::LaunchPlan& plan) {
   for (const staging::Mapping& mapping : plan.staged)
     table.row(mapping.sources.front(), mapping.copy, plan::k_stage_origin);
   if (rendezvous.agents > 1)
-    table.row("read on", rendezvous.peers.front().empty() ? "the coordinator's host" : rendezvous.peers.front(),
+    table.row("read on",
+              rendezvous.peers.front().empty() ? "the coordinator's host" : rendezvous.peers.front(),
               fmt::format("it alone; passed on in a tree, by each host to {}", staging::k_fan_out));
   table.row("afterwards", plan.node->options.stage.keep ? "kept for the next job" : "removed",
             plan.node->options.stage.keep ? "--stage-keep" : "default");

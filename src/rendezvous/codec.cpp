@@ -225,9 +225,7 @@ void describe(Fields& fields, Start& start) {
   describe_stage_sources(fields, start.stage_sources);
 }
 
-void describe(Fields& fields, Standby& standby) {
-  describe_stage_sources(fields, standby.stage_sources);
-}
+void describe(Fields& fields, Standby& standby) { describe_stage_sources(fields, standby.stage_sources); }
 
 void describe(Fields& fields, Warn& warn) {
   fields.value("attempt", warn.attempt);

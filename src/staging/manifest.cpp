@@ -12,6 +12,7 @@ namespace ddprun::staging {
 namespace {
 
 constexpr std::string_view k_format = "ddprun stage 1";
+constexpr std::uint64_t k_most_size = std::uint64_t{1} << 60U;
 
 [[noreturn]] void fail() { throw Error("the list of the files to stage is damaged"); }
 
@@ -23,18 +24,22 @@ bool is_below(const std::string& path) {
   return true;
 }
 
+std::uint64_t number_up_to(Parts& parts, std::uint64_t most) {
+  const std::uint64_t number = parts.number();
+  if (number > most) fail();
+  return number;
+}
+
 Entry read_entry(Parts& parts) {
+  constexpr std::uint64_t k_most_permissions = 01777;
   Entry entry;
   entry.path = parts.text();
-  const std::uint64_t kind = parts.number();
-  if (kind > static_cast<std::uint64_t>(Kind::hard_link)) fail();
-  entry.kind = static_cast<Kind>(kind);
-  entry.mode = static_cast<std::uint32_t>(parts.number());
-  entry.size = parts.number();
+  entry.kind = static_cast<Kind>(number_up_to(parts, static_cast<std::uint64_t>(Kind::hard_link)));
+  entry.mode = static_cast<std::uint32_t>(number_up_to(parts, k_most_permissions));
+  entry.size = number_up_to(parts, k_most_size);
   entry.seconds = static_cast<std::int64_t>(parts.number());
-  entry.nanoseconds = static_cast<std::uint32_t>(parts.number());
+  entry.nanoseconds = static_cast<std::uint32_t>(number_up_to(parts, 999999999));
   entry.target = parts.text();
-  if (entry.mode > 01777 || entry.nanoseconds > 999999999 || entry.size >> 60U != 0) fail();
   return entry;
 }
 
@@ -105,6 +110,11 @@ Manifest decode(std::string_view bytes) {
   Manifest manifest{parts.text(), parts.text(), {}};
   if (!manifest.source.starts_with('/') || !is_below(name_of(manifest.source))) fail();
   while (!parts.at_end()) manifest.entries.push_back(read_entry(parts));
+  std::uint64_t size = 0;
+  for (const Entry& entry : manifest.entries) {
+    size += entry.size;
+    if (size > k_most_size) fail();
+  }
   if (manifest.entries.empty()) fail();
   check_places(manifest);
   return manifest;
@@ -136,7 +146,7 @@ bool is_executed(const Manifest& manifest) {
 std::string name_of(const std::string& source) { return source.substr(source.rfind('/') + 1); }
 
 bool is_archive(const std::string& source) {
-  constexpr std::array k_endings{".tar",     ".tar.gz", ".tgz",     ".tar.zst", ".tzst",
+  constexpr std::array k_endings{".tar",     ".tar.gz", ".tgz",    ".tar.zst", ".tzst",
                                  ".tar.bz2", ".tbz2",   ".tar.xz", ".txz",     ".tar.lz4"};
   return std::any_of(k_endings.begin(), k_endings.end(),
                      [&](const char* ending) { return source.ends_with(ending); });

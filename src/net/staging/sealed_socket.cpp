@@ -35,8 +35,7 @@ std::string SealedSocket::shake_hands(rendezvous::HandshakeRole role, const Proo
   while (true) {
     const std::ptrdiff_t count = socket_.read_some(buffer.data(), buffer.size(), k_stage_silence);
     if (count <= 0) return count == 0 ? "no answer" : "the connection has ended";
-    const rendezvous::HandshakeStep step =
-        handshake.feed({buffer.data(), static_cast<std::size_t>(count)});
+    const rendezvous::HandshakeStep step = handshake.feed({buffer.data(), static_cast<std::size_t>(count)});
     if (!step.send.empty() && !socket_.write(step.send, k_stage_silence)) return "the connection has ended";
     if (step.state == State::more) continue;
     if (step.state != State::done) return step.text.empty() ? "it is not ddprun" : step.text;

@@ -12,7 +12,8 @@
 
 namespace ddprun::net {
 
-// Pieces of a conversation about copies (--stage). The one that wants a copy connects, and asks for one thing:
+// Pieces of a conversation about copies (--stage). The one that wants a copy connects, and asks for one
+// thing:
 //   M item            its list                 -> L bytes ..., E digest of nothing
 //   C item offset     its contents from there  -> D available bytes ..., E digest
 // Before and between them may come K (nothing new yet), and instead of the rest F (the sentence that says why
@@ -28,7 +29,8 @@ enum class StagePiece : char {
   busy = 'B',
 };
 
-inline constexpr std::size_t k_stage_part = std::size_t{256} << 10U;  // bytes of a list or of contents in a piece
+inline constexpr std::size_t k_stage_part = std::size_t{256}
+                                            << 10U;        // bytes of a list or of contents in a piece
 inline constexpr Milliseconds k_stage_sign_of_life{2000};  // by one that serves, while it has nothing new
 inline constexpr Milliseconds k_stage_silence{10000};      // after which the other one is given up
 

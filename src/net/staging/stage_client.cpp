@@ -94,10 +94,8 @@ StageClient::Ended StageClient::connect(SealedSocket& socket) {
 }
 
 StageClient::Ended StageClient::end_with(const std::optional<SealedSocket::Piece>& piece) {
-  if (piece && piece->kind == StagePiece::busy)
-    return why_ = host() + " serves others", Ended::busy;
-  if (piece && piece->kind == StagePiece::failed)
-    return why_ = printable(piece->text), Ended::refused;
+  if (piece && piece->kind == StagePiece::busy) return why_ = host() + " serves others", Ended::busy;
+  if (piece && piece->kind == StagePiece::failed) return why_ = printable(piece->text), Ended::refused;
   return why_ = "the connection to " + host() + " has ended", Ended::lost;
 }
 

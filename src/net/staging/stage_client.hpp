@@ -1,5 +1,5 @@
-// Gets a copy for --stage from the hosts that have it: from the parent in the tree, and where that one is lost,
-// slow, or has none, from those above it.
+// Gets a copy for --stage from the hosts that have it: from the parent in the tree, and where that one is
+// lost, slow, or has none, from those above it.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ class StageClient {
     std::function<void(const std::string& what)> tell;  // a detail: it turns to another host
     std::function<bool()> stop;                         // nobody needs it any more
   };
-  explicit StageClient(Settings settings) : settings_(std::move(settings)), refused_(settings_.sources.size()) {}
+  explicit StageClient(Settings settings)
+      : settings_(std::move(settings)), refused_(settings_.sources.size()) {}
 
   // Both wait as long as somebody who could have it shows signs of life. Nothing: why() says why.
   std::optional<std::string> get_list(std::size_t item);

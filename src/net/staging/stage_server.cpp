@@ -9,8 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/error.hpp"
-
 namespace ddprun::net {
 
 namespace {
@@ -51,7 +49,8 @@ bool wait_for(const StagedItem& item, SealedSocket& socket, StagedItem::View& vi
 
 void serve_list(const StagedItem& item, SealedSocket& socket) {
   StagedItem::View view;
-  if (!wait_for(item, socket, view, [](const StagedItem::View& each) { return each.list != nullptr; })) return;
+  if (!wait_for(item, socket, view, [](const StagedItem::View& each) { return each.list != nullptr; }))
+    return;
   std::string_view rest = *view.list;
   while (!rest.empty()) {
     if (!socket.send(StagePiece::list, rest.substr(0, k_stage_part))) return;
@@ -71,8 +70,8 @@ void serve_contents(const StagedItem& item, std::uint64_t offset, const OpenStag
     if (!read) read = open(view);
     std::string text;
     staging::put_number(text, view.available);
-    const std::string bytes =
-        read(offset, static_cast<std::size_t>(std::min<std::uint64_t>(k_stage_part, view.available - offset)));
+    const std::string bytes = read(
+        offset, static_cast<std::size_t>(std::min<std::uint64_t>(k_stage_part, view.available - offset)));
     offset += bytes.size();
     if (!socket.send(StagePiece::contents, text + bytes)) return;
   }
@@ -87,11 +86,7 @@ void converse(Serving& serving, SealedSocket& socket) {
   const StagedItem& item = serving.items[number];
   if (asked->kind == StagePiece::list_wanted) return serve_list(item, socket);
   if (asked->kind != StagePiece::contents_wanted) return;
-  try {
-    serve_contents(item, parts.number(), serving.open, socket);
-  } catch (const Error& error) {
-    socket.send(StagePiece::failed, error.what());
-  }
+  serve_contents(item, parts.number(), serving.open, socket);
 }
 
 void serve_one(Serving& serving, int connected) {
@@ -104,7 +99,7 @@ void serve_one(Serving& serving, int connected) {
     const Counted served(serving.served);
     if (served.number() > k_most_served) return void(socket.send(StagePiece::busy));
     converse(serving, socket);
-  } catch (const std::exception&) {  // what it said makes no sense
+  } catch (const std::exception&) {  // the copy cannot be read, or what it said makes no sense
   }
 }
 

@@ -83,7 +83,8 @@ bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0;
 }  // namespace
 
 bool StageFolder::is_current() const {
-  struct stat opened {}, named {};
+  struct stat opened {
+  }, named{};
   return ::fstat(folder_.get(), &opened) == 0 && ::lstat(path_.c_str(), &named) == 0 &&
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }

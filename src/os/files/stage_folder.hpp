@@ -51,8 +51,8 @@ class StageFolder {
 // The user's folder of copies at a place, made where it is missing; and what is to be known of the place.
 staging::PlaceFacts look_at_place(const std::string& place);
 
-// Removes what nobody uses any more: what is not kept, and kept copies of `source` under another identity than
-// that of `copy`; with `all_kept` the other kept ones too, except `copy`.
+// Removes what nobody uses any more: what is not kept, and kept copies of `source` under another identity
+// than that of `copy`; with `all_kept` the other kept ones too, except `copy`.
 void sweep_stage_folders(const std::string& user_folder, const std::string& copy, bool all_kept);
 
 }  // namespace ddprun::os

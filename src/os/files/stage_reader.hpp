@@ -24,7 +24,8 @@ void stream_contents(const std::string& root, const staging::Manifest& manifest,
 // Parts of the contents as others ask for them; for one thread.
 class ContentReader {
  public:
-  // `originals`: of files that were rewritten in the copy, by their number in the list; empty: there are none.
+  // `originals`: of files that were rewritten in the copy, by their number in the list; empty: there are
+  // none.
   ContentReader(std::string root, std::string originals, const staging::Manifest& manifest);
   // From there on, at most that much, of one file; it must lie in the contents. Throws Error.
   std::string read(std::uint64_t offset, std::size_t most);

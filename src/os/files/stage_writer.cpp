@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <map>
 #include <utility>
 
@@ -41,7 +42,7 @@ void check(int result, const std::string& path) {
 }
 
 bool is_zero(std::string_view bytes) {
-  return std::ranges::all_of(bytes, [](char byte) { return byte == '\0'; });
+  return bytes.front() == '\0' && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
 }
 
 void write_whole_at(const Fd& file, const std::string& path, std::string_view bytes, std::uint64_t at) {
@@ -120,8 +121,8 @@ bool is_same(const Entry& meant, const Entry& found) {
   const bool rewritten = staging::may_name_source(meant);
   if (meant.kind == Kind::folder || meant.kind == Kind::symbolic_link) return meant.kind == found.kind;
   if (found.kind != Kind::file && found.kind != Kind::hard_link) return false;
-  return meant.mode == found.mode && (rewritten || found.kind != Kind::file || meant.kind != Kind::file ||
-                                      meant.size == found.size);
+  return meant.mode == found.mode &&
+         (rewritten || found.kind != Kind::file || meant.kind != Kind::file || meant.size == found.size);
 }
 
 }  // namespace
@@ -144,6 +145,8 @@ void StageWriter::open_next() {
     file_ = create_file(path_);
     at_ = 0;
     size_ = entry.size;
+    // All of it at once: what is left out as a hole is read by others before the end is written.
+    check(::ftruncate(file_.get(), static_cast<off_t>(size_)), path_);
     if (size_ > 0) return void(++entry_);
     set_status(file_, path_, entry);
     file_.close();
@@ -151,7 +154,6 @@ void StageWriter::open_next() {
 }
 
 void StageWriter::close_file() {
-  check(::ftruncate(file_.get(), static_cast<off_t>(size_)), path_);
   set_status(file_, path_, manifest_.entries[entry_ - 1]);
   file_.close();
   open_next();
@@ -220,8 +222,8 @@ bool is_like(const std::string& root, const Manifest& manifest) {
 }
 
 std::string unpack(const std::string& archive, const std::string& folder) {
-  const std::array<const char*, 7> words{"tar",          "-xf", archive.c_str(), "-C", folder.c_str(),
-                                         "--no-same-owner", nullptr};
+  const std::array<const char*, 7> words{
+      "tar", "-xf", archive.c_str(), "-C", folder.c_str(), "--no-same-owner", nullptr};
   posix_spawnattr_t attributes;
   sigset_t none;
   sigemptyset(&none);
@@ -229,8 +231,8 @@ std::string unpack(const std::string& archive, const std::string& folder) {
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t child = -1;
-  const int error = ::posix_spawnp(&child, "tar", nullptr, &attributes,
-                                   const_cast<char* const*>(words.data()), environ);
+  const int error =
+      ::posix_spawnp(&child, "tar", nullptr, &attributes, const_cast<char* const*>(words.data()), environ);
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0) return "cannot start tar: " + describe_errno(error);
   int status = 0;

@@ -19,7 +19,8 @@ namespace ddprun::os {
 pid_t fork_helper(const std::function<int()>& call);
 
 // The same for one that has to clean up after this process, however that ends: it outlives it, in a session
-// of its own, is shown as `name` (15 letters), and has no descriptors but those `kept`, with which `call` is called in their order.
+// of its own, is shown as `name` (15 letters), and has no descriptors but those `kept`, with which `call` is
+// called in their order.
 pid_t fork_outliving_helper(const char* name, const std::vector<int>& kept,
                             const std::function<int(const std::vector<int>& kept)>& call);
 

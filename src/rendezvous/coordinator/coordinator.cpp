@@ -11,6 +11,7 @@
 #include "plan/unlike_python.hpp"
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/coordinator_events.hpp"
+#include "rendezvous/coordinator/stage_sources.hpp"
 #include "rendezvous/host_limits.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "rendezvous/waiting_text.hpp"
@@ -357,7 +358,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
   succeeded_ = 0;
   record(told::attempt(attempt_, world_.world_size));
   job_end_.finished.clear();
-  const StageSources stage = stage_sources();
+  const StageSources stage(members_, settings_.own);
   for (const AgentIndex agent : members_.participants()) {
     plan::Assignment assignment = *share_of(agent);
     assignment.attempt = attempt_;

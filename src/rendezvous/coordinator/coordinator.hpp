@@ -51,7 +51,6 @@
 #include "rendezvous/coordinator/coordinator_action.hpp"
 #include "rendezvous/coordinator/coordinator_agent.hpp"
 #include "rendezvous/coordinator/hangs.hpp"
-#include "rendezvous/coordinator/stage_sources.hpp"
 #include "rendezvous/coordinator/status_round.hpp"
 #include "rendezvous/coordinator_settings.hpp"
 #include "rendezvous/expected_messages.hpp"
@@ -133,7 +132,6 @@ class Coordinator {
   void dismiss(ConnectionId connection, const Join& join);
   void choose_participants();
   void stand_by(AgentIndex agent);
-  StageSources stage_sources() const;
   std::vector<Successor> successors() const;
   void begin_roll();
   void tell_rosters();

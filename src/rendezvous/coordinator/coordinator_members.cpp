@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/coordinator/coordinator_events.hpp"
+#include "rendezvous/coordinator/stage_sources.hpp"
 #include "rendezvous/launch_failure.hpp"
 
 namespace ddprun::rendezvous {
@@ -57,20 +57,8 @@ void Coordinator::choose_participants() {
 }
 
 void Coordinator::stand_by(AgentIndex agent) {
-  send(agent, Standby{stage_sources().of(agent)});
+  send(agent, Standby{StageSources(members_, settings_.own).of(agent)});
   if (!modules_.names.empty()) send(agent, modules_);
-}
-
-// All that are here, as any of them may have to get copies; in the scheduler's order, by which neighbours are
-// near each other.
-StageSources Coordinator::stage_sources() const {
-  StageSources sources;
-  if (announced(settings_.own).stage_door.empty()) return sources;
-  std::set<AgentIndex> agents;
-  for (const auto& [connection, agent] : members_.here()) agents.insert(agent);
-  for (const AgentIndex agent : agents) sources.add(agent, announced(agent));
-  sources.build(settings_.own);
-  return sources;
 }
 
 void Coordinator::handle(ConnectionId, const Modules& modules, TimePoint) {

@@ -6,21 +6,20 @@
 #include <vector>
 
 #include "base/ids.hpp"
-#include "plan/world_plan.hpp"
+#include "rendezvous/membership/membership.hpp"
 #include "staging/tree.hpp"
 
 namespace ddprun::rendezvous {
 
 class StageSources {
  public:
-  void add(AgentIndex agent, const plan::Announcement& announced);
-  // The host of that agent reads what is staged; it was added, as all were.
-  void build(AgentIndex root);
+  // Of all that are here, as any of them may have to get copies, in the scheduler's order, by which
+  // neighbours are near each other. The coordinator's own host reads what is staged.
+  StageSources(const Membership& members, AgentIndex own);
   // None: it reads for itself, or nothing is staged.
   std::vector<staging::Server> of(AgentIndex agent) const;
 
  private:
-  std::vector<staging::Server> servers_;
   std::map<AgentIndex, std::size_t> places_;
   std::optional<staging::Tree> tree_;
 };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -17,6 +18,7 @@ SHOW = """import os, socket, sys
 names = "VIRTUAL_ENV", "PATH", "PYTHONPATH", "DDPRUN_STAGED"
 print(socket.gethostname(), sys.prefix, sys.executable, *(os.environ.get(name, "-") for name in names), flush=True)
 """
+IMAGE_SIZE = 1500 << 20
 COPIES = "/dev/shm/ddprun-stage-0"
 
 
@@ -94,7 +96,7 @@ def test_a_host_without_room_uses_the_original_and_says_so(hosts, directory, key
         for name, result in zip("abcd", results):
             place = str(data) if name == "b" else r"/tmp/small/ddprun-stage-0/data-[0-9a-f]{16}/data"
             assert re.fullmatch(f"{name} {place}\nbig\n", result.stdout), str(result)
-        said = f"ddprun: {data} is not staged on b and is used where it is: /tmp/small has 4.0 MiB free, 72.0 MiB are needed"
+        said = f"ddprun: {data} is not staged on b and is used where it is: /tmp/small has 4 MiB free, 72 MiB are needed"
         assert said in results[1].stderr, str(results[1])
         assert not any("is not staged" in results[other].stderr for other in (0, 2, 3)), as_text(results)
     finally:
@@ -167,7 +169,7 @@ def test_what_a_killed_job_has_left_is_removed_by_the_next_one(hosts, directory,
     wait_until("the worker runs", (directory / "up").exists)
     for pid, line in hosts["a"].processes().items():  # ddprun and all its helpers at once, as a cgroup is killed
         if "sleep" in line or "--stage" in line or "reaper" in line:
-            hosts["a"].run(["kill", "-KILL", str(pid)])
+            os.kill(pid, signal.SIGKILL)
     wait_until("all has ended", lambda: not any("--stage" in line for line in hosts["a"].processes().values()))
     assert copies_on(hosts, "a") != ""
     (directory / "other").write_text("y")
@@ -181,14 +183,14 @@ def big_file(directory):
     path = directory / "image.sqsh"
     with path.open("wb") as file:
         file.write(b"x" * (4 << 20))
-        file.truncate(6 << 30)
+        file.truncate(IMAGE_SIZE)
     return path
 
 
 def test_a_host_whose_parent_dies_gets_the_rest_from_another(hosts, directory, key, clean):
     image = big_file(directory)
     command = ["sh", "-c", "echo $(hostname) $DDPRUN_STAGED $(stat -c %s $DDPRUN_STAGED)"]
-    agents = [start(hosts, node, "--key-file", key, "-v", "--host-timeout", "5", "--rdzv-conf", "last_call_timeout=60",
+    agents = [start(hosts, node, "--key-file", key, "-v", "--host-timeout", "7", "--rdzv-conf", "last_call_timeout=60",
                     "--stage-to", "/dev/shm", "--stage", str(image), "--no-python", *command, nodes="3:4") for node in range(4)]
     wait_until("d has a part", lambda: hosts["d"].run(
         ["sh", "-c", f"[ $(du -s {COPIES}/image.sqsh-*/image.sqsh | cut -f1) -ge 4096 ]"]).code == 0)
@@ -198,7 +200,7 @@ def test_a_host_whose_parent_dies_gets_the_rest_from_another(hosts, directory, k
         assert codes(results) == [0] * 3, as_text(results)
         for name, result in zip("acd", results):
             line = result.stdout.strip().split("\n")[-1]
-            assert re.fullmatch(rf"{name} {COPIES}/image.sqsh-\w+/image.sqsh {6 << 30}", line), str(result)
+            assert re.fullmatch(rf"{name} {COPIES}/image.sqsh-\w+/image.sqsh {IMAGE_SIZE}", line), str(result)
         assert "asking a instead of b" in results[2].stderr, str(results[2])
     finally:
         agents[1].kill()

@@ -28,13 +28,15 @@ std::string contents_of(std::size_t size) {
 
 // Never ends, as in its own process.
 struct Host {
-  explicit Host(std::string host_name, std::string text) : name(std::move(host_name)), contents(std::move(text)) {
+  explicit Host(std::string host_name, std::string text)
+      : name(std::move(host_name)), contents(std::move(text)) {
     const BoundSocket listener = bind_port(0, 16);
     door = fmt::format("{}/{}", listener.port, name);
     std::thread([this, listener] {
-      serve_staged(listener.descriptor, {"launch", name}, items, [this](const StagedItem::View&) -> ReadStaged {
-        return [this](std::uint64_t offset, std::size_t most) { return contents.substr(offset, most); };
-      });
+      serve_staged(
+          listener.descriptor, {"launch", name}, items, [this](const StagedItem::View&) -> ReadStaged {
+            return [this](std::uint64_t offset, std::size_t most) { return contents.substr(offset, most); };
+          });
     }).detach();
   }
   void begin() {
@@ -62,10 +64,10 @@ struct Got {
 
 Got get(const std::vector<staging::Server>& sources) {
   Got got;
-  StageClient client({sources, "launch", [&](const std::string& what) { got.told.push_back(what); }, [] { return false; }});
+  StageClient client(
+      {sources, "launch", [&](const std::string& what) { got.told.push_back(what); }, [] { return false; }});
   const auto list = client.get_list(0);
-  if (list)
-    got.digest = client.get_contents(0, 0, [&](std::string_view bytes) { got.contents += bytes; });
+  if (list) got.digest = client.get_contents(0, 0, [&](std::string_view bytes) { got.contents += bytes; });
   got.why = client.why();
   got.from = client.host();
   return got;

@@ -38,13 +38,19 @@ const auto k_never = [] { return false; };
 
 struct Source {
   TempDir folder{std::optional<std::string>()};
-  std::string path = folder.path() + "/venv", copy = folder.path() + "/copy", originals = folder.path() + "/originals";
+  std::string path = folder.path() + "/venv", copy = folder.path() + "/copy",
+              originals = folder.path() + "/originals";
   Source() {
     fs::create_directories(path + "/bin");
     fs::create_directories(path + "/lib/sealed");
     fs::create_directory(originals);
     write(path + "/bin/pip", "#!" + path + "/bin/python\nprint()\n", 0755);
-    write(path + "/bin/ninja", std::string("\x7f" "ELF\0", 5) + path, 0755);
+    write(path + "/bin/ninja",
+          std::string("\x7f"
+                      "ELF\0",
+                      5) +
+              path,
+          0755);
     write(path + "/pyvenv.cfg", "home = /usr/bin\ncommand = " + path + "\n");
     write(path + "/lib/module.py", "# " + path + "\n", 0600);
     write(path + "/lib/empty", "");
@@ -58,7 +64,8 @@ struct Source {
   }
   ~Source() {
     for (const std::string& each : {path, copy}) {
-      if (fs::exists(each + "/lib/sealed")) fs::permissions(each + "/lib/sealed", static_cast<fs::perms>(0755));
+      if (fs::exists(each + "/lib/sealed"))
+        fs::permissions(each + "/lib/sealed", static_cast<fs::perms>(0755));
     }
   }
   std::vector<staging::Mapping> mappings() const { return {{{path}, copy}}; }
@@ -70,7 +77,8 @@ staging::Manifest make_copy(const Source& source, std::size_t part) {
   std::string rest;
   stream_contents(
       source.path, manifest, [&](std::string_view bytes) { rest += bytes; }, k_never);
-  for (std::size_t at = 0; at < rest.size(); at += part) writer.write(std::string_view(rest).substr(at, part));
+  for (std::size_t at = 0; at < rest.size(); at += part)
+    writer.write(std::string_view(rest).substr(at, part));
   writer.finish(source.mappings());
   return manifest;
 }
@@ -99,17 +107,20 @@ TEST_CASE("a copy has contents, links, permissions and times of its source") {
 TEST_CASE("scripts and settings of a copy name the copy, and what others get of it is the original") {
   const Source source;
   const staging::Manifest manifest = make_copy(source, 1000);
-  for (int times = 0; times < 2; ++times) rewrite_copy(source.copy, source.originals, manifest, source.mappings());
+  for (int times = 0; times < 2; ++times)
+    rewrite_copy(source.copy, source.originals, manifest, source.mappings());
   CHECK(read(source.copy + "/bin/pip") == "#!" + source.copy + "/bin/python\nprint()\n");
   CHECK(read(source.copy + "/pyvenv.cfg") == "home = /usr/bin\ncommand = " + source.copy + "\n");
   CHECK(read(source.copy + "/bin/ninja") == read(source.path + "/bin/ninja"));
   CHECK(read(source.copy + "/lib/module.py") == read(source.path + "/lib/module.py"));
   CHECK((status_of(source.copy + "/bin/pip").st_mode & 0777) == 0755);
-  CHECK(status_of(source.copy + "/bin/pip").st_mtim.tv_nsec == status_of(source.path + "/bin/pip").st_mtim.tv_nsec);
+  CHECK(status_of(source.copy + "/bin/pip").st_mtim.tv_nsec ==
+        status_of(source.path + "/bin/pip").st_mtim.tv_nsec);
   CHECK(is_like(source.copy, manifest));
   ContentReader reader(source.copy, source.originals, manifest);
   std::string contents, expected;
-  for (std::uint64_t at = 0; at < staging::content_size(manifest); at = contents.size()) contents += reader.read(at, 9);
+  for (std::uint64_t at = 0; at < staging::content_size(manifest); at = contents.size())
+    contents += reader.read(at, 9);
   stream_contents(
       source.path, manifest, [&](std::string_view bytes) { expected += bytes; }, k_never);
   CHECK(contents == expected);
@@ -138,7 +149,8 @@ TEST_CASE("a file that changes while it is copied is an error that names it") {
   SECTION("shorter") { write(source.path + "/lib/module.py", ""); }
   SECTION("longer") { std::ofstream(source.path + "/lib/module.py", std::ios::app) << "more"; }
   try {
-    stream_contents(source.path, manifest, [](std::string_view) {}, k_never);
+    stream_contents(
+        source.path, manifest, [](std::string_view) {}, k_never);
     FAIL("it was copied");
   } catch (const Error& error) {
     CHECK(std::string(error.what()).ends_with("venv/lib/module.py has changed while it was copied"));
@@ -190,8 +202,8 @@ TEST_CASE("one fills a folder, then all use it, and the last removes it") {
 
 TEST_CASE("what a killed process was filling is free, and what it used is removed by the next sweep") {
   const TempDir place{std::optional<std::string>()};
-  const std::string unfinished = place.path() + "/a-1", unused = place.path() + "/b-1", kept = place.path() + "/c-1",
-                    used = place.path() + "/d-1";
+  const std::string unfinished = place.path() + "/a-1", unused = place.path() + "/b-1",
+                    kept = place.path() + "/c-1", used = place.path() + "/d-1";
   REQUIRE(call_in_child(
               [&] {
                 for (const std::string& path : {unfinished, unused, kept}) {
@@ -231,6 +243,17 @@ TEST_CASE("a place says what is to be known of it") {
   const std::string own = place.path() + "/" + staging::user_folder(::geteuid());
   CHECK((status_of(own).st_mode & 0777) == 0700);
   fs::permissions(own, static_cast<fs::perms>(0777));
-  CHECK(look_at_place(place.path()).problem == "has a " + staging::user_folder(::geteuid()) + " that others can change");
+  CHECK(look_at_place(place.path()).problem ==
+        "has a " + staging::user_folder(::geteuid()) + " that others can change");
   CHECK(look_at_place("/nonexistent").problem == "cannot be used: no such file or directory");
+}
+
+TEST_CASE("what is written so far can be read, holes too") {
+  const TempDir folder{std::optional<std::string>()};
+  const std::string copy = folder.path() + "/copy.img";
+  const staging::Manifest manifest{"/a", "/a", {{"", staging::Kind::file, 0644, 300000, 0, 0, {}}}};
+  StageWriter writer(copy, manifest);
+  writer.write(std::string(200000, '\0'));
+  ContentReader reader(copy, "", manifest);
+  CHECK(reader.read(0, 200000) == std::string(200000, '\0'));
 }

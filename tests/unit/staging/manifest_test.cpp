@@ -15,9 +15,10 @@ Entry entry(const std::string& path, Kind kind, std::uint64_t size = 0, const st
 Manifest venv() {
   return {"/shared/venv",
           "/gpfs/u/venv",
-          {entry("", Kind::folder), entry("bin", Kind::folder), entry("bin/python", Kind::symbolic_link, 0, "/usr/bin/python3"),
-           entry("bin/pip", Kind::file, 200), entry("bin/pip3", Kind::hard_link, 0, "bin/pip"),
-           entry("empty", Kind::file), entry("pyvenv.cfg", Kind::file, 80)}};
+          {entry("", Kind::folder), entry("bin", Kind::folder),
+           entry("bin/python", Kind::symbolic_link, 0, "/usr/bin/python3"), entry("bin/pip", Kind::file, 200),
+           entry("bin/pip3", Kind::hard_link, 0, "bin/pip"), entry("empty", Kind::file),
+           entry("pyvenv.cfg", Kind::file, 80)}};
 }
 
 bool is_refused(const Manifest& manifest) {
@@ -45,7 +46,8 @@ TEST_CASE("a list of files is read as it was written") {
 
 TEST_CASE("a list whose paths lead out of the copy is refused") {
   CHECK_FALSE(is_refused(with(entry("bin/b", Kind::file))));
-  for (const char* path : {"../b", "/b", "bin/../../b", "bin//b", "bin/./b", "bin/", "missing/b", "bin/pip/b", "bin/python/b"})
+  for (const char* path :
+       {"../b", "/b", "bin/../../b", "bin//b", "bin/./b", "bin/", "missing/b", "bin/pip/b", "bin/python/b"})
     CHECK(is_refused(with(entry(path, Kind::file))));
   CHECK(is_refused(with(entry("bin/pip", Kind::file))));  // twice
   CHECK(is_refused(with(entry("", Kind::file))));

@@ -25,8 +25,9 @@ TEST_CASE("the first place that will do is taken") {
 }
 
 TEST_CASE("where no place will do, each says why") {
-  const std::vector<PlaceFacts> places{
-      {"/tmp", "", k_gib, true}, {"/dev/shm", "", 8 * k_gib, false}, {"/scratch", "is on lustre", 99 * k_gib, true}};
+  const std::vector<PlaceFacts> places{{"/tmp", "", k_gib, true},
+                                       {"/dev/shm", "", 8 * k_gib, false},
+                                       {"/scratch", "is on lustre", 99 * k_gib, true}};
   const ChosenPlace chosen = choose_place(places, k_gib, true);
   CHECK(chosen.folder.empty());
   CHECK(chosen.problem ==
