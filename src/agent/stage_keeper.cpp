@@ -17,7 +17,7 @@
 #include "os/process/reaper.hpp"
 #include "os/system_failure.hpp"
 #include "plan/ports.hpp"
-#include "plan/staged.hpp"
+#include "plan/worker_command.hpp"
 #include "staging/place.hpp"
 
 namespace ddprun::agent {

@@ -13,7 +13,7 @@
 #include "console/log.hpp"
 #include "os/atomic_file.hpp"
 #include "os/system_failure.hpp"
-#include "plan/staged.hpp"
+#include "plan/worker_command.hpp"
 #include "probes/node_record.hpp"
 
 namespace ddprun::commands {

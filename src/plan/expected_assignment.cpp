@@ -6,7 +6,7 @@
 
 #include "allocation/detection/left_over.hpp"
 #include "plan/lost_nodes.hpp"
-#include "plan/staged.hpp"
+#include "plan/worker_command.hpp"
 #include "plan/worker_env.hpp"
 
 namespace ddprun::plan {

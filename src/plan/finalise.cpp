@@ -9,7 +9,7 @@
 #include "plan/follow_binding.hpp"
 #include "plan/open_mpi_settings.hpp"
 #include "plan/propose.hpp"
-#include "plan/staged.hpp"
+#include "plan/worker_command.hpp"
 
 namespace ddprun::plan {
 

@@ -10,7 +10,6 @@
 #include "base/text.hpp"
 #include "output/routes.hpp"
 #include "placement/nearest_nic.hpp"
-#include "plan/staged.hpp"
 #include "plan/worker_command.hpp"
 #include "plan/worker_count.hpp"
 

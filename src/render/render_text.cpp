@@ -12,7 +12,7 @@
 #include "plan/expected_assignment.hpp"
 #include "plan/lost_nodes.hpp"
 #include "plan/output_plan.hpp"
-#include "plan/staged.hpp"
+#include "plan/worker_command.hpp"
 #include "plan/worker_count.hpp"
 #include "plan/worker_env.hpp"
 #include "render/node_layout.hpp"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -167,9 +168,11 @@ def test_what_a_killed_job_has_left_is_removed_by_the_next_one(hosts, directory,
     (data / "file").write_text("x")
     start(hosts, 0, "--key-file", key, "--stage", str(data), "--no-python", "sh", "-c", f"touch {directory}/up; sleep 600", nodes=1)
     wait_until("the worker runs", (directory / "up").exists)
-    for pid, line in hosts["a"].processes().items():  # ddprun and all its helpers at once, as a cgroup is killed
-        if "sleep" in line or "--stage" in line or "reaper" in line:
-            os.kill(pid, signal.SIGKILL)
+    doomed = [pid for pid, line in hosts["a"].processes().items() if "sleep" in line or "--stage" in line or "reaper" in line]
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # all at once, as a cgroup is killed
+        for pid in doomed:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
     wait_until("all has ended", lambda: not any("--stage" in line for line in hosts["a"].processes().values()))
     assert copies_on(hosts, "a") != ""
     (directory / "other").write_text("y")
