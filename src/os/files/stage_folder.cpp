@@ -26,8 +26,8 @@ namespace ddprun::os {
 
 namespace {
 
-constexpr const char* k_complete = ".complete";
-constexpr const char* k_keep = ".keep";
+constexpr const char* k_complete_mark = ".complete";
+constexpr const char* k_keep_mark = ".keep";
 constexpr std::size_t k_complete_limit = 4096;
 
 // File systems that other hosts share, by statfs(2): a copy there would be as slow as its source.
@@ -98,28 +98,29 @@ StageFolder::Taken StageFolder::take() {
   if (!folder_) throw system_failure("cannot open " + printable(path_), errno);
   const bool alone = lock(folder_, LOCK_EX);
   if (!alone && !lock(folder_, LOCK_SH)) return folder_.close(), Taken::busy;
-  const bool complete = exists(copy(k_complete));
+  const bool complete = exists(copy(k_complete_mark));
   if (!is_current() || (!alone && !complete)) return folder_.close(), Taken::busy;
   return alone ? Taken::alone : Taken::used;
 }
 
-bool StageFolder::share() { return lock(folder_, LOCK_SH) && is_current() && exists(copy(k_complete)); }
+bool StageFolder::share() { return lock(folder_, LOCK_SH) && is_current() && exists(copy(k_complete_mark)); }
 
 void StageFolder::empty() const { remove_below(path_, false); }
 
 void StageFolder::mark_complete(std::string_view text) const {
-  const std::string problem = replace_file(copy(k_complete), text);
-  if (!problem.empty()) throw Error(fmt::format("cannot write {}: {}", printable(copy(k_complete)), problem));
+  const std::string problem = replace_file(copy(k_complete_mark), text);
+  if (!problem.empty())
+    throw Error(fmt::format("cannot write {}: {}", printable(copy(k_complete_mark)), problem));
 }
 
 std::optional<std::string> StageFolder::completed() const {
-  return try_read_file(copy(k_complete), k_complete_limit);
+  return try_read_file(copy(k_complete_mark), k_complete_limit);
 }
 
 void StageFolder::leave(bool keep) {
   if (!folder_) return;
-  const std::string mark = copy(k_keep);
-  const bool complete = exists(copy(k_complete));
+  const std::string mark = copy(k_keep_mark);
+  const bool complete = exists(copy(k_complete_mark));
   if (keep && complete) Fd(::open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).close();
   if ((!exists(mark) || !complete) && lock(folder_, LOCK_EX) && is_current()) remove_below(path_, true);
   folder_.close();
@@ -153,7 +154,7 @@ void sweep_stage_folders(const std::string& user_folder, const std::string& copy
     const std::string path = user_folder + "/" + name;
     const Fd opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!opened || !lock(opened, LOCK_EX)) continue;
-    const bool kept = exists(path + "/" + k_keep) && exists(path + "/" + k_complete);
+    const bool kept = exists(path + "/" + k_keep_mark) && exists(path + "/" + k_complete_mark);
     const bool of_use = name == copy || (!all_kept && !name.starts_with(same_source));
     if (!kept || !of_use) remove_below(path, true);
   }
